@@ -46,35 +46,73 @@ const KEYS: usize = 10_000;
 
 struct Workload {
     name: &'static str,
-    /// How many requests arrive at once.
-    depth: usize,
+    /// How many requests arrive at once: it is counted with each.
+    depths: &'static [usize],
     /// Returns the requests that set up the workload, one per key.
     load: Option<fn(usize) -> String>,
     /// Returns the request with a number.
     request: fn(usize) -> String,
-    /// How many commands a request executes, itself included.
-    calls: usize,
+    /// How many commands two requests execute, themselves included.
+    calls_of_two: usize,
+    /// Whether another client is queued for a lock meanwhile.
+    has_queue: bool,
 }
 
-const WORKLOADS: [Workload; 12] = [
-    Workload { name: "GET, one at a time", depth: 1, load: Some(set), request: get, calls: 1 },
-    Workload { name: "GET, 64 at a time", depth: 64, load: Some(set), request: get, calls: 1 },
-    Workload { name: "GET of 20 KB, one at a time", depth: 1, load: Some(set_large), request: get, calls: 1 },
-    Workload { name: "SET, 64 at a time", depth: 64, load: Some(set), request: set_any, calls: 1 },
-    Workload { name: "SET with PX, 64 at a time", depth: 64, load: Some(set), request: set_px, calls: 1 },
-    Workload { name: "SET of new keys, 64 at a time", depth: 64, load: None, request: set, calls: 1 },
-    Workload { name: "INCR, 64 at a time", depth: 64, load: Some(set_number), request: incr, calls: 1 },
-    Workload { name: "SETNX and DEL, one at a time", depth: 1, load: Some(set), request: lock_or_release, calls: 1 },
-    Workload { name: "GETSET, one at a time", depth: 1, load: Some(set), request: getset, calls: 1 },
-    Workload { name: "MGET of 10 keys, 16 at a time", depth: 16, load: Some(set), request: mget, calls: 1 },
-    Workload { name: "MSET of 10 keys, 16 at a time", depth: 16, load: Some(set), request: mset, calls: 1 },
-    Workload { name: "EVALSHA extends a lock, 16 at a time", depth: 16, load: Some(lock), request: extend, calls: 3 },
+impl Workload {
+    const fn new(name: &'static str, depths: &'static [usize], request: fn(usize) -> String) -> Self {
+        Workload { name, depths, load: Some(set), request, calls_of_two: 2, has_queue: false }
+    }
+
+    const fn load(self, load: Option<fn(usize) -> String>) -> Self {
+        Workload { load, ..self }
+    }
+
+    const fn calls_of_two(self, calls_of_two: usize) -> Self {
+        Workload { calls_of_two, ..self }
+    }
+
+    /// Returns the name with a depth.
+    fn name_at(&self, depth: usize) -> String {
+        if depth == 1 { format!("{}, one at a time", self.name) } else { format!("{}, {depth} at a time", self.name) }
+    }
+}
+
+/// The depths of what most programs send most.
+const DEPTHS: &[usize] = &[1, 16, 64];
+
+#[rustfmt::skip] // a table
+const WORKLOADS: &[Workload] = &[
+    Workload::new("GET", DEPTHS, get),
+    Workload::new("GET of 20 KB", &[1], get).load(Some(set_large)),
+    Workload::new("SET", DEPTHS, set_any),
+    Workload { has_queue: true, ..Workload::new("SET beside a queue for a lock", &[64], set_any) },
+    Workload::new("SET with PX", &[64], set_px),
+    Workload::new("SET of new keys", &[64], set).load(None),
+    Workload::new("INCR", DEPTHS, incr).load(Some(set_number)),
+    Workload::new("SETNX and DEL", DEPTHS, lock_or_release),
+    Workload::new("GETSET", &[1], getset),
+    Workload::new("HSET", DEPTHS, hset).load(None),
+    Workload::new("ZADD", DEPTHS, zadd).load(None),
+    Workload::new("LPUSH", DEPTHS, lpush).load(None),
+    Workload::new("MGET of 10 keys", &[16], mget),
+    Workload::new("MSET of 10 keys", &[16], mset),
+    Workload::new("EVALSHA extends a lock", &[16], extend).load(Some(lock)).calls_of_two(6),
+    Workload::new("SET NX PX and EVALSHA that releases", DEPTHS, acquire_or_release).load(Some(release)).calls_of_two(4),
 ];
+
+/// Returns every workload with every depth.
+fn runs() -> Vec<(&'static Workload, usize)> {
+    WORKLOADS.iter().flat_map(|workload| workload.depths.iter().map(move |depth| (workload, *depth))).collect()
+}
 
 /// The script by which lock libraries extend a lock that they still hold, and its SHA1.
 const EXTEND: &str =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('pexpire',KEYS[1],ARGV[2]) else return 0 end";
 const EXTEND_SHA: &str = "53f2c61c14d7b92a6f44852b306cc8ed3636d4db";
+
+/// The script by which they release one that they still hold, and its SHA1.
+const RELEASE: &str = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
+const RELEASE_SHA: &str = "b998f9dfb154cdbea8cda65ad5177aadf0e945a2";
 
 fn set(number: usize) -> String {
     request(&["SET", &key(number), VALUE])
@@ -133,6 +171,40 @@ fn extend(number: usize) -> String {
     request(&["EVALSHA", EXTEND_SHA, "1", &key(1 + number % (KEYS - 1)), VALUE, "30000"])
 }
 
+fn release(number: usize) -> String {
+    if number == 0 { request(&["SCRIPT", "LOAD", RELEASE]) } else { set(number) }
+}
+
+fn acquire_or_release(number: usize) -> String {
+    let lock = format!("lock:{:011}", number / 2);
+    match number.is_multiple_of(2) {
+        true => request(&["SET", &lock, VALUE, "NX", "PX", "30000"]),
+        false => request(&["EVALSHA", RELEASE_SHA, "1", &lock, VALUE]),
+    }
+}
+
+/// Returns the name of one of a hundred collections.
+fn collection(number: usize) -> String {
+    format!("collection:{:05}", number * 7 % 100)
+}
+
+/// Returns one of two hundred fields or members.
+fn member(number: usize) -> String {
+    format!("member:{:05}", number * 13 % 200)
+}
+
+fn hset(number: usize) -> String {
+    request(&["HSET", &collection(number), &member(number), VALUE])
+}
+
+fn zadd(number: usize) -> String {
+    request(&["ZADD", &collection(number), &(number % 1000).to_string(), &member(number)])
+}
+
+fn lpush(number: usize) -> String {
+    request(&["LPUSH", &collection(number), VALUE])
+}
+
 const VALUE: &str = "a value of thirty-two characters";
 
 fn key(number: usize) -> String {
@@ -158,7 +230,8 @@ fn main() -> ExitCode {
         [] => compare(),
         ["--bless"] => bless(),
         ["--run", index] => {
-            run(&WORKLOADS[index.parse::<usize>().unwrap()]);
+            let (workload, depth) = runs()[index.parse::<usize>().unwrap()];
+            run(workload, depth);
             ExitCode::SUCCESS
         }
         _ => panic!("usage: instructions [--bless]"),
@@ -166,7 +239,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs one workload, the counted part inside [`counted`].
-fn run(workload: &Workload) {
+fn run(workload: &Workload, depth: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let instance = Arc::new(Instance::new(table(), Config::default()));
     let server = Arc::new(Namespace::new(table(), instance, 1, Clock::manual()));
@@ -176,8 +249,11 @@ fn run(workload: &Workload) {
         serve(&runtime, &server, Tape::new(0..keys, 64, load));
         sent += keys as u64;
     }
-    counted(&runtime, &server, Tape::new(0..REQUESTS, workload.depth, workload.request));
-    sent += (REQUESTS * workload.calls) as u64;
+    if workload.has_queue {
+        sent += queue_up(&runtime, &server);
+    }
+    counted(&runtime, &server, Tape::new(0..REQUESTS, depth, workload.request));
+    sent += (REQUESTS / 2 * workload.calls_of_two) as u64;
     let (commands, errors) = (server.observed.command_stats.all_calls().count, server.observed.errors.total());
     assert_eq!((commands, errors), (sent, 0), "not all requests were carried out");
 }
@@ -190,14 +266,35 @@ fn counted(runtime: &Runtime, server: &Arc<Namespace>, tape: Tape) {
 
 /// Serves a client that sends the tape and disconnects.
 fn serve(runtime: &Runtime, server: &Arc<Namespace>, tape: Tape) {
+    runtime.block_on(connection(server, tape).run());
+}
+
+fn connection(server: &Arc<Namespace>, tape: Tape) -> Connection<Tape> {
     let peer = Peer { addr: "tape:0".into(), laddr: "tape:0".into(), fd: -1, is_unix: false };
-    let info = server.clients.admit(peer, server.clock.now(), 1).unwrap();
+    let info = server.clients.admit(peer, server.clock.now(), 2).unwrap();
     let session = Client::new(info, &server.acl);
-    runtime.block_on(Connection::new(tape, server.clone(), session, Arc::default()).run());
+    Connection::new(tape, server.clone(), session, Arc::default())
+}
+
+/// Lets a client wait for a lock from now on; returns how many commands that takes.
+fn queue_up(runtime: &Runtime, server: &Arc<Namespace>) -> u64 {
+    let acquire =
+        |number: usize| request(&["LOCK.ACQUIRE", "lock", &number.to_string(), "PX", "100000", "BLOCK", "100000"]);
+    serve(runtime, server, Tape::new(0..1, 1, acquire));
+    let mut waiting = connection(server, Tape { stays: true, ..Tape::new(1..2, 1, acquire) });
+    runtime.spawn(async move { waiting.run().await });
+    runtime.block_on(async {
+        while !server.store.has_lock_queues() {
+            tokio::task::yield_now().await;
+        }
+    });
+    1 // a call that is blocked does not count yet
 }
 
 /// A stream that yields one batch of requests per read, and discards replies.
 struct Tape {
+    /// Whether the client stays connected at the end.
+    stays: bool,
     text: Vec<u8>,
     /// Where the batches end that have not been read yet, the next one last.
     ends: Vec<usize>,
@@ -214,13 +311,15 @@ impl Tape {
             }
         }
         ends.reverse();
-        Tape { text, ends, at: 0 }
+        Tape { stays: false, text, ends, at: 0 }
     }
 }
 
 impl AsyncRead for Tape {
     fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Some(&end) = self.ends.last() else { return Poll::Ready(Ok(())) };
+        let Some(&end) = self.ends.last() else {
+            return if self.stays { Poll::Pending } else { Poll::Ready(Ok(())) };
+        };
         let next = end.min(self.at + buf.remaining());
         buf.put_slice(&self.text[self.at..next]);
         self.at = next;
@@ -255,22 +354,22 @@ impl AsyncWrite for Tape {
 
 fn compare() -> ExitCode {
     let record = std::fs::read_to_string(RECORD).unwrap_or_default();
-    println!("{:<40}{:>10}{:>10}{:>10}", "instructions per request", "on record", "now", "change");
+    println!("{:<56}{:>10}{:>10}{:>10}", "instructions per request", "on record", "now", "change");
     let mut left = 0;
-    for (index, workload) in WORKLOADS.iter().enumerate() {
-        let now = count(index);
-        let (shown, change) = match recorded(&record, workload.name) {
+    for (index, (workload, depth)) in runs().into_iter().enumerate() {
+        let (name, now) = (workload.name_at(depth), count(index));
+        let (shown, change) = match recorded(&record, &name) {
             Some(recorded) => (format!("{recorded:.0}"), (now / recorded - 1.0) * 100.0),
             None => ("-".to_owned(), f64::INFINITY),
         };
         let verdict = if change.abs() <= TOLERANCE { "" } else { "  <--" };
         left += usize::from(change.abs() > TOLERANCE);
-        println!("{:<40}{shown:>10}{now:>10.0}{change:>+9.1}%{verdict}", workload.name);
+        println!("{name:<56}{shown:>10}{now:>10.0}{change:>+9.1}%{verdict}");
     }
     if left == 0 {
         return ExitCode::SUCCESS;
     }
-    println!("\n{left} of {} counts differ by more than {TOLERANCE} % from the record, which begins:", WORKLOADS.len());
+    println!("\n{left} of {} counts differ by more than {TOLERANCE} % from the record, which begins:", runs().len());
     record.lines().filter(|line| line.starts_with('#')).for_each(|line| println!("  {line}"));
     println!("Here it is {}.", environment());
     println!("If the change is worth it, or a gain: cargo bench --bench instructions -- --bless");
@@ -283,10 +382,10 @@ fn bless() -> ExitCode {
          # writes this file. Counted with {}.\n",
         environment()
     );
-    for (index, workload) in WORKLOADS.iter().enumerate() {
-        let now = count(index);
-        println!("{:<40}{now:>10.0}", workload.name);
-        writeln!(record, "{:<40}{now:>10.0}", workload.name).unwrap();
+    for (index, (workload, depth)) in runs().into_iter().enumerate() {
+        let (name, now) = (workload.name_at(depth), count(index));
+        println!("{name:<56}{now:>10.0}");
+        writeln!(record, "{name:<56}{now:>10.0}").unwrap();
     }
     std::fs::write(RECORD, record).unwrap();
     ExitCode::SUCCESS

@@ -87,7 +87,7 @@
 //! - **Architecture Invariant:** `store` knows no client, no wire, no clock: the time is an argument, at most a tenth
 //!   of a millisecond old when a call begins.
 //! - **Architecture Invariant:** a key is reached through a `store::View`, it changes only in the funnel of its shard
-//!   (`edit`, `insert`, `replace`, `remove`), and every change passes `Shard::changed`.
+//!   (`edit`, `insert`, `replace`, `remove`), and every change passes `Keys::changed`.
 //! - **Architecture Invariant:** every command passes `dispatch`; EXEC, scripts, blocked calls and the replay of the
 //!   log re-enter it: no command has a second implementation.
 //! - **Architecture Invariant:** an expired key is invisible, deleted or not. Relative TTLs of keys follow the
@@ -160,20 +160,21 @@ pub use time::clock::Clock;
 #[doc(hidden)]
 pub mod internals {
     pub use crate::acl::User;
-    pub use crate::client::registry::Peer;
+    pub use crate::client::info::Peer;
     pub use crate::client::session::Client;
     pub use crate::command::{FAMILIES, table};
     pub use crate::dispatch::replay::{ReplayError, Replayed};
     pub use crate::instance::Instance;
     pub use crate::namespace::Namespace;
     pub use crate::net::connection::Connection;
+    pub use crate::persist::{LogReader, LostPlace, Purpose};
     use crate::push::hub::Message;
     pub use crate::runtime::worker;
     pub use crate::spec::registry::CATEGORIES;
     pub use crate::spec::{CommandSpec, NO_AUTH, Names};
     use crate::store::{Cx, Origin};
 
-    /// Executes the commands of a log, see [`Namespace::take_log`], without other clients in between.
+    /// Executes the commands of a log, see [`Namespace::read_log`], without other clients in between.
     ///
     /// # Errors
     /// Why it could not be executed to its end.
@@ -238,6 +239,6 @@ pub mod internals {
     }
 
     pub mod payload {
-        pub use crate::persist::payload::rewrite;
+        pub use crate::rdb::value::rewrite;
     }
 }

@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::acl::boxes_len;
 use crate::acl::rules::{RuleError, has_blanks, same_word};
-use crate::memory::heap::list_len;
+use crate::memory::heap::{allocation_len, list_len};
 use crate::resp::Request;
 use crate::spec::known;
 use crate::spec::registry::CATEGORIES;
@@ -195,6 +194,12 @@ impl Bits {
             }
         }
     }
+}
+
+/// Returns the bytes allocated for some texts.
+#[allow(clippy::borrowed_box, reason = "the lists have boxes")]
+fn boxes_len<'a>(texts: impl Iterator<Item = &'a Box<[u8]>>) -> usize {
+    texts.map(|text| allocation_len(text.len())).sum()
 }
 
 #[cfg(test)]

@@ -32,7 +32,6 @@ pub use user::User;
 pub(crate) use user::{DEFAULT, Shown, to_hex};
 use users::Users;
 
-use crate::memory::heap::allocation_len;
 use crate::spec::CommandTable;
 use crate::text::{read_file, system_text};
 
@@ -285,10 +284,4 @@ impl Acl {
         text.push(b'\n');
         file::replace(&file.path, &text, self.version())
     }
-}
-
-/// Returns the bytes allocated for some texts.
-#[allow(clippy::borrowed_box, reason = "the lists have boxes")]
-fn boxes_len<'a>(texts: impl Iterator<Item = &'a Box<[u8]>>) -> usize {
-    texts.map(|text| allocation_len(text.len())).sum()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::acl::{Access, Acl};
-use crate::client::registry::{Class, ClientInfo};
+use crate::client::info::{Class, ClientInfo};
 use crate::persist::Effects;
 use crate::resp::{Protocol, Reply};
 use crate::spec::CommandSpec;
@@ -66,6 +66,11 @@ impl Caller {
     /// Returns what the call that is being executed has changed, unless that is nothing.
     pub(crate) fn effects(&mut self) -> Option<&mut Effects> {
         self.effects.as_deref_mut().filter(|effects| effects.count() > 0)
+    }
+
+    /// Forgets what the call that is being executed has changed.
+    pub(crate) fn forget_effects(&mut self) {
+        self.effects = None;
     }
 
     /// Shows the present command in CLIENT LIST; inside EXEC and scripts, the inner command.

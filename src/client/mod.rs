@@ -3,6 +3,7 @@
 pub(crate) mod backlog;
 
 pub(crate) mod caller;
+pub(crate) mod info;
 pub(crate) mod outbox;
 pub(crate) mod pause;
 pub(crate) mod pending;

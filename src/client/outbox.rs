@@ -9,7 +9,7 @@
 //! signals it waits for. The size is limited where frames are pushed, see [`ClientInfo::push`], and counts as used
 //! memory: each frame once, however many clients it is queued for.
 //!
-//! [`ClientInfo::push`]: crate::client::registry::ClientInfo::push
+//! [`ClientInfo::push`]: crate::client::info::ClientInfo::push
 
 use std::collections::VecDeque;
 use std::sync::Arc;

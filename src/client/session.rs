@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crate::acl::Acl;
 use crate::client::caller::Caller;
+use crate::client::info::ClientInfo;
 use crate::client::outbox::PUSHED;
-use crate::client::registry::ClientInfo;
 use crate::client::subscriptions::Subscriptions;
 use crate::memory::heap::list_len;
 use crate::memory::ordered_map::OrderedMap;
 use crate::resp::{Mark, Output, OwnedRequest, Request};
-use crate::spec::{ALLOW_SUBSCRIBED, CommandSpec, EVERY, Flags, Group};
+use crate::spec::{ALLOW_SUBSCRIBED, CommandSpec, Group};
 use crate::store::{Store, View, WatchFlag};
 use crate::test_mode::FaultKind;
 
@@ -36,8 +36,8 @@ pub struct Session {
     /// them.
     #[allow(clippy::box_collection, reason = "rarely set, and part of every session")]
     dropped_watches: Option<Box<Vec<Watch>>>,
-    /// Commands with any of these flags are rejected: those with keys, while the client runs MONITOR.
-    pub barred: Flags,
+    /// Whether the client runs MONITOR.
+    pub(crate) is_monitor: bool,
     /// The client's subscriptions.
     pub subscriptions: Subscriptions,
     /// Whether replies are written.
@@ -140,14 +140,6 @@ impl Client {
         Client { caller: Caller::new(info, acl), session: Session::default() }
     }
 
-    /// Returns the flags of commands that the gate must check for this client, which may need attention: all, except
-    /// for a plain client.
-    #[inline]
-    pub fn closed(&self, needs_attention: bool) -> Flags {
-        let is_plain = !needs_attention && self.caller.access.is_free() && self.session.transaction.is_none();
-        if is_plain { self.session.barred } else { EVERY }
-    }
-
     /// Returns whether its calls need work besides the reply: pushes, suppressed replies, tracking, CLIENT NO-TOUCH.
     #[inline]
     pub fn needs_attention(&self) -> bool {
@@ -210,7 +202,7 @@ impl Session {
         {
             for (db, key) in watch.keys.keys() {
                 caller.info.add_kept_len(-(key.len() as isize));
-                view.unwatch(*db, store.key(key), &watch.flag);
+                view.waiting().unwatch(*db, store.key(key), &watch.flag);
             }
         }
     }

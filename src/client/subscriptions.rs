@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use crate::client::registry::ChannelKind;
+use crate::client::info::ChannelKind;
 
 /// A map by the name of a channel or pattern.
 pub(crate) type Names<T> = HashMap<Bytes, T, ahash::RandomState>;

@@ -50,9 +50,20 @@ pub(super) fn store_result(
     result: Option<(Entry, usize)>,
     event: &'static Event,
 ) {
+    store_as(call, target, result, event, 1);
+}
+
+/// Stores a result as [`store_result`] does, as this many changes.
+pub(super) fn store_as(
+    call: &mut Call<'_>,
+    target: Key<'_>,
+    result: Option<(Entry, usize)>,
+    event: &'static Event,
+    changes: usize,
+) {
     let count = match result {
         Some((entry, count)) => {
-            call.view.overwrite(target, entry, event);
+            call.view.overwrite(target, entry, event, changes as u64);
             count
         }
         None => {

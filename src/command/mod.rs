@@ -12,6 +12,8 @@ mod condition;
 pub(crate) mod connection;
 mod difference;
 mod elements;
+#[cfg(test)]
+mod gate_tests;
 pub(crate) mod geo;
 pub(crate) mod hash;
 pub(crate) mod hyperloglog;
@@ -32,6 +34,7 @@ pub(crate) mod test_mode;
 #[cfg(feature = "internals")]
 pub(crate) mod testing;
 pub(crate) mod transactions;
+mod ttl;
 
 /// Every family's table.
 pub const FAMILIES: &[&[Command]] = &[

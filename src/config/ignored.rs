@@ -3,8 +3,8 @@
 //! They exist so that files and clients written for Redis up to 8.4 and for Valkey work. Those marked `hidden` are not
 //! listed, because Redis hides them too, or does not have them, or not yet in 8.4.
 
-use crate::config::kind::Kind;
-use crate::config::settings::{Change, INT_MAX, INT_MIN, LONG_MAX, Setting};
+use crate::config::kind::{INT_MAX, INT_MIN, Kind, LONG_MAX};
+use crate::config::settings::{Change, Setting};
 
 const UINT_MAX: i64 = u32::MAX as i64;
 

@@ -2,8 +2,7 @@
 //!
 //! As in `kind`, nothing here knows a field, and the error texts are those of Redis 7.0.
 
-use crate::config::Origin;
-use crate::config::kind::{choice, not_among, text};
+use crate::config::words::{Origin, choice, not_among, text};
 use crate::text::{parse_c_integer, parse_memory, until_nul};
 
 /// Redis rejects more addresses than this in one `bind`.
@@ -145,88 +144,4 @@ pub(super) fn primary(words: &[Vec<u8>]) -> Result<Vec<u8>, String> {
         return Ok(Vec::new());
     }
     Ok([until_nul(host), b" ", &text(port)].concat())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Kind;
-
-    const LIMITS: &str = "normal 0 0 0 slave 8 4 60 pubsub 2 1 60";
-
-    fn check(kind: Kind, value: &str, current: &str, origin: Origin) -> Result<String, String> {
-        let words: Vec<Vec<u8>> = match value {
-            "" => Vec::new(),
-            value => value.split(' ').map(|word| word.as_bytes().to_vec()).collect(),
-        };
-        kind.canonical(&words, current.as_bytes(), origin)
-            .map(|text| String::from_utf8(text).expect("the tests use ASCII"))
-    }
-
-    #[test]
-    fn lists_add_up_in_a_file_and_replace_at_run_time() {
-        use Origin::{File, Runtime};
-        let (kind, bad) = (Kind::SavePoints, Err("Invalid save parameters".to_owned()));
-        assert_eq!(check(kind, "10 10", "5 5", File), Ok("5 5 10 10".into()));
-        assert_eq!(check(kind, "10 10 20 0", "5 5", Runtime), Ok("10 10 20 0".into()));
-        assert_eq!(check(kind, "", "5 5", File), Ok(String::new()));
-        for value in ["1", "0 1", "1 -1", "1 2147483648", "10 10 ", " 10 10", "a b", "1 1 1"] {
-            assert_eq!(check(kind, value, "", File), bad, "{value:?}");
-        }
-        assert_eq!(check(Kind::Addresses, "* ::1", "127.0.0.1", File), Ok("* ::1".into()));
-        assert_eq!(check(Kind::Addresses, "", "127.0.0.1", File), Ok(String::new()));
-        assert!(check(Kind::Addresses, &"a ".repeat(17), "", File).is_err_and(|e| e.starts_with("Too many")));
-        assert!(check(Kind::Addresses, "a  b", "", Runtime).is_err_and(|e| e.starts_with("Failed to bind")));
-    }
-
-    #[test]
-    fn output_limits_keep_the_classes_that_are_not_named() {
-        let cases: &[(&str, Result<&str, &str>)] = &[
-            ("NORMAL 1kb 1k 3", Ok("normal 1024 1000 3 slave 8 4 60 pubsub 2 1 60")),
-            ("replica 1 2 3 pubsub 0 0 0", Ok("normal 0 0 0 slave 1 2 3 pubsub 0 0 0")),
-            ("", Ok(LIMITS)),
-            ("normal 1", Err("Wrong number of arguments in buffer limit configuration.")),
-            ("foo 1 1 1", Err("Invalid client class specified in buffer limit configuration.")),
-            ("normal 1 1 -1", Err("Error in hard, soft or soft_seconds setting in buffer limit configuration.")),
-            ("normal 1q 1 1", Err("Error in hard, soft or soft_seconds setting in buffer limit configuration.")),
-        ];
-        for (value, expected) in cases {
-            let result = check(Kind::OutputLimits, value, LIMITS, Origin::File);
-            assert_eq!(result.as_deref().map_err(String::as_str), *expected, "{value:?}");
-        }
-    }
-
-    #[test]
-    fn other_lists_are_checked_and_printed_as_redis_does() {
-        let among = "argument(s) must be one of the following: default, save, nosave, now, force";
-        let cases: &[(Kind, &str, Result<&str, &str>)] = &[
-            (Kind::ShutdownOptions, "force NOW save", Ok("save now force")),
-            (Kind::ShutdownOptions, "default", Ok("default")),
-            (Kind::ShutdownOptions, "default now", Ok("now")),
-            (Kind::ShutdownOptions, "", Err(among)),
-            (Kind::ShutdownOptions, "now  force", Err(among)),
-            (
-                Kind::ShutdownOptions,
-                "save nosave",
-                Err("shutdown options SAVE and NOSAVE can't be used simultaneously"),
-            ),
-            (Kind::OomScores, "0 +200 -800", Ok("0 200 -800")),
-            (Kind::OomScores, "0 200", Err("wrong number of arguments")),
-            (
-                Kind::OomScores,
-                "0 200 2001",
-                Err("Invalid oom-score-adj-values, elements must be between -2000 and 2000."),
-            ),
-            (Kind::Percentiles, "50 99.90 100", Ok("50 99.9 100")),
-            (Kind::Percentiles, "", Ok("")),
-            (Kind::Percentiles, "a", Err("Invalid latency-tracking-info-percentiles parameters")),
-            (Kind::Primary, "NO one", Ok("")),
-            (Kind::Primary, "host 7", Ok("host 7")),
-            (Kind::Primary, "host 70000", Err("Invalid master port")),
-        ];
-        for (kind, value, expected) in cases {
-            let result = check(*kind, value, "", Origin::Runtime);
-            assert_eq!(result.as_deref().map_err(String::as_str), *expected, "{kind:?} {value:?}");
-        }
-    }
 }

@@ -21,7 +21,9 @@ mod load;
 mod rewrite;
 mod settings;
 mod suggest;
+mod table;
 mod warnings;
+mod words;
 
 use std::fmt;
 
@@ -34,7 +36,7 @@ pub(crate) use field::{
     TlsAuthClients, Unsupported,
 };
 pub(crate) use help::{setting_help, settings_help};
-pub(crate) use kind::{Kind, Origin};
+pub(crate) use kind::Kind;
 pub(crate) use live::Settings;
 #[cfg(feature = "internals")]
 pub(crate) use load::load;
@@ -44,6 +46,7 @@ pub use rewrite::rewrite_file;
 pub(crate) use settings::Effect;
 pub use settings::{Change, Config, Setting};
 pub(crate) use warnings::{refusal, start_warnings};
+pub(crate) use words::Origin;
 
 use crate::acl::{Setup, UserFile};
 use crate::error::MEMORY_ONLY;

@@ -14,8 +14,7 @@ use crate::config::field::{
     Allowance, ChannelDefault, ClientMemory, Field, LogLevel, OnDeadlock, OomScore, OutputLimit, ShutdownOptions,
     Supervisor, TlsAuthClients, Unsupported,
 };
-use crate::config::ignored::INERT;
-use crate::config::kind::Kind;
+use crate::config::kind::{INT_MAX, INT_MIN, Kind, LONG_MAX};
 use crate::store::{Classes, ListLimit, Policy};
 
 /// When a setting may change.
@@ -79,23 +78,6 @@ enum Store {
 }
 
 impl Setting {
-    /// Iterates over all settings, those with a field first.
-    pub fn all() -> impl Iterator<Item = &'static Setting> + Clone {
-        HONOURED.iter().chain(INERT)
-    }
-
-    /// Iterates over all names, aliases included, each with its setting.
-    pub fn names() -> impl Iterator<Item = (&'static str, &'static Setting)> {
-        Setting::all()
-            .flat_map(|setting| std::iter::once(setting.name).chain(setting.alias).map(move |name| (name, setting)))
-    }
-
-    /// Finds a setting by one of its names, case-insensitive; also returns that name.
-    pub fn find(name: &[u8]) -> Option<(&'static str, &'static Setting)> {
-        let synonyms = Setting::all().filter_map(|setting| Some((setting.synonym?, setting)));
-        Setting::names().chain(synonyms).find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))
-    }
-
     /// Declares a setting that is accepted, kept and reported, without any effect.
     pub(super) const fn ignored(
         section: &'static str,
@@ -213,7 +195,7 @@ macro_rules! supported {
         }
 
         /// The settings with a field in [`Config`].
-        const HONOURED: &[Setting] = &[$($( Setting {
+        pub(super) const HONOURED: &[Setting] = &[$($( Setting {
             name: $name,
             alias: [$(Some($alias),)? None][0],
             synonym: [$(Some($synonym),)? None][0],
@@ -235,9 +217,6 @@ macro_rules! supported {
     };
 }
 
-pub(super) const INT_MAX: i64 = i32::MAX as i64;
-pub(super) const INT_MIN: i64 = i32::MIN as i64;
-pub(super) const LONG_MAX: u64 = i64::MAX as u64;
 /// The upper bound of `proto-max-bulk-len`: 4 GiB.
 const BULK_LEN_MAX: u64 = u32::MAX as u64;
 
@@ -490,41 +469,5 @@ supported! {
         /// Disconnects the clients that use the most memory when all of them together use this much: bytes, or a
         /// percentage of `maxmemory` such as `5%`; 0 is no limit.
         "maxmemory-clients" %own maxmemory_clients: ClientMemory = "0", Kind::MemoryOrPercent(100), Runtime, Supported;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::kind::Origin;
-
-    #[test]
-    fn every_default_is_canonical_text_of_its_kind() {
-        // `dir` is shown as an absolute path, and having no primary cannot be expressed as an argument.
-        for setting in Setting::all().filter(|setting| !["dir", "replicaof"].contains(&setting.name)) {
-            let words = crate::config::value_words(setting, setting.default.as_bytes());
-            let canonical = setting.kind.canonical(&words, setting.default.as_bytes(), Origin::Runtime);
-            assert_eq!(canonical.as_deref(), Ok(setting.default.as_bytes()), "{}", setting.name);
-            assert_eq!(setting.get(&Config::default()), setting.default.as_bytes(), "{}", setting.name);
-        }
-    }
-
-    #[test]
-    fn every_name_is_lower_case_and_declared_once() {
-        let mut names: Vec<_> = Setting::names().map(|(name, _)| name).collect();
-        assert!(names.iter().all(|name| {
-            name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte))
-        }));
-        names.sort_unstable();
-        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
-    }
-
-    #[test]
-    fn every_setting_is_documented_in_whole_sentences() {
-        for setting in Setting::all() {
-            let doc = setting.doc_text();
-            assert!(doc.ends_with('.') && !doc.contains("  "), "{}: {doc:?}", setting.name);
-            assert_eq!(doc.contains("no effect"), setting.effect == Effect::Nothing, "{}", setting.name);
-        }
     }
 }

@@ -1,6 +1,8 @@
 //! Executes the requests of one batch of a client.
 
 mod entry;
+#[cfg(test)]
+pub(crate) mod probe;
 
 use tracing::warn;
 
@@ -10,14 +12,13 @@ use crate::client::registry::Unblocked;
 use crate::client::session::Client;
 use crate::client::tracking::CACHING;
 use crate::dispatch::call::{Call, Mode, refuse, run};
-use crate::dispatch::gate::{Admission, CHECKS, FAULTS, Obstacle, busy};
+use crate::dispatch::gate::{Admission, CHECKS, FAULTS, Obstacle, busy, closed_to_client, is_open};
 use crate::dispatch::plan::Plan;
 use crate::dispatch::serve::{Postponed, hand_over_expired, serve, serve_leftover, serve_postponed};
 use crate::dispatch::{Continuation, Env, Next, denials, effects, history, post_call, unknown};
 use crate::error::Error;
-use crate::namespace::Namespace;
 use crate::resp::{Batch, Output, Reply, Request};
-use crate::spec::{ALLOW_BUSY, BLOCKING, CONTROL, CommandSpec, EVERY, EXCLUSIVE, Flags, Group, NO_QUEUE, WRITE};
+use crate::spec::{ALLOW_BUSY, BLOCKING, CONTROL, CommandSpec, EXCLUSIVE, Flags, Group, NO_QUEUE, WRITE};
 use crate::store::{Cx, Eviction, GateGuard, Lookup, Origin, Store};
 use crate::test_mode::{FaultKind, ReceivedCall};
 use crate::time::clock::Now;
@@ -45,7 +46,7 @@ pub(crate) struct BatchRun<'n> {
     stale_at: u64,
     /// The value of the counter since which this batch has not let others pass at the gate.
     held_from: u64,
-    /// The flags of commands that the gate must check; [`EVERY`] stands for all.
+    /// The flags of commands that must be examined.
     closed: Flags,
     /// Whether there is a memory limit, which is then checked before each command.
     has_limit: bool,
@@ -82,7 +83,7 @@ impl<'n> BatchRun<'n> {
             read_at,
             stale_at,
             held_from: read_at,
-            closed: closed(namespace, client, has_extra_work),
+            closed: closed_to_client(namespace, client, has_extra_work),
             has_limit,
             origin: Origin::Client(client.caller.info.id),
             lookup: Lookup::ALL,
@@ -160,9 +161,7 @@ impl<'n> BatchRun<'n> {
         out: &mut Output,
     ) -> Next {
         if let Some(command) = plan.command(index)
-            && command.flags & self.closed == 0
-            && command.accepts(request.len())
-            && !(self.has_limit && self.env.namespace.store.memory_account().is_over())
+            && self.passes_unchecked(command, request)
         {
             if !self.enter(command, request) {
                 return Next::Again;
@@ -171,6 +170,13 @@ impl<'n> BatchRun<'n> {
             return self.call(client, command, request, plan.hashes_of(index), out);
         }
         self.examine(client, request, plan, index, out)
+    }
+
+    /// Returns whether the gate need not check a request, and nothing else is to be done for it than to execute it.
+    #[inline(always)] // its only caller
+    fn passes_unchecked(&self, command: &CommandSpec, request: Request<'_>) -> bool {
+        is_open(self.closed, command, request)
+            && !(self.has_limit && self.env.namespace.store.memory_account().is_over())
     }
 
     /// Does the same as [`BatchRun::execute`] for a request that the gate must check, or for a client whose calls need
@@ -184,8 +190,8 @@ impl<'n> BatchRun<'n> {
         index: usize,
         out: &mut Output,
     ) -> Next {
-        if self.env.namespace.journal.is_cut_due() {
-            self.cut_history();
+        if self.env.namespace.test_mode.as_ref().is_some_and(|test_mode| test_mode.recorder.is_checkpoint_due()) {
+            self.make_checkpoint();
         }
         self.make_room(client, out);
         let before = out.mark();
@@ -234,13 +240,13 @@ impl<'n> BatchRun<'n> {
         delayed.map_or(next, Next::Delay)
     }
 
-    /// Lets the next window of remembered writes begin; later, while a busy script holds the gate.
+    /// Makes a checkpoint of the history; later, while a busy script holds the gate.
     #[cold]
-    fn cut_history(&mut self) {
+    fn make_checkpoint(&mut self) {
         self.guard = None; // the gate is not reentrant
         let cx = self.cx();
         if let GateGuard::Exclusive(mut exclusive) = self.env.namespace.store.lock_exclusive() {
-            history::cut(self.env.namespace, &mut exclusive.view(0, cx));
+            history::checkpoint(self.env.namespace, &mut exclusive.view(0, cx));
         }
         self.read_time();
     }
@@ -385,7 +391,7 @@ impl<'n> BatchRun<'n> {
             let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
             refuse(namespace, &mut reply, &Error::ExecRefused(reason.to_vec()));
         }
-        self.closed = closed(self.env.namespace, client, self.has_extra_work);
+        self.closed = closed_to_client(self.env.namespace, client, self.has_extra_work);
     }
 
     /// Executes the next step of an unfinished command; returns whether it is finished now. The gate is free between
@@ -458,8 +464,7 @@ impl<'n> BatchRun<'n> {
         let (cx, mut next, mut postponed) = (self.cx(), Next::Done, None);
         let Some(guard) = &mut self.guard else { return next };
         let is_shared = matches!(guard, GateGuard::Shared(_));
-        // While a script is busy, few commands are served, and none with keys.
-        if matches!(guard, GateGuard::Refused) && (command.flags & ALLOW_BUSY == 0 || !hashes.is_empty()) {
+        if is_shut(guard, command, hashes) {
             self.guard = None;
             self.reject(client, request, Some(command), &busy(self.env.namespace), out);
             return next;
@@ -480,7 +485,7 @@ impl<'n> BatchRun<'n> {
                 call.set_read_at(self.read_at);
                 call.view.set_now(self.now);
             }
-            if namespace.store.has_tail_work() {
+            if namespace.store.has_lock_queues() {
                 begin_call(&mut call);
             }
             run(&mut call);
@@ -535,7 +540,7 @@ impl<'n> BatchRun<'n> {
 
     /// Does the work after a call that may have changed the state of the gate, or that held the store exclusively.
     fn after_control_call(&mut self, client: &mut Client, command: &CommandSpec, next: &mut Next) {
-        self.closed = closed(self.env.namespace, client, self.has_extra_work);
+        self.closed = closed_to_client(self.env.namespace, client, self.has_extra_work);
         self.refresh_memory_limit(); // it may have been CONFIG SET
         if self.env.namespace.store.generation() != self.generation {
             self.pass_barrier(next);
@@ -579,21 +584,21 @@ fn meet_fault(
     }
 }
 
-/// Returns which commands the gate must check: none for a plain client of a server that is not paused.
+/// Returns whether the store's gate refuses a call: while a script is busy, few commands are served, and none with keys.
 #[inline]
-fn closed(namespace: &Namespace, client: &Client, needs_attention: bool) -> Flags {
-    let is_open = !namespace.pause.may_be_on() && !namespace.is_restricted();
-    if is_open { client.closed(needs_attention) } else { EVERY }
+fn is_shut(guard: &GateGuard<'_>, command: &CommandSpec, hashes: &[u64]) -> bool {
+    matches!(guard, GateGuard::Refused) && (command.flags & ALLOW_BUSY == 0 || !hashes.is_empty())
 }
 
-/// Hands expired locks among the keys of a call over to the clients in line for them, before the call, which may take
-/// them. The keys are locked: nobody gets in line in between.
+/// Hands expired locks among the keys of a call over to the clients queued for them, before the call, which may take
+/// them. The keys are locked: nobody joins the queue in between.
 #[cold]
 #[inline(never)]
 fn begin_call(call: &mut Call<'_>) {
-    let (env, command) = (call.env(), call.command);
-    if env.namespace.store.has_lines() && command.flags & (WRITE | EXCLUSIVE) != 0 && !call.view.is_closed() {
-        hand_over_expired(&mut call.view, call.caller.db, (command, call.args.request()), env);
+    let (env, flags) = (call.env(), call.command.flags);
+    let is_concerned = || flags & EXCLUSIVE != 0 || env.namespace.store.has_lock_queues_beside(call.args.hashes());
+    if flags & (WRITE | EXCLUSIVE) != 0 && is_concerned() && !call.view.is_closed() {
+        hand_over_expired(&mut call.view, call.caller.db, (call.command, call.args.request()), env);
     }
 }
 

@@ -8,7 +8,9 @@ use crate::client::outbox::PUSHED;
 use crate::client::registry::{Blocked, BlockedCall, Blocking, Unblocked};
 use crate::client::session::{Replies, Session};
 use crate::config::{Allowance, Config};
-use crate::dispatch::gate::{Admission, EXEC_CHECKS, Obstacle, SCRIPT_CHECKS, ScriptLimits, closed_to_script};
+use crate::dispatch::gate::{
+    Admission, EXEC_CHECKS, Obstacle, SCRIPT_CHECKS, ScriptLimits, closed_in_exec, closed_to_script, is_open,
+};
 use crate::dispatch::{Args, Continuation, Env, Halted, Handlers, Next, Wait, denials, effects, post_call};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
@@ -237,9 +239,9 @@ impl Call<'_> {
         self.block(until_ms, Box::new(on_timeout), Some(repetition));
     }
 
-    /// Blocks the client in line for a lock, its key: the handler is called again when the key is missing and nobody is
+    /// Queues the client for a lock, its key: the handler is called again when the key is missing and nobody is
     /// before the client, or when another one has acquired the lock with the same token.
-    pub(crate) fn block_in_line(
+    pub(crate) fn block_in_queue(
         &mut self,
         token: &[u8],
         until_ms: u64,
@@ -290,7 +292,7 @@ impl Call<'_> {
         };
         let store = &self.namespace.store;
         let place = repetition.as_ref().map(|Repetition { awaited, heeds_absence, token, .. }| match token {
-            Some(token) => Place::Line { token: *token },
+            Some(token) => Place::LockQueue { token: *token },
             None => Place::Queue { awaited: *awaited, heeds_absence: *heeds_absence },
         });
         let blocking = match repetition {
@@ -312,16 +314,18 @@ impl Call<'_> {
         let (client, since_us) = (self.caller.info.id, self.namespace.clock.now().mono_us());
         let number = blocked.number();
         keys.iter().map(|key| store.key(key)).for_each(|key| match place {
-            Some(Place::Line { token }) => self.view.line_up(key, LockWaiter { client, number, token, since_us }),
+            Some(Place::LockQueue { token }) => {
+                self.view.locks().join_queue(key, LockWaiter { client, number, token, since_us })
+            }
             Some(Place::Queue { awaited, heeds_absence }) => {
-                self.view.enqueue(key, blocked.waiter(awaited, heeds_absence));
+                self.view.waiting().enqueue(key, blocked.waiter(awaited, heeds_absence));
             }
             None => {}
         });
         self.timer.report_next();
         let queues = keys.into_iter().map(|key| (store.hash(&key), key)).collect();
-        let (db, is_in_line) = (self.caller.db, matches!(place, Some(Place::Line { .. })));
-        let rest = Standstill { blocked, queues, db, client, is_in_line, on_timeout, shown, spent_ns };
+        let (db, is_in_lock_queue) = (self.caller.db, matches!(place, Some(Place::LockQueue { .. })));
+        let rest = Standstill { blocked, queues, db, client, is_in_lock_queue, on_timeout, shown, spent_ns };
         *next = Next::Continue(Box::new(rest));
     }
 
@@ -361,7 +365,7 @@ impl Call<'_> {
     /// Executes a queued command for EXEC, if its user still has permission, which may have changed since it was
     /// queued, even by a command of the same transaction.
     pub fn execute_queued(&mut self, command: &'static CommandSpec, request: Request<'_>) {
-        let obstacle = match self.caller.access.is_free() {
+        let obstacle = match command.flags & closed_in_exec(self.caller) == 0 {
             true => None,
             false => self.obstacle(command, request, None),
         };
@@ -388,7 +392,7 @@ impl Call<'_> {
         limits: ScriptLimits,
     ) -> Result<()> {
         let closed = closed_to_script(self.namespace, self.caller, limits);
-        match command.flags & closed == 0 && command.accepts(request.len()) {
+        match is_open(closed, command, request) {
             true => Ok(()),
             false => self.obstacle(command, request, Some(limits)).map_or(Ok(()), Err),
         }
@@ -458,7 +462,7 @@ impl Repetition {
 /// Where a blocked client waits for a key.
 enum Place {
     /// In the line for a lock.
-    Line { token: u64 },
+    LockQueue { token: u64 },
     /// Among those that wait for a value of a type.
     Queue { awaited: Type, heeds_absence: bool },
 }
@@ -473,8 +477,8 @@ struct Standstill {
     queues: Vec<(u64, Box<[u8]>)>,
     db: usize,
     client: u64,
-    /// Whether it waits in line for a lock, its only key.
-    is_in_line: bool,
+    /// Whether it is queued for a lock, its only key.
+    is_in_lock_queue: bool,
     on_timeout: OnTimeout,
     shown: Arc<OwnedRequest>,
     spent_ns: u64,
@@ -483,7 +487,7 @@ struct Standstill {
 impl Standstill {
     fn leave_queues(&self, view: &mut View<'_>) {
         for (hash, bytes) in &self.queues {
-            view.dequeue(self.db, Key { bytes, hash: *hash }, self.blocked.number());
+            view.waiting().dequeue(self.db, Key { bytes, hash: *hash }, self.blocked.number());
         }
     }
 }
@@ -507,10 +511,10 @@ impl Continuation for Standstill {
     fn abandon(&mut self, view: &mut View<'_>) {
         self.leave_queues(view);
         // The reply is lost, and so is an element that was popped. A lock would stay with nobody for its whole TTL.
-        if self.is_in_line && self.blocked.was_served_in_vain() {
+        if self.is_in_lock_queue && self.blocked.was_served_in_vain() {
             let token = self.shown.as_request().arg(2);
             for (hash, bytes) in &self.queues {
-                view.return_lock(self.db, Key { bytes, hash: *hash }, token, self.client);
+                view.locks().take_back(self.db, Key { bytes, hash: *hash }, token, self.client);
             }
         }
     }
@@ -576,10 +580,12 @@ pub(super) fn nested(
     let mut hashes = Hashes::new();
     command.hash_keys(request, &env.namespace.store, &mut hashes);
     let cx = Cx { lookup: Lookup::allowed(!caller.info.is_no_touch()), ..view.cx() };
-    let view = view.nested(caller.db, cx);
-    let mut call = Call::new(env, caller, view, (command, request, &hashes), mode, out);
+    let mut call = Call::new(env, caller, view.nested(caller.db, cx), (command, request, &hashes), mode, out);
     run(&mut call);
     if env.namespace.store.is_logged() {
         effects::collect(&mut call);
+        let changes = call.view.changes();
+        drop(call);
+        view.changes_mut().add_nested(changes);
     }
 }

@@ -30,15 +30,16 @@ impl Call<'_> {
     /// Returns how a deadline is logged.
     pub(crate) fn logged_deadline(&self, deadline: Deadline) -> LoggedDeadline {
         let left_ms = deadline.remaining_ms(self.now());
-        let is_kept = || self.namespace.test_mode.is_some() && self.namespace.journal.keeps_time();
+        let is_kept = || self.namespace.test_mode.is_some() && !self.namespace.log.is_copied();
         match !deadline.is_wall() && left_ms > 0 && is_kept() {
             true => LoggedDeadline { is_relative: true, ms: left_ms },
             false => LoggedDeadline { is_relative: false, ms: deadline.wall_ms(self.now()) },
         }
     }
 
-    /// Logs the request itself, although no key has changed; for commands whose effect is [`Effect::Given`].
+    /// Logs the request itself, which has changed something else than keys; for commands whose effect is [`Effect::Given`].
     pub(crate) fn log_request(&mut self) {
+        self.view.changes_mut().add();
         if self.namespace.store.is_logged() {
             push_request(self);
         }
@@ -62,7 +63,7 @@ impl LoggedDeadline {
 /// Collects the effects of a call that has returned.
 #[cold]
 pub(super) fn collect(call: &mut Call<'_>) {
-    if !call.view.is_changed() {
+    if !call.view.changes().is_own() {
         return;
     }
     match call.command.command.effect {
@@ -81,6 +82,12 @@ pub(super) fn collect(call: &mut Call<'_>) {
 pub(super) fn log_outermost(call: &mut Call<'_>) {
     if call.namespace.store.is_logged() {
         collect(call);
+        debug_assert_eq!(
+            call.view.changes().is_empty(),
+            call.caller.effects().is_none(),
+            "the changes of {} and what it logs",
+            call.name()
+        );
         append(call.namespace, call.caller, call.view.now());
     }
 }
@@ -88,8 +95,9 @@ pub(super) fn log_outermost(call: &mut Call<'_>) {
 /// Appends the effects of a call at a time, and of those nested in it.
 pub(super) fn append(namespace: &Namespace, caller: &mut Caller, at: Now) {
     if let Some(effects) = caller.effects() {
-        namespace.journal.append(effects, at);
+        namespace.record(effects, at);
     }
+    namespace.store.forget_unlogged();
 }
 
 /// Adds the request, with the command's declared name even if it is renamed.
@@ -125,7 +133,7 @@ fn push_values(call: &mut Call<'_>) {
 
 /// Adds a command that sets the fence of a string that was set to its present value, if it has one.
 fn push_fence(call: &mut Call<'_>, key: Key<'_>) {
-    let fence = call.view.fence(key);
+    let fence = call.view.locks().fence(key);
     if fence != 0
         && let Ok(Some(text)) = call.view.get::<Str>(key, Lookup::PEEK)
     {

@@ -1,21 +1,24 @@
 //! The gate: every reason for which a call may be rejected, in one list for each kind of caller.
 //!
-//! A client's request passes unchecked when its command has none of the flags in the batch's mask of what is closed,
-//! see [`BatchRun`](super::batch::BatchRun). All others run through [`CHECKS`] in Redis' order. Commands called by
-//! scripts run through [`SCRIPT_CHECKS`], and those of EXEC through [`EXEC_CHECKS`].
+//! A row of a list says which commands a check concerns, and under which conditions of the server, the client or the
+//! script it may reject one. The masks of what is closed are computed from the rows, and nothing else knows what must
+//! be checked: [`closed_to_client`] for the requests of a batch, [`closed_in_exec`] and [`closed_to_script`] for nested
+//! calls. A request passes unchecked when its command has none of the flags of the mask, see [`is_open`]; all others run
+//! through the list, [`CHECKS`], [`EXEC_CHECKS`] or [`SCRIPT_CHECKS`], in Redis' order.
 //!
-//! Invariant: a call that a list would reject does run through the list: no check without a bit in the mask.
+//! Invariant: a call that a list would reject does run through the list. `command/gate_tests.rs` compares the two for
+//! every command in random states.
 
 use crate::client::caller::Caller;
 use crate::client::pause::Held;
-use crate::client::session::Session;
+use crate::client::session::{Client, Session};
 use crate::config::Config;
 use crate::error::{Denial, Error};
-use crate::namespace::Namespace;
+use crate::namespace::{IN_TEST_MODE, IS_PRIVATE, LACKS_REPLICAS, Namespace, RESTARTING, RESTRICTION_BITS};
 use crate::resp::Request;
 use crate::spec::{
-    ALLOW_BUSY, ALLOW_SUBSCRIBED, CommandSpec, DENY_OOM, EVERY, Flags, Group, LOADING, MAY_REPLICATE, NO_AUTH,
-    NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, WRITE,
+    ALLOW_BUSY, ALLOW_SUBSCRIBED, CONTROL, CommandSpec, DENY_OOM, EVERY, Flags, Group, LOADING, MAY_REPLICATE, NO_AUTH,
+    NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, READ, SKIP_MONITOR, WRITE,
 };
 use crate::test_mode::FaultKind;
 use crate::text::Dialect;
@@ -63,52 +66,144 @@ impl From<Error> for Obstacle {
 /// A check for one reason of rejection.
 type Check = fn(&Admission<'_>) -> Option<Obstacle>;
 
+/// A row of a list: the flags of the commands that a check concerns, [`EVERY`] for all; the conditions without which it
+/// rejects nothing, if any; the check.
+pub(crate) type Row = (Flags, Conditions, Check);
+
+/// A set of conditions on which checks depend: the [restrictions](Namespace::restrictions) of the namespace, and those
+/// below.
+pub(crate) type Conditions = u32;
+
+/// For a check that is not in the mask: what it asks may be different for the next request of the same batch, which asks
+/// it each time, see [`is_open`] and [`BatchRun`](super::batch::BatchRun).
+const EACH_TIME: Conditions = 0;
+/// CLIENT PAUSE may be in force.
+const PAUSED: Conditions = 1 << RESTRICTION_BITS;
+/// The user has to authenticate, or may not do everything.
+const LIMITED_USER: Conditions = PAUSED << 1;
+/// The client is between MULTI and EXEC.
+const IN_TRANSACTION: Conditions = PAUSED << 2;
+/// The client's calls need more than a reply, see [`Client::needs_attention`]; so do those of every subscriber.
+const EXTRA_WORK: Conditions = PAUSED << 3;
+/// The client runs MONITOR.
+const IN_MONITOR: Conditions = PAUSED << 4;
+/// A script calls.
+const IN_SCRIPT: Conditions = PAUSED << 5;
+/// A script calls that must not write.
+const IN_READ_ONLY_SCRIPT: Conditions = PAUSED << 6;
+/// A script calls that began without enough memory.
+const IN_SHORT_SCRIPT: Conditions = PAUSED << 7;
+
+/// The conditions under which a batch has more to do for every request than to check it: queue it, write what is pushed
+/// to the client, inject a fault and record the call.
+const EXAMINED: Conditions = IN_TRANSACTION | EXTRA_WORK | IN_TEST_MODE;
+
+/// Commands that may write, or run others that do: EXEC and scripts.
+const MAY_WRITE: Flags = WRITE | CONTROL;
+
+/// Commands that Redis rejects from a client in MONITOR, because it counts it as a kind of replica. Scripts execute
+/// commands on keys, so they are included.
+const ON_KEYS: Flags = READ | WRITE | MAY_REPLICATE | SKIP_MONITOR;
+
 /// The checks of a client's request, in Redis' order: the first failing one determines the error.
-pub(crate) const CHECKS: [Check; 12] = [
-    arity,
-    login,
-    no_multi,
-    permission,
-    of_process,
-    memory,
-    replicas,
-    subscribed,
-    restarting,
-    script_runs,
-    monitor,
-    pause,
+pub(crate) const CHECKS: [Row; 12] = [
+    (EVERY, EACH_TIME, arity),
+    (EVERY, LIMITED_USER, login),
+    (NO_MULTI, IN_TRANSACTION, no_multi),
+    (EVERY, LIMITED_USER, permission),
+    (OF_PROCESS, IS_PRIVATE, of_process),
+    (EVERY, EACH_TIME, memory),
+    (MAY_WRITE, LACKS_REPLICAS, replicas),
+    (EVERY, EXTRA_WORK, subscribed),
+    (EVERY, RESTARTING, restarting),
+    (EVERY, EACH_TIME, script_runs),
+    (ON_KEYS, IN_MONITOR, monitor),
+    (EVERY, PAUSED, pause),
 ];
 
 /// The last check of a client's request, made when the store's gate is held: a fault counts the calls that it would let
 /// pass, and so each call is checked once.
-pub(crate) const FAULTS: [Check; 1] = [fault];
+pub(crate) const FAULTS: [Row; 1] = [(EVERY, IN_TEST_MODE, fault)];
 
 /// The checks of a command in EXEC; it passed [`CHECKS`] when it was queued.
-pub(crate) const EXEC_CHECKS: [Check; 1] = [permission_at_exec];
+pub(crate) const EXEC_CHECKS: [Row; 1] = [(EVERY, LIMITED_USER, permission_at_exec)];
 
-/// The checks of a blocked call when it is executed again; it passed [`CHECKS`] when it blocked.
-pub(crate) const WAKE_CHECKS: [Check; 4] = [login, permission, memory, replicas];
+/// The checks of a blocked call when it is executed again, all of them each time; it passed [`CHECKS`] when it blocked.
+pub(crate) const WAKE_CHECKS: [Row; 4] = [
+    (EVERY, EACH_TIME, login),
+    (EVERY, EACH_TIME, permission),
+    (EVERY, EACH_TIME, memory),
+    (EVERY, EACH_TIME, replicas),
+];
 
 /// The checks of a command that a script calls.
-pub(crate) const SCRIPT_CHECKS: [Check; 6] =
-    [arity_in_script, not_for_scripts, permission_in_script, read_only_script, replicas_in_script, memory_in_script];
+pub(crate) const SCRIPT_CHECKS: [Row; 6] = [
+    (EVERY, EACH_TIME, arity_in_script),
+    (NO_SCRIPT, IN_SCRIPT, not_for_scripts),
+    (EVERY, LIMITED_USER, permission_in_script),
+    (WRITE | MAY_REPLICATE, IN_READ_ONLY_SCRIPT, read_only_script),
+    (WRITE, LACKS_REPLICAS, replicas_in_script),
+    (DENY_OOM, IN_SHORT_SCRIPT, memory_in_script),
+];
 
-/// Returns the flags of commands that the gate must check when a script calls them; [`EVERY`] stands for all.
+/// Returns the flags of commands that must be examined when a client calls them: none for a plain client of a server
+/// without restrictions.
+#[inline]
+pub(crate) fn closed_to_client(namespace: &Namespace, client: &Client, has_extra_work: bool) -> Flags {
+    let Client { caller, session } = client;
+    let conditions = namespace.restrictions()
+        | when(PAUSED, namespace.pause.may_be_on())
+        | when(LIMITED_USER, !caller.access.is_free())
+        | when(IN_TRANSACTION, session.transaction.is_some())
+        | when(EXTRA_WORK, has_extra_work)
+        | when(IN_MONITOR, session.is_monitor);
+    if conditions == 0 { 0 } else { closed_under(conditions) }
+}
+
+#[cold]
+fn closed_under(conditions: Conditions) -> Flags {
+    mask(&CHECKS, conditions) | if conditions & EXAMINED != 0 { EVERY } else { 0 }
+}
+
+/// Returns the flags of commands that the gate must check when EXEC executes them.
+#[inline]
+pub(crate) fn closed_in_exec(caller: &Caller) -> Flags {
+    mask(&EXEC_CHECKS, when(LIMITED_USER, !caller.access.is_free()))
+}
+
+/// Returns the flags of commands that the gate must check when a script calls them.
 #[inline]
 pub(crate) fn closed_to_script(namespace: &Namespace, caller: &Caller, script: ScriptLimits) -> Flags {
-    if !caller.access.is_free() {
-        return EVERY;
-    }
-    let read_only = if script.is_read_only { WRITE | MAY_REPLICATE } else { 0 };
-    let memory = if script.lacks_memory { DENY_OOM } else { 0 };
-    let replicas = if namespace.lacks_replicas() { WRITE } else { 0 };
-    NO_SCRIPT | read_only | memory | replicas
+    let conditions = namespace.restrictions()
+        | IN_SCRIPT
+        | when(LIMITED_USER, !caller.access.is_free())
+        | when(IN_READ_ONLY_SCRIPT, script.is_read_only)
+        | when(IN_SHORT_SCRIPT, script.lacks_memory);
+    mask(&SCRIPT_CHECKS, conditions)
+}
+
+#[inline]
+fn when(condition: Conditions, holds: bool) -> Conditions {
+    if holds { condition } else { 0 }
+}
+
+/// Returns the flags of the commands that a list must check under some conditions.
+#[inline(always)] // the list is a constant of the caller
+fn mask(checks: &[Row], conditions: Conditions) -> Flags {
+    let armed = checks.iter().filter(|(_, on, _)| conditions & on != 0);
+    armed.fold(0, |closed, (concerned, ..)| closed | concerned)
+}
+
+/// Returns whether a request passes unchecked where these commands are closed.
+#[inline]
+pub(crate) fn is_open(closed: Flags, command: &CommandSpec, request: Request<'_>) -> bool {
+    command.flags & closed == 0 && command.accepts(request.len())
 }
 
 impl Admission<'_> {
     /// Returns the obstacle, by the first failing check.
-    pub(crate) fn obstacle(&self, checks: &[Check]) -> Option<Obstacle> {
-        checks.iter().find_map(|check| check(self))
+    pub(crate) fn obstacle(&self, checks: &[Row]) -> Option<Obstacle> {
+        checks.iter().find_map(|(.., check)| check(self))
     }
 
     fn has(&self, flags: Flags) -> bool {
@@ -147,7 +242,6 @@ fn permission(call: &Admission<'_>) -> Option<Obstacle> {
     Some(Obstacle::Refused(Error::NoPerm(denial, &call.command.name), Some(denial)))
 }
 
-/// In test mode every call is checked, and there are no private instances without it.
 fn of_process(call: &Admission<'_>) -> Option<Obstacle> {
     (call.has(OF_PROCESS) && call.namespace.name().is_some()).then(|| Error::NotInPrivate.into())
 }
@@ -190,8 +284,8 @@ fn script_runs(call: &Admission<'_>) -> Option<Obstacle> {
 
 /// Redis treats a monitor as a kind of replica.
 fn monitor(call: &Admission<'_>) -> Option<Obstacle> {
-    let is_barred = call.session.is_some_and(|session| call.has(session.barred));
-    is_barred.then(|| Error::other("Replica can't interact with the keyspace").into())
+    let is_refused = call.session.is_some_and(|session| session.is_monitor) && call.has(ON_KEYS);
+    is_refused.then(|| Error::other("Replica can't interact with the keyspace").into())
 }
 
 /// What controls a test is not paused: it may be what ends the pause.

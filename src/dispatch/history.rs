@@ -6,31 +6,31 @@ use std::sync::Arc;
 use bytes::BytesMut;
 
 use crate::client::caller::Caller;
+use crate::dispatch::interrupted::log_restored;
 use crate::dispatch::replay::replay_in;
 use crate::dispatch::{Call, Env};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::{AllCommandStats, CallTimer};
-use crate::persist::Effects;
 use crate::store::{Classes, Cx, GateGuard, LockHolder, Origin, View};
 use crate::test_mode::{Former, ScriptTexts, TestMode};
 use crate::time::clock::Now;
 
-/// Brings the images of keys up to date, and lets the next window of writes begin.
+/// Brings the images of keys up to date, and begins to record anew.
 #[cold]
-pub(super) fn cut(namespace: &Namespace, view: &mut View<'_>) {
+pub(super) fn checkpoint(namespace: &Namespace, view: &mut View<'_>) {
     let Some(test_mode) = namespace.test_mode.as_deref() else { return };
-    let most = namespace.settings.current().test_journal_max;
-    let past = namespace.journal.cut();
-    test_mode.history.lock().cut(past, libraries(namespace), most, (&namespace.store, view));
+    let max_writes = namespace.settings.current().test_journal_max;
+    let changes = test_mode.recorder.checkpoint();
+    test_mode.history.lock().checkpoint(changes, libraries(namespace), max_writes, (&namespace.store, view));
 }
 
-/// Does the same if so many keys have changed without a call that the next one would wait for it.
-pub(crate) fn cut_if_many_keys(namespace: &Namespace, now: Now) {
-    if namespace.journal.has_many_keys()
+/// Makes a checkpoint if so many keys have changed without a call that the next call would wait for it.
+pub(crate) fn checkpoint_if_many_keys(namespace: &Namespace, now: Now) {
+    if namespace.test_mode.as_ref().is_some_and(|test_mode| test_mode.recorder.has_many_keys())
         && let GateGuard::Exclusive(mut exclusive) = namespace.store.lock_exclusive()
     {
-        cut(namespace, &mut exclusive.view(0, Cx::new(now, Origin::HOST)));
+        checkpoint(namespace, &mut exclusive.view(0, Cx::new(now, Origin::HOST)));
     }
 }
 
@@ -39,8 +39,8 @@ pub(crate) fn cut_if_many_keys(namespace: &Namespace, now: Now) {
 /// # Errors
 /// When there are too many snapshots.
 pub(crate) fn snapshot(call: &mut Call<'_>, test_mode: &TestMode, name: &[u8]) -> Result<()> {
-    call.namespace.journal.set_snapshots(true);
-    cut(call.namespace, &mut call.view);
+    test_mode.recorder.set_snapshots(true);
+    checkpoint(call.namespace, &mut call.view);
     let mut history = test_mode.history.lock();
     history.complete(&call.namespace.store, &mut call.view);
     match history.add_snapshot(name, texts(call.namespace), &call.namespace.store) {
@@ -60,17 +60,18 @@ pub(crate) fn restore(call: &mut Call<'_>, test_mode: &TestMode, name: &[u8]) ->
     }
     let clients = &namespace.clients;
     clients.unblock_keys();
-    call.view.raise_watchers();
-    cut(namespace, &mut call.view);
+    call.view.images().raise_watchers();
+    checkpoint(namespace, &mut call.view);
     let mut history = test_mode.history.lock();
     let is_connected = |session: &dyn LockHolder| !session.is_gone();
     let texts = history.restore(name, (&namespace.store, &mut call.view), is_connected);
     history.forget_writes();
     drop(history);
     let result = set_texts(namespace, &texts.unwrap_or_default());
-    namespace.journal.discard();
-    call.view.raise_watchers();
-    call.view.announce_restored();
+    log_restored(call, &libraries(namespace));
+    test_mode.recorder.discard();
+    call.view.images().raise_watchers();
+    call.view.images().announce();
     result
 }
 
@@ -80,7 +81,7 @@ pub(crate) fn restore(call: &mut Call<'_>, test_mode: &TestMode, name: &[u8]) ->
 /// When fewer writes are remembered.
 pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) -> Result<()> {
     let namespace = call.namespace;
-    cut(namespace, &mut call.view); // which may forget the oldest writes
+    checkpoint(namespace, &mut call.view); // which may forget the oldest writes
     let remembered = test_mode.history.lock().remembered();
     if lost > remembered {
         return Err(Error::other(format!("only {remembered} writes are remembered")));
@@ -99,9 +100,10 @@ pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) 
     namespace.store.events().set_classes(Classes::default()); // there is nobody left to be told
     let result = former.map_or(Ok(()), |former| go_back(call, former));
     namespace.apply_settings();
-    let past = namespace.journal.cut();
-    test_mode.history.lock().lose(lost, past, libraries(namespace), (&namespace.store, &mut call.view));
-    namespace.journal.discard(); // what no call has changed until then was undone, too
+    let changes = test_mode.recorder.checkpoint();
+    test_mode.history.lock().lose(lost, changes, libraries(namespace), (&namespace.store, &mut call.view));
+    log_restored(call, &libraries(namespace));
+    test_mode.recorder.discard(); // what no call has changed until then was undone, too
     result
 }
 
@@ -110,22 +112,20 @@ fn go_back(call: &mut Call<'_>, former: Former) -> Result<()> {
     let namespace = call.namespace;
     let result = set_texts_of_libraries(namespace, &former.libraries);
     for (db, key, image) in former.before.iter() {
-        call.view.lend(0, Cx::new(call.now(), Origin::Replay)).restore(db, namespace.store.key(key), image.as_deref());
+        let mut view = call.view.lend(0, Cx::new(call.now(), Origin::Replay));
+        view.images().restore(db, namespace.store.key(key), image.as_deref());
     }
     let stats = AllCommandStats::new(1, namespace.commands.count()); // what is repeated is not counted
     let timer = CallTimer::new(&stats, &namespace.clock, 0);
     let env = Env { timer: &timer, ..call.env() };
-    let forget = |caller: &mut Caller| {
-        caller.effects().into_iter().for_each(|effects| *effects = Effects::default());
-    };
     let replayed = former.writes.iter().try_for_each(|write| {
         // No key expires in between, because the writes to repeat have met those that have expired meanwhile.
         let mut view = call.view.lend(0, Cx::new(write.at, Origin::Replay));
-        replay_in(env, &mut view, BytesMut::from(&write.effects[..]), forget).map(drop)
+        replay_in(env, &mut view, BytesMut::from(&write.effects[..]), Caller::forget_effects).map(drop)
     });
     for (db, key, lock) in former.locks.iter() {
         let key = namespace.store.key(key);
-        lock.iter().for_each(|lock| _ = call.view.restore_lock(db, key, lock, |_| false));
+        lock.iter().for_each(|lock| _ = call.view.images().restore_lock(db, key, lock, |_| false));
     }
     result.and(replayed.map_err(|error| Error::other(error.to_string())))
 }

@@ -13,6 +13,7 @@ pub(crate) mod gate;
 mod handlers;
 pub(crate) mod history;
 pub(crate) mod inquiry;
+pub(crate) mod interrupted;
 pub(crate) mod next;
 pub(crate) mod plan;
 pub(crate) mod post_call;

@@ -5,7 +5,7 @@
 //! costs one comparison.
 
 use crate::client::caller::Caller;
-use crate::client::registry::ClientInfo;
+use crate::client::info::ClientInfo;
 use crate::config::Config;
 use crate::dispatch::{Call, Env};
 use crate::namespace::Namespace;

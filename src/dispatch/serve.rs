@@ -33,7 +33,7 @@ pub(super) fn serve(view: &mut View<'_>, env: Env<'_>) -> Vec<Postponed> {
     loop {
         // The call that has changed the keys is over: one of them may have expired while it ran.
         view.set_now(env.namespace.clock.now());
-        let ready = view.take_ready();
+        let ready = view.waiting().take_ready();
         if ready.is_empty() {
             return postponed;
         }
@@ -58,8 +58,8 @@ pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<
         if view.is_closed() {
             return;
         }
-        serve_line(&mut view, db, key, env);
-        let mut next = view.next_waiter(key, 0);
+        serve_queue(&mut view, db, key, env);
+        let mut next = view.waiting().next(key, 0);
         drop(view);
         while let Some(waiter) = next {
             let hashes = Wait::of(&waiter).and_then(|wait| wait.call(|call| call.hashes.clone()));
@@ -71,7 +71,7 @@ pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<
                 serve_client(&mut view, (db, key), &waiter, env);
             }
             left.extend(serve(&mut view, env));
-            next = view.next_waiter(key, waiter.number);
+            next = view.waiting().next(key, waiter.number);
         }
     }
 }
@@ -106,7 +106,7 @@ pub(crate) fn serve_keys(namespace: &Namespace, handlers: &'static Handlers, now
     Env::with_present(namespace, handlers, 0, |env| serve_postponed(&mut namespace.store.hold(1), cx, keys, env));
 }
 
-/// Deletes the expired ones of the keys of a call that clients are in line for, and hands these locks over before the call
+/// Deletes the expired ones of the keys of a call that clients are queued for, and hands these locks over before the call
 /// begins: a client that did not wait must not come first. The time of the call stays the same, so that it finds no other
 /// locks expired.
 pub(super) fn hand_over_expired(
@@ -117,47 +117,47 @@ pub(super) fn hand_over_expired(
 ) {
     if command.is_exclusive(request) {
         let now = view.now();
-        view.expire_locks_in_line();
+        view.locks().expire_awaited();
         serve(view, env); // the whole store is locked: nobody remains to be served
         view.set_now(now);
         return;
     }
     for (position, _) in command.keys_of(request) {
-        serve_line(view, db, env.namespace.store.key(request.arg(position)), env);
+        serve_queue(view, db, env.namespace.store.key(request.arg(position)), env);
     }
 }
 
-/// Hands a lock over that is free: to the first client in line that still waits, and to others that wait with the same
+/// Hands a lock over that is free: to the first client in the queue that still waits, and to others that wait with the same
 /// token. The keys of such a call are locked, for it has only this one.
-fn serve_line(view: &mut View<'_>, db: usize, key: Key<'_>, env: Env<'_>) {
+fn serve_queue(view: &mut View<'_>, db: usize, key: Key<'_>, env: Env<'_>) {
     let cx = view.cx();
     loop {
         let mut view = view.lend(db, cx);
-        let Some(first) = view.line(key).and_then(|line| line.front().copied()) else { return };
+        let Some(first) = view.locks().queue(key).and_then(|queue| queue.front().copied()) else { return };
         if view.exists(key) {
             return;
         }
-        let is_served = serve_in_line(&mut view, first.client, env);
-        view.dequeue(db, key, first.number);
+        let is_served = serve_queued(&mut view, first.client, env);
+        view.waiting().dequeue(db, key, first.number);
         if is_served {
             serve_same_token(&mut view, (db, key), first.token, env);
         }
     }
 }
 
-/// Serves those in line whose token is that of the lock's new holder.
+/// Serves those in the queue whose token is that of the lock's new holder.
 fn serve_same_token(view: &mut View<'_>, (db, key): (usize, Key<'_>), token: u64, env: Env<'_>) {
     let same =
-        |line: &VecDeque<LockWaiter>| line.iter().filter(|waiter| waiter.token == token).copied().collect::<Vec<_>>();
-    for waiter in view.line(key).map(same).unwrap_or_default() {
-        if serve_in_line(view, waiter.client, env) {
-            view.dequeue(db, key, waiter.number);
+        |queue: &VecDeque<LockWaiter>| queue.iter().filter(|waiter| waiter.token == token).copied().collect::<Vec<_>>();
+    for waiter in view.locks().queue(key).map(same).unwrap_or_default() {
+        if serve_queued(view, waiter.client, env) {
+            view.waiting().dequeue(db, key, waiter.number);
         }
     }
 }
 
-/// Executes the call of a client in line; returns whether it was answered.
-fn serve_in_line(view: &mut View<'_>, client: u64, env: Env<'_>) -> bool {
+/// Executes the call of a queued client; returns whether it was answered.
+fn serve_queued(view: &mut View<'_>, client: u64, env: Env<'_>) -> bool {
     env.namespace.clients.answer(client, |blocking| match blocking {
         Blocking::Keys(call) => execute_caught(view, call, env),
         _ => None,
@@ -168,10 +168,10 @@ fn serve_in_line(view: &mut View<'_>, client: u64, env: Env<'_>) -> bool {
 /// at the first one whose call needs keys that are not locked: later ones must not be served before it.
 fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], env: Env<'_>) -> bool {
     let (key, cx) = (env.namespace.store.key(bytes), view.cx());
-    serve_line(view, db, key, env);
+    serve_queue(view, db, key, env);
     let mut after = 0;
     loop {
-        let next = view.lend(db, cx).next_waiter(key, after);
+        let next = view.lend(db, cx).waiting().next(key, after);
         let Some(waiter) = next else { return true };
         if !serve_client(view, (db, key), &waiter, env) {
             return false;
@@ -190,7 +190,7 @@ fn serve_client(view: &mut View<'_>, (db, key): (usize, Key<'_>), waiter: &Waite
         if is_covered { execute_caught(view, call, env) } else { None }
     });
     if is_served {
-        view.lend(db, cx).dequeue(db, key, waiter.number);
+        view.lend(db, cx).waiting().dequeue(db, key, waiter.number);
     }
     is_covered
 }

@@ -7,8 +7,6 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use hyper::header::{
     ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue,
@@ -16,15 +14,14 @@ use hyper::header::{
 };
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Response, StatusCode};
-use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::registry::Peer;
+use crate::client::info::Peer;
 use crate::metrics::exposition::{self, Format};
+use crate::metrics::page::HTML;
 use crate::metrics::visitor::{METRICS, PAGE, Refusal, Visitor};
 use crate::metrics::{Body, Metrics};
 
-const HTML: &str = include_str!("page.html");
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// A connection over which requests come.
@@ -39,27 +36,6 @@ pub(crate) struct Visit {
     pub(crate) cut: CancellationToken,
 }
 
-/// The page, and what it may load.
-pub(super) struct Page {
-    policy: HeaderValue,
-}
-
-impl Page {
-    pub(super) fn new() -> Self {
-        let hash_of = |element: &str| {
-            let inside = HTML.split_once(&format!("<{element}>")).and_then(|(_, rest)| rest.split_once("</"));
-            STANDARD.encode(Sha256::digest(inside.map_or("", |(inside, _)| inside)))
-        };
-        let policy = format!(
-            "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; connect-src 'self'; img-src data:; \
-             base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-            hash_of("script"),
-            hash_of("style")
-        );
-        Page { policy: HeaderValue::from_str(&policy).unwrap_or(HeaderValue::from_static("default-src 'none'")) }
-    }
-}
-
 impl Metrics {
     /// Answers a request.
     pub(crate) async fn answer(self: &Arc<Self>, request: Parts, visit: &Visit) -> Response<Body> {
@@ -68,7 +44,7 @@ impl Metrics {
             None => self.answer_unguarded(request, visit).await,
         };
         let headers = answer.headers_mut();
-        headers.insert(CONTENT_SECURITY_POLICY, self.page.policy.clone());
+        headers.insert(CONTENT_SECURITY_POLICY, self.page.policy());
         let fixed = [
             (CACHE_CONTROL, "no-store"),
             (X_CONTENT_TYPE_OPTIONS, "nosniff"),

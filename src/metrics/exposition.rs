@@ -1,5 +1,6 @@
 //! The metrics of Prometheus, in the text of OpenMetrics or in Prometheus' own older one.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use prometheus_client::collector::Collector;
@@ -8,8 +9,9 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
+use crate::command::server::info::Value;
 use crate::dispatch::Handlers;
-use crate::metrics::figures::{Figures, Parts};
+use crate::metrics::figures::{self, Figures};
 use crate::metrics::names::{Kind, METRICS, Metric};
 use crate::namespace::Namespace;
 use crate::observe::histogram::Counts;
@@ -166,7 +168,7 @@ impl Collector for Scrape {
 impl Scrape {
     fn identity(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let figures = &self.figures;
-        let labels: Vec<(&str, &str)> = IDENTITY.iter().map(|field| (*field, figures.text(field))).collect();
+        let labels: Vec<(&str, Cow<'_, str>)> = IDENTITY.iter().map(|field| (*field, figures.text(field))).collect();
         out.encode_descriptor("redis_instance", "Which server this is", None, MetricType::Info)?
             .encode_info(&labels[..].to_vec())?;
         let version = vec![("version", figures.text("keylatch_version"))];
@@ -175,8 +177,8 @@ impl Scrape {
 
     fn commands(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let calls = |part: &'static str, divisor: f64| {
-            let of_all = self.figures.parts("cmdstat_");
-            of_all.map(move |(command, parts)| (command, parts.number(part) / divisor))
+            let of_all = self.figures.family("cmdstat_");
+            of_all.map(move |(command, value)| (command, figures::part(value, part) / divisor))
         };
         counters(out, "redis_commands", "Calls of each command", "cmd", calls("calls", 1.0))?;
         let help = "Time that the calls of each command took";
@@ -185,22 +187,22 @@ impl Scrape {
         counters(out, "redis_commands_rejected_calls", help, "cmd", calls("rejected_calls", 1.0))?;
         let help = "Calls of each command that failed";
         counters(out, "redis_commands_failed_calls", help, "cmd", calls("failed_calls", 1.0))?;
-        let errors = self.figures.parts("errorstat_").map(|(error, parts)| (error, parts.number("count")));
+        let errors = self.figures.family("errorstat_").map(|(error, value)| (error, figures::part(value, "count")));
         counters(out, "redis_errors", "Errors by their first words", "err", errors)
     }
 
     fn databases(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let mut of_each = |name, help, value: fn(Parts<'_>) -> f64| {
+        let mut of_each = |name, help, read: fn(&Value) -> f64| {
             let mut family = out.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (number, parts) in self.figures.databases() {
-                family.encode_family(&[("db", format!("db{number}"))])?.encode_gauge(&value(parts))?;
+            for (number, value) in self.figures.databases() {
+                family.encode_family(&[("db", format!("db{number}"))])?.encode_gauge(&read(value))?;
             }
             Ok(())
         };
-        of_each("redis_db_keys", "Keys of each database", |parts| parts.number("keys"))?;
-        of_each("redis_db_keys_expiring", "Keys of each database with a TTL", |parts| parts.number("expires"))?;
+        of_each("redis_db_keys", "Keys of each database", |value| figures::part(value, "keys"))?;
+        of_each("redis_db_keys_expiring", "Keys of each database with a TTL", |value| figures::part(value, "expires"))?;
         let help = "Mean TTL of the keys of each database that have one";
-        of_each("redis_db_avg_ttl_seconds", help, |parts| parts.number("avg_ttl") / MS_PER_S)
+        of_each("redis_db_avg_ttl_seconds", help, |value| figures::part(value, "avg_ttl") / MS_PER_S)
     }
 }
 
@@ -238,6 +240,15 @@ fn durations(out: &mut DescriptorEncoder<'_>, name: &str, help: &str, durations:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::figures::tests::has;
+
+    #[test]
+    fn info_has_every_field_that_is_a_metric_or_a_label() {
+        let of_metrics = METRICS.iter().map(|metric| metric.field);
+        for field in of_metrics.chain(IDENTITY.iter().copied()) {
+            assert!(has(field), "{field}");
+        }
+    }
 
     #[test]
     fn openmetrics_is_sent_to_those_that_prefer_it() {

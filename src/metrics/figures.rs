@@ -1,8 +1,9 @@
 //! The figures of INFO, by their names there.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::command::server::info;
+use crate::command::server::info::{self, Value};
 use crate::dispatch::Handlers;
 use crate::dispatch::inquiry::inquire;
 use crate::namespace::Namespace;
@@ -14,8 +15,12 @@ const OF_METRICS: &[&str] =
 const OF_PAGE: &[&str] = &["server", "clients", "memory", "stats", "keyspace", "locks"];
 
 /// The fields of INFO at one time.
-#[derive(Debug)]
-pub(super) struct Figures(BTreeMap<String, String>);
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    fields: BTreeMap<&'static str, Value>,
+    /// Fields whose names begin alike, by the rest of the name.
+    families: BTreeMap<&'static str, BTreeMap<String, Value>>,
+}
 
 /// What the plots of a page show of one second.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,42 +46,48 @@ impl Figures {
 
     /// One section after the other, so that no call waits for all of them.
     fn of(namespace: &Namespace, handlers: &'static Handlers, sections: &[&str]) -> Option<Self> {
-        let mut fields = BTreeMap::new();
+        let mut figures = Figures::default();
         for section in sections {
-            let wanted = [section.as_bytes().to_vec()];
-            let text = inquire(namespace, handlers, "info", |call| info::text(call, &wanted))?;
-            let lines = text.lines().filter(|line| !line.starts_with('#'));
-            fields
-                .extend(lines.filter_map(|line| line.split_once(':')).map(|(name, value)| (name.into(), value.into())));
+            for (name, value) in inquire(namespace, handlers, "info", |call| info::fields(call, section))? {
+                match name.label {
+                    None => figures.fields.insert(name.row, value),
+                    Some(label) => figures.families.entry(name.row).or_default().insert(label, value),
+                };
+            }
         }
-        Some(Figures(fields))
+        Some(figures)
     }
 
-    /// Returns a field; an empty text if INFO does not have it.
-    pub(super) fn text(&self, field: &str) -> &str {
-        self.0.get(field).map_or("", String::as_str)
+    /// Returns a field as INFO shows it; an empty text if it is absent.
+    pub(super) fn text(&self, field: &str) -> Cow<'_, str> {
+        match self.fields.get(field) {
+            None => Cow::Borrowed(""),
+            Some(Value::Text(text)) => Cow::Borrowed(text),
+            Some(value) => Cow::Owned(value.to_string()),
+        }
     }
 
     /// Returns a field that is a number; 0 if it is not.
     pub(super) fn number(&self, field: &str) -> f64 {
-        self.text(field).parse().unwrap_or(0.0)
+        self.fields.get(field).and_then(Value::number).unwrap_or(0.0)
     }
 
     /// Returns a field that is a count; 0 if it is not.
     pub(super) fn count(&self, field: &str) -> u64 {
-        self.text(field).parse().unwrap_or(0)
+        match self.fields.get(field) {
+            Some(Value::Count(count)) => *count,
+            _ => 0,
+        }
     }
 
-    /// Returns the fields whose names begin with `prefix`: the rest of the name, and the parts `name=value` of the value.
-    pub(super) fn parts<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, Parts<'a>)> {
-        let from_prefix = self.0.range(prefix.to_owned()..);
-        let named = from_prefix.map_while(move |(name, value)| Some((name.strip_prefix(prefix)?, value)));
-        named.map(|(name, value)| (name, Parts(value)))
+    /// Returns a family of fields: the rest of each name, and the value.
+    pub(super) fn family(&self, prefix: &str) -> impl Iterator<Item = (&str, &Value)> {
+        self.families.get(prefix).into_iter().flatten().map(|(label, value)| (label.as_str(), value))
     }
 
-    /// Returns the databases that have keys: the number, and the parts of its line.
-    pub(super) fn databases(&self) -> impl Iterator<Item = (u32, Parts<'_>)> {
-        self.parts("db").filter_map(|(number, parts)| Some((number.parse().ok()?, parts)))
+    /// Returns the databases that have keys: the number, and the value of its field.
+    pub(super) fn databases(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.family("db")
     }
 
     /// Returns what the plots show.
@@ -92,14 +103,17 @@ impl Figures {
     }
 }
 
-/// The value of a field that has several parts.
-#[derive(Clone, Copy)]
-pub(super) struct Parts<'a>(&'a str);
+/// Returns a part of a value that is a number; 0 if it is missing.
+pub(super) fn part(value: &Value, name: &str) -> f64 {
+    value.part(name).and_then(Value::number).unwrap_or(0.0)
+}
 
-impl Parts<'_> {
-    /// Returns a part that is a number; 0 if it is missing.
-    pub(super) fn number(self, name: &str) -> f64 {
-        let of_name = |part: &str| part.split_once('=').filter(|(other, _)| *other == name)?.1.parse().ok();
-        self.0.split(',').find_map(of_name).unwrap_or(0.0)
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Returns whether a section that the metrics, or a page, are made from has a field.
+    pub(in crate::metrics) fn has(field: &str) -> bool {
+        OF_METRICS.iter().chain(OF_PAGE).any(|section| info::names(section).any(|name| name == field))
     }
 }

@@ -12,6 +12,7 @@ mod body;
 mod exposition;
 mod figures;
 mod names;
+mod page;
 mod shown;
 mod state;
 mod visitor;
@@ -29,8 +30,8 @@ pub(crate) use answer::Visit;
 pub(crate) use body::Body;
 
 use crate::dispatch::Handlers;
-use crate::metrics::answer::Page;
 use crate::metrics::figures::{Figures, Point};
+use crate::metrics::page::Page;
 use crate::metrics::visitor::Visitor;
 use crate::namespace::Namespace;
 

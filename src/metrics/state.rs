@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value, json};
 
-use crate::client::registry::ClientInfo;
+use crate::client::info::ClientInfo;
 use crate::command::lock::deadlock::Link;
 use crate::command::lock::overview::{Holder, ShownLock, overview};
 use crate::dispatch::Handlers;
 use crate::dispatch::plan::find;
-use crate::metrics::figures::{Figures, Point};
+use crate::metrics::figures::{Figures, Point, part};
 use crate::metrics::shown::{name, short_name};
 use crate::namespace::Namespace;
 use crate::observe::histogram::Counts;
@@ -65,13 +65,13 @@ pub(super) fn history(points: &VecDeque<Point>) -> Value {
 
 /// Returns the state.
 pub(super) fn state(namespace: &Namespace, handlers: &'static Handlers, figures: &Figures) -> Value {
-    let texts = TEXTS.iter().map(|field| ((*field).to_owned(), figures.text(field).into()));
+    let texts = TEXTS.iter().map(|field| ((*field).to_owned(), figures.text(field).into_owned().into()));
     let numbers = NUMBERS.iter().map(|field| ((*field).to_owned(), figures.number(field).into()));
     let mut state: Map<String, Value> = texts.chain(numbers).collect();
     let locks = overview(namespace, handlers, LOCKS_SHOWN).unwrap_or_default();
     let mut put = |field: &str, value: Value| state.insert(field.to_owned(), value);
     put("at", namespace.clock.now().wall_ms().into());
-    put("keys", figures.databases().fold(0.0, |sum, (_, parts)| sum + parts.number("keys")).into());
+    put("keys", figures.databases().fold(0.0, |sum, (_, value)| sum + part(value, "keys")).into());
     put("locks", locks.iter().map(|lock| shown_lock(lock, namespace)).collect());
     put("waits", shown_durations(&namespace.observed.locks.waits()));
     put("holds", shown_durations(&namespace.observed.locks.holds()));
@@ -158,4 +158,17 @@ fn slow_calls(namespace: &Namespace) -> Value {
         })
     };
     entries.iter().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::figures::tests::has;
+
+    #[test]
+    fn info_has_every_field_that_a_page_shows() {
+        for field in TEXTS.iter().chain(NUMBERS) {
+            assert!(has(field), "{field}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::acl::{Access, DEFAULT};
 use crate::client::caller::Caller;
-use crate::client::registry::Peer;
+use crate::client::info::Peer;
 use crate::dispatch::denials::record_refused_visit;
 use crate::dispatch::plan::find;
 use crate::namespace::Namespace;

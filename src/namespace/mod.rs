@@ -7,33 +7,37 @@ mod private;
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::acl::{Access, Acl};
+use crate::client::info::{ClientInfo, LockName};
 use crate::client::pause::Pause;
-use crate::client::registry::{ClientInfo, Clients, LockName};
+use crate::client::registry::Clients;
 use crate::config::{Config, Settings};
 use crate::instance::{Instance, random_hex};
+use crate::namespace::private::PrivateNamespaces;
 use crate::observe::latency::{EVICTION_CYCLE, EXPIRE_CYCLE};
 use crate::observe::sampler::Counted;
 use crate::observe::stats::{ScriptUsage, Stats};
 use crate::observe::{CallTimer, Observed};
-use crate::persist::Journal;
+use crate::persist::{Effects, Log};
+#[cfg(feature = "internals")]
+use crate::persist::{LogReader, Purpose};
 use crate::push::hub::Hub;
 use crate::push::keyspace::Notifier;
 use crate::push::tracking::Tracking;
 use crate::spec::{CommandTable, Names};
 use crate::store::resident::Resident;
 use crate::store::usage::UsageRule;
-use crate::store::{Cx, EventSink, Eviction, GateGuard, MemoryAccount, NEVER, Origin, Store, SweepTimer, Totals, View};
-use crate::test_mode::TestMode;
+use crate::store::{
+    ChangeLog, Cx, EventSink, Eviction, GateGuard, MemoryAccount, NEVER, Origin, Store, SweepTimer, Totals, View,
+};
+use crate::test_mode::{Recorder, TestMode};
 use crate::time::clock::{Clock, Now};
-
-pub(crate) use private::{Admitted, PrivateNamespaces};
 
 /// One namespace.
 pub struct Namespace {
@@ -44,7 +48,7 @@ pub struct Namespace {
     /// The name of a private namespace, which is that of its user; `None` for the main one.
     name: Option<Box<[u8]>>,
     /// The private namespaces of the process.
-    pub(crate) private: Arc<PrivateNamespaces>,
+    private: Arc<PrivateNamespaces<Namespace>>,
     /// Cancelled when the namespace must stop: with the server, or when a private one is not needed any more.
     pub(crate) stop: CancellationToken,
     /// The connected clients.
@@ -69,7 +73,7 @@ pub struct Namespace {
     /// Publishes keyspace notifications.
     notifier: Arc<Notifier>,
     /// The log of changes, while it is enabled.
-    pub(crate) journal: Arc<Journal>,
+    pub(crate) log: Arc<Log>,
     /// CLIENT PAUSE.
     pub pause: Pause,
     /// Scripts and functions.
@@ -93,14 +97,46 @@ pub struct Namespace {
     is_sweeping: AtomicBool,
     /// What test mode keeps; `None` without it.
     pub(crate) test_mode: Option<Box<TestMode>>,
-    /// Why some commands are rejected: a set of [`LACKS_REPLICAS`], [`RESTARTING`] and [`IN_TEST_MODE`].
-    restrictions: AtomicU8,
+    /// Why some commands are rejected, or may be: see [`Namespace::restrictions`].
+    restrictions: AtomicU32,
     /// Until when a start after a crash serves no keys, in monotonic milliseconds.
     grace_until_ms: AtomicU64,
     /// The fragmentation of the allocator.
     resident: Resident,
     /// The bytes of the users when they were last counted.
     users_len: AtomicUsize,
+}
+
+/// Creates the log, and what test mode keeps.
+fn logs(config: &Config) -> (Arc<Log>, Option<Box<TestMode>>) {
+    let log = Arc::<Log>::default();
+    let recorder = || Arc::new(Recorder::new(log.clone()));
+    let test_mode = config.test_mode.then(|| Box::new(TestMode::new(recorder())));
+    (log, test_mode)
+}
+
+/// Returns what is told of changes that no call logs.
+fn change_log(log: &Arc<Log>, test_mode: Option<&TestMode>) -> Arc<dyn ChangeLog> {
+    match test_mode {
+        Some(test_mode) => test_mode.recorder.clone(),
+        None => log.clone(),
+    }
+}
+
+/// What a namespace shares with the others of its process.
+struct Process {
+    instance: Arc<Instance>,
+    private: Arc<PrivateNamespaces<Namespace>>,
+}
+
+/// A client's entry in the namespace that it has entered.
+pub(crate) struct Admitted {
+    /// The namespace.
+    pub(crate) namespace: Arc<Namespace>,
+    /// The client in it.
+    pub(crate) info: Arc<ClientInfo>,
+    /// Whether it was created for the client.
+    pub(crate) is_new: bool,
 }
 
 /// What DEBUG switches, for tests.
@@ -116,11 +152,15 @@ pub struct DebugSwitches {
 }
 
 /// The settings ask for more replicas than there are.
-const LACKS_REPLICAS: u8 = 1;
+pub(crate) const LACKS_REPLICAS: u32 = 1;
 /// The server has begun after a crash and may still serve no keys.
-const RESTARTING: u8 = 1 << 1;
-/// The server is in test mode, where any call may meet a fault.
-const IN_TEST_MODE: u8 = 1 << 2;
+pub(crate) const RESTARTING: u32 = 1 << 1;
+/// The server is in test mode, where a fault may be injected into any call.
+pub(crate) const IN_TEST_MODE: u32 = 1 << 2;
+/// The namespace is a private one, of which the process is not a part.
+pub(crate) const IS_PRIVATE: u32 = 1 << 3;
+/// How many bits the restrictions above may have.
+pub(crate) const RESTRICTION_BITS: u32 = 8;
 
 /// How long expired keys are deleted before others have their turn, in nanoseconds.
 const SWEEP_SLICE_NS: u64 = 500_000;
@@ -183,21 +223,31 @@ impl Namespace {
     /// Creates the main namespace, empty, whose commands are executed by `threads` threads.
     pub fn new(commands: &'static CommandTable, instance: Arc<Instance>, threads: usize, clock: Clock) -> Self {
         let (acl, settings) = (instance.acl.clone(), instance.settings.clone());
-        Namespace::open(commands, (instance, Arc::default(), None), (acl, settings), threads, clock)
+        let process = Process { instance, private: Arc::default() };
+        Namespace::open(commands, process, None, (acl, settings), threads, clock)
+    }
+
+    /// Creates the main namespace of an instance of its own, for unit tests.
+    #[cfg(test)]
+    pub(crate) fn for_test(commands: &'static CommandTable, config: Config, clock: Clock) -> Self {
+        Namespace::new(commands, Arc::new(Instance::new(commands, config)), 1, clock)
     }
 
     /// Creates an empty private namespace, with a user of that name who may do everything.
     pub(crate) fn new_private(main: &Namespace, name: &[u8], clock: Clock) -> Self {
         let acl = Acl::new(main.commands, None);
         let settings = Settings::new(Config::clone(&main.settings.current()));
-        let process = (main.instance.clone(), main.private.clone(), Some(name.into()));
+        let process = Process { instance: main.instance.clone(), private: main.private.clone() };
         let own = (Arc::new(acl), Arc::new(settings));
-        Namespace::open(main.commands, process, own, main.store.threads(), clock)
+        let namespace = Namespace::open(main.commands, process, Some(name.into()), own, main.store.threads(), clock);
+        namespace.restrict(IS_PRIVATE, true);
+        namespace
     }
 
     fn open(
         commands: &'static CommandTable,
-        (instance, private, name): (Arc<Instance>, Arc<PrivateNamespaces>, Option<Box<[u8]>>),
+        Process { instance, private }: Process,
+        name: Option<Box<[u8]>>,
         (acl, settings): (Arc<Acl>, Arc<Settings>),
         threads: usize,
         clock: Clock,
@@ -212,13 +262,13 @@ impl Namespace {
         let tracking = Arc::new(Tracking::new(clients.clone(), &memory_account));
         let locks = observed.locks.clone();
         let notifier = Arc::new(Notifier::new(hub.clone(), tracking.clone(), clock.clone(), locks, config.clone()));
-        let journal = Arc::<Journal>::default();
+        let (log, test_mode) = logs(&config);
         let store = Store::new(
             (config.databases as usize, name.is_some()),
             threads,
             sweep_timer,
             memory_account,
-            EventSink::new(notifier.clone(), journal.clone()),
+            EventSink::new(notifier.clone(), change_log(&log, test_mode.as_deref())),
         );
         let namespace = Namespace {
             #[cfg(feature = "lua")]
@@ -244,7 +294,7 @@ impl Namespace {
             tracking,
             hub,
             notifier,
-            journal,
+            log,
             pause: Pause::default(),
             stats: Stats::default(),
             observed,
@@ -254,8 +304,8 @@ impl Namespace {
             last_fence: AtomicI64::new(0),
             departed: Mutex::default(),
             is_sweeping: AtomicBool::new(true),
-            test_mode: config.test_mode.then(Box::default),
-            restrictions: AtomicU8::new(if config.test_mode { IN_TEST_MODE } else { 0 }),
+            test_mode,
+            restrictions: AtomicU32::new(if config.test_mode { IN_TEST_MODE } else { 0 }),
             grace_until_ms: AtomicU64::new(0),
             resident: Resident::default(),
             users_len: AtomicUsize::new(users_len),
@@ -296,7 +346,7 @@ impl Namespace {
         self.store.events().set_classes(self.notifier.follow(config.clone()));
         while self.tracking.forget(config.tracking_table_max_keys, FORGOTTEN_KEYS, (&config, self.clock.now())) {}
         if let Some(test_mode) = &self.test_mode {
-            self.journal.remember(config.test_journal_max);
+            test_mode.recorder.remember(config.test_journal_max);
             if config.test_journal_max == 0 {
                 test_mode.history.lock().stop_remembering();
             }
@@ -319,6 +369,27 @@ impl Namespace {
     pub(crate) fn count_users(&self) {
         let len = self.acl.memory();
         self.store.memory_account().report_outside(self.users_len.swap(len, Relaxed), len);
+    }
+
+    /// Adds a client of another namespace to the private one of this name, which is created by `create` if there is none;
+    /// `None` when there are too many already.
+    pub(crate) fn admit_private(
+        &self,
+        name: &[u8],
+        client: &ClientInfo,
+        create: impl FnOnce() -> Namespace,
+    ) -> Option<Admitted> {
+        self.private.enter(name, create, |namespace, is_new| {
+            let info = namespace.clients.adopt(client, namespace.clock.now());
+            Admitted { namespace, info, is_new }
+        })
+    }
+
+    /// Forgets this private namespace, which has no clients, if none has entered since `served` was their number; returns
+    /// whether it was forgotten.
+    pub(crate) fn forget_private(&self, served: u64) -> bool {
+        let is_deserted = || self.clients.is_empty() && self.clients.served() == served;
+        self.name().is_some_and(|name| self.private.forget(name, is_deserted))
     }
 
     /// Returns how many private namespaces there are.
@@ -361,16 +432,21 @@ impl Namespace {
         *self.replication_id.lock() = random_hex();
     }
 
-    /// Enables the log of changes, which [`Namespace::take_log`] returns from then on.
-    pub fn begin_log(&self) {
+    /// Enables the log of changes; returns a reader of it.
+    #[cfg(feature = "internals")] // until there is a file to write
+    pub fn read_log(&self, purpose: Purpose) -> LogReader {
         let _alone = self.store.exclusive();
-        self.journal.begin();
         self.store.set_logged(true);
+        self.log.reader(purpose)
     }
 
-    /// Takes what was logged since the last call.
-    pub fn take_log(&self) -> bytes::BytesMut {
-        self.journal.take().into_bytes()
+    /// Appends the effects of a call at a time to the log, and clears them; returns the position behind them. Must be
+    /// called while the changed shards are locked.
+    pub(crate) fn record(&self, effects: &mut Effects, at: Now) -> u64 {
+        match &self.test_mode {
+            Some(test_mode) => test_mode.recorder.append(effects, at),
+            None => self.log.append(effects),
+        }
     }
 
     /// Deletes every key of every database.
@@ -379,7 +455,7 @@ impl Namespace {
         let now = self.clock.now();
         guard.view(0, Cx::new(now, Origin::HOST)).clear(true);
         if self.store.is_logged() {
-            self.journal.append_command(0, &[b"FLUSHALL"], now);
+            self.record(&mut Effects::one(0, &[b"FLUSHALL"]), now);
         }
     }
 
@@ -389,13 +465,14 @@ impl Namespace {
         self.restrictions.load(Relaxed) & LACKS_REPLICAS != 0
     }
 
-    /// Returns whether any commands are rejected, or may be, because of the state of the server.
+    /// Returns why commands are rejected, or may be, because of the state of the server: a set of [`LACKS_REPLICAS`],
+    /// [`RESTARTING`], [`IN_TEST_MODE`] and [`IS_PRIVATE`].
     #[inline]
-    pub fn is_restricted(&self) -> bool {
-        self.restrictions.load(Relaxed) != 0
+    pub(crate) fn restrictions(&self) -> u32 {
+        self.restrictions.load(Relaxed)
     }
 
-    fn restrict(&self, restriction: u8, is_on: bool) {
+    fn restrict(&self, restriction: u32, is_on: bool) {
         match is_on {
             true => self.restrictions.fetch_or(restriction, Relaxed),
             false => self.restrictions.fetch_and(!restriction, Relaxed),
@@ -527,7 +604,7 @@ impl Namespace {
     fn release(&self, client: u64, names: &[LockName], view: &mut View<'_>) {
         for (db, key) in names {
             // One that cannot be released ends by its TTL; the others are released all the same.
-            let release = || view.end_session_lock(*db, self.store.key(key), client);
+            let release = || view.locks().end_of_session(*db, self.store.key(key), client);
             if self.instance.panics.catch("release of a lock", release).is_none() {
                 self.instance.panics.catch("recovery", || view.recover());
             }

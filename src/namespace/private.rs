@@ -7,40 +7,32 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::client::registry::ClientInfo;
-use crate::namespace::Namespace;
-
 /// The most private namespaces at a time.
 const NAMESPACES_MAX: usize = 10_000;
 
 /// The private namespaces, by name.
-#[derive(Default)]
-pub(crate) struct PrivateNamespaces(Mutex<BTreeMap<Box<[u8]>, Weak<Namespace>>>);
+pub(crate) struct PrivateNamespaces<N>(Mutex<BTreeMap<Box<[u8]>, Weak<N>>>);
 
-/// A client's entry in the namespace that it has entered.
-pub(crate) struct Admitted {
-    /// The namespace.
-    pub(crate) namespace: Arc<Namespace>,
-    /// The client in it.
-    pub(crate) info: Arc<ClientInfo>,
-    /// Whether it was created for the client.
-    pub(crate) is_new: bool,
+impl<N> Default for PrivateNamespaces<N> {
+    fn default() -> Self {
+        PrivateNamespaces(Mutex::default())
+    }
 }
 
-impl PrivateNamespaces {
+impl<N> PrivateNamespaces<N> {
     /// Returns all of them.
-    pub(crate) fn all(&self) -> Vec<Arc<Namespace>> {
+    pub(super) fn all(&self) -> Vec<Arc<N>> {
         self.0.lock().values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Adds a client of another namespace to the one of this name, which is created if there is none; `None` when there
-    /// are too many already.
-    pub(crate) fn admit(
+    /// Calls `enter` with the one of this name, which is created if there is none, and whether it was created; `None`
+    /// when there are too many already. None is forgotten meanwhile.
+    pub(super) fn enter<T>(
         &self,
         name: &[u8],
-        client: &ClientInfo,
-        create: impl FnOnce() -> Namespace,
-    ) -> Option<Admitted> {
+        create: impl FnOnce() -> N,
+        enter: impl FnOnce(Arc<N>, bool) -> T,
+    ) -> Option<T> {
         let mut by_name = self.0.lock();
         let existing = by_name.get(name).and_then(Weak::upgrade);
         let is_new = existing.is_none();
@@ -51,16 +43,14 @@ impl PrivateNamespaces {
         if is_new {
             by_name.insert(name.into(), Arc::downgrade(&namespace));
         }
-        let info = namespace.clients.adopt(client, namespace.clock.now());
-        Some(Admitted { namespace, info, is_new })
+        Some(enter(namespace, is_new))
     }
 
-    /// Forgets a namespace that has no clients, if none has entered since `served` was their number; returns whether it
-    /// was forgotten.
-    pub(crate) fn forget(&self, namespace: &Namespace, served: u64) -> bool {
+    /// Forgets the one of this name if it is deserted, while none is entered; returns whether it was forgotten.
+    pub(super) fn forget(&self, name: &[u8], is_deserted: impl FnOnce() -> bool) -> bool {
         let mut by_name = self.0.lock();
-        let is_deserted = namespace.clients.is_empty() && namespace.clients.served() == served;
-        if let Some(name) = namespace.name().filter(|_| is_deserted) {
+        let is_deserted = is_deserted();
+        if is_deserted {
             by_name.remove(name);
         }
         is_deserted

@@ -1,21 +1,37 @@
-//! What a program that embeds the server chooses before it starts: settings, clock, address.
+//! What a program that embeds the server chooses before it starts: settings, clock, address; and the start.
 //!
 //! No method but the last fails: starting reports the first setting that is invalid, so that a server is built in one
 //! expression.
 
 use std::fmt::Display;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
 
+use crate::acl::Acl;
 use crate::command;
-use crate::config::{Config, apply_lines, set_by_name};
+use crate::config::{Config, apply_lines, refusal, set_by_name};
 use crate::dispatch::Handlers;
+use crate::instance::Instance;
 use crate::memory::allocator::AllocatorStats;
-use crate::net::server::Server;
+use crate::namespace::Namespace;
+use crate::net::accept::{Shared, Worker};
+use crate::net::listener::{Opened, Ports, bind_unix, has_plain_port};
+#[cfg(feature = "metrics")]
+use crate::net::metrics_port::MetricsPort;
+#[cfg(not(feature = "metrics"))]
+use crate::net::metrics_port_disabled::MetricsPort;
+use crate::net::restart::RestartMark;
+use crate::net::server::{OwnRuntime, Server};
+use crate::net::tenancy::Tenancy;
 use crate::runtime::log_queue::LogQueue;
+use crate::runtime::worker;
 use crate::time::clock::Clock;
 
 /// Builds a [`Server`]: by default one on a free port of the loopback interface, with Redis' settings, that follows the
@@ -38,15 +54,15 @@ use crate::time::clock::Clock;
 /// # }
 /// ```
 pub struct Builder {
-    pub(super) config: Config,
-    pub(super) clock: Clock,
-    pub(super) config_file: Option<PathBuf>,
-    pub(super) workers: Vec<Handle>,
-    pub(super) allocator: Option<fn() -> AllocatorStats>,
-    pub(super) log_queue: Option<Arc<LogQueue>>,
-    pub(super) handlers: &'static Handlers,
+    config: Config,
+    clock: Clock,
+    config_file: Option<PathBuf>,
+    workers: Vec<Handle>,
+    allocator: Option<fn() -> AllocatorStats>,
+    log_queue: Option<Arc<LogQueue>>,
+    handlers: &'static Handlers,
     /// Why the first invalid setting was rejected.
-    pub(super) invalid: Option<String>,
+    invalid: Option<String>,
 }
 
 impl Default for Builder {
@@ -154,11 +170,107 @@ impl Builder {
         self
     }
 
+    /// Binds and starts to serve on a thread that the server owns. It does not depend on the caller's runtime, so
+    /// blocking clients may run on the caller's thread.
+    ///
+    /// # Errors
+    /// When a setting is invalid, an address cannot be bound, or the thread cannot be started.
+    ///
+    /// # Panics
+    /// If workers were given and it is called outside a tokio runtime.
+    pub fn start_blocking(mut self) -> io::Result<Server> {
+        if let Some(reason) = self.invalid.take().or_else(|| refusal(&self.config)) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
+        let runtime = match self.workers.is_empty() {
+            true => OwnRuntime(Some(worker::runtime(0)?)),
+            false => OwnRuntime(None),
+        };
+        let accepting = match &runtime.0 {
+            Some(own) => own.handle().clone(),
+            None => Handle::current(),
+        };
+        if self.workers.is_empty() {
+            self.workers.push(accepting.clone());
+        }
+        let _inside = accepting.enter();
+        let may_clock_run = !self.clock.is_steered() || self.config.test_mode;
+        let new_clock = self.config.test_mode.then(|| self.enter_test_mode());
+        let acl = Acl::configured(&self.handlers.commands, &self.config.users()).map_err(io::Error::other)?;
+        let plain = match has_plain_port(&self.config) {
+            true => Opened::plain(&self.config, self.config.port)?,
+            false => Opened::default(),
+        };
+        let tls = Opened::tls(&self.config, self.config.tls_port)?;
+        let metrics_port = MetricsPort::open(&self.config)?;
+        let unix = self.config.unixsocket.as_deref().map(|path| bind_unix(path, self.config.unixsocketperm));
+        let (unix, socket_file) = unix.transpose()?.unzip();
+        // The last step that may fail, and after the ports are bound: the mark of another server is not touched.
+        let mark = RestartMark::of(&self.config)?;
+        let addr = plain.addr().or(tls.addr()).unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let instance = Instance {
+            allocator: self.allocator,
+            log_queue: self.log_queue,
+            acl: Arc::new(acl),
+            config_file: self.config_file,
+            ..Instance::new(&self.handlers.commands, self.config)
+        };
+        let namespace = Namespace::new(&self.handlers.commands, Arc::new(instance), self.workers.len(), self.clock);
+        namespace.note_startup();
+        mark.iter().for_each(|mark| mark.begin_grace(&namespace));
+        let namespace = Arc::new(namespace);
+        namespace.instance.tcp_port.store(u64::from(addr.port()), Relaxed);
+        let (tasks, handlers) = (TaskTracker::new(), self.handlers);
+        let tenancy = new_clock.map(|new_clock| {
+            let (main, runtime, tasks) = (namespace.clone(), self.workers[0].clone(), tasks.clone());
+            Arc::new(Tenancy { main, handlers, new_clock, runtime, tasks })
+        });
+        let shared = Arc::new(Shared {
+            workers: Worker::all(self.workers, &namespace.instance.panics, handlers, tenancy),
+            next_worker: AtomicUsize::new(0),
+            namespace,
+            handlers,
+            runtime: accepting.clone(),
+            ports: Mutex::new(Ports::new(plain, tls)),
+            handshakes: Arc::default(),
+            tasks,
+            accepting: TaskTracker::new(),
+        });
+        shared.ports.lock().all().into_iter().for_each(|opened| shared.listen(opened));
+        metrics_port.serve(&shared.namespace, shared.handlers, &shared.tasks, &shared.accepting);
+        shared.follow_settings();
+        unix.into_iter().for_each(|listener| shared.listen_unix(listener));
+        shared.tasks.spawn(shared.clone().end_clients());
+        if may_clock_run {
+            shared.start_upkeep();
+        }
+        drop(_inside);
+        Ok(Server { shared, addr, mark, _socket_file: socket_file, _runtime: runtime })
+    }
+
     /// The same as [`Builder::start_blocking`], for asynchronous callers.
     ///
     /// # Errors
     /// Those of [`Builder::start_blocking`].
     pub async fn start(self) -> io::Result<Server> {
         self.start_blocking()
+    }
+
+    /// Adds the commands of test mode, and makes the clock one that they can steer. Returns what creates the clocks of
+    /// private instances: of the same kind.
+    fn enter_test_mode(&mut self) -> fn() -> Clock {
+        self.handlers = command::test_mode::handlers();
+        if self.clock.is_steered() {
+            return Clock::manual;
+        }
+        self.clock = Clock::running();
+        Clock::running
+    }
+}
+
+impl Server {
+    /// Returns a builder: a free loopback port, the system's clock.
+    pub fn builder() -> Builder {
+        Builder::default()
     }
 }

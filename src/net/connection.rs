@@ -36,6 +36,7 @@ use crate::dispatch::serve::serve_due;
 use crate::dispatch::{Continuation, Env, Next, Wait};
 use crate::namespace::Namespace;
 use crate::net::buffers::{BufferPool, ConnBuffers, READ_LEN};
+use crate::net::held::HeldOutput;
 use crate::resp::{DecodeError, Limits, Output, Reply};
 use crate::runtime::panics::caught;
 use crate::store::NEVER;
@@ -73,6 +74,8 @@ pub struct Connection<S> {
     outruns_reclaimer: bool,
     /// Whether a fault holds a reply back, which what is pushed must not overtake.
     is_reply_due: bool,
+    /// What of the output waits until the log is confirmed.
+    held: Option<Box<HeldOutput>>,
     /// Taken from the pool while there is anything to read, execute or write.
     buffers: Option<Box<ConnBuffers>>,
 }
@@ -106,6 +109,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             is_throttled: false,
             outruns_reclaimer: false,
             is_reply_due: false,
+            held: None,
             buffers: None,
         }
     }
@@ -222,16 +226,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Writes until nothing is pending or the socket's buffer is full.
+    /// Writes until nothing is pending, the socket's buffer is full, or the rest waits until the log is confirmed.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if let Some(buffers) = &mut self.buffers {
             while !buffers.output.is_empty() {
+                let (log, client) = (&self.namespace.log, self.client.caller.info.id);
+                let writable = match log.is_confirmed() {
+                    true => buffers.output.len(),
+                    false => self.held.get_or_insert_default().writable(&buffers.output, log, client, cx.waker()),
+                };
+                if writable == 0 {
+                    break;
+                }
                 let stream = Pin::new(&mut self.stream);
                 let written = match buffers.output.as_slice() {
-                    Some(all) => stream.poll_write(cx, all),
+                    Some(all) => stream.poll_write(cx, &all[..writable]),
                     None => {
                         let mut slices = [IoSlice::new(&[]); SLICES];
-                        let count = buffers.output.chunks_vectored(&mut slices);
+                        let count = buffers.output.chunks_up_to(writable, &mut slices);
                         stream.poll_write_vectored(cx, &slices[..count])
                     }
                 };

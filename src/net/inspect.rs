@@ -9,12 +9,11 @@ use std::time::Duration;
 use tokio_util::codec::Decoder;
 
 use crate::command::test_mode::fault::inject;
-use crate::command::test_mode::test_mode_of;
+use crate::command::test_mode::{Fault, ReceivedCall, TestMode, test_mode_of};
 use crate::dispatch::inquiry::read;
 use crate::error::Error;
 use crate::net::server::Server;
 use crate::resp::{Frame, FrameDecoder};
-use crate::test_mode::{Fault, ReceivedCall, TestMode};
 
 /// Why the server refused a request: the line that a client would get.
 #[derive(Clone, Debug, PartialEq, Eq)]

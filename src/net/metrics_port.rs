@@ -21,14 +21,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
 
-use crate::client::registry::Peer;
+use crate::client::info::Peer;
 use crate::config::Config;
 use crate::dispatch::Handlers;
 use crate::metrics::{Metrics, Visit};
 use crate::namespace::Namespace;
+use crate::net::accept::pause_after;
 use crate::net::handshakes::{Handshake, Handshakes};
 use crate::net::listener::bind_addresses;
-use crate::net::server::pause_after;
 use crate::runtime::executor::supervise;
 
 /// How many connections may wait for their answer.

@@ -1,9 +1,11 @@
 //! The network: ports, TLS, connections, and the embedding API on top of them.
 
+mod accept;
 pub(crate) mod buffers;
 pub(crate) mod builder;
 pub(crate) mod connection;
 pub(crate) mod handshakes;
+mod held;
 pub(crate) mod inspect;
 pub(crate) mod listener;
 #[cfg(feature = "metrics")]

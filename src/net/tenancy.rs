@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
-use crate::client::registry::ClientInfo;
+use crate::client::info::ClientInfo;
 use crate::dispatch::{Destination, Handlers};
 use crate::namespace::{Admitted, Namespace};
 use crate::runtime::executor::supervise;
@@ -35,7 +35,7 @@ impl Tenancy {
             return Some(Admitted { namespace: self.main.clone(), info, is_new: false });
         };
         let create = || Namespace::new_private(&self.main, user, (self.new_clock)());
-        let admitted = self.main.private.admit(user, client, create)?;
+        let admitted = self.main.admit_private(user, client, create)?;
         if admitted.is_new {
             self.begin(&admitted.namespace);
         }
@@ -65,7 +65,7 @@ async fn keep(namespace: Arc<Namespace>) {
             () = namespace.stop.cancelled() => return,
             () = namespace.clients.deserted.notified() => {}
             () = tokio::time::sleep(linger), if is_deserted => {
-                if namespace.private.forget(&namespace, served) {
+                if namespace.forget_private(served) {
                     break;
                 }
             }

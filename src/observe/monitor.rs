@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
+use crate::client::info::ClientInfo;
 use crate::client::outbox::PushFrame;
-use crate::client::registry::ClientInfo;
 use crate::config::Config;
 use crate::text::quote;
 use crate::time::clock::Now;

@@ -25,6 +25,18 @@ pub struct ScriptUsage {
     pub libraries_bytes: usize,
 }
 
+impl ScriptUsage {
+    /// Returns the memory of both interpreters, in bytes.
+    pub fn vm_bytes(&self) -> usize {
+        self.eval_bytes + self.functions_bytes
+    }
+
+    /// Returns the memory of all texts, in bytes.
+    pub fn texts_bytes(&self) -> usize {
+        self.scripts_bytes + self.libraries_bytes
+    }
+}
+
 /// Counters since the start or CONFIG RESETSTAT.
 #[derive(Default)]
 pub struct Stats {

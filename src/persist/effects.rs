@@ -2,7 +2,7 @@
 
 use crate::resp::{Output, Protocol, Reply};
 
-/// The effects of a call and of those nested in it, until all of them are appended to the journal together.
+/// The effects of a call and of those nested in it, until all of them are appended to the log together.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     /// The commands, with `SELECT` where the database changes.
@@ -15,6 +15,18 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
+    /// Returns the effect that one command repeats.
+    pub(crate) fn one(db: usize, args: &[&[u8]]) -> Self {
+        let mut effects = Effects::default();
+        effects.push(db, args.iter().copied());
+        effects
+    }
+
+    /// Returns the database of the last one.
+    pub(crate) fn last_db(&self) -> usize {
+        self.last_db
+    }
+
     /// Returns how many effects there are.
     pub(crate) fn count(&self) -> usize {
         self.count
@@ -32,27 +44,28 @@ impl Effects {
         write(&mut self.commands, args);
     }
 
-    /// Returns the same effects once more, for another log.
-    pub(super) fn again(&self) -> Self {
-        Effects { commands: self.commands.clone(), ..*self }
-    }
-
-    /// Moves the effects to the end of a log whose last command was in `db`, if there was one.
-    pub(super) fn move_to(&mut self, log: &mut Output, db: &mut Option<usize>) {
+    /// Takes the effects as they are appended to a log whose last command was in `db`, if there was one.
+    pub(super) fn take(&mut self, db: &mut Option<usize>) -> Output {
         let Effects { commands, count, first_db, last_db } = std::mem::take(self);
-        if count == 0 {
-            return;
+        let is_selected = count == 0 || *db == Some(first_db);
+        if count > 0 {
+            *db = Some(last_db);
         }
-        if *db != Some(first_db) {
-            write_select(log, first_db);
+        if is_selected && count <= 1 {
+            return commands;
         }
-        *db = Some(last_db);
+        let mut log = Output::new();
+        if !is_selected {
+            write_select(&mut log, first_db);
+        }
         if count == 1 {
-            return log.append(commands);
+            log.append(commands);
+            return log;
         }
-        write(log, [&b"MULTI"[..]].into_iter());
+        write(&mut log, [&b"MULTI"[..]].into_iter());
         log.append(commands);
-        write(log, [&b"EXEC"[..]].into_iter());
+        write(&mut log, [&b"EXEC"[..]].into_iter());
+        log
     }
 }
 
@@ -63,7 +76,8 @@ impl Clone for Effects {
     }
 }
 
-fn write_select(log: &mut Output, db: usize) {
+/// Writes the command that selects a database.
+pub(crate) fn write_select(log: &mut Output, db: usize) {
     write(log, [&b"SELECT"[..], itoa::Buffer::new().format(db).as_bytes()].into_iter());
 }
 
@@ -79,11 +93,11 @@ mod tests {
     use super::*;
 
     fn logged(effects: &[(usize, &str)], db: &mut Option<usize>) -> String {
-        let (mut collected, mut log) = (Effects::default(), Output::new());
+        let mut collected = Effects::default();
         for (db, command) in effects {
             collected.push(*db, command.split(' ').map(str::as_bytes).collect::<Vec<_>>().into_iter());
         }
-        collected.move_to(&mut log, db);
+        let log = collected.take(db);
         assert_eq!(collected.count(), 0);
         String::from_utf8_lossy(&log.into_bytes()).replace("\r\n", " ")
     }

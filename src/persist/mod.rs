@@ -5,14 +5,14 @@
 //! or on a condition is not logged verbatim; its row declares what is logged instead, see
 //! [`Effect`](crate::spec::Effect).
 //!
-//! Lock order: the gate of the store, shards, the journal. A record is appended while its shards are locked, so the
+//! Lock order: the gate of the store, shards, the log. A record is appended while its shards are locked, so the
 //! order of the log is a valid sequential order of execution.
 
 mod effects;
-mod journal;
-pub(crate) mod payload;
-mod window;
+mod log;
 
-pub(crate) use effects::Effects;
-pub(crate) use journal::Journal;
-pub(crate) use window::{Past, Touched, Write};
+pub(crate) use effects::{Effects, write_select};
+pub(crate) use log::Log;
+#[cfg(feature = "internals")]
+pub use log::LostPlace;
+pub use log::{LogReader, Purpose};

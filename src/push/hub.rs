@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
+use crate::client::info::{ChannelKind, ClientInfo};
 use crate::client::outbox::PushFrame;
-use crate::client::registry::{ChannelKind, ClientInfo};
 use crate::client::subscriptions::{Names, Subscriptions};
 use crate::config::Config;
 use crate::glob::Pattern;

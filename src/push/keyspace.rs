@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::RwLock;
 
+use crate::client::info::ClientInfo;
 use crate::client::outbox::PushFrame;
-use crate::client::registry::ClientInfo;
 use crate::config::Config;
 use crate::observe::LockStats;
 use crate::push::hub::{Hub, Message};

@@ -1,5 +1,5 @@
 //! The serialisation format of RDB files and DUMP: lengths, strings, the numbers of types, and the envelope of DUMP.
-//! Pure: bytes in, bytes out, no store. What the types are made of is in `persist::payload`.
+//! Pure: bytes in, bytes out. What the types are made of is in [`value`].
 //!
 //! ```text
 //! +------+------------------------------------------+-------------+-----------+
@@ -18,6 +18,7 @@ use crc::{CRC_64_REDIS, Crc, Table};
 pub(crate) mod legacy;
 pub mod library;
 pub mod lzf;
+pub(crate) mod value;
 
 /// The version of the format that Redis 7.0 reads. A payload has the lowest version that includes its type.
 pub const VERSION: u16 = 10;

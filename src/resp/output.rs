@@ -65,10 +65,22 @@ impl Output {
         bytes
     }
 
+    /// Returns everything as the buffers that it consists of, in order; those of large values are shared.
+    pub fn into_chunks(self) -> impl Iterator<Item = Bytes> {
+        let tail = (!self.tail.is_empty()).then(|| self.tail.freeze());
+        self.chunks.into_iter().chain(tail)
+    }
+
     /// Returns the number of pending bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.chunks_len + self.tail.len()
+    }
+
+    /// Returns where in the stream the next byte goes.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.written + self.len() as u64
     }
 
     /// Returns whether nothing is pending.
@@ -136,7 +148,7 @@ impl Output {
     /// Returns the present end of the stream, to roll back to.
     #[inline]
     pub fn mark(&self) -> Mark {
-        Mark(self.written + self.len() as u64)
+        Mark(self.end())
     }
 
     /// Inserts bytes at `mark`, before everything appended since; nothing of that may have been written yet.
@@ -206,6 +218,24 @@ impl Output {
     }
 }
 
+impl Output {
+    /// Fills slices with the first `limit` bytes; returns how many slices are filled.
+    pub fn chunks_up_to<'a>(&'a self, limit: usize, slices: &mut [IoSlice<'a>]) -> usize {
+        let tail = (!self.tail.is_empty()).then_some(&*self.tail);
+        let (mut filled, mut left) = (0, limit);
+        for (slice, bytes) in slices.iter_mut().zip(self.chunks.iter().map(|chunk| &**chunk).chain(tail)) {
+            let bytes = &bytes[..bytes.len().min(left)];
+            if bytes.is_empty() {
+                break;
+            }
+            *slice = IoSlice::new(bytes);
+            left -= bytes.len();
+            filled += 1;
+        }
+        filled
+    }
+}
+
 impl Buf for Output {
     fn remaining(&self) -> usize {
         self.len()
@@ -216,14 +246,7 @@ impl Buf for Output {
     }
 
     fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        let tail = (!self.tail.is_empty()).then_some(&*self.tail);
-        let waiting = self.chunks.iter().map(|chunk| &**chunk).chain(tail);
-        let mut filled = 0;
-        for (slice, bytes) in slices.iter_mut().zip(waiting) {
-            *slice = IoSlice::new(bytes);
-            filled += 1;
-        }
-        filled
+        self.chunks_up_to(usize::MAX, slices)
     }
 
     fn advance(&mut self, mut count: usize) {

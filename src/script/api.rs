@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use mlua::{IntoLua, Lua, MultiValue, Result, Table, Value};
 use parking_lot::Mutex;
-use sha1::{Digest, Sha1};
 use tracing::{debug, info, trace, warn};
 
 use crate::resp::{Protocol, RequestBuffer, write_double};
 use crate::script::arguments::{Arguments, number_of, truncate};
 use crate::script::control::Control;
-use crate::script::{HOST, convert, raise, vm};
+use crate::script::host::HOST;
+use crate::script::limit::without_limit;
+use crate::script::sha1::hex;
+use crate::script::{convert, dialect, raise, tables};
 use crate::text::{Dialect, REDIS_VERSION};
 
 /// How many instructions a command counts as, so that the time limit is checked after a few commands.
@@ -58,7 +60,7 @@ pub(super) fn table(lua: &Lua, control: &Arc<Control>) -> Result<Table> {
 
 /// Returns a field that only Valkey's table has, with Valkey's dialect: the `__index` of the table.
 pub(super) fn valkey_field(lua: &Lua, (_, name): (Value, Value)) -> Result<Value> {
-    let dialect = raise::dialect(lua);
+    let dialect = dialect::of(lua);
     let Value::String(name) = name else { return Ok(Value::Nil) };
     if dialect == Dialect::Redis {
         return Ok(Value::Nil);
@@ -87,7 +89,7 @@ fn call(lua: &Lua, args: MultiValue, raises: bool, control: &Arc<Control>) -> Re
     }
     let refuse = |message: &str| match raises {
         true => Err(raise::reply(message)),
-        false => convert::error_table(lua, message.as_bytes()),
+        false => tables::error_table(lua, message.as_bytes()),
     };
     HOST.with(|host| {
         if let Err(complaint) = fill(lua, host.args(), &args) {
@@ -97,11 +99,11 @@ fn call(lua: &Lua, args: MultiValue, raises: bool, control: &Arc<Control>) -> Re
             let host = host;
             host.call()
         });
-        vm::without_limit(lua, || match catch_unwind(answer) {
+        without_limit(lua, || match catch_unwind(answer) {
             Ok(Ok(reply)) if raises && reply.first() == Some(&b'-') => Err(raise::counted(reply.trim_ascii_end())),
             Ok(Ok(reply)) => convert::from_reply(lua, &reply),
             Ok(Err(complaint)) if raises => Err(raise::counted(complaint.as_bytes())),
-            Ok(Err(complaint)) => convert::counted_error_table(lua, complaint.as_bytes()),
+            Ok(Err(complaint)) => tables::counted_error_table(lua, complaint.as_bytes()),
             Err(panic) => Err(control.end_by_panic(lua, panic)),
         })
     })
@@ -111,7 +113,7 @@ fn call(lua: &Lua, args: MultiValue, raises: bool, control: &Arc<Control>) -> Re
 fn fill(lua: &Lua, request: &mut RequestBuffer, args: &MultiValue) -> std::result::Result<(), &'static str> {
     request.clear();
     if args.is_empty() {
-        return Err(raise::dialect(lua).choose(
+        return Err(dialect::of(lua).choose(
             "Please specify at least one argument for this redis lib call",
             "Please specify at least one argument for this call",
         ));
@@ -124,7 +126,7 @@ fn fill(lua: &Lua, request: &mut RequestBuffer, args: &MultiValue) -> std::resul
             Value::Number(number) if number.is_nan() && number.is_sign_negative() => request.push(b"-nan"),
             Value::Number(number) => request.push(&write_double(*number)),
             _ => {
-                return Err(raise::dialect(lua).choose(
+                return Err(dialect::of(lua).choose(
                     "Lua redis lib command arguments must be strings or integers",
                     "Command arguments must be strings or integers",
                 ));
@@ -139,9 +141,9 @@ fn error_reply(lua: &Lua, args: MultiValue) -> Result<Value> {
         (1, Some(Value::String(text))) => {
             let text = text.as_bytes();
             let dash: &[u8] = if text.first() == Some(&b'-') { b"" } else { b"-" };
-            convert::error_table(lua, &[dash, &text[..]].concat())
+            tables::error_table(lua, &[dash, &text[..]].concat())
         }
-        _ => convert::error_table(lua, b"wrong number or type of arguments"),
+        _ => tables::error_table(lua, b"wrong number or type of arguments"),
     }
 }
 
@@ -152,7 +154,7 @@ fn status_reply(lua: &Lua, args: MultiValue) -> Result<Value> {
             table.raw_set("ok", text)?;
             Ok(Value::Table(table))
         }
-        _ => convert::error_table(lua, b"wrong number or type of arguments"),
+        _ => tables::error_table(lua, b"wrong number or type of arguments"),
     }
 }
 
@@ -167,16 +169,9 @@ fn sha1hex(lua: &Lua, args: MultiValue, control: &Arc<Control>) -> Result<String
     }
 }
 
-/// Returns the SHA1 of some bytes in hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let nibbles = |byte: &u8| [byte >> 4, byte & 0xF].map(|nibble| char::from(DIGITS[usize::from(nibble)]));
-    Sha1::digest(bytes).iter().flat_map(nibbles).collect()
-}
-
 fn log(lua: &Lua, args: MultiValue) -> Result<()> {
     if args.len() < 2 {
-        return Err(raise::reply_on_api(lua, "redis.log() requires two arguments or more."));
+        return Err(dialect::reply_on_api(lua, "redis.log() requires two arguments or more."));
     }
     let Some(level) = args.front().and_then(|level| number_of(lua, level)) else {
         return Err(raise::reply("First argument must be a number (log level)."));
@@ -207,7 +202,7 @@ fn set_resp(lua: &Lua, args: MultiValue) -> Result<()> {
         (1, Some(2)) => Protocol::Resp2,
         (1, Some(3)) => Protocol::Resp3,
         (1, _) => return Err(raise::reply("RESP version must be 2 or 3.")),
-        _ => return Err(raise::reply_on_api(lua, "redis.setresp() requires one argument.")),
+        _ => return Err(dialect::reply_on_api(lua, "redis.setresp() requires one argument.")),
     };
     HOST.with(|host| host.set_protocol(protocol));
     Ok(())
@@ -219,7 +214,7 @@ fn set_repl(lua: &Lua, args: MultiValue) -> Result<()> {
         return Err(outside("redis.set_repl"));
     }
     if args.len() != 1 {
-        return Err(raise::reply_on_api(lua, "redis.set_repl() requires two arguments."));
+        return Err(dialect::reply_on_api(lua, "redis.set_repl() requires two arguments."));
     }
     let flags = args.front().and_then(|flags| number_of(lua, flags)).map_or(0, truncate);
     match flags & !3 {
@@ -234,7 +229,7 @@ fn acl_check_cmd(lua: &Lua, args: MultiValue) -> Result<bool> {
     }
     HOST.with(|host| {
         fill(lua, host.args(), &args).map_err(raise::reply)?;
-        host.may_call().ok_or_else(|| raise::reply_on_api(lua, "Invalid command passed to redis.acl_check_cmd()"))
+        host.may_call().ok_or_else(|| dialect::reply_on_api(lua, "Invalid command passed to redis.acl_check_cmd()"))
     })
 }
 

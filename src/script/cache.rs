@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::memory::heap::{COUNTED_LEN, allocation_len, hash_map_len, list_len};
-use crate::script::api::hex;
+use crate::script::sha1::hex;
 use crate::script::shebang;
 use crate::script::shebang::Flags;
 use crate::script::vm::Vm;

@@ -20,7 +20,8 @@ use tracing::warn;
 
 use crate::error::Error;
 use crate::runtime::executor::hand_over;
-use crate::script::{HOST, raise};
+use crate::script::host::HOST;
+use crate::script::raise;
 use crate::store::BusyFlag;
 use crate::text::Dialect;
 use crate::time::clock::Clock;

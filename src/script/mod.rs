@@ -4,7 +4,7 @@
 //! - `api` is the table `redis`, alias `server`; `struct_`, `bit` and `text` are libraries. `cjson` and `cmsgpack`,
 //!   which process large tables, are written in C and part of the interpreter (`lua/src`).
 //! - `convert` converts between replies and Lua values; `raise` creates the errors that scripts see.
-//! - `cache` keeps scripts by their SHA1, `functions` the libraries of functions.
+//! - `cache` keeps scripts by their SHA1, `functions` the libraries of functions, which `register` collects.
 //! - `collector` controls when garbage is collected.
 //! - `control` supervises the running script: one that exceeds its time limit makes others reply BUSY, and can be
 //!   killed.
@@ -23,14 +23,19 @@ mod cache;
 mod collector;
 pub(crate) mod control;
 mod convert;
+mod dialect;
 mod functions;
+mod host;
+mod limit;
 mod raise;
+mod register;
+mod sha1;
 mod shebang;
 mod struct_;
+mod tables;
 mod text;
 mod vm;
 
-use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -38,49 +43,20 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::observe::stats::ScriptUsage;
-use crate::resp::{Protocol, Request, RequestBuffer};
+use crate::resp::{Request, RequestBuffer};
 use crate::spec::CommandSpec;
 use crate::store::{BusyFlag, MemoryAccount};
 use crate::time::clock::Clock;
 
 pub(crate) use cache::{Cache, Origin, Script};
 pub(crate) use control::Control;
-pub(crate) use functions::{Libraries, Library, Registered, Restore};
+pub(crate) use functions::{Libraries, Library, Restore};
+pub(crate) use host::Host;
+pub(crate) use register::Registered;
 pub(crate) use shebang::{ALLOW_OOM, COMPATIBLE, FLAG_NAMES, Flags, NO_WRITES};
 pub(crate) use vm::{Invocation, Outcome, Vm};
 
 use std::sync::Arc;
-
-/// What a running script can do outside of its interpreter: call commands on behalf of its caller.
-pub trait Host {
-    /// Borrows the buffer for the arguments of the next call.
-    fn args(&mut self) -> &mut RequestBuffer;
-
-    /// Executes the command whose arguments were filled in, and returns the bytes of its reply.
-    ///
-    /// # Errors
-    /// Why the command may not be called from this script; the text after `ERR`.
-    fn call(&mut self) -> Result<Cow<'_, [u8]>, Cow<'static, str>>;
-
-    /// Returns whether the caller's user may call the command whose arguments were filled in; `None` for an unknown
-    /// command.
-    fn may_call(&mut self) -> Option<bool>;
-
-    /// Returns the protocol of the replies to the script.
-    fn protocol(&self) -> Protocol;
-
-    /// Sets the protocol of the replies to the script.
-    fn set_protocol(&mut self, protocol: Protocol);
-
-    /// Returns the name of the script or function, and the request that runs it.
-    fn running(&self) -> (String, Request<'_>);
-}
-
-scoped_tls_hkt::scoped_thread_local! {
-    // Not global state but an implicit argument: the functions of `api` live as long as the interpreter, and the host
-    // only as long as one script. It is set while the script runs, on its thread only.
-    static mut HOST: for<'a> &'a mut (dyn Host + 'a)
-}
 
 /// How long to wait for the interpreters before checking whether a busy script holds them.
 const SOON: Duration = Duration::from_millis(5);

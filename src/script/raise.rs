@@ -5,12 +5,10 @@
 //! position in the script as C's `luaL_error` adds it, or a table with the field `err`.
 
 use std::fmt;
-use std::sync::Arc;
 
 use mlua::{Error, Lua, Result, Value};
 
-use crate::script::control::Control;
-use crate::text::Dialect;
+use crate::script::tables;
 
 /// The name of the prelude's chunk in debug information.
 pub(super) const PRELUDE_NAME: &str = "=sandbox";
@@ -55,19 +53,6 @@ pub(super) fn plain(message: impl Into<Vec<u8>>) -> Error {
 /// Creates an error table, as `redis.call` raises it, from an error line or a message without code.
 pub(super) fn reply(line: impl Into<Vec<u8>>) -> Error {
     Error::external(Raised::Reply(line.into()))
-}
-
-/// Returns the dialect of errors in scripts.
-pub(super) fn dialect(lua: &Lua) -> Dialect {
-    lua.app_data_ref::<Arc<Control>>().map_or(Dialect::Redis, |control| control.dialect())
-}
-
-/// Creates an error table whose message names a function of the table `redis`, or `server` in Valkey's dialect.
-pub(super) fn reply_on_api(lua: &Lua, message: &str) -> Error {
-    match dialect(lua) {
-        Dialect::Redis => reply(message),
-        Dialect::Valkey => reply(message.replace("redis.", "server.")),
-    }
 }
 
 /// Creates an error table of an error that is already counted.
@@ -158,8 +143,8 @@ pub(super) fn unwrap(lua: &Lua, error: Value) -> Result<Value> {
     };
     match raised(&error) {
         Raised::Text(text) => Ok(Value::String(lua.create_string(text)?)),
-        Raised::Reply(line) => crate::script::convert::error_table(lua, &line),
-        Raised::Counted(line) => crate::script::convert::counted_error_table(lua, &line),
+        Raised::Reply(line) => tables::error_table(lua, &line),
+        Raised::Counted(line) => tables::counted_error_table(lua, &line),
     }
 }
 

@@ -10,13 +10,10 @@ use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 use crate::resp::{Protocol, Reply, Request};
 use crate::script::collector::Collector;
 use crate::script::control::Control;
-use crate::script::convert;
 use crate::script::convert::{Names, Written};
-use crate::script::{HOST, Host, api, bit, raise, struct_, text};
-
-/// The memory that a script may allocate in addition to what its interpreter uses at the start, in bytes. Redis sets no
-/// limit.
-const MEMORY_MAX: usize = 512 << 20;
+use crate::script::host::{HOST, Host};
+use crate::script::limit::Limited;
+use crate::script::{api, bit, convert, raise, register, struct_, text};
 
 /// The position of the first key in the request that runs a script: after the command, the script and the number of
 /// keys.
@@ -228,38 +225,6 @@ impl Drop for Watched<'_> {
     }
 }
 
-/// Limits an interpreter's memory while a script runs. At other times there is no limit, because without one mlua
-/// avoids costly precautions against failing allocations, and the memory is bounded by the request.
-struct Limited<'l>(&'l Lua);
-
-impl<'l> Limited<'l> {
-    /// Sets the limit to the memory used so far plus the script's allowance.
-    fn new(lua: &'l Lua, used: usize) -> Self {
-        set_limit(lua, used + MEMORY_MAX);
-        Limited(lua)
-    }
-}
-
-impl Drop for Limited<'_> {
-    fn drop(&mut self) {
-        set_limit(self.0, 0);
-    }
-}
-
-/// Runs a closure for a script without the memory limit; its memory is bounded by the size of a reply. With the limit,
-/// mlua takes precautions that cost more than creating a value.
-pub(super) fn without_limit<T>(lua: &Lua, act: impl FnOnce() -> T) -> T {
-    let limit = set_limit(lua, 0);
-    let result = act();
-    set_limit(lua, limit);
-    result
-}
-
-/// Sets the memory limit, or none for 0. Returns the previous one.
-fn set_limit(lua: &Lua, bytes: usize) -> usize {
-    lua.set_memory_limit(bytes).expect("the interpreter has mlua's allocator")
-}
-
 /// Returns the message of an error, as Lua would print it.
 fn message(error: &mlua::Error) -> Vec<u8> {
     match raise::raised(error) {
@@ -299,7 +264,7 @@ fn natives(lua: &Lua, kind: Kind, control: &Arc<Control>) -> mlua::Result<Table>
     natives.set("redis", api::table(lua, control)?)?;
     natives.set("valkey_field", lua.create_function(api::valkey_field)?)?;
     if kind == Kind::Functions {
-        natives.set("register_function", lua.create_function(crate::script::functions::register)?)?;
+        natives.set("register_function", lua.create_function(register::register)?)?;
     }
     for (name, functions) in [
         ("bit", bit::table(lua)?),

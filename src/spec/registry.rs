@@ -165,6 +165,12 @@ impl CommandSpec {
         }
     }
 
+    /// Returns whether a command is this one or, if this is a container, one of its subcommands.
+    pub(crate) fn covers(&self, command: &CommandSpec) -> bool {
+        let rest = command.name.strip_prefix(&self.name[..]);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('|'))
+    }
+
     /// Returns whether the command accepts a number of arguments.
     #[inline]
     pub fn accepts(&self, args_len: usize) -> bool {

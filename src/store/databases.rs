@@ -10,7 +10,9 @@ use std::sync::{Arc, OnceLock};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
-use crate::store::{SHARDS, Services, Shard, shard_of};
+use crate::store::key::{SHARDS, shard_of};
+use crate::store::services::Services;
+use crate::store::shard::Shard;
 
 /// How many databases beyond the first ones a store may have: a sweep visits every shard of all of them, which takes
 /// about a millisecond.

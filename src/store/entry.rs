@@ -27,6 +27,8 @@
 
 #![allow(unsafe_code)] // the packed layout above; see SAFETY at each block
 
+mod item;
+
 use std::alloc::{Layout, handle_alloc_error};
 use std::mem::ManuallyDrop;
 use std::ops::Range;

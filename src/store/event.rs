@@ -1,7 +1,7 @@
 //! Keyspace events: the names of changes, and the sink that passes them on.
 //!
 //! An event is data, declared beside the rows of the commands that cause it; the store itself defines only those that
-//! no command causes: new keys, key misses, expired and evicted keys. Every change of a key passes `Shard::changed`,
+//! no command causes: new keys, key misses, expired and evicted keys. Every change of a key passes `Keys::changed`,
 //! which emits its event while the shard is locked, so that events come in the order of the changes.
 //!
 //! Invariant: without a subscriber, an event costs one load of a word of the [`EventSink`].
@@ -9,8 +9,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use parking_lot::Mutex;
+
 use crate::store::cx::{Cx, Origin};
+use crate::store::entry::Entry;
 use crate::store::lock::{LockRecord, Loss, LostLock};
+use crate::store::unlogged::{self, Interrupted};
 
 /// A set of classes of events, and of the two kinds of channels they are published to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +93,8 @@ pub struct Event {
     names: [(Classes, &'static str); 2],
     /// Whether a string that is set with it replaces the value, which is an event, too.
     replaces: bool,
+    /// Whether it is a deletion that is logged as such, because no call logs it.
+    is_record: bool,
 }
 
 /// The place of an unused name.
@@ -104,31 +110,33 @@ pub(super) const RETYPED: &Event =
 /// A client tried to read a missing key.
 pub(super) const MISSED: &Event = &Event::one(Classes::MISSED, "keymiss");
 /// A key has expired.
-pub(super) const EXPIRED: &Event = &Event::one(Classes::EXPIRED, "expired");
-/// Fields of a hash have expired.
+pub(super) const EXPIRED: &Event = &Event::one(Classes::EXPIRED, "expired").recorded();
+/// Fields of a hash have expired; each is logged where it is removed.
 pub(super) const FIELDS_EXPIRED: &Event = &Event::one(Classes::HASH, "hexpired");
+/// A key was deleted by something that no call logs: the end of a session, or of a MIGRATE.
+pub(super) const RELEASED: &Event = &Event::one(Classes::GENERIC, "del").recorded();
 /// A key was evicted.
-pub(super) const EVICTED: &Event = &Event::one(Classes::EVICTED, "evicted");
+pub(super) const EVICTED: &Event = &Event::one(Classes::EVICTED, "evicted").recorded();
 
 impl Event {
     /// A change without an event: part of a larger one, or one that Redis does not publish.
-    pub const NONE: &'static Event = &Event { names: [UNNAMED; 2], replaces: false };
+    pub const NONE: &'static Event = &Event { names: [UNNAMED; 2], replaces: false, is_record: false };
     /// A key was deleted: by a command, or because its value has become empty.
     pub const DEL: &'static Event = &Event::one(Classes::GENERIC, "del");
 
     /// Creates an event with one name.
     pub const fn one(class: Classes, name: &'static str) -> Self {
-        Event { names: [(class, name), UNNAMED], replaces: false }
+        Event { names: [(class, name), UNNAMED], replaces: false, is_record: false }
     }
 
     /// Adds a second name, which is published after the first.
     pub const fn then(self, class: Classes, name: &'static str) -> Self {
-        Event { names: [self.names[0], (class, name)], replaces: self.replaces }
+        Event { names: [self.names[0], (class, name)], replaces: self.replaces, is_record: self.is_record }
     }
 
     /// Declares that a string that is set with this event replaces the value, instead of changing it.
     pub const fn replacing(self) -> Self {
-        Event { names: self.names, replaces: true }
+        Event { names: self.names, replaces: true, is_record: self.is_record }
     }
 
     /// Returns whether a string that is set with it replaces the value.
@@ -136,9 +144,9 @@ impl Event {
         self.replaces
     }
 
-    /// Returns whether it names a deletion that no command causes.
-    fn removes_key(&self) -> bool {
-        matches!(self.names[0].0, Classes::EXPIRED | Classes::EVICTED)
+    /// Declares that it is a deletion which no call logs.
+    const fn recorded(self) -> Self {
+        Event { names: self.names, replaces: self.replaces, is_record: true }
     }
 
     /// Returns why a lock is lost whose key is missing after a change with this name.
@@ -193,18 +201,35 @@ pub trait ChangeLog: Send + Sync {
 
     /// Notes what is known now of the lock that a key is, if it is one.
     fn note_lock(&self, db: usize, key: &[u8], lock: Option<&LockRecord>);
+
+    /// Is shown what a key is before it changes, whose shard is locked, if it has asked for that.
+    fn before_change(&self, db: usize, key: &[u8], former: Former<'_>);
+}
+
+/// What a key is before it changes.
+#[allow(dead_code, reason = "for test mode's history and snapshots of the files to come")]
+pub struct Former<'a> {
+    /// Its value and deadline; `None` of a missing key.
+    pub(crate) entry: Option<&'a Entry>,
+    /// Its fence; 0 without one.
+    pub(crate) fence: i64,
+    /// What is known of the lock that it is, if it is one.
+    pub(crate) lock: Option<&'a LockRecord>,
 }
 
 /// Not a class: the observer gets every change.
 const CHANGES: u32 = 1 << 31;
 /// Not a class: deletions that no command causes are logged.
 const LOG: u32 = 1 << 30;
+/// Not a class: the log is shown what keys are before they change.
+const FORMER: u32 = 1 << 29;
 
 /// Passes the events of the subscribed classes on to the observer. Shared by a store and its shards.
 pub struct EventSink {
     subscribed: AtomicU32,
     observer: Box<dyn KeyspaceObserver>,
     log: Arc<dyn ChangeLog>,
+    interrupted: Mutex<Option<Interrupted>>,
     /// The hash of the key whose next changes panic half-way, for tests; 0 is none.
     #[cfg(feature = "internals")]
     armed: std::sync::atomic::AtomicU64,
@@ -220,6 +245,7 @@ impl EventSink {
             subscribed: AtomicU32::new(0),
             observer: Box::new(observer),
             log,
+            interrupted: Mutex::default(),
             #[cfg(feature = "internals")]
             armed: Default::default(),
             #[cfg(feature = "internals")]
@@ -230,8 +256,9 @@ impl EventSink {
     /// Subscribes to the events of these classes and no others.
     pub fn set_classes(&self, classes: Classes) {
         // Never fails, because the closure always returns a value.
-        let _ =
-            self.subscribed.fetch_update(Relaxed, Relaxed, |subscribed| Some(subscribed & (CHANGES | LOG) | classes.0));
+        let _ = self
+            .subscribed
+            .fetch_update(Relaxed, Relaxed, |subscribed| Some(subscribed & (CHANGES | LOG | FORMER) | classes.0));
     }
 
     /// Sets whether the observer gets every change, whatever its event.
@@ -292,20 +319,74 @@ impl EventSink {
     #[cold]
     pub(super) fn emit_change(&self, db: usize, key: &[u8], event: &'static Event, cx: &Cx) {
         let (subscribed, origin) = (self.subscribed.load(Relaxed), event.origin(cx.origin));
-        if event.removes_key() {
-            self.log_removal(db, key);
-        }
-        self.note_change(db, key);
         if subscribed & CHANGES != 0 {
             self.observer.on_change(key, origin, cx.origin);
         }
         self.emit_names(db, key, event);
     }
 
+    /// Returns whether changes are logged, or somebody keeps what keys were before.
+    #[inline]
+    pub(super) fn has_log(&self) -> bool {
+        self.subscribed.load(Relaxed) & (LOG | FORMER) != 0
+    }
+
+    /// Returns whether changes are logged.
+    #[inline]
+    pub(super) fn is_logged(&self) -> bool {
+        self.subscribed.load(Relaxed) & LOG != 0
+    }
+
+    /// Returns whether somebody keeps what keys were before they change.
+    #[inline]
+    pub(super) fn keeps_former(&self) -> bool {
+        self.subscribed.load(Relaxed) & FORMER != 0
+    }
+
+    /// Sets whether the log is shown what keys are before they change.
+    #[allow(dead_code, reason = "as Former")]
+    pub(super) fn set_keeping_former(&self, keeps_former: bool) {
+        self.choose(FORMER, keeps_former);
+    }
+
+    /// Shows what a key is before it changes.
+    pub(super) fn before_change(&self, db: usize, key: &[u8], former: Former<'_>) {
+        self.log.before_change(db, key, former);
+    }
+
+    /// Logs a change of a key if its event is a record, and notes its name in any case.
+    pub(super) fn log_change(&self, db: usize, key: &[u8], event: &'static Event) {
+        if event.is_record {
+            self.log.append_removal(db, key);
+            unlogged::remove(db, key);
+        }
+        self.log.note_change(db, key);
+    }
+
+    /// Remembers which keys the call on this thread has changed, which has panicked and logs nothing any more.
+    #[cold]
+    pub(super) fn interrupt_call(&self) {
+        let unlogged = unlogged::take();
+        if unlogged.is_all || !unlogged.names.is_empty() {
+            self.interrupt(unlogged);
+        }
+    }
+
+    /// Remembers which keys calls have changed that have panicked.
+    pub(super) fn interrupt(&self, changed: Interrupted) {
+        self.interrupted.lock().get_or_insert_default().add(changed);
+    }
+
+    /// Takes what was remembered of calls that have panicked.
+    pub(super) fn take_interrupted(&self) -> Option<Interrupted> {
+        self.interrupted.lock().take()
+    }
+
     /// Logs the deletion of a key, if there is a log.
     pub(super) fn log_removal(&self, db: usize, key: &[u8]) {
         if self.subscribed.load(Relaxed) & LOG != 0 {
             self.log.append_removal(db, key);
+            unlogged::remove(db, key);
         }
     }
 
@@ -313,13 +394,6 @@ impl EventSink {
     pub(super) fn log_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {
         if self.subscribed.load(Relaxed) & LOG != 0 {
             self.log.append_field_removal(db, key, field);
-        }
-    }
-
-    /// Notes that a key has changed, if there is a log.
-    pub(super) fn note_change(&self, db: usize, key: &[u8]) {
-        if self.subscribed.load(Relaxed) & LOG != 0 {
-            self.log.note_change(db, key);
         }
     }
 

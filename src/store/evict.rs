@@ -10,11 +10,12 @@
 use std::sync::Arc;
 
 use crate::store::cx::Cx;
+use crate::store::expire::NEVER;
+use crate::store::hold::GateGuard;
+use crate::store::key::{Key, SHARDS, shard_of};
 use crate::store::memory_account::MemoryAccount;
-use crate::store::shard::Key;
 use crate::store::table::Hasher;
 use crate::store::usage::{Dice, UsageRule};
-use crate::store::{GateGuard, NEVER, SHARDS, Store};
 use crate::time::clock::Now;
 
 /// The size of the pool of candidates.
@@ -122,37 +123,36 @@ struct Candidate {
     usage: u32,
 }
 
-impl Store {
-    /// Sets the eviction policy and how many keys are sampled per choice.
-    pub fn set_policy(&self, policy: Policy, samples: usize, rule: UsageRule) {
-        let mut evictor = self.evictor.lock();
-        evictor.pool.clear();
-        (evictor.policy, evictor.samples) = (policy, samples);
-        self.memory_account().set_rule(rule);
-    }
-
-    /// Evicts keys until memory usage is within the limit, but at most `most`.
-    pub fn evict_to_fit(&self, hold: &mut GateGuard<'_>, cx: Cx, most: usize) -> Eviction {
-        // Keys are evicted for the present excess only, not for the memory of the notifications about their eviction.
-        let Some(goal) = self.memory_account().relief_goal() else { return Eviction::Enough };
-        let mut evictor = self.evictor.lock();
-        for _ in 0..most {
-            if self.memory_account().held() <= goal {
-                return Eviction::Enough;
-            }
-            if !evictor.evict_one(hold, self.memory_account(), &cx) {
-                return Eviction::None;
-            }
-        }
-        if self.memory_account().held() > goal { Eviction::Unfinished } else { Eviction::Enough }
-    }
-}
-
 impl Evictor {
     /// Creates an evictor without a policy to evict.
     pub(crate) fn new(hasher: Hasher) -> Self {
         let dice = Dice::new(hasher.hash_one("evictor"));
         Evictor { policy: Policy::Noeviction, samples: 1, pool: Vec::new(), dice, hasher }
+    }
+
+    /// Sets the policy and how many keys are sampled per choice.
+    pub(super) fn set_policy(&mut self, policy: Policy, samples: usize) {
+        self.pool.clear();
+        (self.policy, self.samples) = (policy, samples);
+    }
+
+    /// Evicts keys until no more than `goal` bytes are used, but at most `max`.
+    pub(super) fn evict_to(
+        &mut self,
+        goal: isize,
+        hold: &mut GateGuard<'_>,
+        memory_account: &Arc<MemoryAccount>,
+        (cx, max): (&Cx, usize),
+    ) -> Eviction {
+        for _ in 0..max {
+            if memory_account.held() <= goal {
+                return Eviction::Enough;
+            }
+            if !self.evict_one(hold, memory_account, cx) {
+                return Eviction::None;
+            }
+        }
+        if memory_account.held() > goal { Eviction::Unfinished } else { Eviction::Enough }
     }
 
     /// Evicts one key; returns false when there was none to evict.
@@ -178,9 +178,7 @@ impl Evictor {
             while let Some(candidate) = self.best_candidate(rule, cx.now) {
                 let Candidate { db, hash, key, usage } = candidate;
                 let key = Key { bytes: &key, hash };
-                if hold.with_shard(db, crate::store::view::shard_of(hash), |shard| shard.evict(key, Some(usage), cx))
-                    == Some(true)
-                {
+                if hold.with_shard(db, shard_of(hash), |shard| shard.evict(key, Some(usage), cx)) == Some(true) {
                     return true;
                 }
             }

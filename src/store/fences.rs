@@ -10,7 +10,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 
 use crate::memory::heap::{allocation_len, list_len};
-use crate::store::shard::Key;
+use crate::store::key::Key;
 
 /// How many fences of removed keys a shard remembers: a quarter of a million in a database.
 pub(super) const RETIRED_MAX: usize = 4096;

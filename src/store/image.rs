@@ -28,7 +28,7 @@ pub(crate) struct CopyLimit {
 
 impl CopyLimit {
     /// Returns the limit where no client has asked for the images: some ten milliseconds of work.
-    pub(crate) fn of_cut() -> Self {
+    pub(crate) fn of_checkpoint() -> Self {
         CopyLimit { effort: 100_000, bytes: 16 << 20 }
     }
 

@@ -1,10 +1,10 @@
 //! Who is interested in a key, whether it exists or not: transactions and migrations that watch it, clients that are
-//! blocked on it, and the holder of a lock and those in line for it. The [fences](crate::store::fences) of keys are kept
+//! blocked on it, and the holder of a lock and those queued for it. The [fences](crate::store::fences) of keys are kept
 //! here, too, so that a change asks one question about all of them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
@@ -12,10 +12,10 @@ use hashbrown::hash_table::Entry as Slot;
 use crate::memory::heap::{allocation_len, list_len};
 use crate::memory::ordered_map::OrderedMap;
 use crate::store::fences::Fences;
+use crate::store::key::{Key, SHARDS, shard_of};
 use crate::store::lock::{Lock, LockRecord, LockWaiter, lock_position};
 use crate::store::memory_account::{MemoryAccount, Share};
 use crate::store::queues::{Queues, Waiter};
-use crate::store::shard::Key;
 use crate::store::value::Type;
 
 /// A flag that is raised when a watched key changes. Shared by a session and the shards it watches keys in.
@@ -34,28 +34,40 @@ impl WatchFlag {
 }
 
 /// The work for the tail of a call: blocked clients to serve, the log to write, or to wait until values are freed.
-#[derive(Default)]
 pub(crate) struct TailWork {
     /// In one word, so that a call pays one load for the check. Almost always zero.
-    pending: AtomicUsize,
+    pending: AtomicU64,
+    /// How many clients are queued for locks, by the shard of the lock in whatever database: they concern only those who
+    /// write there.
+    queued: [AtomicU32; SHARDS],
     /// How often keys with blocked clients have changed: numbers the changes of all shards in their order.
     ready_keys: AtomicU64,
 }
 
+/// One client queued for a lock: counted by the upper half of the word, which concerns the beginning of a call.
+const QUEUED: u64 = 1 << 32;
 /// Set while changes are logged.
-const LOGGED: usize = 1 << (usize::BITS - 1);
-/// Set while so much is queued to be freed that those who add more should wait. The bits below count two things.
-const BEHIND: usize = LOGGED >> 1;
-/// One client in line for a lock.
-const IN_LINE: usize = 1 << 32;
+const LOGGED: u64 = 1 << 31;
+/// Set while so much is queued to be freed that those who add more should wait.
+const BEHIND: u64 = 1 << 30;
 /// The bits that count the changed keys on which clients are blocked, until those clients are served.
-const READY: usize = IN_LINE - 1;
+const READY: u64 = BEHIND - 1;
+
+impl Default for TailWork {
+    fn default() -> Self {
+        TailWork {
+            pending: AtomicU64::new(0),
+            queued: [const { AtomicU32::new(0) }; SHARDS],
+            ready_keys: AtomicU64::new(0),
+        }
+    }
+}
 
 impl TailWork {
-    /// Returns whether there is any work.
+    /// Returns whether there is any work at the end of a call.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
-        self.pending.load(Ordering::Relaxed) != 0
+        self.pending.load(Ordering::Relaxed) & (QUEUED - 1) != 0
     }
 
     /// Returns whether keys with blocked clients have changed.
@@ -64,10 +76,22 @@ impl TailWork {
         self.pending.load(Ordering::Relaxed) & READY != 0
     }
 
-    /// Returns whether clients are in line for locks.
+    /// Returns whether clients are queued for locks.
     #[inline]
-    pub(crate) fn has_lines(&self) -> bool {
-        self.pending.load(Ordering::Relaxed) & !(LOGGED | BEHIND | READY) != 0
+    pub(crate) fn has_lock_queues(&self) -> bool {
+        self.pending.load(Ordering::Relaxed) >= QUEUED
+    }
+
+    /// Returns whether clients are queued for locks in the shard of any of some keys, given by their hashes.
+    #[inline]
+    pub(crate) fn has_lock_queues_beside(&self, hashes: &[u64]) -> bool {
+        hashes.iter().any(|hash| self.queued[shard_of(*hash)].load(Ordering::Relaxed) != 0)
+    }
+
+    /// Counts clients that are queued for locks of a shard, or no longer are.
+    fn add_queued(&self, shard: usize, difference: isize) {
+        self.queued[shard].fetch_add(difference as u32, Ordering::Relaxed);
+        self.pending.fetch_add(QUEUED.wrapping_mul(difference as u64), Ordering::Relaxed);
     }
 
     /// Returns whether changes are logged.
@@ -86,7 +110,7 @@ impl TailWork {
         self.set(BEHIND, is_behind);
     }
 
-    fn set(&self, bit: usize, is_set: bool) {
+    fn set(&self, bit: u64, is_set: bool) {
         match is_set {
             true => self.pending.fetch_or(bit, Ordering::Relaxed),
             false => self.pending.fetch_and(!bit, Ordering::Relaxed),
@@ -148,8 +172,8 @@ pub(super) struct InterestCounts {
     pub(super) blocking: u32,
     /// Locks with a record.
     pub(super) locks: u32,
-    /// Clients in line for locks.
-    pub(super) in_line: u32,
+    /// Clients queued for locks.
+    pub(super) queued: u32,
 }
 
 /// The interests of all keys of a shard.
@@ -273,9 +297,9 @@ impl Interests {
         self.counts
     }
 
-    /// Returns whether any key is a lock with a record, or has clients in line for it.
+    /// Returns whether any key is a lock with a record, or has clients queued for it.
     pub(super) fn has_locks(&self) -> bool {
-        self.counts.locks + self.counts.in_line > 0
+        self.counts.locks + self.counts.queued > 0
     }
 
     /// Iterates over the keys.
@@ -283,11 +307,11 @@ impl Interests {
         self.subjects.iter().map(|subject| Key { bytes: &subject.key, hash: subject.hash })
     }
 
-    /// Iterates over the keys that are locks, or have clients in line for them.
+    /// Iterates over the keys that are locks, or have clients queued for them.
     pub(super) fn locks(&self) -> impl Iterator<Item = (Key<'_>, Option<&LockRecord>, &VecDeque<LockWaiter>)> {
         self.subjects.iter().filter_map(|subject| {
             let lock = subject.interest.lock.as_ref()?;
-            Some((Key { bytes: &subject.key, hash: subject.hash }, lock.record.as_ref(), &lock.line))
+            Some((Key { bytes: &subject.key, hash: subject.hash }, lock.record.as_ref(), &lock.queue))
         })
     }
 
@@ -324,7 +348,7 @@ impl Interests {
         self.report();
     }
 
-    /// Removes a client, by the number of its wait, from the queue of a key, and from the line for it.
+    /// Removes a client, by the number of its wait, from the queues of a key and of the lock that it is.
     pub(super) fn dequeue(&mut self, key: Key<'_>, number: u64) {
         let Some(interest) = self.find_mut(key) else { return };
         if interest.waiters.remove(number) {
@@ -332,18 +356,18 @@ impl Interests {
             self.counts.blocking -= u32::from(is_last);
             self.bytes -= WAITER_LEN;
         }
-        self.leave_line(key, number);
+        self.leave_queue(key, number);
         self.forget_unless_wanted(key);
     }
 
-    fn leave_line(&mut self, key: Key<'_>, number: u64) {
+    fn leave_queue(&mut self, key: Key<'_>, number: u64) {
         let place = |lock: &mut Lock| {
-            let at = lock.line.binary_search_by_key(&number, |waiter| waiter.number).ok()?;
-            lock.line.remove(at)
+            let at = lock.queue.binary_search_by_key(&number, |waiter| waiter.number).ok()?;
+            lock.queue.remove(at)
         };
         if self.change_lock(key, place).is_some() {
-            self.counts.in_line -= 1;
-            self.tail_work.pending.fetch_sub(IN_LINE, Ordering::Relaxed);
+            self.counts.queued -= 1;
+            self.tail_work.add_queued(shard_of(key.hash), -1);
         }
     }
 
@@ -406,22 +430,22 @@ impl Interests {
     ) -> impl Iterator<Item = (u64, Key<'_>, &LockRecord, &VecDeque<LockWaiter>)> {
         let listed = self.listed.iter().flat_map(move |listed| listed.range(position..));
         listed.flat_map(|(position, hash)| {
-            records_of(&self.subjects, *hash).map(|(key, record, line)| (*position, key, record, line))
+            records_of(&self.subjects, *hash).map(|(key, record, queue)| (*position, key, record, queue))
         })
     }
 
-    /// Appends a client to the line for a lock.
-    pub(super) fn line_up(&mut self, key: Key<'_>, waiter: LockWaiter) {
+    /// Appends a client to the queue for a lock.
+    pub(super) fn join_queue(&mut self, key: Key<'_>, waiter: LockWaiter) {
         self.interest_mut(key);
-        self.change_lock(key, |lock| lock.line.push_back(waiter));
-        self.counts.in_line += 1;
-        self.tail_work.pending.fetch_add(IN_LINE, Ordering::Relaxed);
+        self.change_lock(key, |lock| lock.queue.push_back(waiter));
+        self.counts.queued += 1;
+        self.tail_work.add_queued(shard_of(key.hash), 1);
         self.report();
     }
 
-    /// Returns the line for a lock.
-    pub(super) fn line(&self, key: Key<'_>) -> Option<&VecDeque<LockWaiter>> {
-        self.find(key)?.lock.as_ref().map(|lock| &lock.line).filter(|line| !line.is_empty())
+    /// Returns the queue for a lock.
+    pub(super) fn lock_queue(&self, key: Key<'_>) -> Option<&VecDeque<LockWaiter>> {
+        self.find(key)?.lock.as_ref().map(|lock| &lock.queue).filter(|queue| !queue.is_empty())
     }
 
     /// Changes a lock, which is created for that and dropped when nothing is left of it. The key is known.
@@ -452,9 +476,9 @@ impl Interests {
 
     /// Marks a key as ready for its blocked clients, if it has any.
     pub(super) fn mark_ready(&mut self, key: Key<'_>) {
-        let has_line = self.line(key).is_some();
+        let has_queue = self.lock_queue(key).is_some();
         let Some(interest) = self.find_mut(key) else { return };
-        if interest.is_ready || interest.waiters.is_empty() && !has_line {
+        if interest.is_ready || interest.waiters.is_empty() && !has_queue {
             return;
         }
         interest.is_ready = true;
@@ -465,7 +489,7 @@ impl Interests {
 
     /// Takes the changed keys with blocked clients of this shard of a database.
     pub(super) fn take_ready(&mut self, db: usize, taken: &mut ReadyKeys) {
-        self.tail_work.pending.fetch_sub(self.ready.len(), Ordering::Relaxed);
+        self.tail_work.pending.fetch_sub(self.ready.len() as u64, Ordering::Relaxed);
         for ready in std::mem::take(&mut self.ready) {
             if let Some(interest) = self.find_mut(Key { bytes: &ready.bytes, hash: ready.hash }) {
                 interest.is_ready = false;
@@ -474,24 +498,23 @@ impl Interests {
         }
     }
 
-    /// Counts all interests again, after a change that may not have been completed.
-    pub(super) fn recount(&mut self) {
-        let before = self.counts.in_line;
+    /// Counts all interests of a shard again, after a change that may not have been completed.
+    pub(super) fn recount(&mut self, shard: usize) {
+        let before = self.counts.queued;
         (self.counts, self.bytes, self.listed) = (InterestCounts::default(), 0, None);
         for Subject { hash, key, interest: Interest { flags, waiters, lock, .. } } in &self.subjects {
-            let (record, line) = lock.as_ref().map_or((false, 0), |lock| (lock.record.is_some(), lock.line.len()));
+            let (record, queued) = lock.as_ref().map_or((false, 0), |lock| (lock.record.is_some(), lock.queue.len()));
             self.counts.watched += u32::from(!flags.is_empty());
             self.counts.blocking += u32::from(!waiters.is_empty());
             self.counts.locks += u32::from(record);
-            self.counts.in_line += line as u32;
+            self.counts.queued += queued as u32;
             self.bytes += interest_len(key) + flags.len() * watch_len(key) + waiters.len() * WAITER_LEN;
             self.bytes += lock.as_ref().map_or(0, |lock| lock.memory());
             if record {
                 self.listed.get_or_insert_default().insert(lock_position(*hash), *hash);
             }
         }
-        let gone = (before as usize).wrapping_sub(self.counts.in_line as usize);
-        self.tail_work.pending.fetch_sub(IN_LINE.wrapping_mul(gone), Ordering::Relaxed);
+        self.tail_work.add_queued(shard, self.counts.queued as isize - before as isize);
         self.report();
     }
 
@@ -547,7 +570,7 @@ fn records_of(
 ) -> impl Iterator<Item = (Key<'_>, &LockRecord, &VecDeque<LockWaiter>)> {
     subjects.iter_hash(hash).filter(move |subject| subject.hash == hash).filter_map(|subject| {
         let lock = subject.interest.lock.as_ref()?;
-        Some((Key { bytes: &subject.key, hash: subject.hash }, lock.record.as_ref()?, &lock.line))
+        Some((Key { bytes: &subject.key, hash: subject.hash }, lock.record.as_ref()?, &lock.queue))
     })
 }
 

@@ -1,4 +1,4 @@
-//! Locks: what is known of a lock besides its key and value, and the clients in line for it.
+//! Locks: what is known of a lock besides its key and value, and the clients queued for it.
 //!
 //! A lock is an ordinary string key whose value is its owner's token. What `LOCK.*` adds lies beside the keys of a shard,
 //! with the key's other [interests](crate::store::interest), and only while the lock is held through `LOCK.*`, has been
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::memory::heap::{allocation_len, list_len};
-use crate::store::{SHARDS, shard_of};
+use crate::store::key::{SHARDS, shard_of};
 
 /// A client that holds locks.
 pub trait LockHolder: Any + Send + Sync {
@@ -139,7 +139,7 @@ pub struct LostLock<'a> {
     pub at_us: u64,
 }
 
-/// A client in line for a lock.
+/// A client queued for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LockWaiter {
     /// Its id.
@@ -165,22 +165,22 @@ pub(crate) fn shard_at(position: u64) -> usize {
     (position >> (u64::BITS - SHARDS.ilog2())) as usize
 }
 
-/// A lock: its record, if there is one, and its line.
+/// A lock: its record, if there is one, and its queue.
 #[derive(Default)]
 pub(super) struct Lock {
     pub(super) record: Option<LockRecord>,
-    pub(super) line: VecDeque<LockWaiter>,
+    pub(super) queue: VecDeque<LockWaiter>,
 }
 
 impl Lock {
     pub(super) fn is_none(&self) -> bool {
-        self.record.is_none() && self.line.is_empty()
+        self.record.is_none() && self.queue.is_empty()
     }
 
     /// Returns the memory that it takes.
     pub(super) fn memory(&self) -> usize {
         allocation_len(size_of::<Lock>())
-            + list_len::<LockWaiter>(self.line.capacity())
+            + list_len::<LockWaiter>(self.queue.capacity())
             + self.record.as_ref().map_or(0, LockRecord::heap_len)
     }
 }

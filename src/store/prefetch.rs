@@ -7,9 +7,10 @@
 use smallvec::SmallVec;
 
 use crate::store::entry::Entry;
+use crate::store::hold::GateGuard;
+use crate::store::key::shard_of;
 use crate::store::table::Table;
 use crate::store::value::Value;
-use crate::store::{GateGuard, view};
 
 /// An element that a command looks up.
 #[derive(Clone, Copy, Debug)]
@@ -38,14 +39,14 @@ impl GateGuard<'_> {
         match self {
             GateGuard::Shared(shared) => {
                 let shards = shared.0.value.at(db).shards();
-                let shard = |hash| &shards[view::shard_of(hash)];
-                hashes.iter().for_each(|&hash| shard(hash).lock().table().prefetch_bucket(hash));
-                hashes.iter().for_each(|&hash| shard(hash).lock().table().prefetch_entry(hash));
+                let shard = |hash| &shards[shard_of(hash)];
+                hashes.iter().for_each(|&hash| shard(hash).lock().keys.table().prefetch_bucket(hash));
+                hashes.iter().for_each(|&hash| shard(hash).lock().keys.table().prefetch_entry(hash));
             }
             GateGuard::Exclusive(exclusive) => {
                 let shards = exclusive.0.value.at_mut(db).shards_mut();
-                hashes.iter().for_each(|&hash| shards[view::shard_of(hash)].get_mut().table().prefetch_bucket(hash));
-                hashes.iter().for_each(|&hash| shards[view::shard_of(hash)].get_mut().table().prefetch_entry(hash));
+                hashes.iter().for_each(|&hash| shards[shard_of(hash)].get_mut().keys.table().prefetch_bucket(hash));
+                hashes.iter().for_each(|&hash| shards[shard_of(hash)].get_mut().keys.table().prefetch_entry(hash));
             }
             GateGuard::Refused => {}
         }
@@ -56,7 +57,7 @@ impl GateGuard<'_> {
     pub(crate) fn prefetch_elements<'e>(&mut self, db: usize, elements: impl Iterator<Item = Element<'e>>) {
         let mut found: SmallVec<[(u64, u64); 64]> = SmallVec::new();
         elements.for_each(|Element { key, text }| {
-            let prefetch = |table: &Table| large(table, key)?.prefetch_bucket_of(text);
+            let prefetch = |table: &Table<Entry>| large(table, key)?.prefetch_bucket_of(text);
             found.extend(self.with_table(db, key, prefetch).flatten().map(|hash| (key, hash)));
         });
         for (key, hash) in found {
@@ -66,12 +67,12 @@ impl GateGuard<'_> {
 
     /// Borrows the table of a key.
     #[inline]
-    fn with_table<R>(&mut self, db: usize, key: u64, read: impl FnOnce(&Table) -> R) -> Option<R> {
-        let index = view::shard_of(key);
+    fn with_table<R>(&mut self, db: usize, key: u64, read: impl FnOnce(&Table<Entry>) -> R) -> Option<R> {
+        let index = shard_of(key);
         match self {
-            GateGuard::Shared(shared) => Some(read(shared.0.value.at(db).shards()[index].lock().table())),
+            GateGuard::Shared(shared) => Some(read(shared.0.value.at(db).shards()[index].lock().keys.table())),
             GateGuard::Exclusive(exclusive) => {
-                Some(read(exclusive.0.value.at_mut(db).shards_mut()[index].get_mut().table()))
+                Some(read(exclusive.0.value.at_mut(db).shards_mut()[index].get_mut().keys.table()))
             }
             GateGuard::Refused => None,
         }
@@ -80,7 +81,7 @@ impl GateGuard<'_> {
 
 /// Returns the large value of the key with a hash, if there is one.
 #[inline]
-fn large(table: &Table, key: u64) -> Option<&Value> {
+fn large(table: &Table<Entry>, key: u64) -> Option<&Value> {
     table.candidate(key).and_then(Entry::value)
 }
 

@@ -73,7 +73,7 @@ impl Garbage {
 
 /// What a shard contained before it was cleared.
 pub(crate) struct Contents {
-    pub(super) table: Table,
+    pub(super) table: Table<Entry>,
     /// Bytes of entries.
     pub(super) memory: usize,
     #[expect(dead_code, reason = "it is kept only to be dropped")]
@@ -240,7 +240,7 @@ impl Reclaimer {
 
 #[cfg(test)]
 mod tests {
-    use crate::store::Hasher;
+    use crate::store::table::Hasher;
 
     use super::*;
 

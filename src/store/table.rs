@@ -19,19 +19,17 @@
 //! It knows no time, no watchers and no statistics; those belong to the shard.
 
 mod bucket;
+mod item;
 mod overflow;
 
 use std::collections::HashSet;
-use std::hash::Hash;
 use std::ptr;
 
-use ahash::RandomState;
-
 use crate::memory::heap::{allocation_len, list_len};
-use crate::store::compact::Moved;
-use crate::store::entry::Entry;
 use crate::store::usage::{Dice, Selection};
 use bucket::{Bucket, SLOTS, tag};
+
+pub(crate) use item::{Hasher, Item};
 
 /// How many positions a scan of one table has; a cursor is below this.
 pub(crate) const SCAN_POSITIONS: u64 = 1 << SCAN_BITS;
@@ -59,43 +57,6 @@ const BUCKETS_AHEAD: usize = 2;
 /// How far into an entry the second prefetch reaches, in bytes: past the header, the deadline and a common key.
 const PREFETCH_AHEAD: usize = 40;
 
-/// Hashes keys; its keys are random, so that a peer cannot choose keys that collide.
-pub(crate) type Hasher = RandomState;
-
-/// What fills a slot of a table: one word, which is never zero.
-pub(crate) trait Item: Sized {
-    /// What an item is looked up by; its hash is the item's.
-    type Key<'k>: Copy + Hash;
-
-    /// Returns whether this is the item of a key.
-    fn is(&self, key: Self::Key<'_>) -> bool;
-
-    /// Returns the hash of the item's key.
-    fn hash(&self, hasher: &Hasher) -> u64;
-
-    /// Returns the address to prefetch before the item is compared; `None` if it lies in the slot itself.
-    fn address(&self) -> Option<*const u8>;
-}
-
-impl Item for Entry {
-    type Key<'k> = &'k [u8];
-
-    #[inline]
-    fn is(&self, key: &[u8]) -> bool {
-        self.key() == key
-    }
-
-    #[inline]
-    fn hash(&self, hasher: &Hasher) -> u64 {
-        hasher.hash_one(self.key())
-    }
-
-    #[inline]
-    fn address(&self) -> Option<*const u8> {
-        Some(Entry::address(self))
-    }
-}
-
 /// The position of an item, valid until the table changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
@@ -105,7 +66,7 @@ pub(crate) struct Place {
 }
 
 /// Finds items by their keys.
-pub(crate) struct Table<T: Item = Entry> {
+pub(crate) struct Table<T: Item> {
     /// All of [`CHUNK`] buckets, except that a single one may be shorter.
     chunks: Vec<Box<[Bucket<T>]>>,
     /// Buckets in use: `mask + 1 <= buckets <= 2 * (mask + 1)`, or 0 before the first insertion.
@@ -251,6 +212,11 @@ impl<T: Item> Table<T> {
     /// Calls `visit` for every item of a bucket.
     pub(crate) fn for_each_in(&self, bucket: usize, visit: impl FnMut(&T)) {
         self.bucket(bucket).items().for_each(visit);
+    }
+
+    /// Borrows the items of a bucket to be changed; their keys must stay the same.
+    pub(crate) fn items_mut(&mut self, bucket: usize) -> impl Iterator<Item = &mut T> {
+        self.bucket_mut(bucket).items_mut()
     }
 
     /// Visits the bucket at a scan position; returns the position after it, or `None` at the end.
@@ -428,20 +394,6 @@ impl<T: Item> Table<T> {
             }
         }
         sample
-    }
-}
-
-impl Table {
-    /// Reallocates the entries of a bucket. Returns by how many bytes their memory has grown.
-    pub(crate) fn move_entries(&mut self, bucket: usize, moved: &mut Moved) -> isize {
-        let mut growth = 0;
-        for entry in self.bucket_mut(bucket).items_mut() {
-            let left = entry.relocate();
-            moved.bytes += left.own_memory();
-            growth += entry.own_memory() as isize - left.own_memory() as isize;
-            moved.left.push(left);
-        }
-        growth
     }
 }
 

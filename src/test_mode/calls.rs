@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::spec::CommandSpec;
-use crate::test_mode::covers;
 
 /// The most bytes of arguments that are kept, all calls together.
 const BYTES_MAX: usize = 64 << 20;
@@ -57,7 +56,7 @@ impl Calls {
     /// Returns the latest `most` calls of a command, or of all, oldest first.
     pub(crate) fn latest(&self, most: usize, command: Option<&CommandSpec>) -> Vec<Arc<ReceivedCall>> {
         let is_asked_for = |call: &&Arc<ReceivedCall>| match command {
-            Some(wanted) => call.command.is_some_and(|command| covers(wanted, command)),
+            Some(wanted) => call.command.is_some_and(|command| wanted.covers(command)),
             None => true,
         };
         let mut found: Vec<_> = self.calls.iter().rev().filter(is_asked_for).take(most).cloned().collect();

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::test_mode::FaultKind;
-
 /// A fault: what is to happen to calls of a command. [`Server::inject`](crate::Server::inject) makes it happen.
 ///
 /// It needs one effect: [`error`](Fault::error), [`delay`](Fault::delay), [`drop`](Fault::drop),
@@ -37,6 +35,45 @@ pub struct Fault {
     pub(crate) seed: Option<u64>,
     /// How often it may fire; `None` without a limit.
     pub(crate) times: Option<u64>,
+}
+
+/// What a fault does to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    /// Replies with this error instead of executing it.
+    Error(Vec<u8>),
+    /// Holds its reply back for this real time.
+    Delay(Duration),
+    /// Closes the connection before it is executed.
+    Drop,
+    /// Closes the connection instead of replying.
+    LoseReply,
+    /// Closes the connection after this number of bytes of the reply.
+    Partial(usize),
+}
+
+impl FaultKind {
+    /// Returns its name.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            FaultKind::Error(_) => "ERROR",
+            FaultKind::Delay(_) => "DELAY",
+            FaultKind::Drop => "DROP",
+            FaultKind::LoseReply => "LOSEREPLY",
+            FaultKind::Partial(_) => "PARTIAL",
+        }
+    }
+
+    /// Returns it as TEST.FAULT ADD takes it.
+    pub(crate) fn text(&self) -> Vec<u8> {
+        let value = match self {
+            FaultKind::Error(text) => text.clone(),
+            FaultKind::Delay(time) => time.as_millis().to_string().into_bytes(),
+            FaultKind::Partial(bytes) => bytes.to_string().into_bytes(),
+            FaultKind::Drop | FaultKind::LoseReply => return self.name().into(),
+        };
+        [self.name().as_bytes(), b" ", &value].concat()
+    }
 }
 
 impl Fault {

@@ -6,51 +6,12 @@ use crate::error::{Error, Result};
 use crate::glob::Pattern;
 use crate::resp::Request;
 use crate::spec::{CommandSpec, CommandTable, Group};
-use crate::test_mode::{Fault, covers};
+use crate::test_mode::fault::{Fault, FaultKind};
 
 /// The longest time for which a fault holds a reply back: a day.
 const DELAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// The most faults of a namespace.
 const FAULTS_MAX: usize = 10_000;
-
-/// What a fault does to a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum FaultKind {
-    /// Replies with this error instead of executing it.
-    Error(Vec<u8>),
-    /// Holds its reply back for this real time.
-    Delay(Duration),
-    /// Closes the connection before it is executed.
-    Drop,
-    /// Closes the connection instead of replying.
-    LoseReply,
-    /// Closes the connection after this number of bytes of the reply.
-    Partial(usize),
-}
-
-impl FaultKind {
-    /// Returns its name.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            FaultKind::Error(_) => "ERROR",
-            FaultKind::Delay(_) => "DELAY",
-            FaultKind::Drop => "DROP",
-            FaultKind::LoseReply => "LOSEREPLY",
-            FaultKind::Partial(_) => "PARTIAL",
-        }
-    }
-
-    /// Returns it as TEST.FAULT ADD takes it.
-    pub(crate) fn text(&self) -> Vec<u8> {
-        let value = match self {
-            FaultKind::Error(text) => text.clone(),
-            FaultKind::Delay(time) => time.as_millis().to_string().into_bytes(),
-            FaultKind::Partial(bytes) => bytes.to_string().into_bytes(),
-            FaultKind::Drop | FaultKind::LoseReply => return self.name().into(),
-        };
-        [self.name().as_bytes(), b" ", &value].concat()
-    }
-}
 
 /// A fault that was injected.
 #[derive(Clone)]
@@ -120,7 +81,7 @@ impl ActiveFault {
 
     fn matches(&self, command: &CommandSpec, request: Request<'_>, client: &str) -> bool {
         let is_command = match self.command {
-            Some(wanted) => covers(wanted, command),
+            Some(wanted) => wanted.covers(command),
             None => !matches!(&command.name[..], "hello" | "auth" | "reset" | "quit"),
         };
         let has_key = |pattern: &Pattern<Vec<u8>>| {

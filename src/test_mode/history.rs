@@ -1,22 +1,22 @@
-//! The history of a namespace: the images of all keys as of the last cut, the snapshots, and the latest writes with the
+//! The history of a namespace: the images of all keys as of the last checkpoint, the snapshots, and the latest writes with the
 //! images that they have replaced.
 //!
-//! A cut brings the images up to date, for the keys that have changed since the last one. So an image is made once for
-//! each key that has changed between two cuts, whatever was done to it, and is shared by all that need it.
+//! A checkpoint brings the images up to date, for the keys that have changed since the last one. So an image is made once for
+//! each key that has changed between two checkpoints, whatever was done to it, and is shared by all that need it.
 //!
-//! An image is a copy of the whole value, and a cut stops all clients, so only so much is copied for one that no client
-//! has asked for ([`CopyLimit::of_cut`]). The images of larger values are missing until a snapshot is taken. What such a
-//! value was before a change is not known: the writes up to the cut behind that change are forgotten.
+//! An image is a copy of the whole value, and a checkpoint stops all clients, so only so much is copied for one that no client
+//! has asked for ([`CopyLimit::of_checkpoint`]). The images of larger values are missing until a snapshot is taken. What such a
+//! value was before a change is not known: the writes up to the checkpoint behind that change are forgotten.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::persist::{Past, Touched, Write};
 use crate::store::{ByKey, CopyLimit, Image, LockHolder, LockImage, Store, TooLarge, View};
+use crate::test_mode::recorder::{Changes, Touched, Write};
 
-/// The most snapshots of a namespace.
+/// The maximum number of snapshots of a namespace.
 const SNAPSHOTS_MAX: usize = 100;
-/// The most bytes of writes that are remembered, at the next cut.
+/// The maximum number of bytes of writes that are remembered, at the next checkpoint.
 const BYTES_MAX: usize = 64 << 20;
 
 /// The images of keys.
@@ -34,13 +34,13 @@ pub(crate) struct ScriptTexts {
 /// What the namespace was.
 #[derive(Default)]
 pub(crate) struct History {
-    /// The images as of the last cut.
+    /// The images as of the last checkpoint.
     now: Images,
-    /// The keys that there were as of the last cut without an image, because it would have been too large.
+    /// The keys that there were as of the last checkpoint without an image, because it would have been too large.
     without: ByKey<()>,
-    /// The libraries as of the last cut.
+    /// The libraries as of the last checkpoint.
     libraries: Arc<Vec<Vec<u8>>>,
-    /// What was written between cuts, oldest first.
+    /// What was written between checkpoints, oldest first.
     spans: VecDeque<Span>,
     /// How many of the last writes can be lost: no more than the settings say, even if the first span has others.
     remembered: usize,
@@ -48,7 +48,7 @@ pub(crate) struct History {
     snapshots: Vec<Snapshot>,
 }
 
-/// What has happened between two cuts.
+/// What has happened between two checkpoints.
 struct Span {
     writes: Vec<Write>,
     /// What the keys were before that have changed.
@@ -58,7 +58,7 @@ struct Span {
     libraries: Arc<Vec<Vec<u8>>>,
 }
 
-/// What the keys that have changed were at the last cut.
+/// What the keys that have changed were at the last checkpoint.
 #[derive(Default)]
 struct Before {
     images: ByKey<Option<Arc<Image>>>,
@@ -89,40 +89,40 @@ pub(crate) struct Former {
 }
 
 impl History {
-    /// Brings the images up to date, and remembers at most about `most` writes.
-    pub(crate) fn cut(
+    /// Brings the images up to date, and remembers at most about `max_writes` writes.
+    pub(crate) fn checkpoint(
         &mut self,
-        past: Past,
+        changes: Changes,
         libraries: Arc<Vec<Vec<u8>>>,
-        most: usize,
+        max_writes: usize,
         (store, view): (&Store, &mut View<'_>),
     ) {
-        let is_whole = matches!(past.touched, Touched::All);
-        let Before { images: before, is_complete } = self.follow(past.touched, store, view);
+        let is_whole = matches!(changes.touched, Touched::All);
+        let Before { images: before, is_complete } = self.follow(changes.touched, store, view);
         let libraries = std::mem::replace(&mut self.libraries, libraries);
         if !is_complete {
             return self.forget_writes();
         }
-        self.remembered = (self.remembered + past.writes.len()).min(most);
-        let span = Span { writes: past.writes, before, is_whole, libraries };
+        self.remembered = (self.remembered + changes.writes.len()).min(max_writes);
+        let span = Span { writes: changes.writes, before, is_whole, libraries };
         if span.before.len() + span.writes.len() > 0 {
-            match most > 0 {
+            match max_writes > 0 {
                 true => self.spans.push_back(span),
                 false => store.reclaimer().free_later(span),
             }
         }
-        self.trim(most, store);
+        self.trim(max_writes, store);
     }
 
     /// Forgets the last `lost` writes, which were undone just now, and brings the images up to date.
     pub(crate) fn lose(
         &mut self,
         mut lost: usize,
-        past: Past,
+        changes: Changes,
         libraries: Arc<Vec<Vec<u8>>>,
         (store, view): (&Store, &mut View<'_>),
     ) {
-        let undone = self.follow(past.touched, store, view).images;
+        let undone = self.follow(changes.touched, store, view).images;
         self.libraries = libraries;
         self.remembered -= lost;
         while let Some(latest) = self.spans.back_mut() {
@@ -154,10 +154,10 @@ impl History {
 
     /// Takes images of some keys; returns the former ones.
     fn refresh(&mut self, keys: &ByKey<()>, store: &Store, view: &mut View<'_>) -> Before {
-        let (mut before, mut limit) = (Before { is_complete: true, ..Before::default() }, CopyLimit::of_cut());
+        let (mut before, mut limit) = (Before { is_complete: true, ..Before::default() }, CopyLimit::of_checkpoint());
         for (db, key, ()) in keys.iter() {
             before.is_complete &= self.without.remove(db, key).is_none();
-            let former = match view.image(db, store.key(key), &mut limit) {
+            let former = match view.images().of(db, store.key(key), &mut limit) {
                 Ok(Some(image)) => self.now.insert(db, key.clone(), image),
                 Ok(None) => self.now.remove(db, key),
                 Err(TooLarge) => {
@@ -172,7 +172,7 @@ impl History {
 
     /// Takes images of all keys; returns the former ones.
     fn refresh_all(&mut self, view: &mut View<'_>) -> Before {
-        let (now, without) = view.images(CopyLimit::of_cut());
+        let (now, without) = view.images().all(CopyLimit::of_checkpoint());
         let (former, unknown) = (std::mem::replace(&mut self.now, now), std::mem::replace(&mut self.without, without));
         let mut images = ByKey::default();
         images.add_keys(&self.now);
@@ -182,22 +182,22 @@ impl History {
         Before { images, is_complete: unknown.len() == 0 }
     }
 
-    /// Takes the images that are missing, however large they are: a snapshot must have all of them. There was a cut just
+    /// Takes the images that are missing, however large they are: a snapshot must have all of them. There was a checkpoint just
     /// now.
     pub(crate) fn complete(&mut self, store: &Store, view: &mut View<'_>) {
         for (db, key, ()) in std::mem::take(&mut self.without).iter() {
-            if let Ok(Some(image)) = view.image(db, store.key(key), &mut CopyLimit::none()) {
+            if let Ok(Some(image)) = view.images().of(db, store.key(key), &mut CopyLimit::none()) {
                 self.now.insert(db, key.clone(), image);
             }
         }
     }
 
     /// Forgets the oldest writes that are too many.
-    fn trim(&mut self, most: usize, store: &Store) {
+    fn trim(&mut self, max_writes: usize, store: &Store) {
         let mut writes: usize = self.spans.iter().map(|span| span.writes.len()).sum();
         let mut bytes: usize = self.spans.iter().map(Span::bytes).sum();
         while let Some(oldest) = self.spans.front()
-            && (writes - oldest.writes.len() >= most || bytes > BYTES_MAX)
+            && (writes - oldest.writes.len() >= max_writes || bytes > BYTES_MAX)
         {
             (writes, bytes) = (writes - oldest.writes.len(), bytes - oldest.bytes());
             store.reclaimer().free_later(self.spans.pop_front());
@@ -219,12 +219,12 @@ impl History {
         }
     }
 
-    /// Returns how many writes before the last cut can be lost.
+    /// Returns how many writes before the last checkpoint can be lost.
     pub(crate) fn remembered(&self) -> usize {
         self.remembered
     }
 
-    /// Returns what there was before the last `lost` writes, if they are remembered. There was a cut just now.
+    /// Returns what there was before the last `lost` writes, if they are remembered. There was a checkpoint just now.
     pub(crate) fn former(&self, mut lost: usize) -> Option<Former> {
         let mut former = Former::default();
         for span in self.spans.iter().rev() {
@@ -252,7 +252,7 @@ impl History {
         None
     }
 
-    /// Remembers the state as of the last cut, which was just now, by a name; false if there are too many.
+    /// Remembers the state as of the last checkpoint, which was just now, by a name; false if there are too many.
     pub(crate) fn add_snapshot(&mut self, name: &[u8], texts: ScriptTexts, store: &Store) -> bool {
         if let Some(at) = self.position(name) {
             store.reclaimer().free_later(self.take_snapshot(at));
@@ -283,7 +283,7 @@ impl History {
         taken
     }
 
-    /// Sets the keys back to a snapshot, and their images; there was a cut just now. `is_connected` tells which clients
+    /// Sets the keys back to a snapshot, and their images; there was a checkpoint just now. `is_connected` tells which clients
     /// are. Returns the texts to go back to.
     pub(crate) fn restore(
         &mut self,
@@ -307,13 +307,13 @@ impl History {
             if is_same {
                 continue;
             }
-            let mut is_exact = view.restore(db, key, image.map(|image| &**image));
+            let mut is_exact = view.images().restore(db, key, image.map(|image| &**image));
             if let Some(lock) = image.and_then(|image| image.lock.as_ref()) {
-                is_exact &= view.restore_lock(db, key, lock, &is_connected);
+                is_exact &= view.images().restore_lock(db, key, lock, &is_connected);
             }
             let image = match is_exact {
                 true => image.cloned(),
-                false => view.image(db, key, &mut CopyLimit::none()).unwrap_or_default(),
+                false => view.images().of(db, key, &mut CopyLimit::none()).unwrap_or_default(),
             };
             if !is_exact {
                 inexact.insert(db, bytes.clone(), ());

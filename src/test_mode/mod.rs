@@ -7,18 +7,20 @@ mod calls;
 mod fault;
 mod faults;
 mod history;
+mod recorder;
+
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::spec::CommandSpec;
-
 pub(crate) use calls::{Calls, ReceivedCall};
 pub use fault::Fault;
-pub(crate) use faults::{ActiveFault, FaultKind, Faults};
+pub(crate) use fault::FaultKind;
+pub(crate) use faults::{ActiveFault, Faults};
 pub(crate) use history::{Former, History, ScriptTexts};
+pub(crate) use recorder::Recorder;
 
 /// The state of test mode of one namespace.
-#[derive(Default)]
 pub(crate) struct TestMode {
     /// The faults to be injected.
     pub(crate) faults: Mutex<Faults>,
@@ -26,10 +28,13 @@ pub(crate) struct TestMode {
     pub(crate) calls: Mutex<Calls>,
     /// Snapshots, and the latest writes.
     pub(crate) history: Mutex<History>,
+    /// What happens until the next checkpoint.
+    pub(crate) recorder: Arc<Recorder>,
 }
 
-/// Returns whether a command is the wanted one or, if that is a container, one of its subcommands.
-fn covers(wanted: &CommandSpec, command: &CommandSpec) -> bool {
-    let rest = command.name.strip_prefix(&wanted.name[..]);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('|'))
+impl TestMode {
+    /// Creates the state of a namespace whose changes this recorder records.
+    pub(crate) fn new(recorder: Arc<Recorder>) -> Self {
+        TestMode { faults: Mutex::default(), calls: Mutex::default(), history: Mutex::default(), recorder }
+    }
 }

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use tracing::info;
 
+use crate::client::info::Class;
 use crate::client::outbox::END;
-use crate::client::registry::Class;
 use crate::dispatch::Handlers;
-use crate::dispatch::history::cut_if_many_keys;
+use crate::dispatch::history::checkpoint_if_many_keys;
+use crate::dispatch::interrupted::log_interrupted;
 use crate::dispatch::serve::serve_leftover_keys;
 use crate::namespace::Namespace;
 use crate::runtime::panics::Site;
@@ -30,9 +31,10 @@ const BUSY_RETRY_MS: u64 = 20;
 /// Deletes some expired keys, releases the locks of closed connections, and serves clients blocked on them; returns
 /// when the next sweep is needed.
 fn sweep_once(namespace: &Namespace, handlers: &'static Handlers, now: Now) -> u64 {
+    log_interrupted(namespace);
     let is_done = namespace.end_departed_sessions(now);
     let swept_ms = namespace.sweep(now);
-    cut_if_many_keys(namespace, now);
+    checkpoint_if_many_keys(namespace, now);
     serve_leftover_keys(namespace, handlers);
     // Asked for last: a lock that was handed over may expire before everything else.
     let due_ms = swept_ms.min(namespace.next_sweep_ms(now));

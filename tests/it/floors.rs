@@ -5,6 +5,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+mod circles;
+mod store;
+
 use crate::tidy::{File, root, rust_files, without_comments_and_strings};
 
 /// The modules from the top to the bottom, each with those that it may import.
@@ -13,11 +16,11 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("main", &[]),
     ("lib", &["acl", "app", "client", "command", "config", "dispatch", "instance", "namespace", "net", "persist", "push", "rdb", "resp", "runtime", "spec", "store", "test_mode", "text", "time", "upkeep"]),
     ("app", &["command", "config", "memory", "net", "resp", "runtime", "text", "time"]),
-    ("net", &["acl", "client", "command", "config", "dispatch", "error", "instance", "memory", "metrics", "namespace", "resp", "runtime", "store", "test_mode", "text", "time", "upkeep"]),
+    ("net", &["acl", "client", "command", "config", "dispatch", "error", "instance", "memory", "metrics", "namespace", "persist", "resp", "runtime", "store", "test_mode", "text", "time", "upkeep"]),
     ("upkeep", &["client", "dispatch", "namespace", "runtime", "store", "time"]),
     ("metrics", &["acl", "client", "command", "dispatch", "namespace", "observe", "resp", "spec", "text"]),
     ("command", &["acl", "client", "config", "dispatch", "error", "glob", "memory", "namespace", "observe", "persist", "push", "rdb", "resp", "runtime", "script", "spec", "store", "test_mode", "text", "time"]),
-    ("dispatch", &["acl", "client", "config", "error", "namespace", "observe", "persist", "push", "resp", "script", "spec", "store", "test_mode", "text", "time"]),
+    ("dispatch", &["acl", "client", "config", "error", "namespace", "observe", "persist", "push", "rdb", "resp", "script", "spec", "store", "test_mode", "text", "time"]),
     ("namespace", &["acl", "client", "config", "instance", "observe", "persist", "push", "script", "spec", "store", "test_mode", "time"]),
     ("instance", &["acl", "client", "config", "memory", "runtime", "spec"]),
     ("script", &["error", "memory", "observe", "resp", "spec", "runtime", "store", "text", "time"]),
@@ -26,11 +29,11 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("client", &["acl", "config", "memory", "persist", "resp", "spec", "store", "test_mode", "time"]),
     ("config", &["acl", "error", "glob", "spec", "store", "text"]),
     ("acl", &["error", "glob", "memory", "resp", "spec", "text"]),
-    ("test_mode", &["error", "glob", "persist", "resp", "spec", "store"]),
-    ("persist", &["rdb", "resp", "store", "time"]),
+    ("test_mode", &["error", "glob", "persist", "resp", "spec", "store", "time"]),
+    ("persist", &["resp", "store", "time"]),
+    ("rdb", &["resp", "store", "time"]),
     ("spec", &["resp", "store"]),
     ("error", &["store", "text"]),
-    ("rdb", &["resp"]),
     ("store", &["memory", "text", "time"]),
     ("resp", &["memory", "text"]),
     ("text", &[]),
@@ -152,6 +155,22 @@ fn imports_go_down_only() {
     assert_eq!(listed, known, "the table and the modules that there are");
     let found = complaints(&arrows_of(&files), FLOORS, STILL_TO_BE_CUT);
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// Rooms that few should know, because what they do is a feature of its own: each is imported by at most
+/// [`KNOWING_FILES_MAX`] files besides its own, those of its commands, and the list of modules.
+const LITTLE_KNOWN: [&str; 2] = ["test_mode", "persist"];
+const KNOWING_FILES_MAX: usize = 5;
+
+#[test]
+fn few_files_know_test_mode_and_the_log() {
+    let arrows = arrows_of(&rust_files("src"));
+    for room in LITTLE_KNOWN {
+        let is_own = |file: &str| file == "src/lib.rs" || file.starts_with(&format!("src/command/{room}/"));
+        let knowing = arrows.iter().filter(|(_, to, file)| to == room && !is_own(file));
+        let knowing: Vec<&str> = knowing.map(|(.., file)| file.as_str()).collect();
+        assert!(knowing.len() <= KNOWING_FILES_MAX, "{room} is known to {knowing:?}");
+    }
 }
 
 #[test]

@@ -8,11 +8,13 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use keylatch::internals::config::Config;
 use keylatch::internals::resp::{Frame, FrameDecoder, Protocol};
+use keylatch::internals::{LogReader, Purpose};
 use keylatch::{Clock, Server};
 use tokio::runtime::Runtime;
 use tokio_util::codec::Decoder;
@@ -27,6 +29,8 @@ const READ_LEN: usize = 256 * 1024;
 /// A server for one test; it stops when the test ends.
 pub struct TestServer {
     server: Server,
+    /// Reads the log, once it is enabled.
+    log: Mutex<Option<LogReader>>,
     // Dropped after the server, whose tasks they run.
     _workers: Vec<Runtime>,
 }
@@ -75,7 +79,7 @@ impl TestServer {
         let handles = workers.iter().map(|worker| worker.handle().clone()).collect();
         let _inside = workers.first().map(Runtime::enter);
         let server = builder.workers(handles).start_blocking().expect("a server that listens");
-        TestServer { server, _workers: workers }
+        TestServer { server, log: Mutex::default(), _workers: workers }
     }
 
     /// Returns where the server listens.
@@ -86,6 +90,17 @@ impl TestServer {
     /// Returns the server itself.
     pub fn server(&self) -> &Server {
         &self.server
+    }
+
+    /// Enables the log of changes, which [`TestServer::take_log`] returns from then on.
+    pub fn begin_log(&self) {
+        *self.log.lock().expect("no panic") = Some(self.server.namespace().read_log(Purpose::Copy));
+    }
+
+    /// Takes what was logged since the last call.
+    pub fn take_log(&self) -> BytesMut {
+        let log = self.log.lock().expect("no panic");
+        BytesMut::from(&log.as_ref().expect("a log").read_all().expect("its place")[..])
     }
 
     /// Connects a client.

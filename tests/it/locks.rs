@@ -243,31 +243,31 @@ fn neither_a_transaction_queued_before_nor_a_script_takes_an_expired_lock_before
 #[test]
 fn commands_take_the_short_way_again_when_the_last_client_has_left_the_line() {
     let server = TestServer::start();
-    let has_lines = || server.server().namespace().store.has_lines();
+    let has_lock_queues = || server.server().namespace().store.has_lock_queues();
     let mut holder = server.client();
     holder.int("LOCK.ACQUIRE k t PX 60000");
-    assert!(!has_lines());
+    assert!(!has_lock_queues());
     // By a timeout, by CLIENT UNBLOCK, by a disconnect, and by being served.
     let mut waiter = block(&server, server.client(), "LOCK.ACQUIRE k a PX 1000 BLOCK 50");
-    assert!(has_lines());
+    assert!(has_lock_queues());
     server.advance_ms(50);
     assert_eq!(waiter.reply(), "$-1");
-    assert!(!has_lines());
+    assert!(!has_lock_queues());
     let mut waiter = server.client();
     let id = waiter.int("CLIENT ID");
     let mut waiter = block(&server, waiter, "LOCK.ACQUIRE k a PX 1000 BLOCK 0");
     assert_eq!(holder.int(&format!("CLIENT UNBLOCK {id}")), 1);
     assert_eq!(waiter.reply(), "$-1");
-    wait_until(|| !has_lines());
+    wait_until(|| !has_lock_queues());
     drop(wait_for(&server, "a"));
-    wait_until(|| !has_lines());
+    wait_until(|| !has_lock_queues());
     let (mut first, mut second) = (wait_for(&server, "a"), wait_for(&server, "b"));
     assert_eq!(holder.call("LOCK.RELEASE k t"), ":1");
     acquired(&mut first);
-    assert!(has_lines());
+    assert!(has_lock_queues());
     assert_eq!(first.call("LOCK.RELEASE k a"), ":1");
     acquired(&mut second);
-    assert!(!has_lines());
+    assert!(!has_lock_queues());
 }
 
 #[test]
@@ -596,7 +596,7 @@ fn a_user_needs_permission_for_the_category_of_locks() {
 #[test]
 fn the_log_has_a_lock_as_the_set_that_it_is() {
     let server = TestServer::start_with_workers(Server::builder().clock(keylatch::Clock::manual()), 1);
-    server.server().namespace().begin_log();
+    server.begin_log();
     let mut client = server.client();
     client.int("LOCK.ACQUIRE k t PX 1000");
     client.int("LOCK.ACQUIRE k t PX 2000");
@@ -607,7 +607,7 @@ fn the_log_has_a_lock_as_the_set_that_it_is() {
     drop(client);
     let mut other = server.client();
     wait_until(|| other.call("EXISTS s") == ":0");
-    let log = String::from_utf8_lossy(&server.server().namespace().take_log()).into_owned();
+    let log = String::from_utf8_lossy(&server.take_log()).into_owned();
     let words: Vec<&str> = log.split("\r\n").filter(|line| !line.starts_with(['*', '$'])).collect();
     let words: Vec<&str> = words.into_iter().filter(|word| word.parse::<i64>().is_err()).collect();
     assert_eq!(words.join(" ").trim(), "SELECT SET k t PXAT SET k t PXAT PEXPIREAT k DEL k SET s t DEL s");

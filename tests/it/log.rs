@@ -1,6 +1,8 @@
 //! The log of effects: what a call writes to it, and that a second server that replays it has the same keys.
 
 mod commands;
+mod readers;
+mod rows;
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -28,13 +30,13 @@ pub(crate) const BEGIN_MS: i64 = 1_700_000_000_000;
 
 fn logging(server: TestServer) -> TestServer {
     server.server().set_wall_ms(BEGIN_MS);
-    server.server().namespace().begin_log();
+    server.begin_log();
     server
 }
 
 /// Takes the log as text, one command behind the other.
 fn take(server: &TestServer) -> String {
-    let (mut codec, mut log) = (Codec::new(Limits::default()), server.server().namespace().take_log());
+    let (mut codec, mut log) = (Codec::new(Limits::default()), server.take_log());
     let mut text = Vec::new();
     while let Some(batch) = codec.decode(&mut log).expect("a log is a sequence of requests") {
         let spell = |arg: &[u8]| arg.escape_ascii().to_string();
@@ -71,6 +73,9 @@ fn assert_replayed(server: &TestServer, log: BytesMut, passed_ms: u64) {
     let (here, there) = (one.call("DEBUG DIGEST"), other.call("DEBUG DIGEST"));
     assert_eq!(here, there);
     assert_eq!(here.len(), 41, "{here}");
+    if cfg!(feature = "lua") {
+        assert_eq!(one.call("FUNCTION DUMP"), other.call("FUNCTION DUMP"));
+    }
 }
 
 /// Lists the keys of a database with their values and deadlines.
@@ -480,7 +485,7 @@ fn a_key_that_had_not_expired_yet_is_changed_again_in_the_replay() {
     client.call("APPEND l c");
     client.call("PEXPIRE l 1000");
     client.call("SETNX m b");
-    let log = server.server().namespace().take_log();
+    let log = server.take_log();
     assert_replayed(&server, log, 15);
     assert_eq!([client.call("GET k"), client.call("GET l"), client.call("GET m")], ["$1 c", "$3 abc", "$1 b"]);
 }
@@ -494,7 +499,7 @@ fn keys_that_are_evicted_are_logged_as_removed() {
     }
     client.call("CONFIG SET maxmemory 1");
     client.call("SET too much");
-    let log = server.server().namespace().take_log();
+    let log = server.take_log();
     assert_eq!(client.info("evicted_keys"), "50");
     client.call("CONFIG SET maxmemory 0");
     assert_replayed(&server, log, 0);
@@ -538,7 +543,7 @@ fn an_embedding_program_that_flushes_is_logged() {
 fn the_log_has_the_names_of_the_table_whatever_a_command_is_called() {
     let server = start_with(&[("rename-command", "APPEND add")]);
     server.client().call("add k v");
-    let log = server.server().namespace().take_log();
+    let log = server.take_log();
     assert_replayed(&server, log, 0);
     assert_eq!(server.client().call("GET k"), "$1 v");
 }
@@ -634,7 +639,7 @@ fn the_log_of_random_commands_of_several_clients_gives_another_server_the_same_k
     for seed in first_seed()..first_seed() + 30 {
         let server = start();
         let passed_ms = play(&server, seed);
-        let log = server.server().namespace().take_log();
+        let log = server.take_log();
         assert_replayed(&server, log, passed_ms);
     }
 }
@@ -651,7 +656,7 @@ fn the_log_of_random_commands_does_so_too_where_keys_are_evicted_and_nothing_loo
         let passed_ms = play(&server, seed);
         client.call("CONFIG SET maxmemory 0");
         evicted += client.info("evicted_keys").parse::<usize>().expect("a number");
-        let log = server.server().namespace().take_log();
+        let log = server.take_log();
         assert_replayed(&server, log, passed_ms);
     }
     assert_ne!(evicted, 0);

@@ -34,6 +34,8 @@ mod failover;
 mod faults;
 mod fences;
 mod fields_model;
+#[cfg(feature = "lua")]
+mod figures;
 mod floors;
 mod harness;
 mod hash_fields;

@@ -1,4 +1,5 @@
-//! The pages: the generated table of commands, links, lengths, and what the recipes name.
+//! The pages: the generated table of commands, links, lengths, and what the recipes name. Their figures are tested in
+//! `figures.rs`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,16 +10,16 @@ use keylatch::internals::{CommandSpec, FAMILIES, table};
 use crate::tidy::{root, rust_files};
 
 /// Folders with pages of others, or that are built.
-const FOREIGN: [&str; 4] = ["target", "node_modules", ".git", "corpus"];
+const FOREIGN: [&str; 3] = ["target", "node_modules", ".git"];
 
 /// A page: its path below the root, and its text.
-struct Page {
-    path: PathBuf,
-    text: String,
+pub struct Page {
+    pub path: PathBuf,
+    pub text: String,
 }
 
 impl Page {
-    fn read(path: &Path) -> Page {
+    pub fn read(path: &Path) -> Page {
         let text = fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         Page { path: path.to_owned(), text }
     }
@@ -50,7 +51,7 @@ impl Page {
 }
 
 /// Reads every page of the project.
-fn pages() -> Vec<Page> {
+pub fn pages() -> Vec<Page> {
     let (mut pages, mut folders) = (Vec::new(), vec![root().to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("a folder") {
@@ -90,13 +91,15 @@ fn the_pages_that_everybody_reads_stay_short() {
 }
 
 #[test]
-fn every_decision_is_listed_with_its_title() {
+fn every_decision_is_listed_with_its_title_and_says_what_would_change_it() {
     let list = Page::read(Path::new("ARCHITECTURE.md")).text;
     let decisions = pages().into_iter().filter(|page| page.path.starts_with("docs/decisions"));
     for page in decisions {
         let title = page.text.lines().next().and_then(|line| line.strip_prefix("# ")).expect("a title");
         let entry = format!("[{title}]({})", page.path.display());
         assert!(list.contains(&entry), "ARCHITECTURE.md does not list {entry}");
+        let is_open = page.prose().any(|line| line == "## What would change it");
+        assert!(is_open, "{} does not say what would change it", page.path.display());
     }
 }
 

@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{
     StreamOwned,
 };
 
-use crate::app::dial::TlsOptions;
+use crate::app::dial::address::TlsOptions;
 
 /// Where Linux distributions keep the system's trusted authorities.
 const SYSTEM_AUTHORITIES: [&str; 3] =

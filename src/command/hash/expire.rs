@@ -4,7 +4,7 @@
 //! checked before the arguments.
 
 use crate::command::hash::{HDEL, hash_key};
-use crate::command::string::lifetime::{EX, EXAT, PX, PXAT, Unit};
+use crate::command::ttl::{Condition, Time, Unit};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -17,9 +17,6 @@ pub(super) const HEXPIRE: &Event = &Event::one(Classes::HASH, "hexpire");
 /// Fields lost their deadlines.
 pub(super) const HPERSIST: &Event = &Event::one(Classes::HASH, "hpersist");
 
-/// The latest deadline of a field.
-const DEADLINE_MAX_MS: i64 = (1 << 46) - 1;
-
 const NO_FIELDS: &str = "Mandatory argument FIELDS is missing or not at the right position";
 const NO_SUCH_NUMBER: &str = "The `numfields` parameter must match the number of arguments";
 const NOT_GREATER: &str = "Parameter `numFields` should be greater than 0";
@@ -29,7 +26,6 @@ const NO_COUNT: &str = "FIELDS requires at least numfields and one field argumen
 const TOO_FEW: &str = "wrong number of arguments";
 pub(super) const TWO_FIELDS: &str = "FIELDS keyword specified multiple times";
 pub(super) const MISSING_FIELDS: &str = "missing FIELDS argument";
-const NEGATIVE: &str = "invalid expire time, must be >= 0";
 
 // What is replied for a field.
 const MISSING: i64 = -2;
@@ -37,17 +33,6 @@ const WITHOUT: i64 = -1;
 const REFUSED: i64 = 0;
 const DONE: i64 = 1;
 const DELETED: i64 = 2;
-
-/// Parses a time to a deadline in milliseconds since 1970.
-pub(super) fn parse_deadline(call: &Call<'_>, text: &[u8], unit: &Unit) -> Result<i64> {
-    let time = parse_int(text).ok_or(Error::NotInteger)?;
-    if time < 0 {
-        return Err(Error::other(NEGATIVE));
-    }
-    let base_ms = if unit.is_absolute { 0 } else { call.present().wall_ms() };
-    let end_ms = time.checked_mul(unit.milliseconds).and_then(|time_ms| time_ms.checked_add(base_ms));
-    end_ms.filter(|end_ms| *end_ms <= DEADLINE_MAX_MS).ok_or(Error::InvalidExpire(call.name()))
-}
 
 /// Parses `FIELDS numfields`, which must be the number of arguments that follow.
 pub(super) fn read_fields(call: &mut Call<'_>, refusal: &'static str) -> Result<usize> {
@@ -62,56 +47,27 @@ pub(super) fn read_fields(call: &mut Call<'_>, refusal: &'static str) -> Result<
     }
 }
 
-/// When a deadline may be set.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Condition {
-    Always,
-    Nx,
-    Xx,
-    Gt,
-    Lt,
-}
-
-impl Condition {
-    /// Returns the condition of an option.
-    fn of_option(word: &[u8]) -> Option<Self> {
-        const WORDS: [(&str, Condition); 4] =
-            [("NX", Condition::Nx), ("XX", Condition::Xx), ("GT", Condition::Gt), ("LT", Condition::Lt)];
-        WORDS.into_iter().find(|(name, _)| is_word(word, name)).map(|(_, condition)| condition)
-    }
-
-    /// Returns whether a field with this deadline may get another; one without never expires.
-    fn allows(self, end_ms: i64, current: Option<i64>) -> bool {
-        match (self, current) {
-            (Condition::Always, _) | (Condition::Nx | Condition::Lt, None) | (Condition::Xx, Some(_)) => true,
-            (Condition::Nx, Some(_)) | (Condition::Xx | Condition::Gt, None) => false,
-            (Condition::Gt, Some(current_ms)) => end_ms > current_ms,
-            (Condition::Lt, Some(current_ms)) => end_ms < current_ms,
-        }
-    }
-}
-
 pub(super) fn hexpire(call: &mut Call<'_>) -> Result<()> {
-    expire_fields(call, &EX)
+    expire_fields(call, Unit::Seconds)
 }
 
 pub(super) fn hpexpire(call: &mut Call<'_>) -> Result<()> {
-    expire_fields(call, &PX)
+    expire_fields(call, Unit::Milliseconds)
 }
 
 pub(super) fn hexpireat(call: &mut Call<'_>) -> Result<()> {
-    expire_fields(call, &EXAT)
+    expire_fields(call, Unit::UnixSeconds)
 }
 
 pub(super) fn hpexpireat(call: &mut Call<'_>) -> Result<()> {
-    expire_fields(call, &PXAT)
+    expire_fields(call, Unit::UnixMilliseconds)
 }
 
-fn expire_fields(call: &mut Call<'_>, unit: &Unit) -> Result<()> {
+fn expire_fields(call: &mut Call<'_>, unit: Unit) -> Result<()> {
     let key = hash_key(call)?;
     call.view.get::<Hash>(key, Lookup::WRITE)?;
     let time = call.args.bytes()?;
-    let end_ms = parse_deadline(call, time, unit)?;
+    let end_ms = Time::of_field(call, unit, time)?;
     let (condition, fields) = read_condition_and_fields(call)?;
     let outcomes = set_deadlines(call, key, end_ms, condition, &fields)?;
     call.reply.array(outcomes.len());
@@ -121,7 +77,7 @@ fn expire_fields(call: &mut Call<'_>, unit: &Unit) -> Result<()> {
 
 /// Parses `FIELDS numfields field ..`, with the condition on either side of it.
 fn read_condition_and_fields<'a>(call: &mut Call<'a>) -> Result<(Condition, Vec<&'a [u8]>)> {
-    let (mut chosen, mut fields): (Vec<Condition>, Vec<&[u8]>) = (Vec::new(), Vec::new());
+    let (mut condition, mut fields) = (Condition::default(), Vec::new());
     while let Some(word) = call.args.next_arg() {
         if is_word(word, "FIELDS") {
             if !fields.is_empty() {
@@ -133,17 +89,15 @@ fn read_condition_and_fields<'a>(call: &mut Call<'a>) -> Result<(Condition, Vec<
             let count = call.args.next_arg().and_then(parse_int).filter(|count| *count > 0);
             let count = count.ok_or(Error::other(NOT_GREATER))?;
             fields = take_words(call, count).ok_or(Error::other(TOO_FEW))?;
-        } else {
-            let condition = Condition::of_option(word).ok_or_else(|| Error::UnknownArgument(word.to_vec()))?;
-            chosen.push(condition);
+        } else if !condition.add(word) {
+            return Err(Error::UnknownArgument(word.to_vec()));
         }
     }
     if fields.is_empty() {
         return Err(Error::other(MISSING_FIELDS));
     }
-    match chosen[..] {
-        [] => Ok((Condition::Always, fields)),
-        [first, ref more @ ..] if more.iter().all(|condition| *condition == first) => Ok((first, fields)),
+    match condition.count() {
+        0 | 1 => Ok((condition, fields)),
         _ => Err(Error::other(TWO_CONDITIONS)),
     }
 }

@@ -1,11 +1,10 @@
 //! HGETDEL, HGETEX and HSETEX: values and deadlines of fields in one call.
 
 use crate::command::hash::expire::{
-    Condition, HPERSIST, MISSING_FIELDS, NOT_POSITIVE, TWO_FIELDS, log_deadline, parse_deadline, read_fields,
-    set_deadlines, take_words,
+    HPERSIST, MISSING_FIELDS, NOT_POSITIVE, TWO_FIELDS, log_deadline, read_fields, set_deadlines, take_words,
 };
 use crate::command::hash::{HDEL, HSET, growth, hash_key, reply_text};
-use crate::command::string::lifetime::Unit;
+use crate::command::ttl::{Condition, Other, Time, TtlOption, Unit};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -22,20 +21,10 @@ const TWO_CONDITIONS: &str = "Only one of FXX or FNX arguments can be specified"
 const NO_TIME: &str = "missing expire time";
 const INVALID_COUNT: &str = "invalid number of fields";
 
-/// What happens to the deadlines of fields.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Lifetime {
-    /// The default of the command.
-    Unsaid,
-    Keep,
-    Persist,
-    Until(i64),
-}
-
 /// Parses the time of an option.
-fn read_deadline(call: &mut Call<'_>, unit: &Unit) -> Result<i64> {
+fn read_deadline(call: &mut Call<'_>, unit: Unit) -> Result<i64> {
     let Some(time) = call.args.next_arg() else { return Err(Error::other(NO_TIME)) };
-    parse_deadline(call, time, unit)
+    Time::of_field(call, unit, time)
 }
 
 /// Replies with the values of fields.
@@ -75,12 +64,12 @@ pub(super) fn hgetdel(call: &mut Call<'_>) -> Result<()> {
 pub(super) fn hgetex(call: &mut Call<'_>) -> Result<()> {
     let key = hash_key(call)?;
     call.view.get::<Hash>(key, Lookup::PEEK)?;
-    let Options { lifetime, words: fields, .. } = Options::read(call, &HGETEX)?;
+    let Options { ttl, words: fields, .. } = Options::read(call, &HGETEX)?;
     reply_values(call, key, &fields)?;
-    match lifetime {
-        Lifetime::Until(end_ms) => _ = set_deadlines(call, key, end_ms, Condition::Always, &fields)?,
-        Lifetime::Persist => persist(call, key, &fields)?,
-        Lifetime::Unsaid | Lifetime::Keep => {}
+    match ttl {
+        TtlOption::Expire(end_ms) => _ = set_deadlines(call, key, end_ms, Condition::default(), &fields)?,
+        TtlOption::Persist => persist(call, key, &fields)?,
+        TtlOption::Absent | TtlOption::Keep => {}
     }
     Ok(())
 }
@@ -105,27 +94,28 @@ fn persist(call: &mut Call<'_>, key: Key<'_>, fields: &[&[u8]]) -> Result<()> {
 
 /// Which options a command has.
 struct Syntax {
-    /// The one beside those of a time, and what it does.
-    other: (&'static str, Lifetime),
+    /// The one beside those of a time.
+    other: Other,
     two_times: &'static str,
     /// Whether there are values between the fields, and conditions.
     sets: bool,
 }
 
 const HGETEX: Syntax = Syntax {
-    other: ("PERSIST", Lifetime::Persist),
+    other: Other::Persist,
     two_times: "Only one of EX, PX, EXAT, PXAT or PERSIST arguments can be specified",
     sets: false,
 };
 const HSETEX: Syntax = Syntax {
-    other: ("KEEPTTL", Lifetime::Keep),
+    other: Other::KeepTtl,
     two_times: "Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified",
     sets: true,
 };
 
 /// The arguments of HGETEX and HSETEX after the key. Options may stand on either side of the fields.
 struct Options<'a> {
-    lifetime: Lifetime,
+    /// What happens to the deadlines; a new one is in milliseconds since 1970.
+    ttl: TtlOption<i64>,
     /// Whether all fields must exist, or none.
     must_exist: Option<bool>,
     /// The fields, or fields and values.
@@ -134,7 +124,7 @@ struct Options<'a> {
 
 impl<'a> Options<'a> {
     fn read(call: &mut Call<'a>, syntax: &Syntax) -> Result<Self> {
-        let mut options = Options { lifetime: Lifetime::Unsaid, must_exist: None, words: Vec::new() };
+        let mut options = Options { ttl: TtlOption::Absent, must_exist: None, words: Vec::new() };
         while let Some(word) = call.args.next_arg() {
             if is_word(word, "FIELDS") {
                 options.read_words(call, syntax)?;
@@ -167,17 +157,11 @@ impl<'a> Options<'a> {
 
     /// Reads an option about the deadline.
     fn choose(&mut self, word: &[u8], call: &mut Call<'_>, syntax: &Syntax) -> Result<()> {
-        let (unit, (other, meaning)) = (Unit::of_option(word), syntax.other);
-        if unit.is_none() && !is_word(word, other) {
-            return Err(Error::UnknownArgument(word.to_vec()));
-        }
-        if self.lifetime != Lifetime::Unsaid {
+        let option = TtlOption::of_word(word, syntax.other).ok_or_else(|| Error::UnknownArgument(word.to_vec()))?;
+        if self.ttl != TtlOption::Absent {
             return Err(Error::other(syntax.two_times));
         }
-        self.lifetime = match unit {
-            Some(unit) => Lifetime::Until(read_deadline(call, unit)?),
-            None => meaning,
-        };
+        self.ttl = option.with_time(|unit| read_deadline(call, unit))?;
         Ok(())
     }
 
@@ -191,7 +175,7 @@ pub(super) fn hsetex(call: &mut Call<'_>) -> Result<()> {
     let key = hash_key(call)?;
     let options = Options::read(call, &HSETEX)?;
     let growth = growth(call);
-    let end_ms = if let Lifetime::Until(end_ms) = options.lifetime { Some(end_ms) } else { None };
+    let end_ms = if let TtlOption::Expire(end_ms) = options.ttl { Some(end_ms) } else { None };
     let expires_keys = call.view.cx().expires_keys();
     let is_past = expires_keys && end_ms.is_some_and(|end_ms| end_ms <= call.now().wall_ms());
     let event = match (end_ms, is_past) {
@@ -208,9 +192,9 @@ pub(super) fn hsetex(call: &mut Call<'_>) -> Result<()> {
     }
     let mut hash = edit.change();
     for (field, value) in options.pairs() {
-        match options.lifetime {
-            Lifetime::Keep => hash.set_keeping_deadline(field, value, growth),
-            Lifetime::Unsaid | Lifetime::Persist | Lifetime::Until(_) => hash.set(field, value, growth),
+        match options.ttl {
+            TtlOption::Keep => hash.set_keeping_deadline(field, value, growth),
+            TtlOption::Absent | TtlOption::Persist | TtlOption::Expire(_) => hash.set(field, value, growth),
         };
         if is_past {
             hash.remove(field);
@@ -220,7 +204,10 @@ pub(super) fn hsetex(call: &mut Call<'_>) -> Result<()> {
     }
     edit.count_more(options.pairs().len() - 1);
     drop(edit);
-    log_set(call, key, &options, is_past);
+    // A missing key that gets only fields which have expired stays missing.
+    if call.view.changes().is_own() {
+        log_set(call, key, &options, is_past);
+    }
     call.reply.int(1);
     Ok(())
 }
@@ -233,10 +220,10 @@ fn log_set(call: &mut Call<'_>, key: Key<'_>, options: &Options<'_>, is_past: bo
     }
     let (mut time, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
     let mut args: Vec<&[u8]> = vec![b"HSETEX", key.bytes];
-    match options.lifetime {
-        Lifetime::Until(end_ms) => args.extend([b"PXAT", time.format(end_ms).as_bytes()]),
-        Lifetime::Keep => args.push(b"KEEPTTL"),
-        Lifetime::Unsaid | Lifetime::Persist => {}
+    match options.ttl {
+        TtlOption::Expire(end_ms) => args.extend([b"PXAT", time.format(end_ms).as_bytes()]),
+        TtlOption::Keep => args.push(b"KEEPTTL"),
+        TtlOption::Absent | TtlOption::Persist => {}
     }
     args.extend([b"FIELDS", count.format(options.pairs().len()).as_bytes()]);
     args.extend(&options.words);

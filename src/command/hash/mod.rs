@@ -7,6 +7,7 @@ mod lifetime;
 mod random;
 mod scan;
 
+use crate::command::ttl::{CONDITION, EXPIRATION_OR_KEEPTTL, EXPIRATION_OR_PERSIST};
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
@@ -38,31 +39,7 @@ const CHANGED_KEY: Arg = key("key", RW | UPDATE);
 const FIELDS: Arg = block("fields", &[integer("numfields"), FIELD.multiple()]).token("FIELDS");
 const FIELD_VALUES: Arg =
     block("fields", &[integer("numfields"), block("data", &[FIELD, string("value")]).multiple()]).token("FIELDS");
-const CONDITION: Arg =
-    one_of("condition", &[token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT")]).optional();
 const HSETEX_CONDITION: Arg = one_of("condition", &[token("fnx", "FNX"), token("fxx", "FXX")]).optional();
-const HSETEX_TIME: Arg = one_of(
-    "expiration",
-    &[
-        integer("seconds").token("EX"),
-        integer("milliseconds").token("PX"),
-        unix_time("unix-time-seconds").token("EXAT"),
-        unix_time("unix-time-milliseconds").token("PXAT"),
-        token("keepttl", "KEEPTTL"),
-    ],
-)
-.optional();
-const HGETEX_TIME: Arg = one_of(
-    "expiration",
-    &[
-        integer("seconds").token("EX"),
-        integer("milliseconds").token("PX"),
-        unix_time("unix-time-seconds").token("EXAT"),
-        unix_time("unix-time-milliseconds").token("PXAT"),
-        token("persist", "PERSIST"),
-    ],
-)
-.optional();
 const UNORDERED: &[&str] = &["nondeterministic_output_order"];
 
 /// Declares the commands of this family.
@@ -97,7 +74,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("8.0.0", FIELDS_COST, "Returns the values of fields and removes them."),
     Command::new("HGETEX", lifetime::hgetex, WRITE | FAST, Group::Hash)
         .effect(Effect::Given)
-        .args(&[COUNTED_KEY, HGETEX_TIME, FIELDS])
+        .args(&[COUNTED_KEY, EXPIRATION_OR_PERSIST, FIELDS])
         .docs("8.0.0", FIELDS_COST, "Returns the values of fields, optionally setting or removing their expirations."),
     Command::new("HINCRBY", hincrby, WRITE | DENY_OOM | FAST, Group::Hash)
         .args(&[COUNTED_KEY, FIELD, integer("increment")])
@@ -160,7 +137,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("2.0.0", HSET_COST, "Sets fields of a hash, creating it if needed."),
     Command::new("HSETEX", lifetime::hsetex, WRITE | DENY_OOM | FAST, Group::Hash)
         .effect(Effect::Given)
-        .args(&[CHANGED_KEY, HSETEX_CONDITION, HSETEX_TIME, FIELD_VALUES])
+        .args(&[CHANGED_KEY, HSETEX_CONDITION, EXPIRATION_OR_KEEPTTL, FIELD_VALUES])
         .docs("8.0.0", FIELDS_COST, "Sets fields, optionally under a condition and with an expiration."),
     Command::new("HSETNX", hsetnx, WRITE | DENY_OOM | FAST, Group::Hash)
         .args(&[key("key", RW | INSERT), FIELD, string("value")])

@@ -88,7 +88,7 @@ fn move_key(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::SameObject);
     }
     let is_free = !call.view.in_db(target_db, |target| target.exists(key));
-    let entry = if is_free { call.view.take_away(key, Loss::Moved) } else { None };
+    let entry = if is_free { call.view.locks().take_away(key, Loss::Moved) } else { None };
     call.reply.int(i64::from(entry.is_some()));
     if let Some(entry) = entry {
         call.view.in_db(target_db, |target| target.put(key, entry, Event::NONE));

@@ -6,16 +6,16 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
 
+use crate::command::ttl::{Time, Unit};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::persist::payload::{self, Target};
+use crate::rdb::value::{self, Target};
 use crate::rdb::{self, LoadError};
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, DENY_OOM, Effect, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token};
 use crate::store::entry::Entry;
-use crate::store::{Classes, Cx, Event, Lookup, ValueRef, usage};
-use crate::time::clock::{Deadline, Now};
+use crate::store::{Classes, Event, Lookup, ValueRef, usage};
 
 const DUMP_COST: &str = "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis \
 objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) \
@@ -65,15 +65,15 @@ fn dump(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Returns how this server writes and reads values.
-pub(crate) fn options(call: &Call<'_>) -> payload::Options {
-    payload::Options { compresses: call.config.rdbcompression, len_max: call.bulk_len_max() }
+pub(crate) fn options(call: &Call<'_>) -> value::Options {
+    value::Options { compresses: call.config.rdbcompression, len_max: call.bulk_len_max() }
 }
 
 /// A value to be dumped: taken while its shard is locked. A string is serialised later, and a long one is shared until
 /// then, not copied.
 pub(crate) struct Parcel {
     value: Taken,
-    options: payload::Options,
+    options: value::Options,
 }
 
 enum Taken {
@@ -84,12 +84,12 @@ enum Taken {
 
 impl Parcel {
     /// Takes the value of an entry.
-    pub(crate) fn new(entry: &Entry, options: payload::Options) -> Self {
+    pub(crate) fn new(entry: &Entry, options: value::Options) -> Self {
         let value = match entry.contents() {
             ValueRef::String(text, _) => Taken::Text(text.to_bytes()),
             _ => {
                 let mut body = Vec::new();
-                let version = payload::write(&mut body, entry, options);
+                let version = value::write(&mut body, entry, options);
                 Taken::Dumped(rdb::seal(body, version).into())
             }
         };
@@ -111,23 +111,23 @@ impl Parcel {
 }
 
 /// The options of RESTORE.
-#[derive(Default)]
 struct Options {
     replaces: bool,
-    is_absolute: bool,
+    /// How the TTL is counted: since 1970 with ABSTTL.
+    unit: Unit,
     idle_s: Option<u64>,
     frequency: Option<u8>,
 }
 
 impl Options {
     fn read(call: &mut Call<'_>) -> Result<Self> {
-        let mut options = Options::default();
+        let mut options = Options { replaces: false, unit: Unit::Milliseconds, idle_s: None, frequency: None };
         while let Some(word) = call.args.next_arg() {
             let has_value = call.args.left() > 0;
             if is_word(word, "REPLACE") {
                 options.replaces = true;
             } else if is_word(word, "ABSTTL") {
-                options.is_absolute = true;
+                options.unit = Unit::UnixMilliseconds;
             } else if is_word(word, "IDLETIME") && has_value && options.frequency.is_none() {
                 let idle_s = u64::try_from(call.args.int()?);
                 options.idle_s = Some(idle_s.map_err(|_| Error::other("Invalid IDLETIME value, must be >= 0"))?);
@@ -140,19 +140,6 @@ impl Options {
             }
         }
         Ok(options)
-    }
-
-    /// Returns the deadline, if any, of a key with this time to live, or of one that expires then; `None` when it has
-    /// expired.
-    fn life(&self, ttl_ms: i64, (now, cx): (Now, Cx)) -> Option<Option<Deadline>> {
-        // Redis adds without an overflow check: a time out of range is in the past.
-        let end_ms = if self.is_absolute { ttl_ms } else { ttl_ms.wrapping_add(now.wall_ms()) };
-        match ttl_ms {
-            0 => Some(None),
-            _ if end_ms <= now.wall_ms() && cx.expires_keys() => None,
-            _ if self.is_absolute => Some(Some(Deadline::at_wall_ms(ttl_ms))),
-            _ => Some(Some(Deadline::after(now, ttl_ms.unsigned_abs()))),
-        }
     }
 }
 
@@ -167,7 +154,7 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
     if ttl_ms < 0 {
         return Err(Error::other("Invalid TTL value, must be >= 0"));
     }
-    let life = options.life(ttl_ms, (call.present(), call.view.cx()));
+    let life = Time::of_restored_key(call, options.unit, ttl_ms);
     let target = Target {
         key: key.bytes,
         deadline: life.flatten(),
@@ -176,7 +163,7 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
     };
     let checks = !call.namespace.debug.skips_checksums.load(Relaxed);
     let (kind, mut reader) = rdb::open(payload, checks).map_err(refusal)?;
-    let entry = payload::read(kind, &mut reader, target, self::options(call)).map_err(refusal)?;
+    let entry = value::read(kind, &mut reader, target, self::options(call)).map_err(refusal)?;
     let now = call.now();
     match life {
         None => {

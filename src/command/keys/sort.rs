@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use crate::command::elements::{reply_item, store_result};
+use crate::command::elements::{reply_item, store_as};
 use crate::command::list::node_limit;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
@@ -422,8 +422,7 @@ fn store(call: &mut Call<'_>, target: &[u8], elements: &[Vec<u8>], options: &Opt
     for_each_result(call, elements, options, |_, found| list.push(found.unwrap_or_default()));
     let (target, len) = (call.namespace.store.key(target), list.len());
     let stored = (len > 0).then(|| (list.finish(target.bytes, None), len));
-    store_result(call, target, stored, SORTSTORE);
-    call.view.count_more(target, len.saturating_sub(1));
+    store_as(call, target, stored, SORTSTORE, len);
 }
 
 /// Returns the value that a pattern names for an element: that of the key whose name is the pattern with the element

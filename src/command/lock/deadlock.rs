@@ -13,7 +13,7 @@
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 
-use crate::client::registry::{ClientInfo, LockName};
+use crate::client::info::{ClientInfo, LockName};
 use crate::config::OnDeadlock;
 use crate::dispatch::Call;
 use crate::store::{Key, LockRecord};
@@ -51,7 +51,7 @@ pub(super) fn prospect(call: &mut Call<'_>, key: Key<'_>, token: &[u8]) -> Prosp
     }
     let (clients, info) = (&call.namespace.clients, call.caller.info.clone());
     let token = call.namespace.store.hash(token);
-    clients.enter_line(&info, token);
+    clients.queued.enter(&info, token);
     let prospect = match call.view.is_whole() {
         false if may_hang(call, key) => Prospect::Unknown,
         false => Prospect::Waits,
@@ -60,7 +60,7 @@ pub(super) fn prospect(call: &mut Call<'_>, key: Key<'_>, token: &[u8]) -> Prosp
             .map_or(Prospect::Waits, |cycle| Prospect::Deadlock(in_words(call, &cycle))),
     };
     if !matches!(prospect, Prospect::Waits) {
-        clients.leave_line(&info, token);
+        clients.queued.leave(&info, token);
     }
     prospect
 }
@@ -74,10 +74,10 @@ pub(super) fn cycle_from(call: &mut Call<'_>, lock: LockName) -> Option<Vec<Link
 /// Returns whether the release of a lock depends on a client that waits, the caller included.
 fn may_hang(call: &mut Call<'_>, key: Key<'_>) -> bool {
     let Call { view, namespace, caller, .. } = call;
-    let Some(record) = view.lock(key).filter(|record| record.hold.is_some()) else { return false };
+    let Some(record) = view.locks().record(key).filter(|record| record.hold.is_some()) else { return false };
     let session = record.session.as_deref().and_then(|session| (session as &dyn Any).downcast_ref::<ClientInfo>());
-    session.is_some_and(|session| session.id == caller.info.id || session.is_in_line())
-        || namespace.clients.is_any_in_line_with(namespace.store.hash(&record.token))
+    session.is_some_and(|session| session.id == caller.info.id || session.is_queued())
+        || namespace.clients.queued.has_token(namespace.store.hash(&record.token))
 }
 
 /// Who may have to release a lock: the client that it is bound to, and those that wait with the token of this hash.
@@ -138,7 +138,7 @@ impl<'c, 'v> Search<'c, 'v> {
         let (db, bytes) = self.steps[at].lock.clone();
         let store = &self.call.namespace.store;
         let hash = |token: &[u8]| store.hash(token);
-        let found = self.call.view.inspect_lock(db, store.key(&bytes), |record| holders(record, hash));
+        let found = self.call.view.locks().inspect(db, store.key(&bytes), |record| holders(record, hash));
         let Some((session, token)) = found.flatten() else { return };
         if let Some(session) = session {
             self.follow(at, session);
@@ -146,8 +146,14 @@ impl<'c, 'v> Search<'c, 'v> {
         match self.tokens.get(&token) {
             Some(known) => self.steps[at].next = self.steps[at].next.or(*known),
             None => {
-                let known =
-                    self.call.namespace.clients.in_line_with(token).into_iter().map(|client| self.follow(at, client));
+                let known = self
+                    .call
+                    .namespace
+                    .clients
+                    .queued
+                    .with_token(token)
+                    .into_iter()
+                    .map(|client| self.follow(at, client));
                 let known = known.fold(None, Option::or);
                 self.tokens.insert(token, known);
             }

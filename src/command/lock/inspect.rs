@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use crate::client::registry::ClientInfo;
+use crate::client::info::ClientInfo;
 use crate::command::keys::scan::{COUNT_DEFAULT, parse_cursor, read_count};
 use crate::command::lock::KEY;
 use crate::command::lock::deadlock::{self, Link};
@@ -80,8 +80,8 @@ impl Description {
         let Some(text) = call.view.get::<Str>(key, Lookup::READ)? else { return Ok(None) };
         let (token, now) = (text.as_slice().to_vec(), call.now());
         let deadline = call.view.deadline(key).flatten();
-        let line = call.view.line(key).map_or_else(Vec::new, |line| line.iter().copied().collect());
-        let record = call.view.lock(key);
+        let line = call.view.locks().queue(key).map_or_else(Vec::new, |line| line.iter().copied().collect());
+        let record = call.view.locks().record(key);
         Ok(Some(Description {
             token,
             pttl_ms: pttl_ms(deadline, now),
@@ -219,7 +219,7 @@ fn list(call: &mut Call<'_>) -> Result<()> {
 fn collect(call: &mut Call<'_>, cursor: u64, listing: &Listing<'_>) -> (u64, Vec<Listed>) {
     let (now, mut seen, mut found) = (call.now(), 0, Vec::new());
     let (mut last, mut next) = (cursor, 0);
-    call.view.visit_locks(cursor, |position, key, deadline, record, line| {
+    call.view.locks().visit(cursor, |position, key, deadline, record, line| {
         // Those at the same position are one page: the next one begins at a greater position.
         if seen >= listing.count && position != last {
             next = position;

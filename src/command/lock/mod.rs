@@ -13,11 +13,10 @@ pub(crate) mod overview;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::client::caller::Caller;
-use crate::command::keys::expire::EXPIRE;
 use crate::command::keys::wait::read_timeout;
 use crate::command::lock::deadlock::Prospect;
-use crate::command::string::lifetime::{Expiry, PX};
 use crate::command::string::{SET, SET_EX};
+use crate::command::ttl::{Amount, EXPIRE, Unit};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -111,8 +110,7 @@ impl<'a> Options<'a> {
 
 /// Parses a TTL in milliseconds, which counts from now on.
 fn read_deadline(call: &mut Call<'_>) -> Result<Deadline> {
-    let amount = call.args.bytes()?;
-    Expiry { unit: &PX, amount }.deadline(call.name(), call.present())
+    Amount { unit: Unit::Milliseconds, number: call.args.bytes()? }.deadline(call)
 }
 
 /// Who has a key that may be a lock.
@@ -149,7 +147,8 @@ fn take(call: &mut Call<'_>, key: Key<'_>, token: &[u8], options: &Options<'_>) 
     let (ttl, event) = options.deadline.map_or((Ttl::Clear, SET), |deadline| (Ttl::At(deadline), SET_EX));
     call.view.set(key, token, ttl, event);
     let (client, now_us) = (call.caller.info.id, call.namespace.clock.now().mono_us());
-    let in_line = call.view.line(key).and_then(|line| line.iter().find(|waiter| waiter.client == client).copied());
+    let in_line =
+        call.view.locks().queue(key).and_then(|line| line.iter().find(|waiter| waiter.client == client).copied());
     let waited_us = in_line.map_or(0, |waiter| now_us.saturating_sub(waiter.since_us));
     call.namespace.observed.locks.note_acquired(waited_us);
     record(call, key, token, |record, caller| hold(record, caller, key, options))
@@ -185,7 +184,7 @@ fn hold(record: &mut LockRecord, holder: &Caller, key: Key<'_>, options: &Option
 fn record(call: &mut Call<'_>, key: Key<'_>, token: &[u8], change: impl FnOnce(&mut LockRecord, &Caller)) -> i64 {
     let namespace = call.namespace;
     let caller = &*call.caller;
-    call.view.change_lock(key, |record| {
+    call.view.locks().change(key, |record| {
         let record = record.get_or_insert_with(|| LockRecord {
             token: token.into(),
             fence: namespace.next_fence(),
@@ -218,7 +217,7 @@ fn wait(call: &mut Call<'_>, key: Key<'_>, token: &[u8], options: &Options<'_>) 
     }
     match options.until_ms {
         None => call.reply.null(),
-        Some(until_ms) => call.block_in_line(token, until_ms, move |reply: &mut Reply<'_>| {
+        Some(until_ms) => call.block_in_queue(token, until_ms, move |reply: &mut Reply<'_>| {
             locks.timed_out.fetch_add(1, Relaxed);
             reply.null();
         }),
@@ -247,10 +246,11 @@ fn release(call: &mut Call<'_>) -> Result<()> {
     let is_held = owner(call, key, token)? == Owner::Caller;
     if is_held {
         let client = call.caller.info.id;
-        let holder = call.view.lock(key).and_then(|record| record.hold.as_ref()).map(|hold| hold.holder().id());
+        let holder =
+            call.view.locks().record(key).and_then(|record| record.hold.as_ref()).map(|hold| hold.holder().id());
         if holder.is_some_and(|holder| holder != client) {
-            call.view.lose_lock(key, Loss::Released);
-        } else if let Some(record) = call.view.end_lock(key) {
+            call.view.locks().lose(key, Loss::Released);
+        } else if let Some(record) = call.view.locks().end(key) {
             let now_us = call.namespace.clock.now().mono_us();
             call.namespace.observed.locks.note_ended(now_us.saturating_sub(record.since_us));
         }

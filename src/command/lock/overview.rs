@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use crate::client::registry::{ClientInfo, Clients};
+use crate::client::info::ClientInfo;
+use crate::client::registry::Clients;
 use crate::command::lock::deadlock::{self, Link};
 use crate::command::lock::inspect::{age_ms, client_of, pttl_ms};
 use crate::dispatch::inquiry::inquire;
@@ -86,7 +87,7 @@ pub(crate) fn overview(namespace: &Namespace, handlers: &'static Handlers, most:
         let used = call.view.used_databases();
         let has_locks = |db: &usize| {
             let totals = call.view.in_db(*db, |view| view.totals());
-            totals.locks + totals.in_line > 0
+            totals.locks + totals.queued > 0
         };
         used.into_iter().filter(has_locks).collect::<Vec<_>>()
     })?;
@@ -95,7 +96,7 @@ pub(crate) fn overview(namespace: &Namespace, handlers: &'static Handlers, most:
             inquire(namespace, handlers, "lock.list", |call| {
                 let now = call.now();
                 call.view.in_db(db, |view| {
-                    view.for_each_lock_of(shard, |key, deadline, record, line| {
+                    view.locks().for_each_of(shard, |key, deadline, record, line| {
                         shown.offer((db, key, deadline), record, line, now);
                     });
                 });

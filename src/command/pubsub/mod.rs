@@ -3,7 +3,7 @@
 //! The subscribers are kept by the [`Hub`](crate::push::hub::Hub). A confirmation is written for every channel, in
 //! RESP3 as a push; the gate allows a subscribed RESP2 client only a few commands.
 
-use crate::client::registry::{ChannelKind, Class};
+use crate::client::info::{ChannelKind, Class};
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::push::hub::Message;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tracing::warn;
 
 use crate::acl::{DEFAULT, Entry, Shown, User, has_blanks, to_hex};
+use crate::client::info::{ChannelKind, ClientInfo};
 use crate::client::outbox::END;
-use crate::client::registry::{ChannelKind, ClientInfo};
 use crate::dispatch::args::is_word;
 use crate::dispatch::plan::find;
 use crate::dispatch::{Call, Command};

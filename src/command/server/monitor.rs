@@ -2,7 +2,7 @@
 
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::spec::{ADMIN, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, READ, SKIP_MONITOR, STALE, WRITE};
+use crate::spec::{ADMIN, Group, LOADING, NO_SCRIPT, STALE};
 
 /// Declares the commands of this file.
 pub(crate) const COMMANDS: &[Command] =
@@ -11,10 +11,6 @@ pub(crate) const COMMANDS: &[Command] =
         "",
         "Streams every command that the server executes from now on.",
     )];
-
-/// The flags of commands that Redis rejects from a client in MONITOR, because it counts it as a kind of replica.
-/// Scripts run commands on keys, so they are included.
-const BARRED: Flags = READ | WRITE | MAY_REPLICATE | SKIP_MONITOR;
 
 fn monitor(call: &mut Call<'_>) -> Result<()> {
     if call.is_nested() {
@@ -27,7 +23,7 @@ fn monitor(call: &mut Call<'_>) -> Result<()> {
     call.namespace.observed.monitors.add(client.clone());
     call.namespace.store.renew_generation(); // batches look once whether there are monitors
     client.set_monitoring(true);
-    call.session()?.barred |= BARRED;
+    call.session()?.is_monitor = true;
     call.update_recording();
     call.reply.ok();
     Ok(())
@@ -38,7 +34,7 @@ pub(crate) fn stop(call: &mut Call<'_>) -> Result<()> {
     let client = &call.caller.info;
     call.namespace.observed.monitors.remove(client.id);
     client.set_monitoring(false);
-    call.session()?.barred &= !BARRED;
+    call.session()?.is_monitor = false;
     call.update_recording();
     Ok(())
 }

@@ -322,6 +322,9 @@ fn serve(call: &mut Call<'_>, key: Key<'_>, from: From, options: &Options<'_>) -
     let claims_oldest = log.claims_oldest(stream, group);
     let is_delivered = !(log.claimed.is_empty() && log.moved.is_none()) && from == From::New;
     edit.count_more(usize::from(log.created_consumer) + usize::from(is_delivered));
+    if !log.is_empty() {
+        edit.record();
+    }
     if claims_oldest {
         edit.wake_blocked();
     }

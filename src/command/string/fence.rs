@@ -7,15 +7,13 @@
 //! A key that was deleted or has expired refuses smaller tokens for a while (`fence-memory-ms`), and not an equal one: its
 //! writer may create it again. So a reply with a greater fence than the request's always means that it was refused.
 
-use crate::command::string::lifetime::{EX, Expiry, PX, Unit};
 use crate::command::string::{SET, SET_EX, reply_text};
+use crate::command::ttl::{Amount, RELATIVE_EXPIRATION, Unit};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::spec::{
-    ACCESS, DELETE, DENY_OOM, Effect, FAST, Group, RW, UPDATE, WRITE, integer, key, one_of, string, token,
-};
+use crate::spec::{ACCESS, DELETE, DENY_OOM, Effect, FAST, Group, RW, UPDATE, WRITE, integer, key, string, token};
 use crate::store::{Key, Lookup, Str, Ttl};
 
 /// The commands of this file.
@@ -27,7 +25,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             key("key", RW | ACCESS | UPDATE),
             string("value"),
             integer("fence"),
-            one_of("expiration", &[integer("seconds").token("EX"), integer("milliseconds").token("PX")]).optional(),
+            RELATIVE_EXPIRATION,
             token("noget", "NOGET").optional(),
         ])
         .docs("0.1.0", "O(1)", "Sets a string and its fence if the fence is greater than that of the last such write."),
@@ -40,7 +38,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 /// The options of SETIFGREATER.
 #[derive(Default)]
 struct Options<'a> {
-    expiry: Option<Expiry<'a>>,
+    expiration: Option<Amount<'a>>,
     /// Whether a refusal comes without the present value.
     is_brief: bool,
 }
@@ -52,8 +50,8 @@ impl<'a> Options<'a> {
             let is_repeated = if is_word(word, "NOGET") {
                 std::mem::replace(&mut options.is_brief, true)
             } else {
-                let unit = Unit::of_option(word).filter(|unit| **unit == EX || **unit == PX).ok_or(Error::Syntax)?;
-                options.expiry.replace(Expiry { unit, amount: args.bytes()? }).is_some()
+                let unit = Unit::of_option(word).filter(|unit| !unit.is_absolute()).ok_or(Error::Syntax)?;
+                options.expiration.replace(Amount { unit, number: args.bytes()? }).is_some()
             };
             if is_repeated {
                 return Err(Error::Syntax);
@@ -71,9 +69,9 @@ fn read_fence(args: &mut Args<'_>) -> Result<i64> {
 /// Returns whether a write with a fence is to be refused.
 fn is_refused(call: &mut Call<'_>, key: Key<'_>, fence: i64) -> Result<bool> {
     Ok(match call.view.get::<Str>(key, Lookup::WRITE)?.is_some() {
-        true => fence <= call.view.fence(key),
+        true => fence <= call.view.locks().fence(key),
         // What is replayed was not refused; the time that passed in between has not.
-        false => call.view.cx().expires_keys() && fence < call.view.fence_or_memory(key),
+        false => call.view.cx().expires_keys() && fence < call.view.locks().fence_or_memory(key),
     })
 }
 
@@ -81,13 +79,13 @@ fn setifgreater(call: &mut Call<'_>) -> Result<()> {
     let (key, value) = (call.args.key()?, call.args.bytes()?);
     let fence = read_fence(&mut call.args)?;
     let options = Options::read(&mut call.args)?;
-    let deadline = options.expiry.map(|expiry| expiry.deadline(call.name(), call.present())).transpose()?;
+    let deadline = options.expiration.map(|amount| amount.deadline(call)).transpose()?;
     if is_refused(call, key, fence)? {
         return refuse(call, key, options.is_brief);
     }
     let (ttl, event) = deadline.map_or((Ttl::Keep, SET), |deadline| (Ttl::At(deadline), SET_EX));
     call.view.set(key, value, ttl, event);
-    call.view.set_fence(key, fence);
+    call.view.locks().set_fence(key, fence);
     call.log(&[b"SETIFGREATER", key.bytes, value, itoa::Buffer::new().format(fence).as_bytes()]);
     deadline.into_iter().for_each(|deadline| call.log_deadline(key, deadline));
     call.reply.array(2);
@@ -98,7 +96,7 @@ fn setifgreater(call: &mut Call<'_>) -> Result<()> {
 
 /// Replies with the fence and the value that a write has met; a removed key has no value.
 fn refuse(call: &mut Call<'_>, key: Key<'_>, is_brief: bool) -> Result<()> {
-    let fence = call.view.fence_or_memory(key);
+    let fence = call.view.locks().fence_or_memory(key);
     call.reply.array(2);
     call.reply.int(fence);
     match call.view.get::<Str>(key, Lookup::PEEK)? {
@@ -113,7 +111,7 @@ fn delifgreater(call: &mut Call<'_>) -> Result<()> {
     let fence = read_fence(&mut call.args)?;
     let is_deleted = !is_refused(call, key, fence)? && call.view.exists(key);
     if is_deleted {
-        call.view.set_fence(key, fence); // which is remembered
+        call.view.locks().set_fence(key, fence); // which is remembered
         call.view.remove(key);
     }
     call.reply.int(i64::from(is_deleted));

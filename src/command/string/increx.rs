@@ -4,9 +4,8 @@
 
 use rustc_apfloat::Float;
 
-use crate::command::keys::expire::{EXPIRE, PERSIST};
-use crate::command::string::lifetime::Lifetime;
-use crate::command::string::{GETEX_EXPIRATION, INCRBY, INCRBYFLOAT, UPDATE};
+use crate::command::string::{INCRBY, INCRBYFLOAT, UPDATE};
+use crate::command::ttl::{Amount, EXPIRATION_OR_PERSIST, EXPIRE, Other, PERSIST, TtlOption};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
@@ -21,7 +20,7 @@ pub(crate) const ARGS: &[Arg] = &[
     token("saturate", "SATURATE").optional(),
     string("lowerbound").token("LBOUND").optional(),
     string("upperbound").token("UBOUND").optional(),
-    GETEX_EXPIRATION,
+    EXPIRATION_OR_PERSIST,
     token("enx", "ENX").optional(),
 ];
 
@@ -44,7 +43,7 @@ struct Options<'a> {
     lower: Option<&'a [u8]>,
     upper: Option<&'a [u8]>,
     saturates: bool,
-    lifetime: Option<Lifetime<'a>>,
+    ttl: TtlOption<Amount<'a>>,
     /// Whether a key that has a TTL keeps it.
     only_without: bool,
 }
@@ -68,29 +67,24 @@ impl<'a> Options<'a> {
             } else if is("UBOUND") {
                 options.upper.replace(args.bytes()?).is_none()
             } else {
-                options.lifetime.replace(Lifetime::read(word, args)?).is_none()
+                std::mem::replace(&mut options.ttl, TtlOption::read(word, Other::Persist, args)?) == TtlOption::Absent
             };
             if !is_new {
                 return Err(Error::Syntax);
             }
         }
-        match (options.lifetime, options.only_without) {
-            (Some(Lifetime::Keep), _) | (Some(Lifetime::Persist), true) => Err(Error::Syntax),
-            (None, true) => Err(Error::other("ENX flag requires an expiration")),
+        match (options.ttl, options.only_without) {
+            (TtlOption::Persist, true) => Err(Error::Syntax),
+            (TtlOption::Absent, true) => Err(Error::other("ENX flag requires an expiration")),
             _ => Ok(options),
         }
     }
 
     /// Returns the new TTL of the key.
     fn ttl(&self, call: &mut Call<'_>, key: Key<'_>) -> Result<Ttl> {
-        Ok(match self.lifetime {
-            Some(Lifetime::Ends(expiry)) => match expiry.deadline(call.name(), call.present())? {
-                _ if self.only_without && matches!(call.view.deadline(key), Some(Some(_))) => Ttl::Keep,
-                deadline => Ttl::At(deadline),
-            },
-            Some(Lifetime::Persist) => Ttl::Clear,
-            _ => Ttl::Keep,
-        })
+        let ttl = self.ttl.of_written_key(call, Ttl::Keep)?;
+        let keeps = self.only_without && matches!(call.view.deadline(key), Some(Some(_)));
+        Ok(if keeps { Ttl::Keep } else { ttl })
     }
 
     /// Parses both bounds, and checks that the range is not empty.

@@ -7,24 +7,23 @@
 
 pub(crate) mod fence;
 mod increx;
-pub(in crate::command) mod lifetime;
 mod multiple;
 
 pub(crate) mod lcs;
 
 use smallvec::SmallVec;
 
-use lifetime::{EX, Expiry, Lifetime, PX, Unit};
-
 use crate::command::condition::{Condition, IFDEQ, IFDNE, IFEQ, IFNE, digest, is_conditional};
-use crate::command::keys::expire::{EXPIRE, PERSIST};
+use crate::command::ttl::{
+    Amount, EXPIRATION_OR_KEEPTTL, EXPIRATION_OR_PERSIST, Other, SET_EXPIRATION, TtlOption, Unit,
+};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Reply, Request, parse_int};
 use crate::spec::{
     ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, KeyFlags, MOVABLE_KEYS, OW, READ, RM, RO, RW, UPDATE,
-    VARIABLE, WRITE, block, double, integer, key, one_of, string, token, unix_time,
+    VARIABLE, WRITE, block, double, integer, key, one_of, string, token,
 };
 use crate::store::{Classes, Event, Key, Lookup, Str, StringHint, Ttl};
 use crate::text::long_double;
@@ -86,7 +85,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .effect(Effect::Deadlines)
         .args(&[
             key("key", RW | ACCESS | UPDATE).key_notes("RW and UPDATE because it changes the TTL"),
-            GETEX_EXPIRATION,
+            EXPIRATION_OR_PERSIST,
         ])
         .docs("6.2.0", "O(1)", "Returns a string, optionally setting or removing the expiration of its key."),
     Command::new("GETRANGE", getrange, READ, Group::String)
@@ -131,7 +130,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
     Command::new("MSETEX", multiple::msetex, WRITE | DENY_OOM | MOVABLE_KEYS, Group::String)
         .effect(Effect::Values)
-        .args(&[integer("numkeys"), multiple::PAIRS, multiple::CONDITION, multiple::EXPIRATION])
+        .args(&[integer("numkeys"), multiple::PAIRS, multiple::CONDITION, EXPIRATION_OR_KEEPTTL])
         .docs("8.4.0", MSET_COST, "Sets several keys at once, optionally under a condition and with an expiration.")
         .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
     Command::new("MSETNX", msetnx, WRITE | DENY_OOM, Group::String)
@@ -181,30 +180,6 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("1.0.0", RANGE_COST, "Returns a part of the string of a key.")
         .deprecated("2.0.0", "`GETRANGE`"),
 ];
-
-const GETEX_EXPIRATION: Arg = one_of(
-    "expiration",
-    &[
-        integer("seconds").token("EX"),
-        integer("milliseconds").token("PX"),
-        unix_time("unix-time-seconds").token("EXAT"),
-        unix_time("unix-time-milliseconds").token("PXAT"),
-        token("persist", "PERSIST"),
-    ],
-)
-.optional();
-
-const SET_EXPIRATION: Arg = one_of(
-    "expiration",
-    &[
-        integer("seconds").token("EX").since("2.6.12"),
-        integer("milliseconds").token("PX").since("2.6.12"),
-        unix_time("unix-time-seconds").token("EXAT").since("6.2.0"),
-        unix_time("unix-time-milliseconds").token("PXAT").since("6.2.0"),
-        token("keepttl", "KEEPTTL").since("6.0.0"),
-    ],
-)
-.optional();
 
 /// Replies with a stored string: short ones are copied, long ones shared.
 pub(crate) fn reply_text(reply: &mut Reply<'_>, text: Str<'_>) {
@@ -292,26 +267,12 @@ fn getset(call: &mut Call<'_>) -> Result<()> {
 
 fn getex(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let mut lifetime = Lifetime::Unsaid;
+    let mut ttl = TtlOption::Absent;
     while let Some(word) = call.args.next_arg() {
-        lifetime.choose(Lifetime::read(word, &mut call.args)?)?;
-    }
-    if lifetime == Lifetime::Keep {
-        return Err(Error::Syntax);
+        ttl.choose(TtlOption::read(word, Other::Persist, &mut call.args)?)?;
     }
     reply_value(call, key)?;
-    let now = call.now();
-    match (call.view.deadline(key), lifetime) {
-        // For a missing key, not even the TTL is parsed.
-        (None, _) => {}
-        (Some(_), Lifetime::Ends(expiry)) => match expiry.deadline(call.name(), call.present())? {
-            past if past.is_due(now) => drop(call.view.remove(key)),
-            deadline => call.view.set_deadline(key, Some(deadline), EXPIRE),
-        },
-        (Some(Some(_)), Lifetime::Persist) => call.view.set_deadline(key, None, PERSIST),
-        (Some(_), _) => {}
-    }
-    Ok(())
+    ttl.apply(call, key)
 }
 
 fn mget(call: &mut Call<'_>) -> Result<()> {
@@ -373,11 +334,7 @@ fn is_plain_set(request: Request<'_>) -> bool {
 fn set(call: &mut Call<'_>) -> Result<()> {
     let (key, value) = (call.args.key()?, call.args.bytes()?);
     let options = SetOptions::read(&mut call.args)?;
-    let ttl = match options.lifetime {
-        Lifetime::Ends(expiry) => Ttl::At(expiry.deadline(call.name(), call.present())?),
-        Lifetime::Keep => Ttl::Keep,
-        Lifetime::Unsaid | Lifetime::Persist => Ttl::Clear,
-    };
+    let ttl = options.ttl.of_written_key(call, Ttl::Clear)?;
     if options.get {
         reply_value(call, key)?;
     }
@@ -421,16 +378,16 @@ fn setnx(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn setex(call: &mut Call<'_>) -> Result<()> {
-    set_for(call, &EX)
+    set_for(call, Unit::Seconds)
 }
 
 fn psetex(call: &mut Call<'_>) -> Result<()> {
-    set_for(call, &PX)
+    set_for(call, Unit::Milliseconds)
 }
 
-fn set_for(call: &mut Call<'_>, unit: &'static Unit) -> Result<()> {
-    let (key, amount, value) = (call.args.key()?, call.args.bytes()?, call.args.bytes()?);
-    let deadline = Expiry { unit, amount }.deadline(call.name(), call.present())?;
+fn set_for(call: &mut Call<'_>, unit: Unit) -> Result<()> {
+    let (key, number, value) = (call.args.key()?, call.args.bytes()?, call.args.bytes()?);
+    let deadline = Amount { unit, number }.deadline(call)?;
     call.view.set(key, value, Ttl::At(deadline), SET_EX);
     call.reply.ok();
     Ok(())
@@ -558,7 +515,7 @@ struct SetOptions<'a> {
     when: When<'a>,
     /// Whether the reply is the old string.
     get: bool,
-    lifetime: Lifetime<'a>,
+    ttl: TtlOption<Amount<'a>>,
 }
 
 /// When a key is set.
@@ -574,7 +531,7 @@ enum When<'a> {
 
 impl<'a> SetOptions<'a> {
     fn read(args: &mut Args<'a>) -> Result<Self> {
-        let mut options = SetOptions { when: When::Always, get: false, lifetime: Lifetime::Unsaid };
+        let mut options = SetOptions { when: When::Always, get: false, ttl: TtlOption::Absent };
         while let Some(word) = args.next_arg() {
             if is_word(word, "NX") {
                 options.choose(When::Exists(false))?;
@@ -585,10 +542,10 @@ impl<'a> SetOptions<'a> {
             } else if let Some(condition) = Condition::read(word, args)? {
                 options.choose(When::Matches(condition))?;
             } else {
-                options.lifetime.choose(Lifetime::read(word, args)?)?;
+                options.ttl.choose(TtlOption::read(word, Other::KeepTtl, args)?)?;
             }
         }
-        if options.lifetime == Lifetime::Persist { Err(Error::Syntax) } else { Ok(options) }
+        Ok(options)
     }
 
     /// Adds one more condition. NX and XX may be repeated; a condition on the string may not.

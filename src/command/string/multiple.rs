@@ -6,28 +6,17 @@
 
 use smallvec::SmallVec;
 
-use crate::command::string::lifetime::Lifetime;
 use crate::command::string::{SET, SET_EX};
+use crate::command::ttl::{Amount, Other, TtlOption};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::spec::{Arg, OW, UPDATE, block, integer, key, one_of, string, token, unix_time};
+use crate::spec::{Arg, OW, UPDATE, block, key, one_of, string, token};
 use crate::store::{Key, Ttl};
 
 pub(crate) const PAIRS: Arg = block("data", &[key("key", OW | UPDATE), string("value")]).multiple();
 pub(crate) const CONDITION: Arg = one_of("condition", &[token("nx", "NX"), token("xx", "XX")]).optional();
-pub(crate) const EXPIRATION: Arg = one_of(
-    "expiration",
-    &[
-        integer("seconds").token("EX"),
-        integer("milliseconds").token("PX"),
-        unix_time("unix-time-seconds").token("EXAT"),
-        unix_time("unix-time-milliseconds").token("PXAT"),
-        token("keepttl", "KEEPTTL"),
-    ],
-)
-.optional();
 
 pub(crate) fn msetex(call: &mut Call<'_>) -> Result<()> {
     let count = read_count(&mut call.args)?;
@@ -35,12 +24,8 @@ pub(crate) fn msetex(call: &mut Call<'_>) -> Result<()> {
     for _ in 0..count {
         pairs.push((call.args.key()?, call.args.bytes()?));
     }
-    let (exists, lifetime) = read_options(&mut call.args)?;
-    let ttl = match lifetime {
-        Lifetime::Ends(expiry) => Ttl::At(expiry.deadline(call.name(), call.present())?),
-        Lifetime::Keep => Ttl::Keep,
-        Lifetime::Unsaid | Lifetime::Persist => Ttl::Clear,
-    };
+    let (exists, ttl) = read_options(&mut call.args)?;
+    let ttl = ttl.of_written_key(call, Ttl::Clear)?;
     let met = exists.is_none_or(|expected| pairs.iter().all(|(key, _)| call.view.exists(*key) == expected));
     if met {
         let event = if matches!(ttl, Ttl::At(_)) { SET_EX } else { SET };
@@ -63,16 +48,16 @@ fn read_count(args: &mut Args<'_>) -> Result<usize> {
 }
 
 /// Parses the options to the end of the request: whether the keys must all exist (XX) or must not (NX), and their TTL.
-fn read_options<'a>(args: &mut Args<'a>) -> Result<(Option<bool>, Lifetime<'a>)> {
-    let (mut exists, mut lifetime) = (None, Lifetime::Unsaid);
+fn read_options<'a>(args: &mut Args<'a>) -> Result<(Option<bool>, TtlOption<Amount<'a>>)> {
+    let (mut exists, mut ttl) = (None, TtlOption::Absent);
     while let Some(word) = args.next_arg() {
         if is_word(word, "NX") && exists != Some(true) {
             exists = Some(false);
         } else if is_word(word, "XX") && exists != Some(false) {
             exists = Some(true);
         } else {
-            lifetime.choose(Lifetime::read(word, args)?)?;
+            ttl.choose(TtlOption::read(word, Other::KeepTtl, args)?)?;
         }
     }
-    if lifetime == Lifetime::Persist { Err(Error::Syntax) } else { Ok((exists, lifetime)) }
+    Ok((exists, ttl))
 }

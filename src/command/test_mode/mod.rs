@@ -12,7 +12,8 @@ use crate::dispatch::{Call, Command, Handlers};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::spec::{ADMIN, Flags, LOADING, NO_MULTI, NO_SCRIPT, SKIP_MONITOR, SKIP_SLOWLOG, STALE};
-use crate::test_mode::TestMode;
+
+pub(crate) use crate::test_mode::{Fault, ReceivedCall, TestMode};
 
 /// The flags of all commands here: they are about the server, and not part of what is tested.
 const CONTROLS: Flags = ADMIN | NO_SCRIPT | NO_MULTI | LOADING | STALE | SKIP_MONITOR | SKIP_SLOWLOG;

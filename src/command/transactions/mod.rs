@@ -218,7 +218,7 @@ fn watch(call: &mut Call<'_>) -> Result<()> {
         let watch = &mut call.session()?.watch;
         if watch.keys.insert(watched, ()).is_none() {
             let flag = watch.flag.clone();
-            call.view.watch(key, &flag);
+            call.view.waiting().watch(key, &flag);
             call.caller.info.add_kept_len(key.bytes.len() as isize);
         }
     }

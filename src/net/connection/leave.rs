@@ -48,7 +48,7 @@ impl<S> Connection<S> {
         self.namespace = namespace;
         self.read_settings();
         (self.counted, self.reported, self.is_throttled) = (0, 0, false);
-        self.client.session.barred = 0;
+        self.client.session.is_monitor = false;
         self.client.caller.enter(info, access);
         if !self.namespace.store.may_use(self.client.caller.db) {
             self.client.caller.select(0);

@@ -11,6 +11,7 @@ use tracing::debug;
 
 use crate::client::outbox::{EVICTED, OVERFLOW, PUSHED};
 use crate::dispatch::Continuation;
+use crate::dispatch::interrupted::log_interrupted;
 use crate::dispatch::serve::serve_leftover_keys;
 use crate::net::connection::{BUSY_PAUSE, Connection};
 use crate::runtime::panics::caught;
@@ -68,6 +69,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let (namespace, handlers) = (&self.namespace, self.pool.handlers);
         namespace.instance.panics.catch("recovery", || {
             namespace.store.recover(Cx::new(namespace.clock.now(), Origin::HOST));
+            log_interrupted(namespace);
             serve_leftover_keys(namespace, handlers);
             namespace.sweep_notify.notify_one();
         });

@@ -21,8 +21,9 @@ use parking_lot::Mutex;
 
 pub(crate) use prefixes::{Overlap, find_overlap};
 
+use crate::client::info::{Class, ClientInfo};
 use crate::client::outbox::PushFrame;
-use crate::client::registry::{Class, ClientInfo, Clients};
+use crate::client::registry::Clients;
 use crate::client::tracking::{BROADCAST, BROKEN, CACHING, Flags, NO_LOOP, ON};
 use crate::config::Config;
 use crate::resp::{Protocol, Reply};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::client::registry::ClientInfo;
+use crate::client::info::ClientInfo;
 use crate::memory::heap::allocation_len;
 use crate::memory::ordered_map::OrderedMap;
 

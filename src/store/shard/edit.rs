@@ -2,10 +2,13 @@
 
 use std::marker::PhantomData;
 
+use crate::store::changes::ChangeCx;
 use crate::store::cx::{Cx, Lookup};
 use crate::store::entry::Entry;
 use crate::store::event::{self, Event};
-use crate::store::shard::{Key, Shard, is_expired, note_use};
+use crate::store::key::Key;
+use crate::store::shard::Keys;
+use crate::store::shard::keys::{is_expired, note_use};
 use crate::store::table::Place;
 use crate::store::value::{Kind, WrongType};
 
@@ -13,10 +16,10 @@ use crate::store::value::{Kind, WrongType};
 /// memory, deletion of a key whose value became empty, and the event. Without a change only the memory is settled, and
 /// a missing key stays missing.
 pub struct Edit<'v, K: Kind> {
-    shard: &'v mut Shard,
+    keys: &'v mut Keys,
     key: Key<'v>,
     event: &'static Event,
-    cx: &'v Cx,
+    cx: &'v mut ChangeCx,
     /// The position of the entry, if the key exists. The shard is borrowed, so it stays valid.
     place: Option<Place>,
     /// The memory of the entry that the shard has counted.
@@ -35,25 +38,23 @@ pub struct Edit<'v, K: Kind> {
     is_changed: bool,
     /// Whether the event is emitted even if nothing has changed.
     is_touched: bool,
-    /// How often the view has changed keys.
-    view_changes: &'v mut u32,
     kind: PhantomData<K>,
 }
 
-impl Shard {
+impl Keys {
     /// Opens the value of a key to be changed; that is a use of the key.
     #[inline(always)] // see View::edit
     pub(crate) fn open<'v, K: Kind>(
         &'v mut self,
         key: Key<'v>,
         event: &'static Event,
-        cx: &'v Cx,
-        view_changes: &'v mut u32,
+        cx: &'v mut ChangeCx,
     ) -> Result<Edit<'v, K>, WrongType> {
-        let (place, memory, had_deadlines) = match self.table.locate(key.hash, key.bytes) {
+        let (table, memory_account, dice) = self.table_and_usage();
+        let (place, memory, had_deadlines) = match table.locate(key.hash, key.bytes) {
             Some((place, entry)) if !is_expired(entry, cx) => {
                 if Lookup::WRITE.is_use(cx.lookup) {
-                    note_use(entry, &self.memory_account, &mut self.dice, cx.now);
+                    note_use(entry, memory_account, dice, cx.now);
                 }
                 if !entry.is_of(K::TYPE) {
                     return Err(WrongType);
@@ -68,7 +69,7 @@ impl Shard {
             None => (None, 0, false),
         };
         Ok(Edit {
-            shard: self,
+            keys: self,
             key,
             event,
             cx,
@@ -82,7 +83,6 @@ impl Shard {
             is_lent: false,
             is_changed: false,
             is_touched: false,
-            view_changes,
             kind: PhantomData,
         })
     }
@@ -110,7 +110,7 @@ impl<K: Kind> Edit<'_, K> {
 
     /// Returns the context of the call.
     pub fn cx(&self) -> Cx {
-        *self.cx
+        **self.cx
     }
 
     /// Sets the event of the change, where it depends on what is changed.
@@ -126,13 +126,18 @@ impl<K: Kind> Edit<'_, K> {
 
     /// Lets blocked clients notice quiet changes.
     pub fn wake_blocked(&mut self) {
-        self.shard.interests.mark_ready(self.key);
+        self.keys.interests.mark_ready(self.key);
     }
 
     /// Counts more changes of the value than the calls of [`Edit::change`], as where one call adds several elements.
     pub fn count_more(&mut self, changes: usize) {
         self.is_changed |= changes > 0;
         self.changes += changes as u64;
+    }
+
+    /// Makes it a change that is logged, even if it does not count.
+    pub fn record(&mut self) {
+        self.is_changed = true;
     }
 
     /// Emits the event, and wakes watchers, even if nothing is changed.
@@ -176,17 +181,17 @@ impl<K: Kind> Edit<'_, K> {
     /// Begins a change, which is over when the guard is dropped without a panic.
     #[inline]
     fn lend(&mut self) {
-        self.shard.unfinished += u16::from(!self.is_lent);
+        self.keys.unfinished += u16::from(!self.is_lent);
         self.is_lent = true;
     }
 
     #[cold]
     fn create(&mut self) {
-        self.shard.displace(self.key, self.cx);
+        self.keys.displace(self.key, self.cx);
         let entry = K::create(self.key.bytes);
         self.memory = K::memory(&entry);
-        self.shard.attach(self.key, entry, self.cx);
-        self.place = self.shard.table.locate(self.key.hash, self.key.bytes).map(|(place, _)| place);
+        self.keys.attach(self.key, entry, self.cx);
+        self.place = self.keys.table().locate(self.key.hash, self.key.bytes).map(|(place, _)| place);
         self.is_new = true;
     }
 
@@ -199,23 +204,23 @@ impl<K: Kind> Edit<'_, K> {
             entry.fit(); // most collections are not changed again
         }
         let Some(entry) = self.entry() else { return false };
-        self.shard.events.pass_half_way(self.key.hash);
+        self.keys.events.pass_half_way(self.key.hash);
         let (memory, nearest, is_empty) = (K::memory(entry), K::nearest_deadline(entry), K::is_empty(entry));
         if memory != self.memory {
-            self.shard.resized(memory as isize - self.memory as isize);
+            self.keys.resized(memory as isize - self.memory as isize);
         }
-        self.shard.note_fields(self.key, self.had_deadlines, nearest, self.cx);
+        self.keys.note_fields(self.key, self.had_deadlines, nearest, self.cx);
         is_empty
     }
 
     #[inline]
     fn entry(&self) -> Option<&Entry> {
-        self.shard.table.at(self.place?)
+        self.keys.table().at(self.place?)
     }
 
     #[inline]
     fn entry_mut(&mut self) -> Option<&mut Entry> {
-        self.shard.table.at_mut(self.place?)
+        self.keys.entry_mut(self.key, self.place?)
     }
 }
 
@@ -225,7 +230,7 @@ impl<K: Kind> Drop for Edit<'_, K> {
         // unfinished, so that the shard recovers.
         if !std::thread::panicking() {
             self.account();
-            self.shard.unfinished -= u16::from(self.is_lent);
+            self.keys.unfinished -= u16::from(self.is_lent);
         }
     }
 }
@@ -239,27 +244,24 @@ impl<K: Kind> Edit<'_, K> {
         if !self.is_changed && !self.is_touched {
             return;
         }
-        if is_empty && let Some(emptied) = self.shard.detach(self.key) {
-            self.shard.reclaimer.free(emptied);
+        if is_empty && let Some(emptied) = self.keys.detach(self.key) {
+            self.keys.reclaimer.free(emptied);
         }
         if self.is_new && is_empty {
             return; // it was never visible
         }
-        *self.view_changes += u32::from(self.is_changed);
         if self.is_quiet && !self.is_new && !is_empty {
-            self.shard.changes += self.changes;
-            self.shard.events.note_change(self.shard.db(), self.key.bytes);
-            self.shard.emit(self.key, self.event);
-            return;
+            return self.keys.changed_quietly(self.key, self.event, self.changes, self.cx);
         }
         if self.is_new {
-            self.shard.emit(self.key, event::NEW);
+            self.keys.emit(self.key, event::NEW);
         }
-        self.shard.changed(self.key, self.event, self.cx);
-        // The funnel has counted one.
-        self.shard.changes = self.shard.changes + self.changes - 1;
+        match self.is_changed {
+            true => self.keys.changed(self.key, self.event, self.changes, self.cx),
+            false => self.keys.touched(self.key, self.event, self.cx),
+        }
         if is_empty {
-            self.shard.emit(self.key, Event::DEL);
+            self.keys.emit(self.key, Event::DEL);
         }
     }
 }

@@ -1,17 +1,19 @@
 //! The fences of a shard's keys; see [`store::fences`](crate::store).
 
+use crate::store::changes::ChangeCx;
 use crate::store::cx::Cx;
 use crate::store::entry::Entry;
 use crate::store::event::Event;
-use crate::store::shard::{Key, Shard};
+use crate::store::key::Key;
+use crate::store::shard::Keys;
 use crate::time::clock::Now;
 
-impl Shard {
+impl Keys {
     /// The funnel: sets the entry of an existing key to one whose value was changed, or is the same: the key keeps its
     /// fence.
-    pub(crate) fn rebuild(&mut self, key: Key<'_>, entry: Entry, event: &'static Event, cx: &Cx) {
+    pub(crate) fn rebuild(&mut self, key: Key<'_>, entry: Entry, event: &'static Event, cx: &mut ChangeCx) {
         let fence = self.interests.fence(key);
-        self.replace(key, entry, false, event, cx);
+        self.replace(key, entry, false, event, 1, cx);
         self.set_fence(key, fence);
     }
 
@@ -36,6 +38,7 @@ impl Shard {
     /// Sets the fence of an existing key; 0 is none.
     pub(crate) fn set_fence(&mut self, key: Key<'_>, fence: i64) {
         if fence != 0 {
+            self.before_remark(key);
             self.interests.set_fence(key, fence);
         }
     }

@@ -1,13 +1,18 @@
 //! Images of the keys of a shard, and setting keys back to them: a bulk version of the funnel, whose caller tells watchers
 //! and caches of all keys at once.
 
+use crate::store::changes::ChangeCx;
 use crate::store::cx::Cx;
+use crate::store::event::Event;
 use crate::store::image::{CopyLimit, Image, LockImage, TooLarge};
+use crate::store::key::Key;
 use crate::store::lock::{LockHolder, Loss};
+use crate::store::shard::Keys;
+use crate::store::shard::field_deadlines::nearest_deadline;
+use crate::store::shard::keys::is_expired;
 use crate::store::shard::locks::is_token;
-use crate::store::shard::{Key, Shard, fields, is_expired};
 
-impl Shard {
+impl Keys {
     /// Returns the image of a key, even of one that has expired and is not deleted yet; `None` of a missing key.
     ///
     /// # Errors
@@ -23,17 +28,17 @@ impl Shard {
 
     /// Sets a key back to what it was, without an event, or removes it; returns whether it is what the image says. One that
     /// has expired meanwhile is removed. A lock that the key is now is lost, unless it is that of the image.
-    pub(crate) fn restore(&mut self, key: Key<'_>, image: Option<&Image>, cx: &Cx) -> bool {
+    pub(crate) fn restore(&mut self, key: Key<'_>, image: Option<&Image>, cx: &mut ChangeCx) -> bool {
         let alive = image.filter(|image| !is_expired(&image.entry, cx));
         let lock = alive.and_then(|image| image.lock.as_ref());
         let is_kept = self.lock(key).is_some_and(|record| lock.is_some_and(|lock| lock.is_of(record)));
         if !is_kept {
             self.lose_lock(key, Loss::Flushed, cx);
         }
-        self.drop_entry(key);
+        self.drop_entry(key, cx);
         if let Some(image) = alive {
             let entry = image.entry.copy(key.bytes);
-            let nearest = fields::nearest_deadline(&entry);
+            let nearest = nearest_deadline(&entry);
             self.attach(key, entry, cx);
             self.note_fields(key, false, nearest, cx);
             self.set_fence(key, image.fence);
@@ -48,14 +53,14 @@ impl Shard {
         key: Key<'_>,
         lock: &LockImage,
         is_connected: impl Fn(&dyn LockHolder) -> bool,
-        cx: &Cx,
+        cx: &mut ChangeCx,
     ) -> bool {
         if !self.unexpired(key, cx).is_some_and(|entry| is_token(entry, &lock.token)) {
             return false;
         }
         if lock.session.as_ref().is_some_and(|session| !is_connected(&**session)) {
             self.lose_lock(key, Loss::Released, cx);
-            self.drop_entry(key);
+            self.drop_entry(key, cx);
             return false;
         }
         self.end_lock(key);
@@ -64,9 +69,10 @@ impl Shard {
         true
     }
 
-    fn drop_entry(&mut self, key: Key<'_>) {
+    fn drop_entry(&mut self, key: Key<'_>, cx: &mut ChangeCx) {
         self.changes += 1;
-        self.events.note_change(self.db(), key.bytes);
+        cx.changes_mut().add();
+        self.record_change(key, Event::NONE);
         self.interests.forget_fence(key);
         if let Some(entry) = self.detach(key) {
             self.reclaimer.free(entry);
@@ -75,8 +81,8 @@ impl Shard {
 
     /// Calls `visit` with the key of each entry.
     pub(crate) fn for_each_key(&self, mut visit: impl FnMut(Key<'_>)) {
-        for bucket in 0..self.table.buckets() {
-            self.table.for_each_in(bucket, |entry| visit(self.key(entry.key())));
+        for bucket in 0..self.table().buckets() {
+            self.table().for_each_in(bucket, |entry| visit(self.key(entry.key())));
         }
     }
 

@@ -1,19 +1,22 @@
 //! Clients that watch keys of a shard or are blocked on them, and locks among these: what becomes of a lock when its key
-//! changes, and the line for it.
+//! changes, and the queue for it.
 
 use std::collections::VecDeque;
 
+use crate::store::changes::ChangeCx;
 use crate::store::cx::Cx;
 use crate::store::entry::Entry;
-use crate::store::event::Event;
+use crate::store::event;
 use crate::store::interest::{ReadyKeys, WatchFlag};
+use crate::store::key::Key;
 use crate::store::lock::{LockRecord, LockWaiter, Loss, LostLock};
 use crate::store::queues::Waiter;
-use crate::store::shard::{Key, Shard, is_expired};
+use crate::store::shard::Keys;
+use crate::store::shard::keys::is_expired;
 use crate::store::value::Str;
 use crate::time::clock::Deadline;
 
-impl Shard {
+impl Keys {
     /// Returns what is known of the lock that a key is.
     pub(crate) fn lock(&self, key: Key<'_>) -> Option<&LockRecord> {
         self.interests.lock(key)
@@ -21,6 +24,7 @@ impl Shard {
 
     /// Changes what is known of the lock that a key is, or begins to know it.
     pub(crate) fn change_lock<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<LockRecord>) -> T) -> T {
+        self.before_remark(key);
         self.unfinished += 1;
         let result = self.interests.change_record(key, change);
         self.note_lock(key);
@@ -51,17 +55,16 @@ impl Shard {
     }
 
     /// Releases a lock whose holder's connection has closed, if it is still bound to that; logs the deletion.
-    pub(crate) fn end_session_lock(&mut self, key: Key<'_>, client: u64, cx: &Cx) {
+    pub(crate) fn end_session_lock(&mut self, key: Key<'_>, client: u64, cx: &mut ChangeCx) {
         self.peek(key, cx);
         if self.lock(key).is_some_and(|record| record.is_bound_to(client)) {
             self.lose_lock(key, Loss::Released, cx);
-            self.delete(key, Event::DEL, cx);
-            self.log_removal(key);
+            self.delete(key, event::RELEASED, cx);
         }
     }
 
     /// Handles the change of a key, which may be a lock: the lock is lost unless the key still has its token, and one
-    /// that is free is marked as ready for the clients in line. `loss` tells why a missing key is missing.
+    /// that is free is marked as ready for the clients queued for it. `loss` tells why a missing key is missing.
     pub(super) fn follow_lock(&mut self, key: Key<'_>, loss: Loss, cx: &Cx) {
         let entry = self.leftover(key).filter(|entry| !is_expired(entry, cx));
         let is_free = entry.is_none();
@@ -70,7 +73,7 @@ impl Shard {
         {
             self.lose_lock(key, if is_free { loss } else { Loss::Overwritten }, cx);
         }
-        if is_free && self.interests.line(key).is_some() {
+        if is_free && self.interests.lock_queue(key).is_some() {
             self.interests.mark_ready(key);
         }
     }
@@ -81,7 +84,7 @@ impl Shard {
         self.interests.watch(key, flag);
     }
 
-    /// Reverts [`Shard::watch`].
+    /// Reverts [`Keys::watch`].
     pub(crate) fn unwatch(&mut self, key: Key<'_>, flag: &WatchFlag) {
         self.interests.unwatch(key, flag);
     }
@@ -101,7 +104,7 @@ impl Shard {
         self.interests.enqueue(key, waiter);
     }
 
-    /// Reverts [`Shard::enqueue`] and [`Shard::line_up`].
+    /// Reverts [`Keys::enqueue`] and [`Keys::join_queue`].
     pub(crate) fn dequeue(&mut self, key: Key<'_>, number: u64) {
         self.interests.dequeue(key, number);
     }
@@ -121,34 +124,33 @@ impl Shard {
     }
 
     /// Releases a lock that was handed to a client which was gone before it was told; logs the deletion.
-    pub(crate) fn return_lock(&mut self, key: Key<'_>, token: &[u8], client: u64, cx: &Cx) {
+    pub(crate) fn return_lock(&mut self, key: Key<'_>, token: &[u8], client: u64, cx: &mut ChangeCx) {
         self.peek(key, cx);
         let is_held = |record: &LockRecord| {
             *record.token == *token && record.hold.as_ref().is_some_and(|hold| hold.holder().id() == client)
         };
         if self.lock(key).is_some_and(is_held) {
             self.end_lock(key);
-            self.delete(key, Event::DEL, cx);
-            self.log_removal(key);
+            self.delete(key, event::RELEASED, cx);
         }
     }
 
-    /// Appends a client to the line for a lock.
-    pub(crate) fn line_up(&mut self, key: Key<'_>, waiter: LockWaiter) {
-        self.interests.line_up(key, waiter);
+    /// Appends a client to the queue for a lock.
+    pub(crate) fn join_queue(&mut self, key: Key<'_>, waiter: LockWaiter) {
+        self.interests.join_queue(key, waiter);
     }
 
-    /// Returns the line for a lock, unless it is empty.
-    pub(crate) fn line(&self, key: Key<'_>) -> Option<&VecDeque<LockWaiter>> {
-        self.interests.line(key)
+    /// Returns the queue for a lock, unless it is empty.
+    pub(crate) fn lock_queue(&self, key: Key<'_>) -> Option<&VecDeque<LockWaiter>> {
+        self.interests.lock_queue(key)
     }
 
-    /// Deletes the expired ones of the keys that clients are in line for.
-    pub(crate) fn expire_locks_in_line(&mut self, cx: &Cx) {
+    /// Deletes the expired ones of the keys that clients are queued for, as locks.
+    pub(crate) fn expire_awaited_locks(&mut self, cx: &Cx) {
         let is_any_due = self.deadlines.earliest() <= cx.now.mono_ms();
-        if is_any_due && self.interests.counts().in_line > 0 {
-            let in_line = self.interests.locks().filter(|(_, _, line)| !line.is_empty());
-            let keys: Vec<(u64, Box<[u8]>)> = in_line.map(|(key, ..)| (key.hash, key.bytes.into())).collect();
+        if is_any_due && self.interests.counts().queued > 0 {
+            let awaited = self.interests.locks().filter(|(_, _, queue)| !queue.is_empty());
+            let keys: Vec<(u64, Box<[u8]>)> = awaited.map(|(key, ..)| (key.hash, key.bytes.into())).collect();
             for (hash, bytes) in &keys {
                 self.peek(Key { bytes, hash: *hash }, cx);
             }
@@ -162,22 +164,22 @@ impl Shard {
         position: u64,
         mut visit: impl FnMut(u64, Key<'_>, Option<Deadline>, &LockRecord, &VecDeque<LockWaiter>) -> bool,
     ) -> bool {
-        self.interests.locks_from(position).all(|(position, key, record, line)| {
+        self.interests.locks_from(position).all(|(position, key, record, queue)| {
             let deadline = self.leftover(key).and_then(Entry::deadline);
-            visit(position, key, deadline, record, line)
+            visit(position, key, deadline, record, queue)
         })
     }
 
     /// Visits the locks of this shard that have a record, or are waited for, in no order.
     pub(crate) fn for_each_lock(&self, mut visit: impl LockVisitor) {
-        self.interests.locks().for_each(|(key, record, line)| {
+        self.interests.locks().for_each(|(key, record, queue)| {
             let deadline = self.leftover(key).and_then(Entry::deadline);
-            visit(key, deadline, record, line);
+            visit(key, deadline, record, queue);
         });
     }
 }
 
-/// Visits a lock: its key, its deadline, what is known of it, and its line.
+/// Visits a lock: its key, its deadline, what is known of it, and its queue.
 pub(crate) trait LockVisitor:
     FnMut(Key<'_>, Option<Deadline>, Option<&LockRecord>, &VecDeque<LockWaiter>)
 {

@@ -1,6 +1,6 @@
 //! A bucket of the hash table: slots, their tags, and the items for which there is no slot.
 
-use super::Item;
+use super::item::Item;
 use super::overflow::Overflow;
 
 pub(super) const SLOTS: usize = 6;

@@ -19,7 +19,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::slice;
 
-use super::Item;
+use super::item::Item;
 use crate::memory::heap::allocation_len;
 
 const ALIGN: usize = 8;

@@ -3,28 +3,62 @@
 use super::*;
 use std::collections::{HashMap, HashSet};
 
+/// A key and a value.
+#[derive(Debug)]
+struct Pair(Box<(Vec<u8>, Vec<u8>)>);
+
+impl Pair {
+    fn new(key: &[u8], value: &[u8]) -> Self {
+        Pair(Box::new((key.to_vec(), value.to_vec())))
+    }
+
+    fn key(&self) -> &[u8] {
+        &self.0.0
+    }
+
+    fn value(&self) -> &[u8] {
+        &self.0.1
+    }
+}
+
+impl Item for Pair {
+    type Key<'k> = &'k [u8];
+
+    fn is(&self, key: &[u8]) -> bool {
+        self.key() == key
+    }
+
+    fn hash(&self, hasher: &Hasher) -> u64 {
+        hasher.hash_one(self.key())
+    }
+
+    fn address(&self) -> Option<*const u8> {
+        Some(std::ptr::from_ref(&*self.0).cast())
+    }
+}
+
 fn key(number: u32) -> Vec<u8> {
     format!("key:{number}").into_bytes()
 }
 
-fn filled(count: u32) -> (Table, Hasher) {
+fn filled(count: u32) -> (Table<Pair>, Hasher) {
     let hasher = Hasher::new();
-    let mut table: Table = Table::new(hasher.clone());
+    let mut table: Table<Pair> = Table::new(hasher.clone());
     for number in 0..count {
-        table.insert(hasher.hash_one(&key(number)[..]), Entry::text(&key(number), b"", None));
+        table.insert(hasher.hash_one(&key(number)[..]), Pair::new(&key(number), b""));
     }
     (table, hasher)
 }
 
 #[test]
 fn a_bucket_is_one_cache_line() {
-    assert_eq!((size_of::<Bucket<Entry>>(), align_of::<Bucket<Entry>>()), (64, 64));
+    assert_eq!((size_of::<Bucket<Pair>>(), align_of::<Bucket<Pair>>()), (64, 64));
 }
 
 #[test]
 fn it_behaves_as_a_plain_map_while_it_grows_and_shrinks() {
     let hasher = Hasher::new();
-    let mut table: Table = Table::new(hasher.clone());
+    let mut table: Table<Pair> = Table::new(hasher.clone());
     let mut model = HashMap::new();
     let mut random = 1u64;
     for step in 0..200_000u32 {
@@ -35,7 +69,7 @@ fn it_behaves_as_a_plain_map_while_it_grows_and_shrinks() {
         let adding = (step / 20_000) % 2 == 0;
         if ((random >> 20) % 10 < 8) == adding {
             if table.find(hash, &key).is_none() {
-                table.insert(hash, Entry::text(&key, &step.to_le_bytes(), None));
+                table.insert(hash, Pair::new(&key, &step.to_le_bytes()));
                 model.insert(key, step);
             }
         } else {
@@ -45,7 +79,7 @@ fn it_behaves_as_a_plain_map_while_it_grows_and_shrinks() {
     }
     for (key, step) in &model {
         let entry = table.find(hasher.hash_one(&key[..]), key).expect("present");
-        assert_eq!(entry.string().as_slice(), step.to_le_bytes());
+        assert_eq!(entry.value(), step.to_le_bytes());
     }
 }
 
@@ -63,7 +97,7 @@ fn a_scan_returns_every_key_that_stays_while_the_table_grows_and_shrinks() {
             if steps == 100 {
                 for number in 0..added {
                     let key = key(1_000_000 + number);
-                    table.insert(hasher.hash_one(&key[..]), Entry::text(&key, b"", None));
+                    table.insert(hasher.hash_one(&key[..]), Pair::new(&key, b""));
                 }
                 for key in (0..removed).map(key) {
                     table.remove(hasher.hash_one(&key[..]), &key).expect("present");
@@ -77,7 +111,7 @@ fn a_scan_returns_every_key_that_stays_while_the_table_grows_and_shrinks() {
 #[test]
 fn the_memory_of_overflow_lists_is_counted() {
     let (mut table, hasher) = filled(50_000);
-    let outside = |table: &Table| table.chunks.iter().flatten().map(Bucket::outside).sum::<usize>();
+    let outside = |table: &Table<Pair>| table.chunks.iter().flatten().map(Bucket::outside).sum::<usize>();
     assert!(table.overflow > 10_000);
     assert_eq!(table.overflow, outside(&table));
     for key in (0..49_000).map(key) {
@@ -93,7 +127,7 @@ fn keys_that_come_and_go_take_no_more_room_than_those_that_stay() {
     for number in 0..200_000 {
         let (old, new) = (key(number), key(20_000 + number));
         table.remove(hasher.hash_one(&old[..]), &old).expect("present");
-        table.insert(hasher.hash_one(&new[..]), Entry::text(&new, b"", None));
+        table.insert(hasher.hash_one(&new[..]), Pair::new(&new, b""));
     }
     assert_eq!(table.count(), 20_000);
     assert!(table.memory() < filled * 102 / 100, "{} instead of {filled}", table.memory());
@@ -113,10 +147,10 @@ fn an_emptied_table_gives_its_buckets_back() {
 #[test]
 fn a_small_table_has_no_more_buckets_than_it_needs() {
     let (mut table, hasher) = filled(0);
-    let bucket = size_of::<Bucket<Entry>>();
+    let bucket = size_of::<Bucket<Pair>>();
     let mut allocated = Vec::new();
     for number in 0..2_000 {
-        table.insert(hasher.hash_one(&key(number)[..]), Entry::text(&key(number), b"", None));
+        table.insert(hasher.hash_one(&key(number)[..]), Pair::new(&key(number), b""));
         let capacity = table.capacity();
         assert_eq!(capacity, table.chunks.iter().map(|chunk| chunk.len()).sum::<usize>());
         assert!(capacity < CHUNK.min(table.buckets()) + table.buckets(), "{capacity} for {}", table.buckets());
@@ -144,7 +178,7 @@ fn a_scan_of_a_few_buckets_returns_every_key_that_stays() {
                 position = position.and_then(|at| table.scan(at, |entry| assert!(seen.insert(entry.key().to_vec()))));
             }
             for key in (before..after).map(key) {
-                table.insert(hasher.hash_one(&key[..]), Entry::text(&key, b"", None));
+                table.insert(hasher.hash_one(&key[..]), Pair::new(&key, b""));
             }
             for key in (after..before).map(key) {
                 table.remove(hasher.hash_one(&key[..]), &key).expect("present");

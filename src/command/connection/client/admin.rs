@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::acl::User;
+use crate::client::info::ClientInfo;
 use crate::client::pause::Held;
-use crate::client::registry::{ClientInfo, Unblocked};
+use crate::client::registry::Unblocked;
 use crate::command::connection::client::{ClientType, is_word};
 use crate::command::keys::wait::read_timeout;
 use crate::dispatch::Call;

@@ -5,7 +5,7 @@ mod tracking;
 
 use std::sync::Arc;
 
-use crate::client::registry::{Class, ClientInfo};
+use crate::client::info::{Class, ClientInfo};
 use crate::client::session::Replies;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};

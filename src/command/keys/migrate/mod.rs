@@ -207,7 +207,7 @@ fn migrate(call: &mut Call<'_>) -> Result<()> {
     }
     let parcels = found.into_iter().map(|(key, value, deadline)| {
         let changed = WatchFlag::default();
-        call.view.watch(key, &changed);
+        call.view.waiting().watch(key, &changed);
         Parcel { key: Bytes::copy_from_slice(key.bytes), hash: key.hash, value, deadline, changed }
     });
     let migration = Migration {
@@ -252,10 +252,10 @@ impl Continuation for Migration {
     fn abandon(&mut self, view: &mut View<'_>) {
         for &index in self.accepted.iter().filter(|_| !self.copies) {
             let parcel = &self.parcels[index];
-            view.remove_unchanged(parcel.key(), &parcel.changed);
+            view.waiting().remove_unchanged(parcel.key(), &parcel.changed);
         }
         for parcel in &self.parcels {
-            view.forget(parcel.key(), &parcel.changed);
+            view.waiting().forget(parcel.key(), &parcel.changed);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tracing::{error, warn};
 
-use crate::client::registry::ClientInfo;
+use crate::client::info::ClientInfo;
 use crate::client::session::Client;
 use crate::command::keys::dump;
 use crate::command::keys::object::{encoding_of, saved_len};
@@ -19,8 +19,8 @@ use crate::command::server::rewrite_config;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::persist::payload::{self, Target};
 use crate::rdb;
+use crate::rdb::value::{self, Target};
 use crate::resp::{Protocol, parse_int};
 use crate::runtime::panics::Site;
 use crate::spec::{ADMIN, CommandSpec, EXCLUSIVE, Group, LOADING, NO_SCRIPT, STALE};
@@ -253,14 +253,14 @@ fn reload_key(
     view: &mut View<'_>,
     key: Key<'_>,
     (limits, hasher): (Limits, &Hasher),
-    options: payload::Options,
+    options: value::Options,
 ) -> Result<()> {
     let Some(entry) = view.lookup(key, Lookup::PEEK) else { return Ok(()) };
     let (mut body, deadline, usage) = (Vec::new(), entry.deadline(), entry.usage());
-    payload::write(&mut body, entry, options);
+    value::write(&mut body, entry, options);
     let (kind, mut reader) = rdb::read_body(&body).ok_or(NOT_LOADED)?;
     let target = Target { key: key.bytes, deadline, limits, hasher };
-    let loaded = payload::read(kind, &mut reader, target, options).map_err(|_| NOT_LOADED)?;
+    let loaded = value::read(kind, &mut reader, target, options).map_err(|_| NOT_LOADED)?;
     view.renew(key, loaded);
     view.set_usage(key, usage);
     Ok(())
@@ -406,14 +406,14 @@ fn structure_sizes(call: &mut Call<'_>) -> Result<()> {
 fn object(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
     let key = call.namespace.store.key(name);
-    let options = payload::Options { compresses: false, ..dump::options(call) };
+    let options = value::Options { compresses: false, ..dump::options(call) };
     let entry = call.view.leftover(key).ok_or(Error::NoSuchKey)?;
     let encoding = encoding_of(entry.contents());
     let len = match entry.contents() {
         ValueRef::String(text, hint) => saved_len(hint, text.as_slice()),
         _ => {
             let mut body = Vec::new();
-            payload::write(&mut body, entry, options);
+            value::write(&mut body, entry, options);
             body.len() - 1
         }
     };

@@ -108,7 +108,7 @@ pub(crate) struct BigSortedSet {
 
 /// Members with their scores, in no order: the table of a big sorted set, and a result while it is collected.
 pub(crate) struct ScoreTable {
-    table: Table,
+    table: Table<Entry>,
     /// Bytes of the entries.
     memory: usize,
 }

@@ -2,7 +2,7 @@
 //!
 //! A list is written as the nodes that it has in memory; a packed one is a single node.
 
-use crate::persist::payload::{Options, Target};
+use crate::rdb::value::options::{Options, Target};
 use crate::rdb::{self, Reader, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::listpack::{END, Listpack, header};

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::client::registry::{ChannelKind, Class, ClientInfo};
+use crate::client::info::{ChannelKind, Class, ClientInfo};
 use crate::client::tracking::{BROADCAST, BROKEN};
 use crate::time::clock::Now;
 
@@ -54,7 +54,7 @@ impl ClientInfo {
             self.bytes_out.load(Relaxed),
             self.commands.load(Relaxed),
             self.held_locks(),
-            u8::from(self.is_in_line()),
+            u8::from(self.is_queued()),
         );
         line
     }

@@ -6,37 +6,18 @@
 
 mod hash;
 mod list;
+mod options;
 mod set;
 mod sorted_set;
 mod stream;
 
 use crate::rdb::{self, LoadError, Reader, kind, write_string};
+use crate::store::ValueRef;
 use crate::store::entry::Entry;
-use crate::store::limits::Limits;
-use crate::store::{Hasher, ValueRef};
-use crate::time::clock::Deadline;
+#[cfg(feature = "internals")]
+use crate::store::{Hasher, limits::Limits};
 
-/// How values are written and read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Options {
-    /// Whether strings are compressed when they are written.
-    pub compresses: bool,
-    /// The maximum length of a string that is read, in bytes.
-    pub len_max: usize,
-}
-
-/// Where a value that is read is put.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Target<'a> {
-    /// Its key.
-    pub key: &'a [u8],
-    /// When it expires.
-    pub deadline: Option<Deadline>,
-    /// Up to which size it is packed.
-    pub limits: Limits,
-    /// What hashes the fields or members of a large value.
-    pub hasher: &'a Hasher,
-}
+pub(crate) use options::{Options, Target};
 
 /// Appends the number of the type and the value of an entry; returns the lowest version that includes the type.
 pub(crate) fn write(out: &mut Vec<u8>, entry: &Entry, options: Options) -> u16 {

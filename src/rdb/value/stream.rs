@@ -12,7 +12,7 @@
 //! Everything is preceded by its number. The oldest form lacks the first and the largest deleted ID and what
 //! was added and read, the next one the time active.
 
-use crate::persist::payload::{Options, Target};
+use crate::rdb::value::options::{Options, Target};
 use crate::rdb::{self, Reader, kind, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::{BigStream, Chunk, ConsumerNumber, Group, Pending, StreamId, StreamRef};

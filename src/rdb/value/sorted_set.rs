@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::persist::payload::{Options, Target};
+use crate::rdb::value::options::{Options, Target};
 use crate::rdb::{self, Reader, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::listpack::{Item, Listpack};

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::persist::payload::{Options, Target};
+use crate::rdb::value::options::{Options, Target};
 use crate::rdb::{self, Reader, kind, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::intset::IntSet;

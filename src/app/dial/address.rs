@@ -1,0 +1,35 @@
+//! What a client connects to, and how.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// The address of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// A host, by name or address, and a port.
+    Tcp(String, u16),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Address::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// The TLS options of a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TlsOptions {
+    /// Whether to accept any server certificate.
+    pub insecure: bool,
+    /// A PEM file with trusted authorities; without one, those of the system are used.
+    pub cacert: Option<PathBuf>,
+    /// PEM files with the client's own certificate and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// The SNI name; without one, the host's.
+    pub sni: Option<String>,
+}

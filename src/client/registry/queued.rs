@@ -1,0 +1,44 @@
+//! The clients that are queued for locks, found by the tokens that they wait with.
+
+use parking_lot::Mutex;
+
+use crate::client::info::ClientInfo;
+use crate::memory::ordered_map::OrderedMap;
+
+/// The clients queued for locks, or about to be, each with the hash of its token: first the token, then the client.
+#[derive(Default)]
+pub(crate) struct QueuedClients(Mutex<OrderedMap<(u64, u64), ()>>);
+
+/// The memory of a client in [`QueuedClients`].
+const PLACE_LEN: isize = OrderedMap::<(u64, u64), ()>::entry_len() as isize;
+
+impl QueuedClients {
+    /// Records that a client is queued with a token, or is about to be. Of two clients that do so at the same time and
+    /// look for each other afterwards, at least one finds the other.
+    pub(crate) fn enter(&self, info: &ClientInfo, token: u64) {
+        let mut queued = self.0.lock();
+        if queued.insert((token, info.id), ()).is_none() {
+            info.add_kept_len(PLACE_LEN);
+        }
+        info.set_queued_for_lock(true);
+    }
+
+    /// Reverts [`QueuedClients::enter`].
+    pub(crate) fn leave(&self, info: &ClientInfo, token: u64) {
+        let mut queued = self.0.lock();
+        if queued.remove(&(token, info.id)).is_some() {
+            info.add_kept_len(-PLACE_LEN);
+        }
+        info.set_queued_for_lock(false);
+    }
+
+    /// Returns the clients that are queued with a token, or about to be.
+    pub(crate) fn with_token(&self, token: u64) -> Vec<u64> {
+        self.0.lock().range((token, 0)..=(token, u64::MAX)).map(|((_, client), ())| *client).collect()
+    }
+
+    /// Returns whether there is any.
+    pub(crate) fn has_token(&self, token: u64) -> bool {
+        self.0.lock().range((token, 0)..=(token, u64::MAX)).next().is_some()
+    }
+}

@@ -1,0 +1,219 @@
+//! What a blocked client waits for, and the waits of all clients.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+
+use crate::client::caller::Caller;
+use crate::client::info::{ClientInfo, LockName};
+use crate::client::outbox::NUDGE;
+use crate::client::ticket::Ticket;
+use crate::memory::heap::{COUNTED_LEN, allocation_len, list_len};
+use crate::resp::{Output, OwnedRequest};
+use crate::spec::CommandSpec;
+use crate::spec::registry::Hashes;
+use crate::store::Waiter;
+
+/// What a blocked client waits for.
+pub enum Blocking {
+    /// The end of a pause; CLIENT UNBLOCK has no effect.
+    Pause,
+    /// Its timeout, or CLIENT UNBLOCK.
+    Time,
+    /// Keys: when one of them changes, the client that changed it executes the call again.
+    Keys(Box<BlockedCall>),
+}
+
+/// The size of a blocked client's wait and of its place among the others, whose nodes are half full, in bytes.
+const WAIT_LEN: usize = allocation_len(COUNTED_LEN + size_of::<Wait>()) + 2 * size_of::<(u64, Arc<Wait>)>();
+/// The measured memory of the task of a blocked client beyond that of an idle one, in bytes.
+const TASK_LEN: usize = 672;
+
+impl Blocking {
+    /// Returns the bytes allocated for a client that is blocked so.
+    pub(super) fn memory(&self) -> usize {
+        let of_call = match self {
+            Blocking::Keys(call) => call.memory(),
+            Blocking::Pause | Blocking::Time => 0,
+        };
+        TASK_LEN + WAIT_LEN + of_call
+    }
+}
+
+/// A call that could not be served with the present content of its keys.
+pub struct BlockedCall {
+    /// The command.
+    pub command: &'static CommandSpec,
+    /// The request that is made again.
+    pub request: Arc<OwnedRequest>,
+    /// The request as the client sent it.
+    pub shown: Arc<OwnedRequest>,
+    /// The caller.
+    pub caller: Caller,
+    /// The hashes of the keys, in the order of the grammar.
+    pub hashes: Hashes,
+    /// Whether the call is made again also when a key was deleted.
+    pub heeds_absence: bool,
+    /// The hash of the token of a client queued for a lock.
+    pub token: Option<u64>,
+    /// When the call is made again even if no key has changed, in monotonic milliseconds, or [`NEVER`](crate::store::NEVER).
+    pub retry_at_ms: u64,
+    /// The time it has taken so far, in nanoseconds.
+    pub spent_ns: u64,
+}
+
+impl BlockedCall {
+    /// Returns the keys, each with its database.
+    pub(crate) fn keys(&self) -> Vec<(usize, Box<[u8]>)> {
+        let request = self.request.as_request();
+        let key_of = |(position, _)| (self.caller.db, Box::from(request.arg(position)));
+        self.command.keys_of(request).map(key_of).collect()
+    }
+
+    /// Returns the bytes allocated: for itself, for the requests, and for the keys that its client leaves when it
+    /// continues.
+    fn memory(&self) -> usize {
+        const REQUEST_LEN: usize = allocation_len(COUNTED_LEN + size_of::<OwnedRequest>());
+        let request = self.request.as_request();
+        let keys = self.command.keys_of(request);
+        let of_keys: usize = keys.map(|(position, _)| allocation_len(request.arg(position).len())).sum();
+        let places = list_len::<(u64, Box<[u8]>)>(self.hashes.len().max(4));
+        let other = if Arc::ptr_eq(&self.request, &self.shown) { 0 } else { REQUEST_LEN + self.shown.memory() };
+        allocation_len(size_of::<BlockedCall>()) + REQUEST_LEN + self.request.memory() + other + of_keys + places
+    }
+
+    /// Returns the lock that it is queued for.
+    pub(crate) fn awaited_lock(&self) -> Option<LockName> {
+        self.token?;
+        self.keys().pop()
+    }
+}
+
+/// The outcome of a wait.
+#[derive(Debug)]
+pub enum Unblocked {
+    /// The awaited event has happened, or the timeout has passed.
+    InTime,
+    /// CLIENT UNBLOCK ... ERROR: the command fails.
+    WithError,
+    /// The call was executed; this is its reply.
+    Served(Output),
+    /// The call was executed and panicked: the client gets an error and is closed.
+    Panicked,
+}
+
+/// The wait of a blocked client, as other tasks see it.
+pub(crate) struct Wait {
+    /// Larger than the numbers of all waits that began before.
+    pub(super) number: u64,
+    pub(super) ticket: Ticket<Blocking, Unblocked>,
+    pub(super) info: Arc<ClientInfo>,
+    /// The timeout in monotonic milliseconds, or [`NEVER`](crate::store::NEVER).
+    pub(super) until_ms: u64,
+}
+
+impl Wait {
+    /// Returns the wait of a client in the queue of a key.
+    pub(crate) fn of(waiter: &Waiter) -> Option<&Self> {
+        waiter.ticket.downcast_ref()
+    }
+
+    /// Lets `answer` try to end the wait; returns whether it did. A client that is about to be closed is given nothing any
+    /// more.
+    pub(crate) fn answer(&self, answer: impl FnOnce(&mut Blocking) -> Option<Unblocked>) -> bool {
+        let is_over = !self.info.outbox.is_ending() && self.ticket.serve(answer);
+        if is_over {
+            self.info.outbox.signal(NUDGE);
+        }
+        is_over
+    }
+
+    /// Reads the call, if the client is still blocked on keys.
+    pub(crate) fn call<R>(&self, read: impl FnOnce(&BlockedCall) -> R) -> Option<R> {
+        let mut found = None;
+        self.ticket.serve(|blocking| {
+            if let Blocking::Keys(call) = blocking {
+                found = Some(read(call));
+            }
+            None
+        });
+        found
+    }
+}
+
+/// The waits of the blocked clients.
+#[derive(Default)]
+pub(super) struct Waits {
+    /// The number of the last one that has begun.
+    last: AtomicU64,
+    by_client: Mutex<BTreeMap<u64, Arc<Wait>>>,
+    /// How many have a timeout.
+    timed: AtomicUsize,
+}
+
+/// Some waits that were answered.
+pub(crate) struct Answered(Vec<(u64, Arc<Wait>)>);
+
+impl Waits {
+    /// Begins the wait of a client.
+    pub(super) fn begin(&self, info: &Arc<ClientInfo>, blocking: Blocking, until_ms: u64) -> Arc<Wait> {
+        let number = self.last.fetch_add(1, Relaxed) + 1;
+        let wait = Arc::new(Wait { number, ticket: Ticket::new(blocking), info: info.clone(), until_ms });
+        self.by_client.lock().insert(info.id, wait.clone());
+        info.set_blocked(true);
+        wait
+    }
+
+    /// Ends the wait of a client; returns whether it had not ended before.
+    pub(super) fn end(&self, info: &ClientInfo) -> bool {
+        let was_waiting = self.by_client.lock().remove(&info.id).is_some();
+        if was_waiting {
+            info.set_blocked(false);
+        }
+        was_waiting
+    }
+
+    /// Returns the wait of a client.
+    pub(super) fn of(&self, client: u64) -> Option<Arc<Wait>> {
+        self.by_client.lock().get(&client).cloned()
+    }
+
+    /// Returns the waits, by the clients' ids.
+    pub(super) fn all(&self) -> BTreeMap<u64, Arc<Wait>> {
+        self.by_client.lock().clone()
+    }
+
+    /// Returns how many there are.
+    pub(super) fn len(&self) -> usize {
+        self.by_client.lock().len()
+    }
+
+    /// Counts one with a timeout.
+    pub(super) fn add_timed(&self) {
+        self.timed.fetch_add(1, Relaxed);
+    }
+
+    /// Reverts [`Waits::add_timed`].
+    pub(super) fn remove_timed(&self) {
+        self.timed.fetch_sub(1, Relaxed);
+    }
+
+    /// Returns how many have a timeout.
+    pub(super) fn timed(&self) -> usize {
+        self.timed.load(Relaxed)
+    }
+
+    /// Returns those that were answered and whose clients' own tasks have not noticed yet.
+    pub(super) fn answered(&self) -> Answered {
+        Answered(self.all().into_iter().filter(|(_, wait)| wait.ticket.is_answered()).collect())
+    }
+
+    /// Returns whether the tasks of all these clients have fetched their answers.
+    pub(super) fn have_noticed(&self, answered: &Answered) -> bool {
+        let waits = self.by_client.lock();
+        let is_same = |id: &u64, wait: &Arc<Wait>| waits.get(id).is_some_and(|now| Arc::ptr_eq(now, wait));
+        !answered.0.iter().any(|(id, wait)| is_same(id, wait))
+    }
+}

@@ -1,0 +1,197 @@
+//! The rows of INFO's table: a name, and how its value is read.
+
+use std::borrow::Cow;
+use std::fmt::{self, Display, Formatter};
+
+use crate::command::server::info::reading::Reading;
+
+/// A row of the table: a field, or a family of fields whose names begin alike.
+pub(super) struct Field {
+    name: &'static str,
+    source: Source,
+}
+
+/// Where the value of a field comes from.
+enum Source {
+    /// It is always the same, as for features that do not exist.
+    Fixed(Value),
+    Read(fn(&mut Reading<'_, '_>) -> Value),
+    /// The field is absent where there is no value.
+    ReadIfAny(fn(&mut Reading<'_, '_>) -> Option<Value>),
+    /// The ends of the names, and the values.
+    Family(fn(&mut Reading<'_, '_>) -> Vec<(String, Value)>),
+}
+
+/// A field that is always the same.
+pub(super) const fn fixed(name: &'static str, text: &'static str) -> Field {
+    Field { name, source: Source::Fixed(Value::Text(Cow::Borrowed(text))) }
+}
+
+/// A field that is always zero.
+pub(super) const fn zero(name: &'static str) -> Field {
+    Field { name, source: Source::Fixed(Value::Count(0)) }
+}
+
+/// A field that is always there.
+pub(super) const fn field(name: &'static str, read: fn(&mut Reading<'_, '_>) -> Value) -> Field {
+    Field { name, source: Source::Read(read) }
+}
+
+/// A field that may be absent.
+pub(super) const fn optional(name: &'static str, read: fn(&mut Reading<'_, '_>) -> Option<Value>) -> Field {
+    Field { name, source: Source::ReadIfAny(read) }
+}
+
+/// Fields whose names begin with `prefix`, as many as there are.
+pub(super) const fn family(prefix: &'static str, read: fn(&mut Reading<'_, '_>) -> Vec<(String, Value)>) -> Field {
+    Field { name: prefix, source: Source::Family(read) }
+}
+
+impl Field {
+    /// Returns the name, or the beginning of the names of a family.
+    #[cfg(all(test, feature = "metrics"))]
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Passes on what the row reads: names and values.
+    pub(super) fn read(&self, reading: &mut Reading<'_, '_>, mut pass_on: impl FnMut(Name, Value)) {
+        let name = Name { row: self.name, label: None };
+        match &self.source {
+            Source::Fixed(value) => pass_on(name, value.clone()),
+            Source::Read(read) => pass_on(name, read(reading)),
+            Source::ReadIfAny(read) => read(reading).into_iter().for_each(|value| pass_on(name.clone(), value)),
+            Source::Family(read) => {
+                let named = |label| Name { row: self.name, label: Some(label) };
+                read(reading).into_iter().for_each(|(label, value)| pass_on(named(label), value));
+            }
+        }
+    }
+}
+
+/// The name of a field.
+#[derive(Clone, Debug)]
+pub(crate) struct Name {
+    /// The name in the table.
+    pub(crate) row: &'static str,
+    /// What follows it in a family: the name of a command, for example.
+    pub(crate) label: Option<String>,
+}
+
+impl Display for Name {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.row)?;
+        self.label.as_deref().map_or(Ok(()), |label| f.write_str(label))
+    }
+}
+
+/// The value of a field, which is displayed as in INFO.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Count(u64),
+    Int(i64),
+    /// A number, and how many digits after the point are shown.
+    Decimal(f64, usize),
+    Text(Cow<'static, str>),
+    /// Several named values.
+    Parts(Vec<(Cow<'static, str>, Value)>),
+}
+
+impl Display for Value {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Count(count) => count.fmt(f),
+            Value::Int(int) => int.fmt(f),
+            Value::Decimal(number, digits) => write!(f, "{number:.digits$}"),
+            Value::Text(text) => f.write_str(text),
+            Value::Parts(parts) => parts.iter().enumerate().try_for_each(|(at, (name, value))| {
+                let comma = if at == 0 { "" } else { "," };
+                write!(f, "{comma}{name}={value}")
+            }),
+        }
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl Value {
+    /// Returns a number, with as many digits as INFO shows; `None` for a text.
+    pub(crate) fn number(&self) -> Option<f64> {
+        match self {
+            Value::Count(count) => Some(*count as f64),
+            Value::Int(int) => Some(*int as f64),
+            Value::Decimal(number, digits) => {
+                let scale = 10_f64.powi(*digits as i32);
+                Some((number * scale).round() / scale)
+            }
+            Value::Text(_) | Value::Parts(_) => None,
+        }
+    }
+
+    /// Returns the part with a name.
+    pub(crate) fn part(&self, name: &str) -> Option<&Value> {
+        let Value::Parts(parts) = self else { return None };
+        parts.iter().find(|(part, _)| part == name).map(|(_, value)| value)
+    }
+}
+
+impl From<u64> for Value {
+    fn from(count: u64) -> Self {
+        Value::Count(count)
+    }
+}
+
+impl From<u32> for Value {
+    fn from(count: u32) -> Self {
+        Value::Count(count.into())
+    }
+}
+
+impl From<usize> for Value {
+    fn from(count: usize) -> Self {
+        Value::Count(count as u64)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(int: i64) -> Self {
+        Value::Int(int)
+    }
+}
+
+impl From<&'static str> for Value {
+    fn from(text: &'static str) -> Self {
+        Value::Text(text.into())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Value::Text(text.into())
+    }
+}
+
+/// Builds a value of several parts.
+pub(super) fn parts<const LEN: usize>(parts: [(&'static str, Value); LEN]) -> Value {
+    Value::Parts(parts.into_iter().map(|(name, value)| (name.into(), value)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_shown_as_in_info() {
+        let keys = parts([("keys", 3_usize.into()), ("mean", Value::Decimal(0.125, 2)), ("of", "db".into())]);
+        assert_eq!(keys.to_string(), "keys=3,mean=0.12,of=db");
+        assert_eq!(Value::from(-1_i64).to_string(), "-1");
+        assert_eq!(Name { row: "cmdstat_", label: Some("get".to_owned()) }.to_string(), "cmdstat_get");
+    }
+
+    #[cfg(feature = "metrics")]
+    #[test]
+    fn numbers_have_the_digits_that_are_shown() {
+        assert_eq!(Value::Decimal(1.23456, 2).number(), Some(1.23));
+        assert_eq!(parts([("keys", 3_usize.into())]).part("keys").and_then(Value::number), Some(3.0));
+        assert_eq!(Value::from("7").number(), None);
+    }
+}

@@ -1,0 +1,176 @@
+//! Sections of INFO about the process: server, persistence, replication, CPU and cluster.
+
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::command::server::info::field::{Field, Value, field, fixed, optional, zero};
+use crate::command::server::info::reading::Reading;
+use crate::config::{Config, Setting};
+use crate::text::{Dialect, REDIS_VERSION};
+
+#[rustfmt::skip] // a table
+pub(super) const SERVER: &[Field] = &[
+    fixed("redis_version", REDIS_VERSION),
+    optional("server_name", |from| in_dialect(from, Dialect::Valkey, |dialect| dialect.name())),
+    optional("valkey_version", |from| in_dialect(from, Dialect::Valkey, |dialect| dialect.version())),
+    fixed("redis_git_sha1", "00000000"),
+    zero("redis_git_dirty"),
+    zero("redis_build_id"),
+    optional("redis_mode", |from| in_dialect(from, Dialect::Redis, |_| "standalone")),
+    optional("server_mode", |from| in_dialect(from, Dialect::Valkey, |_| "standalone")),
+    fixed("keylatch_version", env!("CARGO_PKG_VERSION")),
+    field("os", |_| operating_system().into()),
+    field("arch_bits", |_| usize::BITS.into()),
+    fixed("monotonic_clock", "POSIX clock_gettime"),
+    fixed("multiplexing_api", "epoll"),
+    fixed("atomicvar_api", "c11-builtin"),
+    fixed("gcc_version", "0.0.0"),
+    field("process_id", |_| std::process::id().into()),
+    field("process_supervised", |from| from.call.config.supervised.detected().unwrap_or("no").into()),
+    field("run_id", |from| from.namespace().instance.run_id.clone().into()),
+    field("tcp_port", |from| match tcp_port(from) {
+        0 => u64::from(from.call.config.tls_port).into(),
+        port => port.into(),
+    }),
+    field("server_time_usec", |from| from.namespace().clock.wall_us().into()),
+    field("uptime_in_seconds", |from| uptime_s(from).into()),
+    field("uptime_in_days", |from| (uptime_s(from) / 86_400).into()),
+    field("hz", |from| from.call.config.hz.into()),
+    field("configured_hz", |from| from.call.config.hz.into()),
+    field("lru_clock", |from| (from.namespace().clock.wall_us().div_euclid(1_000_000) & 0xff_ffff).into()),
+    field("executable", |_| shown_path(std::env::current_exe().ok().as_deref())),
+    field("config_file", |from| shown_path(from.namespace().instance.config_file.as_deref())),
+    zero("io_threads_active"),
+    // The listeners, numbered by kind.
+    optional("listener0", |from| {
+        let port = Some(tcp_port(from)).filter(|port| *port != 0)?;
+        Some(listener("tcp", from.settings(), port))
+    }),
+    optional("listener1", |from| {
+        let path = from.settings().unixsocket.as_ref()?;
+        Some(format!("name=unix,bind={}", path.display()).into())
+    }),
+    optional("listener2", |from| {
+        let port = Some(from.settings().tls_port).filter(|port| *port != 0)?;
+        Some(listener("tls", from.settings(), port.into()))
+    }),
+];
+
+#[rustfmt::skip] // a table
+pub(super) const PERSISTENCE: &[Field] = &[
+    field("loading", |from| u64::from(grace_left_ms(from).is_some()).into()),
+    zero("async_loading"),
+    zero("current_cow_peak"),
+    zero("current_cow_size"),
+    zero("current_cow_size_age"),
+    fixed("current_fork_perc", "0.00"),
+    zero("current_save_keys_processed"),
+    zero("current_save_keys_total"),
+    field("rdb_changes_since_last_save", |from| from.totals().changes.into()),
+    zero("rdb_bgsave_in_progress"),
+    field("rdb_last_save_time", |from| started_s(from).into()),
+    field("rdb_last_bgsave_status", |from| {
+        let has_failed = from.stats().save_failed.load(Relaxed);
+        status(from.settings().asks_for_snapshots() || has_failed)
+    }),
+    fixed("rdb_last_bgsave_time_sec", "-1"),
+    fixed("rdb_current_bgsave_time_sec", "-1"),
+    zero("rdb_saves"),
+    zero("rdb_last_cow_size"),
+    zero("rdb_last_load_keys_expired"),
+    zero("rdb_last_load_keys_loaded"),
+    zero("aof_enabled"),
+    zero("aof_rewrite_in_progress"),
+    zero("aof_rewrite_scheduled"),
+    fixed("aof_last_rewrite_time_sec", "-1"),
+    fixed("aof_current_rewrite_time_sec", "-1"),
+    field("aof_last_bgrewrite_status", |from| status(from.stats().rewrite_failed.load(Relaxed))),
+    zero("aof_rewrites"),
+    zero("aof_rewrites_consecutive_failures"),
+    field("aof_last_write_status", |from| status(from.settings().asks_for_log())),
+    zero("aof_last_cow_size"),
+    zero("module_fork_in_progress"),
+    zero("module_fork_last_cow_size"),
+    // By these clients wait until the server is ready.
+    optional("loading_start_time", |from| grace_left_ms(from).map(|_| started_s(from).into())),
+    optional("loading_eta_seconds", |from| grace_left_ms(from).map(|left_ms| left_ms.div_ceil(1000).into())),
+];
+
+#[rustfmt::skip] // a table
+pub(super) const REPLICATION: &[Field] = &[
+    fixed("role", "master"),
+    zero("connected_slaves"),
+    fixed("master_failover_state", "no-failover"),
+    field("master_replid", |from| from.namespace().replication_id().into()),
+    fixed("master_replid2", "0000000000000000000000000000000000000000"),
+    zero("master_repl_offset"),
+    fixed("second_repl_offset", "-1"),
+    zero("repl_backlog_active"),
+    field("repl_backlog_size", |from| {
+        let size = Setting::find(b"repl-backlog-size").map(|(_, size)| size.get(from.settings()));
+        String::from_utf8_lossy(&size.unwrap_or_default()).into_owned().into()
+    }),
+    zero("repl_backlog_first_byte_offset"),
+    zero("repl_backlog_histlen"),
+];
+
+#[rustfmt::skip] // a table
+pub(super) const CPU: &[Field] = &[
+    field("used_cpu_sys", |from| seconds(from.cpu().process[1])),
+    field("used_cpu_user", |from| seconds(from.cpu().process[0])),
+    field("used_cpu_sys_children", |from| seconds(from.cpu().process[3])),
+    field("used_cpu_user_children", |from| seconds(from.cpu().process[2])),
+    field("used_cpu_sys_main_thread", |from| seconds(from.cpu().main[1])),
+    field("used_cpu_user_main_thread", |from| seconds(from.cpu().main[0])),
+];
+
+pub(super) const CLUSTER: &[Field] = &[zero("cluster_enabled")];
+
+/// Returns the value of a field that only one dialect has.
+fn in_dialect(from: &Reading<'_, '_>, dialect: Dialect, read: fn(Dialect) -> &'static str) -> Option<Value> {
+    (from.dialect() == dialect).then(|| read(dialect).into())
+}
+
+/// Returns the kernel's name, its version and the processor's architecture, as `uname` does.
+fn operating_system() -> String {
+    let fact = |name: &str| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+    let (name, release) = (fact("ostype"), fact("osrelease"));
+    let name = if name.is_empty() { std::env::consts::OS } else { name.trim_end() };
+    format!("{name} {} {}", release.trim_end(), std::env::consts::ARCH)
+}
+
+fn tcp_port(from: &Reading<'_, '_>) -> u64 {
+    from.namespace().instance.tcp_port.load(Relaxed)
+}
+
+fn uptime_s(from: &Reading<'_, '_>) -> u64 {
+    (from.call.now().mono_ms() - from.namespace().started.mono_ms()) / 1000
+}
+
+fn started_s(from: &Reading<'_, '_>) -> i64 {
+    from.namespace().started.wall_ms().div_euclid(1000)
+}
+
+fn grace_left_ms(from: &Reading<'_, '_>) -> Option<u64> {
+    from.namespace().grace_left_ms(from.call.now())
+}
+
+fn shown_path(path: Option<&Path>) -> Value {
+    path.map(|path| path.display().to_string()).unwrap_or_default().into()
+}
+
+/// Returns the name, the addresses and the port of a listener.
+fn listener(name: &'static str, config: &Config, port: u64) -> Value {
+    let addresses = config.bind.iter().map(|address| ("bind".into(), address.to_string().into()));
+    let name = std::iter::once(("name".into(), name.into()));
+    Value::Parts(name.chain(addresses).chain([("port".into(), port.into())]).collect())
+}
+
+/// Returns the state of what Redis would have written: it has failed if somebody asked for it.
+fn status(has_failed: bool) -> Value {
+    if has_failed { "err".into() } else { "ok".into() }
+}
+
+fn seconds(seconds: f64) -> Value {
+    Value::Decimal(seconds, 6)
+}

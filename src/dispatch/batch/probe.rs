@@ -1,0 +1,69 @@
+//! What a batch does with a request, told without executing it: for the test that compares the mask with the list.
+
+use crate::client::session::Client;
+use crate::dispatch::batch::{BatchRun, is_shut};
+use crate::dispatch::gate::{FAULTS, Obstacle};
+use crate::dispatch::plan::find;
+use crate::resp::{Output, Request};
+use crate::spec::registry::Hashes;
+use crate::spec::{CommandSpec, NO_QUEUE};
+
+/// What becomes of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is executed, and its reply is all there is to do.
+    Executed,
+    /// It is executed for a client whose calls need more than a reply.
+    ExecutedWithExtraWork,
+    Queued,
+    Refused(Vec<u8>),
+    Paused,
+    Injected,
+}
+
+impl BatchRun<'_> {
+    /// Returns what becomes of a request by the mask, unless it is to be examined, and what becomes of it when it is
+    /// examined in any case.
+    pub(crate) fn fates(&mut self, client: &mut Client, request: Request<'_>) -> (Option<Fate>, Fate) {
+        let command = find(request, self.env.namespace.names(self.env.config));
+        let unchecked = command.filter(|command| self.passes_unchecked(command, request));
+        let masked = unchecked.map(|command| self.shut_out(command, request).unwrap_or(Fate::Executed));
+        self.make_room(client, &mut Output::new());
+        let admitted = self.admit(client, request, command);
+        client.caller.is_short_of_memory = false;
+        let fate = match admitted {
+            Ok(command) => self.fate_of_admitted(client, command, request),
+            Err(obstacle) => fate_by(obstacle),
+        };
+        (masked, fate)
+    }
+
+    fn fate_of_admitted(&mut self, client: &Client, command: &'static CommandSpec, request: Request<'_>) -> Fate {
+        if let Some(obstacle) = self.admission(client, request, command).obstacle(&FAULTS) {
+            return fate_by(obstacle);
+        }
+        if client.session.transaction.is_some() && command.flags & NO_QUEUE == 0 {
+            return Fate::Queued;
+        }
+        let executed = if self.has_extra_work { Fate::ExecutedWithExtraWork } else { Fate::Executed };
+        self.shut_out(command, request).unwrap_or(executed)
+    }
+
+    /// Returns whether the store's gate refuses a call that was admitted.
+    fn shut_out(&mut self, command: &CommandSpec, request: Request<'_>) -> Option<Fate> {
+        let mut hashes = Hashes::new();
+        command.hash_keys(request, &self.env.namespace.store, &mut hashes);
+        self.guard = None;
+        assert!(self.enter(command, request), "nothing is published meanwhile");
+        let is_shut = self.guard.as_ref().is_some_and(|guard| is_shut(guard, command, &hashes));
+        is_shut.then(|| Fate::Refused(super::busy(self.env.namespace).wire_text().to_vec()))
+    }
+}
+
+fn fate_by(obstacle: Obstacle) -> Fate {
+    match obstacle {
+        Obstacle::Refused(error, _) => Fate::Refused(error.wire_text().to_vec()),
+        Obstacle::Paused => Fate::Paused,
+        Obstacle::Struck(_) => Fate::Injected,
+    }
+}

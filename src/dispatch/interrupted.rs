@@ -1,0 +1,97 @@
+//! Logs what keys hold now, where no commands say how they came to it: a panic has ended the call that has changed them
+//! before it could log its changes, or a call has set them back to a former state.
+
+use crate::dispatch::Call;
+use crate::namespace::Namespace;
+use crate::persist::Effects;
+use crate::rdb::{self, value};
+use crate::store::entry::Entry;
+use crate::store::{Cx, GateGuard, Interrupted, Key, Origin, Str, View};
+use crate::time::clock::Now;
+
+/// Logs the keys of calls that have panicked. While a busy script holds the gate, it is left for the next sweep.
+pub(crate) fn log_interrupted(namespace: &Namespace) {
+    let Some(interrupted) = namespace.store.take_interrupted() else { return };
+    let GateGuard::Exclusive(mut exclusive) = namespace.store.lock_exclusive() else {
+        return namespace.store.put_back_interrupted(interrupted);
+    };
+    let now = namespace.clock.now();
+    let mut effects = states(namespace, &mut exclusive.view(0, Cx::new(now, Origin::HOST)), interrupted);
+    namespace.record(&mut effects, now);
+}
+
+/// Logs what the keys hold now that a call has set back, and the libraries of functions; for those who copy the log.
+pub(super) fn log_restored(call: &mut Call<'_>, libraries: &[Vec<u8>]) {
+    let namespace = call.namespace;
+    let restored = namespace.store.take_unlogged();
+    if !namespace.log.is_copied() {
+        return;
+    }
+    let mut effects = states(namespace, &mut call.view, restored);
+    effects.push(0, [&b"FUNCTION"[..], b"FLUSH"].into_iter());
+    libraries.iter().for_each(|code| effects.push(0, [&b"FUNCTION"[..], b"LOAD", code].into_iter()));
+    namespace.log.append(&mut effects);
+}
+
+/// Returns commands that set keys to what they hold now.
+fn states(namespace: &Namespace, view: &mut View<'_>, Interrupted { mut names, is_all }: Interrupted) -> Effects {
+    let mut effects = Effects::default();
+    if is_all {
+        effects.push(0, [&b"FLUSHALL"[..]].into_iter());
+        names = all_names(view);
+    }
+    for (db, bytes) in &names {
+        let key = namespace.store.key(bytes);
+        view.in_db(*db, |view| push_state(namespace, (*db, key), view, &mut effects));
+    }
+    effects
+}
+
+/// Returns the names of all keys, each with the number of its database.
+fn all_names(view: &mut View<'_>) -> Vec<(usize, Box<[u8]>)> {
+    let mut names = Vec::new();
+    for db in view.used_databases() {
+        view.in_db(db, |view| {
+            let mut cursor = 0;
+            loop {
+                cursor = view.scan(cursor, |entry| names.push((db, entry.key().into())));
+                if cursor == 0 {
+                    return;
+                }
+            }
+        });
+    }
+    names
+}
+
+/// Adds commands that set a key to what it holds now.
+fn push_state(namespace: &Namespace, (db, key): (usize, Key<'_>), view: &mut View<'_>, effects: &mut Effects) {
+    let (fence, now) = (view.locks().fence(key), view.now());
+    let Some(entry) = view.peek_all(&[key]).pop().flatten() else {
+        return effects.push(db, [&b"DEL"[..], key.bytes].into_iter());
+    };
+    let (payload, mut number) = (dump(namespace, entry), itoa::Buffer::new());
+    let end_ms = number.format(end_ms(entry, now)).as_bytes();
+    effects.push(db, [&b"RESTORE"[..], key.bytes, end_ms, &payload, b"REPLACE", b"ABSTTL"].into_iter());
+    if fence != 0
+        && let Ok(text) = entry.get::<Str>()
+    {
+        let mut number = itoa::Buffer::new();
+        let fence = number.format(fence).as_bytes();
+        effects.push(db, [&b"SETIFGREATER"[..], key.bytes, text.as_slice(), fence].into_iter());
+    }
+}
+
+/// Returns when an entry expires, in milliseconds since 1970; 0 if it never does.
+fn end_ms(entry: &Entry, now: Now) -> i64 {
+    entry.deadline().map_or(0, |deadline| deadline.wall_ms(now))
+}
+
+/// Returns the value of an entry as DUMP writes it.
+fn dump(namespace: &Namespace, entry: &Entry) -> Vec<u8> {
+    let config = namespace.settings.current();
+    let options = value::Options { compresses: config.rdbcompression, len_max: usize::MAX };
+    let mut body = Vec::new();
+    let version = value::write(&mut body, entry, options);
+    rdb::seal(body, version)
+}

@@ -1,0 +1,286 @@
+//! Accepting: the tasks at the ports, and the workers that connections are handed to.
+//!
+//! It knows no command, and of the protocol only the line that rejects a connection.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
+
+use crate::client::info::{ClientInfo, Peer};
+use crate::client::session::Client;
+use crate::config::{Config, SetError};
+use crate::dispatch::Handlers;
+use crate::error::Error;
+use crate::namespace::Namespace;
+use crate::net::buffers::BufferPool;
+use crate::net::connection::Connection;
+use crate::net::handshakes::Handshakes;
+use crate::net::listener::{Opened, Ports, changed_tls};
+use crate::net::tenancy::Tenancy;
+#[cfg(feature = "tls")]
+use crate::net::tls::Acceptor;
+#[cfg(not(feature = "tls"))]
+use crate::net::tls_disabled::Acceptor;
+use crate::runtime::executor::{Executor, supervise};
+use crate::runtime::panics::{Panics, Site};
+use crate::upkeep;
+
+/// How long to wait after a failed accept, usually because file descriptors ran out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// One runtime that serves connections, its executor and its pool of buffers.
+pub(super) struct Worker {
+    runtime: Handle,
+    executor: Executor,
+    pool: Arc<BufferPool>,
+}
+
+impl Worker {
+    /// Creates the workers of these runtimes, whose connections may enter the namespaces of `tenancy`.
+    pub(super) fn all(
+        runtimes: Vec<Handle>,
+        panics: &Arc<Panics>,
+        handlers: &'static Handlers,
+        tenancy: Option<Arc<Tenancy>>,
+    ) -> Vec<Self> {
+        let worker = |runtime: Handle| Worker {
+            executor: Executor::new(runtime.clone(), panics.clone()),
+            runtime,
+            pool: Arc::new(BufferPool::new(handlers, tenancy.clone())),
+        };
+        runtimes.into_iter().map(worker).collect()
+    }
+}
+
+/// The state shared by the tasks of a server.
+pub(super) struct Shared {
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) handlers: &'static Handlers,
+    pub(super) workers: Vec<Worker>,
+    pub(super) next_worker: AtomicUsize,
+    /// The runtime that accepts connections.
+    pub(super) runtime: Handle,
+    pub(super) ports: Mutex<Ports>,
+    pub(super) handshakes: Arc<Handshakes>,
+    pub(super) tasks: TaskTracker,
+    /// The accepting tasks, which are also in `tasks`.
+    pub(super) accepting: TaskTracker,
+}
+
+impl Shared {
+    /// Starts the tasks that follow the clock.
+    pub(super) fn start_upkeep(&self) {
+        let (sweeper, housekeeper, handlers) = (self.namespace.clone(), self.namespace.clone(), self.handlers);
+        let sweep = self.supervised("sweep", move || upkeep::sweep(sweeper.clone(), handlers));
+        // On a worker, so that neither contends for the other's locks, and accepting continues while a million keys
+        // expire.
+        self.tasks.spawn_on(sweep, &self.workers[0].runtime);
+        self.tasks.spawn(self.supervised("housekeeping", move || upkeep::housekeeping(housekeeper.clone())));
+    }
+
+    /// Accepts connections at an open port.
+    pub(super) fn listen(self: &Arc<Self>, opened: &mut Opened) {
+        for listener in opened.take() {
+            let (shared, acceptor, closed) = (self.clone(), opened.acceptor.clone(), opened.closed.clone());
+            let accept = move || shared.clone().accept_tcp(listener.clone(), acceptor.clone(), closed.clone());
+            self.tasks.spawn_on(self.accepting.track_future(self.supervised("accept", accept)), &self.runtime);
+        }
+    }
+
+    /// Accepts connections at the Unix socket; must be called inside the runtime that accepts.
+    pub(super) fn listen_unix(self: &Arc<Self>, listener: UnixListener) {
+        let (shared, listener) = (self.clone(), Arc::new(listener));
+        let accept = move || shared.clone().accept_unix(listener.clone());
+        self.tasks.spawn(self.accepting.track_future(self.supervised("accept", accept)));
+    }
+
+    /// Runs a server task under [`supervise`].
+    fn supervised<F, W>(&self, name: &'static str, work: W) -> impl Future<Output = ()> + Send + use<F, W>
+    where
+        F: Future<Output = ()> + Send,
+        W: FnMut() -> F + Send,
+    {
+        supervise(self.namespace.instance.panics.clone(), name, work)
+    }
+
+    /// Lets changes of the settings change the ports.
+    pub(super) fn follow_settings(self: &Arc<Self>) {
+        let follower = Arc::downgrade(self);
+        let follow =
+            move |old: &Config, new: &Config| follower.upgrade().map_or(Ok(()), |shared| shared.follow_ports(old, new));
+        self.namespace.settings.on_change(follow);
+    }
+
+    /// Applies new settings to the ports.
+    fn follow_ports(self: &Arc<Self>, old: &Config, new: &Config) -> Result<(), SetError> {
+        let same_ports = (&old.bind, old.port, old.tls_port) == (&new.bind, new.port, new.tls_port);
+        if same_ports && changed_tls(old, new).is_none() {
+            return Ok(());
+        }
+        let _inside = self.runtime.enter();
+        let mut ports = self.ports.lock();
+        let before = ports.all().map(|opened| opened.closed.clone());
+        let followed = ports.follow(old, new);
+        for (opened, before) in ports.all().into_iter().zip(before) {
+            // A closed port was reopened, at the new address or at the old one.
+            if before.is_cancelled() {
+                self.listen(opened);
+            }
+        }
+        self.namespace.instance.tcp_port.store(u64::from(ports.plain_port()), Relaxed);
+        followed
+    }
+
+    async fn accept_tcp(
+        self: Arc<Self>,
+        listener: Arc<TcpListener>,
+        tls: Option<Arc<Acceptor>>,
+        closed: CancellationToken,
+    ) {
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = self.namespace.instance.stop.cancelled() => return,
+                () = closed.cancelled() => return,
+                accepted = listener.accept() => accepted,
+            };
+            self.namespace.instance.panics.pass(Site::Accept);
+            match accepted {
+                Ok((stream, addr)) => self.hand_out_tcp(stream, addr, tls.clone()),
+                Err(error) => pause_after(&error).await,
+            }
+        }
+    }
+
+    /// Closes all connections once the server was told to stop and its ports are closed.
+    pub(super) async fn end_clients(self: Arc<Self>) {
+        self.namespace.instance.stop.cancelled().await;
+        self.accepting.close();
+        self.accepting.wait().await;
+        self.namespace.end_clients();
+    }
+
+    async fn accept_unix(self: Arc<Self>, listener: Arc<UnixListener>) {
+        loop {
+            let accepted = tokio::select! {
+                () = self.namespace.instance.stop.cancelled() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, _)) => self.hand_out_unix(stream),
+                Err(error) => pause_after(&error).await,
+            }
+        }
+    }
+
+    fn hand_out_tcp(&self, stream: TcpStream, addr: SocketAddr, tls: Option<Arc<Acceptor>>) {
+        let config = self.namespace.settings.current();
+        // If socket options or the move to the worker fail, the client has already disconnected.
+        let _ = stream.set_nodelay(true);
+        if config.tcp_keepalive_s > 0 {
+            let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(u64::from(config.tcp_keepalive_s)));
+            let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
+        }
+        let laddr = stream.local_addr().map(|addr| addr.to_string()).unwrap_or_default();
+        let peer = Peer { addr: addr.to_string(), laddr, fd: i64::from(stream.as_raw_fd()), is_unix: false };
+        let is_stranger = !addr.ip().to_canonical().is_loopback();
+        if is_stranger && config.protected_mode && self.namespace.acl.default_user().needs_no_password() {
+            return self.refuse(stream, Error::ProtectedMode);
+        }
+        let Ok(stream) = stream.into_std() else { return };
+        match tls {
+            None => self.hand_out(peer, &config, async move { TcpStream::from_std(stream) }),
+            Some(tls) => self.hand_out_tls(peer, config, stream, tls),
+        }
+    }
+
+    /// Hands a connection to the next worker, which performs the handshake; it is admitted and counted as a client
+    /// after that.
+    fn hand_out_tls(&self, peer: Peer, config: Arc<Config>, stream: std::net::TcpStream, tls: Arc<Acceptor>) {
+        let server = self.namespace.clone();
+        let places = (config.maxclients as usize).saturating_sub(server.instance.admissions.connected());
+        let handshake = self.handshakes.begin(places, &server.instance.stop);
+        self.spawn(async move {
+            let shaken = handshake.shake(async { tls.accept(TcpStream::from_std(stream)?, &config).await }).await;
+            let info = match &shaken {
+                Ok(_) => server.clients.admit(peer, server.clock.now(), config.maxclients as usize),
+                Err(_) => None,
+            };
+            (shaken, info)
+        });
+    }
+
+    fn hand_out_unix(&self, stream: UnixStream) {
+        let config = self.namespace.settings.current();
+        let path = config.unixsocket.as_deref().unwrap_or(Path::new("")).display().to_string();
+        let fd = i64::from(stream.as_raw_fd());
+        let peer = Peer { addr: format!("{path}:0"), laddr: format!("{path}:0"), fd, is_unix: true };
+        let Ok(stream) = stream.into_std() else { return };
+        self.hand_out(peer, &config, async move { UnixStream::from_std(stream) });
+    }
+
+    /// Hands a client's connection to the next worker, which registers it with its own runtime.
+    fn hand_out<S>(&self, peer: Peer, config: &Config, register: impl Future<Output = io::Result<S>> + Send + 'static)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let info = self.namespace.clients.admit(peer, self.namespace.clock.now(), config.maxclients as usize);
+        self.spawn(async move { (register.await, info) });
+    }
+
+    /// Spawns a connection on the next worker, from a future that yields the stream and, if the limit allows, the
+    /// client.
+    fn spawn<S>(&self, arrival: impl Future<Output = (io::Result<S>, Option<Arc<ClientInfo>>)> + Send + 'static)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let server = self.namespace.clone();
+        let worker = &self.workers[self.next_worker.fetch_add(1, Relaxed) % self.workers.len()];
+        let pool = worker.pool.clone();
+        let serve = async move {
+            let (stream, info) = Box::pin(arrival).await;
+            let stream = match stream {
+                Ok(stream) => stream,
+                Err(error) => {
+                    debug!(cause = %error, "a connection failed before it was served");
+                    return info.iter().for_each(|info| server.clients.remove(info.id));
+                }
+            };
+            match info.map(|info| Client::new(info, &server.acl)) {
+                Some(session) => Connection::new(stream, server, session, pool).run().await,
+                None => Box::pin(say_and_close(stream, Error::MaxClients)).await,
+            }
+        };
+        worker.executor.spawn(self.tasks.track_future(serve));
+    }
+
+    fn refuse(&self, stream: TcpStream, error: Error) {
+        self.tasks.spawn(say_and_close(stream, error));
+    }
+}
+
+/// Waits after a failed accept.
+pub(crate) async fn pause_after(error: &io::Error) {
+    warn!(cause = %error, "failed to accept a connection");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+}
+
+async fn say_and_close(mut stream: impl AsyncWrite + Unpin, error: Error) {
+    let line = [b"-", &error.wire_text()[..], b"\r\n"].concat();
+    // One line fits any socket's buffer; a failure means that the client has already disconnected.
+    let _ = stream.write_all(&line).await;
+    let _ = stream.shutdown().await;
+}

@@ -1,0 +1,374 @@
+//! The log in memory: the changes of calls in the order in which they were made, for any number of readers.
+//!
+//! A record is appended while its shards are locked, so the order of the log is a valid sequential order of execution. A
+//! *position* is the number of bytes appended before. A reader begins at the end, and reads from its own position on, at
+//! its own speed; what the slowest has read is freed. One that falls behind by more than the limit loses its place: nobody
+//! waits for it, and it must begin again from the data. Without readers nothing is kept.
+//!
+//! A reader may also *confirm* up to which position it has done its work, such as writing it to a disk. Clients whose
+//! replies must not be seen before that wait for it.
+
+mod chunks;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::Waker;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::persist::Effects;
+use crate::persist::log::chunks::Chunks;
+use crate::resp::Output;
+use crate::store::{ChangeLog, Former, LockRecord};
+
+/// The most bytes that are kept for the slowest reader.
+const KEPT_MAX: usize = 256 << 20;
+
+/// The log of a namespace.
+pub(crate) struct Log {
+    records: Mutex<Records>,
+    /// The position up to which every reader that confirms has done so; `u64::MAX` if none confirms.
+    confirmed: AtomicU64,
+    /// The clients that wait for a confirmation, each with the position it waits for.
+    waiting: Mutex<HashMap<u64, (u64, Waker)>>,
+}
+
+#[derive(Default)]
+struct Records {
+    chunks: Chunks,
+    /// The database selected by the last command; `None` if a reader does not know it.
+    db: Option<usize>,
+    /// The readers, each at its number; `None` where one has left.
+    readers: Vec<Option<Place>>,
+    kept_max: usize,
+}
+
+/// Where a reader is.
+#[derive(Clone, Copy)]
+struct Place {
+    position: u64,
+    purpose: Purpose,
+    /// Up to where it has confirmed, if it confirms.
+    confirmed: Option<u64>,
+    /// What it has not read was freed.
+    is_lost: bool,
+}
+
+/// What a reader is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// It copies what it reads.
+    #[cfg(feature = "internals")] // until there is a file to write
+    Copy,
+    /// It copies what it reads, and confirms that.
+    Confirm,
+    /// It repeats each write by a clock that says when it was made, so that a record may count from then on.
+    Repeat,
+}
+
+/// A reader was too slow: what it has not read was freed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct LostPlace;
+
+/// A reader of a log. It leaves when it is dropped.
+pub struct LogReader {
+    log: Arc<Log>,
+    number: usize,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Log::with_limit(KEPT_MAX)
+    }
+}
+
+impl Log {
+    /// Creates an empty log that keeps at most so many bytes for its slowest reader.
+    fn with_limit(kept_max: usize) -> Self {
+        let records = Mutex::new(Records { kept_max, ..Records::default() });
+        Log { records, confirmed: AtomicU64::new(u64::MAX), waiting: Mutex::default() }
+    }
+
+    /// Appends the effects of a call, and clears them; returns the position behind them. Must be called while the changed
+    /// shards are locked.
+    pub(crate) fn append(&self, effects: &mut Effects) -> u64 {
+        let mut records = self.records.lock();
+        let commands = effects.take(&mut records.db);
+        records.append(commands)
+    }
+
+    /// Adds a reader, which begins here. It knows no database, so that the next command selects one. What it reads belongs
+    /// to a copy of the data as they are now if the gate is held exclusively.
+    pub(crate) fn reader(self: &Arc<Self>, purpose: Purpose) -> LogReader {
+        let mut records = self.records.lock();
+        let position = records.chunks.end();
+        records.db = None;
+        let confirmed = (purpose == Purpose::Confirm).then_some(position);
+        let place = Place { position, purpose, confirmed, is_lost: false };
+        let free = records.readers.iter().position(Option::is_none);
+        let number = free.unwrap_or_else(|| {
+            records.readers.push(None);
+            records.readers.len() - 1
+        });
+        records.readers[number] = Some(place);
+        self.follow_confirmations(&records);
+        LogReader { log: self.clone(), number }
+    }
+
+    /// Returns whether anybody copies the log, and so needs a record of every change, with dates in place of times from then
+    /// on.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.records.lock().readers.iter().flatten().any(|place| place.purpose != Purpose::Repeat)
+    }
+
+    /// Returns whether nobody who confirms reads the log, so that all of it counts as confirmed.
+    #[inline]
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.confirmed() == u64::MAX
+    }
+
+    /// Returns the position up to which every reader that confirms has done so; `u64::MAX` if none confirms.
+    #[inline]
+    pub(crate) fn confirmed(&self) -> u64 {
+        self.confirmed.load(Relaxed)
+    }
+
+    /// Returns the position behind the last record.
+    pub(crate) fn end(&self) -> u64 {
+        self.records.lock().chunks.end()
+    }
+
+    /// Wakes the task of a client once what lies before a position is confirmed; returns false if it is now. A client waits
+    /// for one position at a time.
+    pub(crate) fn wake_when_confirmed(&self, position: u64, client: u64, waker: &Waker) -> bool {
+        let mut waiting = self.waiting.lock();
+        let is_early = self.confirmed() < position; // read with the list locked, so that no confirmation is missed
+        match is_early {
+            true => _ = waiting.insert(client, (position, waker.clone())),
+            false => _ = waiting.remove(&client),
+        }
+        is_early
+    }
+
+    /// Computes again what is confirmed.
+    fn follow_confirmations(&self, records: &Records) {
+        let confirmed = records.readers.iter().flatten().filter_map(|place| place.confirmed).min();
+        let confirmed = confirmed.unwrap_or(u64::MAX);
+        if confirmed == self.confirmed() {
+            return;
+        }
+        let mut waiting = self.waiting.lock();
+        self.confirmed.store(confirmed, Relaxed);
+        for (_, (_, waker)) in waiting.extract_if(|_, (position, _)| *position <= confirmed) {
+            waker.wake();
+        }
+    }
+
+    /// Changes the place of a reader.
+    fn change<T>(&self, number: usize, change: impl FnOnce(&mut Option<Place>, &Chunks) -> T) -> T {
+        let mut records = self.records.lock();
+        let Records { readers, chunks, .. } = &mut *records;
+        let result = change(&mut readers[number], chunks);
+        records.free();
+        self.follow_confirmations(&records);
+        result
+    }
+}
+
+impl ChangeLog for Log {
+    fn append_removal(&self, db: usize, key: &[u8]) {
+        self.append(&mut Effects::one(db, &[b"DEL", key]));
+    }
+
+    fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {
+        self.append(&mut Effects::one(db, &[b"HDEL", key, field]));
+    }
+
+    fn note_change(&self, _: usize, _: &[u8]) {}
+
+    fn note_all(&self) {}
+
+    fn before_change(&self, _: usize, _: &[u8], _: Former<'_>) {}
+
+    fn note_lock(&self, _: usize, _: &[u8], _: Option<&LockRecord>) {}
+}
+
+impl Records {
+    fn append(&mut self, commands: Output) -> u64 {
+        match self.readers.iter().flatten().any(|place| !place.is_lost) {
+            true => commands.into_chunks().for_each(|chunk| self.chunks.push(chunk)),
+            false => self.chunks.skip(commands.len()),
+        }
+        if self.chunks.len() > self.kept_max {
+            self.give_up_the_slowest();
+        }
+        self.chunks.end()
+    }
+
+    /// Frees what all readers have read.
+    fn free(&mut self) {
+        let read = self.readers.iter().flatten().filter(|place| !place.is_lost).map(|place| place.position);
+        self.chunks.free_before(read.min().unwrap_or(u64::MAX));
+    }
+
+    /// Frees so much that the limit holds again, whoever has not read it.
+    #[cold]
+    fn give_up_the_slowest(&mut self) {
+        while self.chunks.len() > self.kept_max {
+            let reading = |place: &&mut Place| !place.is_lost;
+            let slowest = self.readers.iter_mut().flatten().filter(reading).min_by_key(|place| place.position);
+            let Some(slowest) = slowest else { return };
+            slowest.is_lost = true;
+            self.free();
+        }
+    }
+}
+
+impl LogReader {
+    /// Returns the position of the next byte.
+    pub fn position(&self) -> u64 {
+        self.log.records.lock().readers[self.number].map_or(0, |place| place.position)
+    }
+
+    /// Reads on, up to the end of a chunk; nothing at the end of the log.
+    ///
+    /// # Errors
+    /// When the log has not waited for this reader.
+    pub fn read(&self) -> Result<Bytes, LostPlace> {
+        self.log.change(self.number, |place, chunks| {
+            let Some(place) = place.as_mut().filter(|place| !place.is_lost) else { return Err(LostPlace) };
+            let bytes = chunks.read(place.position);
+            place.position += bytes.len() as u64;
+            Ok(bytes)
+        })
+    }
+
+    /// Reads on to the end of the log.
+    ///
+    /// # Errors
+    /// As [`LogReader::read`].
+    pub fn read_all(&self) -> Result<Vec<u8>, LostPlace> {
+        let mut all = Vec::new();
+        loop {
+            match self.read()? {
+                bytes if bytes.is_empty() => return Ok(all),
+                bytes => all.extend_from_slice(&bytes),
+            }
+        }
+    }
+
+    /// Returns how many clients wait for a confirmation.
+    #[cfg(feature = "internals")]
+    pub fn waiting(&self) -> usize {
+        self.log.waiting.lock().len()
+    }
+
+    /// Confirms what lies before a position, if the reader confirms.
+    #[cfg(feature = "internals")] // until there is a file to write
+    pub fn confirm(&self, position: u64) {
+        self.log.change(self.number, |place, _| {
+            let confirmed = place.as_mut().and_then(|place| place.confirmed.as_mut());
+            confirmed.into_iter().for_each(|confirmed| *confirmed = position.max(*confirmed));
+        });
+    }
+}
+
+impl Drop for LogReader {
+    fn drop(&mut self) {
+        self.log.change(self.number, |place, _| *place = None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Appends a command to a log; returns the position behind it.
+    fn append(log: &Log, key: &str) -> u64 {
+        let mut effects = Effects::default();
+        effects.push(0, [&b"DEL"[..], key.as_bytes()].into_iter());
+        log.append(&mut effects)
+    }
+
+    /// Returns the keys in what was read.
+    fn keys(bytes: &[u8]) -> Vec<String> {
+        let words: Vec<&str> = std::str::from_utf8(bytes).expect("text").split("\r\n").collect();
+        words.windows(3).filter(|words| words[0] == "DEL").map(|words| words[2].to_owned()).collect()
+    }
+
+    fn kept(log: &Log) -> usize {
+        log.records.lock().chunks.len()
+    }
+
+    #[test]
+    fn three_readers_read_at_their_own_speeds_and_the_slowest_is_waited_for() {
+        let log = Arc::new(Log::default());
+        let (fast, slow) = (log.reader(Purpose::Copy), log.reader(Purpose::Copy));
+        let names: Vec<String> = (0..20_000).map(|number| format!("key:{number}")).collect();
+        let (mut read, mut cut) = (Vec::new(), None);
+        for (number, name) in names.iter().enumerate() {
+            append(&log, name);
+            read.extend(keys(&fast.read().expect("its place")));
+            if number == 9_999 {
+                cut = Some(log.reader(Purpose::Copy));
+            }
+        }
+        assert_eq!(read, names);
+        let cut = cut.expect("a reader");
+        assert_eq!(keys(&cut.read_all().expect("its place")), names[10_000..]);
+        assert_eq!(kept(&log) as u64, log.records.lock().chunks.end(), "nothing was freed before the slowest");
+        let first = keys(&slow.read().expect("its place"));
+        assert!(first.len() < 10_000 && kept(&log) < log.records.lock().chunks.end() as usize);
+        let rest = keys(&slow.read_all().expect("its place"));
+        // A command may lie across two chunks.
+        assert!(first.len() + rest.len() >= names.len() - 1);
+        assert_eq!((rest.last(), kept(&log)), (names.last(), 0));
+        assert_eq!(slow.position(), fast.position());
+    }
+
+    #[test]
+    fn a_reader_that_begins_in_the_middle_is_told_the_database_and_no_earlier_command() {
+        let log = Arc::new(Log::default());
+        let before = append(&log, "unread");
+        assert_eq!((kept(&log), log.is_copied()), (0, false));
+        let reader = log.reader(Purpose::Copy);
+        assert_eq!(reader.position(), before);
+        append(&log, "read");
+        let bytes = reader.read_all().expect("its place");
+        assert_eq!(bytes, b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*2\r\n$3\r\nDEL\r\n$4\r\nread\r\n");
+        drop(reader);
+        assert!(!log.is_copied());
+    }
+
+    #[test]
+    fn a_reader_too_far_behind_loses_its_place_and_the_others_do_not() {
+        let log = Arc::new(Log::with_limit(200_000));
+        let (reading, idle) = (log.reader(Purpose::Copy), log.reader(Purpose::Copy));
+        let mut read = 0;
+        for number in 0..20_000 {
+            append(&log, &format!("key:{number}"));
+            read += keys(&reading.read_all().expect("its place")).len();
+            assert!(kept(&log) <= 200_000);
+        }
+        assert_eq!((read, idle.read()), (20_000, Err(LostPlace)));
+    }
+
+    #[test]
+    fn what_is_confirmed_is_what_the_slowest_of_those_who_confirm_has() {
+        let log = Arc::new(Log::default());
+        assert_eq!(log.confirmed(), u64::MAX);
+        let (one, other, _reader) =
+            (log.reader(Purpose::Confirm), log.reader(Purpose::Confirm), log.reader(Purpose::Copy));
+        let end = append(&log, "key");
+        assert_eq!(log.confirmed(), 0);
+        one.confirm(end);
+        assert_eq!(log.confirmed(), 0);
+        other.confirm(end);
+        other.confirm(3); // a confirmation is not taken back
+        assert_eq!(log.confirmed(), end);
+        drop((one, other));
+        assert_eq!(log.confirmed(), u64::MAX);
+    }
+}

@@ -1,0 +1,36 @@
+//! What a script reaches outside of its interpreter: the host, which is there while the script runs.
+
+use std::borrow::Cow;
+
+use crate::resp::{Protocol, Request, RequestBuffer};
+
+/// What a running script can do outside of its interpreter: call commands on behalf of its caller.
+pub trait Host {
+    /// Borrows the buffer for the arguments of the next call.
+    fn args(&mut self) -> &mut RequestBuffer;
+
+    /// Executes the command whose arguments were filled in, and returns the bytes of its reply.
+    ///
+    /// # Errors
+    /// Why the command may not be called from this script; the text after `ERR`.
+    fn call(&mut self) -> Result<Cow<'_, [u8]>, Cow<'static, str>>;
+
+    /// Returns whether the caller's user may call the command whose arguments were filled in; `None` for an unknown
+    /// command.
+    fn may_call(&mut self) -> Option<bool>;
+
+    /// Returns the protocol of the replies to the script.
+    fn protocol(&self) -> Protocol;
+
+    /// Sets the protocol of the replies to the script.
+    fn set_protocol(&mut self, protocol: Protocol);
+
+    /// Returns the name of the script or function, and the request that runs it.
+    fn running(&self) -> (String, Request<'_>);
+}
+
+scoped_tls_hkt::scoped_thread_local! {
+    // Not global state but an implicit argument: the functions of `api` live as long as the interpreter, and the host
+    // only as long as one script. It is set while the script runs, on its thread only.
+    pub(super) static mut HOST: for<'a> &'a mut (dyn Host + 'a)
+}

@@ -1,0 +1,107 @@
+//! Holds on the gate, through which calls get their views.
+
+use crate::store::cx::Cx;
+use crate::store::databases::Databases;
+use crate::store::gate;
+use crate::store::interest::ReadyKeys;
+use crate::store::key::SHARDS;
+use crate::store::shard::Shard;
+use crate::store::view::View;
+
+/// A shared hold on the gate.
+pub struct Shared<'a>(pub(super) gate::Shared<'a, Databases>);
+
+/// An exclusive hold on the gate.
+pub struct Exclusive<'a>(pub(super) gate::Exclusive<'a, Databases>);
+
+/// A hold on the gate, if it could be acquired.
+pub enum GateGuard<'a> {
+    /// Ordinary calls of other threads run concurrently.
+    Shared(Shared<'a>),
+    /// No other call runs.
+    Exclusive(Exclusive<'a>),
+    /// Not acquired: a busy script holds the gate.
+    Refused,
+}
+
+impl GateGuard<'_> {
+    /// Returns whether the gate was contended, so that an earlier reading of the time is stale.
+    #[inline]
+    pub fn has_waited(&self) -> bool {
+        match self {
+            GateGuard::Shared(shared) => shared.0.has_waited,
+            GateGuard::Exclusive(exclusive) => exclusive.0.has_waited,
+            GateGuard::Refused => true,
+        }
+    }
+
+    /// Opens one database: the shards of keys with these hashes, or all of it if the gate is held exclusively.
+    #[inline(always)] // a view is long: where it is returned by a call, copying it costs a fortieth of a GET
+    pub fn view(&mut self, db: usize, hashes: &[u64], cx: Cx) -> View<'_> {
+        match self {
+            GateGuard::Shared(shared) => View::locked(&shared.0.value, db, hashes, cx),
+            GateGuard::Exclusive(exclusive) => exclusive.view(db, cx),
+            GateGuard::Refused => View::closed(cx),
+        }
+    }
+}
+
+impl GateGuard<'_> {
+    /// Locks a shard, unless its database was never used.
+    pub(super) fn with_shard<T>(&mut self, db: usize, index: usize, act: impl FnOnce(&mut Shard) -> T) -> Option<T> {
+        match self {
+            GateGuard::Shared(shared) => Some(act(&mut shared.0.value.at(db).shards.get()?[index].lock())),
+            GateGuard::Exclusive(exclusive) => {
+                Some(act(exclusive.0.value.at_mut(db).shards.get_mut()?[index].get_mut()))
+            }
+            GateGuard::Refused => None,
+        }
+    }
+
+    /// Takes the changed keys with blocked clients of all shards, each with the number of its database and in the order of
+    /// their changes: those that no view has taken, because they changed without a call or in a call that had declared
+    /// no keys.
+    pub fn take_ready(&mut self) -> Vec<(usize, Box<[u8]>)> {
+        let mut ready = ReadyKeys::default();
+        for db in self.used() {
+            for index in 0..SHARDS {
+                self.with_shard(db, index, |shard| shard.keys.take_ready(&mut ready));
+            }
+        }
+        ready.in_order()
+    }
+
+    /// Lets the shards count again in which a panic has interrupted a change.
+    pub fn recover(&mut self, cx: &Cx) {
+        for db in self.used() {
+            for index in 0..SHARDS {
+                self.with_shard(db, index, |shard| shard.recover(cx));
+            }
+        }
+    }
+
+    /// Makes every shard report its memory.
+    pub fn report(&mut self) {
+        for db in self.used() {
+            for index in 0..SHARDS {
+                self.with_shard(db, index, |shard| shard.keys.report());
+            }
+        }
+    }
+
+    /// Returns the numbers of the databases that were ever used.
+    pub(super) fn used(&self) -> Vec<usize> {
+        match self {
+            GateGuard::Shared(shared) => shared.0.value.used(),
+            GateGuard::Exclusive(exclusive) => exclusive.0.value.used(),
+            GateGuard::Refused => Vec::new(),
+        }
+    }
+}
+
+impl Exclusive<'_> {
+    /// Opens one database as a whole.
+    pub fn view(&mut self, db: usize, cx: Cx) -> View<'_> {
+        View::whole(&mut self.0.value, db, cx)
+    }
+}

@@ -1,0 +1,19 @@
+//! What a key is looked up by, and which shard it belongs to.
+
+/// How many shards a database has: enough that two threads rarely contend, few enough that an idle server stays small.
+pub(crate) const SHARDS: usize = 64;
+
+/// A borrowed key with its hash, which is computed once per call.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    /// The key's bytes.
+    pub bytes: &'a [u8],
+    /// Their hash by the store's hasher.
+    pub hash: u64,
+}
+
+/// Returns the shard of a key, by hash bits that neither its bucket nor its tag uses.
+#[inline]
+pub(crate) fn shard_of(hash: u64) -> usize {
+    (hash >> 40) as usize % SHARDS
+}

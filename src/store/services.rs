@@ -1,0 +1,21 @@
+//! What all shards of a store share.
+
+use std::sync::Arc;
+
+use crate::store::event::EventSink;
+use crate::store::expire::SweepTimer;
+use crate::store::interest::TailWork;
+use crate::store::memory_account::MemoryAccount;
+use crate::store::reclaim::Reclaimer;
+use crate::store::table::Hasher;
+
+/// What all shards of a store share.
+#[derive(Clone)]
+pub(crate) struct Services {
+    pub(super) hasher: Hasher,
+    pub(super) sweep_timer: Arc<SweepTimer>,
+    pub(super) memory_account: Arc<MemoryAccount>,
+    pub(super) events: Arc<EventSink>,
+    pub(super) reclaimer: Arc<Reclaimer>,
+    pub(super) tail_work: Arc<TailWork>,
+}

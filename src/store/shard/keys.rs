@@ -1,0 +1,665 @@
+//! The keys of a shard, and the only functions that change them (the funnel).
+//!
+//! [`Keys`] alone owns the table. It lends it out for reading ([`Keys::table`]), and an entry to be changed only to its own
+//! mutators and to the guard [`Edit`](super::Edit). Each of them updates the counters (memory, deadlines) and ends in
+//! `Keys::changed`, the single choke point: it counts the change, raises the flags of the key's watchers, marks the key as
+//! ready for clients blocked on it, and emits the event, which logs what no command has removed. `FLUSHALL`, `FLUSHDB` and
+//! `SWAPDB`, which change all keys at once, go through the bulk twin, [`Keys::clear`] and [`Keys::swap`], which end in
+//! `Keys::all_changed`.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+use crate::store::changes::ChangeCx;
+use crate::store::cx::{Cx, Lookup};
+use crate::store::entry::Entry;
+use crate::store::event::{self, Event, EventSink, Former};
+use crate::store::expire::{DeadlineTree, NEVER, SweepTimer};
+use crate::store::interest::Interests;
+use crate::store::key::Key;
+use crate::store::lock::Loss;
+use crate::store::memory_account::MemoryAccount;
+use crate::store::reclaim::{Contents, Reclaimer};
+use crate::store::relocation::Moved;
+use crate::store::services::Services;
+use crate::store::shard::field_deadlines::{FieldDeadlines, nearest_deadline};
+use crate::store::shard::findings::Findings;
+use crate::store::shard::totals::Totals;
+use crate::store::table::{Place, Table};
+use crate::store::unlogged;
+use crate::store::usage::Dice;
+use crate::store::value::{StringHint, Type};
+use crate::time::clock::{Deadline, Now};
+
+/// The keys of a shard, what is counted of them, and who is interested in them.
+///
+/// The order of the fields is that in which commands need them, because a pipeline of reads goes through all 64 shards:
+/// a GET touches the first cache line alone.
+#[repr(C)]
+pub(crate) struct Keys {
+    memory_account: Arc<MemoryAccount>,
+    table: Table<Entry>,
+    pub(super) changes: u64,
+    /// Bytes of entries.
+    memory: usize,
+    /// The value of `memory` at the last report.
+    reported_memory: usize,
+    pub(super) events: Arc<EventSink>,
+    /// How many changes have begun and not ended: more than are under way when a panic has interrupted some, see
+    /// [`Keys::recover`].
+    pub(super) unfinished: u16,
+    /// The number of the shard in its database.
+    index: u16,
+    /// The number of the database, for events.
+    db: u32,
+    pub(super) interests: Interests,
+    /// Keys with a deadline.
+    pub(in crate::store) with_ttl: usize,
+    pub(in crate::store) deadlines: DeadlineTree,
+    /// The offset of the wall clock that `deadlines` was computed with, in milliseconds.
+    wall_offset_ms: i64,
+    pub(super) sweep_timer: Arc<SweepTimer>,
+    pub(super) reclaimer: Arc<Reclaimer>,
+    pub(in crate::store) dice: Dice,
+    /// All memory at the last report.
+    reported: usize,
+    pub(super) expired: u64,
+    /// The deadlines of fields of hashes, once there was one.
+    pub(in crate::store) fields: Option<Box<FieldDeadlines>>,
+}
+
+impl Keys {
+    /// Creates no keys, for a shard of a database; it allocates on first use.
+    pub(super) fn new((db, index): (usize, usize), services: &Services) -> Self {
+        let Services { hasher, sweep_timer, memory_account, events, reclaimer, tail_work } = services.clone();
+        Keys {
+            interests: Interests::new(memory_account.clone(), tail_work),
+            memory_account,
+            events,
+            reclaimer,
+            db: db as u32,
+            index: index as u16,
+            unfinished: 0,
+            dice: Dice::new(hasher.hash_one("dice")),
+            table: Table::new(hasher),
+            deadlines: DeadlineTree::default(),
+            wall_offset_ms: i64::MIN,
+            sweep_timer,
+            with_ttl: 0,
+            memory: 0,
+            reported_memory: 0,
+            reported: 0,
+            changes: 0,
+            expired: 0,
+            fields: None,
+        }
+    }
+
+    /// Returns the number of the shard in its database.
+    pub(crate) fn index(&self) -> usize {
+        self.index as usize
+    }
+
+    /// Returns the number of its database.
+    pub(crate) fn db(&self) -> usize {
+        self.db as usize
+    }
+
+    /// Borrows the table for reading.
+    pub(crate) fn table(&self) -> &Table<Entry> {
+        &self.table
+    }
+
+    /// Prepares the change of a key: shows what it is to whoever keeps former states, and adds its name to those
+    /// that are to be logged, if changes are. It stands wherever an entry is lent to be changed, comes or goes.
+    #[inline(always)]
+    fn before_change(&self, key: Key<'_>) {
+        if self.events.has_log() {
+            self.prepare_change(key);
+        }
+    }
+
+    #[cold]
+    #[inline(never)] // see Keys::publish_change
+    fn prepare_change(&self, key: Key<'_>) {
+        self.before_remark(key);
+        if self.events.is_logged() {
+            unlogged::add(self.db(), key.bytes);
+        }
+    }
+
+    /// Shows what a key is before something about it changes that is not its value.
+    pub(super) fn before_remark(&self, key: Key<'_>) {
+        if self.events.keeps_former() {
+            self.keep_former(key);
+        }
+    }
+
+    fn keep_former(&self, key: Key<'_>) {
+        let former = Former { entry: self.leftover(key), fence: self.fence(key), lock: self.lock(key) };
+        self.events.before_change(self.db(), key.bytes, former);
+    }
+
+    /// Prepares the change of all keys.
+    fn before_all_change(&self, cx: &mut ChangeCx) {
+        cx.changes_mut().add();
+        if self.events.is_logged() {
+            unlogged::add_all();
+        }
+        if self.events.keeps_former() {
+            self.for_each_key(|key| self.keep_former(key));
+        }
+    }
+
+    /// Borrows the table for reading, and what records a use of an entry.
+    #[inline(always)] // see Keys::lookup
+    pub(super) fn table_and_usage(&mut self) -> (&Table<Entry>, &MemoryAccount, &mut Dice) {
+        (&self.table, &self.memory_account, &mut self.dice)
+    }
+
+    /// Borrows the entry of a key to be changed.
+    #[inline]
+    pub(in crate::store) fn lend(&mut self, key: Key<'_>) -> Option<&mut Entry> {
+        self.before_change(key);
+        self.table.find_mut(key.hash, key.bytes)
+    }
+
+    /// Borrows the entry of a key at its located position to be changed; the table must not have changed since.
+    #[inline]
+    pub(super) fn entry_mut(&mut self, key: Key<'_>, place: Place) -> Option<&mut Entry> {
+        self.before_change(key);
+        self.table.at_mut(place)
+    }
+
+    /// Returns a key with its hash.
+    pub(in crate::store) fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key { bytes, hash: self.table.hasher().hash_one(bytes) }
+    }
+
+    /// Returns the totals of the keys.
+    pub(in crate::store) fn totals(&self) -> Totals {
+        Totals {
+            keys: self.table.count(),
+            with_ttl: self.with_ttl,
+            memory: self.memory + self.overhead(),
+            changes: self.changes,
+            expired: self.expired,
+            expired_fields: self.fields.as_ref().map_or(0, |fields| fields.expired),
+            swept_fields: self.fields.as_ref().map_or(0, |fields| fields.swept),
+            with_field_ttl: self.fields.as_ref().map_or(0, |fields| fields.hashes),
+            watched: self.interests.counts().watched as usize,
+            blocking: self.interests.counts().blocking as usize,
+            locks: self.interests.counts().locks as usize,
+            queued: self.interests.counts().queued as usize,
+            ..Totals::default()
+        }
+    }
+
+    /// Returns the number of keys, including expired ones that are not deleted yet.
+    pub(in crate::store) fn len(&self) -> usize {
+        self.table.count()
+    }
+
+    /// Returns whether there are no keys.
+    pub(in crate::store) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the memory of everything except the entries.
+    pub(crate) fn overhead(&self) -> usize {
+        self.table.memory() + self.deadlines.memory() + self.fields.as_ref().map_or(0, |fields| fields.memory())
+    }
+
+    /// Returns the entry of a key that has not expired; an expired one is deleted.
+    #[inline(always)] // see View::lookup
+    pub(crate) fn peek(&mut self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
+        let (place, entry) = self.table.locate(key.hash, key.bytes)?;
+        if is_expired(entry, cx) {
+            return self.delete_expired(key, cx);
+        }
+        self.table.at(place)
+    }
+
+    /// Returns the entry of a key like [`Keys::peek`], with the other effects of a look-up except counting it.
+    #[inline(always)] // see View::lookup
+    pub(crate) fn lookup(&mut self, key: Key<'_>, how: Lookup, cx: &Cx) -> Option<&Entry> {
+        let Some((place, entry)) = self.table.locate(key.hash, key.bytes) else {
+            if how.reports_miss(cx.lookup) {
+                self.emit(key, event::MISSED);
+            }
+            return None;
+        };
+        if is_expired(entry, cx) {
+            self.delete_expired(key, cx);
+            if how.reports_miss(cx.lookup) {
+                self.emit(key, event::MISSED);
+            }
+            return None;
+        }
+        if how.is_use(cx.lookup) {
+            note_use(entry, &self.memory_account, &mut self.dice, cx.now);
+        }
+        self.table.at(place)
+    }
+
+    /// Returns the usage of a key with an LFU policy, where it outlives the value.
+    #[cold]
+    pub(crate) fn counted_usage(&mut self, key: Key<'_>, cx: &Cx) -> Option<u32> {
+        let counts = self.memory_account.rule().counts();
+        self.peek(key, cx).filter(|_| counts).map(Entry::usage)
+    }
+
+    /// Deletes an expired key, unless that is disabled for now; in either case there is no entry.
+    #[cold]
+    pub(super) fn delete_expired(&mut self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
+        if self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_none() {
+            self.expire(key, cx);
+        }
+        None
+    }
+
+    /// Deletes an expired key; such a key is invisible, deleted or not.
+    #[cold]
+    pub(in crate::store) fn expire(&mut self, key: Key<'_>, cx: &Cx) {
+        self.delete(key, event::EXPIRED, &mut ChangeCx::new(*cx));
+        self.expired += 1;
+    }
+
+    /// Returns the entry of a key, even one that has expired and is not deleted yet.
+    pub(crate) fn leftover(&self, key: Key<'_>) -> Option<&Entry> {
+        self.table.find(key.hash, key.bytes)
+    }
+
+    /// Returns the entry of a key that has not expired; the look-up has no effects.
+    pub(crate) fn unexpired(&self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
+        self.leftover(key).filter(|entry| !is_expired(entry, cx))
+    }
+
+    /// Sets the usage of an existing key.
+    pub(crate) fn set_usage(&mut self, key: Key<'_>, usage: u32) {
+        if let Some(entry) = self.table.find(key.hash, key.bytes) {
+            entry.set_usage(usage);
+        }
+    }
+
+    /// Sets how the string of a key was stored. This is not a change, because the value stays the same.
+    pub(crate) fn set_hint(&mut self, key: Key<'_>, hint: StringHint) {
+        self.before_remark(key);
+        if let Some(entry) = self.table.find_mut(key.hash, key.bytes) {
+            entry.set_hint(hint);
+        }
+    }
+
+    /// The funnel: sets a key to a string, whatever it held before.
+    #[inline(always)] // the call would be a thirtieth of a SET
+    pub(crate) fn set_text(
+        &mut self,
+        key: Key<'_>,
+        value: &[u8],
+        deadline: Option<Deadline>,
+        event: &'static Event,
+        cx: &mut ChangeCx,
+    ) {
+        if self.fields.is_some() {
+            self.forget_overwritten(key);
+        }
+        self.before_change(key);
+        let Keys { memory_account, dice, reclaimer, unfinished, .. } = self;
+        match self.table.find_mut(key.hash, key.bytes) {
+            Some(entry) => {
+                *unfinished += 1;
+                let (old_deadline, was_string) = (entry.deadline(), entry.is_of(Type::String));
+                let growth = entry.set_text(value, deadline, |old| reclaimer.free(old));
+                note_use(entry, memory_account, dice, cx.now);
+                self.settle(key, (old_deadline, deadline), growth, cx);
+                self.changes += 1;
+                cx.changes_mut().add();
+                if !self.interests.is_empty() || self.events.is_observed() {
+                    self.publish_text(key, event, (was_string, old_deadline), cx);
+                }
+                self.unfinished -= 1;
+            }
+            None => self.insert(key, Entry::text(key.bytes, value, deadline), event, cx),
+        }
+    }
+
+    /// Sets or removes the deadline of an existing key.
+    pub(crate) fn set_deadline(
+        &mut self,
+        key: Key<'_>,
+        deadline: Option<Deadline>,
+        event: &'static Event,
+        cx: &mut ChangeCx,
+    ) {
+        self.edit(key, event, cx, |entry| entry.set_deadline(deadline));
+    }
+
+    /// The funnel: changes the entry of an existing key.
+    fn edit(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx, change: impl FnOnce(&mut Entry)) {
+        self.before_change(key);
+        let Some(entry) = self.table.find_mut(key.hash, key.bytes) else { return };
+        self.unfinished += 1;
+        let (old_deadline, old_memory) = (entry.deadline(), entry.memory());
+        change(entry);
+        let (deadline, growth) = (entry.deadline(), entry.memory() as isize - old_memory as isize);
+        self.settle(key, (old_deadline, deadline), growth, cx);
+        self.changed(key, event, 1, cx);
+        self.unfinished -= 1;
+    }
+
+    /// Updates memory and deadlines after an entry has changed.
+    #[inline(always)] // see Keys::set_text
+    pub(super) fn settle(
+        &mut self,
+        key: Key<'_>,
+        (old, new): (Option<Deadline>, Option<Deadline>),
+        growth: isize,
+        cx: &mut ChangeCx,
+    ) {
+        self.events.pass_half_way(key.hash);
+        if growth != 0 {
+            self.resized(growth);
+        }
+        if let Some(old) = old {
+            self.with_ttl -= 1;
+            if cx.has_expired(old) {
+                self.note_revival(key, cx);
+            }
+        }
+        if let Some(new) = new {
+            self.note_deadline(key.hash, new, cx);
+        }
+    }
+
+    /// The funnel: adds the entry of a missing key.
+    pub(crate) fn insert(&mut self, key: Key<'_>, entry: Entry, event: &'static Event, cx: &mut ChangeCx) {
+        self.unfinished += 1;
+        self.attach(key, entry, cx);
+        self.emit(key, event::NEW);
+        self.changed(key, event, 1, cx);
+        self.unfinished -= 1;
+    }
+
+    /// The funnel: sets the entry of a key, replacing an existing one; `is_new` tells whether that counts as a new key.
+    pub(crate) fn replace(
+        &mut self,
+        key: Key<'_>,
+        entry: Entry,
+        is_new: bool,
+        event: &'static Event,
+        count: u64,
+        cx: &mut ChangeCx,
+    ) {
+        self.unfinished += 1;
+        self.displace(key, cx);
+        let nearest = nearest_deadline(&entry);
+        self.attach(key, entry, cx);
+        self.note_fields(key, false, nearest, cx);
+        if is_new {
+            self.emit(key, event::NEW);
+        }
+        self.changed(key, event, count, cx);
+        self.unfinished -= 1;
+    }
+
+    /// The funnel: removes a key and returns its entry.
+    pub(crate) fn remove(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx) -> Option<Entry> {
+        self.unfinished += 1;
+        let entry = self.detach(key);
+        if entry.is_some() {
+            self.changed(key, event, 1, cx);
+        }
+        self.unfinished -= 1;
+        entry
+    }
+
+    /// Deletes a key and frees its entry; returns whether it existed.
+    pub(crate) fn delete(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx) -> bool {
+        let removed = self.remove(key, event, cx);
+        removed.map(|entry| self.reclaimer.free(entry)).is_some()
+    }
+
+    /// The bulk version of the funnel: removes every key and returns what there was.
+    pub(crate) fn clear(&mut self, cx: &mut ChangeCx) -> Contents {
+        self.before_all_change(cx);
+        self.unfinished += 1;
+        let empty = Table::new(self.table.hasher().clone());
+        let old = Contents {
+            table: std::mem::replace(&mut self.table, empty),
+            memory: std::mem::take(&mut self.memory),
+            deadlines: std::mem::take(&mut self.deadlines),
+            field_deadlines: self.fields.as_mut().map(|fields| fields.take_bounds()),
+            fences: self.interests.take_fences(),
+        };
+        self.changes += old.keys() as u64;
+        self.with_ttl = 0;
+        self.report();
+        self.all_changed(&old.table, Loss::Flushed, cx);
+        self.unfinished -= 1;
+        old
+    }
+
+    /// The bulk version of the funnel: swaps all keys with those of another shard. Watchers stay with their databases.
+    pub(crate) fn swap(&mut self, other: &mut Keys, cx: &mut ChangeCx) {
+        self.before_all_change(cx);
+        other.before_all_change(cx);
+        self.unfinished += 1;
+        other.unfinished += 1;
+        std::mem::swap(&mut self.table, &mut other.table);
+        std::mem::swap(&mut self.deadlines, &mut other.deadlines);
+        std::mem::swap(&mut self.fields, &mut other.fields);
+        std::mem::swap(&mut self.wall_offset_ms, &mut other.wall_offset_ms);
+        std::mem::swap(&mut self.with_ttl, &mut other.with_ttl);
+        std::mem::swap(&mut self.memory, &mut other.memory);
+        std::mem::swap(&mut self.reported_memory, &mut other.reported_memory);
+        std::mem::swap(&mut self.reported, &mut other.reported);
+        self.interests.swap_fences(&mut other.interests);
+        self.all_changed(&other.table, Loss::Swapped, cx);
+        other.all_changed(&self.table, Loss::Swapped, cx);
+        self.delete_expired_watched(cx);
+        other.delete_expired_watched(cx);
+        self.unfinished -= 1;
+        other.unfinished -= 1;
+    }
+
+    /// Handles every change of a key, whatever its cause. It counts as `count` changes for INFO.
+    #[inline]
+    pub(super) fn changed(&mut self, key: Key<'_>, event: &'static Event, count: u64, cx: &mut ChangeCx) {
+        self.changes += count;
+        cx.changes_mut().add();
+        if !self.interests.is_empty() || self.events.is_observed() {
+            self.publish_change(key, event, cx);
+        }
+    }
+
+    /// Handles the change of all keys: those of `old`, and those that are here now. An expired key from elsewhere is no
+    /// change for its watchers: for them it was missing before and is missing now.
+    fn all_changed(&mut self, old: &Table<Entry>, loss: Loss, cx: &Cx) {
+        let Keys { table, interests, .. } = &*self;
+        let has_changed = |key: &Key<'_>| {
+            let appears = || table.find(key.hash, key.bytes).is_some_and(|entry| !is_expired(entry, cx));
+            old.find(key.hash, key.bytes).is_some() || appears()
+        };
+        let changed = interests.keys().filter(has_changed).map(|key| (key.hash, Box::from(key.bytes)));
+        let changed: Vec<(u64, Box<[u8]>)> = changed.collect();
+        for (hash, bytes) in &changed {
+            let key = Key { bytes, hash: *hash };
+            self.notify_interested(key);
+            self.lose_lock(key, loss, cx);
+            self.follow_lock(key, loss, cx);
+        }
+    }
+
+    /// Deletes watched keys that have expired elsewhere, without raising the flags of their watchers.
+    fn delete_expired_watched(&mut self, cx: &Cx) {
+        let expired = |key: &Key<'_>| self.leftover(*key).is_some_and(|entry| is_expired(entry, cx));
+        let keys: Vec<(u64, Box<[u8]>)> =
+            self.interests.keys().filter(expired).map(|key| (key.hash, key.bytes.into())).collect();
+        if keys.is_empty() {
+            return;
+        }
+        let interests = self.interests.take_all();
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            for (hash, bytes) in &keys {
+                self.peek(Key { bytes, hash: *hash }, cx);
+            }
+        }));
+        self.interests.put_back(interests);
+        outcome.unwrap_or_else(|panic| resume_unwind(panic));
+    }
+
+    /// Removes the leftover of a key that is created again. A key that has expired and cannot be deleted yet is missing
+    /// for the call, so it must be missing in the replay of the log, too.
+    pub(super) fn displace(&mut self, key: Key<'_>, cx: &mut ChangeCx) {
+        let Some(displaced) = self.detach(key) else { return };
+        self.interests.forget_fence(key);
+        if is_expired(&displaced, cx) {
+            self.log_removal(key);
+            self.lose_lock(key, Loss::Expired, cx);
+        }
+        self.reclaimer.free(displaced);
+    }
+
+    /// Moves entries from a bucket on until enough were moved; see [`Store::compact`](crate::store::Store::compact).
+    /// Returns the bucket to continue with, unless that was the last. Only the addresses of entries change.
+    pub(crate) fn compact(&mut self, first: usize, moved: &mut Moved) -> Option<usize> {
+        for bucket in first..self.table.buckets() {
+            if moved.is_enough() {
+                return Some(bucket);
+            }
+            self.unfinished += 1;
+            let growth = moved.relocate(self.table.items_mut(bucket));
+            self.resized(growth);
+            self.unfinished -= 1;
+        }
+        None
+    }
+
+    /// Records that the entries' memory has grown or shrunk.
+    #[inline]
+    pub(super) fn resized(&mut self, growth: isize) {
+        self.memory = self.memory.wrapping_add_signed(growth);
+        if self.memory.abs_diff(self.reported_memory) > self.memory_account.step() {
+            self.report();
+        }
+    }
+
+    /// Reports the memory of this shard.
+    #[inline(never)]
+    pub(crate) fn report(&mut self) {
+        let held = self.memory + self.overhead();
+        self.memory_account.report(self.reported, held);
+        (self.reported, self.reported_memory) = (held, self.memory);
+    }
+
+    /// Counts the keys, their memory and their deadlines; returns the keys of collections that were left empty.
+    pub(super) fn recount(&mut self, cx: &Cx) -> Vec<Box<[u8]>> {
+        self.table.recount();
+        self.interests.recount(self.index());
+        self.deadlines = DeadlineTree::default();
+        self.fields.iter_mut().for_each(|fields| drop(fields.take_bounds()));
+        self.follow_wall_clock(cx.now);
+        (self.memory, self.with_ttl) = (0, 0);
+        let (mut empty, mut with_fields) = (Vec::new(), Vec::new());
+        let Keys { table, deadlines, sweep_timer, memory, with_ttl, .. } = self;
+        for bucket in 0..table.buckets() {
+            table.for_each_in(bucket, |entry| {
+                let found = Findings::of(entry);
+                *memory += found.memory;
+                if let Some(deadline) = found.deadline {
+                    let at_ms = deadline.mono_ms(cx.now);
+                    *with_ttl += 1;
+                    deadlines.lower(bucket, at_ms);
+                    sweep_timer.lower(at_ms);
+                }
+                with_fields.extend(found.field_deadline.map(|at_ms| (entry.key().to_vec(), at_ms)));
+                if found.is_empty {
+                    empty.push(entry.key().into());
+                }
+            });
+        }
+        for (bytes, at_ms) in &with_fields {
+            self.note_fields(self.key(bytes), false, Some(*at_ms), cx);
+        }
+        empty
+    }
+
+    /// Removes an entry from the table; every caller ends in `changed`.
+    pub(super) fn detach(&mut self, key: Key<'_>) -> Option<Entry> {
+        self.before_change(key);
+        self.events.pass_half_way(key.hash);
+        let (entry, merged) = self.table.remove(key.hash, key.bytes)?;
+        self.with_ttl -= usize::from(entry.deadline().is_some());
+        self.resized(-(entry.memory() as isize));
+        if self.fields.is_some() {
+            self.forget_fields(&entry, merged);
+        }
+        if let Some((from, into)) = merged {
+            self.inherit_bound(from, into);
+            self.deadlines.set(from, NEVER);
+        }
+        Some(entry)
+    }
+
+    /// Inserts an entry of a missing key into the table; every caller ends in `changed`.
+    pub(super) fn attach(&mut self, key: Key<'_>, entry: Entry, cx: &mut ChangeCx) {
+        self.before_change(key);
+        let (memory, deadline) = (entry.memory(), entry.deadline());
+        if entry.usage() == 0 {
+            entry.set_usage(self.memory_account.rule().fresh(cx.now));
+        }
+        let split = self.table.insert(key.hash, entry);
+        self.events.pass_creation(key.hash);
+        if let Some((from, to)) = split {
+            self.inherit_bound(from, to);
+            self.fields.iter_mut().for_each(|fields| fields.inherit_bound(from, to));
+        }
+        if let Some(deadline) = deadline {
+            self.note_deadline(key.hash, deadline, cx);
+        }
+        // Last, because the report includes the table and the deadlines, which may have grown.
+        self.resized(memory as isize);
+    }
+
+    /// After entries moved between buckets, the receiving bucket gets the bound of the giving one.
+    fn inherit_bound(&mut self, from: usize, to: usize) {
+        if !self.deadlines.is_unused() && self.deadlines.bound(from) != NEVER {
+            self.deadlines.lower(to, self.deadlines.bound(from));
+        }
+    }
+
+    /// Counts a key's deadline and makes the sweeper wake up by then.
+    #[inline]
+    fn note_deadline(&mut self, hash: u64, deadline: Deadline, cx: &Cx) {
+        self.with_ttl += 1;
+        self.follow_wall_clock(cx.now);
+        let at_ms = deadline.mono_ms(cx.now);
+        if let Some(bucket) = self.table.bucket_of(hash) {
+            self.deadlines.lower(bucket, at_ms);
+            self.sweep_timer.lower(at_ms);
+        }
+    }
+
+    /// Keeps the bounds of absolute deadlines from being too late after the wall clock was set forward.
+    pub(in crate::store) fn follow_wall_clock(&mut self, now: Now) {
+        let offset_ms = now.wall_offset_ms();
+        if offset_ms > self.wall_offset_ms && !self.deadlines.is_unused() {
+            self.deadlines.shift_earlier(offset_ms.abs_diff(self.wall_offset_ms));
+        }
+        self.wall_offset_ms = offset_ms;
+    }
+}
+
+/// Records a use of a key. Where only the time counts, this is a comparison with the present tick: a key that is used
+/// all the time is written to once per tick.
+#[inline]
+pub(super) fn note_use(entry: &Entry, memory_account: &MemoryAccount, dice: &mut Dice, now: Now) {
+    if entry.usage() != memory_account.stamp() {
+        entry.set_usage(memory_account.rule().used(entry.usage(), now, dice));
+    }
+}
+
+#[inline]
+pub(super) fn is_expired(entry: &Entry, cx: &Cx) -> bool {
+    entry.deadline().is_some_and(|deadline| cx.has_expired(deadline))
+}

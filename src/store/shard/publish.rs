@@ -1,0 +1,109 @@
+//! What follows a change of a key: the log is told, then whoever is interested in the key.
+
+use crate::store::changes::ChangeCx;
+use crate::store::cx::Cx;
+use crate::store::entry::Entry;
+use crate::store::event::{self, Event};
+use crate::store::key::Key;
+use crate::store::lock::Loss;
+use crate::store::shard::Keys;
+use crate::store::value::Type;
+use crate::time::clock::Deadline;
+
+impl Keys {
+    #[cold]
+    #[inline(never)] // keeps the path of every change short
+    pub(super) fn publish_change(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
+        self.record_change(key, event);
+        self.announce(key, event, cx);
+    }
+
+    /// Tells whoever is interested in a key that it has changed.
+    fn announce(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
+        self.notify_interested(key);
+        self.events.emit_change(self.db(), key.bytes, event, cx);
+        if self.interests.has_locks() {
+            self.follow_lock(key, event.loss(), cx);
+        }
+        if self.interests.has_fences() {
+            let is_there = self.leftover(key).is_some();
+            self.interests.follow_fence(key, is_there, cx.now.mono_ms());
+        }
+    }
+
+    /// Handles a change that watchers, blocked clients and caches are not told of.
+    pub(super) fn changed_quietly(&mut self, key: Key<'_>, event: &'static Event, count: u64, cx: &mut ChangeCx) {
+        self.changes += count;
+        cx.changes_mut().add();
+        self.record_change(key, event);
+        self.emit(key, event);
+    }
+
+    /// Announces a change of a key that stays the same.
+    pub(super) fn touched(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
+        if !self.interests.is_empty() || self.events.is_observed() {
+            self.announce(key, event, cx);
+        }
+    }
+
+    /// Lets the log know that a key has changed, and with an event that is its own record, logs that.
+    pub(super) fn record_change(&self, key: Key<'_>, event: &'static Event) {
+        if self.events.is_logged() {
+            self.events.log_change(self.db(), key.bytes, event);
+        }
+    }
+
+    /// Publishes that an existing key was set to a string.
+    #[cold]
+    #[inline(never)] // see Keys::publish_change
+    pub(super) fn publish_text(
+        &mut self,
+        key: Key<'_>,
+        event: &'static Event,
+        (was_string, old_deadline): (bool, Option<Deadline>),
+        cx: &Cx,
+    ) {
+        let had_expired = old_deadline.is_some_and(|deadline| cx.has_expired(deadline));
+        if event.replaces() && !had_expired {
+            self.emit_overwritten(key, was_string);
+        }
+        if event.replaces() || had_expired {
+            self.interests.forget_fence(key);
+        }
+        self.publish_change(key, event, cx);
+    }
+
+    /// Emits that a value was replaced, by one of the same type or of another.
+    pub(crate) fn emit_overwritten(&self, key: Key<'_>, is_same_type: bool) {
+        self.emit(key, if is_same_type { event::OVERWRITTEN } else { event::RETYPED });
+    }
+
+    /// Returns the type of a key if there is an observer of events that may be told of it.
+    pub(crate) fn observed_type(&self, key: Key<'_>, cx: &Cx) -> Option<Type> {
+        if !self.events.is_observed() {
+            return None;
+        }
+        self.unexpired(key, cx).map(Entry::kind)
+    }
+
+    /// Logs the deletion of a key that has expired, and is created again before it was deleted.
+    pub(super) fn log_removal(&self, key: Key<'_>) {
+        self.events.log_removal(self.db(), key.bytes);
+    }
+
+    /// Handles that an expired key is set again before it was deleted.
+    #[cold]
+    pub(super) fn note_revival(&mut self, key: Key<'_>, cx: &mut ChangeCx) {
+        self.expired += 1;
+        self.lose_lock(key, Loss::Expired, cx);
+        self.log_removal(key);
+        self.emit(key, event::EXPIRED);
+        self.emit(key, event::NEW);
+    }
+
+    /// Emits an event that is not a change itself, or that summarises several.
+    #[inline]
+    pub(crate) fn emit(&self, key: Key<'_>, event: &'static Event) {
+        self.events.emit(self.db(), key.bytes, event);
+    }
+}

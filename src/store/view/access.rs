@@ -1,0 +1,163 @@
+//! Which shards a view has locked, and how: the one door from a call to the data.
+
+use parking_lot::MutexGuard;
+use smallvec::SmallVec;
+
+use crate::store::databases::Databases;
+use crate::store::key::{Key, shard_of};
+use crate::store::shard::Shard;
+
+/// The shards that a view has locked.
+pub(super) enum Access<'a> {
+    One(MutexGuard<'a, Shard>),
+    Few(SmallVec<[(usize, MutexGuard<'a, Shard>); 8]>),
+    /// Shards locked by another view.
+    Borrowed(SmallVec<[(usize, &'a mut Shard); 8]>),
+    /// Any shard of a database, each locked only while it is used.
+    Gate(&'a Databases, usize),
+    /// Everything.
+    Whole(&'a mut Databases, usize),
+    Closed,
+}
+
+pub(super) const NO_KEYS: &str = "calls over a whole database declare no keys";
+pub(super) const NOT_EXCLUSIVE: &str = "calls that need the whole store are declared EXCLUSIVE";
+pub(super) const UNDECLARED: &str = "a handler reads only the keys its row declares";
+
+impl<'a> Access<'a> {
+    /// Locks the shards of keys with these hashes.
+    #[inline(always)] // as GateGuard::view
+    pub(super) fn locked(databases: &'a Databases, db: usize, hashes: &[u64]) -> Self {
+        match hashes {
+            [] => Access::Gate(databases, db),
+            [hash] => Access::One(databases.at(db).shards()[shard_of(*hash)].lock()),
+            _ => {
+                let shards = databases.at(db).shards();
+                let mut indexes: SmallVec<[usize; 16]> = hashes.iter().map(|hash| shard_of(*hash)).collect();
+                indexes.sort_unstable();
+                indexes.dedup();
+                Access::Few(indexes.into_iter().map(|index| (index, shards[index].lock())).collect())
+            }
+        }
+    }
+
+    /// Borrows the shard of a declared key.
+    #[inline(always)] // three calls deep in every look-up
+    pub(super) fn shard(&mut self, key: Key<'_>) -> &mut Shard {
+        match self {
+            Access::One(shard) => shard,
+            Access::Few(shards) => {
+                let at = shards.binary_search_by_key(&shard_of(key.hash), |(index, _)| *index).expect(UNDECLARED);
+                &mut shards[at].1
+            }
+            Access::Borrowed(shards) => {
+                let at = shards.binary_search_by_key(&shard_of(key.hash), |(index, _)| *index).expect(UNDECLARED);
+                shards[at].1
+            }
+            Access::Whole(databases, db) => databases.at_mut(*db).shard_of(key.hash),
+            Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
+        }
+    }
+
+    /// Calls `act` with a shard of a database, or of the present one; for calls that declare no keys.
+    pub(super) fn with_shard<T>(&mut self, db: Option<usize>, index: usize, act: impl FnOnce(&mut Shard) -> T) -> T {
+        match self {
+            Access::Gate(databases, present) => act(&mut databases.at(db.unwrap_or(*present)).shards()[index].lock()),
+            Access::Whole(databases, present) => act(databases.at_mut(db.unwrap_or(*present)).shard_mut(index)),
+            Access::One(_) | Access::Few(_) | Access::Borrowed(_) | Access::Closed => unreachable!("{NO_KEYS}"),
+        }
+    }
+
+    /// Calls `act` with the shard of a key of any database, locked or not; not in a view of nothing.
+    pub(super) fn with_any(&mut self, db: usize, key: Key<'_>, act: impl FnOnce(&mut Shard)) {
+        match self {
+            Access::Gate(..) | Access::Whole(..) => self.with_shard(Some(db), shard_of(key.hash), act),
+            Access::One(_) | Access::Few(_) | Access::Borrowed(_) => act(self.shard(key)),
+            Access::Closed => {}
+        }
+    }
+
+    /// Calls `act` with every locked shard; with those of all databases if no keys were declared.
+    pub(super) fn each_shard(&mut self, mut act: impl FnMut(&mut Shard)) {
+        match self {
+            Access::One(shard) => act(shard),
+            Access::Few(shards) => shards.iter_mut().for_each(|(_, shard)| act(shard)),
+            Access::Borrowed(shards) => shards.iter_mut().for_each(|(_, shard)| act(shard)),
+            Access::Whole(databases, _) => databases.each_shard_mut(act),
+            Access::Gate(databases, _) => databases.each_shard(act),
+            Access::Closed => {}
+        }
+    }
+
+    /// Borrows everything; for calls declared EXCLUSIVE. Returns the number of the present database, too.
+    pub(super) fn whole(&mut self) -> (&mut Databases, usize) {
+        match self {
+            Access::Whole(databases, db) => (databases, *db),
+            _ => unreachable!("{NOT_EXCLUSIVE}"),
+        }
+    }
+
+    /// Borrows every locked shard for reading, in ascending order of their numbers.
+    pub(super) fn shards(&mut self) -> SmallVec<[(usize, &Shard); 8]> {
+        match self {
+            Access::One(shard) => std::iter::once((shard.keys.index(), &**shard)).collect(),
+            Access::Few(shards) => shards.iter().map(|(index, shard)| (*index, &**shard)).collect(),
+            Access::Borrowed(shards) => shards.iter().map(|(index, shard)| (*index, &**shard)).collect(),
+            Access::Whole(databases, db) => {
+                let shards = databases.at_mut(*db).shards_mut().iter_mut();
+                shards.map(|shard| &*shard.get_mut()).enumerate().collect()
+            }
+            Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
+        }
+    }
+
+    /// Lends all that is locked, in database `db` if everything is.
+    pub(super) fn lend(&mut self, db: usize) -> Access<'_> {
+        match self {
+            Access::One(shard) => Access::Borrowed(std::iter::once((shard.keys.index(), &mut **shard)).collect()),
+            Access::Few(shards) => {
+                Access::Borrowed(shards.iter_mut().map(|(index, shard)| (*index, &mut **shard)).collect())
+            }
+            Access::Borrowed(shards) => {
+                Access::Borrowed(shards.iter_mut().map(|(index, shard)| (*index, &mut **shard)).collect())
+            }
+            Access::Gate(databases, _) => Access::Gate(databases, db),
+            Access::Whole(databases, _) => Access::Whole(databases, db),
+            Access::Closed => Access::Closed,
+        }
+    }
+
+    /// Switches to another database; returns the previous one.
+    pub(super) fn aim(&mut self, db: usize) -> usize {
+        match self {
+            Access::Whole(_, aimed) | Access::Gate(_, aimed) => std::mem::replace(aimed, db),
+            _ => unreachable!("{NOT_EXCLUSIVE}"),
+        }
+    }
+
+    /// Returns whether the keys with these hashes are locked.
+    pub(super) fn covers(&self, hashes: &[u64]) -> bool {
+        let mut indexes = hashes.iter().map(|hash| shard_of(*hash));
+        match self {
+            Access::One(shard) => indexes.all(|index| index == shard.keys.index()),
+            Access::Few(shards) => {
+                indexes.all(|index| shards.binary_search_by_key(&index, |(other, _)| *other).is_ok())
+            }
+            Access::Borrowed(shards) => {
+                indexes.all(|index| shards.binary_search_by_key(&index, |(other, _)| *other).is_ok())
+            }
+            Access::Whole(..) => true,
+            Access::Gate(..) | Access::Closed => hashes.is_empty(),
+        }
+    }
+
+    /// Returns the numbers of the databases that were ever used, in ascending order; for calls declared EXCLUSIVE, and
+    /// those without keys.
+    pub(super) fn used_databases(&self) -> Vec<usize> {
+        match self {
+            Access::Whole(databases, _) => databases.used(),
+            Access::Gate(databases, _) => databases.used(),
+            _ => unreachable!("{NOT_EXCLUSIVE}"),
+        }
+    }
+}

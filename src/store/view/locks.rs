@@ -1,0 +1,134 @@
+//! Locks and fences; see [`store::lock`](crate::store::lock) and [`store::fences`](crate::store::fences).
+
+use std::collections::VecDeque;
+
+use crate::store::entry::Entry;
+use crate::store::event::Event;
+use crate::store::key::{Key, SHARDS, shard_of};
+use crate::store::lock::{LockRecord, LockWaiter, Loss, shard_at};
+use crate::store::shard::LockVisitor;
+use crate::store::view::View;
+use crate::time::clock::Deadline;
+
+/// The locks among the keys of a view.
+pub(crate) struct Locks<'v, 'a>(&'v mut View<'a>);
+
+impl<'a> View<'a> {
+    /// Returns the locks among the keys.
+    pub(crate) fn locks(&mut self) -> Locks<'_, 'a> {
+        Locks(self)
+    }
+}
+
+impl<'v> Locks<'v, '_> {
+    /// Returns what is known of the lock that a key is.
+    pub(crate) fn record(self, key: Key<'_>) -> Option<&'v LockRecord> {
+        self.0.keys(key).0.lock(key)
+    }
+
+    /// Lets `look` see what is known of a lock of any database, unless it has expired; for calls that need the whole
+    /// store, and those that declare no keys.
+    pub(crate) fn inspect<T>(&mut self, db: usize, key: Key<'_>, look: impl FnOnce(&LockRecord) -> T) -> Option<T> {
+        let View { access, cx, .. } = &mut *self.0;
+        access.with_shard(Some(db), shard_of(key.hash), |shard| {
+            shard.keys.peek(key, cx); // which deletes an expired key
+            shard.keys.lock(key).map(look)
+        })
+    }
+
+    /// Changes what is known of the lock that a key is, or begins to know it.
+    pub(crate) fn change<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<LockRecord>) -> T) -> T {
+        self.0.keys(key).0.change_lock(key, change)
+    }
+
+    /// Ends a lock that its holder releases; the key is to be deleted then.
+    pub(crate) fn end(&mut self, key: Key<'_>) -> Option<LockRecord> {
+        self.0.keys(key).0.end_lock(key)
+    }
+
+    /// Ends a lock that its holder has not released, if the key is one, and announces the loss.
+    pub(crate) fn lose(&mut self, key: Key<'_>, loss: Loss) {
+        let (keys, cx) = self.0.keys(key);
+        keys.lose_lock(key, loss, cx);
+    }
+
+    /// Releases a lock of any database whose holder's connection has closed; for calls that declare no keys.
+    pub(crate) fn end_of_session(&mut self, db: usize, key: Key<'_>, client: u64) {
+        let View { access, cx, .. } = &mut *self.0;
+        access.with_any(db, key, |shard| shard.keys.end_session_lock(key, client, cx));
+    }
+
+    /// Releases a lock of any database that was handed to a client which was gone before it was told; for calls that
+    /// declare no keys.
+    pub(crate) fn take_back(&mut self, db: usize, key: Key<'_>, token: &[u8], client: u64) {
+        let View { access, cx, .. } = &mut *self.0;
+        access.with_any(db, key, |shard| shard.keys.return_lock(key, token, client, cx));
+    }
+
+    /// Appends a client to the queue for a lock, to be served when the key is missing.
+    pub(crate) fn join_queue(&mut self, key: Key<'_>, waiter: LockWaiter) {
+        self.0.keys(key).0.join_queue(key, waiter);
+    }
+
+    /// Returns the queue for a lock, unless it is empty.
+    pub(crate) fn queue(self, key: Key<'_>) -> Option<&'v VecDeque<LockWaiter>> {
+        self.0.keys(key).0.lock_queue(key)
+    }
+
+    /// Deletes the expired ones of the keys that have a queue, in all databases; for calls declared EXCLUSIVE.
+    pub(crate) fn expire_awaited(&mut self) {
+        let View { access, cx, .. } = &mut *self.0;
+        access.whole().0.each_shard_mut(|shard| shard.keys.expire_awaited_locks(cx));
+    }
+
+    /// Returns the fence of a key; 0 without one.
+    pub(crate) fn fence(&mut self, key: Key<'_>) -> i64 {
+        self.0.keys(key).0.fence(key)
+    }
+
+    /// Returns the fence of a key, or that of a removed one while it is remembered; 0 without one.
+    pub(crate) fn fence_or_memory(&mut self, key: Key<'_>) -> i64 {
+        let (keys, cx) = self.0.keys(key);
+        keys.fence_or_memory(key, cx)
+    }
+
+    /// Sets the fence of an existing key; 0 is none.
+    pub(crate) fn set_fence(&mut self, key: Key<'_>, fence: i64) {
+        self.0.keys(key).0.set_fence(key, fence);
+    }
+
+    /// Visits the locks of this database that have a record, or are waited for, shard by shard; for calls that declare no
+    /// keys.
+    pub(crate) fn for_each(&mut self, mut visit: impl LockVisitor) {
+        (0..SHARDS).for_each(|shard| self.for_each_of(shard, &mut visit));
+    }
+
+    /// Visits the locks that [`Locks::for_each`] does in the shard with this number.
+    pub(crate) fn for_each_of(&mut self, shard: usize, visit: impl LockVisitor) {
+        self.0.access.with_shard(None, shard, |shard| shard.keys.for_each_lock(visit));
+    }
+
+    /// Visits the locks of this database that have a record, from a position on, each with its position and in their
+    /// order, until `visit` returns false; for calls that declare no keys.
+    pub(crate) fn visit(
+        &mut self,
+        position: u64,
+        mut visit: impl FnMut(u64, Key<'_>, Option<Deadline>, &LockRecord, &VecDeque<LockWaiter>) -> bool,
+    ) {
+        for shard in shard_at(position)..SHARDS {
+            if !self.0.access.with_shard(None, shard, |shard| shard.keys.visit_locks(position, &mut visit)) {
+                return;
+            }
+        }
+    }
+
+    /// Removes a key that gets another name or database, and returns its entry. The event is emitted later. A lock that
+    /// the key is does not follow it, and is lost for this reason.
+    pub(crate) fn take_away(&mut self, key: Key<'_>, loss: Loss) -> Option<Entry> {
+        if !self.0.exists(key) {
+            return None;
+        }
+        self.lose(key, loss);
+        self.0.take(key, Event::NONE)
+    }
+}

@@ -1,0 +1,175 @@
+//! How handlers change keys: they set, edit, move and delete them.
+
+use bytes::Bytes;
+
+use crate::store::cx::Lookup;
+use crate::store::entry::Entry;
+use crate::store::event::Event;
+use crate::store::key::Key;
+use crate::store::lock::Loss;
+use crate::store::shard::Edit;
+use crate::store::value::{Kind, SHARED_MIN, StringHint, Type, Value, WrongType};
+use crate::store::view::{Ttl, View};
+use crate::time::clock::Deadline;
+
+impl View<'_> {
+    /// Opens the value of a key to be changed in place, or created; the look-up is a use of the key.
+    ///
+    /// # Errors
+    /// [`WrongType`] when the key holds something else.
+    #[inline(always)] // a guard is long, as a view is
+    pub fn edit<'v, K: Kind>(&'v mut self, key: Key<'v>, event: &'static Event) -> Result<Edit<'v, K>, WrongType> {
+        let (keys, cx) = self.keys(key);
+        keys.open(key, event, cx)
+    }
+
+    /// Removes the expired fields of a hash; for the start of a call that reads or changes it.
+    #[inline]
+    pub(crate) fn expire_fields(&mut self, key: Key<'_>) {
+        let (keys, cx) = self.keys(key);
+        keys.expire_fields(key, cx);
+    }
+
+    /// Sets the usage of a key.
+    pub fn set_usage(&mut self, key: Key<'_>, usage: u32) {
+        self.keys(key).0.set_usage(key, usage);
+    }
+
+    /// Sets how the string of a key was stored; it is not a change, because the value stays the same.
+    pub fn set_hint(&mut self, key: Key<'_>, hint: StringHint) {
+        self.keys(key).0.set_hint(key, hint);
+    }
+
+    /// Sets a key to a string, whatever it held before; `event` names the change.
+    pub fn set(&mut self, key: Key<'_>, value: &[u8], ttl: Ttl, event: &'static Event) {
+        let deadline = self.deadline_after(key, ttl);
+        if Lookup::WRITE.is_use(self.cx.lookup) {
+            let (keys, cx) = self.keys(key);
+            keys.set_text(key, value, deadline, event, cx);
+        } else {
+            self.set_without_use(key, value, deadline, event);
+        }
+        if deadline.is_some_and(|deadline| self.cx.has_expired(deadline)) {
+            self.exists(key); // deletes the key if the new deadline has passed
+        }
+    }
+
+    /// Returns the deadline of a key after a write.
+    #[inline(always)] // as it was in each of the two
+    fn deadline_after(&mut self, key: Key<'_>, ttl: Ttl) -> Option<Deadline> {
+        match ttl {
+            Ttl::Clear => None,
+            Ttl::At(deadline) => Some(deadline),
+            Ttl::Keep => self.deadline(key).flatten(),
+        }
+    }
+
+    /// Sets a key without counting that as a use of it.
+    #[cold]
+    fn set_without_use(&mut self, key: Key<'_>, value: &[u8], deadline: Option<Deadline>, event: &'static Event) {
+        let (keys, cx) = self.keys(key);
+        let before = keys.counted_usage(key, cx);
+        keys.set_text(key, value, deadline, event, cx);
+        before.iter().for_each(|usage| keys.set_usage(key, *usage));
+    }
+
+    /// Sets a key to a string that the caller has created; a long one is taken over without a copy. Its hint is
+    /// [`StringHint::Raw`].
+    pub fn set_bytes(&mut self, key: Key<'_>, value: Bytes, ttl: Ttl, event: &'static Event) {
+        if value.len() < SHARED_MIN {
+            self.set(key, &value, ttl, event);
+            return self.set_hint(key, StringHint::Raw);
+        }
+        let deadline = self.deadline_after(key, ttl);
+        let is_new = !self.exists(key); // a look-up deletes an expired key, so that it counts as new
+        let entry = Entry::boxed(key.bytes, Type::String, Box::new(Value::Text(value.into())), deadline);
+        let (keys, cx) = self.keys(key);
+        if let Some(before) = keys.observed_type(key, cx).filter(|_| event.replaces()) {
+            keys.emit_overwritten(key, before == Type::String);
+        }
+        match is_new || event.replaces() {
+            true => keys.replace(key, entry, is_new, event, 1, cx),
+            false => keys.rebuild(key, entry, event, cx),
+        }
+        self.exists(key); // deletes the key if the new deadline has passed
+    }
+
+    /// Sets or removes the deadline of an existing key.
+    pub fn set_deadline(&mut self, key: Key<'_>, deadline: Option<Deadline>, event: &'static Event) {
+        let (keys, cx) = self.keys(key);
+        keys.set_deadline(key, deadline, event, cx);
+    }
+
+    /// Deletes a key; returns whether it existed.
+    pub fn remove(&mut self, key: Key<'_>) -> bool {
+        self.exists(key) && self.discard(key)
+    }
+
+    /// Deletes a key, even one that has expired and is not deleted yet; returns whether it was there.
+    pub fn discard(&mut self, key: Key<'_>) -> bool {
+        let (keys, cx) = self.keys(key);
+        keys.delete(key, Event::DEL, cx)
+    }
+
+    /// Removes a key and returns its entry; `event` names the change.
+    pub fn take(&mut self, key: Key<'_>, event: &'static Event) -> Option<Entry> {
+        if !self.exists(key) {
+            return None;
+        }
+        let (keys, cx) = self.keys(key);
+        keys.remove(key, event, cx)
+    }
+
+    /// Sets the entry of a key, replacing an existing one; `key` is the entry's key, and counts as new in any case.
+    pub fn put(&mut self, key: Key<'_>, entry: Entry, event: &'static Event) {
+        if let Some(is_same_type) = self.put_untold(key, entry, event) {
+            self.keys(key).0.emit_overwritten(key, is_same_type);
+        }
+    }
+
+    /// Sets the entry of a key without the event that a value was replaced; returns whether it was of the same type if
+    /// there was one, and an observer.
+    fn put_untold(&mut self, key: Key<'_>, entry: Entry, event: &'static Event) -> Option<bool> {
+        let (keys, cx) = self.keys(key);
+        let (before, after) = (keys.observed_type(key, cx), entry.kind());
+        keys.replace(key, entry, true, event, 1, cx);
+        before.map(|before| before == after)
+    }
+
+    /// Sets the entry of a key, whatever it held before; the key counts as new only if it was missing, and all of it as
+    /// `count` changes.
+    pub(crate) fn overwrite(&mut self, key: Key<'_>, entry: Entry, event: &'static Event, count: u64) {
+        let is_new = !self.exists(key); // a look-up deletes an expired key, so that it counts as new
+        let (keys, cx) = self.keys(key);
+        if let Some(before) = keys.observed_type(key, cx) {
+            keys.emit_overwritten(key, before == entry.kind());
+        }
+        keys.replace(key, entry, is_new, event, count, cx);
+    }
+
+    /// Sets the entry of an existing key to one with the same value.
+    pub(crate) fn renew(&mut self, key: Key<'_>, entry: Entry) {
+        let (keys, cx) = self.keys(key);
+        keys.rebuild(key, entry, Event::NONE, cx);
+    }
+
+    /// Emits an event in addition to a change, or that summarises several unnamed ones.
+    #[inline]
+    pub fn emit(&mut self, key: Key<'_>, event: &'static Event) {
+        self.keys(key).0.emit(key, event);
+    }
+
+    /// Moves a value, with its deadline, from one key to another, overwriting it; returns whether there was one. The
+    /// events, of the old name and of the new, are emitted when both keys have changed.
+    pub fn rename(&mut self, (from, to): (Key<'_>, Key<'_>), events: [&'static Event; 2]) -> bool {
+        let Some(entry) = self.locks().take_away(from, Loss::Renamed) else { return false };
+        self.exists(to); // a look-up deletes an expired key, so that it counts as new
+        let overwritten = self.put_untold(to, entry.with_key(to.bytes), Event::NONE);
+        self.emit(from, events[0]);
+        self.emit(to, events[1]);
+        if let Some(is_same_type) = overwritten {
+            self.keys(to).0.emit_overwritten(to, is_same_type);
+        }
+        true
+    }
+}

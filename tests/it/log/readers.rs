@@ -1,0 +1,136 @@
+//! Readers of the log: several at their own speeds, one that begins in the middle, and one that confirms late.
+
+use std::io::ErrorKind;
+
+use bytes::BytesMut;
+use keylatch::internals::{LogReader, Purpose, replay};
+
+use crate::harness::{Client, TestServer, wait_until};
+
+/// Returns a reader of the log of a server.
+fn reader(server: &TestServer, purpose: Purpose) -> LogReader {
+    server.server().namespace().read_log(purpose)
+}
+
+/// Returns a server that has executed a log.
+fn twin(log: &[u8]) -> TestServer {
+    let twin = TestServer::start_with(&[("enable-debug-command", "yes")]);
+    replay(twin.server().namespace(), BytesMut::from(log)).expect("a whole log");
+    twin
+}
+
+fn digest(server: &TestServer) -> String {
+    server.client().call("DEBUG DIGEST")
+}
+
+/// Sends many writes of several types.
+fn write(client: &mut Client, from: usize, to: usize) {
+    let commands = (from..to).flat_map(|number| {
+        let key = number % 97;
+        [format!("SET s:{key} {number}"), format!("RPUSH l:{key} {number}"), format!("ZADD z:{key} {number} {number}")]
+    });
+    client.pipeline(&commands.collect::<Vec<_>>());
+}
+
+#[test]
+fn three_readers_at_different_speeds_copy_the_data_one_of_them_from_a_cut_in_the_middle_on() {
+    let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
+    let mut client = server.client();
+    let (often, once) = (reader(&server, Purpose::Copy), reader(&server, Purpose::Copy));
+    let mut copied = Vec::new();
+    for step in 0..20 {
+        write(&mut client, step * 100, (step + 1) * 100);
+        copied.extend(often.read_all().expect("its place"));
+    }
+    let (late, at_the_cut) = (reader(&server, Purpose::Copy), twin(&copied));
+    assert_eq!(digest(&at_the_cut), digest(&server));
+    for step in 20..40 {
+        write(&mut client, step * 100, (step + 1) * 100);
+        copied.extend(often.read_all().expect("its place"));
+    }
+    let rest = BytesMut::from(&late.read_all().expect("its place")[..]);
+    replay(at_the_cut.server().namespace(), rest).expect("a whole log");
+    assert_eq!(digest(&at_the_cut), digest(&server));
+    assert_eq!(digest(&twin(&copied)), digest(&server));
+    assert_eq!(digest(&twin(&once.read_all().expect("its place"))), digest(&server));
+    assert_eq!((often.position(), late.position()), (once.position(), once.position()));
+}
+
+/// Returns whether there is nothing to read for a client.
+fn hears_nothing(client: &Client) -> bool {
+    let stream = client.writer();
+    stream.set_nonblocking(true).expect("a socket");
+    let outcome = stream.peek(&mut [0]);
+    stream.set_nonblocking(false).expect("a socket");
+    outcome.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+#[test]
+fn a_reply_waits_until_a_reader_has_confirmed_the_write_and_so_does_who_has_read_it() {
+    let server = TestServer::start();
+    let file = reader(&server, Purpose::Confirm);
+    let (mut writer, mut other) = (server.client(), server.client());
+    assert_eq!(other.call("GET k"), "$-1", "nothing is waited for");
+    writer.send(b"SET k v\r\n");
+    wait_until(|| file.waiting() == 1);
+    other.send(b"GET k\r\n");
+    wait_until(|| file.waiting() == 2);
+    assert!(!file.read_all().expect("its place").is_empty());
+    assert!(hears_nothing(&writer) && hears_nothing(&other));
+    file.confirm(file.position() - 1);
+    assert!(hears_nothing(&writer) && file.waiting() == 2, "less than the write is not enough");
+    file.confirm(file.position());
+    assert_eq!((writer.reply(), other.reply()), ("+OK".to_owned(), "$1 v".to_owned()));
+    assert_eq!(file.waiting(), 0);
+}
+
+#[test]
+fn requests_are_executed_while_earlier_replies_wait_and_the_replies_come_as_far_as_is_confirmed() {
+    let server = TestServer::start();
+    let file = reader(&server, Purpose::Confirm);
+    let mut client = server.client();
+    let mut log = Vec::new();
+    let mut logged = |request: &[u8], end: &[u8]| {
+        client.send(request);
+        wait_until(|| {
+            log.extend(file.read_all().expect("its place"));
+            log.ends_with(end)
+        });
+        wait_until(|| file.waiting() == 1);
+        file.position()
+    };
+    let first = logged(b"INCR n\r\n", b"incr\r\n$1\r\nn\r\n");
+    let second = logged(b"APPEND t large\r\n", b"large\r\n");
+    file.confirm(first);
+    assert_eq!(client.reply(), ":1");
+    assert!(hears_nothing(&client) && file.waiting() == 1);
+    file.confirm(second);
+    assert_eq!(client.reply(), ":5");
+}
+
+#[test]
+fn a_client_that_a_write_has_served_waits_for_it_and_all_are_released_when_the_reader_leaves() {
+    let server = TestServer::start();
+    let mut popping = server.block("BLPOP l 0");
+    let file = reader(&server, Purpose::Confirm);
+    let mut pushing = server.client();
+    pushing.send(b"RPUSH l v\r\n");
+    wait_until(|| file.waiting() == 2);
+    assert!(hears_nothing(&popping) && hears_nothing(&pushing));
+    drop(file);
+    assert_eq!((popping.reply(), pushing.reply()), ("*2 $1 l $1 v".to_owned(), ":1".to_owned()));
+}
+
+#[test]
+fn what_test_mode_sets_back_is_in_the_log_of_whoever_copies_it() {
+    let server = TestServer::start_with(&[("test-mode", "yes"), ("enable-debug-command", "yes")]);
+    let (mut client, copy) = (server.client(), reader(&server, Purpose::Copy));
+    client.expect(&[("SET k v", "+OK"), ("RPUSH l a b", ":2"), ("TEST.SNAPSHOT s", "+OK"), ("SET k w", "+OK")]);
+    client.expect(&[("DEL l", ":1"), ("SET new v", "+OK"), ("TEST.RESTORE s", "+OK"), ("GET k", "$1 v")]);
+    let mut log = copy.read_all().expect("its place");
+    assert_eq!(digest(&twin(&log)), digest(&server));
+    client.expect(&[("SET k x", "+OK"), ("SET k y", "+OK"), ("TEST.FAILOVER LOSE 1", "+OK")]);
+    assert_eq!(server.client().call("GET k"), "$1 x");
+    log.extend(copy.read_all().expect("its place"));
+    assert_eq!(digest(&twin(&log)), digest(&server));
+}

@@ -1,0 +1,255 @@
+//! Every command that writes, taken from the table of commands: what it changes is in the log, and a second server that
+//! replays the log has the same keys, fences and functions.
+
+use std::collections::BTreeSet;
+
+use super::{assert_replayed, start, take};
+use crate::harness::{Client, TestServer};
+
+/// A name in the table of commands, the requests before it, and the request: words apart by blanks, requests by `; `.
+type Story = (&'static str, &'static str, &'static str);
+
+#[rustfmt::skip] // a table
+const STORIES: &[Story] = &[
+    ("append", "", "APPEND k x"),
+    ("bitfield", "", "BITFIELD k SET u8 0 200"),
+    ("bitop", "SET a abc", "BITOP NOT k a"),
+    ("blmove", "RPUSH l a b", "BLMOVE l k LEFT RIGHT 1"),
+    ("blmpop", "RPUSH l a b", "BLMPOP 1 2 missing l LEFT COUNT 1"),
+    ("blpop", "RPUSH l a b", "BLPOP missing l 1"),
+    ("brpop", "RPUSH l a b", "BRPOP l 1"),
+    ("brpoplpush", "RPUSH l a b", "BRPOPLPUSH l k 1"),
+    ("bzmpop", "ZADD z 1 a 2 b", "BZMPOP 1 1 z MIN COUNT 1"),
+    ("bzpopmax", "ZADD z 1 a 2 b", "BZPOPMAX z 1"),
+    ("bzpopmin", "ZADD z 1 a 2 b", "BZPOPMIN z 1"),
+    ("copy", "SET a v PX 9000", "COPY a k"),
+    ("decr", "", "DECR k"),
+    ("decrby", "", "DECRBY k 3"),
+    ("del", "SET k v", "DEL k missing"),
+    ("delex", "SET k v", "DELEX k IFEQ v"),
+    ("delifeq", "SET k v", "DELIFEQ k v"),
+    ("delifgreater", "SETIFGREATER k v 3", "DELIFGREATER k 4"),
+    ("expire", "SET k v", "EXPIRE k 9"),
+    ("expireat", "SET k v", "EXPIREAT k 1700000009"),
+    ("flushall", "SET k v; SELECT 1; SET k v", "FLUSHALL"),
+    ("flushdb", "SET k v; SELECT 1; SET k v", "FLUSHDB"),
+    ("geoadd", "", "GEOADD g 13.361389 38.115556 a"),
+    ("georadius", "GEOADD g 13.361389 38.115556 a", "GEORADIUS g 15 37 200 km STORE k"),
+    ("georadiusbymember", "GEOADD g 13.361389 38.115556 a", "GEORADIUSBYMEMBER g a 200 km STOREDIST k"),
+    ("geosearchstore", "GEOADD g 13.361389 38.115556 a", "GEOSEARCHSTORE k g FROMLONLAT 15 37 BYRADIUS 200 km"),
+    ("getdel", "SET k v", "GETDEL k"),
+    ("getex", "SET k v", "GETEX k EX 9"),
+    ("getset", "SET k v PX 9000", "GETSET k w"),
+    ("hdel", "HSET h a 1 b 2", "HDEL h a"),
+    ("hexpire", "HSET h a 1 b 2", "HEXPIRE h 9 FIELDS 1 a"),
+    ("hexpireat", "HSET h a 1 b 2", "HEXPIREAT h 1700000009 FIELDS 1 a"),
+    ("hgetdel", "HSET h a 1 b 2", "HGETDEL h FIELDS 1 a"),
+    ("hgetex", "HSET h a 1 b 2", "HGETEX h PX 9000 FIELDS 1 a"),
+    ("hincrby", "", "HINCRBY h a 2"),
+    ("hincrbyfloat", "HSET h a 1", "HINCRBYFLOAT h a 0.1"),
+    ("hmset", "", "HMSET h a 1 b 2"),
+    ("hpersist", "HSET h a 1; HEXPIRE h 9 FIELDS 1 a", "HPERSIST h FIELDS 1 a"),
+    ("hpexpire", "HSET h a 1 b 2", "HPEXPIRE h 9000 FIELDS 2 a b"),
+    ("hpexpireat", "HSET h a 1 b 2", "HPEXPIREAT h 1600000009000 FIELDS 2 a b"),
+    ("hset", "", "HSET h a 1"),
+    ("hsetex", "", "HSETEX h PX 9000 FIELDS 1 a 1"),
+    ("hsetnx", "", "HSETNX h a 1"),
+    ("incr", "", "INCR k"),
+    ("incrby", "", "INCRBY k 3"),
+    ("incrbyfloat", "SET k 0.1 PX 9000", "INCRBYFLOAT k 0.2"),
+    ("increx", "", "INCREX k BYINT 3 PX 9000"),
+    ("linsert", "RPUSH l a b", "LINSERT l BEFORE b x"),
+    ("lmove", "RPUSH l a b", "LMOVE l k LEFT RIGHT"),
+    ("lmpop", "RPUSH l a b", "LMPOP 1 l RIGHT COUNT 2"),
+    ("lock.acquire", "", "LOCK.ACQUIRE k token PX 9000 META text"),
+    ("lock.release", "LOCK.ACQUIRE k token PX 9000", "LOCK.RELEASE k token"),
+    ("lock.renew", "LOCK.ACQUIRE k token PX 9000", "LOCK.RENEW k token PX 20000"),
+    ("lpop", "RPUSH l a b", "LPOP l"),
+    ("lpush", "", "LPUSH l a b"),
+    ("lpushx", "RPUSH l a", "LPUSHX l b"),
+    ("lrem", "RPUSH l a b a", "LREM l 0 a"),
+    ("lset", "RPUSH l a b", "LSET l 0 x"),
+    ("ltrim", "RPUSH l a b c", "LTRIM l 1 1"),
+    ("move", "SET k v PX 9000", "MOVE k 1"),
+    ("mset", "", "MSET k 1 l 2"),
+    ("msetex", "", "MSETEX 2 k 1 l 2 EX 9"),
+    ("msetnx", "", "MSETNX k 1 l 2"),
+    ("persist", "SET k v PX 9000", "PERSIST k"),
+    ("pexpire", "SET k v", "PEXPIRE k 9000"),
+    ("pexpireat", "SET k v", "PEXPIREAT k 1700000009000"),
+    ("pfadd", "", "PFADD k a b"),
+    ("pfdebug", "PFADD k a b", "PFDEBUG TODENSE k"),
+    ("pfmerge", "PFADD a x; PFADD b y", "PFMERGE k a b"),
+    ("psetex", "", "PSETEX k 9000 v"),
+    ("rename", "SET a v PX 9000", "RENAME a k"),
+    ("renamenx", "SETIFGREATER a v 3", "RENAMENX a k"),
+    ("rpop", "RPUSH l a b", "RPOP l 2"),
+    ("rpoplpush", "RPUSH l a b", "RPOPLPUSH l k"),
+    ("rpush", "", "RPUSH l a b"),
+    ("rpushx", "RPUSH l a", "RPUSHX l b"),
+    ("sadd", "", "SADD s a b"),
+    ("sdiffstore", "SADD s a b; SADD t b", "SDIFFSTORE k s t"),
+    ("set", "", "SET k v PX 9000"),
+    ("setbit", "", "SETBIT k 7 1"),
+    ("setex", "", "SETEX k 9 v"),
+    ("setifgreater", "", "SETIFGREATER k v 3"),
+    ("setnx", "", "SETNX k v"),
+    ("setrange", "SET k abc", "SETRANGE k 1 x"),
+    ("sinterstore", "SADD s a b; SADD t b", "SINTERSTORE k s t"),
+    ("smove", "SADD s a b", "SMOVE s k a"),
+    ("sort", "RPUSH l 3 1 2", "SORT l STORE k"),
+    ("spop", "SADD s a b c", "SPOP s 2"),
+    ("srem", "SADD s a b", "SREM s a"),
+    ("sunionstore", "SADD s a b; SADD t c", "SUNIONSTORE k s t"),
+    ("swapdb", "SET k v", "SWAPDB 0 1"),
+    ("unlink", "SET k v", "UNLINK k"),
+    ("xack", "XADD s 1 f v; XGROUP CREATE s g 0; XREADGROUP GROUP g c STREAMS s >", "XACK s g 1-0"),
+    ("xackdel", "XADD s 1 f v; XGROUP CREATE s g 0; XREADGROUP GROUP g c STREAMS s >", "XACKDEL s g IDS 1 1-0"),
+    ("xadd", "", "XADD s * f v"),
+    ("xautoclaim", "XADD s 1 f v; XGROUP CREATE s g 0; XREADGROUP GROUP g c STREAMS s >", "XAUTOCLAIM s g d 0 0"),
+    ("xclaim", "XADD s 1 f v; XGROUP CREATE s g 0; XREADGROUP GROUP g c STREAMS s >", "XCLAIM s g d 0 1-0"),
+    ("xdel", "XADD s 1 f v; XADD s 2 f v", "XDEL s 1-0"),
+    ("xdelex", "XADD s 1 f v; XADD s 2 f v", "XDELEX s IDS 1 1-0"),
+    ("xgroup|create", "", "XGROUP CREATE s g $ MKSTREAM"),
+    ("xgroup|createconsumer", "XGROUP CREATE s g $ MKSTREAM", "XGROUP CREATECONSUMER s g c"),
+    ("xgroup|delconsumer", "XGROUP CREATE s g $ MKSTREAM; XGROUP CREATECONSUMER s g c", "XGROUP DELCONSUMER s g c"),
+    ("xgroup|destroy", "XGROUP CREATE s g $ MKSTREAM", "XGROUP DESTROY s g"),
+    ("xgroup|setid", "XADD s 1 f v; XGROUP CREATE s g 0", "XGROUP SETID s g 1-0"),
+    ("xreadgroup", "XADD s 1 f v; XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >"),
+    ("xsetid", "XADD s 1 f v", "XSETID s 9-0"),
+    ("xtrim", "XADD s 1 f v; XADD s 2 f v", "XTRIM s MAXLEN = 1"),
+    ("zadd", "", "ZADD z 1 a 2 b"),
+    ("zdiffstore", "ZADD z 1 a 2 b; ZADD y 1 a", "ZDIFFSTORE k 2 z y"),
+    ("zincrby", "", "ZINCRBY z 0.1 a"),
+    ("zinterstore", "ZADD z 1 a 2 b; ZADD y 1 a", "ZINTERSTORE k 2 z y"),
+    ("zmpop", "ZADD z 1 a 2 b", "ZMPOP 2 missing z MAX"),
+    ("zpopmax", "ZADD z 1 a 2 b", "ZPOPMAX z"),
+    ("zpopmin", "ZADD z 1 a 2 b", "ZPOPMIN z 2"),
+    ("zrangestore", "ZADD z 1 a 2 b", "ZRANGESTORE k z 0 0"),
+    ("zrem", "ZADD z 1 a 2 b", "ZREM z a"),
+    ("zremrangebylex", "ZADD z 0 a 0 b", "ZREMRANGEBYLEX z - [a"),
+    ("zremrangebyrank", "ZADD z 1 a 2 b", "ZREMRANGEBYRANK z 0 0"),
+    ("zremrangebyscore", "ZADD z 1 a 2 b", "ZREMRANGEBYSCORE z 2 +inf"),
+    ("zunionstore", "ZADD z 1 a 2 b; ZADD y 1 a", "ZUNIONSTORE k 2 z y"),
+];
+
+/// The commands that have a test of their own below.
+const WITH_BYTES: [&str; 3] = ["function|restore", "migrate", "restore"];
+
+/// Changes only what is known of a lock, which is not in the log yet.
+const OF_LOCKS: [&str; 1] = ["lock.fence"];
+
+/// Those of scripts, whose text has blanks.
+const OF_FUNCTIONS: [&str; 3] = ["function|delete", "function|flush", "function|load"];
+
+#[cfg(feature = "lua")]
+const LIBRARY: &str = "#!lua name=mylib\nredis.register_function('f', function() return 1 end)";
+
+/// Asserts that a request, which `act` sends, is in the log, and that all of the log makes the same keys elsewhere.
+#[track_caller]
+fn assert_recorded(name: &str, before: &str, act: impl FnOnce(&TestServer, &mut Client) -> String) {
+    let server = start();
+    let mut client = server.client();
+    for request in before.split("; ").filter(|request| !request.is_empty()) {
+        let reply = client.call(request);
+        assert!(!reply.starts_with('-'), "{name}: {request}: {reply}");
+    }
+    let mut log = server.take_log();
+    let reply = act(&server, &mut client);
+    assert!(!reply.starts_with('-'), "{name}: {reply}");
+    let written = server.take_log();
+    assert!(!written.is_empty(), "{name} has changed something, and the log is empty");
+    log.extend_from_slice(&written);
+    assert_replayed(&server, log, 0);
+}
+
+#[test]
+fn every_command_that_writes_is_in_the_log_and_its_replay_makes_the_same_keys() {
+    for (name, before, request) in STORIES {
+        assert_recorded(name, before, |_, client| client.call(request));
+    }
+}
+
+#[test]
+fn every_command_that_writes_has_a_story() {
+    let names = start().client().call("COMMAND LIST FILTERBY ACLCAT write");
+    let known: BTreeSet<&str> = names.split(' ').filter_map(|word| word.strip_prefix("+").or(Some(word))).collect();
+    let table: BTreeSet<&str> =
+        known.into_iter().filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase())).collect();
+    let functions = OF_FUNCTIONS.iter().chain(&WITH_BYTES).chain(&OF_LOCKS).copied();
+    let stories: BTreeSet<&str> = STORIES.iter().map(|(name, ..)| *name).chain(functions).collect();
+    let is_there = |name: &&str| cfg!(feature = "lua") || !name.starts_with("function");
+    assert_eq!(table, stories.into_iter().filter(is_there).collect());
+}
+
+#[test]
+fn what_is_given_as_bytes_is_recorded_too() {
+    assert_recorded("restore", "RPUSH l a b", |_, client| {
+        let dump = client.frame(&["DUMP", "l"]).as_bytes().expect("a payload").to_vec();
+        client.call_args(&[&b"RESTORE"[..], b"k", b"9000", &dump])
+    });
+    assert_recorded("migrate", "SET k v PX 9000; RPUSH l a b", |_, client| {
+        let other = start();
+        let port = other.addr().port().to_string();
+        client.call(&format!("MIGRATE 127.0.0.1 {port} k 0 5000"))
+    });
+}
+
+#[cfg(feature = "lua")]
+#[test]
+fn every_change_of_the_functions_is_recorded() {
+    let load = |client: &mut Client| client.call_args(&["FUNCTION", "LOAD", LIBRARY]);
+    let dump = |client: &mut Client| client.frame(&["FUNCTION", "DUMP"]).as_bytes().expect("a payload").to_vec();
+    assert_recorded("function|load", "", |_, client| load(client));
+    for request in ["FUNCTION DELETE mylib", "FUNCTION FLUSH"] {
+        assert_recorded(request, "", |_, client| {
+            load(client);
+            client.call(request)
+        });
+    }
+    assert_recorded("function|restore", "", |_, client| {
+        load(client);
+        let payload = dump(client);
+        client.call("FUNCTION FLUSH");
+        client.call_args(&[&b"FUNCTION"[..], b"RESTORE", &payload])
+    });
+}
+
+#[test]
+fn what_no_command_changes_is_recorded_too() {
+    assert_recorded("Namespace::flush", "SET k v; RPUSH l a", |server, _| {
+        server.server().namespace().flush();
+        String::new()
+    });
+    assert_recorded("expiry", "SET k v PX 10; SET l v", |server, client| {
+        server.advance_ms(10);
+        client.call("PING")
+    });
+    assert_recorded("the expiry of a field", "HSETEX h PX 10 FIELDS 1 a 1; HSET h b 1", |server, client| {
+        server.advance_ms(10);
+        client.call("HLEN h")
+    });
+    assert_recorded("the end of a session", "", |server, client| {
+        let mut holder = server.client();
+        holder.call("LOCK.ACQUIRE k token SESSION");
+        drop(holder);
+        crate::harness::wait_until(|| client.call("EXISTS k") == ":0");
+        String::new()
+    });
+}
+
+#[test]
+fn a_call_that_panics_leaves_what_its_keys_hold_to_the_log() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("SET a v", "+OK"), ("SETIFGREATER b v 7", "*2 :7 $-1")]);
+    take(&server);
+    client.send(b"MULTI\r\nSET a w PX 9000\r\nRPUSH l x y\r\nDEL b\r\nSETIFGREATER c v 9\r\nDEBUG INJECT-PANIC handler\r\nEXEC\r\n");
+    client.read_to_end();
+    let mut other = server.client();
+    crate::harness::wait_until(|| other.call("EXISTS l") == ":1");
+    let logged = take(&server);
+    for part in ["RESTORE a", "RESTORE l", "DEL b", "RESTORE c", "SETIFGREATER c v 9"] {
+        assert!(logged.contains(part), "{part} in {logged}");
+    }
+}
