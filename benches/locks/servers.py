@@ -77,4 +77,11 @@ def version(kind, keylatch):
         return None
     return {"redis": lambda: "redis-server " + said.split("v=")[1].split()[0],
             "etcd": lambda: "etcd " + said.split("\n")[0].split()[-1],
-            "keylatch": lambda: "keylatch " + said.split("keylatch=")[1].split()[0]}[kind]()
+            "keylatch": lambda: f"keylatch {said.split('keylatch=')[1].split()[0]} ({commit()})"}[kind]()
+
+
+def commit():
+    """Returns the commit of the checkout, and its date."""
+    git = lambda *words: subprocess.run(["git", *words], cwd=os.path.dirname(__file__), capture_output=True, text=True)
+    described = git("describe", "--always", "--dirty", "--exclude=*").stdout.strip()
+    return f"{described} of {git('log', '-1', '--format=%cs').stdout.strip()}"

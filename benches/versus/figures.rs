@@ -2,7 +2,7 @@
 //! by it. A section that runs alone replaces its own rows; those of other sections and other benchmarks stay as they
 //! are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ struct Row {
     values: BTreeMap<String, String>,
     /// How to measure them again.
     command: String,
-    /// What was measured: the commit of keylatch, and the version of Redis.
+    /// What was measured: the commit of keylatch with its date, and the version of Redis.
     source: String,
 }
 
@@ -77,6 +77,13 @@ impl Figures {
 
     pub fn get(&self, section: &str, workload: &str, server: Kind, unit: &str) -> Option<f64> {
         self.rows.get(&key(section, workload, unit))?.value(server)
+    }
+
+    /// Lists the commits at which the figures of a section were measured.
+    pub fn commits(&self, section: &str) -> String {
+        let rows = self.rows.iter().filter(|([area, ..], _)| area == section);
+        let commits: BTreeSet<&str> = rows.filter_map(|(_, row)| row.source.split(", ").next()).collect();
+        commits.into_iter().collect::<Vec<_>>().join("; ")
     }
 
     /// Writes the file.

@@ -9,9 +9,9 @@
 //! Needs `redis-server` and `redis-benchmark`; `valkey-server`, `pogocache` and `memcached` take part where they are on
 //! the PATH, and a null server that replies `+OK` to everything shows the upper bound. Every server has its defaults,
 //! without snapshots, on a free port of the loopback, and is loaded in turn with the others. Tables are printed; plots
-//! and figures go into `benches/plots`, and the verdicts on the goals into BENCHMARKS.md. A full run takes about 25
-//! minutes. `--quick` takes about 3, and writes below `target/versus` instead, so that rough figures never replace
-//! measured ones.
+//! and figures go into `benches/plots`, the verdicts on the goals and the measured commits into BENCHMARKS.md. A full run
+//! takes about 25 minutes. `--quick` takes about 3, and writes below `target/versus` instead, so that rough figures never
+//! replace measured ones.
 //!
 //! What is measured how: `load` is our generator, `redis_benchmark` the other one, `measure` reads the kernel's
 //! accounting, `workload` says what is sent; each file in `sections` is a table or a plot, `goals` judges.
@@ -97,6 +97,7 @@ fn run() -> Result<()> {
     let goals = goals::judge(&context.figures);
     println!("\n{goals}");
     report::replace_block(&context.document, "goals", &goals)?;
+    report::replace_block(&context.document, "areas", &sections::table(&context.figures))?;
     println!("\nwritten: {}, {}", context.document.display(), context.plots.display());
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
 }
@@ -187,11 +188,15 @@ impl Context {
     }
 }
 
-/// Names what is measured: the commit of keylatch, and the version of Redis.
+/// Names what is measured: the commit of keylatch with its date, and the version of Redis.
 fn source(root: &Path, peers: &[Peer]) -> String {
-    let git = Command::new("git").args(["describe", "--always", "--dirty", "--exclude=*"]).current_dir(root).output();
-    let commit = git.ok().filter(|output| output.status.success()).map(|output| output.stdout);
-    let commit = commit.and_then(|text| String::from_utf8(text).ok()).unwrap_or_else(|| "unknown".to_owned());
+    let git = |words: &[&str]| {
+        let output = Command::new("git").args(words).current_dir(root).output().ok();
+        let text = output.filter(|output| output.status.success()).map(|output| output.stdout);
+        text.map_or_else(|| "unknown".to_owned(), |text| String::from_utf8_lossy(&text).trim().to_owned())
+    };
+    let (commit, date) =
+        (git(&["describe", "--always", "--dirty", "--exclude=*"]), git(&["log", "-1", "--format=%cs"]));
     let redis = peers.iter().find(|peer| peer.kind == Kind::Redis).map_or_else(String::new, Peer::shown);
-    format!("{}, {redis}", commit.trim())
+    format!("{commit} of {date}, {redis}")
 }

@@ -31,36 +31,90 @@ pub struct Section {
 
 /// All sections, in the order of a full run.
 pub const SECTIONS: &[Section] = &[
-    Section { name: "redis-benchmark", about: "commands, loaded by redis-benchmark", run: commands::redis_benchmark },
-    Section { name: "commands", about: "commands, loaded by our generator", run: commands::own },
-    Section { name: "earlier", about: "this build beside an earlier one", run: commands::earlier },
-    Section { name: "depth", about: "cost against pipeline depth", run: curves::depth },
-    Section { name: "keys", about: "cost against the number of keys", run: keys::cost },
-    Section { name: "memory", about: "bytes per key against the number of keys", run: keys::memory },
-    Section { name: "size", about: "cost and throughput against the size of values", run: curves::size },
-    Section { name: "connections", about: "cost and throughput against connections", run: curves::connections },
-    Section { name: "latency", about: "latency at a fixed rate, in open loop", run: latency::run },
-    Section { name: "lock-cycles", about: "lock cycles", run: locks::run },
-    Section { name: "scripts", about: "the release of a lock by a script", run: locks::scripts },
-    Section { name: "script-libraries", about: "JSON and MessagePack in scripts", run: libraries::run },
+    Section {
+        name: "redis-benchmark",
+        about: "nine commands by `redis-benchmark`: 50 connections, 100,000 keys, values of 3 bytes",
+        run: commands::redis_benchmark,
+    },
+    Section {
+        name: "commands",
+        about: "the same by our generator; latencies are those of a whole pipeline",
+        run: commands::own,
+    },
+    Section {
+        name: "earlier",
+        about: "this build beside the one that `KEYLATCH_EARLIER` names",
+        run: commands::earlier,
+    },
+    Section { name: "depth", about: "CPU time by pipeline depth", run: curves::depth },
+    Section { name: "keys", about: "CPU time by the number of keys", run: keys::cost },
+    Section { name: "memory", about: "bytes per key beside key and value, from Pss", run: keys::memory },
+    Section { name: "size", about: "CPU time by the size of values", run: curves::size },
+    Section { name: "connections", about: "CPU time by the number of connections", run: curves::connections },
+    Section {
+        name: "latency",
+        about: "`SET` at a fixed rate, from the time at which a request was due (no coordinated omission)",
+        run: latency::run,
+    },
+    Section {
+        name: "lock-cycles",
+        about: "`SETNX` and `DEL`; `GET` and `GETSET` that take over: 50 connections, 100,000 locks",
+        run: locks::run,
+    },
+    Section {
+        name: "scripts",
+        about: "the script that releases a lock, refused, and in cycles with `SET NX PX`",
+        run: locks::scripts,
+    },
+    Section { name: "script-libraries", about: "`cjson` and `cmsgpack` in scripts", run: libraries::run },
     Section { name: "fairness", about: "one client beside eight that flood", run: clients::fairness },
-    Section { name: "disturbed", about: "one client beside others that misbehave", run: disturbed::run },
-    Section { name: "clients", about: "ten thousand clients of which a tenth is active", run: clients::many },
-    Section { name: "footprint", about: "start-up, idle memory, binary, idle connections", run: footprint::run },
-    Section { name: "collections", about: "commands on collections", run: collections::cost::run },
+    Section {
+        name: "disturbed",
+        about: "one client beside others that flood, never read, or send a byte a second",
+        run: disturbed::run,
+    },
+    Section {
+        name: "clients",
+        about: "10,000 clients of which 1,000 are active; needs `ulimit -n` above that",
+        run: clients::many,
+    },
+    Section {
+        name: "footprint",
+        about: "start to the first `+PONG`, memory (Pss) of an idle process and of 5,000 idle connections, size of the \
+                binary",
+        run: footprint::run,
+    },
+    Section {
+        name: "collections",
+        about: "commands on lists, hashes, sets, sorted sets and streams of 100,000 elements by `redis-benchmark`",
+        run: collections::cost::run,
+    },
     Section {
         name: "collections-size",
-        about: "cost against the size of a collection",
+        about: "how their CPU time grows with the size of the collection, 10 to 10 million elements",
         run: collections::cost::by_size,
     },
-    Section { name: "collections-memory", about: "bytes per element of collections", run: collections::memory::run },
+    Section {
+        name: "collections-memory",
+        about: "bytes per element beside its payload, from Pss",
+        run: collections::memory::run,
+    },
     Section {
         name: "collections-stalls",
-        about: "others' wait beside large collections",
+        about: "round trips while others fill, remove and read collections of ten million elements",
         run: collections::stalls::run,
     },
-    Section { name: "growth", about: "the worst stall while keys are loaded", run: growth::run },
+    Section { name: "growth", about: "round trips while ten million keys are loaded", run: growth::run },
 ];
+
+/// Lists the sections: what each measures, and the commits at which that was done.
+pub fn table(figures: &Figures) -> String {
+    let mut table = Table::new(&["area of `versus`", "what it measures", "measured at"]);
+    for section in SECTIONS {
+        table.row([format!("`{}`", section.name), section.about.to_owned(), figures.commits(section.name)]);
+    }
+    table.markdown()
+}
 
 const CPU: Axis = Axis { label: "server CPU per request, µs", scale: Scale::Log { base: 10.0 } };
 const CPU_LINEAR: Axis = Axis { label: "server CPU per request, µs", scale: Scale::Linear };
