@@ -33,6 +33,7 @@ pub(crate) mod string;
 pub(crate) mod test_mode;
 #[cfg(feature = "internals")]
 pub(crate) mod testing;
+mod timeout;
 pub(crate) mod transactions;
 mod ttl;
 

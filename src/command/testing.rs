@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use crate::command::keys::wait::read_timeout;
+use crate::command::timeout::read_timeout;
 use crate::command::{FAMILIES, server};
 use crate::dispatch::{Call, Command, Handlers};
 use crate::error::Result;

@@ -13,9 +13,9 @@ pub(crate) mod overview;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::client::caller::Caller;
-use crate::command::keys::wait::read_timeout;
 use crate::command::lock::deadlock::Prospect;
 use crate::command::string::{SET, SET_EX};
+use crate::command::timeout::read_timeout;
 use crate::command::ttl::{Amount, EXPIRE, Unit};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};

@@ -6,10 +6,10 @@
 use smallvec::SmallVec;
 
 use crate::command::elements::reply_item;
-use crate::command::keys::wait::read_timeout_in_seconds;
 use crate::command::multi_pop::MultiPop;
 use crate::command::sorted_set::range::remove_ranks;
 use crate::command::sorted_set::{ZPOPMAX, ZPOPMIN, reply_elements};
+use crate::command::timeout::read_timeout_in_seconds;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};

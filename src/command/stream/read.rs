@@ -6,8 +6,8 @@ use std::ops::Bound::{Included, Unbounded};
 
 use smallvec::SmallVec;
 
-use crate::command::keys::wait::read_timeout;
 use crate::command::stream::{CONSUMER_CREATED, GroupLog, ids, no_group, reply_content, reply_entry, reply_id};
+use crate::command::timeout::read_timeout;
 use crate::dispatch::args::is_word;
 use crate::dispatch::call::Repetition;
 use crate::dispatch::{Call, Command};

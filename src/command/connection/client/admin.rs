@@ -7,7 +7,7 @@ use crate::client::info::ClientInfo;
 use crate::client::pause::Held;
 use crate::client::registry::Unblocked;
 use crate::command::connection::client::{ClientType, is_word};
-use crate::command::keys::wait::read_timeout;
+use crate::command::timeout::read_timeout;
 use crate::dispatch::Call;
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
