@@ -4,8 +4,8 @@
 //! at once, as if its timeout had passed.
 
 use crate::command::elements::reply_item;
-use crate::command::list::ends::{move_element, pop_first_of};
-use crate::command::list::{end_word, node_limit, pop_command, popped, read_end};
+use crate::command::list::ends::{end_word, move_element, pop_command, pop_first_of, popped, read_end};
+use crate::command::list::node_limit;
 use crate::command::multi_pop::MultiPop;
 use crate::command::timeout::read_timeout_in_seconds;
 use crate::dispatch::Call;

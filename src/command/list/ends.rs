@@ -3,13 +3,52 @@
 use smallvec::SmallVec;
 
 use crate::command::elements::reply_item;
-use crate::command::list::{LPOP, LPUSH, RPOP, RPUSH, node_limit, pop_command, popped, pushed, read_end};
+use crate::command::list::node_limit;
 use crate::command::multi_pop::MultiPop;
-use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::store::shard::Edit;
 use crate::store::{Classes, End, Event, Key, List, ListRef, Lookup, NodeLimit};
+
+/// Elements were added at the head.
+const LPUSH: &Event = &Event::one(Classes::LIST, "lpush");
+/// Elements were added at the tail.
+const RPUSH: &Event = &Event::one(Classes::LIST, "rpush");
+/// Elements were removed from the head.
+const LPOP: &Event = &Event::one(Classes::LIST, "lpop");
+/// Elements were removed from the tail.
+const RPOP: &Event = &Event::one(Classes::LIST, "rpop");
+
+/// Parses an end of a list.
+pub(super) fn read_end(args: &mut Args<'_>) -> Result<End> {
+    match args.bytes()? {
+        word if is_word(word, "LEFT") => Ok(End::Head),
+        word if is_word(word, "RIGHT") => Ok(End::Tail),
+        _ => Err(Error::Syntax),
+    }
+}
+
+/// Returns the event of elements that were added at an end.
+fn pushed(at: End) -> &'static Event {
+    if at == End::Head { LPUSH } else { RPUSH }
+}
+
+/// Returns the event of elements that were removed from an end.
+pub(super) fn popped(at: End) -> &'static Event {
+    if at == End::Head { LPOP } else { RPOP }
+}
+
+/// Returns the command that removes elements from an end.
+pub(super) fn pop_command(at: End) -> &'static [u8] {
+    if at == End::Head { b"LPOP" } else { b"RPOP" }
+}
+
+/// Returns the word for an end.
+pub(super) fn end_word(at: End) -> &'static [u8] {
+    if at == End::Head { b"LEFT" } else { b"RIGHT" }
+}
 
 pub(super) fn lpush(call: &mut Call<'_>) -> Result<()> {
     push(call, End::Head, LPUSH, false)

@@ -1,7 +1,7 @@
 //! Reading and changing lists by index or by value.
 
 use crate::command::elements::{reply_item, resolve_range};
-use crate::command::list::{node_limit, resolve_index};
+use crate::command::list::node_limit;
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -36,6 +36,12 @@ pub(super) fn lrange(call: &mut Call<'_>) -> Result<()> {
         reply_item(&mut call.reply, item);
     }
     Ok(())
+}
+
+/// Resolves an index, a negative one counted from the end.
+fn resolve_index(index: i64, len: usize) -> Option<usize> {
+    let index = if index < 0 { len as i64 + index } else { index };
+    usize::try_from(index).ok().filter(|index| *index < len)
 }
 
 pub(super) fn lindex(call: &mut Call<'_>) -> Result<()> {

@@ -8,17 +8,15 @@
 mod blocking;
 mod ends;
 mod inside;
+mod node_limit;
 
-use std::sync::atomic::Ordering::Relaxed;
-
-use crate::dispatch::args::is_word;
-use crate::dispatch::{Args, Call, Command};
-use crate::error::{Error, Result};
+use crate::dispatch::Command;
 use crate::spec::{
     ACCESS, Arg, BLOCKING, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, MOVABLE_KEYS, READ, RO, RW, UPDATE, WRITE,
     double, integer, key, one_of, string, token,
 };
-use crate::store::{Classes, End, Event, NodeLimit};
+
+pub(crate) use node_limit::node_limit;
 
 use blocking::{blmove, blmpop, blpop, brpop, brpoplpush};
 use ends::{lmove, lmpop, lpop, lpush, lpushx, rpop, rpoplpush, rpush, rpushx};
@@ -148,53 +146,3 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[key("key", RW | INSERT), string("element").multiple()])
         .docs("2.2.0", PUSH_COST, "Adds elements at the tail of an existing list."),
 ];
-
-/// Elements were added at the head.
-const LPUSH: &Event = &Event::one(Classes::LIST, "lpush");
-/// Elements were added at the tail.
-const RPUSH: &Event = &Event::one(Classes::LIST, "rpush");
-/// Elements were removed from the head.
-const LPOP: &Event = &Event::one(Classes::LIST, "lpop");
-/// Elements were removed from the tail.
-const RPOP: &Event = &Event::one(Classes::LIST, "rpop");
-
-/// Returns the limits of a list's nodes, see [`NodeLimit`].
-#[inline]
-pub(crate) fn node_limit(call: &Call<'_>) -> NodeLimit {
-    NodeLimit { node: call.config.limits().list, large_min: call.namespace.debug.large_element_min.load(Relaxed) }
-}
-
-/// Parses an end of a list.
-fn read_end(args: &mut Args<'_>) -> Result<End> {
-    match args.bytes()? {
-        word if is_word(word, "LEFT") => Ok(End::Head),
-        word if is_word(word, "RIGHT") => Ok(End::Tail),
-        _ => Err(Error::Syntax),
-    }
-}
-
-/// Returns the event of elements that were added at an end.
-fn pushed(at: End) -> &'static Event {
-    if at == End::Head { LPUSH } else { RPUSH }
-}
-
-/// Returns the event of elements that were removed from an end.
-fn popped(at: End) -> &'static Event {
-    if at == End::Head { LPOP } else { RPOP }
-}
-
-/// Returns the command that removes elements from an end.
-fn pop_command(at: End) -> &'static [u8] {
-    if at == End::Head { b"LPOP" } else { b"RPOP" }
-}
-
-/// Returns the word for an end.
-fn end_word(at: End) -> &'static [u8] {
-    if at == End::Head { b"LEFT" } else { b"RIGHT" }
-}
-
-/// Resolves an index, a negative one counted from the end.
-fn resolve_index(index: i64, len: usize) -> Option<usize> {
-    let index = if index < 0 { len as i64 + index } else { index };
-    usize::try_from(index).ok().filter(|index| *index < len)
-}

@@ -16,7 +16,6 @@ const STILL_TO_BE_OPENED: &[(&str, &[&str])] = &[
     ("command/connection/client", &["admin", "mod"]),
     ("command/geo", &["mod", "search"]),
     ("command/hash", &["expire", "lifetime", "mod", "random", "scan"]),
-    ("command/list", &["blocking", "ends", "inside", "mod"]),
     ("command/set", &["combine", "mod", "random"]),
     ("command/sorted_set", &["add", "combine", "mod", "pop", "random", "range"]),
     ("command/string", &["increx", "mod", "multiple"]),
