@@ -3,7 +3,7 @@
 //! They are wall-clock times in milliseconds, whatever the unit of the command. As in Redis, the type of the key is
 //! checked before the arguments.
 
-use crate::command::hash::{HDEL, hash_key};
+use crate::command::hash::fields::{HDEL, hash_key};
 use crate::command::ttl::{Condition, Time, Unit};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;

@@ -3,7 +3,7 @@
 use crate::command::hash::expire::{
     HPERSIST, MISSING_FIELDS, NOT_POSITIVE, TWO_FIELDS, log_deadline, read_fields, set_deadlines, take_words,
 };
-use crate::command::hash::{HDEL, HSET, growth, hash_key, reply_text};
+use crate::command::hash::fields::{HDEL, HSET, growth, hash_key, reply_text};
 use crate::command::ttl::{Condition, Other, Time, TtlOption, Unit};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;

@@ -3,20 +3,21 @@
 //! Other files have the handlers of HRANDFIELD and HSCAN, and those about deadlines of fields.
 
 mod expire;
+mod fields;
 mod lifetime;
 mod random;
 mod scan;
 
+use crate::command::hash::fields::{HDEL, HSET, growth, hash_key, reply_text};
 use crate::command::ttl::{CONDITION, EXPIRATION_OR_KEEPTTL, EXPIRATION_OR_PERSIST};
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::resp::Reply;
 use crate::spec::{
     ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, READ, RO, RW, UPDATE, WRITE, block, double, element,
     integer, key, one_of, pattern, string, token, unix_time,
 };
-use crate::store::value::{Hash, HashGrowth, HashText};
-use crate::store::{Classes, Event, Key, Lookup};
+use crate::store::value::{Hash, HashText};
+use crate::store::{Classes, Event, Lookup};
 use crate::text::long_double;
 
 const HSET_COST: &str = "O(1) for each field/value pair added, so O(N) to add N field/value pairs when the command is \
@@ -155,10 +156,6 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("2.0.0", WHOLE_COST, "Returns all values of a hash."),
 ];
 
-/// Fields were set.
-const HSET: &Event = &Event::one(Classes::HASH, "hset");
-/// Fields were removed.
-const HDEL: &Event = &Event::one(Classes::HASH, "hdel");
 /// A number was added to the integer of a field.
 const HINCRBY: &Event = &Event::one(Classes::HASH, "hincrby");
 /// A number was added to the floating-point number of a field.
@@ -167,30 +164,6 @@ const HINCRBYFLOAT: &Event = &Event::one(Classes::HASH, "hincrbyfloat");
 const NOT_INTEGER: &str = "hash value is not an integer";
 const NOT_FLOAT: &str = "hash value is not a float";
 const NOT_FINITE: &str = "value is NaN or Infinity";
-
-/// Writes a field or a value; a long one is shared.
-#[inline]
-fn reply_text(reply: &mut Reply<'_>, text: HashText<'_>) {
-    match text {
-        HashText::Inline(text) => reply.bulk(text),
-        HashText::Int(int) => reply.bulk_int(int),
-        HashText::Shared(bytes) => reply.bulk_shared(bytes.clone()),
-    }
-}
-
-/// Returns what decides how a hash is stored when this call adds to it.
-#[inline]
-fn growth<'a>(call: &Call<'a>) -> HashGrowth<'a> {
-    HashGrowth { limit: call.config.limits().hash, hasher: call.namespace.store.hasher() }
-}
-
-/// Takes the key of a call. Fields that have expired are removed first, so that no handler finds them.
-#[inline]
-fn hash_key<'a>(call: &mut Call<'a>) -> Result<Key<'a>> {
-    let key = call.args.key()?;
-    call.view.expire_fields(key);
-    Ok(key)
-}
 
 fn hget(call: &mut Call<'_>) -> Result<()> {
     let (key, field) = (hash_key(call)?, call.args.bytes()?);

@@ -1,7 +1,7 @@
 //! HRANDFIELD: random fields of a hash.
 
 use crate::command::elements::{Sample, announce, reply_repeated};
-use crate::command::hash::{hash_key, reply_text};
+use crate::command::hash::fields::{hash_key, reply_text};
 use crate::dispatch::Call;
 use crate::error::Result;
 use crate::resp::Reply;

@@ -1,6 +1,6 @@
 //! HSCAN: iterates over the fields of a hash.
 
-use crate::command::hash::{hash_key, reply_text};
+use crate::command::hash::fields::{hash_key, reply_text};
 use crate::command::scan_elements::{ElementScan, NO_VALUES, read_cursor, reply_nothing};
 use crate::dispatch::Call;
 use crate::error::Result;

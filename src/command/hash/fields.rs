@@ -1,0 +1,37 @@
+//! Fields of hashes: the key under which only live ones are left, how those that are added are stored, how they are
+//! written, and the events of those that are set or removed.
+
+use crate::dispatch::Call;
+use crate::error::Result;
+use crate::resp::Reply;
+use crate::store::value::{HashGrowth, HashText};
+use crate::store::{Classes, Event, Key};
+
+/// Fields were set.
+pub(super) const HSET: &Event = &Event::one(Classes::HASH, "hset");
+/// Fields were removed.
+pub(super) const HDEL: &Event = &Event::one(Classes::HASH, "hdel");
+
+/// Writes a field or a value; a long one is shared.
+#[inline]
+pub(super) fn reply_text(reply: &mut Reply<'_>, text: HashText<'_>) {
+    match text {
+        HashText::Inline(text) => reply.bulk(text),
+        HashText::Int(int) => reply.bulk_int(int),
+        HashText::Shared(bytes) => reply.bulk_shared(bytes.clone()),
+    }
+}
+
+/// Returns what decides how a hash is stored when this call adds to it.
+#[inline]
+pub(super) fn growth<'a>(call: &Call<'a>) -> HashGrowth<'a> {
+    HashGrowth { limit: call.config.limits().hash, hasher: call.namespace.store.hasher() }
+}
+
+/// Takes the key of a call. Fields that have expired are removed first, so that no handler finds them.
+#[inline]
+pub(super) fn hash_key<'a>(call: &mut Call<'a>) -> Result<Key<'a>> {
+    let key = call.args.key()?;
+    call.view.expire_fields(key);
+    Ok(key)
+}
