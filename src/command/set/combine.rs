@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::command::difference::{Removed, others_cost_less};
 use crate::command::elements::{reply_item, store_result};
 use crate::command::multi_pop::read_numkeys;
-use crate::command::set::{reply_set, rules};
+use crate::command::set::members::{reply_set, rules};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};

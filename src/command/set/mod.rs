@@ -4,10 +4,12 @@
 //! difference.
 
 mod combine;
+mod members;
 mod random;
 
 use crate::command::elements::reply_item;
 use crate::command::scan_elements::{ElementScan, read_cursor, reply_nothing};
+use crate::command::set::members::{reply_set, rules};
 use crate::dispatch::{Call, Command};
 use crate::error::Result;
 use crate::resp::Reply;
@@ -16,7 +18,7 @@ use crate::spec::{
     integer, key, pattern,
 };
 use crate::store::value::listpack::Item;
-use crate::store::value::{Set, SetRef, SetRules};
+use crate::store::value::{Set, SetRef};
 use crate::store::{Classes, Event, Lookup};
 
 const SADD_COST: &str = "O(1) for each element added, so O(N) to add N elements when the command is called with \
@@ -111,12 +113,6 @@ const SADD: &Event = &Event::one(Classes::SET, "sadd");
 /// Members were removed from a set.
 const SREM: &Event = &Event::one(Classes::SET, "srem");
 
-/// Returns what decides how a set is stored that this call adds to.
-#[inline]
-fn rules<'a>(call: &Call<'a>) -> SetRules<'a> {
-    SetRules::new(call.config.limits(), call.namespace.store.hasher())
-}
-
 fn sadd(call: &mut Call<'_>) -> Result<()> {
     let (key, count, rules) = (call.args.key()?, call.args.left(), rules(call));
     let mut edit = call.view.edit::<Set>(key, SADD)?;
@@ -185,12 +181,6 @@ fn smembers(call: &mut Call<'_>) -> Result<()> {
         None => call.reply.set(0),
     }
     Ok(())
-}
-
-/// Writes all members of a set.
-fn reply_set(reply: &mut Reply<'_>, set: SetRef<'_>) {
-    reply.set(set.len());
-    set.iter().for_each(|member| reply_item(reply, member));
 }
 
 /// As in Redis, a missing source is noticed before the destination of another type. The member must not be removed

@@ -1,7 +1,7 @@
 //! SPOP and SRANDMEMBER.
 
 use crate::command::elements::{Sample, reply_item, reply_repeated};
-use crate::command::set::reply_set;
+use crate::command::set::members::reply_set;
 use crate::dispatch::Call;
 use crate::error::{Error, Result};
 use crate::resp::Reply;
