@@ -2,13 +2,20 @@
 
 use smallvec::SmallVec;
 
-use crate::command::sorted_set::{ZADD, ZINCR, ZREM, growth};
+use crate::command::sorted_set::elements::growth;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::store::value::SortedSet;
-use crate::store::{Event, Key};
+use crate::store::{Classes, Event, Key};
 use crate::text::double::parse_double;
+
+/// Members were added, or their scores were changed.
+const ZADD: &Event = &Event::one(Classes::ZSET, "zadd");
+/// A score was incremented.
+const ZINCR: &Event = &Event::one(Classes::ZSET, "zincr");
+/// Members were removed.
+const ZREM: &Event = &Event::one(Classes::ZSET, "zrem");
 
 const NX_AND_XX: &str = "XX and NX options at the same time are not compatible";
 const GT_AND_LT: &str = "GT, LT, and/or NX options at the same time are not compatible";

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::command::difference::{Removed, others_cost_less};
 use crate::command::elements::store_result;
-use crate::command::sorted_set::{ZDIFFSTORE, ZINTERSTORE, ZUNIONSTORE, growth, reply_elements};
+use crate::command::sorted_set::elements::{growth, reply_elements};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -19,8 +19,15 @@ use crate::store::limits::Limits;
 use crate::store::value::listpack::Item;
 use crate::store::value::sorted_set::{BigSortedSet, Score, ScoreTable};
 use crate::store::value::{SetRef, SetRules, SortedSet, SortedSetRef, Type, ValueRef};
-use crate::store::{Event, Key, Lookup, Store};
+use crate::store::{Classes, Event, Key, Lookup, Store};
 use crate::text::double::parse_double;
+
+/// A union was stored.
+const ZUNIONSTORE: &Event = &Event::one(Classes::ZSET, "zunionstore");
+/// An intersection was stored.
+const ZINTERSTORE: &Event = &Event::one(Classes::ZSET, "zinterstore");
+/// A difference was stored.
+const ZDIFFSTORE: &Event = &Event::one(Classes::ZSET, "zdiffstore");
 
 /// How sources are combined.
 #[derive(Clone, Copy, PartialEq, Eq)]

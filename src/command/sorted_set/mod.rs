@@ -7,25 +7,21 @@
 
 pub(in crate::command) mod add;
 mod combine;
+mod elements;
 mod pop;
 mod random;
 mod range;
 mod read;
 
-use crate::command::elements::{announce, reply_item};
 use crate::command::sorted_set::combine::{zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore};
 use crate::command::sorted_set::pop::{bzmpop, bzpopmax, bzpopmin, zmpop, zpopmax, zpopmin};
 use crate::command::sorted_set::range as ranges;
 use crate::command::sorted_set::read::{zcard, zcount, zlexcount, zmscore, zrank, zrevrank, zscan, zscore};
-use crate::dispatch::{Call, Command};
-use crate::resp::Reply;
+use crate::dispatch::Command;
 use crate::spec::{
     ACCESS, Arg, BLOCKING, DELETE, DENY_OOM, Effect, FAST, Group, MOVABLE_KEYS, OW, READ, RO, RW, UPDATE, WRITE, block,
     double, element, integer, key, one_of, pattern, string, token,
 };
-use crate::store::value::listpack::Item;
-use crate::store::value::sorted_set::Score;
-use crate::store::{Classes, Event, Hasher, PackedLimit};
 
 const ADD_COST: &str = "O(log(N)) for each item added, where N is the number of elements in the sorted set.";
 const LOG_COST: &str = "O(log(N)) with N being the number of elements in the sorted set.";
@@ -223,58 +219,3 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[TARGET, NUMKEYS, READ_KEYS, WEIGHTS, AGGREGATE])
         .docs("2.0.0", UNIONSTORE_COST, "Stores the members that are in any of several sorted sets."),
 ];
-
-/// Members were added, or their scores were changed.
-const ZADD: &Event = &Event::one(Classes::ZSET, "zadd");
-/// A score was incremented.
-const ZINCR: &Event = &Event::one(Classes::ZSET, "zincr");
-/// Members were removed.
-const ZREM: &Event = &Event::one(Classes::ZSET, "zrem");
-/// The members in a range of ranks were removed.
-const ZREMRANGEBYRANK: &Event = &Event::one(Classes::ZSET, "zremrangebyrank");
-/// The members with scores in a range were removed.
-const ZREMRANGEBYSCORE: &Event = &Event::one(Classes::ZSET, "zremrangebyscore");
-/// The members in a range of members were removed.
-const ZREMRANGEBYLEX: &Event = &Event::one(Classes::ZSET, "zremrangebylex");
-/// Elements with the lowest scores were removed.
-const ZPOPMIN: &Event = &Event::one(Classes::ZSET, "zpopmin");
-/// Elements with the highest scores were removed.
-const ZPOPMAX: &Event = &Event::one(Classes::ZSET, "zpopmax");
-/// The elements of a range were stored.
-const ZRANGESTORE: &Event = &Event::one(Classes::ZSET, "zrangestore");
-/// A union was stored.
-const ZUNIONSTORE: &Event = &Event::one(Classes::ZSET, "zunionstore");
-/// An intersection was stored.
-const ZINTERSTORE: &Event = &Event::one(Classes::ZSET, "zinterstore");
-/// A difference was stored.
-const ZDIFFSTORE: &Event = &Event::one(Classes::ZSET, "zdiffstore");
-
-/// Returns what decides how a sorted set is stored when this call adds to it: the limit of packed ones, and what hashes
-/// the members of others.
-#[inline]
-fn growth<'a>(call: &Call<'a>) -> (PackedLimit, &'a Hasher) {
-    (call.config.limits().zset, call.namespace.store.hasher())
-}
-
-/// Replies with members, or with members and scores.
-fn reply_elements<'e>(
-    reply: &mut Reply<'_>,
-    count: usize,
-    elements: impl Iterator<Item = (Item<'e>, Score<'e>)>,
-    with_scores: bool,
-) {
-    announce(reply, count, with_scores);
-    elements.for_each(|element| reply_element(reply, element, with_scores));
-}
-
-/// Replies with a member, or with a member and its score.
-#[inline]
-fn reply_element(reply: &mut Reply<'_>, (member, score): (Item<'_>, Score<'_>), with_scores: bool) {
-    if with_scores {
-        reply.pair();
-    }
-    reply_item(reply, member);
-    if with_scores {
-        reply.double(score.get());
-    }
-}

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use crate::command::elements::reply_item;
 use crate::command::multi_pop::MultiPop;
+use crate::command::sorted_set::elements::reply_elements;
 use crate::command::sorted_set::range::remove_ranks;
-use crate::command::sorted_set::{ZPOPMAX, ZPOPMIN, reply_elements};
 use crate::command::timeout::read_timeout_in_seconds;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
@@ -16,7 +16,12 @@ use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::store::value::SortedSet;
 use crate::store::value::sorted_set::Elements;
-use crate::store::{Event, Key, Lookup};
+use crate::store::{Classes, Event, Key, Lookup};
+
+/// Elements with the lowest scores were removed.
+const ZPOPMIN: &Event = &Event::one(Classes::ZSET, "zpopmin");
+/// Elements with the highest scores were removed.
+const ZPOPMAX: &Event = &Event::one(Classes::ZSET, "zpopmax");
 
 /// An end of a sorted set.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::command::elements::{Sample, announce, reply_item, reply_repeated};
-use crate::command::sorted_set::{reply_element, reply_elements};
+use crate::command::sorted_set::elements::{reply_element, reply_elements};
 use crate::dispatch::Call;
 use crate::error::Result;
 use crate::resp::Reply;

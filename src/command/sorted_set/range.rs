@@ -3,17 +3,24 @@
 use std::ops::Range;
 
 use crate::command::elements::{resolve_range, store_result};
-use crate::command::sorted_set::{
-    ZRANGESTORE, ZREMRANGEBYLEX, ZREMRANGEBYRANK, ZREMRANGEBYSCORE, growth, reply_elements,
-};
+use crate::command::sorted_set::elements::{growth, reply_elements};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::store::shard::Edit;
 use crate::store::value::{SortedSet, SortedSetRef};
-use crate::store::{Event, Lookup};
+use crate::store::{Classes, Event, Lookup};
 use crate::text::bounds::{LexRange, ScoreRange};
+
+/// The members in a range of ranks were removed.
+const ZREMRANGEBYRANK: &Event = &Event::one(Classes::ZSET, "zremrangebyrank");
+/// The members with scores in a range were removed.
+const ZREMRANGEBYSCORE: &Event = &Event::one(Classes::ZSET, "zremrangebyscore");
+/// The members in a range of members were removed.
+const ZREMRANGEBYLEX: &Event = &Event::one(Classes::ZSET, "zremrangebylex");
+/// The elements of a range were stored.
+const ZRANGESTORE: &Event = &Event::one(Classes::ZSET, "zrangestore");
 
 const LIMIT_BY_RANK: &str = "syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
 const SCORES_BY_MEMBER: &str = "syntax error, WITHSCORES not supported in combination with BYLEX";

@@ -15,7 +15,6 @@ const STILL_TO_BE_OPENED: &[(&str, &[&str])] = &[
     ("command/bitmap", &["field", "mod"]),
     ("command/connection/client", &["admin", "mod"]),
     ("command/geo", &["mod", "search"]),
-    ("command/sorted_set", &["add", "combine", "mod", "pop", "random", "range"]),
     ("command/string", &["increx", "mod", "multiple"]),
     ("command/test_mode", &["calls", "fault", "mod", "snapshot", "time"]),
     ("dispatch", &["call", "denials", "effects", "env", "handlers", "mod", "next", "post_call"]),

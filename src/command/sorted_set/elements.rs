@@ -1,0 +1,38 @@
+//! Elements of sorted sets in replies, and how those that are added are stored.
+
+use crate::command::elements::{announce, reply_item};
+use crate::dispatch::Call;
+use crate::resp::Reply;
+use crate::store::value::listpack::Item;
+use crate::store::value::sorted_set::Score;
+use crate::store::{Hasher, PackedLimit};
+
+/// Returns what decides how a sorted set is stored when this call adds to it: the limit of packed ones, and what hashes
+/// the members of others.
+#[inline]
+pub(super) fn growth<'a>(call: &Call<'a>) -> (PackedLimit, &'a Hasher) {
+    (call.config.limits().zset, call.namespace.store.hasher())
+}
+
+/// Replies with members, or with members and scores.
+pub(super) fn reply_elements<'e>(
+    reply: &mut Reply<'_>,
+    count: usize,
+    elements: impl Iterator<Item = (Item<'e>, Score<'e>)>,
+    with_scores: bool,
+) {
+    announce(reply, count, with_scores);
+    elements.for_each(|element| reply_element(reply, element, with_scores));
+}
+
+/// Replies with a member, or with a member and its score.
+#[inline]
+pub(super) fn reply_element(reply: &mut Reply<'_>, (member, score): (Item<'_>, Score<'_>), with_scores: bool) {
+    if with_scores {
+        reply.pair();
+    }
+    reply_item(reply, member);
+    if with_scores {
+        reply.double(score.get());
+    }
+}
