@@ -19,7 +19,7 @@ use crate::namespace::Namespace;
 pub(super) struct RestartMark {
     path: PathBuf,
     /// Locked while the server runs, so that no other one takes the mark for its own.
-    _file: File,
+    file: File,
     /// Whether it was there before: the server before this one has crashed, or stopped while locks were held.
     is_left: bool,
     /// Whether it stays for the next start.
@@ -58,7 +58,7 @@ impl RestartMark {
             Ok(file)
         };
         let file = write().map_err(failed)?;
-        Ok(Some(RestartMark { path, _file: file, is_left, stays: false, grace_ms }))
+        Ok(Some(RestartMark { path, file, is_left, stays: false, grace_ms }))
     }
 
     /// Lets a server that finds the mark serve no keys for the time that the settings say.
@@ -84,5 +84,7 @@ impl Drop for RestartMark {
         if !self.stays {
             let _ = fs::remove_file(&self.path);
         }
+        // Closing the file alone would not do: a process that is being forked has it open until it executes its program.
+        let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }

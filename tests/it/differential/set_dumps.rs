@@ -56,7 +56,7 @@ fn damaged_dumps_of_sets_are_refused_as_by_redis() {
         b"\x02\x03\x011\x01a\x011".to_vec(),
         b"\x02\x02\x011\xc0\x02".to_vec(),
         b"\x02\x03\x01a\x01b".to_vec(),
-        b"\x02\x80\xff\xff\xff\xff\x01a".to_vec(),
+        b"\x02\x80\x00\x10\x00\x00\x01a".to_vec(),
         b"\x02\x81\xff\xff\xff\xff\xff\xff\xff\xff\x01a".to_vec(),
         vec![11],
         vec![11, 0],
@@ -83,6 +83,16 @@ fn damaged_dumps_of_sets_are_refused_as_by_redis() {
         pair.call(&["DEL", "k"]);
     }
     found.report();
+}
+
+/// redis-server makes as many buckets, and frees them by looking for the only member in all of them, for up to a minute.
+#[test]
+fn a_set_that_claims_four_billion_members_and_has_one_is_refused() {
+    let server = TestServer::start();
+    let mut payload = b"\x02\x80\xff\xff\xff\xff\x01a\x0a\0".to_vec();
+    payload.extend(checksum(&payload).to_le_bytes());
+    let reply = server.client().call_args(&[&b"RESTORE"[..], b"k", b"0", &payload]);
+    assert_eq!(reply, "-ERR Bad data format");
 }
 
 /// A listpack, which Redis writes since 7.2.
