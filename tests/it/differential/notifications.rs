@@ -142,7 +142,7 @@ fn commands_on_sets_tell_the_events_of_redis() {
         SDIFFSTORE d a a
         SET str v
         SUNIONSTORE str a
-        SET str v PX 5
+        SET str v PX 60000
         SINTERSTORE str a
         SET str v
         SINTERSTORE str nope
