@@ -163,8 +163,9 @@ impl Recorder {
     /// Makes a checkpoint without looking at what has happened, which was undone or is known.
     pub(crate) fn discard(&self) {
         self.change(|state| {
+            // A new reader: which database the next command is for may have been said in what is discarded.
+            state.forget_writes();
             state.checkpoint(&self.log);
-            (state.unfinished, state.locks) = (Vec::new(), ByKey::default());
         });
     }
 

@@ -134,3 +134,13 @@ fn what_test_mode_sets_back_is_in_the_log_of_whoever_copies_it() {
     log.extend(copy.read_all().expect("its place"));
     assert_eq!(digest(&twin(&log)), digest(&server));
 }
+
+#[test]
+fn a_write_after_a_restore_is_repeated_in_its_own_database() {
+    let server = TestServer::start_with(&[("test-mode", "yes")]);
+    let (mut client, _copy) = (server.client(), reader(&server, Purpose::Copy));
+    client.expect(&[("SELECT 3", "+OK"), ("SET k v", "+OK"), ("TEST.SNAPSHOT s", "+OK"), ("TEST.RESTORE s", "+OK")]);
+    client.expect(&[("SELECT 0", "+OK"), ("SET k x", "+OK"), ("SET k y", "+OK"), ("TEST.FAILOVER LOSE 1", "+OK")]);
+    let mut client = server.client();
+    client.expect(&[("GET k", "$1 x"), ("SELECT 3", "+OK"), ("GET k", "$1 v")]);
+}
