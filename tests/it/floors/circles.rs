@@ -22,7 +22,6 @@ const STILL_TO_BE_OPENED: &[(&str, &[&str])] = &[
     ("command/sorted_set", &["add", "combine", "mod", "pop", "random", "range"]),
     ("command/string", &["increx", "mod", "multiple"]),
     ("command/test_mode", &["calls", "fault", "mod", "snapshot", "time"]),
-    ("dispatch", &["call", "denials", "effects", "env", "handlers", "mod", "next", "post_call"]),
     ("store", &["entry", "value"]),
     ("store/value", &["hash", "list", "mod", "set", "sorted_set", "stream", "string"]),
     ("store/value/hash", &["big", "mod", "packed"]),
