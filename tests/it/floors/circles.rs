@@ -13,7 +13,6 @@ use crate::tidy::{File, rust_files, without_comments_and_strings};
 #[rustfmt::skip] // a table
 const STILL_TO_BE_OPENED: &[(&str, &[&str])] = &[
     ("command", &["keys", "list"]),
-    ("command/geo", &["mod", "search"]),
     ("command/hash", &["expire", "lifetime", "mod", "random", "scan"]),
     ("command/list", &["blocking", "ends", "inside", "mod"]),
     ("command/set", &["combine", "mod", "random"]),
