@@ -17,7 +17,6 @@ const STILL_TO_BE_OPENED: &[(&str, &[&str])] = &[
     ("command/list", &["blocking", "ends", "inside", "mod"]),
     ("command/set", &["combine", "mod", "random"]),
     ("command/sorted_set", &["add", "combine", "mod", "pop", "random", "range"]),
-    ("command/test_mode", &["calls", "fault", "mod", "snapshot", "time"]),
     ("store", &["entry", "value"]),
     ("store/value", &["hash", "list", "mod", "set", "sorted_set", "stream", "string"]),
     ("store/value/hash", &["big", "mod", "packed"]),
