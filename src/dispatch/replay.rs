@@ -7,7 +7,8 @@ use tokio_util::codec::Decoder;
 
 use crate::client::caller::Caller;
 use crate::dispatch::Env;
-use crate::dispatch::call::{Mode, nested};
+use crate::dispatch::call::Mode;
+use crate::dispatch::nested::nested;
 use crate::dispatch::plan::find;
 #[cfg(feature = "internals")]
 use crate::dispatch::{Handlers, effects};

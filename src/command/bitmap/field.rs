@@ -4,7 +4,7 @@
 
 use smallvec::SmallVec;
 
-use crate::command::bitmap::{SETBIT, bit_offset, checked_offset};
+use crate::command::bitmap::single::{SETBIT, bit_offset, checked_offset};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};

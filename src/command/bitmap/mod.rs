@@ -1,13 +1,14 @@
 //! Bitmaps: strings as rows of bits, of which the first is the highest bit of the first byte.
 //!
-//! BITFIELD has its row here and its handler in `bitmap/field.rs`; the operations on many bits are in `bitmap/bits.rs`
-//! and `bitmap/combine.rs`.
+//! BITFIELD has its row here and its handler in `bitmap/field.rs`, GETBIT and SETBIT in `bitmap/single.rs`; the
+//! operations on many bits are in `bitmap/bits.rs` and `bitmap/combine.rs`.
 //!
 //! Invariant: a string is read in place; only BITOP creates a new one.
 
 mod bits;
 mod combine;
 mod field;
+mod single;
 
 use std::ops::Range;
 
@@ -20,7 +21,7 @@ use crate::spec::{
     ACCESS, Arg, DENY_OOM, FAST, Group, OW, READ, RO, RW, UPDATE, VARIABLE, WRITE, block, integer, key, one_of, string,
     token,
 };
-use crate::store::{Classes, Event, Lookup, Str, StringHint, Ttl};
+use crate::store::{Lookup, Str, Ttl};
 use crate::text::Dialect;
 use combine::{Combination, Operator};
 
@@ -80,60 +81,13 @@ pub(crate) const COMMANDS: &[Command] = &[
             ]).optional(),
         ])
         .docs("2.8.7", "O(N)", "Finds the first bit of a string that is set, or clear."),
-    Command::new("GETBIT", getbit, READ | FAST, Group::Bitmap)
+    Command::new("GETBIT", single::getbit, READ | FAST, Group::Bitmap)
         .args(&[key("key", RO | ACCESS), integer("offset")])
         .docs("2.2.0", "O(1)", "Returns one bit of a string."),
-    Command::new("SETBIT", setbit, WRITE | DENY_OOM, Group::Bitmap)
+    Command::new("SETBIT", single::setbit, WRITE | DENY_OOM, Group::Bitmap)
         .args(&[key("key", RW | ACCESS | UPDATE), integer("offset"), integer("value")])
         .docs("2.2.0", "O(1)", "Sets or clears one bit of a string, extending it if necessary."),
 ];
-
-/// Bits of a string were written.
-pub(crate) const SETBIT: &Event = &Event::one(Classes::STRING, "setbit");
-
-/// Parses a bit offset, which must lie in a string of at most `len_max` bytes.
-fn bit_offset(word: &[u8], len_max: usize) -> Result<u64> {
-    parse_int(word).and_then(|offset| checked_offset(offset, len_max)).ok_or(Error::BitOffset)
-}
-
-fn checked_offset(offset: i64, len_max: usize) -> Option<u64> {
-    u64::try_from(offset).ok().filter(|offset| offset / 8 < len_max as u64)
-}
-
-/// Returns the byte that contains a bit, and the mask of the bit in it.
-fn byte_and_mask(offset: u64) -> (usize, u8) {
-    ((offset / 8) as usize, 0x80 >> (offset % 8))
-}
-
-fn getbit(call: &mut Call<'_>) -> Result<()> {
-    let (key, word) = (call.args.key()?, call.args.bytes()?);
-    let (at, mask) = byte_and_mask(bit_offset(word, call.bulk_len_max())?);
-    let byte = call.view.get::<Str>(key, Lookup::READ)?.and_then(|text| text.as_slice().get(at).copied());
-    call.reply.int(i64::from(byte.unwrap_or(0) & mask != 0));
-    Ok(())
-}
-
-fn setbit(call: &mut Call<'_>) -> Result<()> {
-    let (key, word) = (call.args.key()?, call.args.bytes()?);
-    let (at, mask) = byte_and_mask(bit_offset(word, call.bulk_len_max())?);
-    let is_set = match parse_int(call.args.bytes()?) {
-        Some(bit @ (0 | 1)) => bit == 1,
-        _ => return Err(Error::BitValue),
-    };
-    let mut text = call.view.edit::<Str>(key, SETBIT)?;
-    let old = text.value().as_slice().get(at).copied();
-    let byte = old.unwrap_or(0);
-    let new = if is_set { byte | mask } else { byte & !mask };
-    // A clear bit beyond the end is written as well: it extends the string.
-    if old != Some(new) {
-        text.change().write_range(at, &[new]);
-    } else if let Some(mut text) = text.annotate() {
-        text.set_hint(StringHint::Raw);
-    }
-    drop(text);
-    call.reply.int(i64::from(byte & mask != 0));
-    Ok(())
-}
 
 fn bitcount(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;

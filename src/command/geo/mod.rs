@@ -3,25 +3,27 @@
 //! GEOADD is ZADD with the scores of positions; what searches finds members by intervals of scores.
 
 mod position;
+mod protocol;
 mod search;
 
 use smallvec::SmallVec;
 
 use crate::command::geo::position::Position;
+use crate::command::geo::protocol::{read_position, read_unit, reply_distance, reply_position};
 use crate::command::geo::search::{
     georadius, georadius_ro, georadiusbymember, georadiusbymember_ro, geosearch, geosearchstore,
 };
 use crate::command::sorted_set::add::{Rule, put};
 use crate::dispatch::args::is_word;
-use crate::dispatch::{Args, Call, Command};
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::resp::{Reply, Request};
+use crate::resp::Request;
 use crate::spec::{
     ACCESS, Arg, DENY_OOM, Group, KeyFlags, MOVABLE_KEYS, OW, READ, RO, RW, UPDATE, WRITE, block, double, integer, key,
     one_of, string, token,
 };
+use crate::store::Lookup;
 use crate::store::value::SortedSet;
-use crate::store::{Classes, Event, Lookup};
 
 const ADD_COST: &str = "O(log(N)) for each item added, where N is the number of elements in the sorted set.";
 const HASH_COST: &str = "O(log(N)) for each member requested, where N is the number of elements in the sorted set.";
@@ -119,11 +121,6 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("6.2.0", SEARCH_COST, "Stores the members in a circle or a rectangle in another key."),
 ];
 
-/// The members that a search has found were stored.
-const GEOSEARCHSTORE: &Event = &Event::one(Classes::ZSET, "geosearchstore");
-/// The same, by an older command.
-const GEORADIUSSTORE: &Event = &Event::one(Classes::ZSET, "georadiusstore");
-
 /// Finds the key that is searched and that of STORE or STOREDIST, of which the last counts.
 fn searched_and_stored(request: Request<'_>, options_at: usize) -> Vec<(usize, KeyFlags)> {
     let is_store = |at: &usize| ["STORE", "STOREDIST"].iter().any(|word| is_word(request.arg(*at), word));
@@ -209,34 +206,4 @@ fn geodist(call: &mut Call<'_>) -> Result<()> {
         _ => call.reply.null(),
     }
     Ok(())
-}
-
-/// Reads a longitude and a latitude.
-fn read_position(args: &mut Args<'_>) -> Result<Position> {
-    let position = Position { longitude: args.double()?, latitude: args.double()? };
-    match position.is_valid() {
-        true => Ok(position),
-        false => {
-            let Position { longitude, latitude } = position;
-            Err(Error::other(format!("invalid longitude,latitude pair {longitude:.6},{latitude:.6}")))
-        }
-    }
-}
-
-/// Returns the length of a unit in metres.
-fn read_unit(word: &[u8]) -> Result<f64> {
-    const UNITS: [(&str, f64); 4] = [("M", 1.0), ("KM", 1000.0), ("FT", 0.3048), ("MI", 1609.34)];
-    let found = UNITS.iter().find(|(name, _)| is_word(word, name));
-    found.map(|(_, length_m)| *length_m).ok_or(Error::other("unsupported unit provided. please use M, KM, FT, MI"))
-}
-
-/// Replies with a distance in four decimals, in either protocol as a string.
-fn reply_distance(reply: &mut Reply<'_>, distance: f64) {
-    reply.bulk(format!("{distance:.4}").as_bytes());
-}
-
-fn reply_position(reply: &mut Reply<'_>, position: Position) {
-    reply.array(2);
-    reply.double(position.longitude);
-    reply.double(position.latitude);
 }

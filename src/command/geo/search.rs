@@ -4,7 +4,7 @@
 
 use crate::command::elements::{reply_item, store_result};
 use crate::command::geo::position::{Position, Region, Shape, signed};
-use crate::command::geo::{GEORADIUSSTORE, GEOSEARCHSTORE, read_position, read_unit, reply_distance, reply_position};
+use crate::command::geo::protocol::{read_position, read_unit, reply_distance, reply_position};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
@@ -12,11 +12,16 @@ use crate::resp::Reply;
 use crate::store::value::listpack::Item;
 use crate::store::value::sorted_set::ScoreTable;
 use crate::store::value::{SortedSet, SortedSetRef};
-use crate::store::{Event, Hasher, Lookup};
+use crate::store::{Classes, Event, Hasher, Lookup};
 use crate::text::bounds::{ScoreBound, ScoreRange};
 use crate::text::double::parse_double;
 
 const NO_MEMBER: &str = "could not decode requested zset member";
+
+/// The members that a search has found were stored.
+const GEOSEARCHSTORE: &Event = &Event::one(Classes::ZSET, "geosearchstore");
+/// The same, by an older command.
+const GEORADIUSSTORE: &Event = &Event::one(Classes::ZSET, "georadiusstore");
 
 /// What the commands differ in.
 #[derive(Clone, Copy, PartialEq, Eq)]

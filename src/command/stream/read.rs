@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 
 use crate::command::stream::{CONSUMER_CREATED, GroupLog, ids, no_group, reply_content, reply_entry, reply_id};
 use crate::command::timeout::read_timeout;
+use crate::dispatch::Repetition;
 use crate::dispatch::args::is_word;
-use crate::dispatch::call::Repetition;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{OwnedRequest, Protocol, Reply, Request, RequestBuffer, parse_int};

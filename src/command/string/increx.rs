@@ -4,13 +4,13 @@
 
 use rustc_apfloat::Float;
 
-use crate::command::string::{INCRBY, INCRBYFLOAT, UPDATE};
+use crate::command::string::events::{INCRBY, INCRBYFLOAT};
 use crate::command::ttl::{Amount, EXPIRATION_OR_PERSIST, EXPIRE, Other, PERSIST, TtlOption};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::spec::{ACCESS, Arg, RW, double, integer, key, one_of, string, token};
+use crate::spec::{ACCESS, Arg, RW, UPDATE, double, integer, key, one_of, string, token};
 use crate::store::{Event, Key, Lookup, Str, StringHint, Ttl};
 use crate::text::long_double::{self, LongDouble};
 

@@ -5,15 +5,19 @@
 //!
 //! Invariant: checks are made in Redis' order, so that a call with two errors gets the same one.
 
+mod events;
 pub(crate) mod fence;
 mod increx;
 mod multiple;
 
 pub(crate) mod lcs;
 
+pub(crate) use events::{SET, SET_EX};
+
 use smallvec::SmallVec;
 
 use crate::command::condition::{Condition, IFDEQ, IFDNE, IFEQ, IFNE, digest, is_conditional};
+use crate::command::string::events::{INCRBY, INCRBYFLOAT};
 use crate::command::ttl::{
     Amount, EXPIRATION_OR_KEEPTTL, EXPIRATION_OR_PERSIST, Other, SET_EXPIRATION, TtlOption, Unit,
 };
@@ -189,19 +193,10 @@ pub(crate) fn reply_text(reply: &mut Reply<'_>, text: Str<'_>) {
     }
 }
 
-/// A key was set to a string.
-pub(crate) const SET: &Event = &Event::one(Classes::STRING, "set").replacing();
-/// A key was set to a string with a deadline.
-pub(crate) const SET_EX: &Event = &Event::one(Classes::STRING, "set").then(Classes::GENERIC, "expire").replacing();
 /// A string became longer.
 const APPEND: &Event = &Event::one(Classes::STRING, "append");
 /// Part of a string was overwritten.
 const SETRANGE: &Event = &Event::one(Classes::STRING, "setrange");
-/// An integer was added.
-pub(crate) const INCRBY: &Event = &Event::one(Classes::STRING, "incrby");
-/// A floating-point number was added.
-pub(crate) const INCRBYFLOAT: &Event = &Event::one(Classes::STRING, "incrbyfloat");
-
 fn get(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     reply_value(call, key)

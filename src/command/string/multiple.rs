@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use crate::command::string::{SET, SET_EX};
+use crate::command::string::events::{SET, SET_EX};
 use crate::command::ttl::{Amount, Other, TtlOption};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};

@@ -1,7 +1,7 @@
 //! TEST.CALLS: the calls that the server has received.
 
+use crate::command::test_mode::controls::{CONTROLS, test_mode};
 use crate::command::test_mode::fault::read_command;
-use crate::command::test_mode::{CONTROLS, test_mode};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::command::test_mode::{CONTROLS, test_mode, test_mode_of};
+use crate::command::test_mode::controls::{CONTROLS, test_mode, test_mode_of};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};

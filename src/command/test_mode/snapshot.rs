@@ -1,6 +1,6 @@
 //! TEST.SNAPSHOT, TEST.RESTORE and TEST.FAILOVER: states to go back to.
 
-use crate::command::test_mode::{CONTROLS, test_mode};
+use crate::command::test_mode::controls::{CONTROLS, test_mode};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command, history};
 use crate::error::{Error, Result};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::client::registry::Unblocked;
-use crate::command::test_mode::CONTROLS;
+use crate::command::test_mode::controls::CONTROLS;
 use crate::dispatch::{Call, Command, Continuation, Env, TimeTravel, Wait};
 use crate::error::{Error, Result};
 use crate::resp::Reply;

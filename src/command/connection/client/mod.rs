@@ -1,12 +1,14 @@
 //! CLIENT: information about this connection and about other clients.
 
 mod admin;
+mod client_type;
 mod tracking;
 
 use std::sync::Arc;
 
-use crate::client::info::{Class, ClientInfo};
+use crate::client::info::ClientInfo;
 use crate::client::session::Replies;
+use crate::command::connection::client::client_type::ClientType;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -144,28 +146,6 @@ fn list(call: &mut Call<'_>) -> Result<()> {
 fn clients_of_type(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
     let kind = ClientType::parse(call.args.bytes()?)?;
     Ok(call.namespace.clients.all().into_iter().filter(|client| kind.is_that_of(client)).collect())
-}
-
-/// A client type of CLIENT LIST and CLIENT KILL. There is no replication, so no client is a master or a replica.
-#[derive(Clone, Copy)]
-struct ClientType(Option<Class>);
-
-impl ClientType {
-    fn parse(word: &[u8]) -> Result<Self> {
-        let types = [
-            ("normal", Some(Class::Normal)),
-            ("slave", None),
-            ("replica", None),
-            ("pubsub", Some(Class::Subscriber)),
-            ("master", None),
-        ];
-        let found = types.into_iter().find(|(name, _)| is_word(word, name));
-        found.map(|(_, class)| ClientType(class)).ok_or_else(|| Error::UnknownClientType(word.to_vec()))
-    }
-
-    fn is_that_of(self, client: &ClientInfo) -> bool {
-        self.0 == Some(client.class())
-    }
 }
 
 fn clients_by_id(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {

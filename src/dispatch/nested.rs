@@ -1,0 +1,111 @@
+//! Calls inside a call, of EXEC and scripts, and inside the replay of the log.
+
+use crate::acl::Context;
+use crate::client::caller::Caller;
+use crate::dispatch::call::Mode;
+use crate::dispatch::gate::{Admission, EXEC_CHECKS, Obstacle, SCRIPT_CHECKS, ScriptLimits, closed_in_exec};
+#[cfg(feature = "lua")]
+use crate::dispatch::gate::{closed_to_script, is_open};
+use crate::dispatch::run::{refuse, run};
+use crate::dispatch::{Call, Env, denials, effects};
+use crate::error::Error;
+#[cfg(feature = "lua")]
+use crate::error::Result;
+use crate::resp::{Output, Request};
+use crate::spec::CommandSpec;
+use crate::spec::registry::Hashes;
+use crate::store::{Cx, Lookup, View};
+
+impl Call<'_> {
+    /// Executes a queued command for EXEC, if its user still has permission, which may have changed since it was
+    /// queued, even by a command of the same transaction.
+    pub fn execute_queued(&mut self, command: &'static CommandSpec, request: Request<'_>) {
+        let obstacle = match command.flags & closed_in_exec(self.caller) == 0 {
+            true => None,
+            false => self.obstacle(command, request, None),
+        };
+        let env = self.env();
+        match obstacle {
+            None => {
+                let mode = Mode::Nested { session: self.mode.session() };
+                let (view, out) = (&mut self.view, self.reply.output());
+                nested(env, self.caller, view, (command, request), mode, out);
+            }
+            Some(error) => refuse(self.namespace, &mut self.reply, &error),
+        }
+    }
+
+    /// Checks whether a script may call a command.
+    ///
+    /// # Errors
+    /// The reason why not.
+    #[cfg(feature = "lua")]
+    pub(crate) fn check_for_script(
+        &self,
+        command: &'static CommandSpec,
+        request: Request<'_>,
+        limits: ScriptLimits,
+    ) -> Result<()> {
+        let closed = closed_to_script(self.namespace, self.caller, limits);
+        match is_open(closed, command, request) {
+            true => Ok(()),
+            false => self.obstacle(command, request, Some(limits)).map_or(Ok(()), Err),
+        }
+    }
+
+    /// Executes a command for a script, which has been checked, and writes the reply to `out`.
+    #[cfg(feature = "lua")]
+    pub(crate) fn execute_for_script(&mut self, command: &'static CommandSpec, request: Request<'_>, out: &mut Output) {
+        let (env, mode) = (self.env(), Mode::Nested { session: self.mode.session() });
+        nested(env, self.caller, &mut self.view, (command, request), mode, out);
+    }
+
+    /// Returns why EXEC or a script must not execute a command, and records missing permissions.
+    fn obstacle(
+        &self,
+        command: &'static CommandSpec,
+        request: Request<'_>,
+        script: Option<ScriptLimits>,
+    ) -> Option<Error> {
+        let (checks, context) = match script {
+            None => (&EXEC_CHECKS[..], Context::Multi),
+            Some(_) => (&SCRIPT_CHECKS[..], Context::Lua),
+        };
+        let Call { namespace, config, caller, mode, .. } = self;
+        let session = mode.seen_session();
+        let now = self.view.now();
+        let admission = Admission { namespace, config, caller, session, command, request, now, script };
+        match admission.obstacle(checks)? {
+            Obstacle::Refused(error, denial) => {
+                if let Some(denial) = denial {
+                    caller.show_command();
+                    denials::record_denial(&admission, denial, context);
+                }
+                Some(error)
+            }
+            Obstacle::Paused | Obstacle::Struck(_) => None,
+        }
+    }
+}
+
+/// Executes a command that is nested in a call, or in the replay of the log, and collects its effects.
+pub(super) fn nested(
+    env: Env<'_>,
+    caller: &mut Caller,
+    view: &mut View<'_>,
+    (command, request): (&'static CommandSpec, Request<'_>),
+    mode: Mode<'_>,
+    out: &mut Output,
+) {
+    let mut hashes = Hashes::new();
+    command.hash_keys(request, &env.namespace.store, &mut hashes);
+    let cx = Cx { lookup: Lookup::allowed(!caller.info.is_no_touch()), ..view.cx() };
+    let mut call = Call::new(env, caller, view.nested(caller.db, cx), (command, request, &hashes), mode, out);
+    run(&mut call);
+    if env.namespace.store.is_logged() {
+        effects::collect(&mut call);
+        let changes = call.view.changes();
+        drop(call);
+        view.changes_mut().add_nested(changes);
+    }
+}
