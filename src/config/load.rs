@@ -70,7 +70,7 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Does the same as [`load_with`], without an environment.
+/// Loads the settings, without an environment; see [`load_with`].
 ///
 /// # Errors
 ///

@@ -15,7 +15,7 @@ use crate::dispatch::call::{Call, Mode};
 use crate::dispatch::gate::{Admission, CHECKS, FAULTS, Obstacle, busy, closed_to_client, is_open};
 use crate::dispatch::plan::Plan;
 use crate::dispatch::run::{refuse, run};
-use crate::dispatch::serve::{Postponed, hand_over_expired, serve, serve_leftover, serve_postponed};
+use crate::dispatch::serve::{DeferredWake, hand_over_expired, serve, wake_deferred, wake_remaining};
 use crate::dispatch::{Continuation, Env, Next, denials, effects, history, post_call, unknown};
 use crate::error::Error;
 use crate::resp::{Batch, Output, Reply, Request};
@@ -180,7 +180,7 @@ impl<'n> BatchRun<'n> {
             && !(self.has_limit && self.env.namespace.store.memory_account().is_over())
     }
 
-    /// Does the same as [`BatchRun::execute`] for a request that the gate must check, or for a client whose calls need
+    /// Executes, queues or rejects a request that the gate must check, or for a client whose calls need
     /// more than a reply.
     #[cold]
     fn examine(
@@ -208,7 +208,7 @@ impl<'n> BatchRun<'n> {
             admitted = self.admission(client, request, command).obstacle(&FAULTS).map_or(admitted, Err);
         }
         self.note_received(client, request, command, admitted.as_ref().err());
-        let next = match meet_fault(client, command, admitted) {
+        let next = match apply_fault(client, command, admitted) {
             Ok(command) => {
                 client.caller.called = Some(command);
                 client.session.replies.begin_request();
@@ -222,7 +222,7 @@ impl<'n> BatchRun<'n> {
                 client.caller.called = command;
                 Next::Retry
             }
-            Err(Obstacle::Struck(_)) => {
+            Err(Obstacle::Injected(_)) => {
                 client.cut_off();
                 Next::Done
             }
@@ -270,7 +270,7 @@ impl<'n> BatchRun<'n> {
             None => request.args().collect(),
         };
         let fault = match obstacle {
-            Some(Obstacle::Struck(kind)) => Some(kind.name()),
+            Some(Obstacle::Injected(kind)) => Some(kind.name()),
             _ => None,
         };
         let info = &client.caller.info;
@@ -418,7 +418,7 @@ impl<'n> BatchRun<'n> {
         let result = rest.step(self.env, &mut view, &mut reply, woken);
         drop(view);
         if self.env.namespace.store.has_ready_keys() {
-            serve_leftover(&mut guard, self.cx(), self.env);
+            wake_remaining(&mut guard, self.cx(), self.env);
         }
         let command = caller.called;
         let is_finished = result.unwrap_or_else(|error| {
@@ -462,7 +462,7 @@ impl<'n> BatchRun<'n> {
         out: &mut Output,
     ) -> Next {
         let namespace = self.env.namespace;
-        let (cx, mut next, mut postponed) = (self.cx(), Next::Done, None);
+        let (cx, mut next, mut deferred) = (self.cx(), Next::Done, None);
         let Some(guard) = &mut self.guard else { return next };
         let is_shared = matches!(guard, GateGuard::Shared(_));
         if is_shut(guard, command, hashes) {
@@ -491,11 +491,11 @@ impl<'n> BatchRun<'n> {
             }
             run(&mut call);
             if namespace.store.has_tail_work() {
-                postponed = end_call(&mut call);
+                deferred = end_call(&mut call);
             }
         }
-        if let Some(postponed) = postponed {
-            self.serve_postponed(*postponed);
+        if let Some(deferred) = deferred {
+            self.wake_deferred(*deferred);
             if let Next::Done = next {
                 next = Next::EndBatch; // its client may have to wait until what it has deleted is freed
             }
@@ -533,10 +533,10 @@ impl<'n> BatchRun<'n> {
 
     /// Serves blocked clients that need other keys than those locked by the last call.
     #[cold]
-    fn serve_postponed(&mut self, postponed: Vec<Postponed>) {
+    fn wake_deferred(&mut self, deferred: Vec<DeferredWake>) {
         let cx = self.cx();
         let Some(guard) = &mut self.guard else { return };
-        serve_postponed(guard, cx, postponed, self.env);
+        wake_deferred(guard, cx, deferred, self.env);
     }
 
     /// Does the work after a call that may have changed the state of the gate, or that held the store exclusively.
@@ -569,15 +569,15 @@ impl<'n> BatchRun<'n> {
     }
 }
 
-/// Lets a call be executed that a fault strikes only afterwards, and refuses one that it strikes before.
-fn meet_fault(
+/// Lets a call be executed whose fault concerns the reply only, and refuses one whose fault comes before it.
+fn apply_fault(
     client: &mut Client,
     command: Option<&'static CommandSpec>,
     admitted: Result<&'static CommandSpec, Obstacle>,
 ) -> Result<&'static CommandSpec, Obstacle> {
     match (admitted, command) {
-        (Err(Obstacle::Struck(FaultKind::Error(line))), _) => Err(Error::Injected(line).into()),
-        (Err(Obstacle::Struck(kind)), Some(command)) if kind != FaultKind::Drop => {
+        (Err(Obstacle::Injected(FaultKind::Error(line))), _) => Err(Error::Injected(line).into()),
+        (Err(Obstacle::Injected(kind)), Some(command)) if kind != FaultKind::Drop => {
             client.session.tampering = Some(Box::new(kind));
             Ok(command)
         }
@@ -608,11 +608,11 @@ fn begin_call(call: &mut Call<'_>) {
 #[cold]
 #[inline(never)]
 #[allow(clippy::box_collection, reason = "hardly ever there, and every call has room for it")]
-fn end_call(call: &mut Call<'_>) -> Option<Box<Vec<Postponed>>> {
+fn end_call(call: &mut Call<'_>) -> Option<Box<Vec<DeferredWake>>> {
     effects::log_outermost(call);
     let (env, store) = (call.env(), &call.namespace.store);
-    let postponed = if store.has_ready_keys() { serve(&mut call.view, env) } else { Vec::new() };
-    (!postponed.is_empty() || store.reclaimer().is_behind()).then(|| Box::new(postponed))
+    let deferred = if store.has_ready_keys() { serve(&mut call.view, env) } else { Vec::new() };
+    (!deferred.is_empty() || store.reclaimer().is_behind()).then(|| Box::new(deferred))
 }
 
 /// Queues a request for EXEC.

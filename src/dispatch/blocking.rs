@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::client::registry::{Blocked, BlockedCall, Blocking, Unblocked};
-use crate::dispatch::{Call, Continuation, Env, Halted, Next, Wait};
+use crate::dispatch::{BlockedRequest, Call, Continuation, Env, Next, Wait};
 use crate::error::{Error, Result};
 use crate::resp::{OwnedRequest, Reply};
 use crate::spec::{INSERT, KeyFlags};
@@ -95,7 +95,7 @@ impl Call<'_> {
         self.timer.report_next();
         let queues = keys.into_iter().map(|key| (store.hash(&key), key)).collect();
         let (db, is_in_lock_queue) = (self.caller.db, matches!(place, Some(Place::LockQueue { .. })));
-        let rest = Standstill { blocked, queues, db, client, is_in_lock_queue, on_timeout, shown, spent_ns };
+        let rest = BlockedRest { blocked, queues, db, client, is_in_lock_queue, on_timeout, shown, spent_ns };
         *next = Next::Continue(Box::new(rest));
     }
 }
@@ -133,7 +133,7 @@ enum Place {
 type OnTimeout = Box<dyn Fn(&mut Reply<'_>) + Send>;
 
 /// A call that is blocked.
-struct Standstill {
+struct BlockedRest {
     blocked: Blocked,
     /// The keys in whose queues the client is, with their hashes.
     queues: Vec<(u64, Box<[u8]>)>,
@@ -146,7 +146,7 @@ struct Standstill {
     spent_ns: u64,
 }
 
-impl Standstill {
+impl BlockedRest {
     fn leave_queues(&self, view: &mut View<'_>) {
         for (hash, bytes) in &self.queues {
             view.waiting().dequeue(self.db, Key { bytes, hash: *hash }, self.blocked.number());
@@ -154,7 +154,7 @@ impl Standstill {
     }
 }
 
-impl Continuation for Standstill {
+impl Continuation for BlockedRest {
     fn wait(&mut self) -> Wait<'_> {
         Wait::Blocked(&self.blocked)
     }
@@ -181,7 +181,7 @@ impl Continuation for Standstill {
         }
     }
 
-    fn blocked_call(&self) -> Option<Halted<'_>> {
-        Some(Halted { request: self.shown.as_request(), spent_ns: self.spent_ns })
+    fn blocked_call(&self) -> Option<BlockedRequest<'_>> {
+        Some(BlockedRequest { request: self.shown.as_request(), spent_ns: self.spent_ns })
     }
 }

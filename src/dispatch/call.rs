@@ -8,7 +8,7 @@ use crate::client::outbox::PUSHED;
 use crate::client::registry::Unblocked;
 use crate::client::session::{DelayedReply, Replies, Session};
 use crate::config::{Allowance, Config};
-use crate::dispatch::{Args, Halted, Wait};
+use crate::dispatch::{Args, BlockedRequest, Wait};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
@@ -255,7 +255,7 @@ impl Call<'_> {
         }
     }
 
-    /// Does the same as [`Call::take_pushed`], before the reply of a call with nested calls.
+    /// Writes pushed frames before the reply of a call with nested calls.
     pub fn take_pushed_first(&mut self) {
         let outbox = &self.caller.info.outbox;
         let has_replies = self.mode.seen_session().is_none_or(|session| session.replies == Replies::On);
@@ -394,7 +394,7 @@ pub trait Continuation: Send {
     fn abandon(&mut self, _view: &mut View<'_>) {}
 
     /// Returns the call if it is one whose client was blocked, which is counted when it ends and not when it blocked.
-    fn blocked_call(&self) -> Option<Halted<'_>> {
+    fn blocked_call(&self) -> Option<BlockedRequest<'_>> {
         None
     }
 }

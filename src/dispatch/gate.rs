@@ -53,8 +53,8 @@ pub(crate) enum Obstacle {
     Refused(Error, Option<Denial>),
     /// It has to wait until CLIENT PAUSE is over.
     Paused,
-    /// A fault strikes it, or its reply.
-    Struck(FaultKind),
+    /// A fault is injected into it, or into its reply.
+    Injected(FaultKind),
 }
 
 impl From<Error> for Obstacle {
@@ -303,14 +303,14 @@ fn pause(call: &Admission<'_>) -> Option<Obstacle> {
     is_held.then_some(Obstacle::Paused)
 }
 
-/// A fault counts the calls that would be executed. Those in a transaction are struck as part of EXEC.
+/// A fault counts the calls that would be executed. Faults are injected into EXEC, not into the calls of its transaction.
 fn fault(call: &Admission<'_>) -> Option<Obstacle> {
     let test_mode = call.namespace.test_mode.as_deref()?;
     if call.is_in_transaction() && call.command.name != "exec" && !call.has(NO_QUEUE) {
         return None;
     }
     let name = call.caller.info.names().name;
-    test_mode.faults.lock().strike(call.command, call.request, &name).map(Obstacle::Struck)
+    test_mode.faults.lock().fault_of(call.command, call.request, &name).map(Obstacle::Injected)
 }
 
 fn permission_at_exec(call: &Admission<'_>) -> Option<Obstacle> {

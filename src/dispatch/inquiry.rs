@@ -10,7 +10,7 @@ use crate::client::caller::Caller;
 use crate::dispatch::call::Mode;
 use crate::dispatch::gate::busy;
 use crate::dispatch::plan::find;
-use crate::dispatch::serve::serve_leftover;
+use crate::dispatch::serve::wake_remaining;
 use crate::dispatch::{Call, Env, Handlers, effects};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
@@ -73,7 +73,7 @@ fn make_call<T>(
         effects::log_outermost(&mut call);
         drop(call);
         if namespace.store.has_ready_keys() {
-            serve_leftover(&mut guard, cx, env);
+            wake_remaining(&mut guard, cx, env);
         }
         Ok(answer)
     })

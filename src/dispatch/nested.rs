@@ -83,7 +83,7 @@ impl Call<'_> {
                 }
                 Some(error)
             }
-            Obstacle::Paused | Obstacle::Struck(_) => None,
+            Obstacle::Paused | Obstacle::Injected(_) => None,
         }
     }
 }

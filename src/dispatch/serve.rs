@@ -23,35 +23,35 @@ use crate::store::{Cx, GateGuard, Key, LockWaiter, Lookup, Origin, Policy, View,
 use crate::time::clock::Now;
 
 /// A key, with its database, whose blocked clients need other keys than those that are locked.
-pub(crate) type Postponed = (usize, Box<[u8]>);
+pub(crate) type DeferredWake = (usize, Box<[u8]>);
 
 /// Serves the clients that can be served with the keys that a call has locked and changed. Returns the keys whose other
 /// clients remain to be served.
 #[cold]
-pub(super) fn serve(view: &mut View<'_>, env: Env<'_>) -> Vec<Postponed> {
-    let mut postponed = Vec::new();
+pub(super) fn serve(view: &mut View<'_>, env: Env<'_>) -> Vec<DeferredWake> {
+    let mut deferred = Vec::new();
     // Serving one client may make keys ready for others.
     loop {
         // The call that has changed the keys is over: one of them may have expired while it ran.
         view.set_now(env.namespace.clock.now());
         let ready = view.waiting().take_ready();
         if ready.is_empty() {
-            return postponed;
+            return deferred;
         }
         for (db, key) in ready {
             let is_covered = view.covers(&[env.namespace.store.hash(&key)]);
             if !is_covered || !serve_key(view, db, &key, env) {
-                postponed.push((db, key));
+                deferred.push((db, key));
             }
         }
     }
 }
 
-/// Serves the clients that are blocked on the postponed keys, one after the other, with the keys locked that each
+/// Serves the clients that are blocked on the deferred keys, one after the other, with the keys locked that each
 /// needs.
 #[cold]
-pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<Postponed>, env: Env<'_>) {
-    let mut left = VecDeque::from(postponed);
+pub(super) fn wake_deferred(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<DeferredWake>, env: Env<'_>) {
+    let mut left = VecDeque::from(deferred);
     let cx = Cx { now: env.namespace.clock.now(), ..cx };
     while let Some((db, bytes)) = left.pop_front() {
         let key = env.namespace.store.key(&bytes);
@@ -79,9 +79,9 @@ pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<
 
 /// Serves clients blocked on keys that have changed without a call, or in a call that had declared no keys.
 #[cold]
-pub(super) fn serve_leftover(guard: &mut GateGuard<'_>, cx: Cx, env: Env<'_>) {
+pub(super) fn wake_remaining(guard: &mut GateGuard<'_>, cx: Cx, env: Env<'_>) {
     let ready = guard.take_ready();
-    serve_postponed(guard, cx, ready, env);
+    wake_deferred(guard, cx, ready, env);
 }
 
 /// Serves clients blocked on keys that have changed outside of calls: by the sweeper, or because a connection has closed.
@@ -90,7 +90,7 @@ pub(crate) fn serve_leftover_keys(namespace: &Namespace, handlers: &'static Hand
         return;
     }
     let cx = Cx::new(namespace.clock.now(), Origin::Expiry);
-    Env::with_present(namespace, handlers, 0, |env| serve_leftover(&mut namespace.store.hold(1), cx, env));
+    Env::with_present(namespace, handlers, 0, |env| wake_remaining(&mut namespace.store.hold(1), cx, env));
 }
 
 /// Makes the call of a blocked client again because its time has come, and those of the others that are blocked on its
@@ -102,9 +102,9 @@ pub(crate) fn serve_due(namespace: &Namespace, handlers: &'static Handlers, bloc
 }
 
 /// Makes the calls of the clients again that are blocked on some keys.
-pub(crate) fn serve_keys(namespace: &Namespace, handlers: &'static Handlers, now: Now, keys: Vec<Postponed>) {
+pub(crate) fn serve_keys(namespace: &Namespace, handlers: &'static Handlers, now: Now, keys: Vec<DeferredWake>) {
     let cx = Cx::new(now, Origin::Expiry);
-    Env::with_present(namespace, handlers, 0, |env| serve_postponed(&mut namespace.store.hold(1), cx, keys, env));
+    Env::with_present(namespace, handlers, 0, |env| wake_deferred(&mut namespace.store.hold(1), cx, keys, env));
 }
 
 /// Deletes the expired ones of the keys of a call that clients are queued for, and hands these locks over before the call

@@ -10,7 +10,7 @@ use crate::resp::Request;
 
 /// A call whose client was blocked.
 #[derive(Clone, Copy)]
-pub struct Halted<'a> {
+pub struct BlockedRequest<'a> {
     /// The request.
     pub request: Request<'a>,
     /// The time it took before it blocked, in nanoseconds.

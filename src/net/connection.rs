@@ -301,7 +301,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             || self.check_backlog(waiting)
     }
 
-    /// Does the same for a client that is throttled or becomes so, and records its state.
+    /// Answers [`Connection::may_continue`] for a client that is throttled or becomes so, and records its state.
     #[cold]
     fn check_backlog(&mut self, waiting: usize) -> bool {
         let clients = &self.namespace.clients;

@@ -52,7 +52,7 @@ pub struct LoggedCall {
     pub client_name: String,
     /// The command's name as it was sent, and the arguments; passwords are redacted.
     pub args: Vec<Vec<u8>>,
-    /// The kind of the fault that has struck the call, such as `LOSEREPLY`.
+    /// The kind of the fault that was injected into the call, such as `LOSEREPLY`.
     pub fault: Option<&'static str>,
 }
 
@@ -167,7 +167,7 @@ impl Server {
     }
 
     /// Returns the calls received from clients, oldest first: the last 10,000 (`test-calls-max`) since the start or
-    /// [`Server::clear_command_log`]. Calls that were refused or struck by a fault are among them, and those that a client
+    /// [`Server::clear_command_log`]. Calls that were refused, and those with an injected fault, are among them, and those that a client
     /// library makes when it connects, such as `HELLO` and `CLIENT SETINFO`; those of scripts and `TEST.*` are not.
     ///
     /// # Errors

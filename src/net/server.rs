@@ -115,7 +115,7 @@ impl Server {
         }
     }
 
-    /// Does the same as [`Server::shutdown`] in blocking code.
+    /// Stops the server as [`Server::shutdown`] does, in blocking code.
     pub fn shutdown_blocking(self) {
         block_on(self.shutdown());
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 ///
 /// It needs one effect: [`error`](Fault::error), [`delay`](Fault::delay), [`drop`](Fault::drop),
 /// [`lose_reply`](Fault::lose_reply) or [`partial`](Fault::partial); the last one that is given counts. All else
-/// limits the calls that it strikes. Inside `EXEC` and scripts only the outer call is matched.
+/// limits the calls into which it is injected. Inside `EXEC` and scripts only the outer call is matched.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// let ambiguous = Fault::on("SET").key("lock:*").lose_reply().after(1).times(1);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-#[must_use = "a fault strikes once it is injected"]
+#[must_use = "a fault does nothing until it is injected"]
 pub struct Fault {
     /// The name of the command, or `*`.
     pub(crate) command: Vec<u8>,
@@ -77,7 +77,7 @@ impl FaultKind {
 }
 
 impl Fault {
-    /// Creates a fault that strikes calls of a command, in any case. `CLIENT` stands for all its subcommands,
+    /// Creates a fault of the calls of a command, in any case. `CLIENT` stands for all its subcommands,
     /// `CLIENT|GETNAME` for one. `*` stands for all commands but those that open and close a session (`HELLO`, `AUTH`,
     /// `RESET`, `QUIT`) and `TEST.*`.
     ///
@@ -136,17 +136,17 @@ impl Fault {
         Fault { prob: probability, ..self }
     }
 
-    /// Begins the random numbers for that with a seed: the same calls are struck in every run.
+    /// Begins the random numbers for that with a seed: the same calls are chosen in every run.
     pub fn seed(self, seed: u64) -> Self {
         Fault { seed: Some(seed), ..self }
     }
 
-    /// Limits how many calls it strikes.
+    /// Limits into how many calls it is injected.
     pub fn times(self, times: u64) -> Self {
         Fault { times: Some(times), ..self }
     }
 
-    /// Sets how many matching calls pass before the first one is struck.
+    /// Sets how many matching calls pass before the first one into which it is injected.
     pub fn after(self, calls: u64) -> Self {
         Fault { after: calls, ..self }
     }

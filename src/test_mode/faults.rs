@@ -45,7 +45,7 @@ impl ActiveFault {
             name => Some(commands.find_full(name).ok_or_else(|| Error::CommandNotFound(name.to_vec()))?),
         };
         if command.is_some_and(|command| command.command.group == Group::Test) {
-            return Err(Error::other("faults do not strike TEST.*"));
+            return Err(Error::other("faults cannot be injected into TEST.*"));
         }
         let kind = fault.kind.ok_or(Error::other("a fault needs an effect, such as an error or a delay"))?;
         if matches!(kind, FaultKind::Delay(time) if time > DELAY_MAX) {
@@ -143,7 +143,7 @@ impl Faults {
     }
 
     /// Returns what happens to a call: what the first fault does that fires.
-    pub(crate) fn strike(&mut self, command: &CommandSpec, request: Request<'_>, client: &str) -> Option<FaultKind> {
+    pub(crate) fn fault_of(&mut self, command: &CommandSpec, request: Request<'_>, client: &str) -> Option<FaultKind> {
         if self.list.is_empty() || command.command.group == Group::Test {
             return None;
         }

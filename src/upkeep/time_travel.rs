@@ -43,7 +43,7 @@ pub(crate) async fn travel(namespace: &Namespace, handlers: &'static Handlers, t
     }
 }
 
-/// Does the same on the calling thread, which may be the one that serves the clients: it waits for none of their tasks.
+/// Moves the clock, as [`travel`] does, on the calling thread, which may be the one that serves the clients: it waits for none of their tasks.
 pub(crate) fn travel_blocking(namespace: &Namespace, handlers: &'static Handlers, travel: TimeTravel) {
     let turn = loop {
         match namespace.steering.try_lock() {

@@ -151,7 +151,7 @@ fn after_a_setting_forbids_writes_there_are_none() {
 }
 
 #[test]
-fn after_a_fault_was_added_it_strikes_every_call() {
+fn after_a_fault_was_added_every_call_has_it() {
     Race::on(Server::builder().test_mode(), 2).run(
         |admin, _| assert!(admin.int("TEST.FAULT ADD SET KEY k ERROR struck") > 0),
         |race, client, _| {

@@ -94,7 +94,7 @@ fn a_busy_script_is_an_error_of_an_inspection() {
 }
 
 #[test]
-fn each_kind_of_fault_strikes_the_calls_that_it_matches() {
+fn each_kind_of_fault_is_injected_into_the_calls_that_it_matches() {
     let (server, mut client) = start();
     let broken = |fault: Fault, request: &str| {
         server.inject(fault.times(1)).expect("a fault");

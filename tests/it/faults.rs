@@ -192,7 +192,7 @@ fn wrong_faults_are_refused() {
         ("TEST.FAULT ADD GET DROP SOMETIMES 1", "-ERR syntax error"),
         ("TEST.FAULT ADD GET DROP PROB 1 PROB 0", "-ERR syntax error"),
         ("TEST.FAULT ADD GET DROP AFTER 1 AFTER 2", "-ERR syntax error"),
-        ("TEST.FAULT ADD TEST.TIME DROP", "-ERR faults do not strike TEST.*"),
+        ("TEST.FAULT ADD TEST.TIME DROP", "-ERR faults cannot be injected into TEST.*"),
     ]);
     assert_eq!(control.call_args(&["TEST.FAULT", "ADD", "GET", "ERROR", ""]), "-ERR ERROR needs a text");
     control.expect(&[("TEST.FAULT LIST", "*0")]);

@@ -120,7 +120,7 @@ impl TestServer {
         self.block_as(self.client(), request)
     }
 
-    /// Does the same as a client that is there already.
+    /// Blocks a client that is there already.
     pub fn block_as(&self, mut client: Client, request: &str) -> Client {
         let mut other = self.client();
         // Not by the number of blocked clients, among which may be some that are about to leave.

@@ -35,7 +35,7 @@ pub(super) fn signed(score: f64) -> i64 {
     if (-BOUND..BOUND).contains(&score) { score as i64 } else { i64::MIN }
 }
 
-/// Does the same for an integer without a sign.
+/// Converts a score to an integer without a sign, see [`signed`].
 fn unsigned(score: f64) -> u64 {
     const TOP: u64 = 1 << 63;
     let top = TOP as f64;

@@ -184,7 +184,7 @@ fn int_step(old: i64, increment: i64, (lower, upper): (i64, i64), saturates: boo
     Ok(Some((bounded, applied)))
 }
 
-/// Does the same as [`int_step`] for finite numbers and possibly infinite bounds.
+/// Returns the sum, bounded; for finite numbers and possibly infinite bounds, see [`int_step`].
 fn float_step(
     old: LongDouble,
     increment: LongDouble,

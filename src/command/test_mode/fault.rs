@@ -21,7 +21,7 @@ pub(super) const COMMANDS: &[Command] = &[Command::container(
         Command::new("ADD", add, CONTROLS, Group::Test).args(ADD_ARGS).docs(
             "0.1.0",
             "O(1)",
-            "Adds a fault, which strikes calls of a command or of all (*), and returns its id.",
+            "Injects a fault into calls of a command or of all (*), and returns its id.",
         ),
         Command::new("CLEAR", clear, CONTROLS, Group::Test).docs("0.1.0", "O(1)", "Removes all faults."),
         Command::new("DEL", del, CONTROLS, Group::Test).args(&[integer("id").about("The id that ADD returned.")]).docs(
@@ -41,7 +41,7 @@ pub(super) const COMMANDS: &[Command] = &[Command::container(
 
 #[rustfmt::skip] // every argument is on a line of its own
 const ADD_ARGS: &[Arg] = &[
-    string("command").about("The command that is struck; * is all but TEST.*, HELLO, AUTH, RESET and QUIT."),
+    string("command").about("The command; * is all but TEST.*, HELLO, AUTH, RESET and QUIT."),
     string("key-pattern").token("KEY").optional().about("Only calls one of whose keys matches."),
     string("client-name").token("CLIENT").optional().about("Only calls of clients with this name, see CLIENT SETNAME."),
     one_of("kind", &[
@@ -51,9 +51,9 @@ const ADD_ARGS: &[Arg] = &[
         token("losereply", "LOSEREPLY").about("Executes the call, and closes the connection instead of replying."),
         block("partial", &[integer("bytes").token("PARTIAL").about("Closes it after so many bytes of the reply.")]),
     ]),
-    string("probability").token("PROB").optional().about("Strikes with this probability, from 0 to 1; 1 without it."),
+    string("probability").token("PROB").optional().about("The probability with which a matching call gets the fault, from 0 to 1; 1 without it."),
     integer("seed").token("SEED").optional().about("Where the random numbers for PROB begin; anywhere without it."),
-    integer("count").token("COUNT").optional().about("Strikes at most so many calls; without it there is no limit."),
+    integer("count").token("COUNT").optional().about("The maximum number of calls that get the fault; without it there is no limit."),
     integer("calls").token("AFTER").optional().about("Lets so many matching calls pass first; none without it."),
 ];
 

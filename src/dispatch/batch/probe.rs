@@ -64,6 +64,6 @@ fn fate_by(obstacle: Obstacle) -> Fate {
     match obstacle {
         Obstacle::Refused(error, _) => Fate::Refused(error.wire_text().to_vec()),
         Obstacle::Paused => Fate::Paused,
-        Obstacle::Struck(_) => Fate::Injected,
+        Obstacle::Injected(_) => Fate::Injected,
     }
 }
