@@ -20,7 +20,7 @@ use crate::time::clock::Deadline;
 
 use chunk::{Chunk, listpack_of};
 
-pub(crate) use big::{BigList, ListItems};
+pub(crate) use big::{BigList, ListItems, NodeLimit};
 pub(crate) use chunk::End;
 
 /// The memory of the boxes between an entry and its long list.
@@ -40,27 +40,6 @@ pub(crate) enum ListRef<'e> {
 
 /// A list borrowed to be changed.
 pub(crate) struct ListMut<'e>(&'e mut Entry);
-
-/// What decides about the nodes of a list.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NodeLimit {
-    /// The limit of a packed list, and of each node of a longer one.
-    pub node: ListLimit,
-    /// From this length on, in bytes, an element of a long list is a node of its own; 0 if only those are that no node
-    /// of several elements may hold.
-    pub large_min: usize,
-}
-
-impl NodeLimit {
-    /// Returns whether an element is a node of its own in a long list.
-    #[inline]
-    fn is_large(self, len: usize) -> bool {
-        match self.large_min {
-            0 => len > self.node.bytes_max(),
-            least => len >= least,
-        }
-    }
-}
 
 /// A node of a list, as dumps have it.
 #[derive(Clone, Copy, Debug)]

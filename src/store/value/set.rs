@@ -98,7 +98,11 @@ impl<'e> SetRef<'e> {
     /// Returns an iterator over the members: those of an intset in ascending order, of a listpack in the order of
     /// insertion, of a table in no particular order. Integers are returned as such.
     pub(crate) fn iter(self) -> Members<'e> {
-        Members::new(self)
+        match self {
+            SetRef::Ints(ints) => Members::of_ints(ints),
+            SetRef::Packed(listpack) => Members::of_listpack(listpack),
+            SetRef::Big(big) => Members::of_big(big),
+        }
     }
 }
 

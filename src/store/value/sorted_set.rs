@@ -5,6 +5,7 @@
 
 mod big;
 mod packed;
+mod score;
 #[cfg(test)]
 mod tests;
 
@@ -20,8 +21,8 @@ use crate::text::bounds::{LexRange, ScoreRange};
 
 use big::BigElements;
 pub(crate) use big::{BigSortedSet, ScoreTable};
-pub(crate) use packed::checked_score;
-use packed::{ScoreText, read_score};
+pub(crate) use score::{Score, checked_score};
+use score::{ScoreText, read_score};
 
 /// The size that a packed sorted set does not exceed, in bytes, whatever its limits.
 const PACKED_LEN_MAX: usize = 1 << 30;
@@ -43,26 +44,6 @@ pub(crate) enum SortedSetRef<'e> {
 
 /// A sorted set borrowed to be changed.
 pub(crate) struct SortedSetMut<'e>(&'e mut Entry);
-
-/// The score of an element. That of a packed one is decoded only where it is used.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Score<'e> {
-    /// The number.
-    Number(f64),
-    /// The element of the listpack.
-    Packed(Item<'e>),
-}
-
-impl Score<'_> {
-    /// Returns the number.
-    #[inline]
-    pub(crate) fn get(self) -> f64 {
-        match self {
-            Score::Number(score) => score,
-            Score::Packed(item) => read_score(item),
-        }
-    }
-}
 
 /// An iterator over members with their scores, in ascending or in descending order.
 #[derive(Clone)]

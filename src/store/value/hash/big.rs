@@ -7,7 +7,6 @@ use crate::store::entry::Entry;
 use crate::store::expire::{DeadlineTree, NEVER};
 use crate::store::table::{Hasher, Table};
 use crate::store::usage::Dice;
-use crate::store::value::hash::deadline_of;
 use crate::time::clock::Deadline;
 
 /// The bytes of values whose freeing costs as much as that of one entry.
@@ -208,4 +207,9 @@ impl BigHash {
             self.deadlines = None;
         }
     }
+}
+
+/// Returns the deadline of an entry of a big hash, in milliseconds since 1970.
+pub(super) fn deadline_of(entry: &Entry) -> Option<i64> {
+    entry.deadline().map(Deadline::absolute_ms)
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::collections::vec_deque;
 
 use crate::memory::heap::list_len;
-use crate::store::value::list::NodeLimit;
+use crate::store::limits::ListLimit;
 use crate::store::value::list::chunk::{Chunk, ChunkItems, End};
 use crate::store::value::listpack::{Encoded, Item};
 use crate::store::value::string::pages;
@@ -24,6 +24,27 @@ pub(crate) struct BigList {
 /// Which share of a list's memory a new chunk at one of its ends takes at once, so that it is not reallocated with every
 /// doubling.
 const SPARE_SHARE: usize = 8;
+
+/// What decides about the nodes of a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodeLimit {
+    /// The limit of a packed list, and of each node of a longer one.
+    pub node: ListLimit,
+    /// From this length on, in bytes, an element of a long list is a node of its own; 0 if only those are that no node
+    /// of several elements may hold.
+    pub large_min: usize,
+}
+
+impl NodeLimit {
+    /// Returns whether an element is a node of its own in a long list.
+    #[inline]
+    fn is_large(self, len: usize) -> bool {
+        match self.large_min {
+            0 => len > self.node.bytes_max(),
+            least => len >= least,
+        }
+    }
+}
 
 /// The place of an element: the index of its chunk, and its offset there.
 pub(super) type Spot = (usize, usize);

@@ -34,7 +34,7 @@ use crate::store::entry::{Entry, EntryHandle};
 use crate::store::table::{Hasher, Table, prefetch};
 use crate::store::value::listpack::{Blob, Item};
 use crate::store::value::rank_tree::{self, Member, RankTree};
-use crate::store::value::sorted_set::Score;
+use crate::store::value::sorted_set::score::Score;
 use crate::text::bounds::{LexRange, ScoreRange};
 
 /// The address of a member's entry. It does not leave this file.

@@ -24,7 +24,7 @@ pub(crate) use id::StreamId;
 pub(crate) use trim::{Bound, References, Trim};
 pub(crate) use walk::{StreamEntry, Walk};
 
-use group::Groups;
+use group::{COUNT_MAX, Groups};
 
 /// The data type of streams.
 pub(crate) enum Stream {}
@@ -68,7 +68,7 @@ pub(crate) struct BigStream {
 
 impl BigStream {
     /// The largest count of entries or deliveries: replies have signed integers of 64 bits.
-    pub(crate) const COUNT_MAX: u64 = i64::MAX as u64;
+    pub(crate) const COUNT_MAX: u64 = COUNT_MAX;
 
     /// What a missing key reads as.
     const EMPTY: BigStream = BigStream {
@@ -141,12 +141,12 @@ impl BigStream {
 
     /// Iterates over the entries from `start` to `end`, both included.
     pub(crate) fn range(&self, start: StreamId, end: StreamId) -> Walk<'_> {
-        Walk::new(self, start, end, false)
+        Walk::new(&self.chunks, start, end, false)
     }
 
     /// Iterates over the entries from `end` down to `start`, both included.
     pub(crate) fn range_back(&self, start: StreamId, end: StreamId) -> Walk<'_> {
-        Walk::new(self, start, end, true)
+        Walk::new(&self.chunks, start, end, true)
     }
 
     /// Returns an entry.
