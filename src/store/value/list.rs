@@ -5,8 +5,6 @@
 //! node, and is packed again when a single chunk of at most half of that remains. The functions that add take the
 //! limit as an argument.
 
-mod big;
-mod chunk;
 #[cfg(test)]
 mod tests;
 
@@ -14,14 +12,13 @@ use smallvec::SmallVec;
 
 use crate::store::entry::Entry;
 use crate::store::limits::ListLimit;
+use crate::store::value::big::boxes_len;
+use crate::store::value::big::list::{Chunk, listpack_of};
 use crate::store::value::listpack::{Encoded, HEADER_LEN, Item, Listpack, ListpackMut};
-use crate::store::value::{Kind, Packing, Type, Value, boxes_len};
+use crate::store::value::{Kind, Packing, Type, Value};
 use crate::time::clock::Deadline;
 
-use chunk::{Chunk, listpack_of};
-
-pub(crate) use big::{BigList, ListItems, NodeLimit};
-pub(crate) use chunk::End;
+pub(crate) use crate::store::value::big::list::{BigList, End, ListItems, NodeLimit};
 
 /// The memory of the boxes between an entry and its long list.
 const BOXES_LEN: usize = boxes_len::<BigList>();

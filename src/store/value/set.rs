@@ -3,7 +3,6 @@
 //! The first member decides: an integer begins an intset, anything else a listpack. Beyond the limits, which the caller
 //! passes, a set becomes a table, and stays one.
 
-mod big;
 mod members;
 mod random;
 #[cfg(test)]
@@ -17,7 +16,7 @@ use crate::store::value::listpack::{Encoded, HEADER_LEN, Item, Listpack, Listpac
 use crate::store::value::{Kind, Packing, Type, Value, intset};
 use crate::time::clock::Deadline;
 
-pub(crate) use big::BigSet;
+pub(crate) use crate::store::value::big::set::BigSet;
 pub(crate) use members::Members;
 
 /// The length above which nothing is added to a listpack, in bytes, whatever the limits are.

@@ -3,9 +3,7 @@
 //! Members are ordered by score, and by their bytes where scores are equal. Everything that concerns a range of them is
 //! expressed by ranks: a range of scores or of members is translated into ranks first.
 
-mod big;
 mod packed;
-mod score;
 #[cfg(test)]
 mod tests;
 
@@ -15,14 +13,14 @@ use crate::store::PackedLimit;
 use crate::store::entry::Entry;
 use crate::store::table::Hasher;
 use crate::store::usage::Dice;
+use crate::store::value::big::sorted_set::BigElements;
 use crate::store::value::listpack::{Encoded, Item, Items, Listpack, ListpackMut};
+use crate::store::value::score::{ScoreText, read_score};
 use crate::store::value::{Kind, Packing, Type, Value};
 use crate::text::bounds::{LexRange, ScoreRange};
 
-use big::BigElements;
-pub(crate) use big::{BigSortedSet, ScoreTable};
-pub(crate) use score::{Score, checked_score};
-use score::{ScoreText, read_score};
+pub(crate) use crate::store::value::big::sorted_set::{BigSortedSet, ScoreTable};
+pub(crate) use crate::store::value::score::{Score, checked_score};
 
 /// The size that a packed sorted set does not exceed, in bytes, whatever its limits.
 const PACKED_LEN_MAX: usize = 1 << 30;

@@ -24,7 +24,6 @@ const STILL_TO_BE_OPENED: &[(&str, &[&str])] = &[
     ("command/test_mode", &["calls", "fault", "mod", "snapshot", "time"]),
     ("dispatch", &["call", "denials", "effects", "env", "handlers", "mod", "next", "post_call"]),
     ("store", &["entry", "value"]),
-    ("store/value", &["hash", "list", "mod", "set", "sorted_set", "stream", "string"]),
 ];
 
 /// A module, as the names on the path from the root of the library to it.

@@ -7,7 +7,6 @@
 //!
 //! Deadlines of fields are wall-clock times, as in the format of Redis that packed hashes are stored and dumped in.
 
-mod big;
 mod packed;
 #[cfg(test)]
 mod tests;
@@ -17,14 +16,13 @@ use crate::store::entry::Entry;
 use crate::store::limits::PackedLimit;
 use crate::store::table::Hasher;
 use crate::store::usage::{Dice, Selection};
+use crate::store::value::big::hash::deadline_of;
 use crate::store::value::listpack::Listpack;
 use crate::store::value::{Kind, Packing, Type, Value};
 
-pub(crate) use big::BigHash;
+pub(crate) use crate::store::value::big::hash::BigHash;
 pub(crate) use packed::PackedHash;
 pub(crate) use text::{HashText, Pair};
-
-use big::deadline_of;
 
 /// The length up to which a listpack may grow, whatever the settings allow, as in Redis.
 const PACKED_LEN_MAX: usize = 1 << 30;

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use crate::store::value::big::set::BigSet;
 use crate::store::value::intset::IntSet;
 use crate::store::value::listpack::{Item, Items, Listpack};
 use crate::store::value::member::Member;
-use crate::store::value::set::big::BigSet;
 
 /// An iterator over the members of a set.
 pub(crate) struct Members<'e> {

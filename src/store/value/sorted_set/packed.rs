@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use crate::store::value::listpack::{Blob, Encoded, HEADER_LEN, Item, Items, Listpack, ListpackMut};
-use crate::store::value::sorted_set::score::{ScoreText, read_score};
+use crate::store::value::score::{ScoreText, read_score};
 use crate::text::bounds::{LexRange, ScoreRange};
 
 /// Returns the rank of the element at a position.

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::memory::heap::{allocation_len, list_len};
 use crate::memory::ordered_map::OrderedMap;
-use crate::store::value::stream::id::StreamId;
+use crate::store::value::big::stream::id::StreamId;
 
 /// The largest count of entries or deliveries: replies have signed integers of 64 bits.
 pub(super) const COUNT_MAX: u64 = i64::MAX as u64;

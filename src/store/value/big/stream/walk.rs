@@ -1,8 +1,8 @@
 //! Iteration over the entries of a stream, from either end.
 
 use crate::memory::ordered_map::{self, OrderedMap};
-use crate::store::value::stream::chunk::{Chunk, Fields, Master};
-use crate::store::value::stream::id::StreamId;
+use crate::store::value::big::stream::chunk::{Chunk, Fields, Master};
+use crate::store::value::big::stream::id::StreamId;
 
 /// An entry of a stream.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Scores: in a listpack as integers or texts, everywhere else as numbers.
+//! Scores of sorted sets: in a listpack as integers or texts, everywhere else as numbers.
 //!
 //! As in Redis, a score that is an integer is stored as one, and any other as its shortest text.
 
