@@ -99,7 +99,7 @@
 //! - **Architecture Invariant:** the store never keeps a slice of a read buffer.
 //! - **Architecture Invariant:** a session is touched only by its own task.
 //! - **Architecture Invariant:** `unsafe` lives in the store (`store/entry.rs`, `store/table.rs`,
-//!   `store/table/overflow.rs`, `store/value/member.rs`, `store/value/sorted_set/big.rs`) and in the allocators
+//!   `store/table/overflow.rs`, `store/value/member.rs`, `store/value/big/sorted_set.rs`) and in the allocators
 //!   (`memory/global.rs`, `memory/slab.rs`) and nowhere else.
 //!
 

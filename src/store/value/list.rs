@@ -5,8 +5,6 @@
 //! node, and is packed again when a single chunk of at most half of that remains. The functions that add take the
 //! limit as an argument.
 
-mod big;
-mod chunk;
 #[cfg(test)]
 mod tests;
 
@@ -14,14 +12,13 @@ use smallvec::SmallVec;
 
 use crate::store::entry::Entry;
 use crate::store::limits::ListLimit;
+use crate::store::value::big::boxes_len;
+use crate::store::value::big::list::{Chunk, listpack_of};
 use crate::store::value::listpack::{Encoded, HEADER_LEN, Item, Listpack, ListpackMut};
-use crate::store::value::{Kind, Packing, Type, Value, boxes_len};
+use crate::store::value::{Kind, Packing, Type, Value};
 use crate::time::clock::Deadline;
 
-use chunk::{Chunk, listpack_of};
-
-pub(crate) use big::{BigList, ListItems};
-pub(crate) use chunk::End;
+pub(crate) use crate::store::value::big::list::{BigList, End, ListItems, NodeLimit};
 
 /// The memory of the boxes between an entry and its long list.
 const BOXES_LEN: usize = boxes_len::<BigList>();
@@ -40,27 +37,6 @@ pub(crate) enum ListRef<'e> {
 
 /// A list borrowed to be changed.
 pub(crate) struct ListMut<'e>(&'e mut Entry);
-
-/// What decides about the nodes of a list.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NodeLimit {
-    /// The limit of a packed list, and of each node of a longer one.
-    pub node: ListLimit,
-    /// From this length on, in bytes, an element of a long list is a node of its own; 0 if only those are that no node
-    /// of several elements may hold.
-    pub large_min: usize,
-}
-
-impl NodeLimit {
-    /// Returns whether an element is a node of its own in a long list.
-    #[inline]
-    fn is_large(self, len: usize) -> bool {
-        match self.large_min {
-            0 => len > self.node.bytes_max(),
-            least => len >= least,
-        }
-    }
-}
 
 /// A node of a list, as dumps have it.
 #[derive(Clone, Copy, Debug)]

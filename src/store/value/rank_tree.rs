@@ -29,12 +29,7 @@ use std::ops::{Bound, Range, RangeBounds};
 
 use node::{ByKey, Edge, INNER_MAX, Inner, LEAF_MAX, Leaf, Node, Place};
 
-/// A handle to the bytes of a member. It is copied freely: the tree neither owns nor frees what it refers to, and after
-/// a handle has been removed from the tree its bytes are never read again.
-pub(crate) trait Member: Copy {
-    /// Returns the member.
-    fn bytes(&self) -> &[u8];
-}
+pub(crate) use node::Member;
 
 /// Elements in order, addressed by key or by rank. Scores are never NaN.
 pub(crate) struct RankTree<M> {

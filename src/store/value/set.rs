@@ -3,7 +3,6 @@
 //! The first member decides: an integer begins an intset, anything else a listpack. Beyond the limits, which the caller
 //! passes, a set becomes a table, and stays one.
 
-mod big;
 mod members;
 mod random;
 #[cfg(test)]
@@ -17,7 +16,7 @@ use crate::store::value::listpack::{Encoded, HEADER_LEN, Item, Listpack, Listpac
 use crate::store::value::{Kind, Packing, Type, Value, intset};
 use crate::time::clock::Deadline;
 
-pub(crate) use big::BigSet;
+pub(crate) use crate::store::value::big::set::BigSet;
 pub(crate) use members::Members;
 
 /// The length above which nothing is added to a listpack, in bytes, whatever the limits are.
@@ -98,7 +97,11 @@ impl<'e> SetRef<'e> {
     /// Returns an iterator over the members: those of an intset in ascending order, of a listpack in the order of
     /// insertion, of a table in no particular order. Integers are returned as such.
     pub(crate) fn iter(self) -> Members<'e> {
-        Members::new(self)
+        match self {
+            SetRef::Ints(ints) => Members::of_ints(ints),
+            SetRef::Packed(listpack) => Members::of_listpack(listpack),
+            SetRef::Big(big) => Members::of_big(big),
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 //! Members are ordered by score, and by their bytes where scores are equal. Everything that concerns a range of them is
 //! expressed by ranks: a range of scores or of members is translated into ranks first.
 
-mod big;
 mod packed;
 #[cfg(test)]
 mod tests;
@@ -14,14 +13,14 @@ use crate::store::PackedLimit;
 use crate::store::entry::Entry;
 use crate::store::table::Hasher;
 use crate::store::usage::Dice;
+use crate::store::value::big::sorted_set::BigElements;
 use crate::store::value::listpack::{Encoded, Item, Items, Listpack, ListpackMut};
+use crate::store::value::score::{ScoreText, read_score};
 use crate::store::value::{Kind, Packing, Type, Value};
 use crate::text::bounds::{LexRange, ScoreRange};
 
-use big::BigElements;
-pub(crate) use big::{BigSortedSet, ScoreTable};
-pub(crate) use packed::checked_score;
-use packed::{ScoreText, read_score};
+pub(crate) use crate::store::value::big::sorted_set::{BigSortedSet, ScoreTable};
+pub(crate) use crate::store::value::score::{Score, checked_score};
 
 /// The size that a packed sorted set does not exceed, in bytes, whatever its limits.
 const PACKED_LEN_MAX: usize = 1 << 30;
@@ -43,26 +42,6 @@ pub(crate) enum SortedSetRef<'e> {
 
 /// A sorted set borrowed to be changed.
 pub(crate) struct SortedSetMut<'e>(&'e mut Entry);
-
-/// The score of an element. That of a packed one is decoded only where it is used.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Score<'e> {
-    /// The number.
-    Number(f64),
-    /// The element of the listpack.
-    Packed(Item<'e>),
-}
-
-impl Score<'_> {
-    /// Returns the number.
-    #[inline]
-    pub(crate) fn get(self) -> f64 {
-        match self {
-            Score::Number(score) => score,
-            Score::Packed(item) => read_score(item),
-        }
-    }
-}
 
 /// An iterator over members with their scores, in ascending or in descending order.
 #[derive(Clone)]

@@ -13,13 +13,6 @@ use crate::tidy::{File, rust_files, without_comments_and_strings};
 #[rustfmt::skip] // a table
 const STILL_TO_BE_OPENED: &[(&str, &[&str])] = &[
     ("store", &["entry", "value"]),
-    ("store/value", &["hash", "list", "mod", "set", "sorted_set", "stream", "string"]),
-    ("store/value/hash", &["big", "mod", "packed"]),
-    ("store/value/list", &["big", "mod"]),
-    ("store/value/rank_tree", &["mod", "node"]),
-    ("store/value/set", &["members", "mod"]),
-    ("store/value/sorted_set", &["big", "mod"]),
-    ("store/value/stream", &["group", "mod", "walk"]),
 ];
 
 /// A module, as the names on the path from the root of the library to it.

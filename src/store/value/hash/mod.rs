@@ -7,90 +7,28 @@
 //!
 //! Deadlines of fields are wall-clock times, as in the format of Redis that packed hashes are stored and dumped in.
 
-mod big;
 mod packed;
 #[cfg(test)]
 mod tests;
-
-use bytes::Bytes;
+mod text;
 
 use crate::store::entry::Entry;
 use crate::store::limits::PackedLimit;
 use crate::store::table::Hasher;
 use crate::store::usage::{Dice, Selection};
-use crate::store::value::listpack::{Item, Listpack};
-use crate::store::value::{Kind, Packing, Str, Type, Value};
-use crate::time::clock::Deadline;
+use crate::store::value::big::hash::deadline_of;
+use crate::store::value::listpack::Listpack;
+use crate::store::value::{Kind, Packing, Type, Value};
 
-pub(crate) use big::BigHash;
+pub(crate) use crate::store::value::big::hash::BigHash;
 pub(crate) use packed::PackedHash;
+pub(crate) use text::{HashText, Pair};
 
 /// The length up to which a listpack may grow, whatever the settings allow, as in Redis.
 const PACKED_LEN_MAX: usize = 1 << 30;
 
 /// The data type of hashes.
 pub(crate) enum Hash {}
-
-/// A field, or the value of one, as it is stored.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum HashText<'e> {
-    /// Lies in the hash.
-    Inline(&'e [u8]),
-    /// A canonical decimal number.
-    Int(i64),
-    /// Can be cloned without copying.
-    Shared(&'e Bytes),
-}
-
-impl HashText<'_> {
-    /// Passes the string to a function, without allocation.
-    #[inline]
-    pub(crate) fn with<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
-        match self {
-            HashText::Inline(text) => read(text),
-            HashText::Int(int) => read(itoa::Buffer::new().format(int).as_bytes()),
-            HashText::Shared(bytes) => read(bytes),
-        }
-    }
-
-    /// Returns the integer that the string is, if it is canonical.
-    #[inline]
-    pub(crate) fn to_int(self) -> Option<i64> {
-        match self {
-            HashText::Inline(text) => Item::Text(text).to_int(),
-            HashText::Int(int) => Some(int),
-            HashText::Shared(_) => None,
-        }
-    }
-
-    /// Returns the length of the string.
-    pub(crate) fn len(self) -> usize {
-        self.with(<[u8]>::len)
-    }
-}
-
-impl<'e> From<Item<'e>> for HashText<'e> {
-    #[inline]
-    fn from(item: Item<'e>) -> Self {
-        match item {
-            Item::Text(text) => HashText::Inline(text),
-            Item::Int(int) => HashText::Int(int),
-        }
-    }
-}
-
-impl<'e> From<Str<'e>> for HashText<'e> {
-    #[inline]
-    fn from(text: Str<'e>) -> Self {
-        match text {
-            Str::Inline(text) => HashText::Inline(text),
-            Str::Shared(bytes) => HashText::Shared(bytes),
-        }
-    }
-}
-
-/// A field with its value.
-pub(crate) type Pair<'e> = (HashText<'e>, HashText<'e>);
 
 /// A borrowed hash.
 #[derive(Clone, Copy, Debug)]
@@ -216,11 +154,6 @@ impl<'e> HashRef<'e> {
 #[inline]
 fn pair_of(entry: &Entry) -> Pair<'_> {
     (HashText::Inline(entry.key()), entry.string().into())
-}
-
-/// Returns the deadline of an entry of a big hash, in milliseconds since 1970.
-fn deadline_of(entry: &Entry) -> Option<i64> {
-    entry.deadline().map(Deadline::absolute_ms)
 }
 
 /// What decides how a hash is stored when something is added.

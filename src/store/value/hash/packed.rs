@@ -5,7 +5,7 @@
 
 use crate::store::entry::Entry;
 use crate::store::value::Packing;
-use crate::store::value::hash::{HashText, Pair};
+use crate::store::value::hash::text::{HashText, Pair};
 use crate::store::value::listpack::{Encoded, HEADER_LEN, Item, Items, Listpack, ListpackMut};
 
 /// A borrowed packed hash.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::store::value::Str;
 
 const LIMIT: PackedLimit = PackedLimit { entries: 8, len: 16 };
 

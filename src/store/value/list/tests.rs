@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::*;
+use crate::store::value::big::list::FRAME_LEN;
 
 const KEY: &[u8] = b"key";
 
@@ -197,7 +198,7 @@ fn bytes_are_counted_as_in_a_listpack() {
     assert_eq!(pair.list().encoding(), "quicklist");
 }
 
-const FRAME: usize = chunk::FRAME_LEN;
+const FRAME: usize = FRAME_LEN;
 
 #[test]
 fn elements_that_fit_no_node_lie_alone_and_others_together() {

@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 
-use super::Member;
 use crate::store::table::prefetch;
 
 /// The elements that fit in a leaf: with 8-byte handles, a leaf takes 1024 bytes.
@@ -17,6 +16,13 @@ pub(super) const INNER_MAX: usize = 31;
 const CACHE_LINE: usize = 64;
 /// The first bytes of a node, in which the scores lie.
 const SCORES_LEN: usize = 8 * (LEAF_MAX + 1);
+
+/// A handle to the bytes of a member. It is copied freely: the tree neither owns nor frees what it refers to, and after
+/// a handle has been removed from the tree its bytes are never read again.
+pub(crate) trait Member: Copy {
+    /// Returns the member.
+    fn bytes(&self) -> &[u8];
+}
 
 /// A leaf, or a node with children. All leaves are at the same depth.
 #[repr(C, align(64))] // the scores lie at the start

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use crate::store::value::big::set::BigSet;
 use crate::store::value::intset::IntSet;
-use crate::store::value::listpack::{Item, Items};
+use crate::store::value::listpack::{Item, Items, Listpack};
 use crate::store::value::member::Member;
-use crate::store::value::set::SetRef;
 
 /// An iterator over the members of a set.
 pub(crate) struct Members<'e> {
@@ -20,15 +20,23 @@ enum Form<'e> {
 }
 
 impl<'e> Members<'e> {
+    /// Iterates over those of an intset.
     #[inline]
-    pub(super) fn new(set: SetRef<'e>) -> Self {
-        let left = set.len();
-        let form = match set {
-            SetRef::Ints(ints) => Form::Ints(ints, 0..left),
-            SetRef::Packed(listpack) => Form::Packed(listpack.iter()),
-            SetRef::Big(big) => Form::Big(Box::new(big.iter())),
-        };
-        Members { form, left }
+    pub(super) fn of_ints(ints: IntSet<'e>) -> Self {
+        let left = ints.len();
+        Members { form: Form::Ints(ints, 0..left), left }
+    }
+
+    /// Iterates over those of a listpack.
+    #[inline]
+    pub(super) fn of_listpack(listpack: Listpack<'e>) -> Self {
+        Members { form: Form::Packed(listpack.iter()), left: listpack.len() }
+    }
+
+    /// Iterates over those of a large set.
+    #[inline]
+    pub(super) fn of_big(big: &'e BigSet) -> Self {
+        Members { form: Form::Big(Box::new(big.iter())), left: big.len() }
     }
 }
 

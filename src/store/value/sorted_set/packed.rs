@@ -1,52 +1,11 @@
 //! Packed sorted sets: listpacks in which members and scores alternate, in the order of scores.
-//!
-//! As in Redis, a score that is an integer is stored as one, and any other as its shortest text.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
 use crate::store::value::listpack::{Blob, Encoded, HEADER_LEN, Item, Items, Listpack, ListpackMut};
+use crate::store::value::score::{ScoreText, read_score};
 use crate::text::bounds::{LexRange, ScoreRange};
-use crate::text::double::{DoubleText, as_integer, parse_double, write_double};
-
-/// A score as it is stored.
-pub(super) enum ScoreText {
-    Int(i64),
-    Text(DoubleText),
-}
-
-impl ScoreText {
-    #[inline]
-    pub(super) fn new(score: f64) -> Self {
-        match as_integer(score) {
-            Some(integer) => ScoreText::Int(integer),
-            None => ScoreText::Text(write_double(score)),
-        }
-    }
-
-    #[inline]
-    pub(super) fn encoded(&self) -> Encoded<'_> {
-        match self {
-            ScoreText::Int(score) => Encoded::of_int(*score),
-            ScoreText::Text(text) => Encoded::of(text),
-        }
-    }
-}
-
-/// Reads a stored score.
-#[inline]
-pub(super) fn read_score(item: Item<'_>) -> f64 {
-    checked_score(item).expect("scores are written here, or were checked")
-}
-
-/// Reads a score from elsewhere; `None` if it is no number.
-#[inline]
-pub(crate) fn checked_score(item: Item<'_>) -> Option<f64> {
-    match item {
-        Item::Int(score) => Some(score as f64),
-        Item::Text(text) => parse_double(text),
-    }
-}
 
 /// Returns the rank of the element at a position.
 pub(super) fn rank_at(listpack: Listpack<'_>, at: usize) -> usize {

@@ -34,7 +34,7 @@ use crate::store::entry::{Entry, EntryHandle};
 use crate::store::table::{Hasher, Table, prefetch};
 use crate::store::value::listpack::{Blob, Item};
 use crate::store::value::rank_tree::{self, Member, RankTree};
-use crate::store::value::sorted_set::Score;
+use crate::store::value::score::Score;
 use crate::text::bounds::{LexRange, ScoreRange};
 
 /// The address of a member's entry. It does not leave this file.
@@ -59,7 +59,7 @@ impl Member for Handle {
 
 /// Elements of a set at a range of ranks, borrowed from it.
 #[derive(Clone)]
-pub(super) struct BigElements<'e>(rank_tree::Iter<'e, Handle>);
+pub(in crate::store::value) struct BigElements<'e>(rank_tree::Iter<'e, Handle>);
 
 impl<'e> BigElements<'e> {
     #[inline]
@@ -70,12 +70,17 @@ impl<'e> BigElements<'e> {
 
     /// Prefetches the member that comes `count` after the next one, if it is near that.
     #[inline]
-    pub(super) fn prefetch_ahead(&self, count: usize) {
+    pub(in crate::store::value) fn prefetch_ahead(&self, count: usize) {
         self.0.ahead(count).into_iter().for_each(Handle::prefetch);
     }
 
     /// Folds all elements, with each member prefetched `ahead` elements earlier.
-    pub(super) fn fold_prefetched<B>(self, init: B, ahead: usize, mut visit: impl FnMut(B, (&'e [u8], f64)) -> B) -> B {
+    pub(in crate::store::value) fn fold_prefetched<B>(
+        self,
+        init: B,
+        ahead: usize,
+        mut visit: impl FnMut(B, (&'e [u8], f64)) -> B,
+    ) -> B {
         self.0.fold_prepared(init, ahead, Handle::prefetch, |result, element| visit(result, Self::element(element)))
     }
 }
@@ -194,7 +199,7 @@ impl BigSortedSet {
 
     /// Returns the score of a member.
     #[inline]
-    pub(super) fn score(&self, member: &[u8]) -> Option<f64> {
+    pub(in crate::store::value) fn score(&self, member: &[u8]) -> Option<f64> {
         let table = &self.members.table;
         table.find(table.hash(member), member).map(score_in)
     }
@@ -214,18 +219,18 @@ impl BigSortedSet {
     }
 
     /// Returns the rank and the score of a member.
-    pub(super) fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
+    pub(in crate::store::value) fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
         let score = self.score(member)?;
         Some((self.tree.rank_of(score, member)?, score))
     }
 
     /// Returns the elements at a range of ranks.
-    pub(super) fn range(&self, ranks: Range<usize>) -> BigElements<'_> {
+    pub(in crate::store::value) fn range(&self, ranks: Range<usize>) -> BigElements<'_> {
         BigElements(self.tree.range(ranks))
     }
 
     /// Returns the ranks of the elements whose scores are in a range, which is not empty.
-    pub(super) fn ranks_by_score(&self, range: &ScoreRange) -> Range<usize> {
+    pub(in crate::store::value) fn ranks_by_score(&self, range: &ScoreRange) -> Range<usize> {
         let (min, max) = (range.min, range.max);
         let start =
             if min.is_excluded { self.tree.rank_greater(min.score) } else { self.tree.rank_not_less(min.score) };
@@ -234,7 +239,7 @@ impl BigSortedSet {
     }
 
     /// Returns the ranks of the elements whose members are in a range; all scores should be equal.
-    pub(super) fn ranks_by_member(&self, range: &LexRange<'_>) -> Range<usize> {
+    pub(in crate::store::value) fn ranks_by_member(&self, range: &LexRange<'_>) -> Range<usize> {
         let start = self.tree.partition_point(|_, member| !range.admits_above(member));
         let end = self.tree.partition_point(|_, member| range.admits_below(member));
         start..end.max(start)
@@ -246,7 +251,7 @@ impl BigSortedSet {
     }
 
     /// Sets the score of a member to what `choose` returns for the present one; if that is `None`, nothing changes.
-    pub(super) fn put(&mut self, member: &[u8], choose: impl FnOnce(Option<f64>) -> Option<f64>) {
+    pub(in crate::store::value) fn put(&mut self, member: &[u8], choose: impl FnOnce(Option<f64>) -> Option<f64>) {
         let hash = self.members.table.hash(member);
         if let Some(entry) = self.members.table.find_mut(hash, member) {
             let old = score_in(entry);
@@ -263,7 +268,7 @@ impl BigSortedSet {
     }
 
     /// Removes a member; returns whether it existed.
-    pub(super) fn remove(&mut self, member: &[u8]) -> bool {
+    pub(in crate::store::value) fn remove(&mut self, member: &[u8]) -> bool {
         let Some(entry) = self.members.remove(member) else { return false };
         // Should the tree panic, or not find it, the entry that it may still refer to is leaked.
         let entry = ManuallyDrop::new(entry);
@@ -275,7 +280,7 @@ impl BigSortedSet {
     }
 
     /// Removes the elements at a range of ranks, which exist.
-    pub(super) fn remove_ranks(&mut self, ranks: Range<usize>) {
+    pub(in crate::store::value) fn remove_ranks(&mut self, ranks: Range<usize>) {
         let mut removed = Vec::with_capacity(ranks.len());
         self.tree.remove_range(ranks, |handle| removed.push(handle));
         removed.iter().for_each(|handle| drop(self.members.remove(handle.bytes())));

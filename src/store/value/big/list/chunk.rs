@@ -3,11 +3,11 @@
 use crate::memory::heap::allocation_len;
 use crate::store::limits::ListLimit;
 use crate::store::value::listpack::{
-    END, Encoded, HEADER_LEN, Item, Items, find, first, is_short_text, item_at, next, prev, write_short_text,
+    END, Encoded, HEADER_LEN, Item, Items, find, first, header, is_short_text, item_at, next, prev, write_short_text,
 };
 
 /// The bytes that a listpack has besides its elements; limits count them too.
-pub(super) const FRAME_LEN: usize = HEADER_LEN + 1;
+pub(in crate::store::value) const FRAME_LEN: usize = HEADER_LEN + 1;
 
 /// What Redis adds to the length of an element to estimate how long it will be when it is stored.
 const ELEMENT_OVERHEAD: usize = 8;
@@ -17,7 +17,7 @@ const BUFFER_LEN_MIN: usize = 256;
 
 /// Elements of a list. An offset is the distance of an element from the first one.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(in crate::store::value) struct Chunk {
     /// The elements lie in `start..end`; the rest is room for more.
     buffer: Box<[u8]>,
     start: u32,
@@ -38,13 +38,13 @@ pub(crate) enum End {
 
 impl Chunk {
     /// Creates a chunk of elements, without room for more.
-    pub(super) fn of(elements: &[u8], count: usize) -> Self {
+    pub(in crate::store::value) fn of(elements: &[u8], count: usize) -> Self {
         let end = u32::try_from(elements.len()).expect("chunks are far shorter than 4 GB");
         Chunk { buffer: elements.into(), start: 0, end, count: count as u32, is_plain: false }
     }
 
     /// Creates a chunk of a single element of any length.
-    pub(super) fn plain(text: &[u8]) -> Self {
+    pub(in crate::store::value) fn plain(text: &[u8]) -> Self {
         Chunk { buffer: text.into(), start: 0, end: 0, count: 1, is_plain: true }
     }
 
@@ -65,37 +65,37 @@ impl Chunk {
 
     /// Returns the number of elements.
     #[inline]
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::store::value) fn len(&self) -> usize {
         self.count as usize
     }
 
     /// Returns whether there are no elements, so that the chunk is to be removed.
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::store::value) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// Returns the text if it is a single element of its own chunk.
     #[inline]
-    pub(super) fn plain_text(&self) -> Option<&[u8]> {
+    pub(in crate::store::value) fn plain_text(&self) -> Option<&[u8]> {
         self.is_plain.then_some(&self.buffer)
     }
 
     /// Returns the bytes of the elements; none if it is plain.
     #[inline]
-    pub(super) fn elements(&self) -> &[u8] {
+    pub(in crate::store::value) fn elements(&self) -> &[u8] {
         &self.buffer[self.start as usize..self.end as usize]
     }
 
     /// Returns the memory of the buffer.
     #[inline]
-    pub(super) fn memory(&self) -> usize {
+    pub(in crate::store::value) fn memory(&self) -> usize {
         allocation_len(self.buffer.len())
     }
 
     /// Returns the length of a listpack of the elements.
     #[inline]
-    pub(super) fn listpack_len(&self) -> usize {
+    pub(in crate::store::value) fn listpack_len(&self) -> usize {
         self.used() + FRAME_LEN
     }
 
@@ -233,7 +233,7 @@ impl Chunk {
     }
 
     /// Removes elements equal to a text: at most `most`, beginning at an end. Returns how many.
-    pub(super) fn remove_equal(&mut self, text: &[u8], most: usize, from: End) -> usize {
+    pub(in crate::store::value) fn remove_equal(&mut self, text: &[u8], most: usize, from: End) -> usize {
         if let Some(own) = self.plain_text() {
             let is_equal = own == text;
             if is_equal {
@@ -396,7 +396,7 @@ impl DoubleEndedIterator for ChunkItems<'_> {
 }
 
 /// Returns the listpack of elements without header and terminator.
-pub(super) fn listpack_of(elements: &[u8], count: usize) -> Vec<u8> {
-    let header = super::super::listpack::header(elements.len(), count);
+pub(in crate::store::value) fn listpack_of(elements: &[u8], count: usize) -> Vec<u8> {
+    let header = header(elements.len(), count);
     [&header[..], elements, &[END]].concat()
 }

@@ -4,7 +4,10 @@ use std::ops::{Deref, DerefMut};
 
 use crate::memory::heap::{allocation_len, list_len};
 use crate::memory::ordered_map::OrderedMap;
-use crate::store::value::stream::{BigStream, StreamId};
+use crate::store::value::big::stream::id::StreamId;
+
+/// The largest count of entries or deliveries: replies have signed integers of 64 bits.
+pub(super) const COUNT_MAX: u64 = i64::MAX as u64;
 
 /// The number of a consumer in its group.
 pub(crate) type ConsumerNumber = u32;
@@ -46,7 +49,7 @@ pub(crate) struct Pending {
 impl Pending {
     /// The count of deliveries after one more.
     pub(crate) fn next_count(count: u64) -> u64 {
-        count.saturating_add(1).min(BigStream::COUNT_MAX)
+        count.saturating_add(1).min(COUNT_MAX)
     }
 }
 

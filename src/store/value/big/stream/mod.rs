@@ -13,10 +13,7 @@ mod trim;
 mod walk;
 
 use crate::memory::ordered_map::OrderedMap;
-use crate::store::entry::Entry;
 use crate::store::limits::StreamLimit;
-use crate::store::value::{Kind, Type, Value, boxes_len};
-use crate::time::clock::Deadline;
 
 pub(crate) use chunk::Chunk;
 pub(crate) use group::{Consumer, ConsumerNumber, Group, GroupMut, Pending};
@@ -24,22 +21,10 @@ pub(crate) use id::StreamId;
 pub(crate) use trim::{Bound, References, Trim};
 pub(crate) use walk::{StreamEntry, Walk};
 
-use group::Groups;
-
-/// The data type of streams.
-pub(crate) enum Stream {}
-
-/// A borrowed stream.
-pub(crate) type StreamRef<'e> = &'e BigStream;
-
-/// A stream borrowed to be changed.
-pub(crate) type StreamMut<'e> = &'e mut BigStream;
+use group::{COUNT_MAX, Groups};
 
 /// The largest chunk, whatever the limit: 1 GB.
 const CHUNK_LEN_MAX: usize = 1 << 30;
-
-/// The memory of the boxes between an entry and its stream.
-const BOXES_LEN: usize = boxes_len::<BigStream>();
 
 /// The size that a chunk is expected to grow to if its limit is larger.
 const ROOM_MAX: usize = 4096;
@@ -68,10 +53,10 @@ pub(crate) struct BigStream {
 
 impl BigStream {
     /// The largest count of entries or deliveries: replies have signed integers of 64 bits.
-    pub(crate) const COUNT_MAX: u64 = i64::MAX as u64;
+    pub(crate) const COUNT_MAX: u64 = COUNT_MAX;
 
     /// What a missing key reads as.
-    const EMPTY: BigStream = BigStream {
+    pub(in crate::store::value) const EMPTY: BigStream = BigStream {
         chunks: OrderedMap::EMPTY,
         chunks_len: 0,
         tree_nodes: 0,
@@ -84,7 +69,7 @@ impl BigStream {
     };
 
     /// Returns the bytes allocated, without this struct itself.
-    pub(super) fn memory(&self) -> usize {
+    pub(in crate::store::value) fn memory(&self) -> usize {
         self.chunks.memory() + self.chunks_len + self.groups.memory()
     }
 
@@ -141,12 +126,12 @@ impl BigStream {
 
     /// Iterates over the entries from `start` to `end`, both included.
     pub(crate) fn range(&self, start: StreamId, end: StreamId) -> Walk<'_> {
-        Walk::new(self, start, end, false)
+        Walk::new(&self.chunks, start, end, false)
     }
 
     /// Iterates over the entries from `end` down to `start`, both included.
     pub(crate) fn range_back(&self, start: StreamId, end: StreamId) -> Walk<'_> {
-        Walk::new(self, start, end, true)
+        Walk::new(&self.chunks, start, end, true)
     }
 
     /// Returns an entry.
@@ -320,54 +305,6 @@ impl BigStream {
             Some(read) if last >= self.first && !self.has_gaps_from(last) => Some(read + 1),
             read if self.added == 0 => read,
             _ => self.added_up_to(id),
-        }
-    }
-}
-
-impl Entry {
-    /// Creates an entry that holds a stream.
-    pub(crate) fn stream(key: &[u8], stream: BigStream, deadline: Option<Deadline>) -> Self {
-        Entry::boxed(key, Type::Stream, Box::new(Value::Stream(Box::new(stream))), deadline)
-    }
-}
-
-impl Kind for Stream {
-    const TYPE: Type = Type::Stream;
-    type Ref<'e> = StreamRef<'e>;
-    type Mut<'e> = StreamMut<'e>;
-
-    fn read(entry: &Entry) -> StreamRef<'_> {
-        match entry.value() {
-            Some(Value::Stream(stream)) => stream,
-            _ => unreachable!("the type of the value was checked"),
-        }
-    }
-
-    fn write(entry: &mut Entry) -> StreamMut<'_> {
-        match entry.value_mut() {
-            Some(Value::Stream(stream)) => stream,
-            _ => unreachable!("the type of the value was checked"),
-        }
-    }
-
-    fn nothing<'e>() -> StreamRef<'e> {
-        const { &BigStream::EMPTY }
-    }
-
-    fn create(key: &[u8]) -> Entry {
-        Entry::stream(key, BigStream::default(), None)
-    }
-
-    /// A stream without entries stays: it has a last ID, and groups.
-    fn is_empty(_: &Entry) -> bool {
-        false
-    }
-
-    #[inline]
-    fn memory(entry: &Entry) -> usize {
-        match entry.value() {
-            Some(Value::Stream(stream)) => entry.own_memory() + BOXES_LEN + stream.memory(),
-            _ => entry.memory(),
         }
     }
 }

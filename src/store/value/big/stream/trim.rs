@@ -1,6 +1,6 @@
 //! Deletion of old entries.
 
-use crate::store::value::stream::{BigStream, Chunk, StreamId};
+use crate::store::value::big::stream::{BigStream, Chunk, StreamId};
 
 /// Which entries a trim deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

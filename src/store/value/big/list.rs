@@ -1,13 +1,21 @@
 //! A long list: a deque of chunks.
 
+mod chunk;
+
 use std::collections::VecDeque;
 use std::collections::vec_deque;
 
 use crate::memory::heap::list_len;
-use crate::store::value::list::NodeLimit;
-use crate::store::value::list::chunk::{Chunk, ChunkItems, End};
+use crate::store::limits::ListLimit;
 use crate::store::value::listpack::{Encoded, Item};
 use crate::store::value::string::pages;
+
+use chunk::ChunkItems;
+
+pub(crate) use chunk::End;
+#[cfg(test)]
+pub(in crate::store::value) use chunk::FRAME_LEN;
+pub(in crate::store::value) use chunk::{Chunk, listpack_of};
 
 /// A list above the limits of packed ones. No chunk is empty.
 #[derive(Debug, Default)]
@@ -25,13 +33,34 @@ pub(crate) struct BigList {
 /// doubling.
 const SPARE_SHARE: usize = 8;
 
+/// What decides about the nodes of a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodeLimit {
+    /// The limit of a packed list, and of each node of a longer one.
+    pub node: ListLimit,
+    /// From this length on, in bytes, an element of a long list is a node of its own; 0 if only those are that no node
+    /// of several elements may hold.
+    pub large_min: usize,
+}
+
+impl NodeLimit {
+    /// Returns whether an element is a node of its own in a long list.
+    #[inline]
+    fn is_large(self, len: usize) -> bool {
+        match self.large_min {
+            0 => len > self.node.bytes_max(),
+            least => len >= least,
+        }
+    }
+}
+
 /// The place of an element: the index of its chunk, and its offset there.
-pub(super) type Spot = (usize, usize);
+pub(in crate::store::value) type Spot = (usize, usize);
 
 impl BigList {
     /// Returns the number of elements.
     #[inline]
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::store::value) fn len(&self) -> usize {
         self.len
     }
 
@@ -55,23 +84,23 @@ impl BigList {
     }
 
     /// Returns the chunks in their order.
-    pub(super) fn chunks(&self) -> &VecDeque<Chunk> {
+    pub(in crate::store::value) fn chunks(&self) -> &VecDeque<Chunk> {
         &self.chunks
     }
 
     /// Returns the only chunk, if there is one and it is not plain.
-    pub(super) fn only_chunk(&self) -> Option<&Chunk> {
+    pub(in crate::store::value) fn only_chunk(&self) -> Option<&Chunk> {
         self.chunks.front().filter(|chunk| self.chunks.len() == 1 && chunk.plain_text().is_none())
     }
 
     /// Appends a chunk.
-    pub(super) fn append_chunk(&mut self, chunk: Chunk) {
+    pub(in crate::store::value) fn append_chunk(&mut self, chunk: Chunk) {
         self.insert_chunk(self.chunks.len(), chunk);
     }
 
     /// Adds an element at an end.
     #[inline(always)] // see Chunk::push
-    pub(super) fn push(&mut self, text: &[u8], at: End, limit: NodeLimit) {
+    pub(in crate::store::value) fn push(&mut self, text: &[u8], at: End, limit: NodeLimit) {
         let chunk = match at {
             End::Head => self.chunks.front_mut(),
             End::Tail => self.chunks.back_mut(),
@@ -101,7 +130,7 @@ impl BigList {
 
     /// Removes the element at an end; returns whether there was one. It is passed to `read` before.
     #[inline]
-    pub(super) fn pop(&mut self, at: End, read: impl FnOnce(Item<'_>)) -> bool {
+    pub(in crate::store::value) fn pop(&mut self, at: End, read: impl FnOnce(Item<'_>)) -> bool {
         let chunk = match at {
             End::Head => self.chunks.front_mut(),
             End::Tail => self.chunks.back_mut(),
@@ -153,12 +182,12 @@ impl BigList {
     }
 
     /// Returns the place of the first element equal to a text.
-    pub(super) fn find(&self, text: &[u8]) -> Option<Spot> {
+    pub(in crate::store::value) fn find(&self, text: &[u8]) -> Option<Spot> {
         self.chunks.iter().enumerate().find_map(|(number, chunk)| Some((number, chunk.find(text)?)))
     }
 
     /// Iterates over the elements from an index on, from either end.
-    pub(super) fn iter_from(&self, index: usize) -> ListItems<'_> {
+    pub(in crate::store::value) fn iter_from(&self, index: usize) -> ListItems<'_> {
         let Some((number, offset)) = self.spot(index) else { return ListItems::packed(&[]) };
         let chunk = &self.chunks[number];
         let front = match chunk.plain_text() {
@@ -169,7 +198,7 @@ impl BigList {
     }
 
     /// Iterates over the elements before an index, from either end.
-    pub(super) fn iter_to(&self, index: usize) -> ListItems<'_> {
+    pub(in crate::store::value) fn iter_to(&self, index: usize) -> ListItems<'_> {
         let Some((number, offset)) = self.spot(index) else { return self.iter() };
         let chunk = &self.chunks[number];
         let back = match chunk.plain_text() {
@@ -180,12 +209,12 @@ impl BigList {
     }
 
     /// Iterates over all elements, from either end.
-    pub(super) fn iter(&self) -> ListItems<'_> {
+    pub(in crate::store::value) fn iter(&self) -> ListItems<'_> {
         ListItems { front: ChunkItems::new(&[]), chunks: self.chunks.iter(), back: ChunkItems::new(&[]) }
     }
 
     /// Replaces the element with an index, which exists.
-    pub(super) fn set(&mut self, index: usize, text: &[u8], limit: NodeLimit) {
+    pub(in crate::store::value) fn set(&mut self, index: usize, text: &[u8], limit: NodeLimit) {
         let Some((number, offset)) = self.spot(index) else { return };
         let chunk = &self.chunks[number];
         let is_large = limit.is_large(text.len());
@@ -204,7 +233,13 @@ impl BigList {
     }
 
     /// Inserts an element before or after the one at a place.
-    pub(super) fn insert_beside(&mut self, (number, offset): Spot, is_after: bool, text: &[u8], limit: NodeLimit) {
+    pub(in crate::store::value) fn insert_beside(
+        &mut self,
+        (number, offset): Spot,
+        is_after: bool,
+        text: &[u8],
+        limit: NodeLimit,
+    ) {
         let chunk = &self.chunks[number];
         let spot = match (chunk.plain_text(), is_after) {
             (Some(_), true) => (number + 1, 0),
@@ -245,7 +280,7 @@ impl BigList {
     }
 
     /// Removes `count` elements from an index on; all of them exist.
-    pub(super) fn remove(&mut self, index: usize, count: usize, limit: NodeLimit) {
+    pub(in crate::store::value) fn remove(&mut self, index: usize, count: usize, limit: NodeLimit) {
         let Some((first, within)) = self.locate(index) else { return };
         let mut left = count;
         let in_first = left.min(self.chunks[first].len() - within);
@@ -274,7 +309,13 @@ impl BigList {
     }
 
     /// Removes elements equal to a text: at most `most`, beginning at an end. Returns how many.
-    pub(super) fn remove_equal(&mut self, text: &[u8], most: usize, from: End, limit: NodeLimit) -> usize {
+    pub(in crate::store::value) fn remove_equal(
+        &mut self,
+        text: &[u8],
+        most: usize,
+        from: End,
+        limit: NodeLimit,
+    ) -> usize {
         let (mut removed, mut changed, mut last) = (0, 0, 0);
         for step in 0..self.chunks.len() {
             let number = if from == End::Head { step } else { self.chunks.len() - 1 - step };
@@ -379,7 +420,7 @@ pub(crate) struct ListItems<'a> {
 impl<'a> ListItems<'a> {
     /// Iterates over elements of a listpack.
     #[inline]
-    pub(super) fn packed(elements: &'a [u8]) -> Self {
+    pub(in crate::store::value) fn packed(elements: &'a [u8]) -> Self {
         ListItems { front: ChunkItems::new(elements), chunks: vec_deque::Iter::default(), back: ChunkItems::new(&[]) }
     }
 }

@@ -5,7 +5,7 @@
 //! only the neighbours of a key decide how many nodes it adds.
 
 use crate::memory::ordered_map::OrderedMap;
-use crate::store::value::stream::StreamId;
+use crate::store::value::big::stream::StreamId;
 
 /// The length of a key in bytes.
 const LEN: usize = size_of::<u128>();

@@ -1,8 +1,8 @@
 //! Iteration over the entries of a stream, from either end.
 
-use crate::memory::ordered_map;
-use crate::store::value::stream::chunk::{Chunk, Fields, Master};
-use crate::store::value::stream::{BigStream, StreamId};
+use crate::memory::ordered_map::{self, OrderedMap};
+use crate::store::value::big::stream::chunk::{Chunk, Fields, Master};
+use crate::store::value::big::stream::id::StreamId;
 
 /// An entry of a stream.
 #[derive(Clone, Debug)]
@@ -31,15 +31,21 @@ struct Position<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(stream: &'a BigStream, start: StreamId, end: StreamId, backwards: bool) -> Self {
+    /// Begins a walk over the entries of some chunks, which are ordered by the IDs of their first entries.
+    pub(super) fn new(
+        chunks: &'a OrderedMap<StreamId, Chunk>,
+        start: StreamId,
+        end: StreamId,
+        backwards: bool,
+    ) -> Self {
         // The first entry may lie in the chunk that begins before it.
-        let first = match stream.chunks.range(..=start).next_back() {
+        let first = match chunks.range(..=start).next_back() {
             Some((id, _)) => *id,
             None => start,
         };
         let chunks = match start <= end {
-            true => stream.chunks.range(first..=end),
-            false => stream.chunks.range(StreamId::MIN..StreamId::MIN),
+            true => chunks.range(first..=end),
+            false => chunks.range(StreamId::MIN..StreamId::MIN),
         };
         let mut walk = Walk { chunks, current: None, start, end, backwards };
         walk.enter();

@@ -43,7 +43,7 @@ impl BigSet {
 
     /// Returns whether a member is in the set.
     #[inline]
-    pub(super) fn contains(&self, member: Item<'_>) -> bool {
+    pub(in crate::store::value) fn contains(&self, member: Item<'_>) -> bool {
         let mut buffer = itoa::Buffer::new();
         let name = Name::of_item(member, &mut buffer);
         self.members.find(self.members.hash(name), name).is_some()
@@ -51,7 +51,7 @@ impl BigSet {
 
     /// Adds a member. Returns whether it was not in the set.
     #[inline]
-    pub(super) fn add(&mut self, member: Item<'_>) -> bool {
+    pub(in crate::store::value) fn add(&mut self, member: Item<'_>) -> bool {
         let mut buffer = itoa::Buffer::new();
         let name = Name::of_item(member, &mut buffer);
         let hash = self.members.hash(name);
@@ -63,7 +63,7 @@ impl BigSet {
     }
 
     /// Adds a member that is known not to be in the set.
-    pub(super) fn add_new(&mut self, member: Item<'_>) {
+    pub(in crate::store::value) fn add_new(&mut self, member: Item<'_>) {
         let mut buffer = itoa::Buffer::new();
         let name = Name::of_item(member, &mut buffer);
         self.insert(self.members.hash(name), Member::new(name));
@@ -75,12 +75,12 @@ impl BigSet {
     }
 
     /// Removes a member. Returns whether it was in the set.
-    pub(super) fn remove(&mut self, member: Item<'_>) -> bool {
+    pub(in crate::store::value) fn remove(&mut self, member: Item<'_>) -> bool {
         self.take(member).is_some()
     }
 
     /// Removes a random member.
-    pub(super) fn pop(&mut self, dice: &mut Dice) -> Option<Member> {
+    pub(in crate::store::value) fn pop(&mut self, dice: &mut Dice) -> Option<Member> {
         // The name borrows from the table, which the removal changes: it is read from a copy.
         let chosen = self.members.random(dice)?.copy();
         self.take(chosen.item())
@@ -95,17 +95,17 @@ impl BigSet {
     }
 
     /// Returns an iterator over the members, in no particular order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Member> {
+    pub(in crate::store::value) fn iter(&self) -> impl Iterator<Item = &Member> {
         self.members.iter()
     }
 
     /// Returns a random member.
-    pub(super) fn random(&self, dice: &mut Dice) -> Option<&Member> {
+    pub(in crate::store::value) fn random(&self, dice: &mut Dice) -> Option<&Member> {
         self.members.random(dice)
     }
 
     /// Returns `count` different random members, or all if there are fewer.
-    pub(super) fn sample(&self, count: usize, dice: &mut Dice) -> Vec<&Member> {
+    pub(in crate::store::value) fn sample(&self, count: usize, dice: &mut Dice) -> Vec<&Member> {
         self.members.sample(count, dice)
     }
 

@@ -23,8 +23,8 @@
 
 use crate::memory::heap::allocation_len;
 use crate::store::limits::StreamLimit;
+use crate::store::value::big::stream::StreamId;
 use crate::store::value::listpack::{self, Encoded, HEADER_LEN, Item, Items, Listpack, put_int, put_text};
-use crate::store::value::stream::StreamId;
 
 /// The flag of a deleted entry.
 const DELETED: i64 = 1;

@@ -7,7 +7,6 @@ use crate::store::entry::Entry;
 use crate::store::expire::{DeadlineTree, NEVER};
 use crate::store::table::{Hasher, Table};
 use crate::store::usage::Dice;
-use crate::store::value::hash::deadline_of;
 use crate::time::clock::Deadline;
 
 /// The bytes of values whose freeing costs as much as that of one entry.
@@ -38,7 +37,7 @@ impl fmt::Debug for BigHash {
 
 impl BigHash {
     /// Creates a hash without fields.
-    pub(super) fn new(hasher: Hasher) -> Self {
+    pub(in crate::store::value) fn new(hasher: Hasher) -> Self {
         BigHash { fields: Table::new(hasher), memory: 0, deadlines: None }
     }
 
@@ -56,7 +55,7 @@ impl BigHash {
 
     /// Returns the bytes of the entries, as counted.
     #[cfg(test)]
-    pub(super) fn entries_memory(&self) -> usize {
+    pub(in crate::store::value) fn entries_memory(&self) -> usize {
         self.memory
     }
 
@@ -76,7 +75,7 @@ impl BigHash {
 
     /// Returns the entry of a field.
     #[inline]
-    pub(super) fn get(&self, field: &[u8]) -> Option<&Entry> {
+    pub(in crate::store::value) fn get(&self, field: &[u8]) -> Option<&Entry> {
         self.fields.find(self.fields.hash(field), field)
     }
 
@@ -99,24 +98,24 @@ impl BigHash {
         self.fields.iter()
     }
 
-    /// Visits the entries of one bucket; see [`super::HashRef::scan`].
-    pub(super) fn scan(&self, position: u64, visit: impl FnMut(&Entry)) -> Option<u64> {
+    /// Visits the entries of one bucket; see [`Table::scan`].
+    pub(in crate::store::value) fn scan(&self, position: u64, visit: impl FnMut(&Entry)) -> Option<u64> {
         self.fields.scan(position, visit)
     }
 
     /// Returns the entry of a random field; `None` without fields.
-    pub(super) fn random(&self, dice: &mut Dice) -> Option<&Entry> {
+    pub(in crate::store::value) fn random(&self, dice: &mut Dice) -> Option<&Entry> {
         self.fields.random(dice)
     }
 
     /// Returns the entries of `count` different random fields, or all if there are fewer.
-    pub(super) fn sample(&self, count: usize, dice: &mut Dice) -> Vec<&Entry> {
+    pub(in crate::store::value) fn sample(&self, count: usize, dice: &mut Dice) -> Vec<&Entry> {
         self.fields.sample(count, dice)
     }
 
     /// Sets a field; returns whether it is new. An existing one loses its deadline unless it `keeps` it.
     #[inline]
-    pub(super) fn set(&mut self, field: &[u8], value: &[u8], keeps: bool) -> bool {
+    pub(in crate::store::value) fn set(&mut self, field: &[u8], value: &[u8], keeps: bool) -> bool {
         let hash = self.fields.hash(field);
         match self.fields.find_mut(hash, field) {
             Some(entry) => {
@@ -136,7 +135,7 @@ impl BigHash {
     }
 
     /// Removes a field; returns whether there was one.
-    pub(super) fn remove(&mut self, field: &[u8]) -> bool {
+    pub(in crate::store::value) fn remove(&mut self, field: &[u8]) -> bool {
         let hash = self.fields.hash(field);
         let Some((entry, merged)) = self.fields.remove(hash, field) else { return false };
         self.memory -= entry.memory();
@@ -149,7 +148,7 @@ impl BigHash {
     }
 
     /// Sets or removes the deadline of an existing field.
-    pub(super) fn set_deadline(&mut self, field: &[u8], deadline: Option<i64>) {
+    pub(in crate::store::value) fn set_deadline(&mut self, field: &[u8], deadline: Option<i64>) {
         let hash = self.fields.hash(field);
         let Some(entry) = self.fields.find_mut(hash, field) else { return };
         let (old, before) = (entry.deadline(), entry.memory());
@@ -159,12 +158,12 @@ impl BigHash {
     }
 
     /// Returns a lower bound of the deadlines; `None` without any.
-    pub(super) fn nearest_deadline(&self) -> Option<i64> {
+    pub(in crate::store::value) fn nearest_deadline(&self) -> Option<i64> {
         self.deadlines.as_ref().map(|deadlines| i64::try_from(deadlines.bounds.earliest()).unwrap_or(i64::MAX))
     }
 
     /// Removes up to `most` fields whose deadlines have passed, and passes them on; or a few more, of one bucket.
-    pub(super) fn remove_expired(&mut self, now_ms: i64, most: usize, expired: &mut Vec<Box<[u8]>>) {
+    pub(in crate::store::value) fn remove_expired(&mut self, now_ms: i64, most: usize, expired: &mut Vec<Box<[u8]>>) {
         let due_ms = u64::try_from(now_ms).unwrap_or(0);
         while expired.len() < most
             && let Some(deadlines) = &mut self.deadlines
@@ -208,4 +207,9 @@ impl BigHash {
             self.deadlines = None;
         }
     }
+}
+
+/// Returns the deadline of an entry of a big hash, in milliseconds since 1970.
+pub(in crate::store::value) fn deadline_of(entry: &Entry) -> Option<i64> {
+    entry.deadline().map(Deadline::absolute_ms)
 }

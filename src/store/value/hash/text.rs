@@ -1,0 +1,67 @@
+//! Fields and values of a hash, borrowed from where they are stored.
+
+use bytes::Bytes;
+
+use crate::store::value::Str;
+use crate::store::value::listpack::Item;
+
+/// A field, or the value of one, as it is stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum HashText<'e> {
+    /// Lies in the hash.
+    Inline(&'e [u8]),
+    /// A canonical decimal number.
+    Int(i64),
+    /// Can be cloned without copying.
+    Shared(&'e Bytes),
+}
+
+impl HashText<'_> {
+    /// Passes the string to a function, without allocation.
+    #[inline]
+    pub(crate) fn with<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
+        match self {
+            HashText::Inline(text) => read(text),
+            HashText::Int(int) => read(itoa::Buffer::new().format(int).as_bytes()),
+            HashText::Shared(bytes) => read(bytes),
+        }
+    }
+
+    /// Returns the integer that the string is, if it is canonical.
+    #[inline]
+    pub(crate) fn to_int(self) -> Option<i64> {
+        match self {
+            HashText::Inline(text) => Item::Text(text).to_int(),
+            HashText::Int(int) => Some(int),
+            HashText::Shared(_) => None,
+        }
+    }
+
+    /// Returns the length of the string.
+    pub(crate) fn len(self) -> usize {
+        self.with(<[u8]>::len)
+    }
+}
+
+impl<'e> From<Item<'e>> for HashText<'e> {
+    #[inline]
+    fn from(item: Item<'e>) -> Self {
+        match item {
+            Item::Text(text) => HashText::Inline(text),
+            Item::Int(int) => HashText::Int(int),
+        }
+    }
+}
+
+impl<'e> From<Str<'e>> for HashText<'e> {
+    #[inline]
+    fn from(text: Str<'e>) -> Self {
+        match text {
+            Str::Inline(text) => HashText::Inline(text),
+            Str::Shared(bytes) => HashText::Shared(bytes),
+        }
+    }
+}
+
+/// A field with its value.
+pub(crate) type Pair<'e> = (HashText<'e>, HashText<'e>);

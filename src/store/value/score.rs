@@ -1,0 +1,65 @@
+//! Scores of sorted sets: in a listpack as integers or texts, everywhere else as numbers.
+//!
+//! As in Redis, a score that is an integer is stored as one, and any other as its shortest text.
+
+use crate::store::value::listpack::{Encoded, Item};
+use crate::text::double::{DoubleText, as_integer, parse_double, write_double};
+
+/// A score as it is stored.
+pub(super) enum ScoreText {
+    Int(i64),
+    Text(DoubleText),
+}
+
+impl ScoreText {
+    #[inline]
+    pub(super) fn new(score: f64) -> Self {
+        match as_integer(score) {
+            Some(integer) => ScoreText::Int(integer),
+            None => ScoreText::Text(write_double(score)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn encoded(&self) -> Encoded<'_> {
+        match self {
+            ScoreText::Int(score) => Encoded::of_int(*score),
+            ScoreText::Text(text) => Encoded::of(text),
+        }
+    }
+}
+
+/// Reads a stored score.
+#[inline]
+pub(super) fn read_score(item: Item<'_>) -> f64 {
+    checked_score(item).expect("scores are written here, or were checked")
+}
+
+/// Reads a score from elsewhere; `None` if it is no number.
+#[inline]
+pub(crate) fn checked_score(item: Item<'_>) -> Option<f64> {
+    match item {
+        Item::Int(score) => Some(score as f64),
+        Item::Text(text) => parse_double(text),
+    }
+}
+
+/// The score of an element. That of a packed one is decoded only where it is used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Score<'e> {
+    /// The number.
+    Number(f64),
+    /// The element of the listpack.
+    Packed(Item<'e>),
+}
+
+impl Score<'_> {
+    /// Returns the number.
+    #[inline]
+    pub(crate) fn get(self) -> f64 {
+        match self {
+            Score::Number(score) => score,
+            Score::Packed(item) => read_score(item),
+        }
+    }
+}
