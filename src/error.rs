@@ -1,6 +1,6 @@
 //! All error replies, each with its text.
 //!
-//! The text is what goes on the wire between `-` and the line end: an upper-case prefix that clients match on, then a
+//! The text is what the wire carries between `-` and the line end: an upper-case prefix that clients match on, then a
 //! sentence for people. Wording is Redis' own wherever Redis has the error, and Valkey's where a handler asks for that
 //! ([`Dialect`]).
 
@@ -229,7 +229,7 @@ impl Error {
         Error::Other(text.into())
     }
 
-    /// Returns the line that goes on the wire, without `-` and line end.
+    /// Returns the line that is sent, without `-` and line end.
     pub fn wire_text(&self) -> Vec<u8> {
         self.quoted().unwrap_or_else(|| self.to_string().into_bytes())
     }
@@ -279,9 +279,9 @@ impl Error {
 /// How many bytes of an unknown argument are quoted in an error.
 const QUOTED_MAX: usize = 128;
 
-/// Truncates as C's `%.*s` would: after `most` bytes or before a NUL.
-fn clip(word: &[u8], most: usize) -> &[u8] {
-    until_nul(&word[..word.len().min(most)])
+/// Truncates as C's `%.*s` would: after `max_len` bytes or before a NUL.
+fn clip(word: &[u8], max_len: usize) -> &[u8] {
+    until_nul(&word[..word.len().min(max_len)])
 }
 
 fn quoting(before: &str, quoted: &[u8], after: &str) -> Vec<u8> {
@@ -338,7 +338,7 @@ impl fmt::Display for Error {
             Error::SetInfoValue(attribute) => {
                 return write!(f, "ERR {attribute} cannot contain spaces, newlines or special characters.");
             }
-            Error::NameTooLong(what, most) => return write!(f, "ERR {what} cannot be longer than {most} bytes."),
+            Error::NameTooLong(what, max_len) => return write!(f, "ERR {what} cannot be longer than {max_len} bytes."),
             Error::Config(reason) => return write!(f, "ERR {reason}"),
             Error::NotAllowed(command) => return f.write_str(&not_allowed(command)),
             Error::Loading => "LOADING Redis is loading the dataset in memory",

@@ -80,7 +80,7 @@ impl Model {
         model
     }
 
-    /// The same as `Shard::note_deadline`, with `Database::shards` before it.
+    /// The same as `Shard::record_deadline`, with `Database::shards` before it.
     fn set(&self, db: usize, at_ms: u64) {
         if db == 1 && !self.second_in_use.load(Ordering::Acquire) {
             self.second_in_use.store(true, Ordering::Release);
@@ -566,7 +566,7 @@ mod throttling {
         /// The same as `Clients::set_throttled`.
         fn set_throttled(&self, is_throttled: bool) {
             self.is_throttled.swap(is_throttled, Relaxed);
-            self.backlog.note_throttled(is_throttled);
+            self.backlog.record_throttled(is_throttled);
         }
 
         /// The same as `Clients::report_backlog`.

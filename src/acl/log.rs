@@ -104,18 +104,18 @@ pub struct Log {
 }
 
 impl Log {
-    /// Records a denial and keeps at most `most` entries.
-    pub fn note(&mut self, new: Entry, most: usize) {
+    /// Records a denial and keeps at most `max_len` entries.
+    pub fn note(&mut self, new: Entry, max_len: usize) {
         let known = self.entries.iter().take(LOOKED_AT).position(|entry| entry.is_same(&new));
         match known.and_then(|at| self.entries.remove(at)) {
-            _ if most == 0 => self.entries.clear(),
+            _ if max_len == 0 => self.entries.clear(),
             Some(Entry { id, count, created_ms, .. }) => {
                 self.entries.push_front(Entry { id, count: count + 1, created_ms, ..new });
             }
             None => {
                 self.entries.push_front(Entry { id: self.next_id, ..new });
                 self.next_id += 1;
-                self.entries.truncate(most);
+                self.entries.truncate(max_len);
             }
         }
     }

@@ -22,7 +22,7 @@ pub fn main(console: Console) -> ExitCode {
     };
     match cli::parse(std::env::args_os()) {
         Ok(Invocation::Run { config, config_file }) => process::run(*config, config_file, console),
-        Ok(Invocation::Healthcheck { question, config }) => match healthcheck::ask(&question, &config) {
+        Ok(Invocation::Healthcheck { question, config }) => match healthcheck::check(&question, &config) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&error.to_string()),
         },

@@ -189,7 +189,7 @@ fn files_for_clients(clients: u32) -> u32 {
     let mut limit = getrlimit(Resource::Nofile);
     let wanted = u64::from(clients) + RESERVED_FILES;
     let Some(current) = limit.current.filter(|current| *current < wanted) else { return clients };
-    let best = limit.maximum.map_or(wanted, |most| most.min(wanted));
+    let best = limit.maximum.map_or(wanted, |max| max.min(wanted));
     limit.current = Some(best);
     let raised = match setrlimit(Resource::Nofile, limit) {
         Ok(()) => best,

@@ -47,17 +47,17 @@ impl Backlog {
     /// Returns whether a client with `waiting` pending bytes, of which `reported` are reported, may be read from.
     #[inline]
     pub fn may_continue(&self, waiting: usize, reported: usize) -> bool {
-        waiting < SHARE_MIN || waiting < self.most(reported)
+        waiting < SHARE_MIN || waiting < self.allowance(reported)
     }
 
     /// Returns the allowance in bytes of a client that has reported `reported` bytes.
-    fn most(&self, reported: usize) -> usize {
+    fn allowance(&self, reported: usize) -> usize {
         let of_others = self.waiting.load(Relaxed).saturating_sub(reported);
         (LIMIT.saturating_sub(of_others) / 2).max(SHARE_MIN)
     }
 
     /// Records that a client is throttled, or not any more. It must look at the sum afterwards.
-    pub fn note_throttled(&self, is_throttled: bool) {
+    pub fn record_throttled(&self, is_throttled: bool) {
         match is_throttled {
             true => self.throttled.fetch_add(1, Relaxed),
             false => self.throttled.fetch_sub(1, Relaxed),
@@ -121,11 +121,11 @@ mod tests {
         let backlog = Backlog::default();
         assert!(!backlog.report(0, 300 << 20));
         assert!(!backlog.report(300 << 20, 200 << 20), "no client is throttled");
-        backlog.note_throttled(true);
+        backlog.record_throttled(true);
         assert!(!backlog.report(200 << 20, 201 << 20));
         assert!(backlog.report(201 << 20, 199 << 20));
         assert!(!backlog.report(199 << 20, (199 << 20) - 1) || (199 << 20) % RETRY_STEP == 0);
-        backlog.note_throttled(false);
+        backlog.record_throttled(false);
         assert!(!backlog.report((199 << 20) - 1, 0));
     }
 }

@@ -98,15 +98,15 @@ impl Outbox {
         self.signals.fetch_and(!signals, Ordering::AcqRel);
     }
 
-    /// Queues a frame in the client's protocol. Returns false when more than `most` bytes would be queued: all frames
+    /// Queues a frame in the client's protocol. Returns false when more than `limit` bytes would be queued: all frames
     /// are then dropped and the connection is closed. A closing connection accepts no frames.
-    pub fn push(&self, push_frame: &mut PushFrame<'_>, most: u64) -> bool {
+    pub fn push(&self, push_frame: &mut PushFrame<'_>, limit: u64) -> bool {
         let mut inner = self.inner.lock();
         if self.is_ending() {
             return false;
         }
         let frame = push_frame.in_protocol(inner.protocol, &self.memory_account);
-        if (inner.len + frame.len()) as u64 > most {
+        if (inner.len + frame.len()) as u64 > limit {
             inner.clear();
             self.raise(&mut inner, OVERFLOW);
             return false;
@@ -118,9 +118,9 @@ impl Outbox {
         true
     }
 
-    /// Moves frames to the client's output, oldest first, until about `most` bytes are moved or none remains.
-    pub fn take_into(&self, out: &mut Output, most: usize) {
-        self.take(&mut self.inner.lock(), out, most);
+    /// Moves frames to the client's output, oldest first, until about `limit` bytes are moved or none remains.
+    pub fn take_into(&self, out: &mut Output, limit: usize) {
+        self.take(&mut self.inner.lock(), out, limit);
     }
 
     /// Changes the protocol of later frames; queued ones are moved to the output first.
@@ -150,8 +150,8 @@ impl Outbox {
         Poll::Pending
     }
 
-    fn take(&self, inner: &mut Inner, out: &mut Output, most: usize) {
-        let enough = out.len().saturating_add(most);
+    fn take(&self, inner: &mut Inner, out: &mut Output, limit: usize) {
+        let enough = out.len().saturating_add(limit);
         while out.len() < enough
             && let Some(frame) = inner.frames.pop_front()
         {
@@ -252,9 +252,9 @@ mod tests {
 
     use super::*;
 
-    fn take_all(outbox: &Outbox, most: usize) -> String {
+    fn take_all(outbox: &Outbox, limit: usize) -> String {
         let mut out = Output::new();
-        outbox.take_into(&mut out, most);
+        outbox.take_into(&mut out, limit);
         String::from_utf8(out.into_bytes().to_vec()).expect("the tests write text")
     }
 

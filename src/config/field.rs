@@ -181,7 +181,7 @@ choice_fields! {
         /// It waits, until its timeout.
         Wait = "wait",
     }
-    /// What happens at startup to settings that have no effect.
+    /// How the startup treats settings that have no effect.
     Unsupported {
         /// They are named in the log.
         Warn = "warn",

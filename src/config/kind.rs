@@ -142,7 +142,7 @@ impl Kind {
                 Origin::File => text(bytes),
                 Origin::Runtime => text(bytes.max(least)),
             }),
-            Kind::MemoryOrPercent(most) => memory_or_percent(word, most),
+            Kind::MemoryOrPercent(max) => memory_or_percent(word, max),
             Kind::Octal(max) => octal(word, max),
             Kind::Choice(words) => choice(word, words).ok_or_else(|| not_among(words)),
             Kind::ChoiceOr(words, (other, same)) => match choice(word, words).ok_or_else(|| not_among(words))? {

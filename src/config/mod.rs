@@ -101,13 +101,13 @@ impl std::error::Error for SetError {}
 impl Config {
     /// Returns the limit of the memory of all clients in bytes; `None` for no limit.
     pub fn client_memory_max(&self) -> Option<u64> {
-        let most = match self.maxmemory_clients {
+        let limit = match self.maxmemory_clients {
             ClientMemory::Bytes(0) => return None,
             ClientMemory::Bytes(bytes) => bytes,
             ClientMemory::Percent(_) if self.maxmemory == 0 => return None,
             ClientMemory::Percent(percent) => (u128::from(self.maxmemory) * u128::from(percent) / 100) as u64,
         };
-        Some(most.max(CLIENT_MEMORY_LEAST))
+        Some(limit.max(CLIENT_MEMORY_LEAST))
     }
 
     /// Returns names and values of all settings that match any of the patterns, each once (`CONFIG GET`).

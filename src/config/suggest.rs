@@ -15,13 +15,13 @@ pub(super) fn nearest_name(name: &[u8]) -> Option<&'static str> {
         return None;
     }
     let name = name.to_ascii_lowercase();
-    let most = (name.len() / 3).min(2);
+    let max_slips = (name.len() / 3).min(2);
     let known = Setting::names().filter(|(_, setting)| setting.is_documented()).map(|(known, _)| known);
     known
         .chain(DIRECTIVES)
         .chain(FLAGS)
         .map(|known| (slips(&name, known.as_bytes()), known))
-        .filter(|(slips, _)| (1..=most).contains(slips))
+        .filter(|(slips, _)| (1..=max_slips).contains(slips))
         .min_by_key(|(slips, _)| *slips)
         .map(|(_, known)| known)
 }

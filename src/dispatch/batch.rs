@@ -72,7 +72,7 @@ impl<'n> BatchRun<'n> {
         let stale_at = timer.ticks_after(read_at, TIME_KEPT_NS);
         let has_limit = namespace.store.memory_account().has_limit();
         if has_limit {
-            namespace.note_shortage(now);
+            namespace.record_shortage(now);
         }
         let has_extra_work = client.needs_attention();
         // Built in place: the struct is large, and moving it costs as much as a look-up.
@@ -139,7 +139,7 @@ impl<'n> BatchRun<'n> {
                 self.prefetch_elements(batch, first, db, plan);
             }
         }
-        self.env.timer.note_requests(plan.len());
+        self.env.timer.record_requests(plan.len());
         if plan.len() > 1 {
             self.env.timer.begin_now();
         }
@@ -207,7 +207,7 @@ impl<'n> BatchRun<'n> {
             }
             admitted = self.admission(client, request, command).obstacle(&FAULTS).map_or(admitted, Err);
         }
-        self.note_received(client, request, command, admitted.as_ref().err());
+        self.record_received(client, request, command, admitted.as_ref().err());
         let next = match apply_fault(client, command, admitted) {
             Ok(command) => {
                 client.caller.called = Some(command);
@@ -253,7 +253,7 @@ impl<'n> BatchRun<'n> {
     }
 
     /// Adds a request to the journal of test mode, unless it is held back by a pause and will come again.
-    fn note_received(
+    fn record_received(
         &self,
         client: &Client,
         request: Request<'_>,
@@ -550,7 +550,7 @@ impl<'n> BatchRun<'n> {
             return;
         }
         self.read_time();
-        if !self.env.namespace.store.is_alone() {
+        if !self.env.namespace.store.has_single_worker() {
             self.guard = None; // others have waited long enough
             self.give_way();
         }

@@ -30,7 +30,7 @@ pub(crate) fn record(call: &mut Call<'_>, ns: u64) {
     }
     // A read-only script has read nothing itself; the reads of its commands are recorded when they end.
     if flags & READ != 0 && call.command.command.group != Group::Scripting {
-        note_read(call);
+        record_read(call);
     }
     let threshold_ms = config.latency_monitor_threshold;
     if threshold_ms != 0 && us / 1000 >= threshold_ms {
@@ -38,7 +38,7 @@ pub(crate) fn record(call: &mut Call<'_>, ns: u64) {
         call.namespace.observed.latency.note(event, call.namespace.clock.wall_us().div_euclid(1_000_000), us / 1000);
     }
     if !is_blocked {
-        note_if_slow(call.namespace, (call.command, call.args.request()), &call.caller.info, us);
+        record_if_slow(call.namespace, (call.command, call.args.request()), &call.caller.info, us);
     }
     if flags & (SKIP_MONITOR | ADMIN) == 0 && !call.namespace.observed.monitors.is_empty() {
         show(call, &config);
@@ -52,15 +52,15 @@ pub(crate) fn record_from_ns(namespace: &Namespace, caller: &Caller, config: &Co
 }
 
 /// Records, for client-side caching, that a call has read its keys, whose shards are still locked.
-fn note_read(call: &Call<'_>) {
+fn record_read(call: &Call<'_>) {
     let (client, command, request) = (&call.caller.info, call.command, call.args.request());
     if !client.tracking.remembers() {
         return;
     }
     let mut keys = command.keys_of(request).map(|(position, _)| request.arg(position)).peekable();
     if keys.peek().is_some() {
-        let most = call.config.tracking_table_max_keys;
-        call.namespace.tracking.remember(client, keys, most, (call.config, call.now()));
+        let max_keys = call.config.tracking_table_max_keys;
+        call.namespace.tracking.remember(client, keys, max_keys, (call.config, call.now()));
     }
 }
 
@@ -68,11 +68,11 @@ fn note_read(call: &Call<'_>) {
 pub(super) fn count_unblocked(env: Env<'_>, call: (&CommandSpec, Request<'_>), client: &ClientInfo, ns: u64) {
     let tracks = env.namespace.settings.current().latency_tracking;
     env.timer.count_unblocked(call.0, ns, tracks);
-    note_if_slow(env.namespace, call, client, ns / 1000);
+    record_if_slow(env.namespace, call, client, ns / 1000);
 }
 
 /// Adds a call to the slow log, if it took long enough.
-fn note_if_slow(
+fn record_if_slow(
     namespace: &Namespace,
     (command, request): (&CommandSpec, Request<'_>),
     client: &ClientInfo,

@@ -1,7 +1,7 @@
 //! Serves blocked clients: when the keys that they are blocked on have changed, their calls are executed again, here,
 //! by the task that has changed the keys.
 //!
-//! It happens at the end of the outermost call, so after a whole EXEC or script, first come, first served for each key.
+//! They are served at the end of the outermost call, so after a whole EXEC or script, first come, first served for each key.
 //! Where all keys of a blocked call are locked by the call that has made one of them ready, it is served before they
 //! are unlocked: no other client can intervene. Others are served before the next request of the same client.
 
@@ -85,7 +85,7 @@ pub(super) fn wake_remaining(guard: &mut GateGuard<'_>, cx: Cx, env: Env<'_>) {
 }
 
 /// Serves clients blocked on keys that have changed outside of calls: by the sweeper, or because a connection has closed.
-pub(crate) fn serve_leftover_keys(namespace: &Namespace, handlers: &'static Handlers) {
+pub(crate) fn serve_remaining_keys(namespace: &Namespace, handlers: &'static Handlers) {
     if !namespace.store.has_ready_keys() {
         return;
     }

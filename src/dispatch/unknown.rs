@@ -47,8 +47,8 @@ fn of_no_command(request: Request<'_>) -> Error {
     Error::UnknownCommand([b"'", name, b"', with args beginning with: ", &args].concat())
 }
 
-/// Truncates as C's `%.*s` would: after `most` bytes or before a NUL.
-fn clip(word: &[u8], most: usize) -> &[u8] {
-    let word = &word[..word.len().min(most)];
+/// Truncates as C's `%.*s` would: after `max_len` bytes or before a NUL.
+fn clip(word: &[u8], max_len: usize) -> &[u8] {
+    let word = &word[..word.len().min(max_len)];
     word.split(|byte| *byte == 0).next().unwrap_or(word)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::command::server::info::{self, Value};
 use crate::dispatch::Handlers;
-use crate::dispatch::inquiry::inquire;
+use crate::dispatch::introspection::describe;
 use crate::namespace::Namespace;
 
 /// The sections that the metrics of Prometheus are made from.
@@ -48,7 +48,7 @@ impl Figures {
     fn of(namespace: &Namespace, handlers: &'static Handlers, sections: &[&str]) -> Option<Self> {
         let mut figures = Figures::default();
         for section in sections {
-            for (name, value) in inquire(namespace, handlers, "info", |call| info::fields(call, section))? {
+            for (name, value) in describe(namespace, handlers, "info", |call| info::fields(call, section))? {
                 match name.label {
                     None => figures.fields.insert(name.row, value),
                     Some(label) => figures.families.entry(name.row).or_default().insert(label, value),

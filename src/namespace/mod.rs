@@ -351,17 +351,17 @@ impl Namespace {
                 test_mode.history.lock().stop_remembering();
             }
         }
-        self.note_shortage(self.clock.now());
-        if let Some(most) = config.client_memory_max() {
-            self.clients.evict(most);
+        self.record_shortage(self.clock.now());
+        if let Some(limit) = config.client_memory_max() {
+            self.clients.evict(limit);
         }
         self.store.renew_generation();
     }
 
     /// Counts what the process has allocated before the namespace was created as used memory.
-    pub(crate) fn note_startup(&self) {
+    pub(crate) fn record_startup(&self) {
         let allocated = self.instance.allocator.map_or(0, |stats| stats().allocated);
-        self.observed.sampler.note_startup(allocated);
+        self.observed.sampler.record_startup(allocated);
         self.store.memory_account().report_outside(0, allocated);
     }
 
@@ -499,7 +499,7 @@ impl Namespace {
     }
 
     /// Records that memory usage is within the limit again, if so.
-    pub fn note_shortage(&self, now: Now) {
+    pub fn record_shortage(&self, now: Now) {
         if !self.store.memory_account().is_over() {
             self.stats.shortage.note(false, now);
         }
@@ -520,14 +520,14 @@ impl Namespace {
             Eviction::None
         });
         let evicted = usize::try_from(before - memory_account.held()).unwrap_or(0);
-        self.resident.note_evicted(evicted, memory_account, self.instance.allocator);
+        self.resident.record_evicted(evicted, memory_account, self.instance.allocator);
         self.resident.compact(memory_account, || self.store.compact(hold));
         if relief == Eviction::None && memory_account.loss() > 0 {
             // No command is rejected because of fragmentation.
             memory_account.set_loss(0);
             relief = if memory_account.is_over() { Eviction::None } else { Eviction::Enough };
         }
-        self.note_latency(EVICTION_CYCLE, begun);
+        self.record_latency(EVICTION_CYCLE, begun);
         self.stats.shortage.note(relief != Eviction::Enough, now);
         if relief == Eviction::Unfinished {
             self.sweep_notify.notify_one();
@@ -627,8 +627,8 @@ impl Namespace {
         let report = |panic: &(dyn Any + Send)| self.instance.panics.report("sweep", panic);
         let due_ms = self.store.sweep(Cx::new(now, Origin::Expiry), is_time_up, &report);
         self.broadcast(now);
-        self.observed.command_stats.note_sweep(self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)));
-        self.note_latency(EXPIRE_CYCLE, begun);
+        self.observed.command_stats.record_sweep(self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)));
+        self.record_latency(EXPIRE_CYCLE, begun);
         due_ms
     }
 
@@ -638,7 +638,7 @@ impl Namespace {
     }
 
     /// Records the latency of an event that began at this reading of the clock's counter, if it is high.
-    fn note_latency(&self, event: &'static str, begun: u64) {
+    fn record_latency(&self, event: &'static str, begun: u64) {
         let took_ms = self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)) / 1_000_000;
         if took_ms == 0 {
             return; // saves reading the settings
@@ -650,7 +650,7 @@ impl Namespace {
     }
 
     /// Records the time of housekeeping that began at this reading of the clock's counter.
-    pub fn note_housekeeping(&self, begun: u64) {
+    pub fn record_housekeeping(&self, begun: u64) {
         self.observed
             .command_stats
             .record_housekeeping(self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)));

@@ -216,7 +216,7 @@ impl Builder {
             ..Instance::new(&self.handlers.commands, self.config)
         };
         let namespace = Namespace::new(&self.handlers.commands, Arc::new(instance), self.workers.len(), self.clock);
-        namespace.note_startup();
+        namespace.record_startup();
         mark.iter().for_each(|mark| mark.begin_grace(&namespace));
         let namespace = Arc::new(namespace);
         namespace.instance.tcp_port.store(u64::from(addr.port()), Relaxed);

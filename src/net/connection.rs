@@ -172,7 +172,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         buffers.prepare_input();
         self.count_buffers();
         if waiting > 0 {
-            self.note_waiting();
+            self.record_waiting();
         }
         let was_held_up = self.is_throttled;
         let may_continue = self.may_continue(self.waiting());
@@ -222,7 +222,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             self.client.caller.info.outbox.take_into(&mut buffers.output, PUSH_PORTION);
             self.poll_write(cx)?;
-            self.note_waiting();
+            self.record_waiting();
         }
     }
 
@@ -405,7 +405,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         run.set_up_extra_work(&self.client);
         run.plan(batch, *next, self.client.caller.db, plan);
         self.client.caller.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
-        // Not dropped in the loop, which goes on only with what owns nothing: the drop glue would be called each time.
+        // Not dropped in the loop, which continues only with what owns nothing: the drop glue would be called each time.
         let (mut executed, mut left) = (0, ManuallyDrop::new(Next::Done));
         let (clients, reclaimer) = (&self.namespace.clients, self.namespace.store.reclaimer());
         let queued = reclaimer.queued();
@@ -458,7 +458,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Finishes a command step by step; other clients are served between the steps. What it has left in the store is
-    /// undone also after a panic, which then goes on.
+    /// undone also after a panic, which then continues.
     async fn finish_command(&mut self, mut rest: Box<dyn Continuation>) -> io::Result<bool> {
         let outcome = caught(pin!(self.run_rest(&mut *rest))).await;
         match outcome {
@@ -650,12 +650,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Publishes how much output is pending, and since when it has exceeded the soft limit.
-    fn note_waiting(&self) {
+    fn record_waiting(&self) {
         let info = &self.client.caller.info;
         info.set_output_buffer(self.waiting());
         let limit = info.output_limit(&self.config);
         if limit.soft_bytes != 0 {
-            info.note_soft_limit(limit, self.namespace.clock.now());
+            info.record_soft_limit(limit, self.namespace.clock.now());
         }
     }
 

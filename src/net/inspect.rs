@@ -1,6 +1,6 @@
 //! What a test asks of the server directly, without a client: keys, the calls received, faults.
 //!
-//! Keys are read by the commands that clients call, see `dispatch::inquiry`; faults and calls are those of `TEST.FAULT`
+//! Keys are read by the commands that clients call, see `dispatch::introspection`; faults and calls are those of `TEST.FAULT`
 //! and `TEST.CALLS`. All of it may be called from blocking and from asynchronous code.
 
 use std::fmt;
@@ -10,7 +10,7 @@ use tokio_util::codec::Decoder;
 
 use crate::command::test_mode::fault::inject;
 use crate::command::test_mode::{Fault, ReceivedCall, TestMode, test_mode_of};
-use crate::dispatch::inquiry::read;
+use crate::dispatch::introspection::read;
 use crate::error::Error;
 use crate::net::server::Server;
 use crate::resp::{Frame, FrameDecoder};

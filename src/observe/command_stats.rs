@@ -201,7 +201,7 @@ impl AllCommandStats {
     }
 
     /// Records the time of an expiry sweep.
-    pub fn note_sweep(&self, ns: u64) {
+    pub fn record_sweep(&self, ns: u64) {
         self.sweeps.note(ns);
     }
 
@@ -283,7 +283,7 @@ impl<'n> CallTimer<'n> {
 
     /// Records the number of requests in this batch.
     #[inline]
-    pub fn note_requests(&self, count: usize) {
+    pub fn record_requests(&self, count: usize) {
         if count as u64 > self.meter.turn_max_requests.load(Relaxed) {
             self.meter.turn_max_requests.store(count as u64, Relaxed);
         }

@@ -31,13 +31,13 @@ struct Durations {
 
 impl LockStats {
     /// Records that a lock was acquired after a wait, which is 0 for one that was free.
-    pub fn note_acquired(&self, waited_us: u64) {
+    pub fn record_acquired(&self, waited_us: u64) {
         self.acquired.fetch_add(1, Relaxed);
         self.durations.lock().waits.record(waited_us);
     }
 
     /// Records that a lock was released or lost, and for how long it was held.
-    pub fn note_ended(&self, held_us: u64) {
+    pub fn record_ended(&self, held_us: u64) {
         self.durations.lock().holds.record(held_us);
     }
 

@@ -37,7 +37,7 @@ struct Inner {
 impl Sampler {
     /// Samples the counters; the rates are those since the last sample.
     pub fn look(&self, counted: Counted, now_ms: u64, used_memory: usize) {
-        self.note_memory(used_memory);
+        self.record_memory(used_memory);
         let mut inner = self.inner.lock();
         let elapsed_ms = now_ms.saturating_sub(inner.last_ms);
         if elapsed_ms == 0 {
@@ -62,12 +62,12 @@ impl Sampler {
     }
 
     /// Records the memory in use, and returns its peak.
-    pub fn note_memory(&self, used: usize) -> usize {
+    pub fn record_memory(&self, used: usize) -> usize {
         self.peak.fetch_max(used, Relaxed).max(used)
     }
 
     /// Records the memory in use at startup.
-    pub fn note_startup(&self, used: usize) {
+    pub fn record_startup(&self, used: usize) {
         self.startup.store(used, Relaxed);
     }
 
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(sampler.rates(), counted(200, 20, 5));
         sampler.look(counted(1100, 10, 50), 2500, 3);
         assert_eq!(sampler.rates(), counted(500, 0, 0));
-        assert_eq!(sampler.note_memory(1), 9);
+        assert_eq!(sampler.record_memory(1), 9);
         sampler.clear(2500);
         sampler.look(counted(3, 1, 1), 3500, 1);
         assert_eq!(sampler.rates(), counted(3, 1, 1));

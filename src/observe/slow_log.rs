@@ -29,9 +29,9 @@ struct Inner {
 }
 
 impl Inner {
-    /// Removes the oldest entries until at most `most` are left.
-    fn truncate(&mut self, most: usize) {
-        while self.entries.len() > most
+    /// Removes the oldest entries until at most `max_len` are left.
+    fn truncate(&mut self, max_len: usize) {
+        while self.entries.len() > max_len
             && let Some(oldest) = self.entries.pop_back()
         {
             self.bytes -= oldest.memory();
@@ -74,10 +74,10 @@ impl SlowLog {
         SlowLog { inner: Mutex::new(inner) }
     }
 
-    /// Adds a call, assigns its id, and removes the oldest until at most `most` are left. With a `most` of 0 it assigns
+    /// Adds a call, assigns its id, and removes the oldest until at most `max_len` are left. With a `max_len` of 0 it assigns
     /// no id.
-    pub fn push(&self, entry: Entry, most: usize) {
-        if most == 0 {
+    pub fn push(&self, entry: Entry, max_len: usize) {
+        if max_len == 0 {
             return;
         }
         let mut inner = self.inner.lock();
@@ -85,20 +85,20 @@ impl SlowLog {
         inner.next_id += 1;
         inner.bytes += entry.memory();
         inner.entries.push_front(Entry { id, ..entry });
-        inner.truncate(most);
+        inner.truncate(max_len);
     }
 
-    /// Returns up to `count` of the latest `most` entries, latest first.
-    pub fn latest(&self, count: usize, most: usize) -> Vec<Entry> {
+    /// Returns up to `count` of the latest `max_len` entries, latest first.
+    pub fn latest(&self, count: usize, max_len: usize) -> Vec<Entry> {
         let mut inner = self.inner.lock();
-        inner.truncate(most);
+        inner.truncate(max_len);
         inner.entries.iter().take(count).cloned().collect()
     }
 
-    /// Returns the number of entries, at most `most`.
-    pub fn len(&self, most: usize) -> usize {
+    /// Returns the number of entries, at most `max_len`.
+    pub fn len(&self, max_len: usize) -> usize {
         let mut inner = self.inner.lock();
-        inner.truncate(most);
+        inner.truncate(max_len);
         inner.entries.len()
     }
 

@@ -186,13 +186,13 @@ impl ChangeLog for Log {
         self.append(&mut Effects::one(db, &[b"HDEL", key, field]));
     }
 
-    fn note_change(&self, _: usize, _: &[u8]) {}
+    fn record_change(&self, _: usize, _: &[u8]) {}
 
-    fn note_all(&self) {}
+    fn record_all(&self) {}
 
     fn before_change(&self, _: usize, _: &[u8], _: Former<'_>) {}
 
-    fn note_lock(&self, _: usize, _: &[u8], _: Option<&LockRecord>) {}
+    fn record_lock(&self, _: usize, _: &[u8], _: Option<&LockRecord>) {}
 }
 
 impl Records {

@@ -106,7 +106,7 @@ impl KeyspaceObserver for Arc<Notifier> {
     }
 
     fn on_lost_lock(&self, lost: &LostLock<'_>) {
-        self.locks.note_ended(lost.at_us.saturating_sub(lost.record.since_us));
+        self.locks.record_ended(lost.at_us.saturating_sub(lost.record.since_us));
         if lost.loss == Loss::Expired {
             self.locks.expired.fetch_add(1, Relaxed);
         }

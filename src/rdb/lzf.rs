@@ -64,17 +64,17 @@ fn hash(input: &[u8], at: usize) -> usize {
 
 /// Returns how many bytes at `at` repeat those at `before`, the first three of which are known to match.
 fn repetition(input: &[u8], before: usize, at: usize) -> usize {
-    let most = (input.len() - at - 2).min(REPEAT_MAX);
+    let max_len = (input.len() - at - 2).min(REPEAT_MAX);
     let same = |len: &usize| input[before + len] == input[at + len];
     let mut len = 2;
-    if most > UNCHECKED {
+    if max_len > UNCHECKED {
         match (3..3 + UNCHECKED).find(|len| !same(len)) {
             Some(different) => return different,
             None => len += UNCHECKED,
         }
     }
     len += 1;
-    while len < most && same(&len) {
+    while len < max_len && same(&len) {
         len += 1;
     }
     len

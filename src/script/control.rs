@@ -163,7 +163,7 @@ impl Control {
 
     /// Records that the script has called a command that writes: killing it would now leave a partial change.
     #[inline]
-    pub fn note_write(&self) {
+    pub fn record_write(&self) {
         if self.state.load(Relaxed) & WROTE == 0 {
             self.state.fetch_or(WROTE, Relaxed);
         }

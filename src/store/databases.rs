@@ -154,7 +154,7 @@ impl Databases {
         used.flatten().for_each(|shard| act(&mut shard.lock()));
     }
 
-    /// Does the same with nothing to lock.
+    /// Calls `act` with every shard of these databases; there is nothing to lock.
     pub(super) fn each_shard_mut(&mut self, mut act: impl FnMut(&mut Shard)) {
         for db in self.used() {
             self.at_mut(db).shards_mut().iter_mut().for_each(|shard| act(shard.get_mut()));

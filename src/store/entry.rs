@@ -136,7 +136,7 @@ impl Entry {
         Self::build_of_parts(key, &[value], deadline, kind, spare)
     }
 
-    /// Does the same as [`Entry::build`] with the content of the value area in parts.
+    /// Builds an entry, as [`Entry::build`] does, with the content of the value area in parts.
     #[inline(always)] // so that the loop over a single part is none
     fn build_of_parts(key: &[u8], value: &[&[u8]], deadline: Option<Deadline>, mut kind: u8, spare: usize) -> Self {
         let len = value.iter().map(|part| part.len()).sum::<usize>();

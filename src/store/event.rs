@@ -194,13 +194,13 @@ pub trait ChangeLog: Send + Sync {
     fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]);
 
     /// Notes that a key has changed, whose shard is locked.
-    fn note_change(&self, db: usize, key: &[u8]);
+    fn record_change(&self, db: usize, key: &[u8]);
 
     /// Notes that any keys may have changed. The whole store is locked.
-    fn note_all(&self);
+    fn record_all(&self);
 
     /// Notes what is known now of the lock that a key is, if it is one.
-    fn note_lock(&self, db: usize, key: &[u8], lock: Option<&LockRecord>);
+    fn record_lock(&self, db: usize, key: &[u8], lock: Option<&LockRecord>);
 
     /// Is shown what a key is before it changes, whose shard is locked, if it has asked for that.
     fn before_change(&self, db: usize, key: &[u8], former: Former<'_>);
@@ -360,7 +360,7 @@ impl EventSink {
             self.log.append_removal(db, key);
             unlogged::remove(db, key);
         }
-        self.log.note_change(db, key);
+        self.log.record_change(db, key);
     }
 
     /// Remembers which keys the call on this thread has changed, which has panicked and logs nothing any more.
@@ -398,16 +398,16 @@ impl EventSink {
     }
 
     /// Notes that any keys may have changed, if there is a log.
-    pub(super) fn note_all(&self) {
+    pub(super) fn record_all(&self) {
         if self.subscribed.load(Relaxed) & LOG != 0 {
-            self.log.note_all();
+            self.log.record_all();
         }
     }
 
     /// Notes what is known now of the lock that a key is, if there is a log.
-    pub(super) fn note_lock(&self, db: usize, key: &[u8], lock: Option<&LockRecord>) {
+    pub(super) fn record_lock(&self, db: usize, key: &[u8], lock: Option<&LockRecord>) {
         if self.subscribed.load(Relaxed) & LOG != 0 {
-            self.log.note_lock(db, key, lock);
+            self.log.record_lock(db, key, lock);
         }
     }
 

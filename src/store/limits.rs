@@ -130,8 +130,8 @@ mod tests {
     #[test]
     fn nodes_of_lists_are_limited_by_bytes_or_by_entries() {
         let limit = ListLimit::new;
-        for (setting, most) in [(-1, 4096), (-2, 8192), (-5, 65536), (-6, 65536), (i32::MIN, 65536)] {
-            assert!(limit(setting).admits(most, usize::MAX) && !limit(setting).admits(most + 1, 1), "{setting}");
+        for (setting, max) in [(-1, 4096), (-2, 8192), (-5, 65536), (-6, 65536), (i32::MIN, 65536)] {
+            assert!(limit(setting).admits(max, usize::MAX) && !limit(setting).admits(max + 1, 1), "{setting}");
         }
         assert!(limit(3).admits(8192, 3) && !limit(3).admits(8192, 4) && !limit(3).admits(8193, 1));
         assert!(limit(0).admits(10, 1) && !limit(0).admits(10, 2));

@@ -59,7 +59,7 @@ pub(crate) struct Resident {
 
 impl Resident {
     /// Records evicted bytes, and reads the allocator's statistics after enough of them.
-    pub(crate) fn note_evicted(
+    pub(crate) fn record_evicted(
         &self,
         bytes: usize,
         memory_account: &MemoryAccount,
@@ -83,17 +83,17 @@ impl Resident {
         if let Some(without_cache) = self.without_cache.get().filter(|_| is_due()) {
             without_cache(&mut || {
                 while is_due() {
-                    self.note_moved(step(), memory_account);
+                    self.record_moved(step(), memory_account);
                 }
             });
         }
     }
 
-    fn note_moved(&self, bytes: usize, memory_account: &MemoryAccount) {
+    fn record_moved(&self, bytes: usize, memory_account: &MemoryAccount) {
         self.due.fetch_sub(bytes as isize, Relaxed);
         let moved = self.moved.fetch_add(bytes, Relaxed) + bytes;
-        let most = memory_account.limit().unwrap_or(0).saturating_mul(MOVES_MAX);
-        if bytes == 0 || moved > most {
+        let max = memory_account.limit().unwrap_or(0).saturating_mul(MOVES_MAX);
+        if bytes == 0 || moved > max {
             self.is_scattered.store(false, Relaxed);
         }
     }
@@ -113,10 +113,10 @@ impl Resident {
         self.without_cache.get_or_init(|| stats.without_cache);
         self.decide(lost, limit);
         let unused = stats.resident.saturating_sub(stats.active);
-        let most = UNUSED_MIN.max(limit / UNUSED_SHARE);
-        if unused > 2 * most {
+        let max = UNUSED_MIN.max(limit / UNUSED_SHARE);
+        if unused > 2 * max {
             (stats.purge)();
-        } else if unused > most && !self.is_purging.swap(true, AcqRel) {
+        } else if unused > max && !self.is_purging.swap(true, AcqRel) {
             let is_purging = self.is_purging.clone();
             let purge = move || {
                 (stats.purge)();
@@ -132,13 +132,13 @@ impl Resident {
     /// Decides whether to move entries: when much is lost, unless moving all of them several times has not reduced the
     /// loss.
     fn decide(&self, lost: usize, limit: usize) {
-        let most = (LOSS_MIN / 2).max(limit / SCATTER_SHARE);
+        let max = (LOSS_MIN / 2).max(limit / SCATTER_SHARE);
         if self.moved.load(Relaxed) > limit.saturating_mul(MOVES_MAX) {
             self.unrecoverable.store(lost, Relaxed);
             self.moved.store(0, Relaxed);
         }
         let unrecoverable = self.unrecoverable.fetch_min(lost, Relaxed).min(lost);
-        let is_scattered = lost > most && (unrecoverable < most || lost > unrecoverable + most / 4);
+        let is_scattered = lost > max && (unrecoverable < max || lost > unrecoverable + max / 4);
         if is_scattered != self.is_scattered.swap(is_scattered, Relaxed) {
             self.due.store(0, Relaxed);
         }
@@ -163,12 +163,12 @@ mod tests {
     #[test]
     fn what_pages_lose_is_made_up_for_once_enough_was_evicted_and_never_without_a_limit() {
         let (resident, memory_account) = (Resident::default(), MemoryAccount::default());
-        resident.note_evicted(1 << 30, &memory_account, Some(stats));
+        resident.record_evicted(1 << 30, &memory_account, Some(stats));
         assert_eq!(memory_account.loss(), 0);
         memory_account.set_limit(100 << 20);
-        resident.note_evicted(1 << 20, &memory_account, Some(stats));
+        resident.record_evicted(1 << 20, &memory_account, Some(stats));
         assert_eq!(memory_account.loss(), 0);
-        resident.note_evicted(2 << 20, &memory_account, Some(stats));
+        resident.record_evicted(2 << 20, &memory_account, Some(stats));
         assert_eq!(memory_account.loss(), (30 << 20) - (100 << 20) / LOSS_SHARE);
         memory_account.report_outside(0, 90 << 20);
         assert!(memory_account.is_over());

@@ -207,7 +207,7 @@ impl Store {
     }
 
     /// Returns whether one thread executes everything, and no other waits at the gate.
-    pub fn is_alone(&self) -> bool {
+    pub fn has_single_worker(&self) -> bool {
         self.threads == 1
     }
 
@@ -282,7 +282,7 @@ impl Store {
 
     /// Deletes expired keys, a few in every shard, until the time for it is up, and returns the monotonic time, in
     /// milliseconds, of the next sweep that is needed, or [`NEVER`]. A time that is not in the future means that there are
-    /// more. The next call goes on with the next shard, so the order of the keys does not depend on the time.
+    /// more. The next call continues with the next shard, so the order of the keys does not depend on the time.
     /// `report` is told of panics; what causes them is left for later.
     pub fn sweep(&self, cx: Cx, is_time_up: impl Fn() -> bool, report: &dyn Fn(&(dyn Any + Send))) -> u64 {
         let (now, care) = (cx.now, Care { report, stumbles: &self.stumbles });
@@ -295,14 +295,14 @@ impl Store {
             let Some(databases) = self.gate.share() else { return later };
             let used = databases.value.used();
             drop(databases);
-            let most = (SWEEP_KEYS / SHARDS / used.len().max(1)).max(1);
+            let max_count = (SWEEP_KEYS / SHARDS / used.len().max(1)).max(1);
             let (shards, first) = (used.len() * SHARDS, self.sweep_next.load(Relaxed));
             let mut due_ms = NEVER;
             for position in (first..shards).chain(0..first.min(shards)) {
                 let Some(databases) = self.gate.share() else { return later };
                 let mut shard = databases.value.at(used[position / SHARDS]).shards()[position % SHARDS].lock();
                 let before = shard.swept_count();
-                let next_ms = shard.catch(care, &cx, |shard| shard.sweep(&cx, most, care));
+                let next_ms = shard.catch(care, &cx, |shard| shard.sweep(&cx, max_count, care));
                 due_ms = due_ms.min(next_ms.unwrap_or(now.mono_ms() + STEPPED_OVER_MS));
                 if shard.swept_count() > before && is_time_up() {
                     self.sweep_next.store((position + 1) % shards, Relaxed);
@@ -363,13 +363,13 @@ mod tests {
 
         fn append_field_removal(&self, _: usize, _: &[u8], _: &[u8]) {}
 
-        fn note_change(&self, _: usize, _: &[u8]) {}
+        fn record_change(&self, _: usize, _: &[u8]) {}
 
-        fn note_all(&self) {}
+        fn record_all(&self) {}
 
         fn before_change(&self, _: usize, _: &[u8], _: crate::store::Former<'_>) {}
 
-        fn note_lock(&self, _: usize, _: &[u8], _: Option<&LockRecord>) {}
+        fn record_lock(&self, _: usize, _: &[u8], _: Option<&LockRecord>) {}
     }
 
     struct Nobody;

@@ -43,7 +43,7 @@ impl Stumbles {
     }
 }
 
-/// How a sweep goes on after a panic.
+/// How a sweep continues after a panic.
 #[derive(Clone, Copy)]
 pub(crate) struct Care<'a> {
     /// Is told of panics.
@@ -52,16 +52,16 @@ pub(crate) struct Care<'a> {
 }
 
 impl Shard {
-    /// Deletes up to `most` expired keys. Returns when the next one may expire; a time in the past when more have
+    /// Deletes up to `max_count` expired keys. Returns when the next one may expire; a time in the past when more have
     /// expired already. One whose deletion panics is left for [`STEPPED_OVER_MS`].
-    pub(crate) fn sweep(&mut self, cx: &Cx, most: usize, care: Care<'_>) -> u64 {
+    pub(crate) fn sweep(&mut self, cx: &Cx, max_count: usize, care: Care<'_>) -> u64 {
         let now = cx.now;
         self.keys.recover(cx);
         self.keys.forget_retired_fences(now);
         self.keys.follow_wall_clock(now);
         let mut removed = 0;
         while let Some(bucket) = self.keys.deadlines.due(now.mono_ms()) {
-            if removed >= most {
+            if removed >= max_count {
                 break;
             }
             let mut expired = Vec::new();
@@ -84,7 +84,7 @@ impl Shard {
         if self.keys.with_ttl == 0 && removed > 0 && self.keys.deadlines.memory() > DEADLINES_KEEP_MAX {
             self.keys.deadlines = DeadlineTree::default();
         }
-        let next_field_ms = self.sweep_fields(most.saturating_sub(removed), cx, care);
+        let next_field_ms = self.sweep_fields(max_count.saturating_sub(removed), cx, care);
         unlogged::clear(); // every removal above has a record of its own
         self.keys.deadlines.earliest().min(next_field_ms)
     }
@@ -168,13 +168,13 @@ impl Shard {
     }
 
     /// Calls `visit` for the keys, those with a time to live if `volatile`, of whole buckets from a random one on,
-    /// until `most` keys or all were visited. Returns how many were visited.
-    pub(crate) fn sample(&mut self, most: usize, volatile: bool, mut visit: impl FnMut(&Entry)) -> usize {
+    /// until `max_count` keys or all were visited. Returns how many were visited.
+    pub(crate) fn sample(&mut self, max_count: usize, volatile: bool, mut visit: impl FnMut(&Entry)) -> usize {
         let (buckets, keys) =
             (self.keys.table().buckets(), if volatile { self.keys.with_ttl } else { self.keys.table().count() });
-        let most = most.min(keys);
+        let max_count = max_count.min(keys);
         let (mut found, mut bucket) = (0, if keys == 0 { 0 } else { self.keys.dice.below(buckets) });
-        while found < most {
+        while found < max_count {
             // The buckets that may hold a deadline are known, so few keys with a TTL among many without are found, too.
             if volatile {
                 bucket = self.keys.deadlines.bounded_from(bucket).or(self.keys.deadlines.bounded_from(0)).unwrap_or(0);
@@ -216,7 +216,7 @@ impl Shard {
 
     /// Evicts a key, unless its usage has changed from the one given; returns whether the key existed.
     pub(crate) fn evict(&mut self, key: Key<'_>, usage: Option<u32>, cx: &Cx) -> bool {
-        let found = self.keys.leftover(key);
+        let found = self.keys.find_undeleted(key);
         if found.is_none_or(|entry| usage.is_some_and(|usage| usage != entry.usage())) {
             return false;
         }

@@ -14,7 +14,7 @@
 //! insertion ever waits for a rehash, and a bucket's number is decided by the low bits of the hash.
 //! Buckets are allocated 64 at a time; a table that has fewer holds the power of two that it needs.
 //! A scan walks the hash space with the bits reversed: a bucket is then one interval of it, splitting
-//! cuts that interval in two, merging joins two, and a cursor keeps its meaning whatever happens.
+//! cuts that interval in two, merging joins two, and a cursor keeps its meaning through both.
 //!
 //! It knows no time, no watchers and no statistics; those belong to the shard.
 

@@ -198,9 +198,9 @@ mod tests {
     #[test]
     fn a_key_is_idle_for_as_long_as_it_was_not_used() {
         let used = UsageRule::RECENCY.fresh(at_s(100));
-        for (now, most) in [(100, 0), (101, 1), (700, 600), (100 + 86_400 * 38, 86_400 * 38)] {
+        for (now, max) in [(100, 0), (101, 1), (700, 600), (100 + 86_400 * 38, 86_400 * 38)] {
             let idle = idle_s(used, at_s(now));
-            assert!(idle <= most && idle + 1 >= most, "{idle} of {most}");
+            assert!(idle <= max && idle + 1 >= max, "{idle} of {max}");
         }
         for idle in [0, 1, 1000, 86_400 * 38] {
             let told = idle_s(idle_for(idle, at_s(5)), at_s(5));

@@ -237,8 +237,8 @@ impl<'a> View<'a> {
     }
 
     /// Returns the entry of a key, even one that has expired and is not deleted yet.
-    pub fn leftover(&mut self, key: Key<'_>) -> Option<&Entry> {
-        self.keys(key).0.leftover(key)
+    pub fn find_undeleted(&mut self, key: Key<'_>) -> Option<&Entry> {
+        self.keys(key).0.find_undeleted(key)
     }
 
     /// Returns random numbers for a call on a key.

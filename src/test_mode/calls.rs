@@ -38,11 +38,11 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Adds a call, and drops the oldest until at most `most` are left, which take no more than the limit.
-    pub(crate) fn push(&mut self, call: ReceivedCall, most: usize) {
+    /// Adds a call, and drops the oldest until at most `max_count` are left, which take no more than the limit.
+    pub(crate) fn push(&mut self, call: ReceivedCall, max_count: usize) {
         self.bytes += call.bytes();
         self.calls.push_back(Arc::new(call));
-        while self.calls.len() > most || self.bytes > BYTES_MAX {
+        while self.calls.len() > max_count || self.bytes > BYTES_MAX {
             let Some(oldest) = self.calls.pop_front() else { return };
             self.bytes -= oldest.bytes();
         }
@@ -53,13 +53,13 @@ impl Calls {
         *self = Calls::default();
     }
 
-    /// Returns the latest `most` calls of a command, or of all, oldest first.
-    pub(crate) fn latest(&self, most: usize, command: Option<&CommandSpec>) -> Vec<Arc<ReceivedCall>> {
+    /// Returns the latest `max_count` calls of a command, or of all, oldest first.
+    pub(crate) fn latest(&self, max_count: usize, command: Option<&CommandSpec>) -> Vec<Arc<ReceivedCall>> {
         let is_asked_for = |call: &&Arc<ReceivedCall>| match command {
             Some(wanted) => call.command.is_some_and(|command| wanted.covers(command)),
             None => true,
         };
-        let mut found: Vec<_> = self.calls.iter().rev().filter(is_asked_for).take(most).cloned().collect();
+        let mut found: Vec<_> = self.calls.iter().rev().filter(is_asked_for).take(max_count).cloned().collect();
         found.reverse();
         found
     }

@@ -1,4 +1,4 @@
-//! Faults: which calls they match, when they fire, and what happens then.
+//! Faults: which calls they match, when they fire, and what they do.
 
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ impl Faults {
         &self.list
     }
 
-    /// Returns what happens to a call: what the first fault does that fires.
+    /// Returns the fault of a call: the first that fires.
     pub(crate) fn fault_of(&mut self, command: &CommandSpec, request: Request<'_>, client: &str) -> Option<FaultKind> {
         if self.list.is_empty() || command.command.group == Group::Test {
             return None;

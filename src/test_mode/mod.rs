@@ -28,7 +28,7 @@ pub(crate) struct TestMode {
     pub(crate) calls: Mutex<Calls>,
     /// Snapshots, and the latest writes.
     pub(crate) history: Mutex<History>,
-    /// What happens until the next checkpoint.
+    /// The changes until the next checkpoint.
     pub(crate) recorder: Arc<Recorder>,
 }
 

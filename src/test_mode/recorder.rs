@@ -1,4 +1,4 @@
-//! What happens between two checkpoints: the latest writes, each as the commands that repeat it, and the names of the keys
+//! The changes between two checkpoints: the latest writes, each as the commands that repeat it, and the names of the keys
 //! that have changed with them. Test mode sets a namespace back with these.
 //!
 //! At a checkpoint the store is locked, every change is in it, and the images of all keys are known. The writes come from
@@ -58,7 +58,7 @@ impl Default for Touched {
     }
 }
 
-/// What has happened since the last checkpoint.
+/// The changes since the last checkpoint.
 #[derive(Default)]
 pub(crate) struct Changes {
     /// The writes, oldest first.
@@ -67,7 +67,7 @@ pub(crate) struct Changes {
     pub(crate) touched: Touched,
 }
 
-/// Records what happens, and passes on to the log what is logged.
+/// Records changes, and passes on to the log what is logged.
 pub(crate) struct Recorder {
     log: Arc<Log>,
     state: Mutex<State>,
@@ -95,7 +95,7 @@ struct State {
     max_writes: usize,
     /// Whether changed keys are recorded even if no writes are remembered.
     has_snapshots: bool,
-    /// Whether changes were missed, so that nothing is known of what happens before the next checkpoint.
+    /// Whether changes were missed, so that nothing is known up to the next checkpoint.
     has_missed: bool,
 }
 
@@ -155,12 +155,12 @@ impl Recorder {
         self.is_checkpoint_due() && self.state.lock().has_many_keys()
     }
 
-    /// Takes what has happened since the last checkpoint. Must be called with the gate held exclusively.
+    /// Takes the changes since the last checkpoint. Must be called with the gate held exclusively.
     pub(crate) fn checkpoint(&self) -> Changes {
         self.change(|state| state.checkpoint(&self.log))
     }
 
-    /// Makes a checkpoint without looking at what has happened, which was undone or is known.
+    /// Makes a checkpoint without looking at the changes, which were undone or are known.
     pub(crate) fn discard(&self) {
         self.change(|state| {
             // A new reader: which database the next command is for may have been said in what is discarded.
@@ -186,17 +186,17 @@ impl ChangeLog for Recorder {
         self.log.append_field_removal(db, key, field);
     }
 
-    fn note_change(&self, db: usize, key: &[u8]) {
+    fn record_change(&self, db: usize, key: &[u8]) {
         self.change(|state| state.record_change(db, key));
     }
 
-    fn note_all(&self) {
+    fn record_all(&self) {
         self.change(|state| state.touched = Touched::All);
     }
 
     fn before_change(&self, _: usize, _: &[u8], _: Former<'_>) {}
 
-    fn note_lock(&self, db: usize, key: &[u8], lock: Option<&LockRecord>) {
+    fn record_lock(&self, db: usize, key: &[u8], lock: Option<&LockRecord>) {
         self.change(|state| {
             state.record_change(db, key);
             if state.reader.is_some() {
@@ -292,8 +292,8 @@ mod tests {
         let recorder = Recorder::new(Arc::default());
         recorder.remember(10);
         recorder.discard();
-        let change = || (0..KEYS_DUE).for_each(|key| recorder.note_change(0, &key.to_le_bytes()));
-        (0..2 * KEYS_DUE).for_each(|_| recorder.note_change(0, b"the same"));
+        let change = || (0..KEYS_DUE).for_each(|key| recorder.record_change(0, &key.to_le_bytes()));
+        (0..2 * KEYS_DUE).for_each(|_| recorder.record_change(0, b"the same"));
         assert!(!recorder.is_checkpoint_due());
         change();
         assert!(recorder.is_checkpoint_due() && recorder.has_many_keys());

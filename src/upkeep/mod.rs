@@ -15,7 +15,7 @@ use crate::client::outbox::END;
 use crate::dispatch::Handlers;
 use crate::dispatch::history::checkpoint_if_many_keys;
 use crate::dispatch::interrupted::log_interrupted;
-use crate::dispatch::serve::serve_leftover_keys;
+use crate::dispatch::serve::serve_remaining_keys;
 use crate::namespace::Namespace;
 use crate::runtime::panics::Site;
 use crate::store::{Cx, Eviction, NEVER, Origin};
@@ -35,7 +35,7 @@ fn sweep_once(namespace: &Namespace, handlers: &'static Handlers, now: Now) -> u
     let is_done = namespace.end_departed_sessions(now);
     let swept_ms = namespace.sweep(now);
     checkpoint_if_many_keys(namespace, now);
-    serve_leftover_keys(namespace, handlers);
+    serve_remaining_keys(namespace, handlers);
     // Asked for last: a lock that was handed over may expire before everything else.
     let due_ms = swept_ms.min(namespace.next_sweep_ms(now));
     if is_done { due_ms } else { due_ms.min(now.mono_ms() + BUSY_RETRY_MS) }
@@ -102,13 +102,13 @@ fn keep_house(namespace: &Namespace, is_full: bool) {
         }
         false => relieve_clients(namespace),
     }
-    namespace.note_housekeeping(begun);
+    namespace.record_housekeeping(begun);
 }
 
 /// Disconnects the largest clients while all together exceed `maxmemory-clients`.
 fn relieve_clients(namespace: &Namespace) {
-    if let Some(most) = namespace.settings.current().client_memory_max() {
-        namespace.clients.evict(most);
+    if let Some(limit) = namespace.settings.current().client_memory_max() {
+        namespace.clients.evict(limit);
     }
 }
 
@@ -125,7 +125,7 @@ fn check_clients(namespace: &Namespace) {
     }
     let now = namespace.clock.now();
     for client in namespace.clients.all() {
-        client.note_soft_limit(client.output_limit(&config), now);
+        client.record_soft_limit(client.output_limit(&config), now);
         let is_waiting = client.is_blocked() || client.class() == Class::Subscriber;
         if timeout_ms != 0 && client.idle_ms(now) > timeout_ms && !is_waiting {
             info!(client = client.id, "closing an idle or slow client");

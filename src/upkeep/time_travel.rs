@@ -54,7 +54,7 @@ pub(crate) fn travel_blocking(namespace: &Namespace, handlers: &'static Handlers
     let mut steps = Steps::begin(namespace, travel);
     while steps.next(namespace, handlers) {
         if namespace.store.busy_flag().is_occupied() {
-            namespace.clock.advance_to(steps.target_us); // what was due on the way happens when the script has ended
+            namespace.clock.advance_to(steps.target_us); // what was due on the way is done when the script has ended
             break;
         }
     }

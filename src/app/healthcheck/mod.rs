@@ -42,7 +42,7 @@ pub(crate) struct Question {
 /// # Errors
 ///
 /// When there is no connection or reply within two seconds, or the reply is not RESP.
-pub(crate) fn ask(question: &Question, config: &Config) -> io::Result<()> {
+pub(crate) fn check(question: &Question, config: &Config) -> io::Result<()> {
     if question.running {
         return ask_running();
     }

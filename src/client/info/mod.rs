@@ -333,10 +333,10 @@ impl ClientInfo {
     /// of its class is disconnected instead.
     pub fn push(&self, push_frame: &mut PushFrame<'_>, config: &Config, now: Now) -> bool {
         let limit = self.output_limit(config);
-        let most = limit.hard().unwrap_or(WAITING_MAX);
-        let is_delivered = self.outbox.push(push_frame, most.saturating_sub(self.output_buffer.load(Relaxed) as u64));
+        let hard = limit.hard().unwrap_or(WAITING_MAX);
+        let is_delivered = self.outbox.push(push_frame, hard.saturating_sub(self.output_buffer.load(Relaxed) as u64));
         if limit.soft_bytes != 0 && is_delivered {
-            self.note_soft_limit(limit, now);
+            self.record_soft_limit(limit, now);
         }
         if config.maxmemory_clients != ClientMemory::Bytes(0) && is_delivered {
             self.count_memory(); // the pushing client checks the sum after its command
@@ -350,7 +350,7 @@ impl ClientInfo {
     }
 
     /// Tracks the soft output limit, and disconnects a client that has exceeded it for too long.
-    pub fn note_soft_limit(&self, limit: OutputLimit, now: Now) {
+    pub fn record_soft_limit(&self, limit: OutputLimit, now: Now) {
         self.set_over_soft_limit(limit.is_over_soft(self.waiting() as u64), now);
         if self.over_soft_limit_for_ms(now) > u64::from(limit.soft_seconds) * 1000 {
             self.outbox.signal(OVERFLOW);

@@ -31,9 +31,9 @@ impl Admissions {
         self.connected.load(Relaxed)
     }
 
-    /// Counts a client; returns its id, unless there are `most` already.
-    fn admit(&self, most: usize) -> Option<u64> {
-        let room = |connected: usize| (connected < most).then_some(connected + 1);
+    /// Counts a client; returns its id, unless there are `max` already.
+    fn admit(&self, max: usize) -> Option<u64> {
+        let room = |connected: usize| (connected < max).then_some(connected + 1);
         self.connected.fetch_update(Relaxed, Relaxed, room).ok()?;
         Some(self.last_id.fetch_add(1, Relaxed) + 1)
     }
@@ -68,9 +68,9 @@ impl Clients {
         Clients { admissions, memory_account, ..Clients::default() }
     }
 
-    /// Adds a client, unless the process has `most` already.
-    pub fn admit(&self, peer: Peer, now: Now, most: usize) -> Option<Arc<ClientInfo>> {
-        let Some(id) = self.admissions.admit(most) else {
+    /// Adds a client, unless the process has `max` already.
+    pub fn admit(&self, peer: Peer, now: Now, max: usize) -> Option<Arc<ClientInfo>> {
+        let Some(id) = self.admissions.admit(max) else {
             self.refused.fetch_add(1, Relaxed);
             return None;
         };
@@ -140,31 +140,31 @@ impl Clients {
         }
     }
 
-    /// Updates the memory counted for a client, and disconnects clients, largest first, while the sum is `most` bytes
+    /// Updates the memory counted for a client, and disconnects clients, largest first, while the sum is `max` bytes
     /// or more.
-    pub fn account(&self, client: &ClientInfo, most: u64) {
+    pub fn account(&self, client: &ClientInfo, max: u64) {
         if client.outbox.is_ending() {
             return; // already removed
         }
-        if client.count_memory() as u64 >= most {
-            self.evict(most);
+        if client.count_memory() as u64 >= max {
+            self.evict(max);
         }
     }
 
-    /// Updates the memory counted for all clients, and disconnects the largest until the sum is below `most` bytes.
-    pub fn evict(&self, most: u64) {
+    /// Updates the memory counted for all clients, and disconnects the largest until the sum is below `max` bytes.
+    pub fn evict(&self, max: u64) {
         let mut clients = self.all();
         for client in &clients {
             client.set_counted_memory(client.memory());
         }
         let mut all: usize = clients.iter().map(|client| client.counted_memory()).sum();
         self.memory.store(all, Relaxed);
-        if (all as u64) < most {
+        if (all as u64) < max {
             return;
         }
         clients.sort_by_key(|client| std::cmp::Reverse(client.counted_memory()));
         for client in clients.iter().filter(|client| !client.is_exempt()) {
-            if (all as u64) < most {
+            if (all as u64) < max {
                 return;
             }
             all -= client.counted_memory();
@@ -197,7 +197,7 @@ impl Clients {
     /// Records whether a client is throttled because too many replies are pending.
     pub fn set_throttled(&self, client: &ClientInfo, is_throttled: bool) {
         if client.set_throttled(is_throttled) {
-            self.backlog.note_throttled(is_throttled);
+            self.backlog.record_throttled(is_throttled);
         }
     }
 

@@ -97,7 +97,7 @@ fn run(call: &mut Call<'_>, key: Key<'_>, operations: &[Operation]) -> Result<()
     Ok(())
 }
 
-/// What happens when a number does not fit its field.
+/// How a number is treated that does not fit its field.
 #[derive(Clone, Copy)]
 enum Overflow {
     /// The upper bits are dropped.

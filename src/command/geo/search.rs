@@ -273,7 +273,7 @@ impl<'a> Query<'a> {
 
     /// Returns the members in a region, in the order of its intervals of scores.
     fn find<'e>(&self, set: SortedSetRef<'e>, region: Region) -> Vec<Found<'e>> {
-        let most = if self.is_any { self.count } else { usize::MAX };
+        let max_count = if self.is_any { self.count } else { usize::MAX };
         let ranks = region.score_ranges().into_iter().flat_map(|[first, end]| {
             let (min, max) =
                 (ScoreBound { score: first, is_excluded: false }, ScoreBound { score: end, is_excluded: true });
@@ -284,7 +284,7 @@ impl<'a> Query<'a> {
             let position = Position::of_score(score);
             Some(Found { member, score, position, distance_m: region.distance_m(position)? })
         });
-        found.take(most).collect()
+        found.take(max_count).collect()
     }
 
     /// Orders the members by distance and keeps as many as are asked for. The nearest ones are, if no order is given.

@@ -114,7 +114,7 @@ const HSETEX: Syntax = Syntax {
 
 /// The arguments of HGETEX and HSETEX after the key. Options may stand on either side of the fields.
 struct Options<'a> {
-    /// What happens to the deadlines; a new one is in milliseconds since 1970.
+    /// What becomes of the deadlines; a new one is in milliseconds since 1970.
     ttl: TtlOption<i64>,
     /// Whether all fields must exist, or none.
     must_exist: Option<bool>,

@@ -232,7 +232,7 @@ impl Walk {
     /// Visits one bucket and returns the effort it took.
     fn visit_bucket(&mut self, view: &mut View<'_>) -> usize {
         let (mut visited, mut effort, is_resumable) = (0, 1, self.resumable);
-        self.cursor = view.scan_leftovers(self.cursor, |entry, is_expired| {
+        self.cursor = view.scan_undeleted(self.cursor, |entry, is_expired| {
             visited += 1;
             effort += self.filter.effort(entry.key().len());
             let is_admitted = self.filter.admits(entry);

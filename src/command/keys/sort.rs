@@ -328,17 +328,17 @@ impl<'o, 'p, 'e> Selection<'o, 'p, 'e> {
     }
 
     fn add(&mut self, element: Item<'e>, score: f64, by: Option<Box<[u8]>>) {
-        let (options, most) = (self.options, self.range.end);
+        let (options, max_count) = (self.options, self.range.end);
         let sorted = Sorted { element, score, by, position: self.seen };
         self.seen += 1;
-        let is_behind = self.has_bound && compare(&sorted, &self.kept[most - 1], options).is_gt();
-        if most == 0 || is_behind {
+        let is_behind = self.has_bound && compare(&sorted, &self.kept[max_count - 1], options).is_gt();
+        if max_count == 0 || is_behind {
             return;
         }
         self.kept.push(sorted);
-        if self.kept.len() >= 2 * most.max(SELECTED_MIN) {
-            self.kept.select_nth_unstable_by(most - 1, |one, other| compare(one, other, options));
-            self.kept.truncate(most);
+        if self.kept.len() >= 2 * max_count.max(SELECTED_MIN) {
+            self.kept.select_nth_unstable_by(max_count - 1, |one, other| compare(one, other, options));
+            self.kept.truncate(max_count);
             self.has_bound = true;
         }
     }

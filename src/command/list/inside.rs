@@ -94,12 +94,12 @@ pub(super) fn linsert(call: &mut Call<'_>) -> Result<()> {
 pub(super) fn lrem(call: &mut Call<'_>) -> Result<()> {
     let (key, count, text) = (call.args.key()?, call.args.symmetric_int()?, call.args.bytes()?);
     let limit = node_limit(call);
-    let (from, most) = match (if count < 0 { End::Tail } else { End::Head }, count.unsigned_abs()) {
+    let (from, max_count) = match (if count < 0 { End::Tail } else { End::Head }, count.unsigned_abs()) {
         (from, 0) => (from, usize::MAX),
-        (from, most) => (from, usize::try_from(most).unwrap_or(usize::MAX)),
+        (from, max_count) => (from, usize::try_from(max_count).unwrap_or(usize::MAX)),
     };
     let mut list = call.view.edit::<List>(key, LREM)?;
-    let removed = list.annotate().map_or(0, |mut list| list.remove_equal(text, most, from, limit));
+    let removed = list.annotate().map_or(0, |mut list| list.remove_equal(text, max_count, from, limit));
     list.count_more(removed);
     call.reply.int(removed as i64);
     Ok(())
@@ -174,7 +174,7 @@ pub(super) fn lpos(call: &mut Call<'_>) -> Result<()> {
     let search = Search::read(call)?;
     let list = call.view.get::<List>(key, Lookup::READ)?;
     let (start, mut found) = (call.reply.mark(), 0);
-    let most = match search.count {
+    let max_count = match search.count {
         None => 1,
         Some(0) => usize::MAX,
         Some(count) => count,
@@ -188,10 +188,10 @@ pub(super) fn lpos(call: &mut Call<'_>) -> Result<()> {
         };
         if search.rank > 0 {
             let equal = list.iter().take(compared).enumerate().filter(|(_, item)| item.is(text));
-            equal.skip(skipped).take(most).for_each(|(index, _)| reply(index));
+            equal.skip(skipped).take(max_count).for_each(|(index, _)| reply(index));
         } else {
             let equal = list.iter().rev().take(compared).enumerate().filter(|(_, item)| item.is(text));
-            equal.skip(skipped).take(most).for_each(|(index, _)| reply(list.len() - 1 - index));
+            equal.skip(skipped).take(max_count).for_each(|(index, _)| reply(list.len() - 1 - index));
         }
     }
     match search.count {

@@ -150,7 +150,7 @@ fn take(call: &mut Call<'_>, key: Key<'_>, token: &[u8], options: &Options<'_>) 
     let in_line =
         call.view.locks().queue(key).and_then(|line| line.iter().find(|waiter| waiter.client == client).copied());
     let waited_us = in_line.map_or(0, |waiter| now_us.saturating_sub(waiter.since_us));
-    call.namespace.observed.locks.note_acquired(waited_us);
+    call.namespace.observed.locks.record_acquired(waited_us);
     record(call, key, token, |record, caller| hold(record, caller, key, options))
 }
 
@@ -252,7 +252,7 @@ fn release(call: &mut Call<'_>) -> Result<()> {
             call.view.locks().lose(key, Loss::Released);
         } else if let Some(record) = call.view.locks().end(key) {
             let now_us = call.namespace.clock.now().mono_us();
-            call.namespace.observed.locks.note_ended(now_us.saturating_sub(record.since_us));
+            call.namespace.observed.locks.record_ended(now_us.saturating_sub(record.since_us));
         }
         call.view.remove(key);
     }

@@ -11,7 +11,7 @@ use crate::client::info::ClientInfo;
 use crate::client::registry::Clients;
 use crate::command::lock::deadlock::{self, Link};
 use crate::command::lock::inspect::{age_ms, client_of, pttl_ms};
-use crate::dispatch::inquiry::inquire;
+use crate::dispatch::introspection::describe;
 use crate::dispatch::{Call, Handlers};
 use crate::namespace::Namespace;
 use crate::store::{Key, LockHolder, LockRecord, LockWaiter, SHARDS};
@@ -80,10 +80,10 @@ impl ShownLock {
     }
 }
 
-/// Returns up to `most` locks; `None` while a script keeps the store busy.
-pub(crate) fn overview(namespace: &Namespace, handlers: &'static Handlers, most: usize) -> Option<Vec<ShownLock>> {
-    let mut shown = Shown { locks: BinaryHeap::new(), most };
-    let databases = inquire(namespace, handlers, "lock.list", |call| {
+/// Returns up to `max_count` locks; `None` while a script keeps the store busy.
+pub(crate) fn overview(namespace: &Namespace, handlers: &'static Handlers, max_count: usize) -> Option<Vec<ShownLock>> {
+    let mut shown = Shown { locks: BinaryHeap::new(), max_count };
+    let databases = describe(namespace, handlers, "lock.list", |call| {
         let used = call.view.used_databases();
         let has_locks = |db: &usize| {
             let totals = call.view.in_db(*db, |view| view.totals());
@@ -93,7 +93,7 @@ pub(crate) fn overview(namespace: &Namespace, handlers: &'static Handlers, most:
     })?;
     for db in databases {
         for shard in 0..SHARDS {
-            inquire(namespace, handlers, "lock.list", |call| {
+            describe(namespace, handlers, "lock.list", |call| {
                 let now = call.now();
                 call.view.in_db(db, |view| {
                     view.locks().for_each_of(shard, |key, deadline, record, line| {
@@ -108,7 +108,7 @@ pub(crate) fn overview(namespace: &Namespace, handlers: &'static Handlers, most:
     for lock in locks.iter_mut().filter(|lock| lock.in_line > 0) {
         let awaited = lock.first.iter().find_map(|(client, _)| namespace.clients.awaited_lock(*client));
         let cycle_of = |call: &mut Call<'_>| deadlock::cycle_from(call, awaited?);
-        lock.cycle = inquire(namespace, handlers, "lock.list", cycle_of)?;
+        lock.cycle = describe(namespace, handlers, "lock.list", cycle_of)?;
     }
     Some(locks)
 }
@@ -116,7 +116,7 @@ pub(crate) fn overview(namespace: &Namespace, handlers: &'static Handlers, most:
 /// The locks that come first among those visited so far.
 struct Shown {
     locks: BinaryHeap<Reverse<ShownLock>>,
-    most: usize,
+    max_count: usize,
 }
 
 impl Shown {
@@ -129,7 +129,7 @@ impl Shown {
     ) {
         let since = |waiter: &LockWaiter| now.ms_since(waiter.since_us);
         let (wait_ms, age_ms) = (line.front().map(since), record.map(|record| age_ms(record, now)));
-        if self.locks.len() == self.most {
+        if self.locks.len() == self.max_count {
             match self.locks.peek() {
                 Some(Reverse(last)) if (wait_ms, age_ms) > (last.wait_ms, last.age_ms) => self.locks.pop(),
                 _ => return,

@@ -250,7 +250,7 @@ impl ScriptCaller<'_, '_> {
         self.call.check_for_script(command, request, self.limits)?;
         if command.flags & WRITE != 0 {
             self.limits.lacks_memory = false; // a script that has written may continue to write
-            self.call.namespace.scripts.control.note_write();
+            self.call.namespace.scripts.control.record_write();
         }
         Ok(command)
     }

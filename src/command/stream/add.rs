@@ -110,9 +110,9 @@ impl Options {
             }
             self.bound = Some(match is_word(word, "MAXLEN") {
                 true => {
-                    let most = parse_int(threshold).ok_or(Error::NotInteger)?;
-                    let most = usize::try_from(most);
-                    Bound::Len(most.map_err(|_| Error::other("The MAXLEN argument must be >= 0."))?)
+                    let max_len = parse_int(threshold).ok_or(Error::NotInteger)?;
+                    let max_len = usize::try_from(max_len);
+                    Bound::Len(max_len.map_err(|_| Error::other("The MAXLEN argument must be >= 0."))?)
                 }
                 false => Bound::MinId(ids::parse(threshold)?),
             });
@@ -171,7 +171,7 @@ pub(super) fn parse_references(word: &[u8]) -> Option<References> {
 /// Returns the arguments for a trim that was executed, as an exact one that has the same result.
 fn words_of(trim: &Trim, len: usize, rest: Option<StreamId>) -> Vec<Vec<u8>> {
     let (strategy, threshold) = match trim.bound {
-        Bound::Len(most) => ("MAXLEN", if trim.is_approximate { len } else { most }.to_string().into_bytes()),
+        Bound::Len(max_len) => ("MAXLEN", if trim.is_approximate { len } else { max_len }.to_string().into_bytes()),
         Bound::MinId(min) => ("MINID", rest.filter(|_| trim.is_approximate).unwrap_or(min).text().to_vec()),
     };
     let is_said =

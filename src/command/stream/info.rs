@@ -82,9 +82,9 @@ fn stream(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Writes the first entries and all groups.
-fn details(reply: &mut Reply<'_>, stream: &BigStream, most: usize) {
+fn details(reply: &mut Reply<'_>, stream: &BigStream, max_count: usize) {
     reply.bulk(b"entries");
-    reply_entries(reply, stream.range(StreamId::MIN, StreamId::MAX), most);
+    reply_entries(reply, stream.range(StreamId::MIN, StreamId::MAX), max_count);
     reply.bulk(b"groups");
     reply.array(stream.group_count());
     for (name, group) in stream.groups() {
@@ -95,8 +95,8 @@ fn details(reply: &mut Reply<'_>, stream: &BigStream, most: usize) {
         progress(reply, stream, group);
         number(reply, "pel-count", group.pending().len());
         reply.bulk(b"pending");
-        reply.array(group.pending().len().min(most));
-        for (entry, pending) in group.pending().iter().take(most) {
+        reply.array(group.pending().len().min(max_count));
+        for (entry, pending) in group.pending().iter().take(max_count) {
             reply.array(4);
             reply_id(reply, *entry);
             reply.bulk(&group.consumer(pending.consumer).name);
@@ -105,11 +105,11 @@ fn details(reply: &mut Reply<'_>, stream: &BigStream, most: usize) {
         }
         reply.bulk(b"consumers");
         reply.array(group.consumer_count());
-        group.consumers().for_each(|consumer| consumer_details(reply, group, consumer, most));
+        group.consumers().for_each(|consumer| consumer_details(reply, group, consumer, max_count));
     }
 }
 
-fn consumer_details(reply: &mut Reply<'_>, group: &Group, consumer: &Consumer, most: usize) {
+fn consumer_details(reply: &mut Reply<'_>, group: &Group, consumer: &Consumer, max_count: usize) {
     reply.map(5);
     reply.bulk(b"name");
     reply.bulk(&consumer.name);
@@ -119,8 +119,8 @@ fn consumer_details(reply: &mut Reply<'_>, group: &Group, consumer: &Consumer, m
     reply.int(consumer.active);
     number(reply, "pel-count", consumer.pending.len());
     reply.bulk(b"pending");
-    reply.array(consumer.pending.len().min(most));
-    for entry in consumer.pending.keys().take(most) {
+    reply.array(consumer.pending.len().min(max_count));
+    for entry in consumer.pending.keys().take(max_count) {
         let (time, count) = group.pending().get(entry).map_or((0, 0), |pending| (pending.time, pending.count));
         reply.array(3);
         reply_id(reply, *entry);

@@ -57,10 +57,10 @@ fn range(call: &mut Call<'_>, is_reverse: bool) -> Result<()> {
     Ok(())
 }
 
-/// Writes an array of at most `most` entries.
-pub(super) fn reply_entries(reply: &mut Reply<'_>, walk: Walk<'_>, most: usize) {
+/// Writes an array of at most `max_count` entries.
+pub(super) fn reply_entries(reply: &mut Reply<'_>, walk: Walk<'_>, max_count: usize) {
     let (start, mut count) = (reply.mark(), 0);
-    for entry in walk.take(most) {
+    for entry in walk.take(max_count) {
         reply_entry(reply, entry);
         count += 1;
     }

@@ -89,7 +89,7 @@ struct Options<'a> {
     /// Until when to wait, if at all.
     until_ms: Option<u64>,
     /// How many entries of each stream at most.
-    most: usize,
+    max_count: usize,
     group: Option<(&'a [u8], &'a [u8])>,
     is_acknowledged: bool,
     /// How long an entry must have been pending to be claimed.
@@ -115,7 +115,7 @@ fn xread(call: &mut Call<'_>) -> Result<()> {
         };
         served += 1;
         begin(&mut call.reply, *key);
-        super::range::reply_entries(&mut call.reply, stream.range(start, StreamId::MAX), options.most);
+        super::range::reply_entries(&mut call.reply, stream.range(start, StreamId::MAX), options.max_count);
     }
     finish(call, &options, &sources, (mark, served))
 }
@@ -195,7 +195,7 @@ fn read_options<'a>(call: &mut Call<'a>, is_group: bool) -> Result<Options<'a>> 
         Err(Error::other(format!("The {option} option is only supported by XREADGROUP. You called XREAD instead.")))
     };
     let mut options =
-        Options { until_ms: None, most: usize::MAX, group: None, is_acknowledged: false, claimed_idle: None };
+        Options { until_ms: None, max_count: usize::MAX, group: None, is_acknowledged: false, claimed_idle: None };
     loop {
         let Some(word) = call.args.next_arg() else { return Err(Error::Syntax) };
         let left = call.args.left();
@@ -203,7 +203,7 @@ fn read_options<'a>(call: &mut Call<'a>, is_group: bool) -> Result<Options<'a>> 
             options.until_ms = Some(read_timeout(call)?);
         } else if left > 0 && is_word(word, "COUNT") {
             let count = usize::try_from(call.args.int()?).unwrap_or(0);
-            options.most = if count == 0 { usize::MAX } else { count };
+            options.max_count = if count == 0 { usize::MAX } else { count };
         } else if left > 0 && is_word(word, "STREAMS") {
             break;
         } else if left > 1 && is_word(word, "GROUP") {
@@ -309,7 +309,8 @@ fn serve(call: &mut Call<'_>, key: Key<'_>, from: From, options: &Options<'_>) -
     edit.keep_quiet();
     let mut log = GroupLog::default();
     let Some(stream) = edit.annotate() else { return Ok(false) };
-    let mut delivery = Delivery { stream, group, now, most: options.most, reply: &mut call.reply, log: &mut log };
+    let mut delivery =
+        Delivery { stream, group, now, max_count: options.max_count, reply: &mut call.reply, log: &mut log };
     delivery.admit(consumer);
     let served = match from {
         From::Id(after) => {
@@ -341,7 +342,7 @@ struct Delivery<'c, 'o> {
     stream: &'c mut BigStream,
     group: &'c [u8],
     now: i64,
-    most: usize,
+    max_count: usize,
     reply: &'c mut Reply<'o>,
     log: &'c mut GroupLog,
 }
@@ -359,14 +360,14 @@ impl Delivery<'_, '_> {
     /// Writes the entries that the consumer has not acknowledged; each counts as delivered once more. Of deleted
     /// entries only the IDs are written.
     fn history(&mut self, consumer: &[u8], after: StreamId) {
-        let Delivery { stream, group, now, most, reply, log } = self;
+        let Delivery { stream, group, now, max_count, reply, log } = self;
         let (mark, mut count) = (reply.mark(), 0);
         let mut delivered = Vec::new();
         if let Some(group) = stream.group(group)
             && let Some(number) = group.find_consumer(consumer)
             && let Some(start) = after.next()
         {
-            for (id, ()) in group.consumer(number).pending.range((Included(start), Unbounded)).take(*most) {
+            for (id, ()) in group.consumer(number).pending.range((Included(start), Unbounded)).take(*max_count) {
                 count += 1;
                 match stream.get(*id) {
                     Some(entry) => {
@@ -396,7 +397,7 @@ impl Delivery<'_, '_> {
         let Some(number) = self.stream.group(self.group).and_then(|group| group.find_consumer(consumer)) else {
             return false;
         };
-        let Delivery { stream, group: name, now, most, reply, log } = self;
+        let Delivery { stream, group: name, now, max_count, reply, log } = self;
         let Some(group) = stream.group(name) else { return false };
         let (mut last, mut read) = (group.last, group.read);
         let has_new = stream.last() > last && stream.last_entry().is_some_and(|top| top > last);
@@ -422,7 +423,7 @@ impl Delivery<'_, '_> {
         }
         let mut count = delivered.len();
         if let Some(start) = last.next().filter(|_| has_new) {
-            for entry in stream.range(start, StreamId::MAX).take(*most - count) {
+            for entry in stream.range(start, StreamId::MAX).take(*max_count - count) {
                 let id = entry.id;
                 write(entry, (0, 0));
                 read = stream.read_after((last, read), id);
@@ -453,6 +454,6 @@ impl Delivery<'_, '_> {
         let Some(group) = self.stream.group(self.group) else { return Vec::new() };
         let old = group.pending_by_time().take_while(|(time, _)| self.now.saturating_sub(*time) >= idle);
         let existing = old.filter(|(_, id)| self.stream.get(*id).is_some());
-        existing.filter_map(|(_, id)| Some((id, *group.pending().get(&id)?))).take(self.most).collect()
+        existing.filter_map(|(_, id)| Some((id, *group.pending().get(&id)?))).take(self.max_count).collect()
     }
 }

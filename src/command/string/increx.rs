@@ -88,9 +88,9 @@ impl<'a> Options<'a> {
     }
 
     /// Parses both bounds, and checks that the range is not empty.
-    fn bounds<N: PartialOrd>(&self, read: impl Fn(&str, &[u8]) -> Result<N>, least: N, most: N) -> Result<(N, N)> {
-        let lower = self.lower.map_or(Ok(least), |text| read("LBOUND", text))?;
-        let upper = self.upper.map_or(Ok(most), |text| read("UBOUND", text))?;
+    fn bounds<N: PartialOrd>(&self, read: impl Fn(&str, &[u8]) -> Result<N>, min: N, max: N) -> Result<(N, N)> {
+        let lower = self.lower.map_or(Ok(min), |text| read("LBOUND", text))?;
+        let upper = self.upper.map_or(Ok(max), |text| read("UBOUND", text))?;
         if lower > upper {
             return Err(Error::other("LBOUND can't be greater than UBOUND"));
         }
@@ -193,15 +193,15 @@ fn float_step(
 ) -> Result<Option<(LongDouble, LongDouble)>> {
     let largest = LongDouble::largest();
     let sum = (old + increment).value;
-    let most = if upper > largest { largest } else { upper };
-    let least = if lower < -largest { -largest } else { lower };
-    if sum >= least && sum <= most {
+    let max = if upper > largest { largest } else { upper };
+    let min = if lower < -largest { -largest } else { lower };
+    if sum >= min && sum <= max {
         return Ok(Some((sum, increment)));
     }
     if !saturates {
         return Ok(None);
     }
-    let bounded = if sum > most { most } else { least };
+    let bounded = if sum > max { max } else { min };
     let applied = (bounded - old).value;
     if bounded.is_finite() && applied.is_finite() { Ok(Some((bounded, applied))) } else { Err(APPLIED_OVERFLOW) }
 }

@@ -2,7 +2,7 @@
 
 use crate::client::session::Client;
 use crate::dispatch::denials::record_refused_entry;
-use crate::dispatch::serve::serve_leftover_keys;
+use crate::dispatch::serve::serve_remaining_keys;
 use crate::dispatch::{Destination, Entry};
 use crate::error::Error;
 use crate::namespace::Admitted;
@@ -19,7 +19,7 @@ impl<S> Connection<S> {
         }
         self.unwatch();
         self.end_session();
-        serve_leftover_keys(&self.namespace, self.pool.handlers);
+        serve_remaining_keys(&self.namespace, self.pool.handlers);
     }
 
     /// Enters another namespace, unless that is refused; what the client has begun in this one ends.

@@ -12,7 +12,7 @@ use tracing::debug;
 use crate::client::outbox::{EVICTED, OVERFLOW, PUSHED};
 use crate::dispatch::Continuation;
 use crate::dispatch::interrupted::log_interrupted;
-use crate::dispatch::serve::serve_leftover_keys;
+use crate::dispatch::serve::serve_remaining_keys;
 use crate::net::connection::{BUSY_PAUSE, Connection};
 use crate::runtime::panics::caught;
 use crate::store::{Cx, Origin};
@@ -70,7 +70,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         namespace.instance.panics.catch("recovery", || {
             namespace.store.recover(Cx::new(namespace.clock.now(), Origin::HOST));
             log_interrupted(namespace);
-            serve_leftover_keys(namespace, handlers);
+            serve_remaining_keys(namespace, handlers);
             namespace.sweep_notify.notify_one();
         });
     }

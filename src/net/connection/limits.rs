@@ -13,7 +13,7 @@ use crate::net::connection::{BUSY_PAUSE, Connection};
 const REQUEST_LEN_MAX: usize = 1024 * 1024 * 1024;
 /// A client that has to authenticate and has not is closed when more bytes of replies than this wait for it.
 const UNAUTHENTICATED_OUTPUT_MAX: u64 = 17 * 1024;
-/// How often a client looks whether enough was freed before it goes on in any case: for ten seconds.
+/// How often a client looks whether enough was freed before it continues in any case: for ten seconds.
 const LOOKS_MAX: usize = 1000;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -21,12 +21,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// the server's housekeeping checks it.
     pub(super) fn is_over_limits(&mut self) -> bool {
         let waiting = self.waiting();
-        let most = match self.client.caller.access.needs_authentication() {
+        let limit = match self.client.caller.access.needs_authentication() {
             true => Some(UNAUTHENTICATED_OUTPUT_MAX),
             false => self.client.caller.info.output_limit(&self.config).hard(),
         };
         // Checked first, because no other client should be evicted for the memory of this one.
-        if most.is_some_and(|most| waiting as u64 > most) {
+        if limit.is_some_and(|limit| waiting as u64 > limit) {
             warn!(
                 client = self.client.caller.info.id,
                 waiting, "closing a client that exceeds its output buffer limit"
@@ -75,8 +75,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             info.set_pending(buffers.pending());
         }
         info.set_output_buffer(self.waiting());
-        if let Some(most) = self.config.client_memory_max() {
-            self.namespace.clients.account(info, most);
+        if let Some(limit) = self.config.client_memory_max() {
+            self.namespace.clients.account(info, limit);
         }
         info.outbox.is_ending()
     }

@@ -154,34 +154,34 @@ impl Tracking {
         Tracked { clients: trackers.len(), keys: table.len(), items: table.items(), prefixes: prefixes.len() }
     }
 
-    /// Records that a client has read keys; must be called while their shards are still locked. When more than `most`
+    /// Records that a client has read keys; must be called while their shards are still locked. When more than `max_keys`
     /// keys would be recorded, the readers of other keys get an invalidation, and those keys are dropped.
     pub fn remember<'k>(
         &self,
         client: &ClientInfo,
         keys: impl Iterator<Item = &'k [u8]>,
-        most: usize,
+        max_keys: usize,
         (config, now): (&Config, Now),
     ) {
         let mut state = self.state.lock();
         for key in keys {
             state.table.note(key, client.id);
         }
-        self.limit(&mut state, most, usize::MAX, (config, now));
+        self.limit(&mut state, max_keys, usize::MAX, (config, now));
         state.count();
     }
 
-    /// Drops up to `steps` keys while more than `most` are recorded; returns whether there are more. 0 is no limit.
-    pub fn forget(&self, most: usize, steps: usize, (config, now): (&Config, Now)) -> bool {
+    /// Drops up to `steps` keys while more than `max_keys` are recorded; returns whether there are more. 0 is no limit.
+    pub fn forget(&self, max_keys: usize, steps: usize, (config, now): (&Config, Now)) -> bool {
         let mut state = self.state.lock();
-        let has_more = self.limit(&mut state, most, steps, (config, now));
+        let has_more = self.limit(&mut state, max_keys, steps, (config, now));
         state.count();
         has_more
     }
 
-    fn limit(&self, state: &mut State, most: usize, steps: usize, (config, now): (&Config, Now)) -> bool {
+    fn limit(&self, state: &mut State, max_keys: usize, steps: usize, (config, now): (&Config, Now)) -> bool {
         for _ in 0..steps {
-            if !state.table.is_over(most) {
+            if !state.table.is_over(max_keys) {
                 return false;
             }
             let Some((key, readers)) = state.table.take_any() else { return false };

@@ -42,9 +42,9 @@ impl Table {
     }
 
     /// Returns whether there are more keys than allowed, or very long ones; 0 is no limit.
-    pub(super) fn is_over(&self, most: usize) -> bool {
-        let bytes_max = most.saturating_mul(KEY_BYTES).max(BYTES_MIN);
-        most != 0 && (self.len() > most || self.bytes > bytes_max)
+    pub(super) fn is_over(&self, max_keys: usize) -> bool {
+        let bytes_max = max_keys.saturating_mul(KEY_BYTES).max(BYTES_MIN);
+        max_keys != 0 && (self.len() > max_keys || self.bytes > bytes_max)
     }
 
     /// Returns the number of readers of all keys, summed up.

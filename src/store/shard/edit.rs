@@ -8,7 +8,7 @@ use crate::store::entry::Entry;
 use crate::store::event::{self, Event};
 use crate::store::key::Key;
 use crate::store::shard::Keys;
-use crate::store::shard::keys::{is_expired, note_use};
+use crate::store::shard::keys::{is_expired, record_use};
 use crate::store::table::Place;
 use crate::store::value::{Kind, WrongType};
 
@@ -54,7 +54,7 @@ impl Keys {
         let (place, memory, had_deadlines) = match table.locate(key.hash, key.bytes) {
             Some((place, entry)) if !is_expired(entry, cx) => {
                 if Lookup::WRITE.is_use(cx.lookup) {
-                    note_use(entry, memory_account, dice, cx.now);
+                    record_use(entry, memory_account, dice, cx.now);
                 }
                 if !entry.is_of(K::TYPE) {
                     return Err(WrongType);
@@ -152,7 +152,7 @@ impl<K: Kind> Edit<'_, K> {
         self.change_uncounted()
     }
 
-    /// Does the same as [`Edit::change`] for a part of a change that is counted elsewhere.
+    /// Borrows the value for a part of a change that is counted elsewhere, as [`Edit::change`] does.
     #[inline]
     pub fn change_uncounted(&mut self) -> K::Mut<'_> {
         self.is_changed = true;
@@ -209,7 +209,7 @@ impl<K: Kind> Edit<'_, K> {
         if memory != self.memory {
             self.keys.resized(memory as isize - self.memory as isize);
         }
-        self.keys.note_fields(self.key, self.had_deadlines, nearest, self.cx);
+        self.keys.record_fields(self.key, self.had_deadlines, nearest, self.cx);
         is_empty
     }
 

@@ -24,14 +24,14 @@ use crate::time::clock::Deadline;
 impl Keys {
     /// Records that a value has had deadlines of fields or not, and the nearest one that it has now.
     #[inline]
-    pub(super) fn note_fields(&mut self, key: Key<'_>, had_any: bool, nearest: Option<i64>, cx: &Cx) {
+    pub(super) fn record_fields(&mut self, key: Key<'_>, had_any: bool, nearest: Option<i64>, cx: &Cx) {
         if had_any || nearest.is_some() {
-            self.note_field_deadline(key, had_any, nearest, cx);
+            self.record_field_deadline(key, had_any, nearest, cx);
         }
     }
 
     #[cold]
-    fn note_field_deadline(&mut self, key: Key<'_>, had_any: bool, nearest: Option<i64>, cx: &Cx) {
+    fn record_field_deadline(&mut self, key: Key<'_>, had_any: bool, nearest: Option<i64>, cx: &Cx) {
         let bucket = self.table().bucket_of(key.hash);
         let fields = self.fields.get_or_insert_default();
         fields.hashes = fields.hashes + usize::from(nearest.is_some()) - usize::from(had_any);
@@ -74,7 +74,7 @@ impl Keys {
     pub(in crate::store) fn expire_fields_of(&mut self, key: Key<'_>, max: usize, cx: &Cx) -> usize {
         let is_frozen = self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_some();
         let may_expire = |entry: &&Entry| !is_expired(entry, cx) && nearest_deadline(entry).is_some();
-        if is_frozen || !cx.expires_keys() || self.leftover(key).filter(may_expire).is_none() {
+        if is_frozen || !cx.expires_keys() || self.find_undeleted(key).filter(may_expire).is_none() {
             return 0;
         }
         let mut change = ChangeCx::new(*cx);
@@ -84,7 +84,7 @@ impl Keys {
         let expired = Hash::write(entry).remove_expired(cx.now.wall_ms(), max);
         let growth = entry.memory() as isize - before as isize;
         let (nearest, is_empty) = (nearest_deadline(entry), Hash::is_empty(entry));
-        self.note_fields(key, true, nearest, cx);
+        self.record_fields(key, true, nearest, cx);
         if expired.is_empty() {
             self.unfinished -= 1;
             return 0;

@@ -18,7 +18,7 @@ impl Keys {
     /// # Errors
     /// When more would be copied than the limit admits.
     pub(crate) fn image(&self, key: Key<'_>, limit: &mut CopyLimit) -> Result<Option<Image>, TooLarge> {
-        let Some(entry) = self.leftover(key) else { return Ok(None) };
+        let Some(entry) = self.find_undeleted(key) else { return Ok(None) };
         if !limit.admits(entry) {
             return Err(TooLarge);
         }
@@ -40,7 +40,7 @@ impl Keys {
             let entry = image.entry.copy(key.bytes);
             let nearest = nearest_deadline(&entry);
             self.attach(key, entry, cx);
-            self.note_fields(key, false, nearest, cx);
+            self.record_fields(key, false, nearest, cx);
             self.set_fence(key, image.fence);
         }
         image.is_some() == alive.is_some()

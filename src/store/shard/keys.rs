@@ -136,7 +136,7 @@ impl Keys {
     }
 
     fn keep_former(&self, key: Key<'_>) {
-        let former = Former { entry: self.leftover(key), fence: self.fence(key), lock: self.lock(key) };
+        let former = Former { entry: self.find_undeleted(key), fence: self.fence(key), lock: self.lock(key) };
         self.events.before_change(self.db(), key.bytes, former);
     }
 
@@ -237,7 +237,7 @@ impl Keys {
             return None;
         }
         if how.is_use(cx.lookup) {
-            note_use(entry, &self.memory_account, &mut self.dice, cx.now);
+            record_use(entry, &self.memory_account, &mut self.dice, cx.now);
         }
         self.table.at(place)
     }
@@ -266,13 +266,13 @@ impl Keys {
     }
 
     /// Returns the entry of a key, even one that has expired and is not deleted yet.
-    pub(crate) fn leftover(&self, key: Key<'_>) -> Option<&Entry> {
+    pub(crate) fn find_undeleted(&self, key: Key<'_>) -> Option<&Entry> {
         self.table.find(key.hash, key.bytes)
     }
 
     /// Returns the entry of a key that has not expired; the look-up has no effects.
     pub(crate) fn unexpired(&self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
-        self.leftover(key).filter(|entry| !is_expired(entry, cx))
+        self.find_undeleted(key).filter(|entry| !is_expired(entry, cx))
     }
 
     /// Sets the usage of an existing key.
@@ -310,7 +310,7 @@ impl Keys {
                 *unfinished += 1;
                 let (old_deadline, was_string) = (entry.deadline(), entry.is_of(Type::String));
                 let growth = entry.set_text(value, deadline, |old| reclaimer.free(old));
-                note_use(entry, memory_account, dice, cx.now);
+                record_use(entry, memory_account, dice, cx.now);
                 self.settle(key, (old_deadline, deadline), growth, cx);
                 self.changes += 1;
                 cx.changes_mut().add();
@@ -363,11 +363,11 @@ impl Keys {
         if let Some(old) = old {
             self.with_ttl -= 1;
             if cx.has_expired(old) {
-                self.note_revival(key, cx);
+                self.record_revival(key, cx);
             }
         }
         if let Some(new) = new {
-            self.note_deadline(key.hash, new, cx);
+            self.record_deadline(key.hash, new, cx);
         }
     }
 
@@ -394,7 +394,7 @@ impl Keys {
         self.displace(key, cx);
         let nearest = nearest_deadline(&entry);
         self.attach(key, entry, cx);
-        self.note_fields(key, false, nearest, cx);
+        self.record_fields(key, false, nearest, cx);
         if is_new {
             self.emit(key, event::NEW);
         }
@@ -492,7 +492,7 @@ impl Keys {
 
     /// Deletes watched keys that have expired elsewhere, without raising the flags of their watchers.
     fn delete_expired_watched(&mut self, cx: &Cx) {
-        let expired = |key: &Key<'_>| self.leftover(*key).is_some_and(|entry| is_expired(entry, cx));
+        let expired = |key: &Key<'_>| self.find_undeleted(*key).is_some_and(|entry| is_expired(entry, cx));
         let keys: Vec<(u64, Box<[u8]>)> =
             self.interests.keys().filter(expired).map(|key| (key.hash, key.bytes.into())).collect();
         if keys.is_empty() {
@@ -508,7 +508,7 @@ impl Keys {
         outcome.unwrap_or_else(|panic| resume_unwind(panic));
     }
 
-    /// Removes the leftover of a key that is created again. A key that has expired and cannot be deleted yet is missing
+    /// Removes the entry of a key that is created again. A key that has expired and cannot be deleted yet is missing
     /// for the call, so it must be missing in the replay of the log, too.
     pub(super) fn displace(&mut self, key: Key<'_>, cx: &mut ChangeCx) {
         let Some(displaced) = self.detach(key) else { return };
@@ -579,7 +579,7 @@ impl Keys {
             });
         }
         for (bytes, at_ms) in &with_fields {
-            self.note_fields(self.key(bytes), false, Some(*at_ms), cx);
+            self.record_fields(self.key(bytes), false, Some(*at_ms), cx);
         }
         empty
     }
@@ -615,7 +615,7 @@ impl Keys {
             self.fields.iter_mut().for_each(|fields| fields.inherit_bound(from, to));
         }
         if let Some(deadline) = deadline {
-            self.note_deadline(key.hash, deadline, cx);
+            self.record_deadline(key.hash, deadline, cx);
         }
         // Last, because the report includes the table and the deadlines, which may have grown.
         self.resized(memory as isize);
@@ -630,7 +630,7 @@ impl Keys {
 
     /// Counts a key's deadline and makes the sweeper wake up by then.
     #[inline]
-    fn note_deadline(&mut self, hash: u64, deadline: Deadline, cx: &Cx) {
+    fn record_deadline(&mut self, hash: u64, deadline: Deadline, cx: &Cx) {
         self.with_ttl += 1;
         self.follow_wall_clock(cx.now);
         let at_ms = deadline.mono_ms(cx.now);
@@ -653,7 +653,7 @@ impl Keys {
 /// Records a use of a key. Where only the time counts, this is a comparison with the present tick: a key that is used
 /// all the time is written to once per tick.
 #[inline]
-pub(super) fn note_use(entry: &Entry, memory_account: &MemoryAccount, dice: &mut Dice, now: Now) {
+pub(super) fn record_use(entry: &Entry, memory_account: &MemoryAccount, dice: &mut Dice, now: Now) {
     if entry.usage() != memory_account.stamp() {
         entry.set_usage(memory_account.rule().used(entry.usage(), now, dice));
     }

@@ -27,7 +27,7 @@ impl Keys {
         self.before_remark(key);
         self.unfinished += 1;
         let result = self.interests.change_record(key, change);
-        self.note_lock(key);
+        self.record_lock(key);
         self.unfinished -= 1;
         result
     }
@@ -43,8 +43,8 @@ impl Keys {
     }
 
     /// Lets the log know what is known of a lock now.
-    fn note_lock(&self, key: Key<'_>) {
-        self.events.note_lock(self.db(), key.bytes, self.lock(key));
+    fn record_lock(&self, key: Key<'_>) {
+        self.events.record_lock(self.db(), key.bytes, self.lock(key));
     }
 
     /// Ends a lock that its holder has not released, if the key is one, and announces the loss.
@@ -66,7 +66,7 @@ impl Keys {
     /// Handles the change of a key, which may be a lock: the lock is lost unless the key still has its token, and one
     /// that is free is marked as ready for the clients queued for it. `loss` tells why a missing key is missing.
     pub(super) fn follow_lock(&mut self, key: Key<'_>, loss: Loss, cx: &Cx) {
-        let entry = self.leftover(key).filter(|entry| !is_expired(entry, cx));
+        let entry = self.find_undeleted(key).filter(|entry| !is_expired(entry, cx));
         let is_free = entry.is_none();
         if let Some(record) = self.lock(key)
             && !entry.is_some_and(|entry| is_token(entry, &record.token))
@@ -94,7 +94,7 @@ impl Keys {
     pub(super) fn notify_interested(&mut self, key: Key<'_>) {
         self.interests.raise_flags(key);
         if self.interests.has_waiters(key) {
-            let of = self.leftover(key).map(Entry::kind);
+            let of = self.find_undeleted(key).map(Entry::kind);
             self.interests.mark_awaited(key, of);
         }
     }
@@ -165,7 +165,7 @@ impl Keys {
         mut visit: impl FnMut(u64, Key<'_>, Option<Deadline>, &LockRecord, &VecDeque<LockWaiter>) -> bool,
     ) -> bool {
         self.interests.locks_from(position).all(|(position, key, record, queue)| {
-            let deadline = self.leftover(key).and_then(Entry::deadline);
+            let deadline = self.find_undeleted(key).and_then(Entry::deadline);
             visit(position, key, deadline, record, queue)
         })
     }
@@ -173,7 +173,7 @@ impl Keys {
     /// Visits the locks of this shard that have a record, or are waited for, in no order.
     pub(crate) fn for_each_lock(&self, mut visit: impl LockVisitor) {
         self.interests.locks().for_each(|(key, record, queue)| {
-            let deadline = self.leftover(key).and_then(Entry::deadline);
+            let deadline = self.find_undeleted(key).and_then(Entry::deadline);
             visit(key, deadline, record, queue);
         });
     }

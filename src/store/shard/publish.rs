@@ -26,7 +26,7 @@ impl Keys {
             self.follow_lock(key, event.loss(), cx);
         }
         if self.interests.has_fences() {
-            let is_there = self.leftover(key).is_some();
+            let is_there = self.find_undeleted(key).is_some();
             self.interests.follow_fence(key, is_there, cx.now.mono_ms());
         }
     }
@@ -93,7 +93,7 @@ impl Keys {
 
     /// Handles that an expired key is set again before it was deleted.
     #[cold]
-    pub(super) fn note_revival(&mut self, key: Key<'_>, cx: &mut ChangeCx) {
+    pub(super) fn record_revival(&mut self, key: Key<'_>, cx: &mut ChangeCx) {
         self.expired += 1;
         self.lose_lock(key, Loss::Expired, cx);
         self.log_removal(key);

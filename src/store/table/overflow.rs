@@ -213,9 +213,9 @@ mod tests {
     fn it_behaves_as_a_plain_list_and_drops_each_item_once() {
         let shared = Rc::new(());
         // Longer than the tags of one word, twice.
-        for most in [1, 2, 6, 7, 14, 15, 40] {
+        for max in [1, 2, 6, 7, 14, 15, 40] {
             let (mut list, mut model) = (None, Vec::new());
-            for number in 0..most {
+            for number in 0..max {
                 Overflow::push(&mut list, number, Box::new((number, shared.clone())));
                 model.push(number);
             }
@@ -232,11 +232,11 @@ mod tests {
             let removed = Overflow::swap_remove(&mut list, model.len() / 2).expect("one");
             assert_eq!(removed.0, model.swap_remove(model.len() / 2));
             assert_eq!((items(&list), list.is_none()), (model.clone(), model.is_empty()));
-            if most % 2 == 0 {
+            if max % 2 == 0 {
                 let mut taken = Vec::new();
                 list.take().expect("not empty").into_each(|item| taken.push(item.0));
                 assert_eq!(taken, model);
-            } else if most > 7 {
+            } else if max > 7 {
                 drop(list.take());
             }
             while let Some((tag, item)) = Overflow::pop(&mut list) {

@@ -207,9 +207,9 @@ fn every_item_is_as_likely_to_be_chosen_as_any_other() {
     let mut dice = Dice::new(99);
     assert!(filled(0).0.random(&mut dice).is_none());
     // The last count was reached from above, so the buckets are emptier.
-    for (count, most) in [(1, 1), (7, 7), (64, 64), (1_000, 1_000), (400, 1_000)] {
-        let (mut table, hasher) = filled(most);
-        for key in (count..most).map(key) {
+    for (count, max) in [(1, 1), (7, 7), (64, 64), (1_000, 1_000), (400, 1_000)] {
+        let (mut table, hasher) = filled(max);
+        for key in (count..max).map(key) {
             table.remove(hasher.hash_one(&key[..]), &key).expect("present");
         }
         let mut chosen = HashMap::new();

@@ -215,11 +215,11 @@ impl ListMut<'_> {
         }
     }
 
-    /// Removes elements equal to a text: at most `most`, beginning at an end. Returns how many.
-    pub(crate) fn remove_equal(&mut self, text: &[u8], most: usize, from: End, limit: NodeLimit) -> usize {
+    /// Removes elements equal to a text: at most `max_count`, beginning at an end. Returns how many.
+    pub(crate) fn remove_equal(&mut self, text: &[u8], max_count: usize, from: End, limit: NodeLimit) -> usize {
         match self.form() {
             Form::Big(big) => {
-                let removed = big.remove_equal(text, most, from, limit);
+                let removed = big.remove_equal(text, max_count, from, limit);
                 if removed > 0 {
                     self.shrink(limit);
                 }
@@ -228,7 +228,7 @@ impl ListMut<'_> {
             Form::Packed(packed) => {
                 let listpack = packed.as_listpack();
                 let mut chunk = Chunk::of(listpack.elements(), listpack.len());
-                let removed = chunk.remove_equal(text, most, from);
+                let removed = chunk.remove_equal(text, max_count, from);
                 if removed > 0 {
                     self.0.set_packed(Packing::Listpack, &listpack_of(chunk.elements(), chunk.len()));
                 }

@@ -135,12 +135,12 @@ impl SetMut<'_> {
     /// Converts a packed set if the `count` members that will be added exceed the limit alone.
     #[inline]
     pub(crate) fn expect(&mut self, count: usize, rules: Rules<'_>) {
-        let most = match self.as_ref() {
+        let max = match self.as_ref() {
             SetRef::Big(_) => return,
             SetRef::Ints(_) => rules.ints,
             SetRef::Packed(_) => rules.packed.entries,
         };
-        if count > most {
+        if count > max {
             self.grow_big(rules.hasher);
         }
     }

@@ -14,7 +14,7 @@ impl View<'_> {
     ///
     /// Every key that exists from cursor 0 to the end is visited at least once.
     pub fn scan(&mut self, cursor: u64, mut visit: impl FnMut(&Entry)) -> u64 {
-        self.scan_leftovers(cursor, |entry, is_expired| {
+        self.scan_undeleted(cursor, |entry, is_expired| {
             if !is_expired {
                 visit(entry);
             }
@@ -24,7 +24,7 @@ impl View<'_> {
 
     /// Visits keys as [`View::scan`] does, and those that have expired and are not deleted yet; whether a key has is the
     /// second argument. Deletes those for which `visit` returns true.
-    pub(crate) fn scan_leftovers(&mut self, cursor: u64, mut visit: impl FnMut(&Entry, bool) -> bool) -> u64 {
+    pub(crate) fn scan_undeleted(&mut self, cursor: u64, mut visit: impl FnMut(&Entry, bool) -> bool) -> u64 {
         let (mut index, mut position) = ((cursor / SCAN_POSITIONS) as usize, cursor % SCAN_POSITIONS);
         if index >= SHARDS {
             return 0;
@@ -83,7 +83,7 @@ impl View<'_> {
         let services = databases.services();
         self.cx.changes_mut().add();
         services.events.emit_flush();
-        services.events.note_all();
+        services.events.record_all();
         services.reclaimer.free_shards(old);
     }
 
@@ -94,7 +94,7 @@ impl View<'_> {
         // A database swapped with itself stays the same.
         if one != other {
             databases.swap(one, other, |one, other| one.keys.swap(&mut other.keys, cx));
-            databases.services().events.note_all();
+            databases.services().events.record_all();
         }
         cx.changes_mut().add();
     }

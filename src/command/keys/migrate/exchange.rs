@@ -54,7 +54,7 @@ impl Migration {
             (Ok(()), index) => accepted.extend(index),
             (Err(error), _) => drop(refusal.get_or_insert(error)),
         };
-        target.ask(write_next, heed).await?;
+        target.request(write_next, heed).await?;
         refusal.map_or(Ok(()), Err)
     }
 }
@@ -108,13 +108,13 @@ impl Target {
                 refusal.get_or_insert(error);
             }
         };
-        self.ask(write_next, heed).await?;
+        self.request(write_next, heed).await?;
         refusal.map_or(Ok(()), Err)
     }
 
     /// Sends the requests that `write_next` writes until it returns that there are no more, and passes on the reply to
     /// each.
-    async fn ask(
+    async fn request(
         &mut self,
         mut write_next: impl FnMut(&mut Output) -> bool,
         mut heed: impl FnMut(Result<(), Error>),

@@ -83,8 +83,9 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
 fn debug(call: &mut Call<'_>) -> Result<()> {
     call.check_allowed("DEBUG", call.config.enable_debug_command)?;
     let (word, left) = (call.args.bytes()?, call.args.left());
-    let found =
-        SUBCOMMANDS.iter().find(|(name, least, most, _)| is_word(word, name) && (*least..=*most).contains(&left));
+    let found = SUBCOMMANDS
+        .iter()
+        .find(|(name, min_args, max_args, _)| is_word(word, name) && (*min_args..=*max_args).contains(&left));
     match found {
         Some((_, _, _, subcommand)) => subcommand(call),
         None => Err(Error::SubcommandSyntax(word.to_vec(), "DEBUG")),
@@ -174,9 +175,9 @@ fn let_scripts_debug(call: &mut Call<'_>) -> Result<()> {
 
 /// Lists the subcommands with their minimum number of arguments, and whether they take more.
 fn help(call: &mut Call<'_>) -> Result<()> {
-    let shown = |(name, least, most, _): &(&str, usize, usize, Subcommand)| {
-        let optional = if most > least { " [<arg> ...]" } else { "" };
-        format!("{name}{}{optional}", " <arg>".repeat(*least))
+    let shown = |(name, min_args, max_args, _): &(&str, usize, usize, Subcommand)| {
+        let optional = if max_args > min_args { " [<arg> ...]" } else { "" };
+        format!("{name}{}{optional}", " <arg>".repeat(*min_args))
     };
     call.reply.array(SUBCOMMANDS.len() + 1);
     call.reply.simple("DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
@@ -407,7 +408,7 @@ fn object(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
     let key = call.namespace.store.key(name);
     let options = value::Options { compresses: false, ..dump::options(call) };
-    let entry = call.view.leftover(key).ok_or(Error::NoSuchKey)?;
+    let entry = call.view.find_undeleted(key).ok_or(Error::NoSuchKey)?;
     let encoding = encoding_of(entry.contents());
     let len = match entry.contents() {
         ValueRef::String(text, hint) => saved_len(hint, text.as_slice()),

@@ -33,7 +33,7 @@ impl MemoryReport {
         let sampler = &call.namespace.observed.sampler;
         MemoryReport {
             used,
-            peak: sampler.note_memory(used),
+            peak: sampler.record_memory(used),
             startup: sampler.startup_memory().min(used),
             dataset: totals.memory.min(used),
             keys: totals.keys,

@@ -123,7 +123,7 @@ impl BigHash {
                 let growth = entry.set_text(value, old.filter(|_| keeps), drop);
                 self.memory = self.memory.wrapping_add_signed(growth);
                 if old.is_some() && !keeps {
-                    self.note_deadline(hash, true, None);
+                    self.record_deadline(hash, true, None);
                 }
                 false
             }
@@ -143,7 +143,7 @@ impl BigHash {
             deadlines.bounds.lower(into, deadlines.bounds.bound(from));
             deadlines.bounds.set(from, NEVER);
         }
-        self.note_deadline(hash, entry.deadline().is_some(), None);
+        self.record_deadline(hash, entry.deadline().is_some(), None);
         true
     }
 
@@ -154,7 +154,7 @@ impl BigHash {
         let (old, before) = (entry.deadline(), entry.memory());
         entry.set_deadline(deadline.map(Deadline::at_wall_ms));
         self.memory = self.memory + entry.memory() - before;
-        self.note_deadline(hash, old.is_some(), deadline);
+        self.record_deadline(hash, old.is_some(), deadline);
     }
 
     /// Returns a lower bound of the deadlines; `None` without any.
@@ -162,10 +162,15 @@ impl BigHash {
         self.deadlines.as_ref().map(|deadlines| i64::try_from(deadlines.bounds.earliest()).unwrap_or(i64::MAX))
     }
 
-    /// Removes up to `most` fields whose deadlines have passed, and passes them on; or a few more, of one bucket.
-    pub(in crate::store::value) fn remove_expired(&mut self, now_ms: i64, most: usize, expired: &mut Vec<Box<[u8]>>) {
+    /// Removes up to `max_count` fields whose deadlines have passed, and passes them on; or a few more, of one bucket.
+    pub(in crate::store::value) fn remove_expired(
+        &mut self,
+        now_ms: i64,
+        max_count: usize,
+        expired: &mut Vec<Box<[u8]>>,
+    ) {
         let due_ms = u64::try_from(now_ms).unwrap_or(0);
-        while expired.len() < most
+        while expired.len() < max_count
             && let Some(deadlines) = &mut self.deadlines
             && let Some(bucket) = deadlines.bounds.due(due_ms)
         {
@@ -189,12 +194,12 @@ impl BigHash {
         if let (Some((from, to)), Some(deadlines)) = (self.fields.insert(hash, entry), &mut self.deadlines) {
             deadlines.bounds.lower(to, deadlines.bounds.bound(from));
         }
-        self.note_deadline(hash, false, deadline);
+        self.record_deadline(hash, false, deadline);
     }
 
     /// Counts the deadline that a field has got or lost, and lowers the bound of its bucket.
     #[inline]
-    fn note_deadline(&mut self, hash: u64, had_one: bool, deadline: Option<i64>) {
+    fn record_deadline(&mut self, hash: u64, had_one: bool, deadline: Option<i64>) {
         if !had_one && deadline.is_none() {
             return;
         }

@@ -308,22 +308,22 @@ impl BigList {
         self.fit_capacity();
     }
 
-    /// Removes elements equal to a text: at most `most`, beginning at an end. Returns how many.
+    /// Removes elements equal to a text: at most `max_count`, beginning at an end. Returns how many.
     pub(in crate::store::value) fn remove_equal(
         &mut self,
         text: &[u8],
-        most: usize,
+        max_count: usize,
         from: End,
         limit: NodeLimit,
     ) -> usize {
         let (mut removed, mut changed, mut last) = (0, 0, 0);
         for step in 0..self.chunks.len() {
             let number = if from == End::Head { step } else { self.chunks.len() - 1 - step };
-            let in_chunk = self.edit(number, |chunk| chunk.remove_equal(text, most - removed, from));
+            let in_chunk = self.edit(number, |chunk| chunk.remove_equal(text, max_count - removed, from));
             if in_chunk > 0 {
                 (removed, changed, last) = (removed + in_chunk, changed + 1, number);
             }
-            if removed == most {
+            if removed == max_count {
                 break;
             }
         }

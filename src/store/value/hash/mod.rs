@@ -219,12 +219,12 @@ impl HashMut<'_> {
         }
     }
 
-    /// Removes up to `most` fields whose deadlines have passed, and returns them.
-    pub(in crate::store) fn remove_expired(&mut self, now_ms: i64, most: usize) -> Vec<Box<[u8]>> {
+    /// Removes up to `max_count` fields whose deadlines have passed, and returns them.
+    pub(in crate::store) fn remove_expired(&mut self, now_ms: i64, max_count: usize) -> Vec<Box<[u8]>> {
         let mut expired = Vec::new();
         match self.big() {
-            Some(big) => big.remove_expired(now_ms, most, &mut expired),
-            None => packed::remove_expired(self.0, now_ms, most, &mut expired),
+            Some(big) => big.remove_expired(now_ms, max_count, &mut expired),
+            None => packed::remove_expired(self.0, now_ms, max_count, &mut expired),
         }
         expired
     }

@@ -201,11 +201,11 @@ fn add_deadlines(entry: &mut Entry) {
     entry.set_packed(Packing::Other, &bytes);
 }
 
-/// Removes up to `most` fields whose deadlines have passed, and passes them on.
-pub(super) fn remove_expired(entry: &mut Entry, now_ms: i64, most: usize, expired: &mut Vec<Box<[u8]>>) {
+/// Removes up to `max_count` fields whose deadlines have passed, and passes them on.
+pub(super) fn remove_expired(entry: &mut Entry, now_ms: i64, max_count: usize, expired: &mut Vec<Box<[u8]>>) {
     let hash = packed(entry);
     let (mut next, mut count) = (hash.listpack.first(), 0); // the nearest deadlines are first
-    while count < most
+    while count < max_count
         && let Some(at) = next
         && hash.deadline_at(at).is_some_and(|at_ms| at_ms <= now_ms)
     {

@@ -53,13 +53,13 @@ impl Pair {
         self.model.drain(index..index + count);
     }
 
-    fn remove_equal(&mut self, text: &[u8], most: usize, from: End) {
-        let removed = List::write(&mut self.entry).remove_equal(text, most, from, self.limit);
+    fn remove_equal(&mut self, text: &[u8], max_count: usize, from: End) {
+        let removed = List::write(&mut self.entry).remove_equal(text, max_count, from, self.limit);
         let mut equal: Vec<usize> = (0..self.model.len()).filter(|at| self.model[*at] == text).collect();
         if from == End::Tail {
             equal.reverse();
         }
-        equal.truncate(most);
+        equal.truncate(max_count);
         assert_eq!(removed, equal.len());
         equal.sort_unstable();
         equal.iter().rev().for_each(|at| drop(self.model.remove(*at)));

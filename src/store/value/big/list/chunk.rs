@@ -232,8 +232,8 @@ impl Chunk {
         self.count -= count as u32;
     }
 
-    /// Removes elements equal to a text: at most `most`, beginning at an end. Returns how many.
-    pub(in crate::store::value) fn remove_equal(&mut self, text: &[u8], most: usize, from: End) -> usize {
+    /// Removes elements equal to a text: at most `max_count`, beginning at an end. Returns how many.
+    pub(in crate::store::value) fn remove_equal(&mut self, text: &[u8], max_count: usize, from: End) -> usize {
         if let Some(own) = self.plain_text() {
             let is_equal = own == text;
             if is_equal {
@@ -246,11 +246,11 @@ impl Chunk {
         while let Some(start) = find(self.elements(), at, text, 0) {
             at = next(self.elements(), start);
             found.push((start, at));
-            if from == End::Head && found.len() == most {
+            if from == End::Head && found.len() == max_count {
                 break;
             }
         }
-        let removed = found.len().min(most);
+        let removed = found.len().min(max_count);
         let found = &found[found.len() - removed..];
         let Some((first, _)) = found.first() else { return 0 };
         // What lies between two of them moves forward.

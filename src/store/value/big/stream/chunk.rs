@@ -211,8 +211,8 @@ impl Chunk {
         let is_same = self.has_fields(pairs);
         let (ms, seq) = id.since(master_id);
         let texts: usize = pairs.iter().map(|part| part.len()).sum();
-        let (mut growth, most) = (0, texts + (pairs.len() + 5) * ELEMENT_OVERHEAD_MAX);
-        if self.buffer.len() - (self.len as usize) < most {
+        let (mut growth, max_len) = (0, texts + (pairs.len() + 5) * ELEMENT_OVERHEAD_MAX);
+        if self.buffer.len() - (self.len as usize) < max_len {
             growth = self.make_room(exact_len((ms, seq), pairs, is_same), room);
         }
         let buffer = &mut self.buffer;

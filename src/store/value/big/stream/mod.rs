@@ -157,9 +157,9 @@ impl BigStream {
     /// Appends an entry, whose ID is larger than all before; `pairs` are fields and values alternating.
     pub(crate) fn append(&mut self, id: StreamId, pairs: &[&[u8]], limit: StreamLimit) {
         debug_assert!(id > self.last);
-        let most = if limit.bytes == 0 { CHUNK_LEN_MAX } else { limit.bytes.min(CHUNK_LEN_MAX) };
-        let limit = StreamLimit { bytes: most, ..limit };
-        let room = most.min(ROOM_MAX);
+        let max_len = if limit.bytes == 0 { CHUNK_LEN_MAX } else { limit.bytes.min(CHUNK_LEN_MAX) };
+        let limit = StreamLimit { bytes: max_len, ..limit };
+        let room = max_len.min(ROOM_MAX);
         let added_len = pairs.iter().map(|part| part.len()).sum();
         let is_first = self.chunks.is_empty();
         match self.chunks.last_mut() {

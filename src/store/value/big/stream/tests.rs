@@ -80,7 +80,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (1..1000u64, prop_oneof![pairs, same]).prop_map(|(gap, pairs)| Step::Add(gap, pairs)),
         3 => any::<usize>().prop_map(Step::Delete),
-        1 => (0..60usize, any::<bool>()).prop_map(|(most, exact)| Step::Trim(most, exact)),
+        1 => (0..60usize, any::<bool>()).prop_map(|(max_len, exact)| Step::Trim(max_len, exact)),
         1 => (any::<usize>(), any::<bool>()).prop_map(|(at, exact)| Step::TrimId(at, exact)),
         1 => (any::<usize>(), any::<usize>()).prop_map(|(start, end)| Step::Range(start, end)),
     ]
@@ -107,14 +107,14 @@ fn apply(stream: &mut BigStream, model: &mut BTreeMap<StreamId, Pairs>, step: St
             assert_eq!(stream.delete(id), model.remove(&id).is_some());
             assert!(!stream.delete(id));
         }
-        Step::Trim(most, is_exact) => {
+        Step::Trim(max_len, is_exact) => {
             let trim =
-                Trim { bound: Bound::Len(most), is_approximate: !is_exact, limit: 0, references: References::Keep };
+                Trim { bound: Bound::Len(max_len), is_approximate: !is_exact, limit: 0, references: References::Keep };
             let (deleted, _) = stream.trim(&trim);
             (0..deleted).for_each(|_| {
                 model.pop_first();
             });
-            assert!(!is_exact || model.len() <= most);
+            assert!(!is_exact || model.len() <= max_len);
         }
         Step::TrimId(at, is_exact) => {
             let min = nth(model, at);
@@ -182,7 +182,7 @@ proptest! {
 fn an_approximate_trim_deletes_whole_chunks_up_to_a_limit() {
     let mut stream = stream_of(30);
     let trim =
-        |most, limit| Trim { bound: Bound::Len(most), is_approximate: true, limit, references: References::Keep };
+        |max_len, limit| Trim { bound: Bound::Len(max_len), is_approximate: true, limit, references: References::Keep };
     assert_eq!(stream.trim(&trim(25, 0)).0, 0);
     assert_eq!(stream.trim(&trim(15, 0)).0, 14);
     assert_eq!(stream.first(), id(15));
@@ -199,7 +199,7 @@ fn entries_that_a_group_needs_stay_or_are_forgotten_by_it() {
     assert!(is_new && group.create_consumer(b"alice", 6) == (alice, false));
     [2, 4].iter().for_each(|ms| group.assign(id(*ms), Pending { time: 7, count: 1, consumer: alice }));
     drop(group);
-    let trim = |most, references| Trim { bound: Bound::Len(most), is_approximate: false, limit: 0, references };
+    let trim = |max_len, references| Trim { bound: Bound::Len(max_len), is_approximate: false, limit: 0, references };
     assert_eq!(stream.trim(&trim(0, References::Acknowledged)).0, 4);
     assert_eq!(ids(&stream), [2, 4, 7, 8, 9, 10]);
     assert_eq!(stream.trim(&trim(5, References::Delete)).0, 1);

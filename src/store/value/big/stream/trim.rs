@@ -32,7 +32,7 @@ pub(crate) struct Trim {
     pub(crate) is_approximate: bool,
     /// How many entries are deleted at most; 0 is no limit.
     pub(crate) limit: usize,
-    /// What happens to references.
+    /// What becomes of references.
     pub(crate) references: References,
 }
 
@@ -42,7 +42,7 @@ impl BigStream {
         let (mut deleted, mut from, mut rest) = (0, StreamId::MIN, None);
         while let Some((&id, chunk)) = self.chunks.range(from..).next() {
             rest = Some(id);
-            if trim.bound == Bound::Len(self.len) || matches!(trim.bound, Bound::Len(most) if self.len < most) {
+            if trim.bound == Bound::Len(self.len) || matches!(trim.bound, Bound::Len(max_len) if self.len < max_len) {
                 break;
             }
             let live = chunk.master().live;
@@ -50,7 +50,7 @@ impl BigStream {
                 break;
             }
             let is_covered = match trim.bound {
-                Bound::Len(most) => self.len - live >= most,
+                Bound::Len(max_len) => self.len - live >= max_len,
                 Bound::MinId(min) => last_of(id, chunk) < min,
             };
             if is_covered && (trim.references == References::Keep || self.groups.len() == 0) {
@@ -86,7 +86,7 @@ impl BigStream {
         while !chunk.is_end(at) {
             let place = chunk.entry_at(id, &master, at);
             let is_kept = match trim.bound {
-                Bound::Len(most) => *len <= most,
+                Bound::Len(max_len) => *len <= max_len,
                 Bound::MinId(min) => place.id >= min,
             };
             if is_kept {

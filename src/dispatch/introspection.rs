@@ -1,7 +1,7 @@
-//! Inquiries of the server itself: the code of commands that report, used without a client.
+//! Introspection: the code of commands that report, used without a client.
 //!
 //! What the metrics port shows is computed where INFO, LOCK.LIST and SLOWLOG compute it, and a program that embeds the
-//! server reads keys as GET does. An inquiry is not counted as a call, its look-ups have no other effects, and it holds
+//! server reads keys as GET does. Such a call is not counted, its look-ups have no other effects, and it holds
 //! the gate shared and its keys' shards only, so that no other call waits for all of it.
 
 use bytes::BytesMut;
@@ -30,22 +30,22 @@ pub(crate) fn read(namespace: &Namespace, handlers: &'static Handlers, args: &[&
     })?
 }
 
-/// Lets `ask` use a call of a command without keys; `None` while a script keeps the store busy.
+/// Lets `read` use a call of a command without keys; `None` while a script keeps the store busy.
 #[cfg(feature = "metrics")]
-pub(crate) fn inquire<T>(
+pub(crate) fn describe<T>(
     namespace: &Namespace,
     handlers: &'static Handlers,
     command: &str,
-    ask: impl FnOnce(&mut Call<'_>) -> T,
+    read: impl FnOnce(&mut Call<'_>) -> T,
 ) -> Option<T> {
-    make_call(namespace, handlers, &[command.as_bytes()], ask).ok()
+    make_call(namespace, handlers, &[command.as_bytes()], read).ok()
 }
 
 fn make_call<T>(
     namespace: &Namespace,
     handlers: &'static Handlers,
     args: &[&[u8]],
-    ask: impl FnOnce(&mut Call<'_>) -> T,
+    read: impl FnOnce(&mut Call<'_>) -> T,
 ) -> Result<T> {
     let now = namespace.clock.now();
     let info = namespace.clients.unlisted(now);
@@ -68,7 +68,7 @@ fn make_call<T>(
         }
         let mode = Mode::Nested { session: None };
         let mut call = Call::new(env, &mut caller, view, (command, request, &hashes), mode, &mut out);
-        let answer = ask(&mut call);
+        let answer = read(&mut call);
         // An expired key that was found is deleted, which may be logged and make another client's call ready.
         effects::log_outermost(&mut call);
         drop(call);
