@@ -486,7 +486,7 @@ impl<'n> BatchRun<'n> {
                 call.set_read_at(self.read_at);
                 call.view.set_now(self.now);
             }
-            if namespace.store.has_lock_queues() {
+            if namespace.store.has_lock_queues() && concerns_lock_queues(&call) {
                 begin_call(&mut call);
             }
             run(&mut call);
@@ -591,14 +591,20 @@ fn is_shut(guard: &GateGuard<'_>, command: &CommandSpec, hashes: &[u64]) -> bool
     matches!(guard, GateGuard::Refused) && (command.flags & ALLOW_BUSY == 0 || !hashes.is_empty())
 }
 
+/// Returns whether a call may write a lock for which others are queued.
+#[inline]
+fn concerns_lock_queues(call: &Call<'_>) -> bool {
+    let flags = call.command.flags;
+    flags & EXCLUSIVE != 0 || flags & WRITE != 0 && call.namespace.store.has_lock_queues_beside(call.args.hashes())
+}
+
 /// Hands expired locks among the keys of a call over to the clients queued for them, before the call, which may take
 /// them. The keys are locked: nobody joins the queue in between.
 #[cold]
 #[inline(never)]
 fn begin_call(call: &mut Call<'_>) {
-    let (env, flags) = (call.env(), call.command.flags);
-    let is_concerned = || flags & EXCLUSIVE != 0 || env.namespace.store.has_lock_queues_beside(call.args.hashes());
-    if flags & (WRITE | EXCLUSIVE) != 0 && is_concerned() && !call.view.is_closed() {
+    if !call.view.is_closed() {
+        let env = call.env();
         hand_over_expired(&mut call.view, call.caller.db, (call.command, call.args.request()), env);
     }
 }

@@ -325,12 +325,6 @@ impl EventSink {
         self.emit_names(db, key, event);
     }
 
-    /// Returns whether changes are logged, or somebody keeps what keys were before.
-    #[inline]
-    pub(super) fn has_log(&self) -> bool {
-        self.subscribed.load(Relaxed) & (LOG | FORMER) != 0
-    }
-
     /// Returns whether changes are logged.
     #[inline]
     pub(super) fn is_logged(&self) -> bool {

@@ -114,7 +114,7 @@ impl Keys {
     /// that are to be logged, if changes are. It stands wherever an entry is lent to be changed, comes or goes.
     #[inline(always)]
     fn before_change(&self, key: Key<'_>) {
-        if self.events.has_log() {
+        if self.events.is_observed() {
             self.prepare_change(key);
         }
     }
@@ -303,7 +303,10 @@ impl Keys {
         if self.fields.is_some() {
             self.forget_overwritten(key);
         }
-        self.before_change(key);
+        let is_observed = self.events.is_observed(); // one load, for before and after the change
+        if is_observed {
+            self.prepare_change(key);
+        }
         let Keys { memory_account, dice, reclaimer, unfinished, .. } = self;
         match self.table.find_mut(key.hash, key.bytes) {
             Some(entry) => {
@@ -314,7 +317,7 @@ impl Keys {
                 self.settle(key, (old_deadline, deadline), growth, cx);
                 self.changes += 1;
                 cx.changes_mut().add();
-                if !self.interests.is_empty() || self.events.is_observed() {
+                if !self.interests.is_empty() || is_observed {
                     self.publish_text(key, event, (was_string, old_deadline), cx);
                 }
                 self.unfinished -= 1;
