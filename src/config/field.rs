@@ -4,6 +4,7 @@
 //! `expect`.
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use crate::config::kind::{bytes_to_os, os_to_bytes};
 use crate::store::{Classes, ListLimit, Policy};
@@ -53,10 +54,9 @@ pub enum ClientMemory {
 
 impl Field for ClientMemory {
     fn from_text(text: &[u8]) -> Self {
-        let digits = std::str::from_utf8(text).expect("canonical numbers are ASCII");
-        match digits.strip_suffix('%') {
-            Some(percent) => ClientMemory::Percent(percent.parse().expect("the kind bounds the percentage")),
-            None => ClientMemory::Bytes(digits.parse().expect("the kind bounds the bytes")),
+        match text.strip_suffix(b"%") {
+            Some(percent) => ClientMemory::Percent(number(percent)),
+            None => ClientMemory::Bytes(number(text)),
         }
     }
 
@@ -249,12 +249,17 @@ impl Field for ShutdownOptions {
     }
 }
 
+/// Parses a number of the range to which the kind of the setting limits it.
+fn number<T: FromStr>(digits: &[u8]) -> T {
+    let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+    number.expect("the kind accepts only such numbers")
+}
+
 macro_rules! number_fields {
     ($($type:ty)+) => { $(
         impl Field for $type {
             fn from_text(text: &[u8]) -> Self {
-                let number = std::str::from_utf8(text).ok().and_then(|digits| digits.parse().ok());
-                number.expect("the kind limits numbers to the range of the field")
+                number(text)
             }
 
             fn to_text(&self) -> Vec<u8> {
@@ -268,8 +273,7 @@ number_fields!(u16 u32 u64 i64 usize);
 
 impl Field for ListLimit {
     fn from_text(text: &[u8]) -> Self {
-        let number = std::str::from_utf8(text).ok().and_then(|digits| digits.parse().ok());
-        ListLimit::new(number.expect("the kind accepts only 32-bit numbers"))
+        ListLimit::new(number(text))
     }
 
     fn to_text(&self) -> Vec<u8> {
@@ -311,8 +315,8 @@ impl Field for bool {
 /// Permission bits in octal; 0 means unset.
 impl Field for Option<u32> {
     fn from_text(text: &[u8]) -> Self {
-        let digits = std::str::from_utf8(text).expect("canonical octal numbers are ASCII");
-        let mode = u32::from_str_radix(digits, 8).expect("the kind bounds the permission bits");
+        let mode = std::str::from_utf8(text).ok().and_then(|digits| u32::from_str_radix(digits, 8).ok());
+        let mode = mode.expect("the kind accepts only permission bits");
         (mode != 0).then_some(mode)
     }
 
@@ -356,9 +360,7 @@ impl Field for PathBuf {
 
 impl Field for Vec<f64> {
     fn from_text(text: &[u8]) -> Self {
-        let numbers = String::from_utf8_lossy(text);
-        let number = |digits: &str| digits.parse().expect("the kind accepts only numbers");
-        numbers.split_ascii_whitespace().map(number).collect()
+        text.split(u8::is_ascii_whitespace).filter(|digits| !digits.is_empty()).map(number).collect()
     }
 
     fn to_text(&self) -> Vec<u8> {
@@ -379,8 +381,7 @@ impl Field for Vec<String> {
 /// The values of a primary, a replica and a child process, in this order.
 impl Field for [i32; 3] {
     fn from_text(text: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(text);
-        let mut numbers = text.split(' ').map(|digits| digits.parse().expect("the kind accepts only numbers"));
+        let mut numbers = text.split(|byte| *byte == b' ').map(number);
         [(); 3].map(|()| numbers.next().expect("the kind accepts three numbers"))
     }
 
@@ -392,14 +393,12 @@ impl Field for [i32; 3] {
 /// The limits of normal clients, replicas and subscribers, in this order.
 impl Field for [OutputLimit; 3] {
     fn from_text(text: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(text);
-        let words: Vec<&str> = text.split(' ').collect();
-        let number =
-            |at: usize| words[at].parse::<u64>().expect("the kind writes three numbers for each of three classes");
+        // The kind writes three numbers for each of three classes.
+        let words: Vec<&[u8]> = text.split(|byte| *byte == b' ').collect();
         [1, 5, 9].map(|at| OutputLimit {
-            hard_bytes: number(at),
-            soft_bytes: number(at + 1),
-            soft_seconds: u32::try_from(number(at + 2)).expect("the kind bounds the seconds"),
+            hard_bytes: number(words[at]),
+            soft_bytes: number(words[at + 1]),
+            soft_seconds: number(words[at + 2]),
         })
     }
 
