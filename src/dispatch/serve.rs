@@ -124,7 +124,10 @@ pub(super) fn hand_over_expired(
         return;
     }
     for (position, _) in command.keys_of(request) {
-        serve_queue(view, db, env.namespace.store.key(request.arg(position)), env);
+        let key = env.namespace.store.key(request.arg(position));
+        if view.locks().queue(key).is_some() {
+            serve_queue(view, db, key, env);
+        }
     }
 }
 

@@ -72,8 +72,10 @@ impl Database {
     }
 
     pub(super) fn shards_mut(&mut self) -> &mut Shards {
-        self.shards();
-        self.shards.get_mut().expect("made on the line above")
+        if self.shards.get_mut().is_none() {
+            self.make_shards();
+        }
+        self.shards.get_mut().expect("made where there were none")
     }
 
     pub(super) fn shard_mut(&mut self, index: usize) -> &mut Shard {
