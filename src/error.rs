@@ -86,7 +86,7 @@ pub enum Error {
     ExecAborted,
     /// EXEC itself was rejected; holds the reason without its `ERR` prefix.
     ExecRefused(Vec<u8>),
-    /// A client would wait in line for ever; holds the cycle in words.
+    /// A client would be queued forever; holds the cycle in words.
     Deadlock(String),
     /// An error that a test has asked for, as it is.
     Injected(Vec<u8>),

@@ -245,7 +245,7 @@ supported! {
         "timeout" %own timeout_s: u32 = "0", Kind::Int(0, INT_MAX), Runtime, Supported;
     }
     "Metrics" {
-        /// Serves HTTP on this port: /metrics for Prometheus, and a page with locks, clients in line, rates and memory;
+        /// Serves HTTP on this port: /metrics for Prometheus, and a page with locks, queues, rates and memory;
         /// 0 serves none. With a password for the default user, requests need one too (HTTP Basic, not encrypted): a
         /// user who may call INFO, and for the page also LOCK.LIST, CLIENT LIST and SLOWLOG GET.
         "metrics-port" !hidden metrics_port: u16 = "0", Kind::Int(0, 65535), Start, Supported;

@@ -110,7 +110,7 @@ pub(crate) struct Repetition {
     pub(crate) heeds_absence: bool,
     /// Even if no key has changed, at this time in monotonic milliseconds.
     pub(crate) retry_at_ms: u64,
-    /// In line for a lock, with the hash of the token to acquire it with.
+    /// Queued for a lock, with the hash of the token to acquire it with.
     pub(crate) token: Option<u64>,
 }
 
@@ -123,7 +123,7 @@ impl Repetition {
 
 /// Where a blocked client waits for a key.
 enum Place {
-    /// In the line for a lock.
+    /// In the queue for a lock.
     LockQueue { token: u64 },
     /// Among those that wait for a value of a type.
     Queue { awaited: Type, heeds_absence: bool },

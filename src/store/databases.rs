@@ -72,10 +72,8 @@ impl Database {
     }
 
     pub(super) fn shards_mut(&mut self) -> &mut Shards {
-        if self.shards.get_mut().is_none() {
-            self.make_shards();
-        }
-        self.shards.get_mut().expect("made where there were none")
+        self.shards();
+        self.shards.get_mut().expect("made on the line above")
     }
 
     pub(super) fn shard_mut(&mut self, index: usize) -> &mut Shard {

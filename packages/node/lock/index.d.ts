@@ -6,7 +6,7 @@ export type Client =
 export interface Options {
   /** Milliseconds that the lock outlives its holder's last renewal; it is renewed after a third of them. [30000] */
   ttl?: number;
-  /** Milliseconds to wait in line; 0 for not at all. [Infinity] */
+  /** Milliseconds to queue; 0 for not at all. [Infinity] */
   wait?: number;
   /** The server releases the lock as soon as its connection closes, so a broken connection loses it. [false] */
   session?: boolean;
@@ -15,13 +15,13 @@ export interface Options {
   /** The token of all locks of one thread of work, of its own: a wait that would never end because of a lock of the same
    *  owner throws Deadlock at once. A lock that its owner holds is granted to it again. */
   owner?: string;
-  /** Leaves the line when it is aborted; `acquire` then throws its reason. */
+  /** Leaves the queue when it is aborted; `acquire` then throws its reason. */
   signal?: AbortSignal;
   /** Is called with the lock when it is lost. */
   onLost?: (lock: Lock) => void;
 }
 
-/** Waits in line for a lock. Throws NotAcquired if it was not obtained within `wait` milliseconds. */
+/** Queues for a lock. Throws NotAcquired if it was not obtained within `wait` milliseconds. */
 export function acquire(client: Client, key: string, options?: Options): Promise<Lock>;
 
 /** A lock that is held, until it is released or lost. */

@@ -1,7 +1,7 @@
 // Locks of keylatch for `await using`, over node-redis or ioredis: renewed in the background, with a fence and a report
 // of loss.
 //
-//     await using lock = await acquire(client, 'report', { ttl: 30_000 });    // waits in line
+//     await using lock = await acquire(client, 'report', { ttl: 30_000 });    // queues
 //     await write(lock.fence, { signal: lock.signal });                       // is aborted once the lock is lost
 
 import { randomUUID } from 'node:crypto';
@@ -66,7 +66,7 @@ export class Lock {
   #validUntil = 0;
   #timers = [];
 
-  /** Waits in line for the lock; see index.d.ts. */
+  /** Queues for the lock; see index.d.ts. */
   static async acquire(client, key, options = {}) {
     const { ttl = 30_000, wait = Infinity, session = false, meta, owner, signal, onLost, ...others } = options;
     for (const name of Object.keys(others)) throw new TypeError(`unknown option '${name}'`);
@@ -132,7 +132,7 @@ export class Lock {
     if (!await this.release() && !released) throw this.signal.reason ?? new LockLost(this.key, 'expired');
   }
 
-  /** Waits in line, until the signal is aborted. The same token again is safe: its lock is granted again. */
+  /** Queues, until the signal is aborted. The same token again is safe: its lock is granted again. */
   async #wait(words, wait, signal) {
     const began = performance.now();
     const attempt = () => {
@@ -151,7 +151,7 @@ export class Lock {
     let leave;
     const left = new Promise((_, reject) => {
       leave = async () => {
-        // After this reply the line is left, or the lock was granted before; acquire() releases it.
+        // After this reply the queue is left, or the lock was granted before; acquire() releases it.
         await call(this.#client, ['CLIENT', 'UNBLOCK', await id]).catch(() => {});
         reject(signal.reason);
       };

@@ -1,6 +1,6 @@
-//! Cycles of clients in line that wait for each other's locks.
+//! Cycles of clients queued that wait for each other's locks.
 //!
-//! A lock may be released at any time, on any connection, unless the client that has to do it waits in line itself. That
+//! A lock may be released at any time, on any connection, unless the client that has to do it queues itself. That
 //! is known of two kinds of clients: the one whose session the lock is bound to, and those that wait with its token. So a
 //! client waits for ever if every lock that it waits for, directly or through such clients, is held by one that waits.
 //! Timeouts and TTLs do not count: they end the wait, but not the mistake.
@@ -24,7 +24,7 @@ const KEY_SHOWN: usize = 64;
 /// How many locks of a cycle are shown in an error.
 const LINKS_SHOWN: usize = 16;
 
-/// What is to be expected of a client that is about to wait in line.
+/// What is to be expected of a client that is about to queue.
 pub(super) enum Prospect {
     /// It waits until it is served.
     Waits,

@@ -25,13 +25,13 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("LOCK.INFO", info, READ | EXCLUSIVE, Group::Lock)
         .args(&[key("key", RO | ACCESS).about(KEY)])
         .tips(&["nondeterministic_output"])
-        .docs("0.1.0", "O(N) where N is the number of clients in line.", "Describes a lock: its holder, and the clients in line for it."),
+        .docs("0.1.0", "O(N) where N is the number of clients queued.", "Describes a lock: its holder, and the clients queued for it."),
     Command::new("LOCK.LIST", list, READ, Group::Lock)
         .args(&[
             integer("cursor").about("0 at first, then what the last reply begins with, until that is 0."),
             pattern("pattern").token("MATCH").optional().about("Only locks whose keys match."),
             integer("count").token("COUNT").optional().about("How many locks to look at, about; 10 without it."),
-            token("waiting", "WAITING").optional().about("Only locks that clients are in line for."),
+            token("waiting", "WAITING").optional().about("Only locks that clients are queued for."),
         ])
         .tips(&["nondeterministic_output"])
         .docs("0.1.0", LIST_COST, "Iterates over the locks that are held through LOCK commands."),
@@ -134,7 +134,7 @@ fn info(call: &mut Call<'_>) -> Result<()> {
     reply.bulk(b"session");
     reply_some(reply, lock.record, |reply, (_, _, is_session)| reply.bool(is_session));
     reply.bulk(b"waiters");
-    reply_line(call, &lock.line);
+    reply_queue(call, &lock.line);
     call.reply.bulk(b"deadlock");
     reply_cycle(call, cycle);
     Ok(())
@@ -158,11 +158,11 @@ fn reply_some<T>(reply: &mut Reply<'_>, value: Option<T>, write: impl FnOnce(&mu
     }
 }
 
-/// Replies with the clients in line for a lock.
-fn reply_line(call: &mut Call<'_>, line: &[LockWaiter]) {
+/// Replies with the clients queued for a lock.
+fn reply_queue(call: &mut Call<'_>, queue: &[LockWaiter]) {
     let now = call.now();
-    call.reply.array(line.len());
-    for waiter in line {
+    call.reply.array(queue.len());
+    for waiter in queue {
         let client = call.namespace.clients.find(waiter.client);
         call.reply.map(4);
         call.reply.bulk(b"client-id");

@@ -1,8 +1,8 @@
-//! `LOCK.*`: a lock in one command, and waiting for it in line.
+//! `LOCK.*`: a lock in one command, and queueing for it.
 //!
 //! A lock is an ordinary string key whose value is its owner's token, so clients that use SET NX, scripts or these
 //! commands exclude each other. What these add lies beside the key, see [`LockRecord`]: a fencing token, the holder, and
-//! the clients in line. The first in line gets the lock in the critical section in which the key goes away, whatever
+//! the clients queued. The first in the queue gets the lock in the critical section in which the key goes away, whatever
 //! removes it: the key's change marks it as ready, and the end of the call, or the sweeper, executes the waiting call.
 
 pub(crate) mod deadlock;
@@ -29,12 +29,12 @@ use crate::time::clock::Deadline;
 
 pub(crate) use inspect::COMMANDS as INSPECTION;
 
-const ACQUIRE_COST: &str = "O(1), and O(N) for a client that leaves the line, where N is the number of clients in it.";
+const ACQUIRE_COST: &str = "O(1), and O(N) for a client that leaves the queue, where N is the number of clients in it.";
 
 /// What LOCK.* says of the arguments that several of its commands have.
 const KEY: &str = "The lock, which is a string key.";
 const TOKEN: &str = "The token that the lock was acquired with.";
-const BLOCK: &str = "For how many milliseconds to wait in line, at most; 0 for ever. Not at all without it.";
+const BLOCK: &str = "For how many milliseconds to stay queued, at most; 0 for no limit. Not at all without it.";
 
 /// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
@@ -50,7 +50,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             token("notify", "NOTIFY").optional().about("Announces the loss of the lock."),
             string("text").token("META").optional().about("What the lock is for, shown by LOCK.INFO."),
         ])
-        .docs("0.1.0", ACQUIRE_COST, "Acquires a lock, or waits in line for it, and returns its fencing token."),
+        .docs("0.1.0", ACQUIRE_COST, "Acquires a lock, or queues for it, and returns its fencing token."),
     Command::new("LOCK.RENEW", renew, WRITE | FAST, Group::Lock)
         .effect(Effect::Deadlines)
         .args(&[
@@ -62,7 +62,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("LOCK.RELEASE", release, WRITE | FAST, Group::Lock)
         .effect(Effect::Values)
         .args(&[key("key", RW | ACCESS | DELETE).about(KEY), string("token").about(TOKEN)])
-        .docs("0.1.0", "O(1)", "Releases a lock that is held with a token: the first client in line gets it."),
+        .docs("0.1.0", "O(1)", "Releases a lock that is held with a token: the first client in the queue gets it."),
     Command::new("LOCK.FENCE", fence, WRITE | FAST, Group::Lock)
         .effect(Effect::Values)
         .args(&[key("key", RO | ACCESS).about(KEY), string("token").about(TOKEN)])
@@ -199,7 +199,7 @@ fn record(call: &mut Call<'_>, key: Key<'_>, token: &[u8], change: impl FnOnce(&
     })
 }
 
-/// Waits in line for a lock that another one holds, or gives up.
+/// Queues for a lock that another one holds, or gives up.
 fn wait(call: &mut Call<'_>, key: Key<'_>, token: &[u8], options: &Options<'_>) -> Result<()> {
     let locks = call.namespace.observed.locks.clone();
     let begins = options.until_ms.is_some() && !call.is_retry() && !call.is_nested();

@@ -17,7 +17,7 @@ use crate::namespace::Namespace;
 use crate::store::{Key, LockHolder, LockRecord, LockWaiter, SHARDS};
 use crate::time::clock::{Deadline, Now};
 
-/// How many clients in line are shown of each lock.
+/// How many clients queued are shown of each lock.
 const IN_LINE_SHOWN: usize = 3;
 
 /// How many bytes of a key or a text are shown: it may have millions.
@@ -26,7 +26,7 @@ const KEY_SHOWN: usize = 128;
 /// A lock that is shown.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ShownLock {
-    /// For how long the first client in line has waited, if there is one. The order of locks is that of these times.
+    /// For how long the first client in the queue has waited, if there is one. The order of locks is that of these times.
     pub(crate) wait_ms: Option<u64>,
     /// For how long the lock has been held, if it is known: a lock may have been taken by another command.
     pub(crate) age_ms: Option<u64>,
@@ -40,7 +40,7 @@ pub(crate) struct ShownLock {
     pub(crate) fence: Option<i64>,
     /// How long it has left; -1 without limit.
     pub(crate) pttl_ms: i64,
-    /// How many clients are in line.
+    /// How many clients are queued.
     pub(crate) in_line: usize,
     /// What the lock is for, in its holder's words, or the first bytes of it.
     pub(crate) meta: Option<Vec<u8>>,
@@ -50,7 +50,7 @@ pub(crate) struct ShownLock {
     pub(crate) holder: Option<Holder>,
     /// The cycle of clients that wait for each other which the lock is held in.
     pub(crate) cycle: Option<Vec<Link>>,
-    /// The first clients in line, and for how long they have waited.
+    /// The first clients in the queue, and for how long they have waited.
     first: Vec<(u64, u64)>,
 }
 
@@ -74,7 +74,7 @@ impl Holder {
 }
 
 impl ShownLock {
-    /// Returns the first clients in line, and for how long they have waited.
+    /// Returns the first clients in the queue, and for how long they have waited.
     pub(crate) fn first_in_line(&self, clients: &Clients) -> Vec<(Arc<ClientInfo>, u64)> {
         self.first.iter().filter_map(|(id, wait_ms)| Some((clients.find(*id)?, *wait_ms))).collect()
     }

@@ -192,7 +192,7 @@ function suite(name) {
     await lock[Symbol.asyncDispose]();
   });
 
-  test('a waiter that is aborted leaves the line', async () => {
+  test('a waiter that is aborted leaves the queue', async () => {
     const lock = await acquire(client, 'lock');
     const abort = new AbortController();
     const waiter = acquire(client, 'lock', { signal: abort.signal });

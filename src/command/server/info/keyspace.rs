@@ -63,7 +63,7 @@ fn percentiles(durations: &Counts) -> Value {
     )
 }
 
-/// Returns since when the client has waited that has been in line for a lock for longest, in monotonic microseconds.
+/// Returns since when the client has waited that has been queued for a lock for longest, in monotonic microseconds.
 fn longest_waiting_since_us(call: &mut Call<'_>) -> Option<u64> {
     let mut longest = None;
     for db in call.view.used_databases() {

@@ -1,6 +1,6 @@
 """Locks of keylatch as context managers, over redis-py: renewed in the background, with a fence and a report of loss.
 
-    with Lock(redis.Redis(), "report", ttl=30) as lock:     # waits in line
+    with Lock(redis.Redis(), "report", ttl=30) as lock:     # queues
         write(lock.fence)
         lock.check()                                        # raises LockLost once the lock is lost
 """

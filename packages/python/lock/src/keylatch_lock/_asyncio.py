@@ -19,7 +19,7 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
     on_lost: Callable[[AsyncLock], object] | None  # is called in that task
 
     async def acquire(self) -> bool:
-        """Waits in line for the lock; returns whether it was obtained within `wait` seconds."""
+        """Queues for the lock; returns whether it was obtained within `wait` seconds."""
         pool = self.client.connection_pool
         self._begin()
         self._connection: Any = pool.connection_class(**self._kwargs(pool.connection_kwargs, Retry))
@@ -69,7 +69,7 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
             raise LockLost(self.lost or "expired")
 
     async def _leave(self) -> None:
-        """Leaves the line; a lock that was granted meanwhile is released by what stands behind the wait."""
+        """Leaves the queue; a lock that was granted meanwhile is released by what stands behind the wait."""
         try:
             if self._connection.is_connected:
                 await self._connection.send_command(*self._release(), check_health=False)

@@ -20,7 +20,7 @@ class Lock(Terms["redis.Redis"]):
     _keeper: threading.Thread | None = None
 
     def acquire(self) -> bool:
-        """Waits in line for the lock; returns whether it was obtained within `wait` seconds."""
+        """Queues for the lock; returns whether it was obtained within `wait` seconds."""
         if self._keeper is not None:
             self._keeper.join()  # of the time before, which has been woken by the release
         pool = self.client.connection_pool
@@ -61,7 +61,7 @@ class Lock(Terms["redis.Redis"]):
             raise LockLost(self.lost or "expired")
 
     def _ask(self) -> Any:
-        """Waits in line and returns the fence; a second time if the connection breaks."""
+        """Queues and returns the fence; a second time if the connection breaks."""
         began = now()
         try:
             return self._call(*self._acquire(0))
@@ -70,7 +70,7 @@ class Lock(Terms["redis.Redis"]):
             return self._call(*self._acquire(now() - began))
 
     def _leave(self, error: BaseException) -> None:
-        """Leaves the line; a lock that was granted meanwhile is released by what stands behind the wait."""
+        """Leaves the queue; a lock that was granted meanwhile is released by what stands behind the wait."""
         try:
             if not isinstance(error, UNREACHABLE):
                 self._connection.send_command(*self._release(), check_health=False)

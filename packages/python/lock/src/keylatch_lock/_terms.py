@@ -54,7 +54,7 @@ class Terms(Generic[Client]):
         """Describes a lock; nothing is sent.
 
         ttl: seconds that the lock outlives its holder's last renewal; it is renewed after a third of them.
-        wait: seconds to wait in line; None for as long as it takes, 0 for not at all.
+        wait: seconds to queue; None for as long as it takes, 0 for not at all.
         session: the server releases the lock as soon as the connection closes, so a broken connection loses it.
         meta: a text for LOCK.INFO, which tells others what the lock is for.
         owner: the token of all locks of one thread of work, of its own: a wait that would never end because of a lock of
