@@ -22,6 +22,11 @@ impl<'a> Args<'a> {
         Args { request, at, hashes }
     }
 
+    /// Returns the hashes of the declared keys that were not taken yet.
+    pub(super) fn hashes(&self) -> &'a [u64] {
+        self.hashes
+    }
+
     /// Returns how many arguments remain.
     pub fn left(&self) -> usize {
         self.request.len() - self.at

@@ -486,7 +486,7 @@ impl<'n> BatchRun<'n> {
                 call.set_read_at(self.read_at);
                 call.view.set_now(self.now);
             }
-            if namespace.store.has_lock_queues() && concerns_lock_queues(&namespace.store, command.flags, hashes) {
+            if namespace.store.has_lock_queues() && concerns_lock_queues(&call, command.flags) {
                 begin_call(&mut call);
             }
             run(&mut call);
@@ -591,10 +591,11 @@ fn is_shut(guard: &GateGuard<'_>, command: &CommandSpec, hashes: &[u64]) -> bool
     matches!(guard, GateGuard::Refused) && (command.flags & ALLOW_BUSY == 0 || !hashes.is_empty())
 }
 
-/// Returns whether a call with these flags and hashes of keys may write a lock for which others are queued.
+/// Returns whether a call may write a lock for which others are queued. It reads the hashes from the call: kept at hand
+/// for this rare case, they would cost every other call a dozen instructions.
 #[inline]
-fn concerns_lock_queues(store: &Store, flags: Flags, hashes: &[u64]) -> bool {
-    flags & EXCLUSIVE != 0 || flags & WRITE != 0 && store.has_lock_queues_beside(hashes)
+fn concerns_lock_queues(call: &Call<'_>, flags: Flags) -> bool {
+    flags & EXCLUSIVE != 0 || flags & WRITE != 0 && call.namespace.store.has_lock_queues_beside(call.args.hashes())
 }
 
 /// Hands expired locks among the keys of a call over to the clients queued for them, before the call, which may take
