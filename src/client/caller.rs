@@ -75,7 +75,7 @@ impl Caller {
 
     /// Shows the present command in CLIENT LIST; inside EXEC and scripts, the inner command.
     pub fn show_command(&self) {
-        self.called.iter().for_each(|command| self.info.set_last_command(command));
+        self.called.iter().for_each(|command| self.info.traffic.set_last_command(command));
     }
 
     /// Returns whether the client itself has called this command, not EXEC or a script.
@@ -86,7 +86,7 @@ impl Caller {
     /// Selects a database.
     pub fn select(&mut self, db: usize) {
         self.db = db;
-        self.info.set_db(db);
+        self.info.session.set_db(db);
     }
 
     /// Switches the protocol, also for the rest of `reply`.
@@ -118,7 +118,7 @@ impl Caller {
     pub(crate) fn enter(&mut self, info: Arc<ClientInfo>, access: Access) {
         (self.info, self.access) = (info, access);
         self.info.set_user(&self.access.user().name);
-        self.info.set_db(self.db);
+        self.info.session.set_db(self.db);
     }
 
     /// Resets to the default user, as in a new connection.
@@ -129,11 +129,11 @@ impl Caller {
 
     /// Returns whether other clients may push frames to it that belong between its replies.
     pub fn is_pushed_to(&self) -> bool {
-        self.info.class() == Class::Subscriber || self.info.tracking.is_on()
+        self.info.session.class() == Class::Subscriber || self.info.tracking.is_on()
     }
 
     /// Returns whether it has a subscription in RESP2, where replies and messages cannot be told apart.
     pub fn is_subscribed_in_resp2(&self) -> bool {
-        self.protocol == Protocol::Resp2 && self.info.class() == Class::Subscriber
+        self.protocol == Protocol::Resp2 && self.info.session.class() == Class::Subscriber
     }
 }

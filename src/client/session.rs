@@ -143,7 +143,7 @@ impl Client {
     /// Returns whether its calls need work besides the reply: pushes, suppressed replies, tracking, CLIENT NO-TOUCH.
     #[inline]
     pub fn needs_attention(&self) -> bool {
-        self.session.replies != Replies::On || self.caller.is_pushed_to() || self.caller.info.is_no_touch()
+        self.session.replies != Replies::On || self.caller.is_pushed_to() || self.caller.info.flags.is_no_touch()
     }
 
     /// Ends a request whose reply was written since `mark`: removes a reply that is not wanted, or does to it what a fault
@@ -194,14 +194,14 @@ impl Session {
             return;
         }
         let watch = std::mem::take(&mut self.watch);
-        caller.info.set_watched(0);
+        caller.info.session.set_watched(0);
         if view.is_closed() {
             return self.dropped_watches.get_or_insert_default().push(watch);
         }
         for watch in std::iter::once(watch).chain(self.dropped_watches.take().into_iter().flat_map(|dropped| *dropped))
         {
             for (db, key) in watch.keys.keys() {
-                caller.info.add_kept_len(-(key.len() as isize));
+                caller.info.buffers.add_kept_len(-(key.len() as isize));
                 view.waiting().unwatch(*db, store.key(key), &watch.flag);
             }
         }

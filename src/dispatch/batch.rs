@@ -103,7 +103,7 @@ impl<'n> BatchRun<'n> {
 
     #[cold]
     fn set_up_attention(&mut self, client: &Client) {
-        self.lookup = Lookup::allowed(!client.caller.info.is_no_touch());
+        self.lookup = Lookup::allowed(!client.caller.info.flags.is_no_touch());
         let record_from_ns = post_call::record_from_ns(self.env.namespace, &client.caller, self.env.config);
         self.env.timer.set_recording(record_from_ns, self.env.config.latency_tracking);
     }
@@ -330,14 +330,14 @@ impl<'n> BatchRun<'n> {
     ) -> Result<&'static CommandSpec, Obstacle> {
         let names = self.env.namespace.names(self.env.config);
         let Some(command) = command else {
-            unknown::note(self.env.namespace, names, request, &client.caller.info.addr);
+            unknown::note(self.env.namespace, names, request, &client.caller.info.peer.addr);
             return Err(unknown::unknown_command(request, names).into());
         };
         let admission = self.admission(client, request, command);
         let Some(obstacle) = admission.obstacle(&CHECKS) else { return Ok(command) };
         if let Obstacle::Refused(_, Some(denial)) = obstacle {
             let context = if client.session.transaction.is_some() { Context::Multi } else { Context::TopLevel };
-            client.caller.info.set_last_command(command);
+            client.caller.info.traffic.set_last_command(command);
             denials::record_denial(&admission, denial, context);
         }
         Err(obstacle)
@@ -627,7 +627,7 @@ fn queue(client: &mut Client, command: &'static CommandSpec, request: Request<'_
     if let Some(transaction) = &mut session.transaction {
         transaction.push(command, request);
         caller.info.set_queued(Some(transaction.queue.len()));
-        caller.info.add_queued_bytes(request.bytes_len() + request.len() * size_of::<usize>());
+        caller.info.buffers.add_queued_bytes(request.bytes_len() + request.len() * size_of::<usize>());
         Reply::new(out, caller.protocol).simple("QUEUED");
     }
     Next::Done

@@ -171,7 +171,7 @@ impl Call<'_> {
     /// # Errors
     /// [`Error::NotAllowed`] with the name.
     pub fn check_allowed(&self, command: &'static str, who: Allowance) -> Result<()> {
-        match who.allows(self.caller.info.is_local()) {
+        match who.allows(self.caller.info.peer.is_local()) {
             true => Ok(()),
             false => Err(Error::NotAllowed(command)),
         }

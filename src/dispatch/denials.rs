@@ -29,14 +29,14 @@ pub(crate) fn record_failed_login(call: &Call<'_>, user: &[u8]) {
     call.caller.show_command();
     let context = if call.is_nested() { Context::Multi } else { Context::TopLevel };
     let object = call.args.request().name();
-    debug!("Authentication failed for a client at {}", call.caller.info.addr);
+    debug!("Authentication failed for a client at {}", call.caller.info.peer.addr);
     record(call.namespace, call.config, call.caller, (Reason::Auth, context), object, user);
 }
 
 /// Records that a client of this namespace was refused by another one, for the password of a user there.
 pub(crate) fn record_refused_entry(namespace: &Namespace, config: &Config, caller: &Caller, user: &[u8]) {
     let object = caller.called.map_or("AUTH".to_owned(), |command| command.name.to_ascii_uppercase());
-    debug!("Authentication failed for a client at {}", caller.info.addr);
+    debug!("Authentication failed for a client at {}", caller.info.peer.addr);
     record(namespace, config, caller, (Reason::Auth, Context::TopLevel), object.as_bytes(), user);
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn record_refused_entry(namespace: &Namespace, config: &Config, calle
 pub(crate) fn record_refused_visit(namespace: &Namespace, caller: &Caller, user: &[u8], command: Option<&str>) {
     let config = namespace.settings.current();
     let (reason, object) = command.map_or((Reason::Auth, "HTTP"), |command| (Reason::Command, command));
-    debug!("Refused an HTTP request of a client at {}", caller.info.addr);
+    debug!("Refused an HTTP request of a client at {}", caller.info.peer.addr);
     record(namespace, &config, caller, (reason, Context::TopLevel), object.as_bytes(), user);
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn record(call: &mut Call<'_>, ns: u64) {
     // The present settings: the call may have changed them.
     let config = call.namespace.settings.current();
     let (flags, us) = (call.command.command.flags, ns / 1000);
-    let is_blocked = call.caller.info.is_blocked();
+    let is_blocked = call.caller.info.flags.is_blocked();
     if is_blocked || call.is_put_off() {
         call.timer.take_back(call.command, ns);
         call.caller.commands -= 1;
@@ -89,7 +89,7 @@ fn record_if_slow(
         unix_s: namespace.clock.wall_us().div_euclid(1_000_000),
         duration_us,
         args: slow_log::clip(args.iter().copied()),
-        addr: client.addr.clone(),
+        addr: client.peer.addr.clone(),
         name: client.names().name,
     };
     namespace.observed.slow_log.push(entry, config.slowlog_max_len);
@@ -107,7 +107,7 @@ pub(crate) fn show_ahead(call: &mut Call<'_>) {
 fn show(call: &mut Call<'_>, config: &Config) {
     let args = visible(call.command, call.args.request());
     let client = call.caller.info.clone();
-    let caller = if call.caller.is_in_script { "lua".into() } else { client.caller() };
+    let caller = if call.caller.is_in_script { "lua".into() } else { client.peer.shown_addr() };
     let line = monitor::line(call.namespace.clock.wall_us(), call.caller.db, &caller, args.into_iter());
     let monitors = &call.namespace.observed.monitors;
     monitors.show(&line, client.id, config, call.view.now());

@@ -244,7 +244,7 @@ fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, env: Env<'_>) -> Opti
         return Some(Unblocked::Served(out));
     }
     let BlockedCall { command, request, caller, hashes, shown, spent_ns, .. } = blocked;
-    let lookup = Lookup::allowed(!caller.info.is_no_touch());
+    let lookup = Lookup::allowed(!caller.info.flags.is_no_touch());
     let cx = Cx { now: view.now(), origin: Origin::Client(caller.info.id), lookup };
     let (mut out, mut next) = (Output::new(), Next::Done);
     let view = view.lend(caller.db, cx);

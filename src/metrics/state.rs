@@ -116,7 +116,7 @@ fn shown_client(client: &ClientInfo, wait_ms: Option<u64>) -> Value {
     json!({
         "id": client.id,
         "name": short_name(client.names().name.as_bytes()),
-        "addr": client.caller(),
+        "addr": client.peer.shown_addr(),
         "wait": wait_ms,
     })
 }

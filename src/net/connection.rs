@@ -122,7 +122,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Exchange::Read(len) => len,
             };
             self.namespace.stats.bytes_in.fetch_add(len as u64, Relaxed);
-            self.client.caller.info.count_bytes_in(len);
+            self.client.caller.info.traffic.count_bytes_in(len);
             if self.is_evicted() {
                 continue;
             }
@@ -251,7 +251,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                     Poll::Ready(Ok(len)) => {
                         self.namespace.stats.bytes_out.fetch_add(len as u64, Relaxed);
-                        self.client.caller.info.count_bytes_out(len);
+                        self.client.caller.info.traffic.count_bytes_out(len);
                         self.namespace.stats.writes.fetch_add(1, Relaxed);
                         buffers.output.advance(len);
                     }
@@ -280,7 +280,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn count_used_buffers(&mut self) {
         let Some(buffers) = &self.buffers else { return };
         let pending = buffers.pending();
-        self.client.caller.info.set_pending(pending);
+        self.client.caller.info.buffers.set_pending(pending);
         let queued = self.client.session.transaction.as_ref().map_or(0, Transaction::memory);
         let held = pending.held + buffers.output.held() + queued;
         if held.abs_diff(self.counted) > COUNTED_STEP {
@@ -404,7 +404,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut run = BatchRun::new(env, self.generation, &self.client);
         run.set_up_extra_work(&self.client);
         run.plan(batch, *next, self.client.caller.db, plan);
-        self.client.caller.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
+        let room = input.capacity() - input.len();
+        self.client.caller.info.buffers.set_query_buffer(batch.buffer_len() + input.len(), room);
         // Not dropped in the loop, which continues only with what owns nothing: the drop glue would be called each time.
         let (mut executed, mut left) = (0, ManuallyDrop::new(Next::Done));
         let (clients, reclaimer) = (&self.namespace.clients, self.namespace.store.reclaimer());
@@ -433,7 +434,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         *next += executed;
         let caller = &self.client.caller;
         caller.info.touch(run.now(), caller.called, input.len());
-        caller.info.set_commands(caller.commands);
+        caller.info.traffic.set_commands(caller.commands);
         if self.namespace.tracking.has_invalidations() {
             self.namespace.tracking.broadcast((&self.config, run.now()));
         }
@@ -520,7 +521,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return None;
         }
         let caller = &self.client.caller;
-        caller.info.set_commands(caller.commands);
+        caller.info.traffic.set_commands(caller.commands);
         if self.namespace.tracking.has_invalidations() {
             self.namespace.tracking.broadcast((&self.config, batch.now()));
         }
@@ -643,7 +644,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Exchange::Changed => true,
             Exchange::Read(len) => {
                 self.namespace.stats.bytes_in.fetch_add(len as u64, Relaxed);
-                self.client.caller.info.count_bytes_in(len);
+                self.client.caller.info.traffic.count_bytes_in(len);
                 !self.is_greedy() && !self.is_over_limits()
             }
         }
@@ -652,7 +653,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Publishes how much output is pending, and since when it has exceeded the soft limit.
     fn record_waiting(&self) {
         let info = &self.client.caller.info;
-        info.set_output_buffer(self.waiting());
+        info.buffers.set_output_buffer(self.waiting());
         let limit = info.output_limit(&self.config);
         if limit.soft_bytes != 0 {
             info.record_soft_limit(limit, self.namespace.clock.now());

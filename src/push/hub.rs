@@ -172,9 +172,9 @@ impl Hub {
         audience.subscribers.get_mut().insert(number, client.clone());
         topics.count.store(by_name.len(), Relaxed);
         own.insert(shared, number);
-        client.add_kept_len(name.len() as isize);
+        client.buffers.add_kept_len(name.len() as isize);
         self.memory_account.report_outside(before, held_for(&by_name, own, name));
-        client.set_subscriptions(channel_kind, own.len());
+        client.session.set_subscriptions(channel_kind, own.len());
     }
 
     /// Unsubscribes a client; no further message of the channel reaches its outbox.
@@ -197,9 +197,9 @@ impl Hub {
             }
         }
         topics.count.store(by_name.len(), Relaxed);
-        client.add_kept_len(-(name.len() as isize));
+        client.buffers.add_kept_len(-(name.len() as isize));
         self.memory_account.report_outside(before, held_for(&by_name, own, name));
-        client.set_subscriptions(channel_kind, own.len());
+        client.session.set_subscriptions(channel_kind, own.len());
     }
 
     /// Returns the clients with a subscription that `is_meant` accepts; some more than once.

@@ -49,7 +49,7 @@ impl Notifier {
         let (record, reason) = (lost.record, lost.loss.as_str());
         let (config, now) = (self.config.read().clone(), self.clock.now());
         let holder = record.hold.as_ref().and_then(|hold| (hold.holder() as &dyn Any).downcast_ref::<ClientInfo>());
-        if let Some(holder) = holder.filter(|holder| holder.protocol() == Protocol::Resp3) {
+        if let Some(holder) = holder.filter(|holder| holder.session.protocol() == Protocol::Resp3) {
             let write = |reply: &mut Reply<'_>| {
                 reply.push(5);
                 reply.bulk(b"lock-lost");

@@ -126,8 +126,8 @@ fn check_clients(namespace: &Namespace) {
     let now = namespace.clock.now();
     for client in namespace.clients.all() {
         client.record_soft_limit(client.output_limit(&config), now);
-        let is_waiting = client.is_blocked() || client.class() == Class::Subscriber;
-        if timeout_ms != 0 && client.idle_ms(now) > timeout_ms && !is_waiting {
+        let is_waiting = client.flags.is_blocked() || client.session.class() == Class::Subscriber;
+        if timeout_ms != 0 && client.traffic.idle_ms(now) > timeout_ms && !is_waiting {
             info!(client = client.id, "closing an idle or slow client");
             client.outbox.signal(END);
         }

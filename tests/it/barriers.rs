@@ -98,7 +98,7 @@ impl Race {
 /// Returns when a client is blocked by a pause.
 fn is_paused(race: &mut Race, id: i64) -> bool {
     let clients = &race.server.server().namespace().clients;
-    clients.find(id as u64).is_some_and(|client| client.is_blocked())
+    clients.find(id as u64).is_some_and(|client| client.flags.is_blocked())
 }
 
 #[test]

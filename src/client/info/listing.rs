@@ -15,12 +15,12 @@ impl ClientInfo {
     /// request's arguments, when the client lists itself.
     pub fn line(&self, now: Now, argument_bytes: usize) -> String {
         let names = self.names();
-        let mut line = format!("id={} addr={} laddr={} fd={}", self.id, self.addr, self.laddr, self.fd);
-        let (output, (frames, mail)) = (self.output_buffer.load(Relaxed), self.outbox.waiting());
+        let mut line = format!("id={} addr={} laddr={} fd={}", self.id, self.peer.addr, self.peer.laddr, self.peer.fd);
+        let (output, (frames, mail)) = (self.buffers.output_buffer(), self.outbox.waiting());
         // Redis has a fixed-size buffer for replies and a list for the rest; keylatch reports its output likewise.
         let list = output.saturating_sub(REPLY_BUFFER) + mail;
         let pieces = output.saturating_sub(REPLY_BUFFER).div_ceil(REPLY_BUFFER) + frames;
-        let command = self.last_command.lock().map_or("NULL", |command| command.name.as_str());
+        let command = self.traffic.last_command().map_or("NULL", |command| command.name.as_str());
         // Writing to a string cannot fail.
         let _ = write!(
             line,
@@ -30,48 +30,48 @@ impl ClientInfo {
              tot-cmds={} locks={} lwait={}",
             names.name,
             self.age_ms(now) / 1000,
-            self.idle_ms(now) / 1000,
-            self.flags(),
-            self.db.load(Relaxed),
-            self.subscriptions(ChannelKind::Channel),
-            self.subscriptions(ChannelKind::Pattern),
-            self.subscriptions(ChannelKind::ShardChannel),
-            self.queued.load(Relaxed),
-            self.watched.load(Relaxed),
-            self.query_buffer.load(Relaxed),
-            self.query_room.load(Relaxed),
-            self.arguments.load(Relaxed) + argument_bytes,
-            self.queued_bytes.load(Relaxed),
+            self.traffic.idle_ms(now) / 1000,
+            self.flag_letters(),
+            self.session.db.load(Relaxed),
+            self.session.subscriptions(ChannelKind::Channel),
+            self.session.subscriptions(ChannelKind::Pattern),
+            self.session.subscriptions(ChannelKind::ShardChannel),
+            self.session.queued.load(Relaxed),
+            self.session.watched(),
+            self.buffers.query_buffer.load(Relaxed),
+            self.buffers.query_room.load(Relaxed),
+            self.buffers.arguments.load(Relaxed) + argument_bytes,
+            self.buffers.queued_bytes(),
             output.min(REPLY_BUFFER),
             self.memory() + argument_bytes,
             if output > 0 { "rw" } else { "r" },
             self.user().map_or("default".into(), |name| String::from_utf8_lossy(&name).into_owned()),
             if self.tracking.is_on() { self.tracking.redirect() as i64 } else { -1 },
-            self.protocol.load(Relaxed),
+            self.session.protocol.load(Relaxed),
             names.lib_name,
             names.lib_ver,
-            self.bytes_in.load(Relaxed),
-            self.bytes_out.load(Relaxed),
-            self.commands.load(Relaxed),
+            self.traffic.bytes_in.load(Relaxed),
+            self.traffic.bytes_out.load(Relaxed),
+            self.traffic.commands.load(Relaxed),
             self.held_locks(),
-            u8::from(self.is_queued()),
+            u8::from(self.flags.is_queued()),
         );
         line
     }
 
     /// Returns the flags of the client as CLIENT LIST shows them.
-    fn flags(&self) -> String {
+    fn flag_letters(&self) -> String {
         let letters = [
-            (self.is_monitoring.load(Relaxed), 'O'),
-            (self.class() == Class::Subscriber, 'P'),
-            (self.queued.load(Relaxed) >= 0, 'x'),
-            (self.is_blocked(), 'b'),
+            (self.session.is_monitoring.load(Relaxed), 'O'),
+            (self.session.class() == Class::Subscriber, 'P'),
+            (self.session.queued.load(Relaxed) >= 0, 'x'),
+            (self.flags.is_blocked(), 'b'),
             (self.tracking.is_on(), 't'),
             (self.tracking.has(BROKEN), 'R'),
             (self.tracking.has(BROADCAST), 'B'),
-            (self.is_unix, 'U'),
-            (self.is_exempt.load(Relaxed), 'e'),
-            (self.is_no_touch.load(Relaxed), 'T'),
+            (self.peer.is_unix, 'U'),
+            (self.flags.is_exempt(), 'e'),
+            (self.flags.is_no_touch(), 'T'),
         ];
         let flags: String = letters.iter().filter_map(|(is_set, letter)| is_set.then_some(*letter)).collect();
         if flags.is_empty() { "N".into() } else { flags }

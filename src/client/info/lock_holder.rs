@@ -19,11 +19,11 @@ impl LockHolder for ClientInfo {
     }
 
     fn bind_lock(&self, db: usize, key: &[u8]) {
-        self.add_kept_len(self.locks.bind(db, key));
+        self.buffers.add_kept_len(self.locks.bind(db, key));
     }
 
     fn unbind_lock(&self, db: usize, key: &[u8]) {
-        self.add_kept_len(self.locks.unbind(db, key));
+        self.buffers.add_kept_len(self.locks.unbind(db, key));
     }
 }
 

@@ -56,7 +56,7 @@ impl Blocked {
                 self.clients.waits.remove_timed();
             }
             self.clients.memory_account.report_outside(self.counted, 0);
-            info.add_kept_len(-(self.counted as isize));
+            info.buffers.add_kept_len(-(self.counted as isize));
         }
     }
 
@@ -97,7 +97,7 @@ impl Clients {
         token.iter().for_each(|token| self.queued.enter(info, *token));
         let counted = blocking.memory();
         self.memory_account.report_outside(0, counted);
-        info.add_kept_len(counted as isize);
+        info.buffers.add_kept_len(counted as isize);
         let wait = self.waits.begin(info, blocking, until_ms);
         Blocked { clients: self.clone(), wait, is_timed, counted, token }
     }
@@ -137,7 +137,7 @@ impl Clients {
 
     /// Makes every blocked client check its timeout: a steered clock was moved, stopped or started.
     pub fn nudge_blocked(&self) {
-        self.all().iter().filter(|client| client.is_blocked()).for_each(|client| client.outbox.signal(NUDGE));
+        self.all().iter().filter(|client| client.flags.is_blocked()).for_each(|client| client.outbox.signal(NUDGE));
     }
 
     /// Calls `look` with each call that is blocked on keys.

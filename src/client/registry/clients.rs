@@ -75,18 +75,18 @@ impl Clients {
             return None;
         };
         let info = self.describe(id, peer, now);
-        debug!("Accepted {} as client {}", info.addr, info.id);
+        debug!("Accepted {} as client {}", info.peer.addr, info.id);
         Some(self.add(info))
     }
 
     /// Adds a client that comes from another namespace, which it has not left yet: it keeps its id, its names and the
     /// protocol.
     pub fn adopt(&self, client: &ClientInfo, now: Now) -> Arc<ClientInfo> {
-        let info = self.describe(client.id, client.peer(), now);
+        let info = self.describe(client.id, client.peer.clone(), now);
         info.update_names(|names| *names = client.names());
-        info.set_protocol(client.protocol(), &mut Output::new());
-        info.set_exempt(client.is_exempt());
-        info.set_no_touch(client.is_no_touch());
+        info.set_protocol(client.session.protocol(), &mut Output::new());
+        info.flags.set_exempt(client.flags.is_exempt());
+        info.flags.set_no_touch(client.flags.is_no_touch());
         if client.outbox.is_ending() {
             info.outbox.signal(END);
         }
@@ -135,8 +135,8 @@ impl Clients {
         drop(by_id);
         if let Some(client) = removed {
             self.admissions.connected.fetch_sub(1, Relaxed);
-            debug!("Client closed connection id={id} addr={} laddr={}", client.addr, client.laddr);
-            self.memory.fetch_sub(client.set_counted_memory(0), Relaxed);
+            debug!("Client closed connection id={id} addr={} laddr={}", client.peer.addr, client.peer.laddr);
+            self.memory.fetch_sub(client.buffers.set_counted_memory(0), Relaxed);
         }
     }
 
@@ -155,19 +155,19 @@ impl Clients {
     pub fn evict(&self, max: u64) {
         let mut clients = self.all();
         for client in &clients {
-            client.set_counted_memory(client.memory());
+            client.buffers.set_counted_memory(client.memory());
         }
-        let mut all: usize = clients.iter().map(|client| client.counted_memory()).sum();
+        let mut all: usize = clients.iter().map(|client| client.buffers.counted_memory()).sum();
         self.memory.store(all, Relaxed);
         if (all as u64) < max {
             return;
         }
-        clients.sort_by_key(|client| std::cmp::Reverse(client.counted_memory()));
-        for client in clients.iter().filter(|client| !client.is_exempt()) {
+        clients.sort_by_key(|client| std::cmp::Reverse(client.buffers.counted_memory()));
+        for client in clients.iter().filter(|client| !client.flags.is_exempt()) {
             if (all as u64) < max {
                 return;
             }
-            all -= client.counted_memory();
+            all -= client.buffers.counted_memory();
             info!(client = client.id, "evicting a client: maxmemory-clients is exceeded");
             self.evicted.fetch_add(1, Relaxed);
             client.outbox.signal(EVICTED);
@@ -189,14 +189,14 @@ impl Clients {
     /// Reports the pending output of a client, see `Backlog::report`, and makes throttled clients check again.
     pub fn report_backlog(&self, before: usize, bytes: usize) {
         if self.backlog.report(before, bytes) {
-            let throttled = self.all().into_iter().filter(|client| client.is_throttled());
+            let throttled = self.all().into_iter().filter(|client| client.flags.is_throttled());
             throttled.for_each(|client| client.outbox.signal(NUDGE));
         }
     }
 
     /// Records whether a client is throttled because too many replies are pending.
     pub fn set_throttled(&self, client: &ClientInfo, is_throttled: bool) {
-        if client.set_throttled(is_throttled) {
+        if client.flags.set_throttled(is_throttled) {
             self.backlog.record_throttled(is_throttled);
         }
     }
@@ -213,7 +213,7 @@ impl Clients {
 
     /// Returns how many of a class are connected.
     pub fn count_of(&self, class: Class) -> usize {
-        self.by_id.lock().values().filter(|client| client.class() == class).count()
+        self.by_id.lock().values().filter(|client| client.session.class() == class).count()
     }
 
     /// Returns how many are connected.

@@ -18,18 +18,18 @@ impl QueuedClients {
     pub(crate) fn enter(&self, info: &ClientInfo, token: u64) {
         let mut queued = self.0.lock();
         if queued.insert((token, info.id), ()).is_none() {
-            info.add_kept_len(PLACE_LEN);
+            info.buffers.add_kept_len(PLACE_LEN);
         }
-        info.set_queued_for_lock(true);
+        info.flags.set_queued(true);
     }
 
     /// Reverts [`QueuedClients::enter`].
     pub(crate) fn leave(&self, info: &ClientInfo, token: u64) {
         let mut queued = self.0.lock();
         if queued.remove(&(token, info.id)).is_some() {
-            info.add_kept_len(-PLACE_LEN);
+            info.buffers.add_kept_len(-PLACE_LEN);
         }
-        info.set_queued_for_lock(false);
+        info.flags.set_queued(false);
     }
 
     /// Returns the clients that are queued with a token, or about to be.

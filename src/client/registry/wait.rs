@@ -162,7 +162,7 @@ impl Waits {
         let number = self.last.fetch_add(1, Relaxed) + 1;
         let wait = Arc::new(Wait { number, ticket: Ticket::new(blocking), info: info.clone(), until_ms });
         self.by_client.lock().insert(info.id, wait.clone());
-        info.set_blocked(true);
+        info.flags.set_blocked(true);
         wait
     }
 
@@ -170,7 +170,7 @@ impl Waits {
     pub(super) fn end(&self, info: &ClientInfo) -> bool {
         let was_waiting = self.by_client.lock().remove(&info.id).is_some();
         if was_waiting {
-            info.set_blocked(false);
+            info.flags.set_blocked(false);
         }
         was_waiting
     }

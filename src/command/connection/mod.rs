@@ -280,7 +280,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     if call.session()?.replies == Replies::Off {
         call.session()?.replies = Replies::On; // one that is skipped stays so
     }
-    call.caller.info.set_no_touch(false);
+    call.caller.info.flags.set_no_touch(false);
     call.caller.set_protocol(Protocol::Resp2, &mut call.reply);
     call.caller.log_out(&namespace.acl);
     set_name(call, String::new());

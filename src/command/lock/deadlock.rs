@@ -76,7 +76,7 @@ fn may_hang(call: &mut Call<'_>, key: Key<'_>) -> bool {
     let Call { view, namespace, caller, .. } = call;
     let Some(record) = view.locks().record(key).filter(|record| record.hold.is_some()) else { return false };
     let session = record.session.as_deref().and_then(|session| (session as &dyn Any).downcast_ref::<ClientInfo>());
-    session.is_some_and(|session| session.id == caller.info.id || session.is_queued())
+    session.is_some_and(|session| session.id == caller.info.id || session.flags.is_queued())
         || namespace.clients.queued.has_token(namespace.store.hash(&record.token))
 }
 

@@ -67,7 +67,7 @@ impl Holder {
         let names = client.names();
         Holder {
             id: client.id,
-            addr: client.addr.clone(),
+            addr: client.peer.addr.clone(),
             name: names.name,
             lib: names.lib_name,
             user: client.user().map_or_else(Vec::new, |user| user.to_vec()),
@@ -168,7 +168,7 @@ fn reply_queue(call: &mut Call<'_>, queue: &[LockWaiter]) {
         call.reply.bulk(b"client-id");
         call.reply.int(waiter.client as i64);
         call.reply.bulk(b"addr");
-        reply_some(&mut call.reply, client.as_ref(), |reply, client| reply.bulk(client.addr.as_bytes()));
+        reply_some(&mut call.reply, client.as_ref(), |reply, client| reply.bulk(client.peer.addr.as_bytes()));
         call.reply.bulk(b"client-name");
         reply_some(&mut call.reply, client.as_ref(), |reply, client| reply.bulk(client.names().name.as_bytes()));
         call.reply.bulk(b"waited-ms");

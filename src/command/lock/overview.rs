@@ -69,7 +69,7 @@ pub(crate) struct Holder {
 
 impl Holder {
     fn new(client: &ClientInfo) -> Self {
-        Holder { id: client.id, name: client.names().name, addr: client.caller(), is_gone: client.is_gone() }
+        Holder { id: client.id, name: client.names().name, addr: client.peer.shown_addr(), is_gone: client.is_gone() }
     }
 }
 

@@ -125,7 +125,7 @@ fn join(call: &mut Call<'_>, word: &str, channel_kind: ChannelKind) -> Result<()
 /// Unsubscribes from every channel named, or from all, and confirms each; without subscriptions there is one
 /// confirmation.
 fn part(call: &mut Call<'_>, word: &'static str, channel_kind: ChannelKind) -> Result<()> {
-    if call.config.dialect() == Dialect::Valkey && call.caller.info.class() != Class::Subscriber {
+    if call.config.dialect() == Dialect::Valkey && call.caller.info.session.class() != Class::Subscriber {
         return Err(Error::NotSubscribed(word));
     }
     if call.args.left() == 0 {
@@ -158,9 +158,9 @@ fn leave(call: &mut Call<'_>, word: &str, channel_kind: ChannelKind, name: &[u8]
 fn confirm(call: &mut Call<'_>, word: &str, channel_kind: ChannelKind, name: Option<&[u8]>) {
     let info = &call.caller.info;
     let count = match channel_kind {
-        ChannelKind::ShardChannel => info.subscriptions(channel_kind),
+        ChannelKind::ShardChannel => info.session.subscriptions(channel_kind),
         ChannelKind::Channel | ChannelKind::Pattern => {
-            info.subscriptions(ChannelKind::Channel) + info.subscriptions(ChannelKind::Pattern)
+            info.session.subscriptions(ChannelKind::Channel) + info.session.subscriptions(ChannelKind::Pattern)
         }
     };
     call.reply.push(3);

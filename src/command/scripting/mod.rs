@@ -265,7 +265,7 @@ impl ScriptCaller<'_, '_> {
         if let Some(request) = self.buffers.args.as_request() {
             match find(request, namespace.names(config)) {
                 Some(command) => namespace.observed.command_stats.reject(command),
-                None => unknown::note(namespace, namespace.names(config), request, &caller.info.addr),
+                None => unknown::note(namespace, namespace.names(config), request, &caller.info.peer.addr),
             }
         }
         let line = String::from_utf8_lossy(&line);

@@ -237,7 +237,7 @@ fn log_change(call: &Call<'_>) {
         let words = post_call::visible(call.command, call.args.request());
         let pairs = words[2..].chunks_exact(2);
         let shown: Vec<_> = pairs.map(|pair| format!("{} {}", pair[0].escape_ascii(), quote(pair[1]))).collect();
-        debug!("CONFIG SET by {}: {}", call.caller.info.addr, shown.join(", "));
+        debug!("CONFIG SET by {}: {}", call.caller.info.peer.addr, shown.join(", "));
     }
 }
 
@@ -248,7 +248,7 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
     }
     let pairs: Vec<_> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let is_private = call.namespace.name().is_some();
-    let by = Requester { is_local: call.caller.info.is_local(), is_private };
+    let by = Requester { is_local: call.caller.info.peer.is_local(), is_private };
     let changed = call.namespace.settings.update(|config| config.set(&pairs, by));
     changed.map_err(|error| Error::Config(error.to_string()))?;
     log_change(call);

@@ -22,7 +22,7 @@ fn monitor(call: &mut Call<'_>) -> Result<()> {
     }
     call.namespace.observed.monitors.add(client.clone());
     call.namespace.store.renew_generation(); // batches look once whether there are monitors
-    client.set_monitoring(true);
+    client.session.set_monitoring(true);
     call.session()?.is_monitor = true;
     call.update_recording();
     call.reply.ok();
@@ -33,7 +33,7 @@ fn monitor(call: &mut Call<'_>) -> Result<()> {
 pub(crate) fn stop(call: &mut Call<'_>) -> Result<()> {
     let client = &call.caller.info;
     call.namespace.observed.monitors.remove(client.id);
-    client.set_monitoring(false);
+    client.session.set_monitoring(false);
     call.session()?.is_monitor = false;
     call.update_recording();
     Ok(())

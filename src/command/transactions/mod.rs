@@ -219,11 +219,11 @@ fn watch(call: &mut Call<'_>) -> Result<()> {
         if watch.keys.insert(watched, ()).is_none() {
             let flag = watch.flag.clone();
             call.view.waiting().watch(key, &flag);
-            call.caller.info.add_kept_len(key.bytes.len() as isize);
+            call.caller.info.buffers.add_kept_len(key.bytes.len() as isize);
         }
     }
     let watched = call.session()?.watch.keys.len();
-    call.caller.info.set_watched(watched);
+    call.caller.info.session.set_watched(watched);
     call.reply.ok();
     Ok(())
 }

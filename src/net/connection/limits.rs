@@ -48,7 +48,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let Some(buffers) = &self.buffers else { return false };
         let limit = self.config.client_query_buffer_limit;
         let len = buffers.input.len();
-        let queued = self.client.session.transaction.as_ref().map_or(0, |_| self.client.caller.info.queued_bytes());
+        let queued =
+            self.client.session.transaction.as_ref().map_or(0, |_| self.client.caller.info.buffers.queued_bytes());
         if len + queued <= limit {
             return false;
         }
@@ -72,9 +73,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn is_evicted_for_memory(&mut self) -> bool {
         let info = &self.client.caller.info;
         if let Some(buffers) = &self.buffers {
-            info.set_pending(buffers.pending());
+            info.buffers.set_pending(buffers.pending());
         }
-        info.set_output_buffer(self.waiting());
+        info.buffers.set_output_buffer(self.waiting());
         if let Some(limit) = self.config.client_memory_max() {
             self.namespace.clients.account(info, limit);
         }

@@ -232,7 +232,7 @@ impl Tracking {
         state.table = Table::default();
         state.count();
         for client in state.trackers.values() {
-            let invalidation = Invalidation::Everything(client.protocol());
+            let invalidation = Invalidation::Everything(client.session.protocol());
             let write = |reply: &mut Reply<'_>| invalidation.write(reply);
             self.send(client, &mut PushFrame::new(&write), (config, now));
         }
@@ -288,14 +288,14 @@ impl Tracking {
     fn send(&self, client: &Arc<ClientInfo>, push_frame: &mut PushFrame<'_>, (config, now): (&Config, Now)) {
         let redirect = client.tracking.redirect();
         if redirect == 0 {
-            if client.protocol() == Protocol::Resp3 {
+            if client.session.protocol() == Protocol::Resp3 {
                 client.push(push_frame, config, now);
             }
             return;
         }
         let Some(target) = self.clients.find(redirect) else {
             client.tracking.raise(BROKEN);
-            if client.protocol() == Protocol::Resp3 {
+            if client.session.protocol() == Protocol::Resp3 {
                 let write = |reply: &mut Reply<'_>| {
                     reply.push(2);
                     reply.bulk(b"tracking-redir-broken");
@@ -305,7 +305,7 @@ impl Tracking {
             }
             return;
         };
-        if target.protocol() == Protocol::Resp3 || target.class() == Class::Subscriber {
+        if target.session.protocol() == Protocol::Resp3 || target.session.class() == Class::Subscriber {
             target.push(push_frame, config, now);
         }
     }

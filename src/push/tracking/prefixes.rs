@@ -47,7 +47,7 @@ impl Prefixes {
         let clients = &mut self.by_name.get_or_insert_default(name.into()).clients;
         self.held -= clients.memory();
         if clients.insert(client.id, client.clone()).is_none() {
-            client.add_kept_len(name_len(name));
+            client.buffers.add_kept_len(name_len(name));
         }
         self.held += clients.memory();
     }
@@ -58,7 +58,7 @@ impl Prefixes {
         self.by_name.retain(|name, prefix| {
             *held -= prefix.clients.memory();
             if prefix.clients.remove(&client.id).is_some() {
-                client.add_kept_len(-name_len(name));
+                client.buffers.add_kept_len(-name_len(name));
             }
             *held += prefix.clients.memory();
             let stays = !prefix.clients.is_empty();

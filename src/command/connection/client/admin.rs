@@ -74,8 +74,8 @@ struct Filter<'a> {
 impl Filter<'_> {
     /// Returns whether a client meets all given conditions.
     fn fits(&self, client: &ClientInfo, now: Now) -> bool {
-        self.addr.is_none_or(|addr| addr == client.addr.as_bytes())
-            && self.laddr.is_none_or(|laddr| laddr == client.laddr.as_bytes())
+        self.addr.is_none_or(|addr| addr == client.peer.addr.as_bytes())
+            && self.laddr.is_none_or(|laddr| laddr == client.peer.laddr.as_bytes())
             && self.kind.is_none_or(|kind| kind.is_that_of(client))
             && self.user.as_ref().is_none_or(|user| client.user().is_some_and(|name| user.is(&name)))
             && self.id.is_none_or(|id| id == client.id)

@@ -22,6 +22,6 @@ impl ClientType {
     }
 
     pub(super) fn is_that_of(self, client: &ClientInfo) -> bool {
-        self.0 == Some(client.class())
+        self.0 == Some(client.session.class())
     }
 }

@@ -159,7 +159,7 @@ fn clients_by_id(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
 
 fn reply_lines(call: &mut Call<'_>, clients: &[Arc<ClientInfo>]) {
     call.caller.show_command();
-    call.caller.info.set_commands(call.caller.commands);
+    call.caller.info.traffic.set_commands(call.caller.commands);
     let now = call.now();
     let own = call.caller.info.id;
     let argument_bytes = |client: &ClientInfo| if client.id == own { call.args.request().bytes_len() } else { 0 };
@@ -178,14 +178,14 @@ fn switch(call: &mut Call<'_>) -> Result<bool> {
 
 fn no_evict(call: &mut Call<'_>) -> Result<()> {
     let is_exempt = switch(call)?;
-    call.caller.info.set_exempt(is_exempt);
+    call.caller.info.flags.set_exempt(is_exempt);
     call.reply.ok();
     Ok(())
 }
 
 fn no_touch(call: &mut Call<'_>) -> Result<()> {
     let is_silent = switch(call)?;
-    call.caller.info.set_no_touch(is_silent);
+    call.caller.info.flags.set_no_touch(is_silent);
     call.end_batch();
     call.reply.ok();
     Ok(())

@@ -13,15 +13,15 @@ pub(super) const CLIENTS: &[Field] = &[
     zero("cluster_connections"),
     field("maxclients", |from| from.call.config.maxclients.into()),
     field("client_recent_max_input_buffer", |from| {
-        from.clients().iter().map(|client| client.buffers().0).max().unwrap_or(0).into()
+        from.clients().iter().map(|client| client.buffers.query_buffer_capacity()).max().unwrap_or(0).into()
     }),
     field("client_recent_max_output_buffer", |from| {
-        from.clients().iter().map(|client| client.buffers().1).max().unwrap_or(0).into()
+        from.clients().iter().map(|client| client.waiting()).max().unwrap_or(0).into()
     }),
     field("blocked_clients", |from| from.namespace().clients.blocked().into()),
     field("tracking_clients", |from| from.namespace().tracking.tracked().clients.into()),
     field("pubsub_clients", |from| from.namespace().clients.count_of(Class::Subscriber).into()),
-    field("watching_clients", |from| from.clients().iter().filter(|client| client.watched() > 0).count().into()),
+    field("watching_clients", |from| from.clients().iter().filter(|client| client.session.watched() > 0).count().into()),
     field("clients_in_timeout_table", |from| from.namespace().clients.timed().into()),
     field("total_watched_keys", |from| from.totals().watched.into()),
     field("total_blocking_keys", |from| from.totals().blocking.into()),

@@ -1,0 +1,69 @@
+//! What others ask of a client: whether it is blocked, queued for a lock, throttled, or exempt from something.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// The flags of a client.
+#[derive(Default)]
+pub struct Flags {
+    /// Whether it is blocked, see [`Clients::block`](crate::client::registry::Clients::block).
+    is_blocked: AtomicBool,
+    /// Whether it is queued for a lock.
+    is_queued: AtomicBool,
+    /// Whether it is not read from because too many replies are pending.
+    is_throttled: AtomicBool,
+    is_exempt: AtomicBool,
+    is_no_touch: AtomicBool,
+}
+
+impl Flags {
+    /// Returns whether the client is blocked.
+    pub fn is_blocked(&self) -> bool {
+        self.is_blocked.load(Relaxed)
+    }
+
+    /// Records whether the client is blocked.
+    pub(in crate::client) fn set_blocked(&self, is_blocked: bool) {
+        self.is_blocked.store(is_blocked, Relaxed);
+    }
+
+    /// Returns whether the client is queued for a lock, or is about to be.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.is_queued.load(Relaxed)
+    }
+
+    /// Records whether the client is queued for a lock.
+    pub(in crate::client) fn set_queued(&self, is_queued: bool) {
+        self.is_queued.store(is_queued, Relaxed);
+    }
+
+    /// Returns whether the client is not read from because too many replies are pending.
+    pub(in crate::client) fn is_throttled(&self) -> bool {
+        self.is_throttled.load(Relaxed)
+    }
+
+    /// Records whether the client is throttled; returns whether that is new.
+    pub(in crate::client) fn set_throttled(&self, is_throttled: bool) -> bool {
+        self.is_throttled() != is_throttled && self.is_throttled.swap(is_throttled, Relaxed) != is_throttled
+    }
+
+    /// Exempts the client from being evicted (CLIENT NO-EVICT).
+    pub(crate) fn set_exempt(&self, is_exempt: bool) {
+        self.is_exempt.store(is_exempt, Relaxed);
+    }
+
+    /// Returns whether the client is exempt from being evicted.
+    pub(in crate::client) fn is_exempt(&self) -> bool {
+        self.is_exempt.load(Relaxed)
+    }
+
+    /// Sets CLIENT NO-TOUCH: the client's commands do not update the usage of keys.
+    pub(crate) fn set_no_touch(&self, is_no_touch: bool) {
+        self.is_no_touch.store(is_no_touch, Relaxed);
+    }
+
+    /// Returns whether CLIENT NO-TOUCH is set.
+    #[inline]
+    pub(crate) fn is_no_touch(&self) -> bool {
+        self.is_no_touch.load(Relaxed)
+    }
+}
