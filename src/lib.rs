@@ -193,7 +193,7 @@ pub mod internals {
     /// Publishes a message without a call, and so without the gate.
     pub fn publish(namespace: &Namespace, channel: &[u8], payload: &[u8]) {
         let config = namespace.instance.settings.current();
-        namespace.hub.publish(Message { channel, payload }, &config, namespace.clock.now());
+        namespace.push.hub.publish(Message { channel, payload }, &config, namespace.clock.now());
     }
 
     pub mod config {

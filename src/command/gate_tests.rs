@@ -176,7 +176,7 @@ proptest! {
                 Step::Own(line) => execute(&namespace, &mut client, line),
                 Step::Others(line) => execute(&namespace, &mut connect(&namespace), line),
                 Step::Connects => client = connect(&namespace),
-                Step::Restarts => namespace.begin_grace(100_000),
+                Step::Restarts => namespace.restrictions.begin_grace(100_000, namespace.clock.now()),
                 Step::IsBusy => is_busy = true,
             }
         }

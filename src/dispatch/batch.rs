@@ -564,7 +564,7 @@ impl<'n> BatchRun<'n> {
         self.has_limit = memory_account.has_limit();
         if let Some(guard) = self.guard.as_mut().filter(|_| memory_account.take_coarse()) {
             guard.report();
-            self.env.namespace.sweep_notify.notify_one(); // which evicts the excess even without further commands
+            self.env.namespace.upkeep.sweep_notify.notify_one(); // which evicts the excess even without further commands
         }
     }
 }

@@ -52,10 +52,10 @@ pub(crate) fn record_refused_visit(namespace: &Namespace, caller: &Caller, user:
 
 fn record(namespace: &Namespace, config: &Config, caller: &Caller, why: (Reason, Context), object: &[u8], user: &[u8]) {
     let counter = match why.0 {
-        Reason::Command => &namespace.stats.acl_denied_command,
-        Reason::Key => &namespace.stats.acl_denied_key,
-        Reason::Channel => &namespace.stats.acl_denied_channel,
-        Reason::Auth => &namespace.stats.acl_denied_auth,
+        Reason::Command => &namespace.observed.stats.acl_denied_command,
+        Reason::Key => &namespace.observed.stats.acl_denied_key,
+        Reason::Channel => &namespace.observed.stats.acl_denied_channel,
+        Reason::Auth => &namespace.observed.stats.acl_denied_auth,
     };
     counter.fetch_add(1, Relaxed);
     let now = namespace.clock.now();

@@ -14,7 +14,8 @@ use crate::client::pause::Held;
 use crate::client::session::{Client, Session};
 use crate::config::Config;
 use crate::error::{Denial, Error};
-use crate::namespace::{IN_TEST_MODE, IS_PRIVATE, LACKS_REPLICAS, Namespace, RESTARTING, RESTRICTION_BITS};
+use crate::namespace::Namespace;
+use crate::namespace::restrictions::{IN_TEST_MODE, IS_PRIVATE, LACKS_REPLICAS, RESTARTING, RESTRICTION_BITS};
 use crate::resp::Request;
 use crate::spec::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, CONTROL, CommandSpec, DENY_OOM, EVERY, Flags, Group, LOADING, MAY_REPLICATE, NO_AUTH,
@@ -151,8 +152,8 @@ pub(crate) const SCRIPT_CHECKS: [Row; 6] = [
 #[inline]
 pub(crate) fn closed_to_client(namespace: &Namespace, client: &Client, has_extra_work: bool) -> Flags {
     let Client { caller, session } = client;
-    let conditions = namespace.restrictions()
-        | when(PAUSED, namespace.pause.may_be_on())
+    let conditions = namespace.restrictions.bits()
+        | when(PAUSED, namespace.restrictions.pause.may_be_on())
         | when(LIMITED_USER, !caller.access.is_free())
         | when(IN_TRANSACTION, session.transaction.is_some())
         | when(EXTRA_WORK, has_extra_work)
@@ -174,7 +175,7 @@ pub(crate) fn closed_in_exec(caller: &Caller) -> Flags {
 /// Returns the flags of commands that the gate must check when a script calls them.
 #[inline]
 pub(crate) fn closed_to_script(namespace: &Namespace, caller: &Caller, script: ScriptLimits) -> Flags {
-    let conditions = namespace.restrictions()
+    let conditions = namespace.restrictions.bits()
         | IN_SCRIPT
         | when(LIMITED_USER, !caller.access.is_free())
         | when(IN_READ_ONLY_SCRIPT, script.is_read_only)
@@ -243,7 +244,7 @@ fn permission(call: &Admission<'_>) -> Option<Obstacle> {
 }
 
 fn of_process(call: &Admission<'_>) -> Option<Obstacle> {
-    (call.has(OF_PROCESS) && call.namespace.name().is_some()).then(|| Error::NotInPrivate.into())
+    (call.has(OF_PROCESS) && call.namespace.tenant.is_private()).then(|| Error::NotInPrivate.into())
 }
 
 /// Uses the result of the eviction before the call. Queueing needs memory, and EXEC needs it if one of its commands
@@ -261,7 +262,7 @@ fn memory(call: &Admission<'_>) -> Option<Obstacle> {
 fn replicas(call: &Admission<'_>) -> Option<Obstacle> {
     let writes =
         |command: &'static CommandSpec, request: Request<'_>| declares_writes(call.namespace, command, request, WRITE);
-    (call.namespace.lacks_replicas() && call.executes(writes)).then(|| Error::NoReplicas.into())
+    (call.namespace.restrictions.lacks_replicas() && call.executes(writes)).then(|| Error::NoReplicas.into())
 }
 
 fn subscribed(call: &Admission<'_>) -> Option<Obstacle> {
@@ -271,7 +272,7 @@ fn subscribed(call: &Admission<'_>) -> Option<Obstacle> {
 
 /// After a crash no keys are served for a while, as Redis does while it loads them.
 fn restarting(call: &Admission<'_>) -> Option<Obstacle> {
-    call.namespace.grace_left_ms(call.now)?;
+    call.namespace.restrictions.grace_left_ms(call.now)?;
     let needs_keys = |command: &CommandSpec| command.flags & LOADING == 0;
     let is_refused = needs_keys(call.command) || call.executes(|command, _| needs_keys(command));
     is_refused.then(|| Error::Loading.into())
@@ -296,7 +297,7 @@ fn pause(call: &Admission<'_>) -> Option<Obstacle> {
     let may_write = |command: &'static CommandSpec, request: Request<'_>| {
         declares_writes(call.namespace, command, request, WRITE | MAY_REPLICATE)
     };
-    let is_held = match call.namespace.pause.in_force(call.now)?.0 {
+    let is_held = match call.namespace.restrictions.pause.in_force(call.now)?.0 {
         Held::Everything => true,
         Held::Writes => call.executes(may_write),
     };
@@ -360,7 +361,7 @@ fn read_only_script(call: &Admission<'_>) -> Option<Obstacle> {
 }
 
 fn replicas_in_script(call: &Admission<'_>) -> Option<Obstacle> {
-    (call.has(WRITE) && call.namespace.lacks_replicas()).then(|| Error::NoReplicas.into())
+    (call.has(WRITE) && call.namespace.restrictions.lacks_replicas()).then(|| Error::NoReplicas.into())
 }
 
 fn memory_in_script(call: &Admission<'_>) -> Option<Obstacle> {

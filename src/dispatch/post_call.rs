@@ -60,7 +60,7 @@ fn record_read(call: &Call<'_>) {
     let mut keys = command.keys_of(request).map(|(position, _)| request.arg(position)).peekable();
     if keys.peek().is_some() {
         let max_keys = call.config.tracking_table_max_keys;
-        call.namespace.tracking.remember(client, keys, max_keys, (call.config, call.now()));
+        call.namespace.push.tracking.remember(client, keys, max_keys, (call.config, call.now()));
     }
 }
 

@@ -98,7 +98,7 @@ pub(crate) fn serve_remaining_keys(namespace: &Namespace, handlers: &'static Han
 pub(crate) fn serve_due(namespace: &Namespace, handlers: &'static Handlers, blocked: &Blocked) -> bool {
     let now = namespace.clock.now();
     serve_keys(namespace, handlers, now, blocked.call(BlockedCall::keys).unwrap_or_default());
-    blocked.due_ms(&namespace.pause, now) > now.mono_ms()
+    blocked.due_ms(&namespace.restrictions.pause, now) > now.mono_ms()
 }
 
 /// Makes the calls of the clients again that are blocked on some keys.

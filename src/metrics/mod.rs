@@ -74,7 +74,7 @@ impl Metrics {
         loop {
             tokio::select! {
                 () = self.namespace.instance.stop.cancelled() => return,
-                () = self.namespace.sampled.notified() => {}
+                () = self.namespace.observed.sampled.notified() => {}
             }
             // While a script keeps the store busy there is nothing to be seen.
             let _ = self.collect(Metrics::record).await;

@@ -3,39 +3,37 @@
 //!
 //! A server has a main namespace and, in test mode, private ones. What they share belongs to the [`Instance`].
 
+mod lock_holders;
 mod private;
+mod push;
+pub(crate) mod restrictions;
+mod tenant;
+mod upkeep;
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
-
-use parking_lot::Mutex;
-use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use crate::acl::{Access, Acl};
 use crate::client::info::{ClientInfo, LockName};
-use crate::client::pause::Pause;
 use crate::client::registry::Clients;
 use crate::config::{Config, Settings};
-use crate::instance::{Instance, random_hex};
+use crate::instance::Instance;
+use crate::namespace::lock_holders::LockHolders;
 use crate::namespace::private::PrivateNamespaces;
+use crate::namespace::push::Push;
+use crate::namespace::restrictions::{IN_TEST_MODE, IS_PRIVATE, LACKS_REPLICAS, Restrictions};
+use crate::namespace::tenant::Tenant;
+use crate::namespace::upkeep::Upkeep;
 use crate::observe::latency::{EVICTION_CYCLE, EXPIRE_CYCLE};
-use crate::observe::sampler::Counted;
-use crate::observe::stats::{ScriptUsage, Stats};
+use crate::observe::stats::ScriptUsage;
 use crate::observe::{CallTimer, Observed};
 use crate::persist::{Effects, Log};
 #[cfg(feature = "internals")]
 use crate::persist::{LogReader, Purpose};
-use crate::push::hub::Hub;
-use crate::push::keyspace::Notifier;
-use crate::push::tracking::Tracking;
 use crate::spec::{CommandTable, Names};
-use crate::store::resident::Resident;
 use crate::store::usage::UsageRule;
-use crate::store::{
-    ChangeLog, Cx, EventSink, Eviction, GateGuard, MemoryAccount, NEVER, Origin, Store, SweepTimer, Totals, View,
-};
+use crate::store::{ChangeLog, Cx, EventSink, Eviction, GateGuard, MemoryAccount, NEVER, Origin, Store, Totals, View};
 use crate::test_mode::{Recorder, TestMode};
 use crate::time::clock::{Clock, Now};
 
@@ -45,19 +43,14 @@ pub struct Namespace {
     pub instance: Arc<Instance>,
     /// The settings: in the main namespace those of the process, in a private one a copy with its own changes.
     pub settings: Arc<Settings>,
-    /// The name of a private namespace, which is that of its user; `None` for the main one.
-    name: Option<Box<[u8]>>,
+    /// Its name, and from when until when it is served.
+    pub tenant: Tenant,
     /// The private namespaces of the process.
     private: Arc<PrivateNamespaces<Namespace>>,
-    /// Cancelled when the namespace must stop: with the server, or when a private one is not needed any more.
-    pub(crate) stop: CancellationToken,
     /// The connected clients.
     pub clients: Arc<Clients>,
     /// The users and their permissions.
     pub acl: Arc<Acl>,
-    /// The time of its creation.
-    pub started: Now,
-    replication_id: Mutex<String>,
     /// What DEBUG has switched.
     pub debug: DebugSwitches,
     /// The table of commands.
@@ -66,45 +59,23 @@ pub struct Namespace {
     pub store: Store,
     /// The time.
     pub clock: Clock,
-    /// The clients that use client-side caching.
-    pub tracking: Arc<Tracking>,
-    /// The subscribers of every channel.
-    pub hub: Arc<Hub>,
-    /// Publishes keyspace notifications.
-    notifier: Arc<Notifier>,
+    /// Pub/Sub, keyspace notifications, client-side caching.
+    pub push: Push,
     /// The log of changes, while it is enabled.
     pub(crate) log: Arc<Log>,
-    /// CLIENT PAUSE.
-    pub pause: Pause,
+    /// Why some commands are rejected or paused, or may be.
+    pub restrictions: Restrictions,
     /// Scripts and functions.
     #[cfg(feature = "lua")]
     pub scripts: crate::script::Scripts,
-    /// Counters.
-    pub stats: Stats,
-    /// Command statistics, slow log, latency monitor, MONITOR.
+    /// Counters, command statistics, slow log, latency monitor, MONITOR.
     pub observed: Observed,
-    /// Wakes the sweeper when a key expires earlier than it expects.
-    pub sweep_notify: Arc<Notify>,
-    /// Held while keys expire because of the time, and while the clock is steered.
-    pub(crate) steering: tokio::sync::Mutex<()>,
-    /// Wakes what shows the state every second, after the rates were computed.
-    pub sampled: Notify,
-    /// The fencing token of the last lock.
-    last_fence: AtomicI64,
-    /// Clients whose connections have closed, each with the locks to be released for that.
-    departed: Mutex<Vec<(u64, Vec<LockName>)>>,
-    /// Whether expired keys are deleted actively; they are invisible either way.
-    is_sweeping: AtomicBool,
+    /// The sweeper, the fragmentation of the allocator, the memory of the users.
+    pub upkeep: Upkeep,
+    /// The last fencing token, and the clients whose locks are still to be released.
+    pub(crate) lock_holders: LockHolders,
     /// What test mode keeps; `None` without it.
     pub(crate) test_mode: Option<Box<TestMode>>,
-    /// Why some commands are rejected, or may be: see [`Namespace::restrictions`].
-    restrictions: AtomicU32,
-    /// Until when a start after a crash serves no keys, in monotonic milliseconds.
-    grace_until_ms: AtomicU64,
-    /// The fragmentation of the allocator.
-    resident: Resident,
-    /// The bytes of the users when they were last counted.
-    users_len: AtomicUsize,
 }
 
 /// Creates the log, and what test mode keeps.
@@ -151,17 +122,6 @@ pub struct DebugSwitches {
     pub large_element_min: AtomicUsize,
 }
 
-/// The settings ask for more replicas than there are.
-pub(crate) const LACKS_REPLICAS: u32 = 1;
-/// The server has begun after a crash and may still serve no keys.
-pub(crate) const RESTARTING: u32 = 1 << 1;
-/// The server is in test mode, where a fault may be injected into any call.
-pub(crate) const IN_TEST_MODE: u32 = 1 << 2;
-/// The namespace is a private one, of which the process is not a part.
-pub(crate) const IS_PRIVATE: u32 = 1 << 3;
-/// How many bits the restrictions above may have.
-pub(crate) const RESTRICTION_BITS: u32 = 8;
-
 /// How long expired keys are deleted before others have their turn, in nanoseconds.
 const SWEEP_SLICE_NS: u64 = 500_000;
 
@@ -170,9 +130,6 @@ const EVICTED_KEYS: usize = 500;
 
 /// The minimum number of keys evicted in a step, because Redis checks its clock only after this many.
 const EVICTED_KEYS_MIN: usize = 16;
-
-/// How many tracked keys are dropped at a time.
-const FORGOTTEN_KEYS: usize = 1000;
 
 impl Namespace {
     /// Starts to measure calls of the client with this id.
@@ -240,7 +197,7 @@ impl Namespace {
         let process = Process { instance: main.instance.clone(), private: main.private.clone() };
         let own = (Arc::new(acl), Arc::new(settings));
         let namespace = Namespace::open(main.commands, process, Some(name.into()), own, main.store.threads(), clock);
-        namespace.restrict(IS_PRIVATE, true);
+        namespace.restrictions.set(IS_PRIVATE, true);
         namespace
     }
 
@@ -252,23 +209,20 @@ impl Namespace {
         threads: usize,
         clock: Clock,
     ) -> Self {
-        let (sweep_notify, users_len) = (Arc::new(Notify::new()), acl.memory());
-        let wake = sweep_notify.clone();
-        let sweep_timer = Arc::new(SweepTimer::new(move || wake.notify_one()));
         let (memory_account, config) = (Arc::<MemoryAccount>::default(), settings.current());
-        let (hub, observed) =
-            (Arc::new(Hub::new(&memory_account)), Observed::new(threads, commands.count(), &memory_account));
+        let observed = Observed::new(threads, commands.count(), &memory_account);
         let clients = Arc::new(Clients::new(instance.admissions.clone(), memory_account.clone()));
-        let tracking = Arc::new(Tracking::new(clients.clone(), &memory_account));
-        let locks = observed.locks.clone();
-        let notifier = Arc::new(Notifier::new(hub.clone(), tracking.clone(), clock.clone(), locks, config.clone()));
+        let push = Push::new(&clients, &clock, &config, &observed.locks, &memory_account);
+        let upkeep = Upkeep::new(acl.memory());
+        let restrictions = Restrictions::default();
+        restrictions.set(IN_TEST_MODE, config.test_mode);
         let (log, test_mode) = logs(&config);
         let store = Store::new(
             (config.databases as usize, name.is_some()),
             threads,
-            sweep_timer,
+            upkeep.sweep_timer(),
             memory_account,
-            EventSink::new(notifier.clone(), change_log(&log, test_mode.as_deref())),
+            EventSink::new(push.notifier.clone(), change_log(&log, test_mode.as_deref())),
         );
         let namespace = Namespace {
             #[cfg(feature = "lua")]
@@ -279,36 +233,22 @@ impl Namespace {
                 store.memory_account().clone(),
             ),
             store,
-            stop: instance.stop.child_token(),
+            tenant: Tenant::new(name, clock.now(), instance.stop.child_token()),
             instance,
             settings,
-            name,
             private,
             clients,
             acl,
-            started: clock.now(),
-            replication_id: Mutex::new(random_hex()),
             debug: DebugSwitches::default(),
             commands,
             clock,
-            tracking,
-            hub,
-            notifier,
+            push,
             log,
-            pause: Pause::default(),
-            stats: Stats::default(),
+            restrictions,
             observed,
-            sweep_notify,
-            steering: tokio::sync::Mutex::default(),
-            sampled: Notify::new(),
-            last_fence: AtomicI64::new(0),
-            departed: Mutex::default(),
-            is_sweeping: AtomicBool::new(true),
+            upkeep,
+            lock_holders: LockHolders::default(),
             test_mode,
-            restrictions: AtomicU32::new(if config.test_mode { IN_TEST_MODE } else { 0 }),
-            grace_until_ms: AtomicU64::new(0),
-            resident: Resident::default(),
-            users_len: AtomicUsize::new(users_len),
         };
         namespace.apply_settings();
         namespace.store.set_logged(namespace.test_mode.is_some());
@@ -319,7 +259,7 @@ impl Namespace {
     /// these have changed for themselves.
     pub fn follow_settings(&self) {
         self.apply_settings();
-        if self.name.is_some() {
+        if self.tenant.is_private() {
             return;
         }
         for namespace in self.private.all() {
@@ -340,11 +280,11 @@ impl Namespace {
         self.store.set_policy(policy, config.maxmemory_samples as usize, rule);
         self.store.memory_account().set_limit(config.maxmemory);
         self.store.remember_fences(config.fence_memory_ms);
-        self.restrict(LACKS_REPLICAS, config.lacks_replicas());
+        self.restrictions.set(LACKS_REPLICAS, config.lacks_replicas());
         #[cfg(feature = "lua")]
         self.scripts.control.set_dialect(config.dialect());
-        self.store.events().set_classes(self.notifier.follow(config.clone()));
-        while self.tracking.forget(config.tracking_table_max_keys, FORGOTTEN_KEYS, (&config, self.clock.now())) {}
+        self.store.events().set_classes(self.push.notifier.follow(config.clone()));
+        self.push.forget_excess(&config, &self.clock);
         if let Some(test_mode) = &self.test_mode {
             test_mode.recorder.remember(config.test_journal_max);
             if config.test_journal_max == 0 {
@@ -368,7 +308,7 @@ impl Namespace {
     /// Counts the users, which have changed, as used memory.
     pub(crate) fn count_users(&self) {
         let len = self.acl.memory();
-        self.store.memory_account().report_outside(self.users_len.swap(len, Relaxed), len);
+        self.store.memory_account().report_outside(self.upkeep.users_len.swap(len, Relaxed), len);
     }
 
     /// Adds a client of another namespace to the private one of this name, which is created by `create` if there is none;
@@ -389,17 +329,12 @@ impl Namespace {
     /// whether it was forgotten.
     pub(crate) fn forget_private(&self, served: u64) -> bool {
         let is_deserted = || self.clients.is_empty() && self.clients.served() == served;
-        self.name().is_some_and(|name| self.private.forget(name, is_deserted))
+        self.tenant.name().is_some_and(|name| self.private.forget(name, is_deserted))
     }
 
     /// Returns how many private namespaces there are.
     pub fn private_count(&self) -> usize {
         self.private.all().len()
-    }
-
-    /// Returns the name of a private namespace.
-    pub(crate) fn name(&self) -> Option<&[u8]> {
-        self.name.as_deref()
     }
 
     /// Returns the permissions of the user of a private namespace, who is created if there is none and then needs no
@@ -415,21 +350,11 @@ impl Namespace {
 
     /// Stops a private namespace that nobody uses any more. Its data is freed in the background, where that takes long.
     pub(crate) fn end(&self) {
-        self.stop.cancel();
+        self.tenant.stop.cancel();
         if let Some(test_mode) = &self.test_mode {
             self.store.reclaimer().free_later(std::mem::take(&mut *test_mode.history.lock()));
         }
         self.flush();
-    }
-
-    /// Returns the replication id of the data set; there are no replicas.
-    pub fn replication_id(&self) -> String {
-        self.replication_id.lock().clone()
-    }
-
-    /// Changes the replication id.
-    pub fn change_replication_id(&self) {
-        *self.replication_id.lock() = random_hex();
     }
 
     /// Enables the log of changes; returns a reader of it.
@@ -459,49 +384,10 @@ impl Namespace {
         }
     }
 
-    /// Returns whether writes are rejected because the settings ask for replicas.
-    #[inline]
-    pub fn lacks_replicas(&self) -> bool {
-        self.restrictions.load(Relaxed) & LACKS_REPLICAS != 0
-    }
-
-    /// Returns why commands are rejected, or may be, because of the state of the server: a set of [`LACKS_REPLICAS`],
-    /// [`RESTARTING`], [`IN_TEST_MODE`] and [`IS_PRIVATE`].
-    #[inline]
-    pub(crate) fn restrictions(&self) -> u32 {
-        self.restrictions.load(Relaxed)
-    }
-
-    fn restrict(&self, restriction: u32, is_on: bool) {
-        match is_on {
-            true => self.restrictions.fetch_or(restriction, Relaxed),
-            false => self.restrictions.fetch_and(!restriction, Relaxed),
-        };
-    }
-
-    /// Serves no keys for a time, in milliseconds, because the server has crashed before and its locks may still be
-    /// believed to be held.
-    pub fn begin_grace(&self, ms: u64) {
-        self.grace_until_ms.store(self.clock.now().ms_later(ms), Relaxed);
-        self.restrict(RESTARTING, true);
-    }
-
-    /// Returns for how many milliseconds no keys will be served yet; `None` when they are.
-    pub fn grace_left_ms(&self, now: Now) -> Option<u64> {
-        if self.restrictions.load(Relaxed) & RESTARTING == 0 {
-            return None;
-        }
-        let left_ms = self.grace_until_ms.load(Relaxed).checked_sub(now.mono_ms()).filter(|left_ms| *left_ms > 0);
-        if left_ms.is_none() {
-            self.restrict(RESTARTING, false);
-        }
-        left_ms
-    }
-
     /// Records that memory usage is within the limit again, if so.
     pub fn record_shortage(&self, now: Now) {
         if !self.store.memory_account().is_over() {
-            self.stats.shortage.note(false, now);
+            self.observed.stats.shortage.note(false, now);
         }
     }
 
@@ -520,27 +406,20 @@ impl Namespace {
             Eviction::None
         });
         let evicted = usize::try_from(before - memory_account.held()).unwrap_or(0);
-        self.resident.record_evicted(evicted, memory_account, self.instance.allocator);
-        self.resident.compact(memory_account, || self.store.compact(hold));
+        self.upkeep.resident.record_evicted(evicted, memory_account, self.instance.allocator);
+        self.upkeep.resident.compact(memory_account, || self.store.compact(hold));
         if relief == Eviction::None && memory_account.loss() > 0 {
             // No command is rejected because of fragmentation.
             memory_account.set_loss(0);
             relief = if memory_account.is_over() { Eviction::None } else { Eviction::Enough };
         }
         self.record_latency(EVICTION_CYCLE, begun);
-        self.stats.shortage.note(relief != Eviction::Enough, now);
+        self.observed.stats.shortage.note(relief != Eviction::Enough, now);
         if relief == Eviction::Unfinished {
-            self.sweep_notify.notify_one();
+            self.upkeep.sweep_notify.notify_one();
         }
-        self.broadcast(now);
+        self.push.broadcast(&self.settings, now);
         relief
-    }
-
-    /// Broadcasts the keys that have changed without a command: expired and evicted ones.
-    fn broadcast(&self, now: Now) {
-        if self.tracking.has_invalidations() {
-            self.tracking.broadcast((&self.settings.current(), now));
-        }
     }
 
     /// Returns the number of keys and locks; `None` while a script keeps them locked.
@@ -558,17 +437,8 @@ impl Namespace {
     /// Returns whether somebody may believe to hold a lock after the server has stopped: one of `LOCK.*`, or a key with a
     /// TTL, as `SET` with `NX` makes it; or somebody from before the last crash.
     pub(crate) fn may_leave_holders(&self) -> bool {
-        let is_in_grace = self.grace_left_ms(self.clock.now()).is_some();
+        let is_in_grace = self.restrictions.grace_left_ms(self.clock.now()).is_some();
         is_in_grace || self.held_locks().is_none_or(|totals| totals.locks + totals.with_ttl > 0)
-    }
-
-    /// Returns a fencing token: larger than all before, also than those before a restart, because it is not below the
-    /// microseconds since 1970. Only a wall clock that was set back over the restart makes it smaller.
-    pub(crate) fn next_fence(&self) -> i64 {
-        let now_us = self.clock.wall_us();
-        let next = |last: i64| last.saturating_add(1).max(now_us);
-        // Never fails, because the closure always returns a value.
-        next(self.last_fence.fetch_update(Relaxed, Relaxed, |last| Some(next(last))).unwrap_or_default())
     }
 
     /// Has the locks released that are bound to a connection: at once, or by the sweeper while a script keeps keys locked.
@@ -579,22 +449,22 @@ impl Namespace {
         }
         let names = client.bound_locks();
         if view.is_closed() {
-            self.departed.lock().push((client.id, names));
-            return self.sweep_notify.notify_one();
+            self.lock_holders.remember_departed([(client.id, names)]);
+            return self.upkeep.sweep_notify.notify_one();
         }
         self.release(client.id, &names, view);
     }
 
     /// Releases the locks that [`Namespace::end_session`] could not; returns whether none is left.
     pub(crate) fn end_departed_sessions(&self, now: Now) -> bool {
-        let departed = std::mem::take(&mut *self.departed.lock());
+        let departed = self.lock_holders.take_departed();
         if departed.is_empty() {
             return true;
         }
         let mut guard = self.store.hold(1);
         let mut view = guard.view(0, &[], Cx::new(now, Origin::HOST));
         if view.is_closed() {
-            self.departed.lock().extend(departed);
+            self.lock_holders.remember_departed(departed);
             return false;
         }
         departed.iter().for_each(|(client, names)| self.release(*client, names, &mut view));
@@ -611,22 +481,16 @@ impl Namespace {
         }
     }
 
-    /// Enables or disables the deletion of expired keys.
-    pub fn set_sweeping(&self, is_sweeping: bool) {
-        self.is_sweeping.store(is_sweeping, Relaxed);
-        self.sweep_notify.notify_one();
-    }
-
     /// Deletes some expired keys, see [`Store::sweep`], and records the latency if it is high.
     pub fn sweep(&self, now: Now) -> u64 {
-        if !self.is_sweeping.load(Relaxed) {
+        if !self.upkeep.is_sweeping() {
             return NEVER;
         }
         let begun = self.clock.ticks();
         let is_time_up = || self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)) >= SWEEP_SLICE_NS;
         let report = |panic: &(dyn Any + Send)| self.instance.panics.report("sweep", panic);
         let due_ms = self.store.sweep(Cx::new(now, Origin::Expiry), is_time_up, &report);
-        self.broadcast(now);
+        self.push.broadcast(&self.settings, now);
         self.observed.command_stats.record_sweep(self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)));
         self.record_latency(EXPIRE_CYCLE, begun);
         due_ms
@@ -634,7 +498,7 @@ impl Namespace {
 
     /// Returns when the next sweep is needed, in monotonic milliseconds, or [`NEVER`].
     pub(crate) fn next_sweep_ms(&self, now: Now) -> u64 {
-        if self.is_sweeping.load(Relaxed) { self.store.next_sweep_ms(now) } else { NEVER }
+        if self.upkeep.is_sweeping() { self.store.next_sweep_ms(now) } else { NEVER }
     }
 
     /// Records the latency of an event that began at this reading of the clock's counter, if it is high.
@@ -658,18 +522,9 @@ impl Namespace {
 
     /// Samples the counters, once a second, for the rates that INFO shows.
     pub fn sample(&self) {
-        let turns = self.observed.command_stats.turns();
-        let counted = Counted {
-            commands: self.observed.command_stats.all_calls().count,
-            bytes_in: self.stats.bytes_in.load(Relaxed),
-            bytes_out: self.stats.bytes_out.load(Relaxed),
-            turns: turns.count,
-            turns_us: turns.ns.div_ceil(1000),
-        };
-        self.resident.refresh(self.store.memory_account(), self.instance.allocator);
+        self.upkeep.resident.refresh(self.store.memory_account(), self.instance.allocator);
         let used = self.store.memory_account().used();
-        self.observed.sampler.look(counted, self.clock.now().mono_ms(), used);
-        self.sampled.notify_one();
+        self.observed.sample(self.clock.now().mono_ms(), used);
     }
 }
 

@@ -121,7 +121,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Exchange::Changed => continue,
                 Exchange::Read(len) => len,
             };
-            self.namespace.stats.bytes_in.fetch_add(len as u64, Relaxed);
+            self.namespace.observed.stats.bytes_in.fetch_add(len as u64, Relaxed);
             self.client.caller.info.traffic.count_bytes_in(len);
             if self.is_evicted() {
                 continue;
@@ -129,7 +129,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if self.is_greedy() {
                 return Ok(());
             }
-            self.namespace.stats.reads.fetch_add(1, Relaxed);
+            self.namespace.observed.stats.reads.fetch_add(1, Relaxed);
             loop {
                 let left = self.execute_input();
                 let is_here = if left.is_unfinished() {
@@ -210,7 +210,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             if signals & OVERFLOW != 0 {
                 warn!(client = self.client.caller.info.id, "closing a client that reads its output too slowly");
-                self.namespace.stats.output_limit_disconnections.fetch_add(1, Relaxed);
+                self.namespace.observed.stats.output_limit_disconnections.fetch_add(1, Relaxed);
                 self.drop_output();
             }
             if signals & ENDS != 0 {
@@ -250,9 +250,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 match written {
                     Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                     Poll::Ready(Ok(len)) => {
-                        self.namespace.stats.bytes_out.fetch_add(len as u64, Relaxed);
+                        self.namespace.observed.stats.bytes_out.fetch_add(len as u64, Relaxed);
                         self.client.caller.info.traffic.count_bytes_out(len);
-                        self.namespace.stats.writes.fetch_add(1, Relaxed);
+                        self.namespace.observed.stats.writes.fetch_add(1, Relaxed);
                         buffers.output.advance(len);
                     }
                     Poll::Ready(Err(error)) => return Err(error),
@@ -435,8 +435,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let caller = &self.client.caller;
         caller.info.touch(run.now(), caller.called, input.len());
         caller.info.traffic.set_commands(caller.commands);
-        if self.namespace.tracking.has_invalidations() {
-            self.namespace.tracking.broadcast((&self.config, run.now()));
+        if self.namespace.push.tracking.has_invalidations() {
+            self.namespace.push.tracking.broadcast((&self.config, run.now()));
         }
         left
     }
@@ -445,7 +445,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn finish(&mut self, next: Next) -> io::Result<bool> {
         match next {
             Next::Done | Next::EndBatch | Next::Again | Next::Exclusively | Next::StayBlocked { .. } => Ok(true),
-            Next::Retry => match self.namespace.pause.in_force(self.namespace.clock.now()) {
+            Next::Retry => match self.namespace.restrictions.pause.in_force(self.namespace.clock.now()) {
                 Some((_, until_ms)) => {
                     let info = &self.client.caller.info;
                     let blocked = self.namespace.clients.block(info, Blocking::Pause, until_ms);
@@ -522,8 +522,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let caller = &self.client.caller;
         caller.info.traffic.set_commands(caller.commands);
-        if self.namespace.tracking.has_invalidations() {
-            self.namespace.tracking.broadcast((&self.config, batch.now()));
+        if self.namespace.push.tracking.has_invalidations() {
+            self.namespace.push.tracking.broadcast((&self.config, batch.now()));
         }
         let delayed = self.client.end_request(&mut buffers.output, before, None);
         if delayed.is_none() {
@@ -555,8 +555,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let env = Env { namespace: &self.namespace, handlers, config, timer: &timer };
         let batch = BatchRun::new(env, self.generation, &self.client);
         let is_done = batch.abandon(rest, &self.client.caller);
-        if is_done && self.namespace.tracking.has_invalidations() {
-            self.namespace.tracking.broadcast((&self.config, batch.now()));
+        if is_done && self.namespace.push.tracking.has_invalidations() {
+            self.namespace.push.tracking.broadcast((&self.config, batch.now()));
         }
         is_done
     }
@@ -578,12 +578,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut is_over = true;
         loop {
             // While the clock is steered, what steers it ends the wait, and nudges the client afterwards.
-            let turn = namespace.clock.is_steered().then(|| namespace.steering.try_lock());
+            let turn = namespace.clock.is_steered().then(|| namespace.upkeep.steering.try_lock());
             let (now, may_end_itself) = (namespace.clock.now(), !matches!(turn, Some(Err(_))));
             if let Some(unblocked) = blocked.ended(now, may_end_itself) {
                 return Ok(Some(unblocked));
             }
-            let due_ms = blocked.due_ms(&namespace.pause, now);
+            let due_ms = blocked.due_ms(&namespace.restrictions.pause, now);
             if due_ms <= now.mono_ms() && may_end_itself {
                 let is_busy = namespace.store.busy_flag().is_occupied();
                 let is_served = !is_busy && serve_due(&namespace, self.pool.handlers, blocked);
@@ -602,7 +602,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 (next_ms, is_over) = (due_ms, false);
             }
             // The pause may have ended before this client was registered as blocked.
-            if is_paused && namespace.pause.in_force(now).is_none() {
+            if is_paused && namespace.restrictions.pause.in_force(now).is_none() {
                 return Ok(Some(Unblocked::InTime));
             }
             let exchange = tokio::select! {
@@ -643,7 +643,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Exchange::Ended => false,
             Exchange::Changed => true,
             Exchange::Read(len) => {
-                self.namespace.stats.bytes_in.fetch_add(len as u64, Relaxed);
+                self.namespace.observed.stats.bytes_in.fetch_add(len as u64, Relaxed);
                 self.client.caller.info.traffic.count_bytes_in(len);
                 !self.is_greedy() && !self.is_over_limits()
             }

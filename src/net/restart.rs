@@ -68,7 +68,7 @@ impl RestartMark {
                 "The last server has crashed, or stopped while locks were held: no keys are served for {} ms",
                 self.grace_ms
             );
-            namespace.begin_grace(self.grace_ms);
+            namespace.restrictions.begin_grace(self.grace_ms, namespace.clock.now());
         }
     }
 

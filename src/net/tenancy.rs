@@ -49,7 +49,7 @@ impl Tenancy {
         let sweep = supervise(panics, "sweep", move || upkeep::sweep(sweeper.clone(), handlers));
         self.tasks.spawn_on(sweep, &self.runtime);
         self.tasks.spawn_on(keep(namespace.clone()), &self.runtime);
-        if namespace.stop.is_cancelled() {
+        if namespace.tenant.stop.is_cancelled() {
             namespace.clients.end_all(); // those of the others were ended before this one could be found
         }
     }
@@ -62,7 +62,7 @@ async fn keep(namespace: Arc<Namespace>) {
         let linger = Duration::from_millis(namespace.instance.settings.current().namespace_linger_ms);
         let is_deserted = namespace.clients.is_empty();
         tokio::select! {
-            () = namespace.stop.cancelled() => return,
+            () = namespace.tenant.stop.cancelled() => return,
             () = namespace.clients.deserted.notified() => {}
             () = tokio::time::sleep(linger), if is_deserted => {
                 if namespace.forget_private(served) {

@@ -24,12 +24,20 @@ pub(crate) use slow_log::SlowLog;
 pub(crate) use unknown::UnknownCommands;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
+use tokio::sync::Notify;
+
+use crate::client::registry::Clients;
 use crate::config::Config;
-use crate::store::MemoryAccount;
+use crate::observe::sampler::Counted;
+use crate::observe::stats::Stats;
+use crate::store::{MemoryAccount, Totals};
 
 /// The statistics of one namespace.
 pub struct Observed {
+    /// The counters of INFO that belong to no command.
+    pub stats: Stats,
     /// Command statistics.
     pub command_stats: AllCommandStats,
     /// Error statistics.
@@ -42,6 +50,8 @@ pub struct Observed {
     pub monitors: Monitors,
     /// Rates per second.
     pub sampler: Sampler,
+    /// Wakes what shows the state every second, after the rates were computed.
+    pub sampled: Notify,
     /// Unknown commands that clients have called.
     pub unknown: UnknownCommands,
     /// Statistics of locks.
@@ -53,19 +63,37 @@ impl Observed {
     /// threads; the slow log counts as used memory.
     pub fn new(threads: usize, commands: usize, memory_account: &Arc<MemoryAccount>) -> Self {
         Observed {
+            stats: Stats::default(),
             command_stats: AllCommandStats::new(threads, commands),
             errors: ErrorCounts::default(),
             slow_log: SlowLog::new(memory_account),
             latency: LatencyEvents::default(),
             monitors: Monitors::default(),
             sampler: Sampler::default(),
+            sampled: Notify::new(),
             unknown: UnknownCommands::default(),
             locks: Arc::default(),
         }
     }
 
-    /// Resets what CONFIG RESETSTAT resets; the caller holds the store exclusively.
-    pub fn clear(&self, now_ms: u64) {
+    /// Samples the counters, once a second, for the rates that INFO shows.
+    pub(crate) fn sample(&self, now_ms: u64, used_memory: usize) {
+        let turns = self.command_stats.turns();
+        let counted = Counted {
+            commands: self.command_stats.all_calls().count,
+            bytes_in: self.stats.bytes_in.load(Relaxed),
+            bytes_out: self.stats.bytes_out.load(Relaxed),
+            turns: turns.count,
+            turns_us: turns.ns.div_ceil(1000),
+        };
+        self.sampler.look(counted, now_ms, used_memory);
+        self.sampled.notify_one();
+    }
+
+    /// Resets what CONFIG RESETSTAT resets; `totals` are those of all databases, and the caller holds the store
+    /// exclusively.
+    pub fn clear(&self, clients: &Clients, totals: &Totals, now_ms: u64) {
+        self.stats.clear(clients, totals);
         self.command_stats.clear();
         self.errors.clear();
         self.sampler.clear(now_ms);

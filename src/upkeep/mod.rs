@@ -46,14 +46,14 @@ pub(crate) async fn sweep(namespace: Arc<Namespace>, handlers: &'static Handlers
     let (store, clock, timer) = (&namespace.store, &namespace.clock, Timer::open());
     loop {
         namespace.instance.panics.pass(Site::Sweep);
-        let turn = namespace.steering.lock().await;
+        let turn = namespace.upkeep.steering.lock().await;
         let now = clock.now();
         // While the clock stands still, only what moves it lets keys expire.
         let due_ms = if clock.is_stopped() { NEVER } else { sweep_once(&namespace, handlers, now) };
         let is_short = store.memory_account().is_over()
             && namespace.evict_to_fit(&mut store.hold(1), Cx::new(now, Origin::Eviction)) == Eviction::Unfinished;
         drop(turn);
-        if (is_short || due_ms <= now.mono_ms()) && !namespace.stop.is_cancelled() {
+        if (is_short || due_ms <= now.mono_ms()) && !namespace.tenant.stop.is_cancelled() {
             tokio::task::yield_now().await;
             continue;
         }
@@ -62,8 +62,8 @@ pub(crate) async fn sweep(namespace: Arc<Namespace>, handlers: &'static Handlers
             due_ms => HOUSEKEEPING.min(clock.time_until(due_ms)),
         };
         tokio::select! {
-            () = namespace.stop.cancelled() => return,
-            () = namespace.sweep_notify.notified() => {}
+            () = namespace.tenant.stop.cancelled() => return,
+            () = namespace.upkeep.sweep_notify.notified() => {}
             () = timer.wait(wait) => {}
         }
     }
@@ -118,7 +118,7 @@ fn check_clients(namespace: &Namespace) {
     let config = namespace.settings.current();
     let timeout_ms = u64::from(config.timeout_s) * 1000;
     relieve_clients(namespace);
-    let has_subscribers = namespace.hub.has_subscribers();
+    let has_subscribers = namespace.push.hub.has_subscribers();
     let normal = config.client_output_buffer_limit[Class::Normal as usize];
     if timeout_ms == 0 && normal.soft_bytes == 0 && !has_subscribers {
         return;

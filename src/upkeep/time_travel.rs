@@ -1,8 +1,8 @@
 //! Moves a steered clock over everything that is due on the way: each at its own instant, in order.
 //!
 //! At an instant, keys and fields expire first, and what was waiting for them is served; then blocked calls are made
-//! again whose time has come; then waits end whose timeout it is. Meanwhile [`Namespace::steering`] keeps the sweeper and
-//! the tasks of blocked clients from doing so by themselves, so the order is always the same.
+//! again whose time has come; then waits end whose timeout it is. Meanwhile `steering` in [`Namespace::upkeep`] keeps
+//! the sweeper and the tasks of blocked clients from doing so by themselves, so the order is always the same.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(10);
 /// Steers the clock of a namespace. When it is done, everything that was due has happened, and blocked clients that this
 /// has answered are not blocked any more.
 pub(crate) async fn travel(namespace: &Namespace, handlers: &'static Handlers, travel: TimeTravel) {
-    let turn = namespace.steering.lock().await;
+    let turn = namespace.upkeep.steering.lock().await;
     let mut steps = Steps::begin(namespace, travel);
     while steps.next(namespace, handlers) {
         match namespace.store.busy_flag().is_occupied() {
@@ -46,7 +46,7 @@ pub(crate) async fn travel(namespace: &Namespace, handlers: &'static Handlers, t
 /// Moves the clock, as [`travel`] does, on the calling thread, which may be the one that serves the clients: it waits for none of their tasks.
 pub(crate) fn travel_blocking(namespace: &Namespace, handlers: &'static Handlers, travel: TimeTravel) {
     let turn = loop {
-        match namespace.steering.try_lock() {
+        match namespace.upkeep.steering.try_lock() {
             Ok(turn) => break turn,
             Err(_) => std::thread::yield_now(),
         }
@@ -109,7 +109,7 @@ impl Steps {
             return true; // there is more
         }
         let clients = &namespace.clients;
-        let paused_until_ms = namespace.pause.in_force(now).map_or(NEVER, |(_, until_ms)| until_ms);
+        let paused_until_ms = namespace.restrictions.pause.in_force(now).map_or(NEVER, |(_, until_ms)| until_ms);
         if paused_until_ms == NEVER {
             serve_keys(namespace, handlers, now, clients.due_keys(now));
         }
@@ -132,6 +132,6 @@ impl Steps {
 fn finish(namespace: &Namespace) {
     check_clients(namespace);
     namespace.clients.nudge_blocked();
-    namespace.sweep_notify.notify_one();
+    namespace.upkeep.sweep_notify.notify_one();
     namespace.sample();
 }

@@ -302,7 +302,7 @@ fn frames_queued_before_a_change_of_protocol_come_before_its_reply() {
         let namespace = server.server().namespace();
         let mut subscriber = server.client3();
         assert!(subscriber.call("SUBSCRIBE news").starts_with(">3 "));
-        let read = || namespace.stats.bytes_in.load(std::sync::atomic::Ordering::Relaxed);
+        let read = || namespace.observed.stats.bytes_in.load(std::sync::atomic::Ordering::Relaxed);
         let before = read();
         // The message comes while the command waits for the store, so that it is queued when the protocol changes.
         let held = namespace.store.exclusive();

@@ -63,7 +63,7 @@ fn a_lock_that_was_waited_for_lives_from_when_it_was_taken() {
         let namespace = server.server().namespace();
         let mut client = server.client();
         for requests in ["SET L me NX PX 1000\r\n", "PING\r\nPING\r\nPING\r\nPING\r\nSET L me NX PX 1000\r\n"] {
-            let read = || namespace.stats.bytes_in.load(Ordering::Relaxed);
+            let read = || namespace.observed.stats.bytes_in.load(Ordering::Relaxed);
             let before = read();
             let held = namespace.store.exclusive();
             client.send(requests.as_bytes());
@@ -82,7 +82,7 @@ fn a_call_that_waited_for_the_gate_does_not_find_a_key_that_expired_meanwhile() 
         let server = TestServer::start_on_workers(workers);
         let namespace = server.server().namespace();
         let mut client = server.client();
-        let read = || namespace.stats.bytes_in.load(Ordering::Relaxed);
+        let read = || namespace.observed.stats.bytes_in.load(Ordering::Relaxed);
         for requests in ["GET k\r\n", "GET k\r\nGET k\r\nGET k\r\nGET k\r\nGET k\r\n", "EXEC\r\n"] {
             client.expect(&[("SET k v PX 100", "+OK")]);
             if requests == "EXEC\r\n" {
@@ -104,7 +104,7 @@ fn a_call_that_waited_for_a_shard_does_not_find_a_key_that_expired_meanwhile() {
     let server = TestServer::start_on_workers(2);
     let namespace = server.server().namespace();
     let mut client = server.client();
-    let read = || namespace.stats.bytes_in.load(Ordering::Relaxed);
+    let read = || namespace.observed.stats.bytes_in.load(Ordering::Relaxed);
     // Several rounds: that the call has begun when the time passes can only be made likely.
     for _ in 0..10 {
         client.expect(&[("SET k v PX 100", "+OK")]);

@@ -133,7 +133,7 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<Opt
         if user.len() > PRIVATE_USER_LEN_MAX || has_blanks(user) {
             return Err(Error::other("the name of a private instance has at most 128 bytes and no spaces"));
         }
-        if namespace.name() != Some(user) {
+        if namespace.tenant.name() != Some(user) {
             return may_leave(call, Destination::Private { user: user.into(), password: password.into() });
         }
         if let Some(access) = namespace.admit_user(user, password) {
@@ -143,7 +143,7 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<Opt
         record_failed_login(call, user);
         return Err(Error::WrongPass);
     }
-    if namespace.name().is_none() {
+    if !namespace.tenant.is_private() {
         if call.caller.log_in(acl, user, password) {
             return Ok(None);
         }
@@ -271,11 +271,11 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     call.caller.info.set_queued(None);
     call.stop_watching()?;
     call.caller.select(0);
-    call.namespace.tracking.leave(&call.caller.info, call.namespace.store.events());
+    call.namespace.push.tracking.leave(&call.caller.info, call.namespace.store.events());
     let namespace = call.namespace;
     namespace.end_session(&call.caller.info, &mut call.view);
     let (caller, session) = call.connection()?;
-    namespace.hub.leave(&caller.info, &mut session.subscriptions);
+    namespace.push.hub.leave(&caller.info, &mut session.subscriptions);
     call.take_pushed();
     if call.session()?.replies == Replies::Off {
         call.session()?.replies = Replies::On; // one that is skipped stays so
@@ -285,7 +285,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     call.caller.log_out(&namespace.acl);
     set_name(call, String::new());
     monitor::stop(call)?;
-    let is_private = namespace.name().is_some();
+    let is_private = namespace.tenant.is_private();
     let main = is_private.then(|| Destination::Main(Access::new(&namespace.instance.acl)));
     enter(call, main, |reply| reply.simple("RESET"))
 }

@@ -115,7 +115,7 @@ fn join(call: &mut Call<'_>, word: &str, channel_kind: ChannelKind) -> Result<()
     while let Some(name) = call.args.next_arg() {
         let namespace = call.namespace;
         let (caller, session) = call.connection()?;
-        namespace.hub.subscribe(&caller.info, &mut session.subscriptions, channel_kind, name);
+        namespace.push.hub.subscribe(&caller.info, &mut session.subscriptions, channel_kind, name);
         confirm(call, word, channel_kind, Some(name));
     }
     call.end_batch();
@@ -148,7 +148,7 @@ fn part(call: &mut Call<'_>, word: &'static str, channel_kind: ChannelKind) -> R
 fn leave(call: &mut Call<'_>, word: &str, channel_kind: ChannelKind, name: &[u8]) -> Result<()> {
     let namespace = call.namespace;
     let (caller, session) = call.connection()?;
-    namespace.hub.unsubscribe(&caller.info, &mut session.subscriptions, channel_kind, name);
+    namespace.push.hub.unsubscribe(&caller.info, &mut session.subscriptions, channel_kind, name);
     call.take_pushed();
     confirm(call, word, channel_kind, Some(name));
     Ok(())
@@ -174,14 +174,14 @@ fn confirm(call: &mut Call<'_>, word: &str, channel_kind: ChannelKind, name: Opt
 
 fn publish(call: &mut Call<'_>) -> Result<()> {
     let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
-    let receivers = call.namespace.hub.publish(message, call.config, call.now());
+    let receivers = call.namespace.push.hub.publish(message, call.config, call.now());
     call.reply.int(receivers as i64); // a client subscribed to the channel itself gets the message after this
     Ok(())
 }
 
 fn spublish(call: &mut Call<'_>) -> Result<()> {
     let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
-    let receivers = call.namespace.hub.publish_to_shard(message, call.config, call.now());
+    let receivers = call.namespace.push.hub.publish_to_shard(message, call.config, call.now());
     call.reply.int(receivers as i64);
     Ok(())
 }
@@ -199,7 +199,7 @@ fn list(call: &mut Call<'_>, channel_kind: ChannelKind) -> Result<()> {
     if call.args.left() > 0 {
         return Err(Error::SubcommandSyntax(call.args.request().arg(1).to_vec(), "PUBSUB"));
     }
-    let names = call.namespace.hub.names(channel_kind, pattern);
+    let names = call.namespace.push.hub.names(channel_kind, pattern);
     call.reply.array(names.len());
     names.iter().for_each(|name| call.reply.bulk(name));
     Ok(())
@@ -217,12 +217,12 @@ fn count(call: &mut Call<'_>, channel_kind: ChannelKind) -> Result<()> {
     call.reply.array(call.args.left() * 2);
     while let Some(name) = call.args.next_arg() {
         call.reply.bulk(name);
-        call.reply.int(call.namespace.hub.subscriber_count(channel_kind, name) as i64);
+        call.reply.int(call.namespace.push.hub.subscriber_count(channel_kind, name) as i64);
     }
     Ok(())
 }
 
 fn numpat(call: &mut Call<'_>) -> Result<()> {
-    call.reply.int(call.namespace.hub.count(ChannelKind::Pattern) as i64);
+    call.reply.int(call.namespace.push.hub.count(ChannelKind::Pattern) as i64);
     Ok(())
 }

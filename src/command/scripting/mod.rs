@@ -126,7 +126,7 @@ fn run_text(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
     let script = engines.load_script(&scripts.control, text, Origin::Eval).map_err(script_error)?;
-    call.namespace.stats.evicted_scripts.fetch_add(engines.cache.take_evicted(), Relaxed);
+    call.namespace.observed.stats.evicted_scripts.fetch_add(engines.cache.take_evicted(), Relaxed);
     run_script(call, &mut engines, &script, keys, is_read_only)
 }
 

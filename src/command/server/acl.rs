@@ -107,8 +107,8 @@ fn disconnect_subscribers(call: &mut Call<'_>, users: &[(Arc<User>, Arc<User>)])
         let is_pattern = channel_kind == ChannelKind::Pattern;
         before.permits_channel(channel, is_pattern) && !after.permits_channel(channel, is_pattern)
     };
-    if !by_name.is_empty() && call.namespace.hub.has_subscribers() {
-        call.namespace.hub.subscribers_where(is_revoked).iter().for_each(|client| client.outbox.signal(END));
+    if !by_name.is_empty() && call.namespace.push.hub.has_subscribers() {
+        call.namespace.push.hub.subscribers_where(is_revoked).iter().for_each(|client| client.outbox.signal(END));
     }
 }
 

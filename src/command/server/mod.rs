@@ -189,8 +189,7 @@ fn reset_statistics(call: &mut Call<'_>) -> Result<()> {
     let (namespace, now) = (call.namespace, call.now());
     let mut totals = Totals::default();
     call.view.used_databases().into_iter().for_each(|db| totals += call.view.in_db(db, |view| view.totals()));
-    namespace.stats.clear(&namespace.clients, &totals);
-    namespace.observed.clear(now.mono_ms());
+    namespace.observed.clear(&namespace.clients, &totals, now.mono_ms());
     namespace.store.reclaimer().reset_freed();
     call.reply.ok();
     Ok(())
@@ -247,7 +246,7 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::Syntax);
     }
     let pairs: Vec<_> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-    let is_private = call.namespace.name().is_some();
+    let is_private = call.namespace.tenant.is_private();
     let by = Requester { is_local: call.caller.info.peer.is_local(), is_private };
     let changed = call.namespace.settings.update(|config| config.set(&pairs, by));
     changed.map_err(|error| Error::Config(error.to_string()))?;

@@ -44,7 +44,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 ];
 
 fn last_save(call: &mut Call<'_>) -> Result<()> {
-    call.reply.int(call.namespace.started.wall_ms().div_euclid(1000));
+    call.reply.int(call.namespace.tenant.started.wall_ms().div_euclid(1000));
     Ok(())
 }
 

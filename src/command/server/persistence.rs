@@ -52,7 +52,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 ];
 
 fn save(call: &mut Call<'_>) -> Result<()> {
-    fail(&call.namespace.stats.save_failed)
+    fail(&call.namespace.observed.stats.save_failed)
 }
 
 fn save_in_background(call: &mut Call<'_>) -> Result<()> {
@@ -61,11 +61,11 @@ fn save_in_background(call: &mut Call<'_>) -> Result<()> {
         (Some(word), 0) if is_word(word, "SCHEDULE") => {}
         _ => return Err(Error::Syntax),
     }
-    fail(&call.namespace.stats.save_failed)
+    fail(&call.namespace.observed.stats.save_failed)
 }
 
 fn rewrite_log(call: &mut Call<'_>) -> Result<()> {
-    fail(&call.namespace.stats.rewrite_failed)
+    fail(&call.namespace.observed.stats.rewrite_failed)
 }
 
 /// Records the failure for INFO.

@@ -68,7 +68,7 @@ impl<'n> BatchRun<'n> {
     #[cold]
     pub(super) fn pass_barrier(&mut self, next: &mut Next) {
         self.guard = None; // the gate is not reentrant
-        match self.env.namespace.name() {
+        match self.env.namespace.tenant.name() {
             None => self.env.namespace.each(|namespace| namespace.store.pass_barrier()),
             Some(_) => self.env.namespace.store.pass_barrier(),
         }

@@ -63,8 +63,8 @@ impl<S> Connection<S> {
     }
 
     fn unsubscribe(&mut self) {
-        self.namespace.hub.leave(&self.client.caller.info, &mut self.client.session.subscriptions);
-        self.namespace.tracking.leave(&self.client.caller.info, self.namespace.store.events());
+        self.namespace.push.hub.leave(&self.client.caller.info, &mut self.client.session.subscriptions);
+        self.namespace.push.tracking.leave(&self.client.caller.info, self.namespace.store.events());
     }
 
     fn unwatch(&mut self) {

@@ -71,7 +71,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             namespace.store.recover(Cx::new(namespace.clock.now(), Origin::HOST));
             log_interrupted(namespace);
             serve_remaining_keys(namespace, handlers);
-            namespace.sweep_notify.notify_one();
+            namespace.upkeep.sweep_notify.notify_one();
         });
     }
 }

@@ -31,7 +31,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 client = self.client.caller.info.id,
                 waiting, "closing a client that exceeds its output buffer limit"
             );
-            self.namespace.stats.output_limit_disconnections.fetch_add(1, Relaxed);
+            self.namespace.observed.stats.output_limit_disconnections.fetch_add(1, Relaxed);
             self.drop_output();
             return true;
         }
@@ -57,7 +57,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let is_greedy = query > limit || len > limit.max(REQUEST_LEN_MAX);
         if is_greedy {
             warn!(client = self.client.caller.info.id, query, "closing a client that exceeds its query buffer limit");
-            self.namespace.stats.query_limit_disconnections.fetch_add(1, Relaxed);
+            self.namespace.observed.stats.query_limit_disconnections.fetch_add(1, Relaxed);
             self.drop_output();
         }
         is_greedy

@@ -162,7 +162,7 @@ pub(crate) fn pause(call: &mut Call<'_>) -> Result<()> {
     let now = call.now();
     // A pause of zero length ends at once.
     let until_ms = Some(read_timeout(call)?).filter(|until_ms| *until_ms != NEVER).unwrap_or(now.mono_ms());
-    let until_ms = call.namespace.pause.begin(held, until_ms, now);
+    let until_ms = call.namespace.restrictions.pause.begin(held, until_ms, now);
     call.namespace.store.freeze(until_ms);
     call.namespace.store.renew_generation();
     call.end_batch();
@@ -171,7 +171,7 @@ pub(crate) fn pause(call: &mut Call<'_>) -> Result<()> {
 }
 
 pub(crate) fn unpause(call: &mut Call<'_>) -> Result<()> {
-    call.namespace.pause.end();
+    call.namespace.restrictions.pause.end();
     call.namespace.store.freeze(0);
     call.namespace.store.renew_generation();
     call.namespace.clients.end_pause();

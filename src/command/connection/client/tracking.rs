@@ -90,16 +90,17 @@ impl<'a> Options<'a> {
 pub(crate) fn tracking(call: &mut Call<'_>) -> Result<()> {
     let status = call.args.bytes()?;
     let options = Options::read(call)?;
-    let (namespace, client) = (call.namespace, call.caller.info.clone());
+    let (tracking, events) = (&call.namespace.push.tracking, call.namespace.store.events());
+    let client = call.caller.info.clone();
     if is_word(status, "ON") {
         options.check(client.tracking.flags())?;
-        let existing = namespace.tracking.prefixes_of(client.id);
+        let existing = tracking.prefixes_of(client.id);
         if let Some(overlap) = find_overlap(&existing, &options.prefixes) {
             return Err(refusal(&overlap));
         }
-        namespace.tracking.join(&client, options.flags, options.redirect, &options.prefixes, namespace.store.events());
+        tracking.join(&client, options.flags, options.redirect, &options.prefixes, events);
     } else if is_word(status, "OFF") {
-        namespace.tracking.leave(&client, namespace.store.events());
+        tracking.leave(&client, events);
     } else {
         return Err(Error::Syntax);
     }
@@ -170,7 +171,7 @@ pub(crate) fn tracking_info(call: &mut Call<'_>) -> Result<()> {
         words.push("off");
     }
     let redirection = redirection(call);
-    let prefixes = call.namespace.tracking.prefixes_of(call.caller.info.id);
+    let prefixes = call.namespace.push.tracking.prefixes_of(call.caller.info.id);
     let reply = &mut call.reply;
     reply.map(3);
     reply.bulk(b"flags");

@@ -94,7 +94,7 @@ fn debug(call: &mut Call<'_>) -> Result<()> {
 
 /// Refuses a subcommand about the process in a private instance, as the gate does for commands that are declared so.
 fn check_is_main(call: &Call<'_>) -> Result<()> {
-    if call.namespace.name().is_some() { Err(Error::NotInPrivate) } else { Ok(()) }
+    if call.namespace.tenant.is_private() { Err(Error::NotInPrivate) } else { Ok(()) }
 }
 
 /// Accepts a subcommand without visible effect.
@@ -146,14 +146,14 @@ fn inject_panic(call: &mut Call<'_>) -> Result<()> {
     check_is_main(call)?;
     let Some((_, site)) = sites.into_iter().find(|(name, _)| is_word(place, name)) else { return Err(Error::Syntax) };
     call.namespace.instance.panics.inject(site);
-    call.namespace.sweep_notify.notify_one();
+    call.namespace.upkeep.sweep_notify.notify_one();
     call.reply.ok();
     Ok(())
 }
 
 fn set_active_expire(call: &mut Call<'_>) -> Result<()> {
     let is_on = leading_number(call.args.bytes()?) != 0.0;
-    call.namespace.set_sweeping(is_on);
+    call.namespace.upkeep.set_sweeping(is_on);
     call.reply.ok();
     Ok(())
 }
@@ -200,7 +200,7 @@ fn reply_error(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn change_replication_id(call: &mut Call<'_>) -> Result<()> {
-    call.namespace.change_replication_id();
+    call.namespace.tenant.change_replication_id();
     call.reply.ok();
     Ok(())
 }

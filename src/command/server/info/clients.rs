@@ -19,7 +19,7 @@ pub(super) const CLIENTS: &[Field] = &[
         from.clients().iter().map(|client| client.waiting()).max().unwrap_or(0).into()
     }),
     field("blocked_clients", |from| from.namespace().clients.blocked().into()),
-    field("tracking_clients", |from| from.namespace().tracking.tracked().clients.into()),
+    field("tracking_clients", |from| from.namespace().push.tracking.tracked().clients.into()),
     field("pubsub_clients", |from| from.namespace().clients.count_of(Class::Subscriber).into()),
     field("watching_clients", |from| from.clients().iter().filter(|client| client.session.watched() > 0).count().into()),
     field("clients_in_timeout_table", |from| from.namespace().clients.timed().into()),

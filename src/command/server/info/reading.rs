@@ -56,7 +56,7 @@ impl<'c, 'n> Reading<'c, 'n> {
     }
 
     pub(super) fn stats(&self) -> &'n Stats {
-        &self.namespace().stats
+        &self.namespace().observed.stats
     }
 
     /// Returns the latest settings; those of the call may be older.

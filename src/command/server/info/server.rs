@@ -101,7 +101,7 @@ pub(super) const REPLICATION: &[Field] = &[
     fixed("role", "master"),
     zero("connected_slaves"),
     fixed("master_failover_state", "no-failover"),
-    field("master_replid", |from| from.namespace().replication_id().into()),
+    field("master_replid", |from| from.namespace().tenant.replication_id().into()),
     fixed("master_replid2", "0000000000000000000000000000000000000000"),
     zero("master_repl_offset"),
     fixed("second_repl_offset", "-1"),
@@ -144,15 +144,15 @@ fn tcp_port(from: &Reading<'_, '_>) -> u64 {
 }
 
 fn uptime_s(from: &Reading<'_, '_>) -> u64 {
-    (from.call.now().mono_ms() - from.namespace().started.mono_ms()) / 1000
+    (from.call.now().mono_ms() - from.namespace().tenant.started.mono_ms()) / 1000
 }
 
 fn started_s(from: &Reading<'_, '_>) -> i64 {
-    from.namespace().started.wall_ms().div_euclid(1000)
+    from.namespace().tenant.started.wall_ms().div_euclid(1000)
 }
 
 fn grace_left_ms(from: &Reading<'_, '_>) -> Option<u64> {
-    from.namespace().grace_left_ms(from.call.now())
+    from.namespace().restrictions.grace_left_ms(from.call.now())
 }
 
 fn shown_path(path: Option<&Path>) -> Value {

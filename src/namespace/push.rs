@@ -1,0 +1,54 @@
+//! What a namespace pushes to its clients: messages of channels, keyspace notifications, invalidations of tracked keys.
+
+use std::sync::Arc;
+
+use crate::client::registry::Clients;
+use crate::config::{Config, Settings};
+use crate::observe::LockStats;
+use crate::push::hub::Hub;
+use crate::push::keyspace::Notifier;
+use crate::push::tracking::Tracking;
+use crate::store::MemoryAccount;
+use crate::time::clock::{Clock, Now};
+
+/// How many tracked keys are dropped at a time.
+const FORGOTTEN_KEYS: usize = 1000;
+
+/// Who is sent pushes, and what sends them.
+pub struct Push {
+    /// The clients that use client-side caching.
+    pub tracking: Arc<Tracking>,
+    /// The subscribers of every channel.
+    pub hub: Arc<Hub>,
+    /// Publishes keyspace notifications.
+    pub(super) notifier: Arc<Notifier>,
+}
+
+impl Push {
+    /// Creates it without subscribers; it counts as used memory, and `locks` counts lost locks.
+    pub(super) fn new(
+        clients: &Arc<Clients>,
+        clock: &Clock,
+        config: &Arc<Config>,
+        locks: &Arc<LockStats>,
+        memory_account: &Arc<MemoryAccount>,
+    ) -> Self {
+        let hub = Arc::new(Hub::new(memory_account));
+        let tracking = Arc::new(Tracking::new(clients.clone(), memory_account));
+        let (clock, locks, config) = (clock.clone(), locks.clone(), config.clone());
+        let notifier = Arc::new(Notifier::new(hub.clone(), tracking.clone(), clock, locks, config));
+        Push { tracking, hub, notifier }
+    }
+
+    /// Broadcasts the keys that have changed without a command: expired and evicted ones.
+    pub(super) fn broadcast(&self, settings: &Settings, now: Now) {
+        if self.tracking.has_invalidations() {
+            self.tracking.broadcast((&settings.current(), now));
+        }
+    }
+
+    /// Drops tracked keys until there are no more than the settings allow.
+    pub(super) fn forget_excess(&self, config: &Config, clock: &Clock) {
+        while self.tracking.forget(config.tracking_table_max_keys, FORGOTTEN_KEYS, (config, clock.now())) {}
+    }
+}

@@ -1,0 +1,71 @@
+//! What keeps a namespace from executing commands: too few replicas, a start after a crash, test mode, being private,
+//! CLIENT PAUSE.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::client::pause::Pause;
+use crate::time::clock::Now;
+
+/// The settings ask for more replicas than there are.
+pub(crate) const LACKS_REPLICAS: u32 = 1;
+/// The server has begun after a crash and may still serve no keys.
+pub(crate) const RESTARTING: u32 = 1 << 1;
+/// The server is in test mode, where a fault may be injected into any call.
+pub(crate) const IN_TEST_MODE: u32 = 1 << 2;
+/// The namespace is a private one, of which the process is not a part.
+pub(crate) const IS_PRIVATE: u32 = 1 << 3;
+/// How many bits the restrictions above may have.
+pub(crate) const RESTRICTION_BITS: u32 = 8;
+
+/// Why commands are rejected or paused, or may be.
+#[derive(Default)]
+pub struct Restrictions {
+    /// See [`Restrictions::bits`].
+    bits: AtomicU32,
+    /// Until when a start after a crash serves no keys, in monotonic milliseconds.
+    grace_until_ms: AtomicU64,
+    /// CLIENT PAUSE.
+    pub pause: Pause,
+}
+
+impl Restrictions {
+    /// Returns why commands are rejected, or may be, because of the state of the server: a set of [`LACKS_REPLICAS`],
+    /// [`RESTARTING`], [`IN_TEST_MODE`] and [`IS_PRIVATE`].
+    #[inline]
+    pub(crate) fn bits(&self) -> u32 {
+        self.bits.load(Relaxed)
+    }
+
+    /// Returns whether writes are rejected because the settings ask for replicas.
+    #[inline]
+    pub fn lacks_replicas(&self) -> bool {
+        self.bits.load(Relaxed) & LACKS_REPLICAS != 0
+    }
+
+    /// Adds or removes a restriction.
+    pub(super) fn set(&self, restriction: u32, is_on: bool) {
+        match is_on {
+            true => self.bits.fetch_or(restriction, Relaxed),
+            false => self.bits.fetch_and(!restriction, Relaxed),
+        };
+    }
+
+    /// Serves no keys from `now` on for a time, in milliseconds, because the server has crashed before and its locks may
+    /// still be believed to be held.
+    pub fn begin_grace(&self, ms: u64, now: Now) {
+        self.grace_until_ms.store(now.ms_later(ms), Relaxed);
+        self.set(RESTARTING, true);
+    }
+
+    /// Returns for how many milliseconds no keys will be served yet; `None` when they are.
+    pub fn grace_left_ms(&self, now: Now) -> Option<u64> {
+        if self.bits.load(Relaxed) & RESTARTING == 0 {
+            return None;
+        }
+        let left_ms = self.grace_until_ms.load(Relaxed).checked_sub(now.mono_ms()).filter(|left_ms| *left_ms > 0);
+        if left_ms.is_none() {
+            self.set(RESTARTING, false);
+        }
+        left_ms
+    }
+}
