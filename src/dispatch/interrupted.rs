@@ -28,8 +28,11 @@ pub(super) fn log_restored(call: &mut Call<'_>, libraries: &[Vec<u8>]) {
         return;
     }
     let mut effects = states(namespace, &mut call.view, restored);
-    effects.push(0, [&b"FUNCTION"[..], b"FLUSH"].into_iter());
-    libraries.iter().for_each(|code| effects.push(0, [&b"FUNCTION"[..], b"LOAD", code].into_iter()));
+    // A server without scripts has no such command, and neither have its copies.
+    if cfg!(feature = "lua") {
+        effects.push(0, [&b"FUNCTION"[..], b"FLUSH"].into_iter());
+        libraries.iter().for_each(|code| effects.push(0, [&b"FUNCTION"[..], b"LOAD", code].into_iter()));
+    }
     namespace.log.append(&mut effects);
 }
 
