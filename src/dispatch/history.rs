@@ -16,7 +16,7 @@ use crate::store::{Classes, Cx, GateGuard, LockHolder, Origin, View};
 use crate::test_mode::{Former, ScriptTexts, TestMode};
 use crate::time::clock::Now;
 
-/// Brings the images of keys up to date, and begins to record anew.
+/// Brings the images of keys up to date, and starts a new record of changes.
 #[cold]
 pub(super) fn checkpoint(namespace: &Namespace, view: &mut View<'_>) {
     let Some(test_mode) = namespace.test_mode.as_deref() else { return };
@@ -25,7 +25,8 @@ pub(super) fn checkpoint(namespace: &Namespace, view: &mut View<'_>) {
     test_mode.history.lock().checkpoint(changes, libraries(namespace), max_writes, (&namespace.store, view));
 }
 
-/// Makes a checkpoint if so many keys have changed without a call that the next call would wait for it.
+/// Makes a checkpoint when the keys changed without a call have reached their limit, so that the next call does not
+/// wait for it.
 pub(crate) fn checkpoint_if_many_keys(namespace: &Namespace, now: Now) {
     if namespace.test_mode.as_ref().is_some_and(|test_mode| test_mode.recorder.has_many_keys())
         && let GateGuard::Exclusive(mut exclusive) = namespace.store.lock_exclusive()

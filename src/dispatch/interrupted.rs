@@ -1,5 +1,5 @@
-//! Logs what keys hold now, where no commands say how they came to it: a panic has ended the call that has changed them
-//! before it could log its changes, or a call has set them back to a former state.
+//! Logs the present values of keys that no commands in the log lead to: a panic has ended the call that has changed
+//! them before it could log its changes, or a call has set them back to a former state.
 
 use crate::dispatch::Call;
 use crate::namespace::Namespace;

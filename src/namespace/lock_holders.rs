@@ -1,5 +1,5 @@
-//! The holders of a namespace's locks, as far as the store does not know them: the fencing token of the last one, and
-//! those that are gone while a script keeps keys locked.
+//! The holders of a namespace's locks: the last fencing token, and the clients that disconnected while a script kept
+//! the keys locked.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
