@@ -28,7 +28,7 @@ use crate::namespace::upkeep::Upkeep;
 use crate::observe::latency::{EVICTION_CYCLE, EXPIRE_CYCLE};
 use crate::observe::stats::ScriptUsage;
 use crate::observe::{CallTimer, Observed};
-use crate::persist::{Effects, Log};
+use crate::persist::{Effects, Log, Persistence};
 #[cfg(feature = "internals")]
 use crate::persist::{LogReader, Purpose};
 use crate::spec::{CommandTable, Names};
@@ -63,6 +63,8 @@ pub struct Namespace {
     pub push: Push,
     /// The log of changes, while it is enabled.
     pub(crate) log: Arc<Log>,
+    /// Its files.
+    pub(crate) persistence: Persistence,
     /// Why some commands are rejected or paused, or may be.
     pub restrictions: Restrictions,
     /// Scripts and functions.
@@ -244,6 +246,7 @@ impl Namespace {
             clock,
             push,
             log,
+            persistence: Persistence::default(),
             restrictions,
             observed,
             upkeep,

@@ -10,9 +10,12 @@
 
 mod effects;
 mod log;
+mod state;
 
 pub(crate) use effects::{Effects, write_select};
 pub(crate) use log::Log;
 #[cfg(feature = "internals")]
 pub use log::LostPlace;
 pub use log::{LogReader, Purpose};
+#[allow(unused_imports, reason = "until the server writes files")]
+pub(crate) use state::{Busy, Figures, Job, Loading, LogFigures, Order, Outcome, Persistence, Task, Work};

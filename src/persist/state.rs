@@ -1,0 +1,282 @@
+//! What a server knows of its files, and what is asked of the thread that writes them.
+//!
+//! Commands place orders, and may wait until an order has begun, which is when its snapshot is a state of the data, or
+//! ended. INFO, the gate and LASTSAVE read the [`Figures`]. Only the thread that writes files changes them.
+
+#![allow(dead_code, reason = "until the server writes files")]
+
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use tokio::sync::watch;
+
+/// A file to be written from a snapshot of the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// The snapshot file (`dbfilename`).
+    Save,
+    /// The base of the append-only file.
+    Rewrite,
+}
+
+/// Why an order is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Busy {
+    /// A snapshot is written for this.
+    With(Job),
+    /// No thread writes files: the namespace is a private one.
+    Disabled,
+}
+
+/// An order: its number, by which its client waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Order(u64);
+
+/// What the thread that writes files has to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Write a snapshot for this order.
+    Write(Job, Order),
+    /// Look at what is due by itself: the time that it wanted to wait for has passed, or something has changed.
+    Look,
+    /// End.
+    Stop,
+}
+
+/// How a job went that was done before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Why the last one failed, if it did.
+    pub(crate) error: Option<String>,
+    /// How long the last one took, in seconds.
+    pub(crate) took_s: Option<u64>,
+    /// How many have succeeded.
+    pub(crate) succeeded: u64,
+    /// How many have failed since.
+    pub(crate) failed: u64,
+}
+
+/// The job that is being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    pub(crate) job: Job,
+    /// When it began, in milliseconds since 1970.
+    pub(crate) begun_ms: i64,
+    /// How many keys there were when it began.
+    pub(crate) keys: u64,
+    /// How many of them are written.
+    pub(crate) written: u64,
+}
+
+/// How far the data is loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Loading {
+    /// When it began, in milliseconds since 1970.
+    pub(crate) begun_ms: i64,
+    /// The length of the files, in bytes.
+    pub(crate) total: u64,
+    /// How many of them are read.
+    pub(crate) read: u64,
+}
+
+/// What there is to be said about the append-only file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogFigures {
+    /// The bytes of all its parts, and of its base.
+    pub(crate) len: u64,
+    pub(crate) base_len: u64,
+    /// The bytes that are not written yet.
+    pub(crate) unwritten: u64,
+    /// Whether written bytes wait for their fsync.
+    pub(crate) is_syncing: bool,
+    /// How often a write had to wait for a slow disk.
+    pub(crate) delayed: u64,
+    /// The bytes of an incomplete end that were cut off at the start.
+    pub(crate) cut: u64,
+    /// Why the last write failed, if it did.
+    pub(crate) error: Option<String>,
+}
+
+/// What is known of the files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    /// Set while data is loaded.
+    pub(crate) loading: Option<Loading>,
+    /// How many keys the last load has added, and how many it has left out because they had expired.
+    pub(crate) keys_loaded: u64,
+    pub(crate) keys_expired: u64,
+    /// When the last successful save began, in milliseconds since 1970; the start of the server before the first.
+    pub(crate) saved_ms: i64,
+    /// How many changes the last successful save, or the loaded data, has.
+    pub(crate) saved_changes: u64,
+    pub(crate) work: Option<Work>,
+    pub(crate) is_rewrite_scheduled: bool,
+    pub(crate) saves: Outcome,
+    pub(crate) rewrites: Outcome,
+    /// Set while there is an append-only file.
+    pub(crate) log: Option<LogFigures>,
+}
+
+impl Figures {
+    /// Returns what is known of the jobs of one kind.
+    pub(crate) fn outcome(&mut self, job: Job) -> &mut Outcome {
+        match job {
+            Job::Save => &mut self.saves,
+            Job::Rewrite => &mut self.rewrites,
+        }
+    }
+}
+
+/// The files of a namespace.
+pub(crate) struct Persistence {
+    state: Mutex<State>,
+    /// Wakes the thread that writes files.
+    wake: Condvar,
+    progress: watch::Sender<Progress>,
+}
+
+#[derive(Default)]
+struct State {
+    figures: Figures,
+    /// Whether a thread takes orders.
+    is_enabled: bool,
+    must_stop: bool,
+    must_look: bool,
+    /// The orders that were not begun, at most one of a kind.
+    save: Option<Order>,
+    rewrite: Option<Order>,
+    /// How many orders there were.
+    orders: u64,
+}
+
+/// The order that has begun last, and the latest that have ended, with the reason for a failure.
+#[derive(Default)]
+struct Progress {
+    begun: [u64; 2],
+    ended: [(u64, Option<String>); 2],
+}
+
+impl Default for Persistence {
+    fn default() -> Self {
+        Persistence { state: Mutex::default(), wake: Condvar::new(), progress: watch::Sender::default() }
+    }
+}
+
+impl Persistence {
+    /// Returns a copy of the figures.
+    pub(crate) fn figures(&self) -> Figures {
+        self.state.lock().figures.clone()
+    }
+
+    /// Reads the figures.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Figures) -> T) -> T {
+        read(&self.state.lock().figures)
+    }
+
+    /// Changes the figures.
+    pub(crate) fn update<T>(&self, change: impl FnOnce(&mut Figures) -> T) -> T {
+        change(&mut self.state.lock().figures)
+    }
+
+    /// Orders a snapshot to be written as soon as no other one is.
+    ///
+    /// # Errors
+    /// When one of the same kind is being written, or `waits` is false and any is.
+    pub(crate) fn order(&self, job: Job, waits: bool) -> Result<Order, Busy> {
+        let mut state = self.state.lock();
+        if !state.is_enabled {
+            return Err(Busy::Disabled);
+        }
+        if let Some(work) = state.figures.work
+            && (work.job == job && !(waits && job == Job::Save) || !waits)
+        {
+            return Err(Busy::With(work.job));
+        }
+        Ok(self.place(&mut state, job))
+    }
+
+    fn place(&self, state: &mut MutexGuard<'_, State>, job: Job) -> Order {
+        let order = Order(state.orders + 1);
+        state.orders = order.0;
+        let slot = match job {
+            Job::Save => &mut state.save,
+            Job::Rewrite => &mut state.rewrite,
+        };
+        let order = *slot.get_or_insert(order);
+        state.figures.is_rewrite_scheduled = state.rewrite.is_some();
+        self.wake.notify_one();
+        order
+    }
+
+    /// Lets the thread that writes files look at what is due: settings or the data have changed as a whole.
+    pub(crate) fn look(&self) {
+        self.state.lock().must_look = true;
+        self.wake.notify_one();
+    }
+
+    /// Ends the thread that writes files, after what it is doing.
+    pub(crate) fn stop(&self) {
+        self.state.lock().must_stop = true;
+        self.wake.notify_one();
+    }
+
+    /// Declares that the calling thread takes orders from now on, or that none does any more.
+    pub(crate) fn set_enabled(&self, is_enabled: bool) {
+        self.state.lock().is_enabled = is_enabled;
+    }
+
+    /// Waits for the next task, for at most this long if a time is given.
+    pub(crate) fn next_task(&self, timeout: Option<Duration>) -> Task {
+        let mut state = self.state.lock();
+        loop {
+            if state.must_stop {
+                return Task::Stop;
+            }
+            if let Some(order) = state.save.take() {
+                return Task::Write(Job::Save, order);
+            }
+            if let Some(order) = state.rewrite.take() {
+                state.figures.is_rewrite_scheduled = false;
+                return Task::Write(Job::Rewrite, order);
+            }
+            if std::mem::take(&mut state.must_look) {
+                return Task::Look;
+            }
+            match timeout {
+                None => self.wake.wait(&mut state),
+                Some(timeout) => {
+                    if self.wake.wait_for(&mut state, timeout).timed_out() {
+                        return Task::Look;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tells those who wait for an order that the snapshot is what the data was at this moment.
+    pub(crate) fn begin(&self, job: Job, Order(number): Order) {
+        self.progress.send_modify(|progress| progress.begun[job as usize] = number);
+    }
+
+    /// Tells those who wait for an order that it has ended: with an error if it has failed.
+    pub(crate) fn end(&self, job: Job, Order(number): Order, error: Option<String>) {
+        self.progress.send_modify(|progress| {
+            progress.begun[job as usize] = number;
+            progress.ended[job as usize] = (number, error);
+        });
+    }
+
+    /// Waits until an order has begun.
+    pub(crate) async fn begun(&self, job: Job, Order(number): Order) {
+        let mut progress = self.progress.subscribe();
+        // Never fails, because the sender is a field of this.
+        let _ = progress.wait_for(|progress| progress.begun[job as usize] >= number).await;
+    }
+
+    /// Waits until an order has ended; returns why it has failed, if it has.
+    pub(crate) async fn ended(&self, job: Job, Order(number): Order) -> Option<String> {
+        let mut progress = self.progress.subscribe();
+        let ended = progress.wait_for(|progress| progress.ended[job as usize].0 >= number).await;
+        ended.ok().and_then(|progress| progress.ended[job as usize].1.clone())
+    }
+}
