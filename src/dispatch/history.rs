@@ -1,19 +1,18 @@
 //! Goes back: to a snapshot, or to what there was before the last writes. For servers in test mode, and with the whole
 //! store locked.
 
-use std::sync::Arc;
-
 use bytes::BytesMut;
 
 use crate::client::caller::Caller;
 use crate::dispatch::interrupted::log_restored;
 use crate::dispatch::replay::replay_in;
+use crate::dispatch::texts::{libraries, set_libraries, set_texts, texts};
 use crate::dispatch::{Call, Env};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::{AllCommandStats, CallTimer};
 use crate::store::{Classes, Cx, GateGuard, LockHolder, Origin, View};
-use crate::test_mode::{Former, ScriptTexts, TestMode};
+use crate::test_mode::{Former, TestMode};
 use crate::time::clock::Now;
 
 /// Brings the images of keys up to date, and starts a new record of changes.
@@ -111,7 +110,7 @@ pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) 
 /// Goes back to a former state.
 fn go_back(call: &mut Call<'_>, former: Former) -> Result<()> {
     let namespace = call.namespace;
-    let result = set_texts_of_libraries(namespace, &former.libraries);
+    let result = set_libraries(namespace, &former.libraries);
     for (db, key, image) in former.before.iter() {
         let mut view = call.view.lend(0, Cx::new(call.now(), Origin::Replay));
         view.images().restore(db, namespace.store.key(key), image.as_deref());
@@ -129,59 +128,4 @@ fn go_back(call: &mut Call<'_>, former: Former) -> Result<()> {
         lock.iter().for_each(|lock| _ = call.view.images().restore_lock(db, key, lock, |_| false));
     }
     result.and(replayed.map_err(|error| Error::other(error.to_string())))
-}
-
-/// Returns the texts of scripts and libraries.
-fn texts(namespace: &Namespace) -> ScriptTexts {
-    ScriptTexts { libraries: libraries(namespace), scripts: scripts(namespace) }
-}
-
-#[cfg(feature = "lua")]
-fn libraries(namespace: &Namespace) -> Arc<Vec<Vec<u8>>> {
-    let engines = namespace.scripts.engines();
-    Arc::new(engines.libraries.all().values().map(|library| library.code.clone()).collect())
-}
-
-#[cfg(feature = "lua")]
-fn scripts(namespace: &Namespace) -> Arc<Vec<(Box<[u8]>, bool)>> {
-    Arc::new(namespace.scripts.engines().cache.texts())
-}
-
-/// A build without scripts has none.
-#[cfg(not(feature = "lua"))]
-fn libraries(_: &Namespace) -> Arc<Vec<Vec<u8>>> {
-    Arc::default()
-}
-
-#[cfg(not(feature = "lua"))]
-fn scripts(_: &Namespace) -> Arc<Vec<(Box<[u8]>, bool)>> {
-    Arc::default()
-}
-
-/// Sets scripts and libraries back.
-#[cfg(feature = "lua")]
-fn set_texts(namespace: &Namespace, texts: &ScriptTexts) -> Result<()> {
-    let set = namespace.scripts.engines().set_scripts(&namespace.scripts.control, &texts.scripts);
-    set.map_err(library_error).and(set_texts_of_libraries(namespace, &texts.libraries))
-}
-
-#[cfg(feature = "lua")]
-fn library_error(text: Vec<u8>) -> Error {
-    Error::other(String::from_utf8_lossy(&text).into_owned())
-}
-
-#[cfg(not(feature = "lua"))]
-fn set_texts(_: &Namespace, _: &ScriptTexts) -> Result<()> {
-    Ok(())
-}
-
-#[cfg(feature = "lua")]
-fn set_texts_of_libraries(namespace: &Namespace, libraries: &[Vec<u8>]) -> Result<()> {
-    let set = namespace.scripts.engines().set_libraries(&namespace.scripts.control, libraries);
-    set.map_err(library_error)
-}
-
-#[cfg(not(feature = "lua"))]
-fn set_texts_of_libraries(_: &Namespace, _: &[Vec<u8>]) -> Result<()> {
-    Ok(())
 }

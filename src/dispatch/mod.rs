@@ -19,6 +19,7 @@ pub(crate) mod post_call;
 pub(crate) mod replay;
 mod run;
 pub(crate) mod serve;
+pub(crate) mod texts;
 pub(crate) mod unknown;
 mod wait;
 

@@ -12,7 +12,6 @@ use crate::dispatch::nested::nested;
 use crate::dispatch::plan::find;
 #[cfg(feature = "internals")]
 use crate::dispatch::{Handlers, effects};
-#[cfg(feature = "internals")]
 use crate::namespace::Namespace;
 use crate::resp::{Codec, Limits, Output, OwnedRequest, Request};
 use crate::spec::{Names, Renames};
@@ -54,7 +53,7 @@ pub struct Replayed {
 ///
 /// # Errors
 /// Why it could not be executed to its end.
-#[cfg(feature = "internals")] // until there is a file or a primary to read a log from
+#[cfg(feature = "internals")]
 pub(crate) fn replay(
     namespace: &Namespace,
     handlers: &'static Handlers,
@@ -76,39 +75,103 @@ pub(super) fn replay_in(
     mut log: BytesMut,
     end: impl Fn(&mut Caller),
 ) -> Result<Replayed, ReplayError> {
-    let namespace = env.namespace;
-    let info = namespace.clients.unlisted(namespace.clock.now());
-    let (mut caller, renames) = (Caller::new(info, &namespace.acl), Renames::default());
-    let mut codec = Codec::new(Limits { bulk_len_max: isize::MAX as usize, authenticated: true });
-    let (mut replayed, mut queue) = (Replayed { commands: 0, failed: 0 }, None);
-    let mut execute = |request: Request<'_>, caller: &mut Caller| {
-        // The log contains the declared names, even of renamed commands.
-        let command =
-            find(request, Names::new(namespace.commands, &renames)).filter(|command| command.accepts(request.len()));
-        let command = command.ok_or_else(|| ReplayError::Unknown(request.name().to_vec()))?;
-        let mut out = Output::new();
-        nested(env, caller, view, (command, request), Mode::Replay, &mut out);
-        replayed.commands += 1;
-        replayed.failed += usize::from(out.as_slice().is_some_and(|reply| reply.starts_with(b"-")));
-        Ok::<_, ReplayError>(())
-    };
-    while let Some(batch) = codec.decode(&mut log).map_err(|_| ReplayError::Format)? {
-        for request in batch.iter() {
-            if request.name().eq_ignore_ascii_case(b"MULTI") {
-                if queue.replace(Vec::new()).is_some() {
-                    return Err(ReplayError::Format);
-                }
-            } else if request.name().eq_ignore_ascii_case(b"EXEC") {
-                let queued: Vec<OwnedRequest> = queue.take().ok_or(ReplayError::Format)?;
-                queued.iter().try_for_each(|request| execute(request.as_request(), &mut caller))?;
-                end(&mut caller);
-            } else if let Some(queue) = &mut queue {
-                queue.push(request.to_owned());
-            } else {
-                execute(request, &mut caller)?;
-                end(&mut caller);
-            }
+    let mut replay = Replay::new(env.namespace);
+    replay.go_on(env, view, &mut log, end)?;
+    if replay.is_between_writes() && log.is_empty() { Ok(replay.replayed) } else { Err(ReplayError::Truncated) }
+}
+
+/// The replay of a log that is read piece by piece.
+pub(crate) struct Replay {
+    caller: Caller,
+    codec: Codec,
+    /// The commands since MULTI, if EXEC was not read yet.
+    queue: Option<Vec<OwnedRequest>>,
+    /// What was executed.
+    pub(crate) replayed: Replayed,
+    /// How many bytes the complete commands take, and those that were executed.
+    read: u64,
+    executed: u64,
+}
+
+impl Replay {
+    /// Begins at the start of a log.
+    pub(crate) fn new(namespace: &Namespace) -> Self {
+        let info = namespace.clients.unlisted(namespace.clock.now());
+        Replay {
+            caller: Caller::new(info, &namespace.acl),
+            codec: Codec::new(Limits { bulk_len_max: isize::MAX as usize, authenticated: true }),
+            queue: None,
+            replayed: Replayed { commands: 0, failed: 0 },
+            read: 0,
+            executed: 0,
         }
     }
-    if queue.is_none() && log.is_empty() { Ok(replayed) } else { Err(ReplayError::Truncated) }
+
+    /// Returns whether nothing waits for an EXEC.
+    pub(crate) fn is_between_writes(&self) -> bool {
+        self.queue.is_none()
+    }
+
+    /// Returns how many bytes the commands take that were executed, if they are written as servers write them. What follows
+    /// is the beginning of a command or of a transaction.
+    pub(crate) fn executed(&self) -> u64 {
+        self.executed
+    }
+
+    /// Executes the complete commands at the start of `log`, and leaves what follows; `end` is called with the caller after
+    /// each write.
+    ///
+    /// # Errors
+    /// Why they cannot be executed.
+    pub(crate) fn go_on(
+        &mut self,
+        env: Env<'_>,
+        view: &mut View<'_>,
+        log: &mut BytesMut,
+        end: impl Fn(&mut Caller),
+    ) -> Result<(), ReplayError> {
+        while let Some(batch) = self.codec.decode(log).map_err(|_| ReplayError::Format)? {
+            for request in batch.iter() {
+                self.read += wire_len(request);
+                if request.name().eq_ignore_ascii_case(b"MULTI") {
+                    if self.queue.replace(Vec::new()).is_some() {
+                        return Err(ReplayError::Format);
+                    }
+                    continue;
+                }
+                if request.name().eq_ignore_ascii_case(b"EXEC") {
+                    let queued = self.queue.take().ok_or(ReplayError::Format)?;
+                    queued.iter().try_for_each(|request| self.execute(env, view, request.as_request()))?;
+                } else if let Some(queue) = &mut self.queue {
+                    queue.push(request.to_owned());
+                    continue;
+                } else {
+                    self.execute(env, view, request)?;
+                }
+                end(&mut self.caller);
+                self.executed = self.read;
+            }
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, env: Env<'_>, view: &mut View<'_>, request: Request<'_>) -> Result<(), ReplayError> {
+        // The log contains the declared names, even of renamed commands.
+        let renames = Renames::default();
+        let command = find(request, Names::new(env.namespace.commands, &renames));
+        let command = command.filter(|command| command.accepts(request.len()));
+        let command = command.ok_or_else(|| ReplayError::Unknown(request.name().to_vec()))?;
+        let mut out = Output::new();
+        nested(env, &mut self.caller, view, (command, request), Mode::Replay, &mut out);
+        self.replayed.commands += 1;
+        self.replayed.failed += usize::from(out.as_slice().is_some_and(|reply| reply.starts_with(b"-")));
+        Ok(())
+    }
+}
+
+/// Returns how many bytes a request takes as an array of bulk strings.
+fn wire_len(request: Request<'_>) -> u64 {
+    let number = |number: usize| itoa::Buffer::new().format(number).len() + 3; // its kind, and the end of the line
+    let args = request.args().map(|arg| number(arg.len()) + arg.len() + 2);
+    (number(request.len()) + args.sum::<usize>()) as u64
 }

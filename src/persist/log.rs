@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use crate::persist::Effects;
 use crate::persist::log::chunks::Chunks;
 use crate::resp::Output;
-use crate::store::{ChangeLog, Former, LockRecord};
+use crate::store::{ChangeLog, LockRecord};
 
 /// The most bytes that are kept for the slowest reader.
 const KEPT_MAX: usize = 256 << 20;
@@ -189,8 +189,6 @@ impl ChangeLog for Log {
     fn record_change(&self, _: usize, _: &[u8]) {}
 
     fn record_all(&self) {}
-
-    fn before_change(&self, _: usize, _: &[u8], _: Former<'_>) {}
 
     fn record_lock(&self, _: usize, _: &[u8], _: Option<&LockRecord>) {}
 }

@@ -10,6 +10,8 @@
 
 mod effects;
 mod log;
+#[cfg(any())]
+pub(crate) mod snapshot;
 mod state;
 
 pub(crate) use effects::{Effects, write_select};

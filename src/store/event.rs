@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use parking_lot::Mutex;
 
 use crate::store::cx::{Cx, Origin};
-use crate::store::entry::Entry;
 use crate::store::lock::{LockRecord, Loss, LostLock};
 use crate::store::unlogged::{self, Interrupted};
 
@@ -201,28 +200,14 @@ pub trait ChangeLog: Send + Sync {
 
     /// Notes what is known now of the lock that a key is, if it is one.
     fn record_lock(&self, db: usize, key: &[u8], lock: Option<&LockRecord>);
-
-    /// Is shown what a key is before it changes, whose shard is locked, if it has asked for that.
-    fn before_change(&self, db: usize, key: &[u8], former: Former<'_>);
-}
-
-/// What a key is before it changes.
-#[allow(dead_code, reason = "for test mode's history and snapshots of the files to come")]
-pub struct Former<'a> {
-    /// Its value and deadline; `None` of a missing key.
-    pub(crate) entry: Option<&'a Entry>,
-    /// Its fence; 0 without one.
-    pub(crate) fence: i64,
-    /// What is known of the lock that it is, if it is one.
-    pub(crate) lock: Option<&'a LockRecord>,
 }
 
 /// Not a class: the observer gets every change.
 const CHANGES: u32 = 1 << 31;
 /// Not a class: deletions that no command causes are logged.
 const LOG: u32 = 1 << 30;
-/// Not a class: the log is shown what keys are before they change.
-const FORMER: u32 = 1 << 29;
+/// Not a class: a snapshot walks over the keys, and is given those that change before it has reached them.
+const WALKED: u32 = 1 << 29;
 
 /// Passes the events of the subscribed classes on to the observer. Shared by a store and its shards.
 pub struct EventSink {
@@ -258,7 +243,7 @@ impl EventSink {
         // Never fails, because the closure always returns a value.
         let _ = self
             .subscribed
-            .fetch_update(Relaxed, Relaxed, |subscribed| Some(subscribed & (CHANGES | LOG | FORMER) | classes.0));
+            .fetch_update(Relaxed, Relaxed, |subscribed| Some(subscribed & (CHANGES | LOG | WALKED) | classes.0));
     }
 
     /// Sets whether the observer gets every change, whatever its event.
@@ -331,21 +316,15 @@ impl EventSink {
         self.subscribed.load(Relaxed) & LOG != 0
     }
 
-    /// Returns whether somebody keeps what keys were before they change.
+    /// Returns whether a snapshot walks over the keys.
     #[inline]
-    pub(super) fn keeps_former(&self) -> bool {
-        self.subscribed.load(Relaxed) & FORMER != 0
+    pub(super) fn is_walked(&self) -> bool {
+        self.subscribed.load(Relaxed) & WALKED != 0
     }
 
-    /// Sets whether the log is shown what keys are before they change.
-    #[allow(dead_code, reason = "as Former")]
-    pub(super) fn set_keeping_former(&self, keeps_former: bool) {
-        self.choose(FORMER, keeps_former);
-    }
-
-    /// Shows what a key is before it changes.
-    pub(super) fn before_change(&self, db: usize, key: &[u8], former: Former<'_>) {
-        self.log.before_change(db, key, former);
+    /// Sets whether a snapshot walks over the keys.
+    pub(super) fn set_walked(&self, is_walked: bool) {
+        self.choose(WALKED, is_walked);
     }
 
     /// Logs a change of a key if its event is a record, and notes its name in any case.

@@ -45,13 +45,14 @@ mod unlogged;
 pub(crate) mod usage;
 pub(crate) mod value;
 pub(crate) mod view;
+pub(crate) mod walk;
 
 pub(crate) use cx::{Cx, Lookup, Origin};
-pub(crate) use event::{ChangeLog, Classes, Event, EventSink, Former, KeyspaceObserver};
+pub(crate) use event::{ChangeLog, Classes, Event, EventSink, KeyspaceObserver};
 pub(crate) use evict::{Eviction, Policy};
 pub(crate) use expire::{NEVER, SweepTimer};
 pub(crate) use gate::BusyFlag;
-pub(crate) use hold::GateGuard;
+pub(crate) use hold::{Exclusive, GateGuard};
 pub(crate) use image::{ByKey, CopyLimit, Image, LockImage, TooLarge};
 pub(crate) use interest::WatchFlag;
 pub(crate) use key::{Key, SHARDS};

@@ -21,6 +21,7 @@ use crate::store::fences::Fences;
 use crate::store::interest::TailWork;
 use crate::store::memory_account::MemoryAccount;
 use crate::store::table::Table;
+use crate::store::walk::Walk;
 
 /// The effort, in allocations and pages, that is freed at once, in all until the queue was emptied: about a millisecond's
 /// work. Starting a thread takes a twentieth of that.
@@ -80,8 +81,9 @@ pub(crate) struct Contents {
     pub(super) deadlines: DeadlineTree,
     #[expect(dead_code, reason = "it is kept only to be dropped")]
     pub(super) field_deadlines: Option<DeadlineTree>,
-    #[expect(dead_code, reason = "it is kept only to be dropped")]
     pub(super) fences: Fences,
+    /// While a snapshot has not visited all keys.
+    pub(super) walk: Option<Box<Walk>>,
 }
 
 impl Contents {
@@ -106,6 +108,8 @@ pub struct Reclaimer {
     /// The effort that was freed at once since the queue was emptied.
     spent: AtomicUsize,
     start: Start,
+    /// The keys that a snapshot has not visited yet.
+    unvisited: Mutex<Vec<Contents>>,
     memory_account: Arc<MemoryAccount>,
     /// Which calls ask for work at their end: while the thread is behind, that is whether to wait.
     tail_work: Arc<TailWork>,
@@ -134,6 +138,7 @@ impl Reclaimer {
             freed: AtomicU64::new(0),
             spent: AtomicUsize::new(0),
             start,
+            unvisited: Mutex::default(),
             memory_account,
             tail_work,
         }
@@ -174,12 +179,18 @@ impl Reclaimer {
         }
     }
 
-    /// Frees all keys of some shards.
-    pub(super) fn free_shards(self: &Arc<Self>, shards: Vec<Contents>) {
+    /// Frees all keys of some shards; those that a snapshot has not visited later, see [`Reclaimer::take_unvisited`].
+    pub(super) fn free_shards(self: &Arc<Self>, mut shards: Vec<Contents>) {
+        self.unvisited.lock().extend(shards.extract_if(.., |contents| contents.walk.is_some()));
         let allocations = |contents: &Contents| contents.keys().max(contents.memory / BYTES_PER_ALLOCATION);
         if self.is_too_much(shards.iter().map(allocations).sum()) {
             self.queue(Garbage::Shards(shards));
         }
+    }
+
+    /// Takes keys that no command sees any more, and that a snapshot is to visit before they are freed.
+    pub(super) fn take_unvisited(&self) -> Option<Contents> {
+        self.unvisited.lock().pop()
     }
 
     /// Frees something that may be large in the background.
@@ -257,7 +268,7 @@ mod tests {
     fn of_memory(memory: usize) -> Vec<Contents> {
         let table = Table::new(Hasher::new());
         let (deadlines, field_deadlines, fences) = (DeadlineTree::default(), None, Fences::default());
-        vec![Contents { table, memory, deadlines, field_deadlines, fences }]
+        vec![Contents { table, memory, deadlines, field_deadlines, fences, walk: None }]
     }
 
     #[test]

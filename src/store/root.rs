@@ -12,7 +12,7 @@ use crate::store::databases::{Databases, FAR_MAX};
 use crate::store::event::EventSink;
 use crate::store::evict::{Eviction, Evictor, Policy};
 use crate::store::expire::{NEVER, SweepTimer};
-use crate::store::gate::{BusyFlag, Gate};
+use crate::store::gate::{self, BusyFlag, Gate};
 use crate::store::generation::Generation;
 use crate::store::hold::{Exclusive, GateGuard, Shared};
 use crate::store::interest::TailWork;
@@ -95,6 +95,11 @@ impl Store {
             threads,
             stumbles: Stumbles::default(),
         }
+    }
+
+    /// Acquires the gate shared with others, unless a busy script holds it.
+    pub(super) fn share_gate(&self) -> Option<gate::Shared<'_, Databases>> {
+        self.gate.share()
     }
 
     /// Returns the event sink.
@@ -366,8 +371,6 @@ mod tests {
         fn record_change(&self, _: usize, _: &[u8]) {}
 
         fn record_all(&self) {}
-
-        fn before_change(&self, _: usize, _: &[u8], _: crate::store::Former<'_>) {}
 
         fn record_lock(&self, _: usize, _: &[u8], _: Option<&LockRecord>) {}
     }

@@ -76,7 +76,7 @@ impl Shard {
             for bytes in &expired {
                 let key = self.keys.key(bytes);
                 match self.guard(care, cx, key, |shard| shard.keys.expire(key, cx)) {
-                    Some(()) => self.swept += 1,
+                    Some(()) => self.count_removed(|removed| removed.swept += 1),
                     None => self.step_over(key, now),
                 }
             }
@@ -220,7 +220,7 @@ impl Shard {
         if found.is_none_or(|entry| usage.is_some_and(|usage| usage != entry.usage())) {
             return false;
         }
-        self.evicted += 1;
+        self.count_removed(|removed| removed.evicted += 1);
         self.keys.delete(key, event::EVICTED, &mut ChangeCx::new(*cx));
         self.keys.report();
         true

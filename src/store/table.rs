@@ -242,7 +242,7 @@ impl<T: Item> Table<T> {
     }
 
     fn position_of(&self, item: &T) -> u64 {
-        item.hash(&self.hasher).reverse_bits() >> (u64::BITS - SCAN_BITS)
+        scan_position(item.hash(&self.hasher))
     }
 
     /// Puts an item into its bucket.
@@ -395,6 +395,11 @@ impl<T: Item> Table<T> {
         }
         sample
     }
+}
+
+/// Returns the position at which a scan visits the item with a hash.
+pub(crate) fn scan_position(hash: u64) -> u64 {
+    hash.reverse_bits() >> (u64::BITS - SCAN_BITS)
 }
 
 /// Returns empty buckets.

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::persist::{Effects, Log, LogReader, Purpose, write_select};
 use crate::resp::Output;
-use crate::store::{ByKey, ChangeLog, Former, LockImage, LockRecord};
+use crate::store::{ByKey, ChangeLog, LockImage, LockRecord};
 use crate::time::clock::Now;
 
 /// The maximum number of writes between two checkpoints.
@@ -193,8 +193,6 @@ impl ChangeLog for Recorder {
     fn record_all(&self) {
         self.change(|state| state.touched = Touched::All);
     }
-
-    fn before_change(&self, _: usize, _: &[u8], _: Former<'_>) {}
 
     fn record_lock(&self, db: usize, key: &[u8], lock: Option<&LockRecord>) {
         self.change(|state| {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::store::changes::ChangeCx;
 use crate::store::cx::{Cx, Lookup};
 use crate::store::entry::Entry;
-use crate::store::event::{self, Event, EventSink, Former};
+use crate::store::event::{self, Event, EventSink};
 use crate::store::expire::{DeadlineTree, NEVER, SweepTimer};
 use crate::store::interest::Interests;
 use crate::store::key::Key;
@@ -29,6 +29,7 @@ use crate::store::table::{Place, Table};
 use crate::store::unlogged;
 use crate::store::usage::Dice;
 use crate::store::value::{StringHint, Type};
+use crate::store::walk::Walk;
 use crate::time::clock::{Deadline, Now};
 
 /// The keys of a shard, what is counted of them, and who is interested in them.
@@ -66,6 +67,8 @@ pub(crate) struct Keys {
     pub(super) expired: u64,
     /// The deadlines of fields of hashes, once there was one.
     pub(in crate::store) fields: Option<Box<FieldDeadlines>>,
+    /// While a snapshot has not visited all keys.
+    pub(super) walk: Option<Box<Walk>>,
 }
 
 impl Keys {
@@ -92,6 +95,7 @@ impl Keys {
             changes: 0,
             expired: 0,
             fields: None,
+            walk: None,
         }
     }
 
@@ -110,10 +114,10 @@ impl Keys {
         &self.table
     }
 
-    /// Prepares the change of a key: shows what it is to whoever keeps former states, and adds its name to those
-    /// that are to be logged, if changes are. It stands wherever an entry is lent to be changed, comes or goes.
+    /// Prepares the change of a key: gives it to the walk of a snapshot as it is, and adds its name to those that are to be
+    /// logged, if changes are. It stands wherever an entry is lent to be changed, comes or goes.
     #[inline(always)]
-    fn before_change(&self, key: Key<'_>) {
+    fn before_change(&mut self, key: Key<'_>) {
         if self.events.is_observed() {
             self.prepare_change(key);
         }
@@ -121,33 +125,25 @@ impl Keys {
 
     #[cold]
     #[inline(never)] // see Keys::publish_change
-    fn prepare_change(&self, key: Key<'_>) {
+    fn prepare_change(&mut self, key: Key<'_>) {
         self.before_remark(key);
         if self.events.is_logged() {
             unlogged::add(self.db(), key.bytes);
         }
     }
 
-    /// Shows what a key is before something about it changes that is not its value.
-    pub(super) fn before_remark(&self, key: Key<'_>) {
-        if self.events.keeps_former() {
-            self.keep_former(key);
+    /// Prepares a change of what is known of a key besides its value.
+    pub(super) fn before_remark(&mut self, key: Key<'_>) {
+        if self.events.is_walked() {
+            self.give_to_walk(key);
         }
     }
 
-    fn keep_former(&self, key: Key<'_>) {
-        let former = Former { entry: self.find_undeleted(key), fence: self.fence(key), lock: self.lock(key) };
-        self.events.before_change(self.db(), key.bytes, former);
-    }
-
-    /// Prepares the change of all keys.
+    /// Prepares the change of all keys. A walk of a snapshot stays with them.
     fn before_all_change(&self, cx: &mut ChangeCx) {
         cx.changes_mut().add();
         if self.events.is_logged() {
             unlogged::add_all();
-        }
-        if self.events.keeps_former() {
-            self.for_each_key(|key| self.keep_former(key));
         }
     }
 
@@ -433,6 +429,7 @@ impl Keys {
             deadlines: std::mem::take(&mut self.deadlines),
             field_deadlines: self.fields.as_mut().map(|fields| fields.take_bounds()),
             fences: self.interests.take_fences(),
+            walk: self.walk.take(),
         };
         self.changes += old.keys() as u64;
         self.with_ttl = 0;
@@ -451,6 +448,7 @@ impl Keys {
         std::mem::swap(&mut self.table, &mut other.table);
         std::mem::swap(&mut self.deadlines, &mut other.deadlines);
         std::mem::swap(&mut self.fields, &mut other.fields);
+        std::mem::swap(&mut self.walk, &mut other.walk);
         std::mem::swap(&mut self.wall_offset_ms, &mut other.wall_offset_ms);
         std::mem::swap(&mut self.with_ttl, &mut other.with_ttl);
         std::mem::swap(&mut self.memory, &mut other.memory);

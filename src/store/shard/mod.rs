@@ -8,10 +8,12 @@ mod fields;
 mod findings;
 mod image;
 mod keys;
+mod load;
 mod locks;
 mod publish;
 mod recover;
 mod totals;
+mod walk;
 
 use crate::store::cx::Cx;
 use crate::store::entry::Entry;
@@ -31,6 +33,13 @@ pub(crate) use totals::Totals;
 #[repr(C)]
 pub(crate) struct Shard {
     pub(crate) keys: Keys,
+    /// What was removed without a call, once something was.
+    removed: Option<Box<Removed>>,
+}
+
+/// Counts of the keys that were removed without a call.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Removed {
     /// Of the keys that have expired, those that the sweeper deleted.
     pub(super) swept: u64,
     pub(super) evicted: u64,
@@ -42,7 +51,7 @@ const _: () = assert!(size_of::<Shard>() <= 376);
 impl Shard {
     /// Creates an empty shard of a database, which allocates on first use.
     pub(crate) fn new(place: (usize, usize), services: &Services) -> Self {
-        Shard { keys: Keys::new(place, services), swept: 0, evicted: 0 }
+        Shard { keys: Keys::new(place, services), removed: None }
     }
 
     /// Puts in order what a panic has left half done: see [`Keys::recover`]. What it has kept from being logged is handed
@@ -54,13 +63,22 @@ impl Shard {
 
     /// Returns the totals of this shard.
     pub(crate) fn totals(&self) -> Totals {
-        let Shard { keys, swept, evicted } = self;
-        Totals { swept: *swept, evicted: *evicted, ..keys.totals() }
+        let Removed { swept, evicted } = self.removed();
+        Totals { swept, evicted, ..self.keys.totals() }
+    }
+
+    fn removed(&self) -> Removed {
+        self.removed.as_deref().copied().unwrap_or_default()
+    }
+
+    /// Counts a key that was removed.
+    pub(super) fn count_removed(&mut self, count: impl FnOnce(&mut Removed)) {
+        count(self.removed.get_or_insert_default());
     }
 
     /// Returns how many keys and fields the sweeper has removed.
     pub(crate) fn swept_count(&self) -> u64 {
-        self.swept + self.keys.fields.as_ref().map_or(0, |fields| fields.swept)
+        self.removed().swept + self.keys.fields.as_ref().map_or(0, |fields| fields.swept)
     }
 
     /// Visits the keys at a scan position, each with whether it has expired; see

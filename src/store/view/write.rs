@@ -1,11 +1,12 @@
 //! How handlers change keys: they set, edit, move and delete them.
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use crate::store::cx::Lookup;
 use crate::store::entry::Entry;
 use crate::store::event::Event;
-use crate::store::key::Key;
+use crate::store::key::{Key, shard_of};
 use crate::store::lock::Loss;
 use crate::store::shard::Edit;
 use crate::store::value::{Kind, SHARED_MIN, StringHint, Type, Value, WrongType};
@@ -98,6 +99,15 @@ impl View<'_> {
     pub fn set_deadline(&mut self, key: Key<'_>, deadline: Option<Deadline>, event: &'static Event) {
         let (keys, cx) = self.keys(key);
         keys.set_deadline(key, deadline, event, cx);
+    }
+
+    /// Adds a key with this hash from a file, with its fence, in the database with this number; returns whether it has
+    /// replaced one. For views without declared keys.
+    pub(crate) fn load(&mut self, db: usize, hash: u64, entry: Entry, fence: i64) -> bool {
+        let bytes: SmallVec<[u8; 64]> = entry.key().into();
+        let View { access, cx, .. } = self;
+        let key = Key { bytes: &bytes, hash };
+        access.with_shard(Some(db), shard_of(hash), |shard| shard.keys.load(key, entry, fence, cx))
     }
 
     /// Deletes a key; returns whether it existed.

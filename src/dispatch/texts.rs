@@ -1,0 +1,67 @@
+//! The texts of scripts and of libraries of functions, as a whole: for states to go back to, and for files.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::namespace::Namespace;
+use crate::test_mode::ScriptTexts;
+
+/// Returns the texts of scripts and libraries.
+pub(super) fn texts(namespace: &Namespace) -> ScriptTexts {
+    ScriptTexts { libraries: libraries(namespace), scripts: scripts(namespace) }
+}
+
+/// Returns the codes of the libraries of functions.
+#[cfg(feature = "lua")]
+pub(crate) fn libraries(namespace: &Namespace) -> Arc<Vec<Vec<u8>>> {
+    let engines = namespace.scripts.engines();
+    Arc::new(engines.libraries.all().values().map(|library| library.code.clone()).collect())
+}
+
+#[cfg(feature = "lua")]
+fn scripts(namespace: &Namespace) -> Arc<Vec<(Box<[u8]>, bool)>> {
+    Arc::new(namespace.scripts.engines().cache.texts())
+}
+
+/// A build without scripts has none.
+#[cfg(not(feature = "lua"))]
+pub(crate) fn libraries(_: &Namespace) -> Arc<Vec<Vec<u8>>> {
+    Arc::default()
+}
+
+#[cfg(not(feature = "lua"))]
+fn scripts(_: &Namespace) -> Arc<Vec<(Box<[u8]>, bool)>> {
+    Arc::default()
+}
+
+/// Sets scripts and libraries back.
+#[cfg(feature = "lua")]
+pub(super) fn set_texts(namespace: &Namespace, texts: &ScriptTexts) -> Result<()> {
+    let set = namespace.scripts.engines().set_scripts(&namespace.scripts.control, &texts.scripts);
+    set.map_err(library_error).and(set_libraries(namespace, &texts.libraries))
+}
+
+#[cfg(feature = "lua")]
+fn library_error(text: Vec<u8>) -> Error {
+    Error::other(String::from_utf8_lossy(&text).into_owned())
+}
+
+#[cfg(not(feature = "lua"))]
+pub(super) fn set_texts(_: &Namespace, _: &ScriptTexts) -> Result<()> {
+    Ok(())
+}
+
+/// Sets the libraries of functions to those of these codes.
+///
+/// # Errors
+/// When a code cannot be loaded.
+#[cfg(feature = "lua")]
+pub(crate) fn set_libraries(namespace: &Namespace, libraries: &[Vec<u8>]) -> Result<()> {
+    let set = namespace.scripts.engines().set_libraries(&namespace.scripts.control, libraries);
+    set.map_err(library_error)
+}
+
+#[cfg(not(feature = "lua"))]
+pub(crate) fn set_libraries(_: &Namespace, _: &[Vec<u8>]) -> Result<()> {
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! Snapshots: the data as they were at one moment, as the records of an RDB file, written while commands change them.
+//!
+//! The moment is [`Snapshot::cut`], with the gate held exclusively. Then one thread walks over the keys
+//! ([`store::walk`](crate::store::walk)) and writes records into a queue; commands that change a key ahead of it put the
+//! record of what the key was into the same queue; and the thread that called [`Snapshot::write`] takes the records out.
+//! The walk stops while the queue is full.
+
+mod queue;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use crate::persist::snapshot::queue::Queue;
+use crate::rdb::file::{Checksum, FileOptions, KeyMeta, Usage, write};
+use crate::store::entry::Entry;
+use crate::store::walk::{WalkCursor, WalkSink, Walked};
+use crate::store::{Exclusive, Store, usage};
+use crate::time::clock::{Clock, Now};
+
+/// How long the walk keeps a shard locked, in nanoseconds.
+const SLICE_NS: u64 = 250_000;
+
+/// How many bytes of records the walk collects before it passes them on.
+const SLICE_LEN: usize = 256 << 10;
+
+/// How a snapshot is written.
+#[derive(Clone, Copy)]
+pub(crate) struct SnapshotOptions {
+    /// The version of the format, and whether strings are compressed.
+    pub(crate) file: FileOptions,
+    /// Whether the file has a checksum.
+    pub(crate) has_checksum: bool,
+    /// Whether the usage of keys is written, which only matters with a policy of eviction that asks for it.
+    pub(crate) has_usage: bool,
+    /// How long to wait after each key, for tests.
+    pub(crate) delay: Duration,
+}
+
+/// A snapshot that was cut and is to be written.
+pub(crate) struct Snapshot<'s> {
+    store: &'s Store,
+    records: Arc<Records>,
+    /// How many keys there were at the cut, some of which may have expired.
+    pub(crate) keys: usize,
+}
+
+/// Writes the records of keys, those that commands are about to change too.
+struct Records {
+    options: SnapshotOptions,
+    /// When the snapshot was cut.
+    at: Now,
+    counts_uses: bool,
+    queue: Queue,
+    /// How many bytes were written because commands had changed keys.
+    former_len: AtomicU64,
+}
+
+/// What has been written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Written {
+    /// The bytes of the file.
+    pub(crate) len: u64,
+    /// The bytes of records of keys that were changed meanwhile.
+    pub(crate) former_len: u64,
+}
+
+impl<'s> Snapshot<'s> {
+    /// Cuts a snapshot: what is in the store now will be written.
+    pub(crate) fn cut(store: &'s Store, held: &mut Exclusive<'_>, options: SnapshotOptions, at: Now) -> Self {
+        let counts_uses = store.memory_account().rule().counts();
+        let records =
+            Arc::new(Records { options, at, counts_uses, queue: Queue::default(), former_len: AtomicU64::new(0) });
+        let sink: Arc<dyn WalkSink> = records.clone();
+        let keys = store.begin_walk(held, &sink);
+        Snapshot { store, records, keys }
+    }
+
+    /// Writes the snapshot as a file, whose beginning, up to the first key, is `head`. `report` is told how many keys are
+    /// written.
+    ///
+    /// # Errors
+    /// Those of `out`; [`io::ErrorKind::Interrupted`] when `is_cancelled` was set.
+    pub(crate) fn write(
+        self,
+        head: &[u8],
+        clock: &Clock,
+        is_cancelled: &AtomicBool,
+        out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+        report: &dyn Fn(u64),
+    ) -> io::Result<Written> {
+        let (queue, options) = (&self.records.queue, self.records.options);
+        let (mut sum, mut len) = (Checksum::default(), 0);
+        let mut emit = |bytes: &[u8]| {
+            if options.has_checksum {
+                sum.add(bytes);
+            }
+            len += bytes.len() as u64;
+            out(bytes)
+        };
+        let written = std::thread::scope(|scope| {
+            let walk = std::thread::Builder::new().name("snapshot".into());
+            walk.spawn_scoped(scope, || self.walk(clock, is_cancelled))?;
+            let written = emit(head).and_then(|()| {
+                while let Some((bytes, keys)) = queue.take() {
+                    emit(&bytes)?;
+                    report(keys);
+                }
+                Ok(())
+            });
+            queue.close(); // ends the walk if it was not over
+            written
+        });
+        self.store.end_walk();
+        written?;
+        if is_cancelled.load(Relaxed) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let mut end = Vec::new();
+        write::end(&mut end);
+        emit(&end)?;
+        let sum = if options.has_checksum { sum.value() } else { 0 };
+        out(&sum.to_le_bytes())?;
+        Ok(Written { len: len + 8, former_len: self.records.former_len.load(Relaxed) })
+    }
+
+    /// Walks over all keys, and puts their records into the queue.
+    fn walk(&self, clock: &Clock, is_cancelled: &AtomicBool) {
+        let (records, store) = (&*self.records, self.store);
+        let mut cursor = WalkCursor::default();
+        while !is_cancelled.load(Relaxed) && records.queue.wait_for_room() {
+            let mut slice = Slice::default();
+            let (begun, len) = (clock.ticks(), std::cell::Cell::new(0));
+            let is_slow = !records.options.delay.is_zero();
+            let is_time_up = || {
+                let ns = clock.tick_rate().ns(clock.ticks().saturating_sub(begun));
+                ns >= SLICE_NS || len.get() >= SLICE_LEN || is_slow && len.get() > 0
+            };
+            let walked = store.walk(&mut cursor, &is_time_up, &mut |db, entry, fence| {
+                slice.add(records, db, entry, fence);
+                len.set(slice.bytes.len());
+            });
+            let keys = slice.keys;
+            records.queue.push(slice.bytes, keys);
+            if is_slow && keys > 0 {
+                records.queue.pause(records.options.delay * u32::try_from(keys).unwrap_or(u32::MAX));
+            }
+            match walked {
+                Walked::More => {}
+                Walked::Blocked => store.busy_flag().wait_until_free(),
+                Walked::All => break,
+            }
+        }
+        records.queue.finish();
+    }
+}
+
+/// Consecutive records of the walk.
+#[derive(Default)]
+struct Slice {
+    bytes: Vec<u8>,
+    db: Option<usize>,
+    keys: u64,
+}
+
+impl Slice {
+    fn add(&mut self, records: &Records, db: usize, entry: &Entry, fence: i64) {
+        if self.db != Some(db) {
+            write::select(&mut self.bytes, db);
+            self.db = Some(db);
+        }
+        self.keys += u64::from(records.write(&mut self.bytes, entry, fence));
+    }
+}
+
+impl Records {
+    /// Appends the record of a key, unless it had expired before the cut; returns whether it has.
+    fn write(&self, out: &mut Vec<u8>, entry: &Entry, fence: i64) -> bool {
+        let deadline = entry.deadline();
+        if deadline.is_some_and(|deadline| deadline.is_due(self.at)) {
+            return false;
+        }
+        let usage = self.options.has_usage.then(|| match self.counts_uses {
+            true => Usage::Frequency(usage::frequency(entry.usage(), self.at)),
+            false => Usage::Idle(usage::idle_s(entry.usage(), self.at)),
+        });
+        let meta = KeyMeta { expires_ms: deadline.map(|deadline| deadline.wall_ms(self.at)), usage, fence };
+        write::entry(out, entry, meta, self.options.file);
+        true
+    }
+}
+
+impl WalkSink for Records {
+    fn add_former(&self, db: usize, entry: &Entry, fence: i64) {
+        let mut record = Vec::new();
+        write::select(&mut record, db);
+        let keys = u64::from(self.write(&mut record, entry, fence));
+        self.former_len.fetch_add(record.len() as u64, Relaxed);
+        self.queue.push(record, keys);
+    }
+}

@@ -1,0 +1,149 @@
+//! The records of a snapshot between those who write them and the one who writes the file.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+/// How many bytes there may be before the walk waits.
+const ROOM: usize = 32 << 20;
+
+/// From how many bytes on a part is closed.
+const PART_LEN: usize = 256 << 10;
+
+/// A queue of records, in parts.
+#[derive(Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    /// Wakes the one who takes parts.
+    filled: Condvar,
+    /// Wakes the walk.
+    emptied: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Each with the number of keys in it.
+    parts: VecDeque<(Vec<u8>, u64)>,
+    /// The growing part.
+    open: (Vec<u8>, u64),
+    len: usize,
+    /// The walk is over, and so is the snapshot.
+    is_finished: bool,
+    /// Nobody takes parts any more.
+    is_closed: bool,
+}
+
+impl Queue {
+    /// Adds records, which begin with the selection of their database.
+    pub(super) fn push(&self, bytes: Vec<u8>, keys: u64) {
+        let mut state = self.state.lock();
+        if state.is_closed || bytes.is_empty() {
+            return;
+        }
+        state.len += bytes.len();
+        if bytes.len() >= PART_LEN {
+            state.close_part();
+            state.parts.push_back((bytes, keys));
+        } else {
+            state.open.0.extend_from_slice(&bytes);
+            state.open.1 += keys;
+            if state.open.0.len() >= PART_LEN {
+                state.close_part();
+            }
+        }
+        if !state.parts.is_empty() {
+            self.filled.notify_one();
+        }
+    }
+
+    /// Takes records, and the number of keys in them; waits for some. Returns `None` after the last.
+    pub(super) fn take(&self) -> Option<(Vec<u8>, u64)> {
+        let mut state = self.state.lock();
+        loop {
+            if state.is_finished {
+                state.close_part();
+            }
+            if let Some(part) = state.parts.pop_front() {
+                state.len -= part.0.len();
+                self.emptied.notify_one();
+                return Some(part);
+            }
+            if state.is_finished {
+                return None;
+            }
+            self.filled.wait(&mut state);
+        }
+    }
+
+    /// Waits until there is room for more; returns false if nobody takes records any more.
+    pub(super) fn wait_for_room(&self) -> bool {
+        let mut state = self.state.lock();
+        while state.len >= ROOM && !state.is_closed {
+            self.emptied.wait(&mut state);
+        }
+        !state.is_closed
+    }
+
+    /// Waits for a time, or until nobody takes records any more.
+    pub(super) fn pause(&self, time: Duration) {
+        let mut state = self.state.lock();
+        self.emptied.wait_while_for(&mut state, |state| !state.is_closed, time);
+    }
+
+    /// Declares that the walk is over: what is there is all.
+    pub(super) fn finish(&self) {
+        self.state.lock().is_finished = true;
+        self.filled.notify_one();
+    }
+
+    /// Declares that nobody takes records any more.
+    pub(super) fn close(&self) {
+        let mut state = self.state.lock();
+        *state = State { is_closed: true, is_finished: true, ..State::default() };
+        self.emptied.notify_one();
+    }
+}
+
+impl State {
+    fn close_part(&mut self) {
+        if !self.open.0.is_empty() {
+            self.parts.push_back(std::mem::take(&mut self.open));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_come_out_in_order_and_whole_and_their_end_is_told() {
+        let queue = Queue::default();
+        let long = vec![b'x'; PART_LEN];
+        for (bytes, keys) in [(b"ab".to_vec(), 1), (long.clone(), 2), (b"cd".to_vec(), 1), (Vec::new(), 0)] {
+            queue.push(bytes, keys);
+        }
+        queue.finish();
+        let parts: Vec<(Vec<u8>, u64)> = std::iter::from_fn(|| queue.take()).collect();
+        assert_eq!(parts, [(b"ab".to_vec(), 1), (long, 2), (b"cd".to_vec(), 1)]);
+    }
+
+    #[test]
+    fn a_full_queue_makes_the_walk_wait_until_records_are_taken_or_nobody_takes_any() {
+        let queue = Queue::default();
+        while queue.state.lock().len < ROOM {
+            queue.push(vec![0; PART_LEN], 1);
+        }
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| queue.wait_for_room());
+            queue.take();
+            assert!(waiting.join().expect("no panic"));
+            queue.push(vec![0; PART_LEN], 1);
+            let waiting = scope.spawn(|| queue.wait_for_room());
+            queue.close();
+            assert!(!waiting.join().expect("no panic"));
+        });
+        assert!(queue.take().is_none());
+    }
+}
