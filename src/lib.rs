@@ -239,6 +239,7 @@ pub mod internals {
     }
 
     pub mod payload {
+        pub use crate::rdb::file::rewrite as rewrite_file;
         pub use crate::rdb::value::rewrite;
     }
 }

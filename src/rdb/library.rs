@@ -8,9 +8,9 @@
 use crate::rdb::{Reader, VERSION, body_of, seal, write_string};
 
 /// The opcode that precedes a library.
-const LIBRARY: u8 = 245;
+pub(crate) const LIBRARY: u8 = 245;
 /// The opcode of release candidates of Redis 7.0.
-const LIBRARY_BEFORE_RELEASE: u8 = 246;
+pub(crate) const LIBRARY_BEFORE_RELEASE: u8 = 246;
 /// The maximum length of a library's code once decompressed, in bytes.
 const CODE_MAX: usize = 512 << 20;
 
@@ -18,10 +18,15 @@ const CODE_MAX: usize = 512 << 20;
 pub fn dump<'c>(codes: impl Iterator<Item = &'c [u8]>, compresses: bool) -> Vec<u8> {
     let mut payload = Vec::new();
     for code in codes {
-        payload.push(LIBRARY);
-        write_string(&mut payload, code, compresses);
+        write(&mut payload, code, compresses);
     }
     seal(payload, VERSION)
+}
+
+/// Appends a library.
+pub(crate) fn write(out: &mut Vec<u8>, code: &[u8], compresses: bool) {
+    out.push(LIBRARY);
+    write_string(out, code, compresses);
 }
 
 /// Returns the codes of the serialised libraries.
@@ -30,14 +35,14 @@ pub fn dump<'c>(codes: impl Iterator<Item = &'c [u8]>, compresses: bool) -> Vec<
 /// A description of what is wrong with the bytes, in Redis' words.
 pub fn parse(payload: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
     let (_, body) = body_of(payload, true).ok_or("DUMP payload version or checksum are wrong")?;
-    let (mut reader, mut codes) = (Reader(body), Vec::new());
-    while let Some((kind, rest)) = reader.0.split_first() {
+    let (mut reader, mut codes) = (Reader::new(body), Vec::new());
+    while let Some((kind, rest)) = reader.rest().split_first() {
         match *kind {
             LIBRARY => {}
             LIBRARY_BEFORE_RELEASE => return Err("Pre-GA function format not supported"),
             _ => return Err("given type is not a function"),
         }
-        reader = Reader(rest);
+        reader = Reader::new(rest);
         codes.push(reader.string(CODE_MAX).ok_or("Failed loading library data")?.into_owned());
     }
     Ok(codes)

@@ -13,8 +13,9 @@
 
 use std::borrow::Cow;
 
-use crc::{CRC_64_REDIS, Crc, Table};
-
+pub(crate) mod checksum;
+#[allow(dead_code, unused_imports, reason = "until the server uses it")]
+pub(crate) mod file;
 pub(crate) mod legacy;
 pub mod library;
 pub mod lzf;
@@ -43,6 +44,10 @@ pub mod kind {
     pub const HASH: u8 = 4;
     /// A sorted set: members and scores as binary floats.
     pub const ZSET_2: u8 = 5;
+    /// A value of a module, before the release of Redis 4.
+    pub const MODULE: u8 = 6;
+    /// A value of a module.
+    pub const MODULE_2: u8 = 7;
     /// A hash in a zipmap.
     pub const HASH_ZIPMAP: u8 = 9;
     /// A list in a ziplist.
@@ -69,6 +74,8 @@ pub mod kind {
     pub const SET_LISTPACK: u8 = 20;
     /// A stream whose consumers have active times.
     pub const STREAM_LISTPACKS_3: u8 = 21;
+    /// In files of Valkey, a hash with deadlines of fields.
+    pub const HASH_VALKEY: u8 = 22;
     /// A hash with deadlines of fields.
     pub const HASH_METADATA: u8 = 24;
     /// A hash with deadlines of fields in a listpack.
@@ -76,8 +83,7 @@ pub mod kind {
 }
 
 /// Version and checksum.
-const FOOTER: usize = 2 + CHECKSUM;
-const CHECKSUM: usize = 8;
+const FOOTER: usize = 2 + checksum::LEN;
 
 /// The two highest bits of a length's first byte select its encoding.
 const LENGTH_6_BITS: u8 = 0;
@@ -101,8 +107,6 @@ const COMPRESSED_MIN: usize = 20;
 /// How many bytes compression must save to be used.
 const GAIN_MIN: usize = 4;
 
-static CHECKSUMS: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
-
 /// Why a payload cannot be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadError {
@@ -115,7 +119,7 @@ pub enum LoadError {
 /// Appends version and checksum to a type and a body.
 pub fn seal(mut body: Vec<u8>, version: u16) -> Vec<u8> {
     body.extend_from_slice(&version.to_le_bytes());
-    let checksum = CHECKSUMS.checksum(&body);
+    let checksum = checksum::of(&body);
     body.extend_from_slice(&checksum.to_le_bytes());
     body
 }
@@ -124,15 +128,15 @@ pub fn seal(mut body: Vec<u8>, version: u16) -> Vec<u8> {
 /// checked.
 fn body_of(payload: &[u8], checks: bool) -> Option<(u16, &[u8])> {
     let body_len = payload.len().checked_sub(FOOTER)?;
-    let (summed, checksum) = payload.split_at(payload.len() - CHECKSUM);
+    let (summed, checksum) = payload.split_at(payload.len() - checksum::LEN);
     let version = u16::from_le_bytes([payload[body_len], payload[body_len + 1]]);
-    let is_right = version <= VERSION_MAX && (!checks || CHECKSUMS.checksum(summed).to_le_bytes() == checksum);
+    let is_right = version <= VERSION_MAX && (!checks || checksum::of(summed).to_le_bytes() == checksum);
     is_right.then_some((version, &payload[..body_len]))
 }
 
 /// Opens a type and a body, as they are before [`seal`].
 pub fn read_body(body: &[u8]) -> Option<(u8, Reader<'_>)> {
-    body.split_first().map(|(kind, body)| (*kind, Reader(body)))
+    body.split_first().map(|(kind, body)| (*kind, Reader::new(body)))
 }
 
 /// Opens a payload of DUMP, whose checksum may be wrong unless `checks`; returns the number of its type and what
@@ -199,12 +203,32 @@ pub fn write_length(out: &mut Vec<u8>, len: usize) {
 }
 
 /// A cursor over the remaining input; every getter returns `None` when the input is too short or malformed.
-pub struct Reader<'a>(&'a [u8]);
+#[derive(Clone)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+    /// How many bytes more the getter that failed has needed; 0 if the input is malformed.
+    missing: usize,
+}
 
 impl<'a> Reader<'a> {
+    /// Creates a reader of bytes.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Reader { rest: bytes, missing: 0 }
+    }
+
+    /// Returns what has not been read.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Returns how many bytes more were needed where a getter has failed because the input ends; otherwise 0.
+    pub fn missing(&self) -> usize {
+        self.missing
+    }
+
     /// Reads a string of at most `len_max` bytes.
     pub fn string(&mut self, len_max: usize) -> Option<Cow<'a, [u8]>> {
-        let is_special = *self.0.first()? >> 6 == SPECIAL;
+        let is_special = self.rest.first().is_some_and(|first| *first >> 6 == SPECIAL);
         let len = self.length()?;
         if !is_special {
             return self.bytes(len).filter(|value| value.len() <= len_max).map(Cow::Borrowed);
@@ -226,6 +250,24 @@ impl<'a> Reader<'a> {
         lzf::decompress(packed, len)
     }
 
+    /// Skips a string without decompressing it.
+    pub fn skip_string(&mut self) -> Option<()> {
+        let is_special = self.rest.first().is_some_and(|first| *first >> 6 == SPECIAL);
+        let len = match (is_special, self.length()?) {
+            (false, len) => len,
+            (true, INT_8) => 1,
+            (true, INT_16) => 2,
+            (true, INT_32) => 4,
+            (true, LZF) => {
+                let packed_len = self.length()?;
+                self.length()?;
+                packed_len
+            }
+            _ => return None,
+        };
+        self.bytes(len).map(|_| ())
+    }
+
     /// Reads a length; for a special string, the number of its encoding.
     pub fn length(&mut self) -> Option<u64> {
         let [first] = self.array()?;
@@ -241,16 +283,32 @@ impl<'a> Reader<'a> {
 
     /// Reads a fixed number of bytes.
     pub fn array<const LEN: usize>(&mut self) -> Option<[u8; LEN]> {
-        let (array, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*array)
+        match self.rest.split_first_chunk() {
+            Some((array, rest)) => {
+                self.rest = rest;
+                Some(*array)
+            }
+            None => self.ends_early(LEN),
+        }
     }
 
     /// Reads a number of bytes.
     pub fn bytes(&mut self, len: u64) -> Option<&'a [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(usize::try_from(len).ok()?)?;
-        self.0 = rest;
-        Some(bytes)
+        let len = usize::try_from(len).ok()?;
+        match self.rest.split_at_checked(len) {
+            Some((bytes, rest)) => {
+                self.rest = rest;
+                Some(bytes)
+            }
+            None => self.ends_early(len),
+        }
+    }
+
+    /// Records that so many bytes were needed, and there are fewer.
+    #[cold]
+    fn ends_early<T>(&mut self, needed: usize) -> Option<T> {
+        self.missing = needed - self.rest.len();
+        None
     }
 }
 
@@ -283,11 +341,6 @@ mod tests {
     fn assert_comes_back(value: &[u8], compresses: bool) {
         let payload = dump(value, compresses);
         assert_eq!(load(&payload, LEN_MAX).as_deref(), Ok(value));
-    }
-
-    #[test]
-    fn the_checksum_is_the_one_that_redis_tests_itself_with() {
-        assert_eq!(CHECKSUMS.checksum(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
     }
 
     #[test]
@@ -340,7 +393,7 @@ mod tests {
             [(VERSION - 4, Ok(&b"v"[..])), (VERSION_MAX, Ok(&b"v"[..])), (VERSION_MAX + 1, Err(LoadError::Footer))]
         {
             let mut payload = [b"\0\x01v", &version.to_le_bytes()[..]].concat();
-            payload.extend_from_slice(&CHECKSUMS.checksum(&payload).to_le_bytes());
+            payload.extend_from_slice(&checksum::of(&payload).to_le_bytes());
             assert_eq!(load(&payload, LEN_MAX).as_deref().map_err(|error| *error), expected);
         }
     }

@@ -4,6 +4,7 @@
 //! A packed collection is written as the bytes that its entry holds, and read as they are once they were checked:
 //! RESTORE takes bytes from a client, so every length, count and order in them is verified.
 
+mod empty;
 mod hash;
 mod list;
 mod options;
@@ -17,21 +18,50 @@ use crate::store::entry::Entry;
 #[cfg(feature = "internals")]
 use crate::store::{Hasher, limits::Limits};
 
+pub(crate) use empty::skip as skip_empty;
+pub(crate) use hash::read_of_valkey as read_hash_of_valkey;
 pub(crate) use options::{Options, Target};
 
-/// Appends the number of the type and the value of an entry; returns the lowest version that includes the type.
+/// Appends the number of the type and the value of an entry, as DUMP does; returns the lowest version that includes the
+/// type.
 pub(crate) fn write(out: &mut Vec<u8>, entry: &Entry, options: Options) -> u16 {
+    let of = kind_of(entry, rdb::VERSION_MAX);
+    out.push(of);
+    write_body(out, of, entry, options);
+    lowest_version(of)
+}
+
+/// Returns the number of the type that an entry is written as. It is the lowest that says the same; where a version has
+/// none, the lowest that says most.
+pub(crate) fn kind_of(entry: &Entry, version: u16) -> u8 {
     match entry.contents() {
-        ValueRef::String(text, _) => {
-            out.push(kind::STRING);
-            write_string(out, text.as_slice(), options.compresses);
-            rdb::VERSION
-        }
+        ValueRef::String(..) => kind::STRING,
+        ValueRef::List(_) => kind::LIST_QUICKLIST_2,
+        ValueRef::Set(set) => set::kind_of(set),
+        ValueRef::SortedSet(set) => sorted_set::kind_of(set),
+        ValueRef::Hash(hash) => hash::kind_of(hash),
+        ValueRef::Stream(stream) => stream::kind_of(stream, version),
+    }
+}
+
+/// Appends the value of an entry, without the number of the type that [`kind_of`] has returned.
+pub(crate) fn write_body(out: &mut Vec<u8>, of: u8, entry: &Entry, options: Options) {
+    match entry.contents() {
+        ValueRef::String(text, _) => write_string(out, text.as_slice(), options.compresses),
         ValueRef::List(list) => list::write(out, list, options),
         ValueRef::Set(set) => set::write(out, set, options),
         ValueRef::SortedSet(set) => sorted_set::write(out, set, options),
         ValueRef::Hash(hash) => hash::write(out, hash, options),
-        ValueRef::Stream(stream) => stream::write(out, stream, options),
+        ValueRef::Stream(stream) => stream::write(out, of, stream, options),
+    }
+}
+
+/// Returns the lowest version that includes a type which is written.
+pub(crate) fn lowest_version(of: u8) -> u16 {
+    match of {
+        kind::HASH_METADATA | kind::HASH_LISTPACK_EX => rdb::VERSION_7_4,
+        kind::STREAM_LISTPACKS_3 => rdb::VERSION_7_2,
+        _ => rdb::VERSION,
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::rdb::value::options::{Options, Target};
-use crate::rdb::{self, Reader, kind, legacy, write_length, write_string};
+use crate::rdb::{Reader, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::listpack::Listpack;
 use crate::store::value::{Hash, HashGrowth, HashRef, Kind, Packing, Type};
@@ -12,39 +12,38 @@ use crate::store::value::{Hash, HashGrowth, HashRef, Kind, Packing, Type};
 /// The deadlines of fields are below this.
 const DEADLINE_END_MS: i64 = 1 << 48;
 
-/// Appends the number of the type and the value; returns the lowest version that includes the type.
-pub(super) fn write(out: &mut Vec<u8>, hash: HashRef<'_>, options: Options) -> u16 {
-    let nearest = hash.nearest_deadline();
-    match (hash, nearest) {
-        (HashRef::Packed(packed), _) if packed.has_deadlines() => {
-            out.push(kind::HASH_LISTPACK_EX);
-            out.extend_from_slice(&nearest.unwrap_or(0).to_le_bytes());
-            write_string(out, packed.listpack().bytes(), options.compresses);
-            return rdb::VERSION_7_4;
-        }
-        (HashRef::Packed(packed), _) => {
-            out.push(kind::HASH_LISTPACK);
+/// Returns the number of the type.
+pub(super) fn kind_of(hash: HashRef<'_>) -> u8 {
+    match hash {
+        HashRef::Packed(packed) if packed.has_deadlines() => kind::HASH_LISTPACK_EX,
+        HashRef::Packed(_) => kind::HASH_LISTPACK,
+        HashRef::Big(_) if hash.nearest_deadline().is_some() => kind::HASH_METADATA,
+        HashRef::Big(_) => kind::HASH,
+    }
+}
+
+/// Appends the value.
+pub(super) fn write(out: &mut Vec<u8>, hash: HashRef<'_>, options: Options) {
+    match (hash, hash.nearest_deadline()) {
+        (HashRef::Packed(packed), nearest_ms) => {
+            if packed.has_deadlines() {
+                out.extend_from_slice(&nearest_ms.unwrap_or(0).to_le_bytes());
+            }
             write_string(out, packed.listpack().bytes(), options.compresses);
         }
         (HashRef::Big(_), None) => {
-            out.push(kind::HASH);
             write_length(out, hash.len());
             hash.for_each(|field, value| {
                 field.with(|field| write_string(out, field, options.compresses));
                 value.with(|value| write_string(out, value, options.compresses));
             });
         }
-        (HashRef::Big(_), Some(nearest_ms)) => {
-            write_with_deadlines(out, hash, nearest_ms, options);
-            return rdb::VERSION_7_4;
-        }
+        (HashRef::Big(_), Some(nearest_ms)) => write_with_deadlines(out, hash, nearest_ms, options),
     }
-    rdb::VERSION
 }
 
-/// Writes each field after its deadline, which is relative to the earliest: 0 for none, and 1 for that itself.
+/// Appends each field after its deadline, which is relative to the earliest: 0 for none, and 1 for that itself.
 fn write_with_deadlines(out: &mut Vec<u8>, hash: HashRef<'_>, nearest_ms: i64, options: Options) {
-    out.push(kind::HASH_METADATA);
     out.extend_from_slice(&nearest_ms.to_le_bytes());
     write_length(out, hash.len());
     hash.for_each_timed(|field, value, deadline| {
@@ -98,6 +97,23 @@ fn read_with_deadlines(reader: &mut Reader<'_>, target: Target<'_>, options: Opt
             _ => Some(nearest_ms.checked_add(relative - 1)?),
         };
         filling.add(&field, &value)?;
+        filling.limit_life(&field, deadline)?;
+    }
+    filling.finish()
+}
+
+/// Reads a hash of Valkey, in which every field has a deadline of 8 bytes; `None` if it violates the format.
+pub(crate) fn read_of_valkey(reader: &mut Reader<'_>, target: Target<'_>, options: Options) -> Option<Entry> {
+    /// The deadline of a field that does not expire.
+    const NEVER_MS: i64 = -1;
+    let (count, mut filling) = (reader.length()?, Filling::new(target));
+    filling.expect(usize::try_from(count).ok()?);
+    for _ in 0..count {
+        let (field, value) = (reader.string(options.len_max)?, reader.string(options.len_max)?);
+        let at_ms = i64::from_le_bytes(reader.array()?);
+        filling.add(&field, &value)?;
+        // A deadline that is out of range here is moved to its end: the field has expired, or does not for long.
+        let deadline = (at_ms != NEVER_MS).then(|| at_ms.clamp(1, DEADLINE_END_MS - 1));
         filling.limit_life(&field, deadline)?;
     }
     filling.finish()

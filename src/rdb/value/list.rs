@@ -3,7 +3,7 @@
 //! A list is written as the nodes that it has in memory; a packed one is a single node.
 
 use crate::rdb::value::options::{Options, Target};
-use crate::rdb::{self, Reader, kind, legacy, write_length, write_string};
+use crate::rdb::{Reader, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::listpack::{END, Listpack, header};
 use crate::store::{ListBuilder, ListRef, Node, NodeLimit};
@@ -16,9 +16,8 @@ const PACKED: u64 = 2;
 /// A listpack may be this long, in bytes, even if strings may not.
 const LISTPACK_LEN_MAX: usize = 1 << 30;
 
-/// Appends the number of the type and the value; returns the lowest version that includes the type.
-pub(super) fn write(out: &mut Vec<u8>, list: ListRef<'_>, options: Options) -> u16 {
-    out.push(kind::LIST_QUICKLIST_2);
+/// Appends the value.
+pub(super) fn write(out: &mut Vec<u8>, list: ListRef<'_>, options: Options) {
     let nodes = list.nodes();
     write_length(out, nodes.len());
     for node in nodes {
@@ -34,7 +33,6 @@ pub(super) fn write(out: &mut Vec<u8>, list: ListRef<'_>, options: Options) -> u
             }
         }
     }
-    rdb::VERSION
 }
 
 /// Reads a value; `None` if it violates the format.

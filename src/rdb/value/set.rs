@@ -3,24 +3,24 @@
 use std::collections::HashSet;
 
 use crate::rdb::value::options::{Options, Target};
-use crate::rdb::{self, Reader, kind, write_length, write_string};
+use crate::rdb::{Reader, kind, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::intset::IntSet;
 use crate::store::value::listpack::{Item, Listpack};
 use crate::store::value::{Kind, Packing, Set, SetRef, SetRules, Type};
 
-/// Appends the number of the type and the value; returns the lowest version that includes the type. A listpack is
-/// written as a plain set, because Redis 7.0 has none for sets.
-pub(super) fn write(out: &mut Vec<u8>, set: SetRef<'_>, options: Options) -> u16 {
+/// Returns the number of the type. A listpack is written as a plain set, because Redis 7.0 has none for sets.
+pub(super) fn kind_of(set: SetRef<'_>) -> u8 {
+    if matches!(set, SetRef::Ints(_)) { kind::SET_INTSET } else { kind::SET }
+}
+
+/// Appends the value.
+pub(super) fn write(out: &mut Vec<u8>, set: SetRef<'_>, options: Options) {
     if let SetRef::Ints(ints) = set {
-        out.push(kind::SET_INTSET);
-        write_string(out, ints.bytes(), options.compresses);
-        return rdb::VERSION;
+        return write_string(out, ints.bytes(), options.compresses);
     }
-    out.push(kind::SET);
     write_length(out, set.len());
     set.iter().for_each(|member| member.with_text(|text| write_string(out, text, options.compresses)));
-    rdb::VERSION
 }
 
 /// Reads a value; `None` if it violates the format.

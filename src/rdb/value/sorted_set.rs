@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::rdb::value::options::{Options, Target};
-use crate::rdb::{self, Reader, kind, legacy, write_length, write_string};
+use crate::rdb::{Reader, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::listpack::{Item, Listpack};
 use crate::store::value::sorted_set::{ScoreTable, checked_score};
@@ -15,15 +15,19 @@ const NAN: u8 = 253;
 const INFINITY: u8 = 254;
 const NEG_INFINITY: u8 = 255;
 
-/// Appends the number of the type and the value; returns the lowest version that includes the type.
-pub(super) fn write(out: &mut Vec<u8>, set: SortedSetRef<'_>, options: Options) -> u16 {
+/// Returns the number of the type.
+pub(super) fn kind_of(set: SortedSetRef<'_>) -> u8 {
     match set {
-        SortedSetRef::Packed(packed) => {
-            out.push(kind::ZSET_LISTPACK);
-            write_string(out, packed.bytes(), options.compresses);
-        }
+        SortedSetRef::Packed(_) => kind::ZSET_LISTPACK,
+        SortedSetRef::Big(_) => kind::ZSET_2,
+    }
+}
+
+/// Appends the value.
+pub(super) fn write(out: &mut Vec<u8>, set: SortedSetRef<'_>, options: Options) {
+    match set {
+        SortedSetRef::Packed(packed) => write_string(out, packed.bytes(), options.compresses),
         SortedSetRef::Big(_) => {
-            out.push(kind::ZSET_2);
             write_length(out, set.len());
             // As in Redis, the highest score comes first.
             for (member, score) in set.elements(0..set.len(), true) {
@@ -32,7 +36,6 @@ pub(super) fn write(out: &mut Vec<u8>, set: SortedSetRef<'_>, options: Options) 
             }
         }
     }
-    rdb::VERSION
 }
 
 /// Reads a value; `None` if it violates the format.

@@ -17,12 +17,16 @@ use crate::rdb::{self, Reader, kind, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::{BigStream, Chunk, ConsumerNumber, Group, Pending, StreamId, StreamRef};
 
-/// Appends the number of the type and the value; returns the lowest version that includes the type.
-pub(super) fn write(out: &mut Vec<u8>, stream: StreamRef<'_>, options: Options) -> u16 {
-    // Where the older form says the same, Redis 7.0 can read it: there a consumer was active when it was last seen.
-    let consumers = || stream.groups().flat_map(|(_, group)| group.consumers());
-    let is_plain = consumers().all(|consumer| consumer.active == consumer.seen);
-    out.push(if is_plain { kind::STREAM_LISTPACKS_2 } else { kind::STREAM_LISTPACKS_3 });
+/// Returns the number of the type. Where the older one says the same, Redis 7.0 can read it: there a consumer was active
+/// when it was last seen. A version without times active gets none.
+pub(super) fn kind_of(stream: StreamRef<'_>, version: u16) -> u8 {
+    let mut consumers = stream.groups().flat_map(|(_, group)| group.consumers());
+    let is_plain = version < rdb::VERSION_7_2 || consumers.all(|consumer| consumer.active == consumer.seen);
+    if is_plain { kind::STREAM_LISTPACKS_2 } else { kind::STREAM_LISTPACKS_3 }
+}
+
+/// Appends the value.
+pub(super) fn write(out: &mut Vec<u8>, of: u8, stream: StreamRef<'_>, options: Options) {
     write_length(out, stream.chunk_count());
     for (id, chunk) in stream.chunks() {
         write_string(out, &id.to_bytes(), false);
@@ -46,14 +50,13 @@ pub(super) fn write(out: &mut Vec<u8>, stream: StreamRef<'_>, options: Options) 
         for consumer in group.consumers() {
             write_string(out, &consumer.name, options.compresses);
             out.extend_from_slice(&consumer.seen.to_le_bytes());
-            if !is_plain {
+            if of == kind::STREAM_LISTPACKS_3 {
                 out.extend_from_slice(&consumer.active.to_le_bytes());
             }
             write_length(out, consumer.pending.len());
             consumer.pending.keys().for_each(|id| out.extend_from_slice(&id.to_bytes()));
         }
     }
-    if is_plain { rdb::VERSION } else { rdb::VERSION_7_2 }
 }
 
 fn write_id(out: &mut Vec<u8>, id: StreamId) {

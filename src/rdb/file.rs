@@ -1,0 +1,78 @@
+//! RDB files: a writer of their pieces, and a reader that needs no more memory than the largest record.
+//!
+//! ```text
+//! magic   "REDIS" and four digits, or "VALKEY" and three: the version
+//! records
+//!     250 name, value                     about the file
+//!     245 code                            a library of functions
+//!     254 number                          the database of the keys that follow
+//!     251 keys, keys with a deadline      how many follow
+//!     [252 deadline] [248 idle time | 249 frequency] type, key, value
+//! 255, CRC-64 of everything before
+//! ```
+//!
+//! A key with a fence has a record 250 of its own before it, [`FENCE`]; other servers skip that.
+
+mod buffer;
+mod error;
+mod grammar;
+mod module;
+mod read;
+mod write;
+
+pub(crate) use error::{FileError, Reason};
+#[cfg(feature = "internals")]
+pub use read::rewrite;
+pub(crate) use read::{FileReader, Item, ReadOptions};
+pub(crate) use write::{FileOptions, KeyMeta, aux, end, entry, header, library, replace_version, resize, select};
+
+/// The numbers of records that are no keys.
+mod opcode {
+    pub(super) use crate::rdb::library::{LIBRARY, LIBRARY_BEFORE_RELEASE};
+
+    /// In files of Valkey, an import of slots; in those of Redis, what modules keep with a key.
+    pub(super) const SLOT_IMPORT_OR_KEY_META: u8 = 243;
+    /// The sizes of a slot of a cluster.
+    pub(super) const SLOT_INFO: u8 = 244;
+    /// What a module keeps beside keys.
+    pub(super) const MODULE_AUX: u8 = 247;
+    /// For how many seconds the next key was not used.
+    pub(super) const IDLE: u8 = 248;
+    /// How often the next key was used.
+    pub(super) const FREQUENCY: u8 = 249;
+    /// A name and a value about the file.
+    pub(super) const AUX: u8 = 250;
+    /// The number of keys of the database.
+    pub(super) const RESIZE: u8 = 251;
+    /// The deadline of the next key in milliseconds.
+    pub(super) const EXPIRES_MS: u8 = 252;
+    /// The deadline of the next key in seconds.
+    pub(super) const EXPIRES_S: u8 = 253;
+    /// The number of the database.
+    pub(super) const SELECT: u8 = 254;
+    /// The end of the file.
+    pub(super) const END: u8 = 255;
+}
+
+/// The name of the record that holds the fence of the next key.
+const FENCE: &[u8] = b"keylatch-fence";
+/// The length of magic and version, in bytes.
+const HEADER_LEN: usize = 9;
+/// The first version with a checksum at the end.
+const CHECKSUMS_SINCE: u16 = 5;
+
+/// How a key was used, as far as the policy of eviction records it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Usage {
+    /// For how many seconds it was not.
+    Idle(u64),
+    /// The counter of LFU.
+    Frequency(u8),
+}
+
+/// Whose file it is: the families give some numbers different meanings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    Redis,
+    Valkey,
+}

@@ -1,0 +1,123 @@
+//! The part of a file that is in memory: filled from its source as records need it, and summed before it is left.
+
+use std::io::{self, Read};
+
+use crate::rdb::checksum::Checksum;
+use crate::rdb::file::error::Reason;
+
+/// How much is read at once, in bytes, and how much memory is kept.
+const CHUNK: usize = 256 << 10;
+
+/// The bytes of a source that were read from it and not yet consumed.
+pub(super) struct Buffer<R> {
+    source: R,
+    /// Memory, the part of which from `start` to `end` is to be consumed.
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Where the bytes begin that are not yet summed; at most `start`.
+    summed: usize,
+    /// How many bytes of the source there were before `bytes`.
+    offset: u64,
+    /// How long the source is, if that is known.
+    len: Option<u64>,
+    checksum: Checksum,
+}
+
+impl<R: Read> Buffer<R> {
+    /// Creates an empty buffer of a source, from which no more than `len` bytes are read if that is given.
+    pub(super) fn new(source: R, len: Option<u64>) -> Self {
+        Buffer { source, bytes: Vec::new(), start: 0, end: 0, summed: 0, offset: 0, len, checksum: Checksum::new() }
+    }
+
+    /// Returns the bytes that are to be consumed.
+    pub(super) fn unread(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Removes the first of these bytes.
+    pub(super) fn consume(&mut self, len: usize) {
+        debug_assert!(len <= self.end - self.start);
+        self.start += len;
+    }
+
+    /// Returns how many bytes were consumed.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset + self.start as u64
+    }
+
+    /// Returns how many bytes the source still has; [`u64::MAX`] if that is not known.
+    pub(super) fn left(&self) -> u64 {
+        self.len.map_or(u64::MAX, |len| len.saturating_sub(self.offset + self.end as u64))
+    }
+
+    /// Reads at least `missing` bytes more. Memory grows no further than the source goes on, and if that is not known
+    /// with what has come.
+    pub(super) fn fill(&mut self, missing: u64) -> Result<(), Reason> {
+        if missing > self.left() {
+            return Err(Reason::Truncated { missing: missing - self.left() });
+        }
+        self.discard_consumed();
+        let Some(needed) = usize::try_from(missing).ok().and_then(|missing| self.end.checked_add(missing)) else {
+            return Err(Reason::Truncated { missing });
+        };
+        self.give_back(needed);
+        while self.end < needed {
+            if self.end == self.bytes.len() {
+                self.grow(needed);
+            }
+            let end_max = self.end.saturating_add(usize::try_from(self.left()).unwrap_or(usize::MAX));
+            let room = self.end..self.bytes.len().min(end_max);
+            match self.source.read(&mut self.bytes[room]) {
+                Ok(0) => return Err(Reason::Truncated { missing: (needed - self.end) as u64 }),
+                Ok(len) => self.end += len,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Reason::Io(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room behind what there is: at once for all that is needed if the source is known to have it, otherwise for
+    /// as much again.
+    fn grow(&mut self, needed: usize) {
+        let doubled = self.end.saturating_mul(2).max(CHUNK);
+        let len = if self.len.is_some() { doubled.max(needed) } else { doubled };
+        let len_max = self.end.saturating_add(usize::try_from(self.left()).unwrap_or(usize::MAX));
+        self.bytes.resize(len.min(len_max), 0);
+    }
+
+    /// Gives memory back that a long record has needed.
+    fn give_back(&mut self, needed: usize) {
+        if needed <= CHUNK && self.bytes.len() > CHUNK {
+            self.bytes.truncate(CHUNK);
+            self.bytes.shrink_to_fit();
+        }
+    }
+
+    /// Sums what was consumed, and moves what follows to the beginning.
+    fn discard_consumed(&mut self) {
+        self.sum_consumed();
+        self.bytes.copy_within(self.start..self.end, 0);
+        self.offset += self.start as u64;
+        (self.start, self.end, self.summed) = (0, self.end - self.start, 0);
+    }
+
+    fn sum_consumed(&mut self) {
+        self.checksum.update(&self.bytes[self.summed..self.start]);
+        self.summed = self.start;
+    }
+
+    /// Returns the checksum of the bytes that were consumed.
+    pub(super) fn checksum(&mut self) -> u64 {
+        self.sum_consumed();
+        self.checksum.value()
+    }
+
+    /// Returns what follows the bytes that were consumed.
+    pub(super) fn into_rest(mut self) -> impl Read {
+        self.bytes.truncate(self.end);
+        self.bytes.drain(..self.start);
+        io::Cursor::new(self.bytes).chain(self.source)
+    }
+}

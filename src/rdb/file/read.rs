@@ -1,0 +1,381 @@
+//! Reads a file from its source, item by item.
+//!
+//! Keys are read where they lie in the buffer. One that is not there as a whole is first measured, see
+//! [`grammar`](crate::rdb::file::grammar), and read when it is.
+
+use std::io::Read;
+
+#[cfg(feature = "internals")]
+use crate::rdb::checksum::Checksum;
+use crate::rdb::file::buffer::Buffer;
+use crate::rdb::file::error::{FileError, Reason};
+use crate::rdb::file::grammar::{Extent, Measure, is_value};
+use crate::rdb::file::{CHECKSUMS_SINCE, FENCE, Family, HEADER_LEN, Usage, module, opcode};
+#[cfg(feature = "internals")]
+use crate::rdb::file::{
+    FileOptions, KeyMeta, aux, end, entry as write_entry, header, library, replace_version, resize, select,
+};
+use crate::rdb::value::{self, Options, Target};
+use crate::rdb::{Reader, VERSION, VERSION_MAX, checksum, kind};
+use crate::resp::parse_int;
+use crate::store::Hasher;
+use crate::store::entry::Entry;
+use crate::store::limits::Limits;
+use crate::time::clock::Deadline;
+
+/// The newest version of Redis, of which what older ones have is read.
+const REDIS_MAX: u16 = VERSION_MAX + 1;
+/// The versions of Valkey that are read.
+const VALKEY: std::ops::RangeInclusive<u16> = 80..=81;
+
+/// In place of a deadline: there is none.
+const NEVER_MS: i64 = -1;
+
+/// How files are read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadOptions<'a> {
+    /// Up to which sizes values are packed.
+    pub limits: Limits,
+    /// What hashes the fields or members of large values.
+    pub hasher: &'a Hasher,
+    /// Whether the checksum is compared.
+    pub checks: bool,
+}
+
+/// What a file consists of.
+pub(crate) enum Item {
+    /// A name and a value about the file.
+    Aux {
+        /// The name.
+        key: Box<[u8]>,
+        /// The value.
+        value: Box<[u8]>,
+    },
+    /// The number of the database that the next keys belong to.
+    Select(u64),
+    /// How many keys follow.
+    Resize {
+        /// How many keys the database has.
+        keys: u64,
+        /// How many of them have a deadline.
+        with_ttl: u64,
+    },
+    /// The code of a library of functions.
+    Library(Box<[u8]>),
+    /// A key. It may have expired.
+    Entry {
+        /// The key with its value and its deadline, by the wall clock.
+        entry: Entry,
+        /// How it was used.
+        usage: Option<Usage>,
+        /// The largest fencing token that it was written with; 0 without one.
+        fence: i64,
+    },
+    /// A key without elements, which cannot be loaded.
+    Skipped {
+        /// The key.
+        key: Box<[u8]>,
+    },
+    /// The end of the file. What follows belongs to something else, see [`FileReader::into_rest`].
+    End {
+        /// Whether the file has a checksum, and it was compared.
+        is_checked: bool,
+    },
+}
+
+/// What is read at once: an item, or a part of the next one.
+enum Piece {
+    Item(Item),
+    ExpiresMs(i64),
+    Usage(Usage),
+    Fence(i64),
+    Key(Entry),
+    Nothing,
+    /// The end, with the checksum that follows it; 0 without.
+    End(u64),
+}
+
+/// What was read about the next key.
+#[derive(Clone, Copy, Default)]
+struct Ahead {
+    deadline: Option<Deadline>,
+    usage: Option<Usage>,
+    fence: i64,
+}
+
+/// Reads a file.
+pub(crate) struct FileReader<'a, R> {
+    buffer: Buffer<R>,
+    options: ReadOptions<'a>,
+    family: Family,
+    version: u16,
+    ahead: Ahead,
+}
+
+impl<'a, R: Read> FileReader<'a, R> {
+    /// Begins to read a file; `len` is its length, if that is known, and bounds every length in it.
+    ///
+    /// # Errors
+    /// It is no RDB file, has an unknown version, or cannot be read.
+    pub(crate) fn new(source: R, len: Option<u64>, options: ReadOptions<'a>) -> Result<Self, FileError> {
+        let mut buffer = Buffer::new(source, len);
+        let (family, version) = read_header(&mut buffer).map_err(|reason| FileError { offset: 0, reason })?;
+        Ok(FileReader { buffer, options, family, version, ahead: Ahead::default() })
+    }
+
+    /// Returns the version of the format.
+    pub(crate) fn version(&self) -> u16 {
+        self.version
+    }
+
+    /// Returns how many bytes of the file were read.
+    pub(crate) fn offset(&self) -> u64 {
+        self.buffer.offset()
+    }
+
+    /// Returns what follows the items that were read.
+    pub(crate) fn into_rest(self) -> impl Read {
+        self.buffer.into_rest()
+    }
+
+    /// Reads the next item. Nothing may be read after the end.
+    ///
+    /// # Errors
+    /// The file violates the format or cannot be read; nothing may be read after that, either.
+    pub(crate) fn read(&mut self) -> Result<Item, FileError> {
+        loop {
+            let offset = self.buffer.offset();
+            let item = self.read_piece().and_then(|piece| self.item_of(piece));
+            if let Some(item) = item.map_err(|reason| FileError { offset, reason })? {
+                return Ok(item);
+            }
+        }
+    }
+
+    /// Reads a piece, of which as much is loaded as is needed.
+    fn read_piece(&mut self) -> Result<Piece, Reason> {
+        loop {
+            let unread = self.buffer.unread();
+            let mut reader = Reader::new(unread);
+            match self.parse(&mut reader) {
+                Ok(piece) => {
+                    let len = match piece {
+                        Piece::End(_) => 1, // the checksum is not part of what is summed
+                        _ => unread.len() - reader.rest().len(),
+                    };
+                    self.buffer.consume(len);
+                    return Ok(piece);
+                }
+                Err(reason) => match reader.missing() {
+                    0 => return Err(reason),
+                    missing => self.complete(missing as u64)?,
+                },
+            }
+        }
+    }
+
+    /// Loads the rest of a record of which at least `missing` bytes are missing.
+    fn complete(&mut self, missing: u64) -> Result<(), Reason> {
+        let measure = self.buffer.unread().first().and_then(|first| Measure::new(*first, self.family));
+        let Some(mut measure) = measure else { return self.buffer.fill(missing) };
+        self.buffer.fill(missing)?;
+        loop {
+            match measure.advance(self.buffer.unread(), self.buffer.left()) {
+                Extent::Missing(missing) => self.buffer.fill(missing)?,
+                Extent::Whole(_) | Extent::Malformed => return Ok(()),
+            }
+        }
+    }
+
+    /// Reads a piece from the buffer. Where that has too few bytes, the reader says so, and the error says nothing.
+    fn parse(&self, reader: &mut Reader<'_>) -> Result<Piece, Reason> {
+        let Some([first]) = reader.array() else { return Err(Reason::Record(0)) };
+        if is_value(first, self.family) {
+            return self.parse_key(first, reader);
+        }
+        match first {
+            kind::MODULE | kind::MODULE_2 => return Err(refused_module(reader)),
+            opcode::LIBRARY_BEFORE_RELEASE => return Err(Reason::OldLibrary),
+            opcode::SLOT_IMPORT_OR_KEY_META => {
+                return Err(if self.family == Family::Valkey { Reason::SlotImport } else { Reason::KeyMeta });
+            }
+            opcode::SLOT_INFO..=opcode::END => {}
+            _ => return Err(Reason::Type(first)),
+        }
+        let has_checksum = self.version >= CHECKSUMS_SINCE;
+        parse_other(first, has_checksum, reader).ok_or(Reason::Record(first))
+    }
+
+    /// Reads a key with its value.
+    fn parse_key(&self, of: u8, reader: &mut Reader<'_>) -> Result<Piece, Reason> {
+        let options = Options { compresses: false, len_max: usize::MAX };
+        let Some(key) = reader.string(options.len_max) else { return Err(Reason::Record(of)) };
+        let ReadOptions { limits, hasher, .. } = self.options;
+        let target = Target { key: &key, deadline: self.ahead.deadline, limits, hasher };
+        let mut again = reader.clone();
+        let entry = match of {
+            kind::HASH_VALKEY => value::read_hash_of_valkey(reader, target, options),
+            _ => value::read(of, reader, target, options).ok(),
+        };
+        match entry {
+            Some(entry) => Ok(Piece::Key(entry)),
+            None if reader.missing() == 0 && value::skip_empty(of, &mut again) => {
+                *reader = again;
+                Ok(Piece::Item(Item::Skipped { key: key.into() }))
+            }
+            None => Err(Reason::Value { kind: of, key: key.into() }),
+        }
+    }
+
+    /// Returns the item that a piece is or completes, if any.
+    fn item_of(&mut self, piece: Piece) -> Result<Option<Item>, Reason> {
+        match piece {
+            Piece::Item(item) => {
+                if let Item::Skipped { .. } = item {
+                    self.ahead = Ahead::default();
+                }
+                return Ok(Some(item));
+            }
+            Piece::Key(entry) => {
+                let Ahead { usage, fence, .. } = std::mem::take(&mut self.ahead);
+                return Ok(Some(Item::Entry { entry, usage, fence }));
+            }
+            Piece::End(expected) => return self.end(expected).map(Some),
+            Piece::ExpiresMs(ms) => self.ahead.deadline = (ms != NEVER_MS).then(|| Deadline::at_wall_ms(ms)),
+            Piece::Usage(usage) => self.ahead.usage = Some(usage),
+            Piece::Fence(fence) => self.ahead.fence = fence,
+            Piece::Nothing => {}
+        }
+        Ok(None)
+    }
+
+    /// Compares the checksum, which is to be consumed.
+    fn end(&mut self, expected: u64) -> Result<Item, Reason> {
+        let is_checked = self.options.checks && expected != 0;
+        if is_checked {
+            let computed = self.buffer.checksum();
+            if computed != expected {
+                return Err(Reason::Checksum { expected, computed });
+            }
+        }
+        if self.version >= CHECKSUMS_SINCE {
+            self.buffer.consume(checksum::LEN);
+        } else if !self.buffer.unread().is_empty() {
+            return Err(Reason::Record(opcode::END)); // a newer file whose version is damaged
+        }
+        Ok(Item::End { is_checked })
+    }
+}
+
+/// Reads magic and version.
+fn read_header(buffer: &mut Buffer<impl Read>) -> Result<(Family, u16), Reason> {
+    buffer.fill(HEADER_LEN as u64).map_err(|reason| match reason {
+        Reason::Truncated { .. } => Reason::Magic,
+        reason => reason,
+    })?;
+    let (magic, _) = buffer.unread().split_first_chunk::<HEADER_LEN>().ok_or(Reason::Magic)?;
+    let (family, digits) = match magic {
+        [b'R', b'E', b'D', b'I', b'S', digits @ ..] => (Family::Redis, &digits[..]),
+        [b'V', b'A', b'L', b'K', b'E', b'Y', digits @ ..] => (Family::Valkey, &digits[..]),
+        _ => return Err(Reason::Magic),
+    };
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return Err(Reason::Magic);
+    }
+    let version = digits.iter().fold(0, |version, digit| 10 * version + u16::from(digit - b'0'));
+    let is_known = match family {
+        Family::Redis => (1..=REDIS_MAX).contains(&version),
+        Family::Valkey => VALKEY.contains(&version),
+    };
+    if !is_known {
+        return Err(Reason::Version(version));
+    }
+    buffer.consume(HEADER_LEN);
+    Ok((family, version))
+}
+
+/// Reads what a key of a module begins with, and returns the reason why it cannot be loaded.
+fn refused_module(reader: &mut Reader<'_>) -> Reason {
+    let id = reader.skip_string().and_then(|()| reader.length());
+    id.map_or(Reason::Record(kind::MODULE_2), |id| Reason::Module(module::name_of(id)))
+}
+
+/// Reads a record that is no key; `None` if it violates the format.
+fn parse_other(of: u8, has_checksum: bool, reader: &mut Reader<'_>) -> Option<Piece> {
+    let piece = match of {
+        opcode::EXPIRES_MS => Piece::ExpiresMs(i64::from_le_bytes(reader.array()?)),
+        opcode::EXPIRES_S => Piece::ExpiresMs(expiry_of_seconds(i32::from_le_bytes(reader.array()?))),
+        opcode::IDLE => Piece::Usage(Usage::Idle(reader.length()?)),
+        opcode::FREQUENCY => {
+            let [count] = reader.array()?;
+            Piece::Usage(Usage::Frequency(count))
+        }
+        opcode::AUX => {
+            let (key, value) = (reader.string(usize::MAX)?, reader.string(usize::MAX)?);
+            match &*key {
+                FENCE => Piece::Fence(parse_int(&value)?),
+                key => Piece::Item(Item::Aux { key: key.into(), value: value.into() }),
+            }
+        }
+        opcode::SELECT => Piece::Item(Item::Select(reader.length()?)),
+        opcode::RESIZE => Piece::Item(Item::Resize { keys: reader.length()?, with_ttl: reader.length()? }),
+        opcode::LIBRARY => Piece::Item(Item::Library(reader.string(usize::MAX)?.into())),
+        opcode::SLOT_INFO => {
+            (0..3).try_for_each(|_| reader.length().map(drop))?;
+            Piece::Nothing
+        }
+        opcode::MODULE_AUX => {
+            module::skip(reader)?;
+            Piece::Nothing
+        }
+        opcode::END if has_checksum => Piece::End(u64::from_le_bytes(reader.array()?)),
+        opcode::END => Piece::End(0),
+        _ => return None,
+    };
+    Some(piece)
+}
+
+/// Returns a deadline that was written in seconds.
+fn expiry_of_seconds(seconds: i32) -> i64 {
+    if seconds == -1 { NEVER_MS } else { 1000 * i64::from(seconds) }
+}
+
+/// Reads a file and writes what it contains; returns the new file.
+///
+/// # Errors
+/// What is wrong with the file.
+#[cfg(feature = "internals")]
+pub fn rewrite(source: impl Read, len: Option<u64>) -> Result<Vec<u8>, String> {
+    let hasher = Hasher::new();
+    let options = ReadOptions { limits: Limits::default(), hasher: &hasher, checks: true };
+    let write = FileOptions { version: VERSION_MAX, compresses: false };
+    let mut reader = FileReader::new(source, len, options).map_err(|error| error.to_string())?;
+    let (mut out, mut version) = (Vec::new(), VERSION);
+    header(&mut out, version);
+    loop {
+        match reader.read().map_err(|error| error.to_string())? {
+            Item::Aux { key, value } => aux(&mut out, &key, &value),
+            Item::Select(db) => select(&mut out, usize::try_from(db).unwrap_or(usize::MAX)),
+            Item::Resize { keys, with_ttl } => {
+                let number = |count| usize::try_from(count).unwrap_or(usize::MAX);
+                resize(&mut out, number(keys), number(with_ttl));
+            }
+            Item::Library(code) => library(&mut out, &code, false),
+            Item::Entry { entry, usage, fence } => {
+                let meta = KeyMeta { expires_ms: entry.deadline().map(Deadline::absolute_ms), usage, fence };
+                version = version.max(write_entry(&mut out, &entry, meta, write));
+            }
+            Item::Skipped { .. } => {}
+            Item::End { .. } => break,
+        }
+    }
+    end(&mut out);
+    let mut sum = Checksum::new();
+    sum.update(&out);
+    replace_version(&mut sum, VERSION, version);
+    let mut start = Vec::new();
+    header(&mut start, version);
+    out[..HEADER_LEN].copy_from_slice(&start);
+    out.extend_from_slice(&sum.value().to_le_bytes());
+    Ok(out)
+}

@@ -1,0 +1,96 @@
+//! Writes the pieces of a file. The caller puts them in order, sums them, and appends the checksum.
+
+use crate::rdb::checksum::Checksum;
+use crate::rdb::file::{FENCE, Usage, opcode};
+use crate::rdb::value::{self, Options};
+use crate::rdb::{library as libraries, write_length, write_string};
+use crate::store::entry::Entry;
+
+/// How entries are written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileOptions {
+    /// The version up to which types may be used. An entry that needs a higher one is written nevertheless.
+    pub version: u16,
+    /// Whether strings are compressed.
+    pub compresses: bool,
+}
+
+/// What is written about a key beside its value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeyMeta {
+    /// When it expires, in milliseconds since 1970.
+    pub expires_ms: Option<i64>,
+    /// How it was used.
+    pub usage: Option<Usage>,
+    /// The largest fencing token that it was written with; 0 without one.
+    pub fence: i64,
+}
+
+/// Appends magic and version, which begin a file.
+pub(crate) fn header(out: &mut Vec<u8>, version: u16) {
+    out.extend_from_slice(format!("REDIS{version:04}").as_bytes());
+}
+
+/// Appends a name and a value about the file.
+pub(crate) fn aux(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+    out.push(opcode::AUX);
+    // As in Redis, these are not compressed.
+    write_string(out, key, false);
+    write_string(out, value, false);
+}
+
+/// Appends the number of the database that the next keys belong to.
+pub(crate) fn select(out: &mut Vec<u8>, db: usize) {
+    out.push(opcode::SELECT);
+    write_length(out, db);
+}
+
+/// Appends how many keys the database has, and how many of them have a deadline.
+pub(crate) fn resize(out: &mut Vec<u8>, keys: usize, with_ttl: usize) {
+    out.push(opcode::RESIZE);
+    write_length(out, keys);
+    write_length(out, with_ttl);
+}
+
+/// Appends a library of functions.
+pub(crate) fn library(out: &mut Vec<u8>, code: &[u8], compresses: bool) {
+    libraries::write(out, code, compresses);
+}
+
+/// Appends a key; returns the lowest version of a file that may contain it.
+pub(crate) fn entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta, options: FileOptions) -> u16 {
+    if meta.fence != 0 {
+        aux(out, FENCE, itoa::Buffer::new().format(meta.fence).as_bytes());
+    }
+    if let Some(ms) = meta.expires_ms {
+        out.push(opcode::EXPIRES_MS);
+        out.extend_from_slice(&ms.to_le_bytes());
+    }
+    match meta.usage {
+        Some(Usage::Idle(seconds)) => {
+            out.push(opcode::IDLE);
+            write_length(out, usize::try_from(seconds).unwrap_or(usize::MAX));
+        }
+        Some(Usage::Frequency(count)) => out.extend_from_slice(&[opcode::FREQUENCY, count]),
+        None => {}
+    }
+    let kind = value::kind_of(entry, options.version);
+    out.push(kind);
+    write_string(out, entry.key(), options.compresses);
+    value::write_body(out, kind, entry, Options { compresses: options.compresses, len_max: usize::MAX });
+    value::lowest_version(kind)
+}
+
+/// Appends the end, behind which the caller appends the checksum.
+pub(crate) fn end(out: &mut Vec<u8>) {
+    out.push(opcode::END);
+}
+
+/// Changes the checksum of a file that began with the header of one version to that with the header of another: what
+/// version its keys need is known at the end only.
+pub(crate) fn replace_version(checksum: &mut Checksum, before: u16, after: u16) {
+    let (mut old, mut new) = (Vec::new(), Vec::new());
+    header(&mut old, before);
+    header(&mut new, after);
+    checksum.replace_start(&old, &new);
+}
