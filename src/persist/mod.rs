@@ -13,6 +13,4 @@ mod log;
 
 pub(crate) use effects::{Effects, write_select};
 pub(crate) use log::Log;
-#[cfg(feature = "internals")]
-pub use log::LostPlace;
-pub use log::{LogReader, Purpose};
+pub use log::{LogReader, LostPlace, Purpose};
