@@ -8,6 +8,8 @@
 //! Lock order: the gate of the store, shards, the log. A record is appended while its shards are locked, so the
 //! order of the log is a valid sequential order of execution.
 
+#[allow(dead_code, reason = "until the server uses it")]
+pub(crate) mod disk;
 mod effects;
 mod log;
 
