@@ -8,18 +8,21 @@
 //! A reader may also *confirm* up to which position it has done its work, such as writing it to a disk. Clients whose
 //! replies must not be seen before that wait for it.
 
+mod boundaries;
 mod chunks;
+mod reader;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 
-use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::persist::Effects;
+use crate::persist::log::boundaries::Boundaries;
 use crate::persist::log::chunks::Chunks;
+pub use crate::persist::log::reader::LogReader;
 use crate::resp::Output;
 use crate::store::{ChangeLog, LockRecord};
 
@@ -29,6 +32,8 @@ const KEPT_MAX: usize = 256 << 20;
 /// The log of a namespace.
 pub(crate) struct Log {
     records: Mutex<Records>,
+    /// Wakes the threads of readers that wait for records.
+    appended: Condvar,
     /// The position up to which every reader that confirms has done so; `u64::MAX` if none confirms.
     confirmed: AtomicU64,
     /// The clients that wait for a confirmation, each with the position it waits for.
@@ -38,6 +43,9 @@ pub(crate) struct Log {
 #[derive(Default)]
 struct Records {
     chunks: Chunks,
+    boundaries: Boundaries,
+    /// How many threads wait for records.
+    sleeping: usize,
     /// The database selected by the last command; `None` if a reader does not know it.
     db: Option<usize>,
     /// The readers, each at its number; `None` where one has left.
@@ -54,13 +62,14 @@ struct Place {
     confirmed: Option<u64>,
     /// What it has not read was freed.
     is_lost: bool,
+    /// Its thread is to stop waiting.
+    is_woken: bool,
 }
 
 /// What a reader is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// It copies what it reads.
-    #[cfg(feature = "internals")] // until there is a file to write
     Copy,
     /// It copies what it reads, and confirms that.
     Confirm,
@@ -72,12 +81,6 @@ pub enum Purpose {
 #[derive(Debug, PartialEq, Eq)]
 pub struct LostPlace;
 
-/// A reader of a log. It leaves when it is dropped.
-pub struct LogReader {
-    log: Arc<Log>,
-    number: usize,
-}
-
 impl Default for Log {
     fn default() -> Self {
         Log::with_limit(KEPT_MAX)
@@ -88,7 +91,7 @@ impl Log {
     /// Creates an empty log that keeps at most so many bytes for its slowest reader.
     fn with_limit(kept_max: usize) -> Self {
         let records = Mutex::new(Records { kept_max, ..Records::default() });
-        Log { records, confirmed: AtomicU64::new(u64::MAX), waiting: Mutex::default() }
+        Log { records, appended: Condvar::new(), confirmed: AtomicU64::new(u64::MAX), waiting: Mutex::default() }
     }
 
     /// Appends the effects of a call, and clears them; returns the position behind them. Must be called while the changed
@@ -96,17 +99,20 @@ impl Log {
     pub(crate) fn append(&self, effects: &mut Effects) -> u64 {
         let mut records = self.records.lock();
         let commands = effects.take(&mut records.db);
-        records.append(commands)
+        let end = records.append(commands);
+        if records.sleeping > 0 {
+            self.appended.notify_all();
+        }
+        end
     }
 
     /// Adds a reader, which begins here. It knows no database, so that the next command selects one. What it reads belongs
     /// to a copy of the data as they are now if the gate is held exclusively.
     pub(crate) fn reader(self: &Arc<Self>, purpose: Purpose) -> LogReader {
         let mut records = self.records.lock();
-        let position = records.chunks.end();
-        records.db = None;
+        let position = records.cut();
         let confirmed = (purpose == Purpose::Confirm).then_some(position);
-        let place = Place { position, purpose, confirmed, is_lost: false };
+        let place = Place { position, purpose, confirmed, is_lost: false, is_woken: false };
         let free = records.readers.iter().position(Option::is_none);
         let number = free.unwrap_or_else(|| {
             records.readers.push(None);
@@ -196,8 +202,14 @@ impl ChangeLog for Log {
 impl Records {
     fn append(&mut self, commands: Output) -> u64 {
         match self.readers.iter().flatten().any(|place| !place.is_lost) {
-            true => commands.into_chunks().for_each(|chunk| self.chunks.push(chunk)),
-            false => self.chunks.skip(commands.len()),
+            true => {
+                commands.into_chunks().for_each(|chunk| self.chunks.push(chunk));
+                self.boundaries.add(self.chunks.end());
+            }
+            false => {
+                self.chunks.skip(commands.len());
+                self.boundaries.clear(self.chunks.end());
+            }
         }
         if self.chunks.len() > self.kept_max {
             self.give_up_the_slowest();
@@ -205,10 +217,20 @@ impl Records {
         self.chunks.end()
     }
 
+    /// Lets the next command select its database, and keeps its begin as a boundary; returns that.
+    fn cut(&mut self) -> u64 {
+        let end = self.chunks.end();
+        self.db = None;
+        self.boundaries.fix(end);
+        end
+    }
+
     /// Frees what all readers have read.
     fn free(&mut self) {
         let read = self.readers.iter().flatten().filter(|place| !place.is_lost).map(|place| place.position);
-        self.chunks.free_before(read.min().unwrap_or(u64::MAX));
+        let read = read.min().unwrap_or(u64::MAX).min(self.chunks.end());
+        self.chunks.free_before(read);
+        self.boundaries.free_before(read);
     }
 
     /// Frees so much that the limit holds again, whoever has not read it.
@@ -221,61 +243,6 @@ impl Records {
             slowest.is_lost = true;
             self.free();
         }
-    }
-}
-
-impl LogReader {
-    /// Returns the position of the next byte.
-    pub fn position(&self) -> u64 {
-        self.log.records.lock().readers[self.number].map_or(0, |place| place.position)
-    }
-
-    /// Reads on, up to the end of a chunk; nothing at the end of the log.
-    ///
-    /// # Errors
-    /// When the log has not waited for this reader.
-    pub fn read(&self) -> Result<Bytes, LostPlace> {
-        self.log.change(self.number, |place, chunks| {
-            let Some(place) = place.as_mut().filter(|place| !place.is_lost) else { return Err(LostPlace) };
-            let bytes = chunks.read(place.position);
-            place.position += bytes.len() as u64;
-            Ok(bytes)
-        })
-    }
-
-    /// Reads on to the end of the log.
-    ///
-    /// # Errors
-    /// As [`LogReader::read`].
-    pub fn read_all(&self) -> Result<Vec<u8>, LostPlace> {
-        let mut all = Vec::new();
-        loop {
-            match self.read()? {
-                bytes if bytes.is_empty() => return Ok(all),
-                bytes => all.extend_from_slice(&bytes),
-            }
-        }
-    }
-
-    /// Returns how many clients wait for a confirmation.
-    #[cfg(feature = "internals")]
-    pub fn waiting(&self) -> usize {
-        self.log.waiting.lock().len()
-    }
-
-    /// Confirms what lies before a position, if the reader confirms.
-    #[cfg(feature = "internals")] // until there is a file to write
-    pub fn confirm(&self, position: u64) {
-        self.log.change(self.number, |place, _| {
-            let confirmed = place.as_mut().and_then(|place| place.confirmed.as_mut());
-            confirmed.into_iter().for_each(|confirmed| *confirmed = position.max(*confirmed));
-        });
-    }
-}
-
-impl Drop for LogReader {
-    fn drop(&mut self) {
-        self.log.change(self.number, |place, _| *place = None);
     }
 }
 

@@ -1,0 +1,119 @@
+//! The names of a simulated disk: what programs see, and what a power cut leaves of them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::persist::disk::parent;
+use crate::persist::disk::simulated::Random;
+
+/// What a name refers to: a directory, or the number of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Dir,
+    File(usize),
+}
+
+/// A change of names that its directory was not synced after.
+#[derive(Clone, Debug)]
+enum Change {
+    Add(PathBuf, Target),
+    Remove(PathBuf),
+    Rename(PathBuf, PathBuf, Target),
+}
+
+impl Change {
+    /// Returns the directory whose sync makes the change durable.
+    fn dir(&self) -> &Path {
+        match self {
+            Change::Add(path, _) | Change::Remove(path) | Change::Rename(_, path, _) => parent(path),
+        }
+    }
+
+    fn apply(&self, names: &mut BTreeMap<PathBuf, Target>) {
+        match self {
+            Change::Add(path, target) => _ = names.insert(path.clone(), *target),
+            Change::Remove(path) => _ = names.remove(path),
+            Change::Rename(from, to, target) => {
+                if names.get(from) == Some(target) {
+                    names.remove(from);
+                }
+                names.insert(to.clone(), *target);
+            }
+        }
+    }
+}
+
+/// The names of a disk.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    live: BTreeMap<PathBuf, Target>,
+    durable: BTreeMap<PathBuf, Target>,
+    changes: Vec<Change>,
+}
+
+impl Names {
+    pub(super) fn get(&self, path: &Path) -> Option<Target> {
+        self.live.get(path).copied()
+    }
+
+    /// Returns the names in a directory.
+    pub(super) fn list<'a>(&'a self, dir: &'a Path) -> impl Iterator<Item = &'a Path> {
+        self.live.keys().map(PathBuf::as_path).filter(move |path| parent(path) == dir)
+    }
+
+    /// Returns the numbers of the files that have names.
+    pub(super) fn files(&self) -> impl Iterator<Item = usize> {
+        self.live.values().filter_map(|target| match target {
+            Target::Dir => None,
+            Target::File(number) => Some(*number),
+        })
+    }
+
+    pub(super) fn add(&mut self, path: &Path, target: Target) {
+        self.change(Change::Add(path.to_owned(), target));
+    }
+
+    pub(super) fn remove(&mut self, path: &Path) {
+        self.change(Change::Remove(path.to_owned()));
+    }
+
+    pub(super) fn rename(&mut self, from: &Path, to: &Path, target: Target) {
+        self.change(Change::Rename(from.to_owned(), to.to_owned(), target));
+    }
+
+    fn change(&mut self, change: Change) {
+        change.apply(&mut self.live);
+        self.changes.push(change);
+    }
+
+    /// Makes the names of a directory durable.
+    pub(super) fn sync(&mut self, dir: &Path) {
+        let durable = &mut self.durable;
+        self.changes.retain(|change| {
+            let is_synced = change.dir() == dir;
+            if is_synced {
+                change.apply(durable);
+            }
+            !is_synced
+        });
+    }
+
+    /// Returns the names as they are found after the power was cut: those that are durable, and some of the changes since
+    /// then, in any order.
+    pub(super) fn after_power_cut(&self, random: &mut Random) -> Names {
+        let mut names = self.durable.clone();
+        let mut changes: Vec<&Change> = self.changes.iter().collect();
+        let in_order = random.below(2) == 0;
+        while !changes.is_empty() {
+            let change = changes.remove(if in_order { 0 } else { random.below(changes.len()) });
+            if random.below(2) == 0 {
+                change.apply(&mut names);
+            }
+        }
+        let dirs: Vec<PathBuf> =
+            names.iter().filter(|(_, target)| **target == Target::Dir).map(|(path, _)| path.clone()).collect();
+        // What is in a directory that is not there cannot be found.
+        names.retain(|path, _| parent(path) == Path::new("/") || dirs.iter().any(|dir| dir == parent(path)));
+        Names { live: names.clone(), durable: names, changes: Vec::new() }
+    }
+}

@@ -1,0 +1,257 @@
+//! A reader of the log.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::persist::log::{Log, LostPlace, Place, Purpose};
+
+/// A reader of a log. It leaves when it is dropped.
+pub struct LogReader {
+    pub(super) log: Arc<Log>,
+    pub(super) number: usize,
+}
+
+impl LogReader {
+    /// Returns the position of the next byte.
+    pub fn position(&self) -> u64 {
+        self.log.records.lock().readers[self.number].map_or(0, |place| place.position)
+    }
+
+    /// Returns the position behind the last record of the log.
+    pub(crate) fn end(&self) -> u64 {
+        self.log.end()
+    }
+
+    /// Reads on, up to the end of a chunk; nothing at the end of the log.
+    ///
+    /// # Errors
+    /// When the log has not waited for this reader.
+    pub fn read(&self) -> Result<Bytes, LostPlace> {
+        self.log.change(self.number, |place, chunks| {
+            let Some(place) = place.as_mut().filter(|place| !place.is_lost) else { return Err(LostPlace) };
+            let bytes = chunks.read(place.position);
+            place.position += bytes.len() as u64;
+            Ok(bytes)
+        })
+    }
+
+    /// Reads on to the end of the log.
+    ///
+    /// # Errors
+    /// As [`LogReader::read`].
+    pub fn read_all(&self) -> Result<Vec<u8>, LostPlace> {
+        let mut all = Vec::new();
+        loop {
+            match self.read()? {
+                bytes if bytes.is_empty() => return Ok(all),
+                bytes => all.extend_from_slice(&bytes),
+            }
+        }
+    }
+
+    /// Returns whole records from a position on, in the pieces that the log has them in: at most `limit` bytes, or one
+    /// group of records that the log keeps together, which may be longer. Frees nothing, so that they can be read again
+    /// until [`LogReader::release`] is called.
+    ///
+    /// # Errors
+    /// When the log has not waited for this reader, or the position has been released.
+    pub(crate) fn records(&self, from: u64, limit: usize) -> Result<Vec<Bytes>, LostPlace> {
+        let records = self.log.records.lock();
+        let place = records.readers[self.number].filter(|place| !place.is_lost && place.position <= from);
+        if place.is_none() {
+            return Err(LostPlace);
+        }
+        let end = records.boundaries.behind(from, limit as u64);
+        let (mut at, mut pieces) = (from, Vec::new());
+        while at < end {
+            let mut piece = records.chunks.read(at);
+            piece.truncate((end - at) as usize);
+            if piece.is_empty() {
+                return Err(LostPlace);
+            }
+            at += piece.len() as u64;
+            pieces.push(piece);
+        }
+        Ok(pieces)
+    }
+
+    /// Moves on to a position: what lies before it is not read again.
+    pub(crate) fn release(&self, position: u64) {
+        self.log.change(self.number, |place, chunks| {
+            let position = position.min(chunks.end());
+            place.iter_mut().for_each(|place| place.position = position.max(place.position));
+        });
+    }
+
+    /// Moves on to the end of the log, where the next command selects its database; returns this position. A reader that had
+    /// lost its place has one again. What it had confirmed stays as it was.
+    pub(crate) fn restart(&self) -> u64 {
+        let mut records = self.log.records.lock();
+        let end = records.cut();
+        if let Some(place) = &mut records.readers[self.number] {
+            (place.position, place.is_lost) = (end, false);
+        }
+        records.free();
+        end
+    }
+
+    /// Marks the end of the log as a place where another file begins: no group of records goes across it, and the next
+    /// command selects its database. Returns the position. What follows belongs to a copy of the data as they are now if
+    /// the gate is held exclusively.
+    pub(crate) fn cut(&self) -> u64 {
+        self.log.records.lock().cut()
+    }
+
+    /// Waits until there are records behind a position, until [`LogReader::wake`] was called since the last wait, or until
+    /// a time has passed.
+    pub(crate) fn wait(&self, position: u64, timeout: Option<Duration>) {
+        let mut records = self.log.records.lock();
+        let is_due = |place: &Option<Place>| place.is_none_or(|place| place.is_woken);
+        if records.chunks.end() <= position && !is_due(&records.readers[self.number]) {
+            records.sleeping += 1;
+            match timeout {
+                Some(timeout) => _ = self.log.appended.wait_for(&mut records, timeout),
+                None => self.log.appended.wait(&mut records),
+            }
+            records.sleeping -= 1;
+        }
+        if let Some(place) = &mut records.readers[self.number] {
+            place.is_woken = false;
+        }
+    }
+
+    /// Ends a [`LogReader::wait`], the present one or the next.
+    pub(crate) fn wake(&self) {
+        if let Some(place) = &mut self.log.records.lock().readers[self.number] {
+            place.is_woken = true;
+        }
+        self.log.appended.notify_all();
+    }
+
+    /// Returns how many clients wait for a confirmation.
+    #[cfg(feature = "internals")]
+    pub fn waiting(&self) -> usize {
+        self.log.waiting.lock().len()
+    }
+
+    /// Confirms what lies before a position, if the reader confirms.
+    pub fn confirm(&self, position: u64) {
+        self.log.change(self.number, |place, _| {
+            let confirmed = place.as_mut().and_then(|place| place.confirmed.as_mut());
+            confirmed.into_iter().for_each(|confirmed| *confirmed = position.max(*confirmed));
+        });
+    }
+
+    /// Makes the reader one that confirms, and has done so up to a position; with `None` one that does not. Clients that
+    /// wait for what counts as confirmed now are woken.
+    pub(crate) fn set_confirmed(&self, confirmed: Option<u64>) {
+        self.log.change(self.number, |place, _| {
+            let Some(place) = place else { return };
+            place.purpose = if confirmed.is_some() { Purpose::Confirm } else { Purpose::Copy };
+            place.confirmed = confirmed;
+        });
+    }
+}
+
+impl Drop for LogReader {
+    fn drop(&mut self) {
+        self.log.change(self.number, |place, _| *place = None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::persist::Effects;
+
+    /// Appends a command of about `len` bytes to a log; returns the position behind it.
+    fn append(log: &Log, len: usize) -> u64 {
+        log.append(&mut Effects::one(0, &[b"DEL", &vec![b'k'; len]]))
+    }
+
+    fn len(pieces: &[Bytes]) -> usize {
+        pieces.iter().map(Bytes::len).sum()
+    }
+
+    #[test]
+    fn records_are_read_whole_and_again_until_they_are_released() {
+        let log = Arc::new(Log::default());
+        let reader = log.reader(Purpose::Copy);
+        let large = append(&log, 300_000);
+        let ends: Vec<u64> = (0..1000).map(|number| append(&log, 50 + number % 7)).collect();
+        let first = reader.records(0, 1000).expect("its place");
+        assert_eq!(len(&first) as u64, large, "a record larger than the limit");
+        let second = reader.records(large, 40_000).expect("its place");
+        let middle = large + len(&second) as u64;
+        assert!(middle > large && len(&second) <= 40_000 && ends.contains(&middle));
+        assert_eq!(reader.records(0, 1000).expect("its place"), first);
+        reader.release(large);
+        assert_eq!((reader.records(0, 1000), reader.position()), (Err(LostPlace), large));
+        assert_eq!(reader.records(large, 40_000).expect("its place"), second);
+        assert_eq!(reader.records(reader.end(), 40_000), Ok(vec![]));
+    }
+
+    #[test]
+    fn no_records_are_read_across_a_cut_and_the_next_command_selects_its_database() {
+        let log = Arc::new(Log::default());
+        let reader = log.reader(Purpose::Copy);
+        append(&log, 10);
+        let cut = reader.cut();
+        append(&log, 10);
+        append(&log, 10);
+        assert_eq!(len(&reader.records(0, cut as usize).expect("its place")) as u64, cut);
+        let after = reader.records(cut, 1000).expect("its place");
+        assert!(after[0].starts_with(b"*2\r\n$6\r\nSELECT"));
+    }
+
+    #[test]
+    fn a_reader_that_has_lost_its_place_begins_again_at_the_end_and_takes_no_confirmation_back() {
+        let log = Arc::new(Log::with_limit(10_000));
+        let reader = log.reader(Purpose::Confirm);
+        let first = append(&log, 10);
+        reader.confirm(first);
+        (0..100).for_each(|_| _ = append(&log, 1000));
+        assert_eq!(reader.records(first, 1000), Err(LostPlace));
+        let begin = reader.restart();
+        assert_eq!((begin, log.confirmed()), (log.end(), first));
+        append(&log, 10);
+        assert!(reader.records(begin, 1000).expect("its place")[0].starts_with(b"*2\r\n$6\r\nSELECT"));
+    }
+
+    #[test]
+    fn a_reader_begins_and_ceases_to_confirm() {
+        let log = Arc::new(Log::default());
+        let reader = log.reader(Purpose::Copy);
+        let end = append(&log, 10);
+        assert!(log.is_confirmed());
+        reader.set_confirmed(Some(3));
+        assert_eq!(log.confirmed(), 3);
+        assert!(log.wake_when_confirmed(end, 1, std::task::Waker::noop()));
+        reader.set_confirmed(None);
+        assert!(log.is_confirmed() && log.is_copied());
+        assert_eq!(log.waiting.lock().len(), 0, "the client was woken");
+    }
+
+    #[test]
+    fn a_waiting_reader_is_woken_by_a_record_and_by_another_thread() {
+        let log = Arc::new(Log::default());
+        let reader = Arc::new(log.reader(Purpose::Copy));
+        reader.wake();
+        reader.wait(0, None); // woken before
+        let other = reader.clone();
+        let waits = std::thread::spawn(move || {
+            other.wait(0, None);
+            other.end()
+        });
+        let end = append(&log, 10);
+        assert_eq!(waits.join().ok(), Some(end));
+        let other = reader.clone();
+        let waits = std::thread::spawn(move || other.wait(end, None));
+        reader.wake();
+        assert!(waits.join().is_ok());
+        reader.wait(0, None); // there are records
+        reader.wait(end, Some(Duration::from_millis(1)));
+    }
+}
