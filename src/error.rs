@@ -94,8 +94,8 @@ pub enum Error {
     NotInMulti,
     /// A command about the process, called in a private instance.
     NotInPrivate,
-    /// A call that asks for a file or a replica.
-    MemoryOnly,
+    /// A call that asks for a replica.
+    NoReplication,
     /// The client is subscribed in RESP2, where few commands are allowed; holds the command's full name.
     NotWhileListening(String),
     /// UNSUBSCRIBE without a subscription, which Valkey rejects; holds the command's name.
@@ -146,6 +146,13 @@ pub enum Error {
     OutOfMemory,
     /// There are fewer replicas than `min-replicas-to-write` asks for.
     NoReplicas,
+    /// Snapshots cannot be saved, and writes are rejected then; holds the dialect.
+    SnapshotFails(Dialect),
+    /// The append-only file cannot be written; holds the reason.
+    LogFails(String),
+    /// A script may write while data cannot be saved; holds the dialect and, if that is because of the append-only file,
+    /// the reason.
+    ScriptNotSaved(Dialect, Option<String>),
     /// No keys are served yet.
     Loading,
     /// The number of clients has reached `maxclients`.
@@ -192,9 +199,6 @@ pub enum Denial {
     /// The channel at this position of the request.
     Channel(usize),
 }
-
-/// Why there is neither a file to save to nor a replica.
-pub(crate) const MEMORY_ONLY: &str = "this server keeps data in memory only: it writes no files and has no replicas";
 
 const PROTECTED_MODE: &str = "DENIED keylatch is running in protected mode because it accepts connections from other \
 hosts and no password is set. Only connections from the loopback interface are served. Either set a password \
@@ -330,7 +334,7 @@ impl fmt::Display for Error {
             Error::NotInPrivate => {
                 "ERR this command is about the whole process, which a private instance cannot change"
             }
-            Error::MemoryOnly => return write!(f, "ERR {MEMORY_ONLY}"),
+            Error::NoReplication => "ERR this server has no replicas and is none: there is no replication",
             Error::NotSubscribed(name) => return write!(f, "NOSUB '{name}' command executed not in subscribed mode"),
             Error::Unblocked => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
             Error::Internal => "ERR internal error: the command has failed by a bug of the server, see its log",
@@ -342,6 +346,11 @@ impl fmt::Display for Error {
             Error::Config(reason) => return write!(f, "ERR {reason}"),
             Error::NotAllowed(command) => return f.write_str(&not_allowed(command)),
             Error::Loading => "LOADING Redis is loading the dataset in memory",
+            Error::SnapshotFails(dialect) => return f.write_str(&snapshot_fails(*dialect)),
+            Error::LogFails(reason) => return write!(f, "MISCONF Errors writing to the AOF file: {reason}"),
+            Error::ScriptNotSaved(dialect, reason) => {
+                return f.write_str(&script_not_saved(*dialect, reason.as_deref()));
+            }
             Error::NoReplicas => "NOREPLICAS Not enough good replicas to write.",
             Error::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
             Error::MaxClients => "ERR max number of clients reached",
@@ -367,6 +376,28 @@ fn not_allowed(command: &str) -> String {
     format!(
         "ERR {command} command not allowed. If the {setting} option is set to \"local\", you can run it from a local \
          connection, otherwise you need to set this option in the configuration file, and then restart the server."
+    )
+}
+
+/// Returns the MISCONF error text of a write.
+fn snapshot_fails(dialect: Dialect) -> String {
+    let name = dialect.title();
+    format!(
+        "MISCONF {name} is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that \
+         may modify the data set are disabled, because this instance is configured to report errors during writes if RDB \
+         snapshotting fails (stop-writes-on-bgsave-error option). Please check the {name} logs for details about the RDB \
+         error."
+    )
+}
+
+/// Returns the MISCONF error text of a script that may write: with the reason if it is the append-only file that fails.
+fn script_not_saved(dialect: Dialect, reason: Option<&str>) -> String {
+    let name = dialect.title();
+    let task = if reason.is_some() { "persist data to AOF" } else { "save RDB snapshots" };
+    let detail = reason.map(|reason| format!(" AOF error: {reason}")).unwrap_or_default();
+    format!(
+        "MISCONF {name} is configured to {task}, but it's currently unable to persist to disk. Writable scripts are \
+         blocked. Use 'no-writes' flag for read only scripts.{detail}"
     )
 }
 

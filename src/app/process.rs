@@ -156,7 +156,9 @@ fn serve_with_log(
     if config.test_mode {
         info!("{TEST_MODE}");
     }
-    info!("Data is kept in memory only: it is lost when the server stops, regardless of persistence settings");
+    if config.save_points.is_empty() && !config.appendonly {
+        info!("Data is kept in memory only: it is lost when the server stops unless SAVE is called");
+    }
     refuse_modules(&config)?;
     config.maxclients = files_for_clients(config.maxclients);
     let served = serve(config, config_file, log, ready);
@@ -243,7 +245,12 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let mut signals = Signals::new()?;
         let log_queue = log.queue().clone();
-        let builder = Server::builder().config(config).config_file(config_file).workers(workers).log_queue(log_queue);
+        let builder = Server::builder()
+            .of_program()
+            .config(config)
+            .config_file(config_file)
+            .workers(workers)
+            .log_queue(log_queue);
         #[cfg(feature = "jemalloc")]
         let builder = builder.allocator(jemalloc_stats);
         let server = builder.start().await?;
@@ -267,17 +274,20 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
         log.flush(); // who waits for the server may look at its log then
         let line = format!(r#"{{"ready":true,"host":"{}","port":{},"pid":{pid}}}"#, addr.ip(), addr.port());
         ready((is_free_port || has_parent).then_some(&line));
-        signals.until_stopped(&server, input, &log).await;
+        signals.until_stopped(&server, input, &log).await?;
         end_in_time(log)?;
         notify(supervisor, NotifyState::Stopping);
         tokio::select! {
             () = server.shutdown() => Ok(()),
-            _ = signals.interrupt.recv() => {
-                warn!("You insist... exiting now.");
-                Err(io::Error::other("ended by a second SIGINT"))
-            }
+            _ = signals.interrupt.recv() => Err(insisted()),
         }
     })
+}
+
+/// Returns the error of a shutdown that a second SIGINT cuts short.
+fn insisted() -> io::Error {
+    warn!("You insist... exiting now.");
+    io::Error::other("ended by a second SIGINT")
 }
 
 /// A file with a line about the running server; removed when this is dropped, unless it has another content by then,
@@ -393,21 +403,27 @@ impl Signals {
     }
 
     /// Waits until SHUTDOWN or a signal stops the server.
-    async fn until_stopped(&mut self, server: &Server, mut input: Input, log: &Log) {
+    ///
+    /// # Errors
+    /// When SIGINT comes while a shutdown waits for its snapshot.
+    async fn until_stopped(&mut self, server: &Server, mut input: Input, log: &Log) -> io::Result<()> {
         loop {
             let options = |config: &Config, name: &str| match name {
                 "SIGTERM" => config.shutdown_on_sigterm,
                 _ => config.shutdown_on_sigint,
             };
             let name = tokio::select! {
-                () = server.stopped() => return,
+                () = server.stopped() => return Ok(()),
                 () = input.closed() => {
                     info!("Standard input was closed: shutting down");
                     shut_down(server.namespace(), ShutdownOptions::default());
                     continue;
                 }
                 _ = self.terminate.recv() => "SIGTERM",
-                _ = self.interrupt.recv() => "SIGINT",
+                _ = self.interrupt.recv() => match server.namespace().final_save.is_running() {
+                    true => return Err(insisted()),
+                    false => "SIGINT",
+                },
                 _ = self.hangup.recv() => {
                     reload(server);
                     continue;

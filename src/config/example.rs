@@ -48,8 +48,6 @@ fn heading(section: &str) -> String {
 /// An empty default is written as a comment, because most users fill in a value there.
 fn directive(setting: &Setting) -> String {
     match setting.default {
-        // The default of Redis, which asks for nothing here, would be a line that does.
-        _ if setting.name == "save" => "save \"\"\n".to_owned(),
         "" => format!("# {} \"\"\n", setting.name),
         default if default.contains(' ') && !setting.kind.takes_many_words() => {
             format!("{} {}\n", setting.name, quote(default.as_bytes()))
@@ -85,8 +83,7 @@ mod tests {
         let uncommented =
             load(commands(), None, Some(text.replace("\"\"\n", "''\n").replace("# save", "save").as_bytes()), b"");
         assert!(uncommented.is_ok());
-        assert!(!read.asks_for_snapshots());
-        for setting in Setting::all().filter(|setting| setting.name != "save") {
+        for setting in Setting::all() {
             assert_eq!(setting.get(&read), setting.get(&Config::default()), "{}", setting.name);
         }
     }

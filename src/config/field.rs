@@ -3,6 +3,7 @@
 //! Nothing is validated here: [`Kind`](crate::config::Kind) has validated the text, which is the invariant behind every
 //! `expect`.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -41,6 +42,15 @@ impl OutputLimit {
     pub fn is_over_soft(self, waiting: u64) -> bool {
         self.soft_bytes != 0 && waiting > self.soft_bytes.max(OUTPUT_LIMIT_LEAST)
     }
+}
+
+/// When a snapshot is due: as soon as both numbers are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavePoint {
+    /// The seconds since the last snapshot.
+    pub seconds: u64,
+    /// The changes since the last snapshot.
+    pub changes: u64,
 }
 
 /// The limit of the memory of all clients; 0 bytes mean no limit.
@@ -173,6 +183,15 @@ choice_fields! {
         Yes = "yes",
         /// They may present one, which must then be valid.
         Optional = "optional",
+    }
+    /// When the append-only file is fsynced.
+    AppendFsync {
+        /// Every second.
+        EverySecond = "everysec",
+        /// Before the reply to a write is sent.
+        Always = "always",
+        /// When the kernel decides.
+        No = "no",
     }
     /// What becomes of a client that is about to wait for a lock for ever.
     OnDeadlock {
@@ -358,6 +377,30 @@ impl Field for PathBuf {
     }
 }
 
+/// The name of a file or directory.
+impl Field for OsString {
+    fn from_text(text: &[u8]) -> Self {
+        bytes_to_os(text).to_owned()
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        os_to_bytes(self).to_vec()
+    }
+}
+
+impl Field for Vec<SavePoint> {
+    fn from_text(text: &[u8]) -> Self {
+        // The kind writes pairs of numbers.
+        let words: Vec<&[u8]> = text.split(|byte| *byte == b' ').collect();
+        words.chunks_exact(2).map(|pair| SavePoint { seconds: number(pair[0]), changes: number(pair[1]) }).collect()
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        let shown = |point: &SavePoint| format!("{} {}", point.seconds, point.changes);
+        self.iter().map(shown).collect::<Vec<_>>().join(" ").into_bytes()
+    }
+}
+
 impl Field for Vec<f64> {
     fn from_text(text: &[u8]) -> Self {
         text.split(u8::is_ascii_whitespace).filter(|digits| !digits.is_empty()).map(number).collect()
@@ -439,6 +482,10 @@ mod tests {
         round::<Option<PathBuf>>("../x y");
         round::<PathBuf>("/");
         round::<Vec<String>>("* -::*");
+        round::<OsString>("appendonly.aof");
+        AppendFsync::WORDS.iter().for_each(|word| round::<AppendFsync>(word));
+        round::<Vec<SavePoint>>("3600 1 60 10000");
+        round::<Vec<SavePoint>>("");
         Unsupported::WORDS.iter().for_each(|word| round::<Unsupported>(word));
         OomScore::WORDS.iter().for_each(|word| round::<OomScore>(word));
         round::<[i32; 3]>("0 -200 2000");

@@ -3,7 +3,7 @@
 //! They exist so that files and clients written for Redis up to 8.4 and for Valkey work. Those marked `hidden` are not
 //! listed, because Redis hides them too, or does not have them, or not yet in 8.4.
 
-use crate::config::kind::{INT_MAX, INT_MIN, Kind, LONG_MAX};
+use crate::config::kind::{INT_MAX, Kind, LONG_MAX};
 use crate::config::settings::{Change, Setting};
 
 const UINT_MAX: i64 = u32::MAX as i64;
@@ -28,10 +28,10 @@ Jemalloc like the one shipped by default with the Redis source distribution";
 /// The settings without a field; one line each.
 #[rustfmt::skip]
 pub(super) const INERT: &[Setting] = {
-    use Change::{Protected, Runtime, Start};
+    use Change::{Runtime, Start};
     use Kind::{
-        Bytes, Choice, FileName, HostName, Int, Memory, Primary,
-        Raised, SavePoints, SwitchedOff, Switch, Text, Title,
+        Bytes, Choice, HostName, Int, Memory, Primary,
+        Raised, SwitchedOff, Switch, Text, Title,
     };
     use Setting as S;
     &[
@@ -77,30 +77,13 @@ pub(super) const INERT: &[Setting] = {
         S::ignored(GENERAL, "commandlog-reply-larger-than", Int(-1, i64::MAX), "1048576", Runtime, &["Would log commands with replies of more bytes than this."]).hidden(),
         S::ignored(GENERAL, "commandlog-large-reply-max-len", Int(0, i64::MAX), "128", Runtime, &["Would be the number of large replies to keep."]).hidden(),
         S::ignored(GENERAL, "req-res-logfile", Text, "", Start, &["Would record requests and replies."]).hidden(),
-        S::ignored(SNAPSHOTS, "save", SavePoints, "3600 1 300 100 60 10000", Runtime, &["Would save a snapshot after the given number of seconds if there were the given number of changes; keylatch keeps data in memory only."]),
-        S::ignored(SNAPSHOTS, "dbfilename", FileName("dbfilename", "filename", true), "dump.rdb", Protected, &["Would name the snapshot file."]),
-        S::ignored(SNAPSHOTS, "rdbchecksum", Switch, "yes", Start, &["Would append a checksum to snapshots."]),
         S::ignored(SNAPSHOTS, "rdb-del-sync-files", Switch, "no", Runtime, &["Would remove snapshots that were only written for replicas."]),
         S::ignored(SNAPSHOTS, "rdb-save-incremental-fsync", Switch, "yes", Runtime, &["Would fsync snapshots incrementally while they are written."]),
-        S::ignored(SNAPSHOTS, "stop-writes-on-bgsave-error", Switch, "yes", Runtime, &["Would reject writes after a failed snapshot."]),
         S::ignored(SNAPSHOTS, "sanitize-dump-payload", Choice(&["no", "yes", "clients"]), "no", Runtime, &["Would check snapshots and RESTORE payloads in depth."]),
-        S::ignored(SNAPSHOTS, "rdb-key-save-delay", Int(INT_MIN, INT_MAX), "0", Runtime, &["Would delay saving, for tests."]).hidden(),
-        S::ignored(SNAPSHOTS, "key-load-delay", Int(INT_MIN, INT_MAX), "0", Runtime, &["Would delay loading, for tests."]).hidden(),
         S::ignored(SNAPSHOTS, "loading-process-events-interval-bytes", Int(1024, INT_MAX), "2097152", Runtime, &["Would serve clients after this many bytes while loading."]).hidden(),
         S::ignored(SNAPSHOTS, "rdb-version-check", Choice(&["strict", "relaxed"]), "strict", Runtime, &["Would reject snapshots of newer versions."]).hidden(),
-        S::ignored(SNAPSHOTS, "appendonly", Switch, "no", Runtime, &["Would log every write to an append-only file."]),
-        S::ignored(SNAPSHOTS, "appendfilename", FileName("appendfilename", "filename", false), "appendonly.aof", Start, &["Would name the append-only files."]),
-        S::ignored(SNAPSHOTS, "appenddirname", FileName("appenddirname", "dirname", false), "appendonlydir", Start, &["Would name the directory of the append-only files."]),
-        S::ignored(SNAPSHOTS, "appendfsync", Choice(&["everysec", "always", "no"]), "everysec", Runtime, &["Would select when the append-only file is fsynced."]),
-        S::ignored(SNAPSHOTS, "no-appendfsync-on-rewrite", Switch, "no", Runtime, &["Would skip fsync while a file is rewritten."]),
-        S::ignored(SNAPSHOTS, "auto-aof-rewrite-percentage", Int(0, INT_MAX), "100", Runtime, &["Would rewrite the append-only file when it has grown by this percentage."]),
-        S::ignored(SNAPSHOTS, "auto-aof-rewrite-min-size", Memory(0, LONG_MAX), "67108864", Runtime, &["Would be the minimum size at which the append-only file is rewritten."]),
-        S::ignored(SNAPSHOTS, "aof-load-truncated", Switch, "yes", Runtime, &["Would load a truncated append-only file."]),
-        S::ignored(SNAPSHOTS, "aof-load-corrupt-tail-max-size", Memory(0, LONG_MAX), "0", Runtime, &["Would load an append-only file with a corrupt tail of at most this many bytes."]).since("8.4"),
-        S::ignored(SNAPSHOTS, "aof-use-rdb-preamble", Switch, "yes", Runtime, &["Would start append-only files with a snapshot."]),
-        S::ignored(SNAPSHOTS, "aof-timestamp-enabled", Switch, "no", Runtime, &["Would add timestamps to the append-only file."]),
+        S::ignored(SNAPSHOTS, "no-appendfsync-on-rewrite", Switch, "no", Runtime, &["Would skip fsync while a file is rewritten; a rewrite here does not slow fsync down."]),
         S::ignored(SNAPSHOTS, "aof-rewrite-incremental-fsync", Switch, "yes", Runtime, &["Would fsync a rewritten file incrementally."]),
-        S::ignored(SNAPSHOTS, "aof-disable-auto-gc", Switch, "no", Runtime, &["Would keep append-only files that are no longer needed."]),
         S::ignored(REPLICATION, "replicaof", Primary, "", Start, &["Would replicate another server; keylatch is always a primary."]).alias("slaveof"),
         S::ignored(REPLICATION, "masterauth", Bytes, "", Runtime, &["Would be the password for the primary."]).synonym("primaryauth").secret(),
         S::ignored(REPLICATION, "masteruser", Text, "", Runtime, &["Would be the user for the primary."]).synonym("primaryuser").secret(),

@@ -86,7 +86,8 @@ pub(crate) fn load(
 }
 
 /// Loads a file, then text from standard input, then the lines of the environment and those that
-/// [`options_text`] made of the command line. Users and renamed commands are checked against `commands`.
+/// [`options_text`] made of the command line. Users and renamed commands are checked against `commands`. In test mode,
+/// what was not set has the defaults of a server that touches no files.
 ///
 /// # Errors
 ///
@@ -107,6 +108,9 @@ pub(crate) fn load_with(
     loader.apply(&text, 0)?;
     loader.apply_options(environment, environment_name)?;
     loader.apply_options(options, option_name)?;
+    if loader.config.test_mode {
+        loader.config.use_memory_defaults();
+    }
     Ok(loader.config)
 }
 
@@ -289,10 +293,12 @@ impl Loader {
         match values {
             [value] if setting.kind.takes_many_words() && !value.is_empty() => {
                 let words = split_words(value).ok_or(UNBALANCED)?;
-                self.config.change(setting, &words, Origin::File)
+                self.config.change(setting, &words, Origin::File)?;
             }
-            values => self.config.change(setting, values, Origin::File),
+            values => self.config.change(setting, values, Origin::File)?,
         }
+        self.config.note_named(setting.name);
+        Ok(())
     }
 
     /// A relative path is relative to the working directory, which a `dir` line above may have changed.
@@ -359,6 +365,12 @@ mod tests {
             ("shutdown-on-sigterm \"now  'force'\"", "shutdown-on-sigterm", "now force"),
             ("slave-priority 7", "replica-priority", "7"),
             ("activedefrag yes", "activedefrag", "yes"),
+            ("", "save", "3600 1 300 100 60 10000"),
+            ("save 5 5\nsave \"\"\nsave 6 6", "save", "6 6"),
+            ("test-mode yes", "save", ""),
+            ("test-mode yes", "dbfilename", ""),
+            ("dir .\ntest-mode yes", "dbfilename", "dump.rdb"),
+            ("save 7 7\ntest-mode yes", "dbfilename", "dump.rdb"),
             ("list-max-ziplist-value 64\nuser a on\nmy.setting x", "timeout", "0"),
             ("bind \"127.0.0.1 ::1\"", "bind", "127.0.0.1 ::1"),
             ("bind 127.0.0.1 ::1\nbind 127.0.0.1", "bind", "127.0.0.1"),

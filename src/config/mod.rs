@@ -12,6 +12,7 @@ mod environment;
 #[cfg(any(test, feature = "internals"))]
 mod example;
 mod field;
+mod files;
 mod help;
 mod ignored;
 mod kind;
@@ -35,6 +36,8 @@ pub(crate) use field::{
     Allowance, ChannelDefault, ClientMemory, LogLevel, OnDeadlock, OomScore, OutputLimit, ShutdownOptions, Supervisor,
     TlsAuthClients, Unsupported,
 };
+#[allow(unused_imports, reason = "until the server writes files")]
+pub(crate) use field::{AppendFsync, SavePoint};
 pub(crate) use help::{setting_help, settings_help};
 pub(crate) use kind::Kind;
 pub(crate) use live::Settings;
@@ -49,7 +52,6 @@ pub(crate) use warnings::{refusal, start_warnings};
 pub(crate) use words::Origin;
 
 use crate::acl::{Setup, UserFile};
-use crate::error::MEMORY_ONLY;
 use crate::glob::Pattern;
 use crate::store::{PackedLimit, StreamLimit};
 use crate::text::Dialect;
@@ -133,27 +135,7 @@ impl Config {
                 .filter(|(name, setting)| !setting.hidden && pattern.matches(name.as_bytes()))
                 .for_each(|(name, setting)| add(name, setting));
         }
-        found.into_iter().map(|(name, setting)| (name, self.shown(setting))).collect()
-    }
-
-    /// Returns the value that `CONFIG GET` shows: nothing is saved, whatever the settings ask for.
-    fn shown(&self, setting: &Setting) -> Vec<u8> {
-        match setting.name {
-            "save" => Vec::new(),
-            "appendonly" => b"no".to_vec(),
-            _ => setting.get(self),
-        }
-    }
-
-    /// Returns whether the settings name save points. The default of Redis, which is kept for its file, asks for none.
-    pub fn asks_for_snapshots(&self) -> bool {
-        let points = Setting::find(b"save").and_then(|(_, save)| save.explicit(self));
-        points.is_some_and(|points| !points.is_empty())
-    }
-
-    /// Returns whether the settings ask for an append-only file.
-    pub fn asks_for_log(&self) -> bool {
-        Setting::find(b"appendonly").is_some_and(|(_, log)| log.get(self) == b"yes")
+        found.into_iter().map(|(name, setting)| (name, setting.get(self))).collect()
     }
 
     /// Returns a copy with all the settings changed (`CONFIG SET`) for this client.
@@ -173,8 +155,9 @@ impl Config {
         for (name, setting, value) in changes {
             config
                 .change(setting, &value_words(setting, value), Origin::Runtime)
-                .and_then(|()| config.refuse_files(setting))
+                .and_then(|()| if by.is_private { config.refuse_files() } else { Ok(()) })
                 .map_err(|reason| SetError::Refused { name: name.to_owned(), reason })?;
+            config.note_named(setting.name);
             if by.is_private {
                 config.own.insert(setting.name);
             }
@@ -191,15 +174,6 @@ impl Config {
             setting.store(&mut config, setting.get(self));
         }
         config
-    }
-
-    /// Fails if a setting that has just changed asks for a file.
-    fn refuse_files(&self, changed: &Setting) -> Result<(), String> {
-        match changed.name {
-            "save" if self.asks_for_snapshots() => Err(MEMORY_ONLY.to_owned()),
-            "appendonly" if self.asks_for_log() => Err(MEMORY_ONLY.to_owned()),
-            _ => Ok(()),
-        }
     }
 
     /// Returns the sizes up to which collections are stored packed. Inlined, so that only those a handler reads are
@@ -293,12 +267,8 @@ fn value_words(setting: &Setting, value: &[u8]) -> Vec<Vec<u8>> {
 
 /// Returns the names of changed settings without effect, so that the server can warn about them.
 pub(crate) fn ignored_changes(config: &Config) -> Vec<&'static str> {
-    let is_changed = |setting: &Setting| match setting.name {
-        "save" => config.asks_for_snapshots(),
-        _ => setting.get(config) != setting.default.as_bytes(),
-    };
     Setting::all()
-        .filter(|setting| setting.effect == Effect::Nothing && is_changed(setting))
+        .filter(|setting| setting.effect == Effect::Nothing && setting.get(config) != setting.default.as_bytes())
         .map(|setting| setting.name)
         .collect()
 }
@@ -330,7 +300,7 @@ mod tests {
             (&["maxmemory-[ps]*", "timeout"], &["maxmemory-policy=noeviction", "maxmemory-samples=5", "timeout=0"]),
             (&["TIMEO*"], &["timeout=0"]),
             (&["nosuch", "x*"], &[]),
-            (&["bind", "save"], &["bind=* -::*", "save="]),
+            (&["bind", "save"], &["bind=* -::*", "save=3600 1 300 100 60 10000"]),
         ];
         for (patterns, expected) in cases {
             assert_eq!(get(&Config::default(), patterns), *expected, "{patterns:?}");
@@ -344,15 +314,15 @@ mod tests {
         let config = Config::default();
         let changed = set(
             &config,
-            &[("TIMEOUT", "7"), ("save", ""), ("appendfsync", "no"), ("maxmemory", "1kb"), ("hz", "1000")],
+            &[("TIMEOUT", "7"), ("save", ""), ("repl-diskless-sync", "no"), ("maxmemory", "1kb"), ("hz", "1000")],
         )
         .expect("valid");
         assert_eq!(
-            get(&changed, &["timeout", "appendfsync", "maxmemory", "hz"]),
-            ["timeout=7", "appendfsync=no", "maxmemory=1024", "hz=500"]
+            get(&changed, &["timeout", "save", "maxmemory", "hz"]),
+            ["timeout=7", "save=", "maxmemory=1024", "hz=500"]
         );
         assert_eq!(changed.timeout_s, 7);
-        assert_eq!(ignored_changes(&changed), ["appendfsync"]);
+        assert_eq!(ignored_changes(&changed), ["repl-diskless-sync"]);
         assert!(ignored_changes(&config).is_empty());
         assert!(set(&config, &[("timeout", "7"), ("loglevel", "xx")]).is_err());
         assert_eq!(config.timeout_s, 0);
@@ -373,8 +343,8 @@ mod tests {
             (&[("TIMEOUT", "x")], failed("timeout", "argument couldn't be parsed into an integer")),
             (&[("maxclients", "0")], failed("maxclients", "argument must be between 1 and 4294967295 inclusive")),
             (&[("save", "10 10 5")], failed("save", "Invalid save parameters")),
-            (&[("timeout", "1"), ("save", "10 10")], failed("save", MEMORY_ONLY)),
-            (&[("appendonly", "yes")], failed("appendonly", MEMORY_ONLY)),
+            (&[("appendfilename", "x")], failed("appendfilename", "can't set immutable config")),
+            (&[("dbfilename", "x")], failed("dbfilename", "can't set protected config")),
         ];
         for (pairs, expected) in cases {
             assert_eq!(set(&Config::default(), pairs).expect_err("refused"), *expected, "{pairs:?}");

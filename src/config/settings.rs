@@ -7,12 +7,13 @@
 //! Invariant: a default is canonical text of its kind, so it is the same in a file and in `CONFIG GET`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::config::directives::Directives;
 use crate::config::field::{
-    Allowance, ChannelDefault, ClientMemory, Field, LogLevel, OnDeadlock, OomScore, OutputLimit, ShutdownOptions,
-    Supervisor, TlsAuthClients, Unsupported,
+    Allowance, AppendFsync, ChannelDefault, ClientMemory, Field, LogLevel, OnDeadlock, OomScore, OutputLimit,
+    SavePoint, ShutdownOptions, Supervisor, TlsAuthClients, Unsupported,
 };
 use crate::config::kind::{INT_MAX, INT_MIN, Kind, LONG_MAX};
 use crate::store::{Classes, ListLimit, Policy};
@@ -145,11 +146,6 @@ impl Setting {
         }
     }
 
-    /// Returns the canonical text of a setting without a field, if it was ever set.
-    pub(super) fn explicit<'a>(&self, config: &'a Config) -> Option<&'a [u8]> {
-        config.ignored.get(self.name).map(Vec::as_slice)
-    }
-
     /// Stores canonical text, as returned by [`Kind::canonical`], in `config`.
     pub(super) fn store(&self, config: &mut Config, canonical: Vec<u8>) {
         match self.store {
@@ -179,6 +175,8 @@ macro_rules! supported {
             ignored: BTreeMap<&'static str, Vec<u8>>,
             /// The settings that a private instance has changed for itself.
             pub(super) own: BTreeSet<&'static str>,
+            /// The settings that were set, by whatever means, even if to their defaults.
+            pub(super) named: BTreeSet<&'static str>,
             /// The values of directives that are not settings.
             pub directives: Directives,
         }
@@ -189,6 +187,7 @@ macro_rules! supported {
                     $($( $field: <$type as Field>::from_text($default.as_bytes()), )+)+
                     ignored: BTreeMap::new(),
                     own: BTreeSet::new(),
+                    named: BTreeSet::new(),
                     directives: Directives::default(),
                 }
             }
@@ -220,6 +219,9 @@ macro_rules! supported {
 /// The upper bound of `proto-max-bulk-len`: 4 GiB.
 const BULK_LEN_MAX: u64 = u32::MAX as u64;
 
+const DBFILENAME: Kind = Kind::FileName("dbfilename", "filename", true);
+const APPENDFILENAME: Kind = Kind::FileName("appendfilename", "filename", false);
+const APPENDDIRNAME: Kind = Kind::FileName("appenddirname", "dirname", false);
 const OOM_SCORE: Kind = Kind::ChoiceOr(&["no", "yes", "relative", "absolute"], ("relative", "yes"));
 const ALLOWANCE: Kind = Kind::Choice(Allowance::WORDS);
 
@@ -439,8 +441,58 @@ supported! {
         "tracking-table-max-keys" %own tracking_table_max_keys: usize = "1000000", Kind::Int(0, i64::MAX), Runtime, Supported;
     }
     "Snapshots and append-only file" {
-        /// Compresses strings in the replies of DUMP.
+        /// Saves a snapshot when so many seconds have passed since the last one and there were so many changes: pairs of
+        /// both numbers. An empty list never does. In test mode, and in a server that another program embeds, it is
+        /// empty unless it is set.
+        "save" %own save_points: Vec<SavePoint> = "3600 1 300 100 60 10000", Kind::SavePoints, Runtime, Supported;
+        /// Names the snapshot file, which is in `dir` and is loaded at the start. Empty means none: nothing is loaded, and
+        /// saving fails. That is the default in test mode, and in a server that another program embeds, unless `dir` or
+        /// save points are set.
+        "dbfilename" dbfilename: Option<PathBuf> = "dump.rdb", DBFILENAME, Protected, Supported;
+        /// Compresses strings in snapshots and in the replies of DUMP.
         "rdbcompression" %own rdbcompression: bool = "yes", Kind::Switch, Runtime, Supported;
+        /// Ends a snapshot with a checksum, which is verified when it is loaded.
+        "rdbchecksum" rdbchecksum: bool = "yes", Kind::Switch, Start, Supported;
+        /// Writes snapshots in this version of the format; 0 selects the lowest that expresses the data. Redis 7.0 reads
+        /// 10, 7.2 also 11, 7.4 and later also 12.
+        "rdb-version" !hidden rdb_version: u32 = "0", Kind::Choice(&["0", "10", "11", "12"]), Runtime, Supported;
+        /// Rejects writes after a snapshot could not be saved, until one is, if there are save points.
+        "stop-writes-on-bgsave-error" %own stop_writes_on_bgsave_error: bool = "yes", Kind::Switch, Runtime, Supported;
+        /// Waits this many microseconds after each key that is saved; one in so many keys of a negative number. For
+        /// tests.
+        "rdb-key-save-delay" !hidden %own rdb_key_save_delay: i64 = "0", Kind::Int(INT_MIN, INT_MAX), Runtime, Supported;
+        /// Waits this many microseconds after each key that is loaded; one in so many keys of a negative number. For
+        /// tests.
+        "key-load-delay" !hidden %own key_load_delay: i64 = "0", Kind::Int(INT_MIN, INT_MAX), Runtime, Supported;
+        /// Does not start when the snapshot or the append-only file that the settings name is missing, instead of starting
+        /// without keys.
+        "refuse-empty-start" !hidden refuse_empty_start: bool = "no", Kind::Switch, Start, Supported;
+        /// Logs every write to an append-only file, and loads that at the start instead of the snapshot.
+        "appendonly" %own appendonly: bool = "no", Kind::Switch, Runtime, Supported;
+        /// The first part of the names of the append-only files.
+        "appendfilename" appendfilename: OsString = "appendonly.aof", APPENDFILENAME, Start, Supported;
+        /// Names the directory of the append-only files, which is in `dir`.
+        "appenddirname" appenddirname: OsString = "appendonlydir", APPENDDIRNAME, Start, Supported;
+        /// Selects when the append-only file is fsynced: before any reply to a write (`always`), every second
+        /// (`everysec`), or when the kernel decides (`no`).
+        "appendfsync" %own appendfsync: AppendFsync = "everysec", Kind::Choice(AppendFsync::WORDS), Runtime, Supported;
+        /// Rewrites the append-only file when it has grown by this percentage since the last time; 0 never does.
+        "auto-aof-rewrite-percentage" %own auto_aof_rewrite_percentage: u32 = "100", Kind::Int(0, INT_MAX), Runtime, Supported;
+        /// Does not rewrite an append-only file by itself that is smaller than this.
+        "auto-aof-rewrite-min-size" %own auto_aof_rewrite_min_size: u64 = "67108864", Kind::Memory(0, LONG_MAX), Runtime, Supported;
+        /// Loads an append-only file whose last command is incomplete, without that command; otherwise the server does not
+        /// start with it.
+        "aof-load-truncated" %own aof_load_truncated: bool = "yes", Kind::Switch, Runtime, Supported;
+        /// Loads an append-only file that ends with at most this many damaged bytes, without them; 0 accepts no damage.
+        "aof-load-corrupt-tail-max-size" @ "8.4" %own aof_load_corrupt_tail_max_size: u64 = "0", Kind::Memory(0, LONG_MAX), Runtime, Supported;
+        /// Begins a rewritten append-only file with a snapshot; otherwise it has commands only.
+        "aof-use-rdb-preamble" %own aof_use_rdb_preamble: bool = "yes", Kind::Switch, Runtime, Supported;
+        /// Writes the time into the append-only file, as annotations that Redis 7.0 and later skip.
+        "aof-timestamp-enabled" %own aof_timestamp_enabled: bool = "no", Kind::Switch, Runtime, Supported;
+        /// Writes checksums into the append-only file, as annotations that Redis 7.0 and later skip.
+        "aof-checksum" !hidden %own aof_checksum: bool = "yes", Kind::Switch, Runtime, Supported;
+        /// Keeps append-only files that are no longer needed. For tests.
+        "aof-disable-auto-gc" %own aof_disable_auto_gc: bool = "no", Kind::Switch, Runtime, Supported;
     }
     "Replication" {
         /// Rejects writes with fewer replicas than this. keylatch has none, so any value but 0 rejects every write,

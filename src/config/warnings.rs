@@ -1,7 +1,5 @@
 //! Warnings about the settings at startup: what is accepted but has no effect.
 
-use std::path::Path;
-
 use crate::config::{Config, Setting, Unsupported, ignored_changes};
 
 /// A smaller limit of memory, in bytes, is probably a mistake.
@@ -22,16 +20,6 @@ pub(crate) fn start_warnings(config: &Config) -> Vec<String> {
         let bytes = config.maxmemory;
         lines.push(format!("maxmemory is {bytes} bytes, less than 1 MB: is this what you want?"));
     }
-    if config.asks_for_snapshots() {
-        lines.push("save points are set, but nothing is written: the data is lost when the server stops".into());
-    }
-    if config.asks_for_log() {
-        lines.push("appendonly is on, but nothing is written: the data is lost when the server stops".into());
-    }
-    lines.extend(
-        saved_data(config)
-            .map(|file| format!("{file} exists, but data is not loaded from files: the server starts without keys")),
-    );
     lines
 }
 
@@ -61,16 +49,6 @@ fn text(config: &Config, name: &str) -> String {
     String::from_utf8_lossy(&setting.unwrap_or_default()).into_owned()
 }
 
-/// Returns the existing files that a server with persistence would load.
-fn saved_data(config: &Config) -> impl Iterator<Item = String> {
-    let (dump, log, logs) = (text(config, "dbfilename"), text(config, "appendfilename"), text(config, "appenddirname"));
-    let logged = [Path::new(&log).into(), Path::new(&logs).join(format!("{log}.manifest"))];
-    let (dir, is_logging) = (config.dir.clone(), text(config, "appendonly") == "yes");
-    let named =
-        (!dump.is_empty()).then(|| dump.into()).into_iter().chain(logged.into_iter().filter(move |_| is_logging));
-    named.map(move |file| dir.join(file)).filter(|path| path.is_file()).map(|path| path.display().to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,46 +65,30 @@ mod tests {
             ("replicaof h 1", &["'replicaof'"][..]),
             ("slaveof h 1\nunsupported-settings warn", &["'replicaof'"]),
             ("cluster-enabled yes", &["'cluster-enabled'"]),
-            ("unsupported-settings refuse\nsave 3600 1 300 100 60 10000", &["'save'"]),
             (
-                "unsupported-settings refuse\nappendonly yes\nsyslog-enabled yes\nsave 1 1",
-                &["'appendonly'", "'syslog-enabled'", "'save'"],
+                "unsupported-settings refuse\nappendonly yes\nsyslog-enabled yes\nactiverehashing no",
+                &["'syslog-enabled'", "'activerehashing'"],
             ),
         ] {
             let reason = refusal(text).expect("refused");
             assert!(names.iter().all(|name| reason.contains(name)), "{text}: {reason}");
         }
-        assert_eq!(refusal("unsupported-settings refuse\nsave ''\nappendonly no\ntimeout 5"), None);
+        assert_eq!(refusal("unsupported-settings refuse\nsave 60 1\nappendonly yes\ntimeout 5"), None);
     }
 
     #[test]
     fn what_needs_no_warning_has_none() {
         let warnings = |text: &str| start_warnings(&load(commands(), None, Some(text.as_bytes()), b"").expect("valid"));
-        assert_eq!(warnings("dir /\nsave ''\nmaxmemory 1mb\nreplicaof no one"), Vec::<String>::new());
+        for text in
+            ["", "dir /\nsave ''\nmaxmemory 1mb\nreplicaof no one", "save 60 1\nappendonly yes\nappendfsync always"]
+        {
+            assert_eq!(warnings(text), Vec::<String>::new(), "{text}");
+        }
         for (text, said) in [
             ("maxmemory 1kb", "maxmemory is 1024 bytes"),
-            ("save 3600 1 300 100 60 10000", "save points are set, but nothing is written"),
+            ("repl-diskless-sync no", "the setting 'repl-diskless-sync' is accepted and has no effect"),
         ] {
             assert!(warnings(text).iter().any(|line| line.contains(said)), "{text}: {:?}", warnings(text));
         }
-    }
-
-    #[test]
-    fn a_start_next_to_saved_data_warns_that_it_is_not_loaded() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let config = |more: &str| {
-            let text = format!("dir {}\n{more}", dir.path().display());
-            load(commands(), None, Some(text.as_bytes()), b"").expect("valid")
-        };
-        assert_eq!(start_warnings(&config("")), Vec::<String>::new());
-        std::fs::write(dir.path().join("dump.rdb"), "x").expect("writable");
-        std::fs::write(dir.path().join("appendonly.aof"), "x").expect("writable");
-        let lines = start_warnings(&config(""));
-        assert!(lines.len() == 1 && lines[0].contains("/dump.rdb exists, but data is not loaded"), "{lines:?}");
-        let lines = start_warnings(&config("appendonly yes\ndbfilename ''\n"));
-        let expected =
-            ["'appendonly' is accepted", "'dbfilename' is accepted", "appendonly is on, but", "/appendonly.aof exists"];
-        assert_eq!(lines.len(), expected.len(), "{lines:?}");
-        assert!(expected.iter().all(|part| lines.iter().any(|line| line.contains(part))), "{lines:?}");
     }
 }

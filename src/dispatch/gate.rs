@@ -15,7 +15,10 @@ use crate::client::session::{Client, Session};
 use crate::config::Config;
 use crate::error::{Denial, Error};
 use crate::namespace::Namespace;
-use crate::namespace::restrictions::{IN_TEST_MODE, IS_PRIVATE, LACKS_REPLICAS, RESTARTING, RESTRICTION_BITS};
+use crate::namespace::files::SaveFailure;
+use crate::namespace::restrictions::{
+    FAILS_TO_SAVE, IN_TEST_MODE, IS_PRIVATE, LACKS_REPLICAS, LOADING_DATA, RESTARTING, RESTRICTION_BITS,
+};
 use crate::resp::Request;
 use crate::spec::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, CONTROL, CommandSpec, DENY_OOM, EVERY, Flags, Group, LOADING, MAY_REPLICATE, NO_AUTH,
@@ -107,16 +110,17 @@ const MAY_WRITE: Flags = WRITE | CONTROL;
 const ON_KEYS: Flags = READ | WRITE | MAY_REPLICATE | SKIP_MONITOR;
 
 /// The checks of a client's request, in Redis' order: the first failing one determines the error.
-pub(crate) const CHECKS: [Row; 12] = [
+pub(crate) const CHECKS: [Row; 13] = [
     (EVERY, EACH_TIME, arity),
     (EVERY, LIMITED_USER, login),
     (NO_MULTI, IN_TRANSACTION, no_multi),
     (EVERY, LIMITED_USER, permission),
     (OF_PROCESS, IS_PRIVATE, of_process),
     (EVERY, EACH_TIME, memory),
+    (EVERY, FAILS_TO_SAVE, saving),
     (MAY_WRITE, LACKS_REPLICAS, replicas),
     (EVERY, EXTRA_WORK, subscribed),
-    (EVERY, RESTARTING, restarting),
+    (EVERY, RESTARTING | LOADING_DATA, loading),
     (EVERY, EACH_TIME, script_runs),
     (ON_KEYS, IN_MONITOR, monitor),
     (EVERY, PAUSED, pause),
@@ -130,19 +134,21 @@ pub(crate) const FAULTS: [Row; 1] = [(EVERY, IN_TEST_MODE, fault)];
 pub(crate) const EXEC_CHECKS: [Row; 1] = [(EVERY, LIMITED_USER, permission_at_exec)];
 
 /// The checks of a blocked call when it is executed again, all of them each time; it passed [`CHECKS`] when it blocked.
-pub(crate) const WAKE_CHECKS: [Row; 4] = [
+pub(crate) const WAKE_CHECKS: [Row; 5] = [
     (EVERY, EACH_TIME, login),
     (EVERY, EACH_TIME, permission),
     (EVERY, EACH_TIME, memory),
+    (EVERY, EACH_TIME, saving),
     (EVERY, EACH_TIME, replicas),
 ];
 
 /// The checks of a command that a script calls.
-pub(crate) const SCRIPT_CHECKS: [Row; 6] = [
+pub(crate) const SCRIPT_CHECKS: [Row; 7] = [
     (EVERY, EACH_TIME, arity_in_script),
     (NO_SCRIPT, IN_SCRIPT, not_for_scripts),
     (EVERY, LIMITED_USER, permission_in_script),
     (WRITE | MAY_REPLICATE, IN_READ_ONLY_SCRIPT, read_only_script),
+    (WRITE, FAILS_TO_SAVE, saving_in_script),
     (WRITE, LACKS_REPLICAS, replicas_in_script),
     (DENY_OOM, IN_SHORT_SCRIPT, memory_in_script),
 ];
@@ -259,6 +265,34 @@ fn memory(call: &Admission<'_>) -> Option<Obstacle> {
     (is_short && needs_memory()).then(|| Error::OutOfMemory.into())
 }
 
+/// As in Redis, PING tells who monitors the server that it does not take writes.
+fn saving(call: &Admission<'_>) -> Option<Obstacle> {
+    if !call.namespace.restrictions.fails_to_save() {
+        return None;
+    }
+    let writes =
+        |command: &'static CommandSpec, request: Request<'_>| declares_writes(call.namespace, command, request, WRITE);
+    let is_ping = call.command.name == "ping";
+    if !is_ping && !call.executes(writes) {
+        return None;
+    }
+    let is_script = !is_ping && !call.has(WRITE) && call.command.name != "exec";
+    let dialect = call.config.dialect();
+    Some(match call.namespace.save_failure()? {
+        failure if !is_script => not_saved(failure, dialect),
+        SaveFailure::Snapshot => Error::ScriptNotSaved(dialect, None).into(),
+        SaveFailure::Log(reason) => Error::ScriptNotSaved(dialect, Some(reason)).into(),
+    })
+}
+
+/// Returns the error of a command that writes.
+fn not_saved(failure: SaveFailure, dialect: Dialect) -> Obstacle {
+    match failure {
+        SaveFailure::Snapshot => Error::SnapshotFails(dialect).into(),
+        SaveFailure::Log(reason) => Error::LogFails(reason).into(),
+    }
+}
+
 fn replicas(call: &Admission<'_>) -> Option<Obstacle> {
     let writes =
         |command: &'static CommandSpec, request: Request<'_>| declares_writes(call.namespace, command, request, WRITE);
@@ -270,9 +304,12 @@ fn subscribed(call: &Admission<'_>) -> Option<Obstacle> {
     is_refused.then(|| Error::NotWhileListening(call.command.name.clone()).into())
 }
 
-/// After a crash no keys are served for a while, as Redis does while it loads them.
-fn restarting(call: &Admission<'_>) -> Option<Obstacle> {
-    call.namespace.restrictions.grace_left_ms(call.now)?;
+/// No keys are served while they are loaded and, after a crash, for a while.
+fn loading(call: &Admission<'_>) -> Option<Obstacle> {
+    let restrictions = &call.namespace.restrictions;
+    if !restrictions.is_loading() {
+        restrictions.grace_left_ms(call.now)?;
+    }
     let needs_keys = |command: &CommandSpec| command.flags & LOADING == 0;
     let is_refused = needs_keys(call.command) || call.executes(|command, _| needs_keys(command));
     is_refused.then(|| Error::Loading.into())
@@ -358,6 +395,13 @@ fn permission_in_script(call: &Admission<'_>) -> Option<Obstacle> {
 fn read_only_script(call: &Admission<'_>) -> Option<Obstacle> {
     let is_refused = call.script?.is_read_only && call.has(WRITE | MAY_REPLICATE);
     is_refused.then(|| Error::other("Write commands are not allowed from read-only scripts.").into())
+}
+
+fn saving_in_script(call: &Admission<'_>) -> Option<Obstacle> {
+    if !call.has(WRITE) || !call.namespace.restrictions.fails_to_save() {
+        return None;
+    }
+    Some(not_saved(call.namespace.save_failure()?, call.config.dialect()))
 }
 
 fn replicas_in_script(call: &Admission<'_>) -> Option<Obstacle> {

@@ -3,6 +3,8 @@
 //!
 //! A server has a main namespace and, in test mode, private ones. What they share belongs to the [`Instance`].
 
+pub(crate) mod files;
+pub(crate) mod final_save;
 mod lock_holders;
 mod private;
 mod push;
@@ -19,6 +21,7 @@ use crate::client::info::{ClientInfo, LockName};
 use crate::client::registry::Clients;
 use crate::config::{Config, Settings};
 use crate::instance::Instance;
+use crate::namespace::final_save::FinalSave;
 use crate::namespace::lock_holders::LockHolders;
 use crate::namespace::private::PrivateNamespaces;
 use crate::namespace::push::Push;
@@ -64,7 +67,9 @@ pub struct Namespace {
     /// The log of changes, while it is enabled.
     pub(crate) log: Arc<Log>,
     /// Its files.
-    pub(crate) persistence: Persistence,
+    pub(crate) persistence: Arc<Persistence>,
+    /// The shutdown that waits for its snapshot, if there is one.
+    pub(crate) final_save: FinalSave,
     /// Why some commands are rejected or paused, or may be.
     pub restrictions: Restrictions,
     /// Scripts and functions.
@@ -195,7 +200,9 @@ impl Namespace {
     /// Creates an empty private namespace, with a user of that name who may do everything.
     pub(crate) fn new_private(main: &Namespace, name: &[u8], clock: Clock) -> Self {
         let acl = Acl::new(main.commands, None);
-        let settings = Settings::new(Config::clone(&main.settings.current()));
+        let mut config = Config::clone(&main.settings.current());
+        config.forgo_files();
+        let settings = Settings::new(config);
         let process = Process { instance: main.instance.clone(), private: main.private.clone() };
         let own = (Arc::new(acl), Arc::new(settings));
         let namespace = Namespace::open(main.commands, process, Some(name.into()), own, main.store.threads(), clock);
@@ -246,13 +253,15 @@ impl Namespace {
             clock,
             push,
             log,
-            persistence: Persistence::default(),
+            persistence: Arc::default(),
+            final_save: FinalSave::default(),
             restrictions,
             observed,
             upkeep,
             lock_holders: LockHolders::default(),
             test_mode,
         };
+        namespace.persistence.update(|figures| figures.saved_ms = namespace.tenant.started.wall_ms());
         namespace.apply_settings();
         namespace.store.set_logged(namespace.test_mode.is_some());
         namespace
@@ -294,6 +303,8 @@ impl Namespace {
                 test_mode.history.lock().stop_remembering();
             }
         }
+        self.follow_files();
+        self.persistence.look();
         self.record_shortage(self.clock.now());
         if let Some(limit) = config.client_memory_max() {
             self.clients.evict(limit);

@@ -1,5 +1,5 @@
-//! What keeps a namespace from executing commands: too few replicas, a start after a crash, test mode, being private,
-//! CLIENT PAUSE.
+//! What keeps a namespace from executing commands: too few replicas, a start after a crash, data that is being loaded or
+//! cannot be saved, test mode, being private, CLIENT PAUSE.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -14,6 +14,10 @@ pub(crate) const RESTARTING: u32 = 1 << 1;
 pub(crate) const IN_TEST_MODE: u32 = 1 << 2;
 /// The namespace is a private one, of which the process is not a part.
 pub(crate) const IS_PRIVATE: u32 = 1 << 3;
+/// Data is being loaded: no keys are served.
+pub(crate) const LOADING_DATA: u32 = 1 << 4;
+/// Data cannot be saved: no keys are changed.
+pub(crate) const FAILS_TO_SAVE: u32 = 1 << 5;
 /// How many bits the restrictions above may have.
 pub(crate) const RESTRICTION_BITS: u32 = 8;
 
@@ -30,7 +34,7 @@ pub struct Restrictions {
 
 impl Restrictions {
     /// Returns why commands are rejected, or may be, because of the state of the server: a set of [`LACKS_REPLICAS`],
-    /// [`RESTARTING`], [`IN_TEST_MODE`] and [`IS_PRIVATE`].
+    /// [`RESTARTING`], [`IN_TEST_MODE`], [`IS_PRIVATE`], [`LOADING_DATA`] and [`FAILS_TO_SAVE`].
     #[inline]
     pub(crate) fn bits(&self) -> u32 {
         self.bits.load(Relaxed)
@@ -42,12 +46,23 @@ impl Restrictions {
         self.bits.load(Relaxed) & LACKS_REPLICAS != 0
     }
 
-    /// Adds or removes a restriction.
-    pub(super) fn set(&self, restriction: u32, is_on: bool) {
-        match is_on {
+    /// Returns whether data is being loaded.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.bits.load(Relaxed) & LOADING_DATA != 0
+    }
+
+    /// Returns whether writes are rejected because data cannot be saved.
+    pub(crate) fn fails_to_save(&self) -> bool {
+        self.bits.load(Relaxed) & FAILS_TO_SAVE != 0
+    }
+
+    /// Adds or removes a restriction; returns whether that is a change.
+    pub(super) fn set(&self, restriction: u32, is_on: bool) -> bool {
+        let before = match is_on {
             true => self.bits.fetch_or(restriction, Relaxed),
             false => self.bits.fetch_and(!restriction, Relaxed),
         };
+        (before & restriction != 0) != is_on
     }
 
     /// Serves no keys from `now` on for a time, in milliseconds, because the server has crashed before and its locks may

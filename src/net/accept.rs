@@ -173,6 +173,11 @@ impl Shared {
         self.namespace.end_clients();
     }
 
+    /// Stops the server when the snapshot is saved that a shutdown waits for.
+    pub(super) async fn end_after_save(self: Arc<Self>) {
+        self.namespace.finish_shutdowns().await;
+    }
+
     async fn accept_unix(self: Arc<Self>, listener: Arc<UnixListener>) {
         loop {
             let accepted = tokio::select! {

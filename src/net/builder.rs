@@ -35,7 +35,9 @@ use crate::runtime::worker;
 use crate::time::clock::Clock;
 
 /// Builds a [`Server`]: by default one on a free port of the loopback interface, with Redis' settings, that follows the
-/// system's clock. Where two calls set the same, the later one counts.
+/// system's clock and keeps data in memory only. Where two calls set the same, the later one counts.
+///
+/// It reads and writes files only if `save`, `dir`, `dbfilename` or `appendonly` is set.
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {
@@ -61,6 +63,8 @@ pub struct Builder {
     allocator: Option<fn() -> AllocatorStats>,
     log_queue: Option<Arc<LogQueue>>,
     handlers: &'static Handlers,
+    /// Whether it is the program's server, and not one that another program embeds.
+    is_of_program: bool,
     /// Why the first invalid setting was rejected.
     invalid: Option<String>,
 }
@@ -78,6 +82,7 @@ impl Default for Builder {
             allocator: None,
             log_queue: None,
             handlers: command::handlers(),
+            is_of_program: false,
             invalid: None,
         }
     }
@@ -140,6 +145,13 @@ impl Builder {
         self
     }
 
+    /// Gives settings that were not set the defaults of the program, which writes snapshots.
+    #[doc(hidden)]
+    pub fn of_program(mut self) -> Self {
+        self.is_of_program = true;
+        self
+    }
+
     /// Lets `INFO memory` show the allocator's statistics; without them, only the data is counted.
     #[doc(hidden)]
     pub fn allocator(mut self, stats: fn() -> AllocatorStats) -> Self {
@@ -181,6 +193,9 @@ impl Builder {
     pub fn start_blocking(mut self) -> io::Result<Server> {
         if let Some(reason) = self.invalid.take().or_else(|| refusal(&self.config)) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
+        if !self.is_of_program {
+            self.config.use_memory_defaults();
         }
         let runtime = match self.workers.is_empty() {
             true => OwnRuntime(Some(worker::runtime(0)?)),
@@ -241,6 +256,7 @@ impl Builder {
         shared.follow_settings();
         unix.into_iter().for_each(|listener| shared.listen_unix(listener));
         shared.tasks.spawn(shared.clone().end_clients());
+        shared.tasks.spawn(shared.clone().end_after_save());
         if may_clock_run {
             shared.start_upkeep();
         }

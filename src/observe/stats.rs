@@ -1,6 +1,6 @@
 //! The counters of `INFO stats` that belong to no command.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::client::registry::Clients;
 use crate::store::{NEVER, Totals};
@@ -66,10 +66,6 @@ pub struct Stats {
     pub evicted_scripts: AtomicU64,
     /// How long memory usage has exceeded the limit.
     pub shortage: Shortage,
-    /// SAVE or BGSAVE was called, which fails.
-    pub save_failed: AtomicBool,
-    /// BGREWRITEAOF was called, which fails.
-    pub rewrite_failed: AtomicBool,
 }
 
 /// Measures how long memory usage has exceeded the limit.

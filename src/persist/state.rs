@@ -154,6 +154,8 @@ struct State {
 struct Progress {
     begun: [u64; 2],
     ended: [(u64, Option<String>); 2],
+    /// Up to which position of the log the append-only file is fsynced.
+    synced: u64,
 }
 
 impl Default for Persistence {
@@ -181,14 +183,15 @@ impl Persistence {
     /// Orders a snapshot to be written as soon as no other one is.
     ///
     /// # Errors
-    /// When one of the same kind is being written, or `waits` is false and any is.
+    /// When no thread takes orders; when anything is being written, unless the order `waits` for that. A rewrite does not
+    /// wait for another one.
     pub(crate) fn order(&self, job: Job, waits: bool) -> Result<Order, Busy> {
         let mut state = self.state.lock();
         if !state.is_enabled {
             return Err(Busy::Disabled);
         }
         if let Some(work) = state.figures.work
-            && (work.job == job && !(waits && job == Job::Save) || !waits)
+            && (!waits || work.job == job && job != Job::Save)
         {
             return Err(Busy::With(work.job));
         }
@@ -264,6 +267,18 @@ impl Persistence {
             progress.begun[job as usize] = number;
             progress.ended[job as usize] = (number, error);
         });
+    }
+
+    /// Tells those who wait for it that the append-only file is fsynced up to a position of the log.
+    pub(crate) fn set_synced(&self, position: u64) {
+        self.progress.send_modify(|progress| progress.synced = position);
+    }
+
+    /// Waits until the append-only file is fsynced up to a position of the log.
+    pub(crate) async fn synced(&self, position: u64) {
+        let mut progress = self.progress.subscribe();
+        // Never fails, because the sender is a field of this.
+        let _ = progress.wait_for(|progress| progress.synced >= position).await;
     }
 
     /// Waits until an order has begun.

@@ -1,11 +1,17 @@
-//! WAIT and WAITAOF: block until replicas have this connection's writes. There are none, so only the timeout ends the
-//! wait.
+//! WAIT and WAITAOF: block until replicas, or the append-only file, have this connection's writes. There are no replicas,
+//! so only the timeout ends a wait for them.
 
+use std::sync::Arc;
+
+use crate::client::registry::Unblocked;
 use crate::command::timeout::read_timeout;
-use crate::dispatch::{Call, Command};
+use crate::dispatch::{Call, Command, Continuation, Env, Wait};
 use crate::error::{Error, Result};
+use crate::persist::Persistence;
 use crate::resp::Reply;
 use crate::spec::{BLOCKING, Group, integer};
+use crate::store::{NEVER, View};
+use crate::time::clock::Clock;
 
 const TIPS: &[&str] = &["request_policy:all_shards", "response_policy:agg_min"];
 
@@ -21,7 +27,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[integer("numlocal"), integer("numreplicas"), integer("timeout")])
         .categories(&["connection"])
         .tips(TIPS)
-        .docs("7.2.0", "O(1)", "Waits until all writes of the connection are fsynced; there is no append-only file."),
+        .docs("7.2.0", "O(1)", "Waits until all writes of the connection are fsynced to the append-only file; there are no replicas."),
 ];
 
 fn wait(call: &mut Call<'_>) -> Result<()> {
@@ -40,14 +46,75 @@ fn wait_aof(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::NotPositive);
     }
     let until_ms = read_timeout(call)?;
-    if local > 0 {
+    if local == 0 {
+        return wait_for(call, replicas > 0, until_ms, |reply| {
+            reply.array(2);
+            reply.int(0);
+            reply.int(0);
+        });
+    }
+    if call.namespace.persistence.read(|figures| figures.log.is_none()) {
         return Err(Error::other("WAITAOF cannot be used when numlocal is set but appendonly is disabled."));
     }
-    wait_for(call, replicas > 0, until_ms, |reply| {
+    let (files, clock) = (call.namespace.persistence.clone(), call.namespace.clock.clone());
+    // Behind the writes of the connection, and perhaps those of others.
+    let position = call.namespace.log.end();
+    call.continue_with(Syncing { files, clock, position, wants_replicas: replicas > 0, until_ms, is_synced: false })
+}
+
+/// The rest of WAITAOF while the append-only file is not fsynced.
+struct Syncing {
+    files: Arc<Persistence>,
+    clock: Clock,
+    /// A position of the log.
+    position: u64,
+    /// Whether it waits for replicas too, and so until its timeout.
+    wants_replicas: bool,
+    /// When its timeout is over, in monotonic milliseconds.
+    until_ms: u64,
+    is_synced: bool,
+}
+
+impl Syncing {
+    /// Waits until the file is fsynced and replicas have the writes, or until the timeout.
+    async fn run(&mut self) {
+        let Syncing { files, clock, position, wants_replicas, until_ms, is_synced } = self;
+        let synced = async {
+            files.synced(*position).await;
+            *is_synced = true;
+            if *wants_replicas {
+                std::future::pending::<()>().await;
+            }
+        };
+        let time_is_over = async {
+            match *until_ms == NEVER || clock.is_stopped() {
+                true => std::future::pending().await,
+                false => tokio::time::sleep(clock.time_until(*until_ms)).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = synced => {}
+            () = time_is_over => {}
+        }
+    }
+}
+
+impl Continuation for Syncing {
+    fn wait(&mut self) -> Wait<'_> {
+        Wait::Work(Box::pin(self.run()))
+    }
+
+    fn step(&mut self, _: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
         reply.array(2);
+        reply.int(i64::from(self.is_synced));
         reply.int(0);
-        reply.int(0);
-    })
+        Ok(true)
+    }
+
+    fn needs_no_keys(&self) -> bool {
+        true
+    }
 }
 
 fn wait_for(call: &mut Call<'_>, is_wanted: bool, until_ms: u64, reply: fn(&mut Reply<'_>)) -> Result<()> {

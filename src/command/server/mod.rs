@@ -15,7 +15,7 @@ pub(crate) mod slowlog;
 
 use tracing::{Level, debug, enabled, warn};
 
-use crate::command::server::shutdown::shut_down;
+use crate::command::server::shutdown::{Shutdown, Stopping, shut_down};
 use crate::config::{Requester, Setting, ShutdownOptions, rewrite_file};
 use crate::dispatch::args::is_word;
 use crate::dispatch::gate::busy;
@@ -102,7 +102,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs(
             "1.0.0",
             "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
-            "Shuts down the server.",
+            "Shuts down the server, with save points after a snapshot.",
         ),
     Command::new("TIME", time, LOADING | STALE | FAST, Group::Server).tips(&["nondeterministic_output"]).docs(
         "2.6.0",
@@ -141,19 +141,27 @@ fn shutdown(call: &mut Call<'_>) -> Result<()> {
     if abort && options != ShutdownOptions::default() || options.nosave && options.save {
         return Err(Error::Syntax);
     }
-    // Nothing is waited for, so there is never a shutdown to abort.
     if abort {
-        return Err(Error::other("No shutdown in progress."));
+        return match call.namespace.abort_shutdown() {
+            true => accepted(call),
+            false => Err(Error::other("No shutdown in progress.")),
+        };
     }
     // A running script would be aborted half-way: that needs NOSAVE.
     if !options.nosave && call.namespace.store.busy_flag().is_occupied() {
         return Err(busy(call.namespace));
     }
-    if !shut_down(call.namespace, options) {
-        return Err(Error::other("Errors trying to SHUTDOWN. Check logs."));
+    match shut_down(call.namespace, options) {
+        Shutdown::Refused => return Err(shutdown::failed()),
+        Shutdown::Saving(goes_on) => return call.continue_with(Stopping(goes_on)),
+        // No further request of the batch is executed, and the connection closes when the ports are closed.
+        Shutdown::Begun => call.wait_until(NEVER, |_| {}),
     }
-    // No further request of the batch is executed, and the connection closes when the ports are closed.
-    call.wait_until(NEVER, |_| {});
+    Ok(())
+}
+
+fn accepted(call: &mut Call<'_>) -> Result<()> {
+    call.reply.ok();
     Ok(())
 }
 
@@ -173,6 +181,9 @@ fn flush(call: &mut Call<'_>, all_databases: bool) -> Result<()> {
         _ => return Err(Error::Syntax),
     }
     call.view.clear(all_databases);
+    if all_databases {
+        persistence::save_nothing(call);
+    }
     call.reply.ok();
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! ROLE, MODULE, LASTSAVE and LOLWUT.
+//! ROLE, MODULE and LOLWUT.
 
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
@@ -20,9 +20,6 @@ const LOADEX_ARGS: &[Arg] = &[
 /// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
-    Command::new("LASTSAVE", last_save, LOADING | STALE | FAST, Group::Server)
-        .categories(&["admin", "dangerous"]).tips(&["nondeterministic_output"])
-        .docs("1.0.0", "O(1)", "Returns the time of the last snapshot; without snapshots, the start time of the server."),
     Command::new("LOLWUT", lolwut, READ | FAST, Group::Server)
         .args(&[integer("version").token("VERSION").optional()])
         .docs("5.0.0", "", "Draws a picture and shows the version."),
@@ -42,11 +39,6 @@ pub(crate) const COMMANDS: &[Command] = &[
         .categories(&["admin", "dangerous"])
         .docs("2.8.12", "O(1)", "Returns the replication role: always a primary without replicas."),
 ];
-
-fn last_save(call: &mut Call<'_>) -> Result<()> {
-    call.reply.int(call.namespace.tenant.started.wall_ms().div_euclid(1000));
-    Ok(())
-}
 
 /// A primary at offset 0, without replicas.
 fn role(call: &mut Call<'_>) -> Result<()> {

@@ -1,16 +1,22 @@
-//! What asks for a file or for another server's data: SAVE, BGSAVE, BGREWRITEAOF, SYNC, PSYNC, REPLICAOF and FAILOVER.
+//! What asks for a file or for another server's data: SAVE, BGSAVE, BGREWRITEAOF, LASTSAVE, SYNC, PSYNC, REPLICAOF and
+//! FAILOVER.
 //!
-//! Data is kept in memory only, so each replies with an error that says so; only what changes nothing succeeds.
+//! Commands place orders with the thread that writes files, and wait for them as continuations. There is no replication,
+//! so what asks for it replies with an error that says so; only what changes nothing succeeds.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Arc;
 
+use crate::client::registry::Unblocked;
 use crate::dispatch::args::is_word;
-use crate::dispatch::{Call, Command};
+use crate::dispatch::{Call, Command, Continuation, Env, Wait};
 use crate::error::{Error, Result};
-use crate::resp::parse_int;
+use crate::persist::{Busy, Job, Order, Persistence};
+use crate::resp::{Reply, parse_int};
 use crate::spec::{
-    ADMIN, Arg, Flags, Group, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, STALE, block, integer, one_of, string, token,
+    ADMIN, Arg, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, STALE, block, integer, one_of,
+    string, token,
 };
+use crate::store::View;
 
 const FILES: Flags = ADMIN | NO_SCRIPT | NO_ASYNC_LOADING;
 const REPLICAS: Flags = ADMIN | NO_SCRIPT | STALE;
@@ -31,19 +37,22 @@ const FAILOVER_ARGS: &[Arg] = &[
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("BGREWRITEAOF", rewrite_log, FILES, Group::Server)
-        .docs("1.0.0", "O(1)", "Always fails, because data is kept in memory only."),
+        .docs("1.0.0", "O(1)", "Rewrites the append-only file in the background."),
     Command::new("BGSAVE", save_in_background, FILES, Group::Server)
         .args(&[token("schedule", "SCHEDULE").optional().since("3.2.2")])
-        .docs("1.0.0", "O(1)", "Always fails, because data is kept in memory only."),
+        .docs("1.0.0", "O(1)", "Saves a snapshot in the background."),
     Command::new("FAILOVER", fail_over, REPLICAS, Group::Server).args(FAILOVER_ARGS)
         .docs("6.2.0", "O(1)", "Always fails, because there are no replicas."),
+    Command::new("LASTSAVE", last_save, LOADING | STALE | FAST, Group::Server)
+        .categories(&["admin", "dangerous"]).tips(&["nondeterministic_output"])
+        .docs("1.0.0", "O(1)", "Returns the time of the last successful snapshot; before the first, the start time of the server."),
     Command::new("PSYNC", synchronize, FILES | NO_MULTI, Group::Server)
         .args(&[string("replicationid"), integer("offset")]).arity(-3)
         .docs("2.8.0", "", "Always fails, because replication is not supported."),
     Command::new("REPLICAOF", replicate, REPLICAS | NO_ASYNC_LOADING, Group::Server).args(HOST_OR_NONE).arity(3)
         .docs("5.0.0", "O(1)", "Accepts NO ONE; replication is not supported."),
     Command::new("SAVE", save, FILES | NO_MULTI, Group::Server)
-        .docs("1.0.0", "O(N) where N is the total number of keys in all databases", "Always fails, because data is kept in memory only."),
+        .docs("1.0.0", "O(N) where N is the total number of keys in all databases", "Saves a snapshot, and replies when it is saved."),
     Command::new("SLAVEOF", replicate, REPLICAS | NO_ASYNC_LOADING, Group::Server).args(HOST_OR_NONE).arity(3)
         .deprecated("5.0.0", "`REPLICAOF`")
         .docs("1.0.0", "O(1)", "Accepts NO ONE; replication is not supported."),
@@ -51,31 +60,150 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("1.0.0", "", "Always fails, because replication is not supported."),
 ];
 
+const SAVING: &str = "Background save already in progress";
+const REWRITING: &str = "Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to \
+schedule a BGSAVE whenever possible.";
+const NO_SNAPSHOT_FILE: &str = "there is no snapshot file: the setting 'dbfilename' is empty";
+
+/// Replies when the snapshot is saved. Other clients are served meanwhile.
 fn save(call: &mut Call<'_>) -> Result<()> {
-    fail(&call.namespace.observed.stats.save_failed)
+    if running(call) == Some(Job::Save) {
+        return Err(Error::other(SAVING));
+    }
+    let order = order_save(call)?;
+    let files = call.namespace.persistence.clone();
+    call.continue_with(Saving { files, order, outcome: None })
 }
 
+/// Replies when the snapshot has begun, so that the client's later writes are not in it.
 fn save_in_background(call: &mut Call<'_>) -> Result<()> {
-    match (call.args.next_arg(), call.args.left()) {
-        (None, _) => {}
-        (Some(word), 0) if is_word(word, "SCHEDULE") => {}
+    let is_scheduled = match (call.args.next_arg(), call.args.left()) {
+        (None, _) => false,
+        (Some(word), 0) if is_word(word, "SCHEDULE") => true,
         _ => return Err(Error::Syntax),
+    };
+    match running(call) {
+        Some(Job::Save) => return Err(Error::other(SAVING)),
+        Some(Job::Rewrite) if !is_scheduled && !call.is_nested() => return Err(Error::other(REWRITING)),
+        _ => {}
     }
-    fail(&call.namespace.observed.stats.save_failed)
+    let order = order_save(call)?;
+    begin(call, Job::Save, order, ["Background saving started", "Background saving scheduled"])
 }
 
 fn rewrite_log(call: &mut Call<'_>) -> Result<()> {
-    fail(&call.namespace.observed.stats.rewrite_failed)
+    if running(call) == Some(Job::Rewrite) {
+        return Err(Error::other("Background append only file rewriting already in progress"));
+    }
+    let order = call.namespace.persistence.order(Job::Rewrite, true).map_err(|busy| refusal(call, busy))?;
+    let replies = ["Background append only file rewriting started", "Background append only file rewriting scheduled"];
+    begin(call, Job::Rewrite, order, replies)
 }
 
-/// Records the failure for INFO.
-fn fail(failed: &AtomicBool) -> Result<()> {
-    failed.store(true, Relaxed);
-    Err(Error::MemoryOnly)
+fn last_save(call: &mut Call<'_>) -> Result<()> {
+    let saved_ms = call.namespace.persistence.read(|figures| figures.saved_ms);
+    call.reply.int(saved_ms.div_euclid(1000));
+    Ok(())
+}
+
+/// Orders a snapshot of the database that FLUSHALL has emptied, if there are save points: the file must not bring back
+/// what was deleted. Nobody waits for it.
+pub(super) fn save_nothing(call: &Call<'_>) {
+    let has_file = !call.config.save_points.is_empty() && call.config.dbfilename.is_some();
+    if has_file && !call.namespace.restrictions.is_loading() {
+        // Where nothing takes orders there is no file, either.
+        let _ = call.namespace.persistence.order(Job::Save, true);
+    }
+}
+
+/// Returns what is being written.
+fn running(call: &Call<'_>) -> Option<Job> {
+    call.namespace.persistence.read(|figures| figures.work.map(|work| work.job))
+}
+
+/// Orders a snapshot as soon as nothing else is written.
+fn order_save(call: &Call<'_>) -> Result<Order> {
+    if call.config.dbfilename.is_none() && !call.namespace.tenant.is_private() {
+        return Err(Error::other(NO_SNAPSHOT_FILE));
+    }
+    call.namespace.persistence.order(Job::Save, true).map_err(|busy| refusal(call, busy))
+}
+
+/// Returns why an order is refused.
+fn refusal(call: &Call<'_>, busy: Busy) -> Error {
+    match busy {
+        Busy::With(Job::Save) => Error::other(SAVING),
+        Busy::With(Job::Rewrite) => Error::other(REWRITING),
+        Busy::Disabled if call.namespace.tenant.is_private() => Error::other("a private instance writes no files"),
+        Busy::Disabled => Error::other("this server writes no files"),
+    }
+}
+
+/// Replies that an order has begun, once it has. While something else is written, and in EXEC, which cannot wait, it
+/// replies at once that the order is placed.
+fn begin(call: &mut Call<'_>, job: Job, order: Order, [started, scheduled]: [&'static str; 2]) -> Result<()> {
+    if call.is_nested() || running(call).is_some() {
+        call.reply.simple(scheduled);
+        return Ok(());
+    }
+    let files = call.namespace.persistence.clone();
+    call.continue_with(Beginning { files, job, order, reply: started })
+}
+
+/// The rest of SAVE.
+struct Saving {
+    files: Arc<Persistence>,
+    order: Order,
+    /// Whether it has ended, and the reason if it has failed.
+    outcome: Option<Option<String>>,
+}
+
+impl Continuation for Saving {
+    fn wait(&mut self) -> Wait<'_> {
+        let Saving { files, order, outcome } = self;
+        Wait::Work(Box::pin(async { *outcome = Some(files.ended(Job::Save, *order).await) }))
+    }
+
+    fn step(&mut self, _: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+        match self.outcome.take() {
+            Some(None) => reply.ok(),
+            Some(Some(reason)) => return Err(Error::other(reason)),
+            // Made as part of another call, which cannot wait.
+            None => reply.simple("Background saving scheduled"),
+        }
+        Ok(true)
+    }
+
+    fn needs_no_keys(&self) -> bool {
+        true
+    }
+}
+
+/// The rest of BGSAVE and of BGREWRITEAOF.
+struct Beginning {
+    files: Arc<Persistence>,
+    job: Job,
+    order: Order,
+    reply: &'static str,
+}
+
+impl Continuation for Beginning {
+    fn wait(&mut self) -> Wait<'_> {
+        Wait::Work(Box::pin(self.files.begun(self.job, self.order)))
+    }
+
+    fn step(&mut self, _: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+        reply.simple(self.reply);
+        Ok(true)
+    }
+
+    fn needs_no_keys(&self) -> bool {
+        true
+    }
 }
 
 fn synchronize(_: &mut Call<'_>) -> Result<()> {
-    Err(Error::MemoryOnly)
+    Err(Error::NoReplication)
 }
 
 fn replicate(call: &mut Call<'_>) -> Result<()> {
@@ -85,7 +213,7 @@ fn replicate(call: &mut Call<'_>) -> Result<()> {
         return Ok(());
     }
     match parse_int(port) {
-        Some(0..=65535) => Err(Error::MemoryOnly),
+        Some(0..=65535) => Err(Error::NoReplication),
         _ => Err(Error::other("Invalid master port")),
     }
 }

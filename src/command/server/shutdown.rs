@@ -1,29 +1,76 @@
 //! Shutdown, by SHUTDOWN or by a signal, with the same options.
 //!
-//! There is no persistence, so `save` fails, and the server then keeps running unless `force` is given. Without `save`
-//! the data is dropped, as the settings announced at startup.
+//! With save points, or with `save`, the server stops when a last snapshot is saved, and goes on if that fails, unless
+//! `force` is given. Who has asked for the shutdown waits, or does not: a task finishes it.
 
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::client::registry::Unblocked;
 use crate::config::ShutdownOptions;
-use crate::error::MEMORY_ONLY;
+use crate::dispatch::{Continuation, Env, Wait};
+use crate::error::{Error, Result};
 use crate::namespace::Namespace;
+use crate::resp::Reply;
+use crate::store::View;
 
-/// Stops the server; returns whether it keeps running.
-pub(crate) fn shut_down(namespace: &Namespace, options: ShutdownOptions) -> bool {
+/// What a request to shut down has led to.
+#[derive(Debug)]
+pub(crate) enum Shutdown {
+    /// The server stops.
+    Begun,
+    /// It stops when a snapshot is saved. The token is cancelled if it goes on instead.
+    Saving(CancellationToken),
+    /// It goes on.
+    Refused,
+}
+
+/// Stops the server, if the options require it after a snapshot.
+pub(crate) fn shut_down(namespace: &Namespace, options: ShutdownOptions) -> Shutdown {
     info!("User requested shutdown...");
     let config = namespace.settings.current();
-    if options.save {
-        warn!("Nothing can be saved: {MEMORY_ONLY}");
-        if !options.force {
-            warn!("Error trying to save the DB, can't exit.");
+    let is_due = !options.nosave && !config.save_points.is_empty();
+    if options.save || is_due {
+        let refusal = match config.dbfilename {
+            None => "there is no snapshot file: 'dbfilename' is empty",
+            Some(_) => match namespace.shut_down_after_save(options.force) {
+                Ok(goes_on) => {
+                    info!("Saving the final RDB snapshot before exiting.");
+                    return Shutdown::Saving(goes_on);
+                }
+                Err(_) => "this server writes no files",
+            },
+        };
+        warn!("Error trying to save the DB: {refusal}");
+        if options.save && !options.force {
             warn!("Errors trying to shut down the server. Check the logs for more information.");
-            return false;
+            return Shutdown::Refused;
         }
-        warn!("Error trying to save the DB. Exit anyway.");
-    } else if !options.nosave && (config.asks_for_snapshots() || config.asks_for_log()) {
-        warn!("The settings ask for files, but {MEMORY_ONLY}: the data is lost");
+        warn!("Exit anyway: the data is lost.");
     }
     namespace.begin_shutdown();
-    true
+    Shutdown::Begun
+}
+
+/// The rest of SHUTDOWN while the snapshot is saved. It replies to failures only: when the server stops, the connection
+/// closes.
+pub(super) struct Stopping(pub(super) CancellationToken);
+
+impl Continuation for Stopping {
+    fn wait(&mut self) -> Wait<'_> {
+        Wait::Work(Box::pin(self.0.cancelled()))
+    }
+
+    fn step(&mut self, _: Env<'_>, _: &mut View<'_>, _: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+        Err(failed())
+    }
+
+    fn needs_no_keys(&self) -> bool {
+        true
+    }
+}
+
+/// Returns the error of a SHUTDOWN after which the server goes on.
+pub(super) fn failed() -> Error {
+    Error::other("Errors trying to SHUTDOWN. Check logs.")
 }

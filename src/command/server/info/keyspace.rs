@@ -25,6 +25,7 @@ pub(super) const LOCKS: &[Field] = &[
         let since_us = if from.totals().queued > 0 { longest_waiting_since_us(from.call) } else { None };
         since_us.map_or(0, |since_us| from.call.now().ms_since(since_us)).into()
     }),
+    field("durability", |from| durability(from).into()),
     field("lock_wait_usec", |from| percentiles(&locks(from).waits())),
     field("lock_hold_usec", |from| percentiles(&locks(from).holds())),
 ];
@@ -54,6 +55,17 @@ fn databases(from: &mut Reading<'_, '_>) -> Vec<(String, Value)> {
 
 fn locks<'n>(from: &Reading<'_, 'n>) -> &'n LockStats {
     &from.namespace().observed.locks
+}
+
+/// Returns where locks survive a restart of the server.
+fn durability(from: &mut Reading<'_, '_>) -> &'static str {
+    if from.files().log.is_some() {
+        "file"
+    } else if !from.settings().save_points.is_empty() && from.settings().dbfilename.is_some() {
+        "snapshot"
+    } else {
+        "memory"
+    }
 }
 
 fn percentiles(durations: &Counts) -> Value {

@@ -9,6 +9,7 @@ mod field;
 mod keyspace;
 mod memory;
 mod memory_report;
+mod persistence;
 mod reading;
 mod server;
 mod statistics;
@@ -59,7 +60,7 @@ const SECTIONS: &[Section] = &[
     section(&["server"], "Server", Unasked, server::SERVER),
     section(&["clients"], "Clients", Unasked, clients::CLIENTS),
     section(&["memory"], "Memory", Unasked, memory::MEMORY),
-    section(&["persistence"], "Persistence", Unasked, server::PERSISTENCE),
+    section(&["persistence"], "Persistence", Unasked, persistence::PERSISTENCE),
     section(&["threads"], "Threads", Unasked, clients::THREADS),
     section(&["stats"], "Stats", Unasked, statistics::STATS),
     section(&["replication"], "Replication", Unasked, server::REPLICATION),

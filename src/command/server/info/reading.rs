@@ -10,6 +10,7 @@ use crate::namespace::Namespace;
 use crate::observe::command_stats::{Calls, Turns};
 use crate::observe::sampler::Counted;
 use crate::observe::stats::{ScriptUsage, Stats};
+use crate::persist::Figures;
 use crate::store::Totals;
 use crate::text::Dialect;
 
@@ -25,6 +26,7 @@ pub(super) struct Reading<'c, 'n> {
     scripts: Option<ScriptUsage>,
     settings: Option<Arc<Config>>,
     cpu: Option<CpuSeconds>,
+    files: Option<Figures>,
 }
 
 /// CPU time of the process and of its main thread, in seconds: user and system, then those of terminated children.
@@ -48,6 +50,7 @@ impl<'c, 'n> Reading<'c, 'n> {
             scripts: None,
             settings: None,
             cpu: None,
+            files: None,
         }
     }
 
@@ -62,6 +65,11 @@ impl<'c, 'n> Reading<'c, 'n> {
     /// Returns the latest settings; those of the call may be older.
     pub(super) fn settings(&mut self) -> &Config {
         self.settings.get_or_insert_with(|| self.call.namespace.settings.current())
+    }
+
+    /// Returns what is known of the files.
+    pub(super) fn files(&mut self) -> &Figures {
+        self.files.get_or_insert_with(|| self.call.namespace.persistence.figures())
     }
 
     pub(super) fn dialect(&self) -> Dialect {

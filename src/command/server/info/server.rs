@@ -1,4 +1,4 @@
-//! Sections of INFO about the process: server, persistence, replication, CPU and cluster.
+//! Sections of INFO about the process: server, replication, CPU and cluster.
 
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -57,46 +57,6 @@ pub(super) const SERVER: &[Field] = &[
 ];
 
 #[rustfmt::skip] // a table
-pub(super) const PERSISTENCE: &[Field] = &[
-    field("loading", |from| u64::from(grace_left_ms(from).is_some()).into()),
-    zero("async_loading"),
-    zero("current_cow_peak"),
-    zero("current_cow_size"),
-    zero("current_cow_size_age"),
-    fixed("current_fork_perc", "0.00"),
-    zero("current_save_keys_processed"),
-    zero("current_save_keys_total"),
-    field("rdb_changes_since_last_save", |from| from.totals().changes.into()),
-    zero("rdb_bgsave_in_progress"),
-    field("rdb_last_save_time", |from| started_s(from).into()),
-    field("rdb_last_bgsave_status", |from| {
-        let has_failed = from.stats().save_failed.load(Relaxed);
-        status(from.settings().asks_for_snapshots() || has_failed)
-    }),
-    fixed("rdb_last_bgsave_time_sec", "-1"),
-    fixed("rdb_current_bgsave_time_sec", "-1"),
-    zero("rdb_saves"),
-    zero("rdb_last_cow_size"),
-    zero("rdb_last_load_keys_expired"),
-    zero("rdb_last_load_keys_loaded"),
-    zero("aof_enabled"),
-    zero("aof_rewrite_in_progress"),
-    zero("aof_rewrite_scheduled"),
-    fixed("aof_last_rewrite_time_sec", "-1"),
-    fixed("aof_current_rewrite_time_sec", "-1"),
-    field("aof_last_bgrewrite_status", |from| status(from.stats().rewrite_failed.load(Relaxed))),
-    zero("aof_rewrites"),
-    zero("aof_rewrites_consecutive_failures"),
-    field("aof_last_write_status", |from| status(from.settings().asks_for_log())),
-    zero("aof_last_cow_size"),
-    zero("module_fork_in_progress"),
-    zero("module_fork_last_cow_size"),
-    // By these clients wait until the server is ready.
-    optional("loading_start_time", |from| grace_left_ms(from).map(|_| started_s(from).into())),
-    optional("loading_eta_seconds", |from| grace_left_ms(from).map(|left_ms| left_ms.div_ceil(1000).into())),
-];
-
-#[rustfmt::skip] // a table
 pub(super) const REPLICATION: &[Field] = &[
     fixed("role", "master"),
     zero("connected_slaves"),
@@ -147,14 +107,6 @@ fn uptime_s(from: &Reading<'_, '_>) -> u64 {
     (from.call.now().mono_ms() - from.namespace().tenant.started.mono_ms()) / 1000
 }
 
-fn started_s(from: &Reading<'_, '_>) -> i64 {
-    from.namespace().tenant.started.wall_ms().div_euclid(1000)
-}
-
-fn grace_left_ms(from: &Reading<'_, '_>) -> Option<u64> {
-    from.namespace().restrictions.grace_left_ms(from.call.now())
-}
-
 fn shown_path(path: Option<&Path>) -> Value {
     path.map(|path| path.display().to_string()).unwrap_or_default().into()
 }
@@ -164,11 +116,6 @@ fn listener(name: &'static str, config: &Config, port: u64) -> Value {
     let addresses = config.bind.iter().map(|address| ("bind".into(), address.to_string().into()));
     let name = std::iter::once(("name".into(), name.into()));
     Value::Parts(name.chain(addresses).chain([("port".into(), port.into())]).collect())
-}
-
-/// Returns the state of what Redis would have written: it has failed if somebody asked for it.
-fn status(has_failed: bool) -> Value {
-    if has_failed { "err".into() } else { "ok".into() }
 }
 
 fn seconds(seconds: f64) -> Value {

@@ -1,0 +1,116 @@
+//! Which settings name files, and who writes none unless told: test doubles, embedded servers and private instances.
+//!
+//! A server that another program starts for its tests must not leave files where that program runs, nor load what lies
+//! there. So its defaults are others than Redis': no save points, and no name of a snapshot file.
+
+use std::path::PathBuf;
+
+use crate::config::{Config, Setting};
+
+/// Why a private instance rejects settings that ask for files.
+const PRIVATE: &str = "a private instance writes no files";
+
+impl Config {
+    /// Gives settings that were not set the defaults of a server that touches no files. Who sets `dir`, save points or
+    /// the name of the snapshot file asks for that file.
+    pub(crate) fn use_memory_defaults(&mut self) {
+        if !self.named.contains("save") {
+            self.save_points.clear();
+        }
+        if !self.asks_for_snapshot_file() {
+            self.dbfilename = None;
+        }
+    }
+
+    /// Makes the settings those of a private instance, which has no files, whatever the process has.
+    pub(crate) fn forgo_files(&mut self) {
+        self.save_points.clear();
+        self.dbfilename = None;
+        self.appendonly = false;
+        self.own.extend(["save", "dbfilename", "appendonly"]);
+    }
+
+    /// Records that a setting was set. One that asks for a snapshot file gives that its name, unless it was chosen.
+    pub(super) fn note_named(&mut self, setting: &'static str) {
+        self.named.insert(setting);
+        if self.dbfilename.is_none() && !self.named.contains("dbfilename") && self.asks_for_snapshot_file() {
+            self.dbfilename = Setting::find(b"dbfilename").map(|(_, setting)| PathBuf::from(setting.default));
+        }
+    }
+
+    /// Fails if the settings of a private instance ask for files.
+    pub(super) fn refuse_files(&self) -> Result<(), String> {
+        match self.appendonly || !self.save_points.is_empty() {
+            true => Err(PRIVATE.to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns whether somebody has set what a snapshot file is for.
+    fn asks_for_snapshot_file(&self) -> bool {
+        let has_named = |setting| self.named.contains(setting);
+        has_named("dbfilename") || has_named("dir") || has_named("save") && !self.save_points.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Requester, load};
+    use crate::spec::sample::commands;
+
+    fn with_memory_defaults(text: &str) -> Config {
+        let mut config = load(commands(), None, Some(text.as_bytes()), b"").expect("valid");
+        config.use_memory_defaults();
+        config
+    }
+
+    /// Returns save points, snapshot file and append-only file.
+    fn files(config: &Config) -> String {
+        let shown = |name: &[u8]| Setting::find(name).map(|(_, setting)| setting.get(config)).unwrap_or_default();
+        let shown = |name: &[u8]| String::from_utf8(shown(name)).expect("the tests use ASCII");
+        format!("{}|{}|{}", shown(b"save"), shown(b"dbfilename"), shown(b"appendonly"))
+    }
+
+    #[test]
+    fn a_server_in_memory_touches_only_the_files_that_were_asked_for() {
+        for (settings, expected) in [
+            ("", "||no"),
+            ("timeout 5\nsave ''", "||no"),
+            ("appendonly yes", "||yes"),
+            ("save 60 1", "60 1|dump.rdb|no"),
+            ("save 3600 1 300 100 60 10000", "3600 1 300 100 60 10000|dump.rdb|no"),
+            ("dir .", "|dump.rdb|no"),
+            ("dbfilename dump.rdb", "|dump.rdb|no"),
+            ("dbfilename other.rdb", "|other.rdb|no"),
+            ("save 60 1\ndbfilename ''", "60 1||no"),
+        ] {
+            assert_eq!(files(&with_memory_defaults(settings)), expected, "{settings}");
+        }
+        assert_eq!(files(&Config::default()), "3600 1 300 100 60 10000|dump.rdb|no");
+    }
+
+    #[test]
+    fn a_file_that_is_asked_for_later_has_its_name_unless_it_was_chosen() {
+        let by = Requester::default();
+        let saving = |config: &Config| config.set(&[(b"save", b"60 1")], by).expect("accepted");
+        assert_eq!(files(&saving(&with_memory_defaults(""))), "60 1|dump.rdb|no");
+        assert_eq!(files(&saving(&with_memory_defaults("dbfilename ''"))), "60 1||no");
+        let unset = with_memory_defaults("").set(&[(b"save", b"")], by).expect("accepted");
+        assert_eq!(files(&unset), "||no");
+    }
+
+    #[test]
+    fn a_private_instance_has_no_files_and_cannot_ask_for_any() {
+        let process = with_memory_defaults("save 60 1\nappendonly yes");
+        let mut own = process.clone();
+        own.forgo_files();
+        assert_eq!(files(&own.on_top_of(&process)), "||no");
+        let by = Requester { is_local: true, is_private: true };
+        for (name, value) in [("save", "60 1"), ("appendonly", "yes")] {
+            let refused = own.set(&[(name.as_bytes(), value.as_bytes())], by).expect_err("refused").to_string();
+            assert!(refused.ends_with("a private instance writes no files"), "{refused}");
+        }
+        assert!(own.set(&[(b"save", b""), (b"appendonly", b"no"), (b"timeout", b"5")], by).is_ok());
+    }
+}

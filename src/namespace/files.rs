@@ -1,0 +1,97 @@
+//! What the files of a namespace mean for its calls: data is being loaded, or cannot be saved.
+
+use crate::namespace::Namespace;
+use crate::namespace::restrictions::{FAILS_TO_SAVE, LOADING_DATA};
+
+/// Why writes are rejected: what they change would not be saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SaveFailure {
+    /// The last snapshot could not be saved.
+    Snapshot,
+    /// The append-only file cannot be written, for this reason.
+    Log(String),
+}
+
+impl Namespace {
+    /// Returns why writes must be rejected, by the figures and the settings, if they must.
+    pub(crate) fn save_failure(&self) -> Option<SaveFailure> {
+        let config = self.settings.current();
+        let needs_snapshots = config.stop_writes_on_bgsave_error && !config.save_points.is_empty();
+        self.persistence.read(|figures| match &figures.log {
+            _ if needs_snapshots && figures.saves.error.is_some() => Some(SaveFailure::Snapshot),
+            Some(log) => log.error.clone().map(SaveFailure::Log),
+            None => None,
+        })
+    }
+
+    /// Rejects writes from now on, or no longer, after the figures or the settings have changed.
+    pub(crate) fn follow_files(&self) {
+        if self.restrictions.set(FAILS_TO_SAVE, self.save_failure().is_some()) {
+            self.store.renew_generation();
+        }
+    }
+
+    /// Declares that data is being loaded, so that few commands are served, or that it is loaded.
+    #[allow(dead_code, reason = "until the server loads files")]
+    pub(crate) fn set_loading(&self, is_loading: bool) {
+        if self.restrictions.set(LOADING_DATA, is_loading) {
+            self.store.renew_generation();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Requester};
+    use crate::persist::LogFigures;
+    use crate::spec::sample::commands;
+    use crate::time::clock::Clock;
+
+    fn fails(namespace: &Namespace) -> bool {
+        namespace.restrictions.bits() & FAILS_TO_SAVE != 0
+    }
+
+    fn configure(namespace: &Namespace, name: &str, value: &str) {
+        let pairs = [(name.as_bytes(), value.as_bytes())];
+        let changed = namespace.settings.update(|config| config.set(&pairs, Requester::default()));
+        changed.expect("accepted");
+        namespace.apply_settings();
+    }
+
+    #[test]
+    fn a_failed_snapshot_rejects_writes_while_the_settings_want_that() {
+        let namespace = Namespace::for_test(commands(), Config::default(), Clock::manual());
+        let generation = namespace.store.generation();
+        namespace.follow_files();
+        assert!(!fails(&namespace) && namespace.store.generation() == generation);
+        namespace.persistence.update(|figures| figures.saves.error = Some("No space left on device".into()));
+        namespace.follow_files();
+        assert!(fails(&namespace) && namespace.store.generation() != generation);
+        assert_eq!(namespace.save_failure(), Some(SaveFailure::Snapshot));
+        for (name, off, on) in [("stop-writes-on-bgsave-error", "no", "yes"), ("save", "", "60 1")] {
+            configure(&namespace, name, off);
+            assert!(!fails(&namespace), "{name}");
+            configure(&namespace, name, on);
+            assert!(fails(&namespace), "{name}");
+        }
+        namespace.persistence.update(|figures| figures.saves.error = None);
+        namespace.follow_files();
+        assert!(!fails(&namespace));
+    }
+
+    #[test]
+    fn an_append_only_file_that_cannot_be_written_rejects_writes_until_it_can() {
+        let namespace = Namespace::for_test(commands(), Config::default(), Clock::manual());
+        let log = |error: Option<&str>| Some(LogFigures { error: error.map(Into::into), ..LogFigures::default() });
+        for (figures, failure) in [
+            (log(None), None),
+            (log(Some("No space left on device")), Some(SaveFailure::Log("No space left on device".into()))),
+            (None, None),
+        ] {
+            namespace.persistence.update(|known| known.log = figures);
+            namespace.follow_files();
+            assert_eq!((namespace.save_failure(), fails(&namespace)), (failure.clone(), failure.is_some()));
+        }
+    }
+}
