@@ -37,6 +37,8 @@ LABEL org.opencontainers.image.title="keylatch" \
       org.opencontainers.image.licenses="MIT OR Apache-2.0"
 COPY --from=build /image/ /
 USER 999:999
+# Snapshots and append-only files, as in the image of Redis.
+VOLUME /data
 WORKDIR /data
 # The network of a container is private until a port is published, as in the image of Redis.
 ENV PATH=/usr/local/bin KEYLATCH_PROTECTED_MODE=no

@@ -118,6 +118,7 @@ mod client;
 mod command;
 mod config;
 mod dispatch;
+mod durability;
 mod error;
 mod glob;
 mod instance;

@@ -27,6 +27,16 @@ impl LockHolders {
         next(self.last_fence.fetch_update(Relaxed, Relaxed, |last| Some(next(last))).unwrap_or_default())
     }
 
+    /// Returns the last fencing token that was given; 0 if none was.
+    pub(crate) fn last_fence(&self) -> i64 {
+        self.last_fence.load(Relaxed)
+    }
+
+    /// Lets the next fencing token be larger than one from before a restart.
+    pub(crate) fn continue_after(&self, fence: i64) {
+        self.last_fence.fetch_max(fence, Relaxed);
+    }
+
     /// Remembers clients whose locks cannot be released yet.
     pub(super) fn remember_departed(&self, departed: impl IntoIterator<Item = Departed>) {
         self.departed.lock().extend(departed);

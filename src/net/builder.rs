@@ -18,6 +18,7 @@ use crate::acl::Acl;
 use crate::command;
 use crate::config::{Config, apply_lines, refusal, set_by_name};
 use crate::dispatch::Handlers;
+use crate::durability::{self, Loaded};
 use crate::instance::Instance;
 use crate::memory::allocator::AllocatorStats;
 use crate::namespace::Namespace;
@@ -30,7 +31,10 @@ use crate::net::metrics_port_disabled::MetricsPort;
 use crate::net::restart::RestartMark;
 use crate::net::server::{OwnRuntime, Server};
 use crate::net::tenancy::Tenancy;
+use crate::persist::disk::Disk;
+use crate::persist::disk::real::RealDisk;
 use crate::runtime::log_queue::LogQueue;
+use crate::runtime::park::block_on;
 use crate::runtime::worker;
 use crate::time::clock::Clock;
 
@@ -62,6 +66,7 @@ pub struct Builder {
     workers: Vec<Handle>,
     allocator: Option<fn() -> AllocatorStats>,
     log_queue: Option<Arc<LogQueue>>,
+    disk: Arc<dyn Disk>,
     handlers: &'static Handlers,
     /// Whether it is the program's server, and not one that another program embeds.
     is_of_program: bool,
@@ -81,6 +86,7 @@ impl Default for Builder {
             workers: Vec::new(),
             allocator: None,
             log_queue: None,
+            disk: Arc::new(RealDisk),
             handlers: command::handlers(),
             is_of_program: false,
             invalid: None,
@@ -182,15 +188,22 @@ impl Builder {
         self
     }
 
-    /// Binds and starts to serve on a thread that the server owns. It does not depend on the caller's runtime, so
-    /// blocking clients may run on the caller's thread.
+    /// Binds and starts to serve on a thread that the server owns, and returns when the data is loaded, if files are set. It
+    /// does not depend on the caller's runtime, so blocking clients may run on the caller's thread.
     ///
     /// # Errors
-    /// When a setting is invalid, an address cannot be bound, or the thread cannot be started.
+    /// When a setting is invalid, an address cannot be bound, a thread cannot be started, or the data cannot be loaded.
     ///
     /// # Panics
     /// If workers were given and it is called outside a tokio runtime.
-    pub fn start_blocking(mut self) -> io::Result<Server> {
+    pub fn start_blocking(self) -> io::Result<Server> {
+        let (server, loaded) = self.open()?;
+        block_on(loaded.wait())?;
+        Ok(server)
+    }
+
+    /// Binds and starts to serve; until the data is loaded, with an error.
+    fn open(mut self) -> io::Result<(Server, Loaded)> {
         if let Some(reason) = self.invalid.take().or_else(|| refusal(&self.config)) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
@@ -251,6 +264,7 @@ impl Builder {
             tasks,
             accepting: TaskTracker::new(),
         });
+        let (files, loaded) = durability::start(&shared.namespace, handlers, self.disk)?;
         shared.ports.lock().all().into_iter().for_each(|opened| shared.listen(opened));
         metrics_port.serve(&shared.namespace, shared.handlers, &shared.tasks, &shared.accepting);
         shared.follow_settings();
@@ -261,7 +275,7 @@ impl Builder {
             shared.start_upkeep();
         }
         drop(_inside);
-        Ok(Server { shared, addr, mark, _socket_file: socket_file, _runtime: runtime })
+        Ok((Server { shared, addr, mark, files, _socket_file: socket_file, _runtime: runtime }, loaded))
     }
 
     /// The same as [`Builder::start_blocking`], for asynchronous callers.
@@ -269,7 +283,9 @@ impl Builder {
     /// # Errors
     /// Those of [`Builder::start_blocking`].
     pub async fn start(self) -> io::Result<Server> {
-        self.start_blocking()
+        let (server, loaded) = self.open()?;
+        loaded.wait().await?;
+        Ok(server)
     }
 
     /// Adds the commands of test mode, and makes the clock one that they can steer. Returns what creates the clocks of

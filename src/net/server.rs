@@ -10,6 +10,7 @@ use tokio::runtime::Runtime;
 use tracing::warn;
 
 use crate::dispatch::{Handlers, TimeTravel};
+use crate::durability::Files;
 use crate::namespace::Namespace;
 use crate::net::accept::Shared;
 use crate::net::listener::SocketFile;
@@ -21,6 +22,8 @@ use crate::upkeep::time_travel::travel_blocking;
 pub struct Server {
     pub(super) shared: Arc<Shared>,
     pub(super) addr: SocketAddr,
+    /// The thread that loads and writes files.
+    pub(super) files: Files,
     /// Tells the next start whether this server has crashed.
     pub(super) mark: Option<RestartMark>,
     /// The file of the Unix socket, which is removed with the server.
@@ -105,10 +108,11 @@ impl Server {
     }
 
     /// Stops gracefully: accepts no new connections, writes the pending replies and closes every connection.
-    pub async fn shutdown(self) {
+    pub async fn shutdown(mut self) {
         self.namespace().begin_shutdown();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
+        self.files.end().await;
         let held = self.namespace().held_locks().unwrap_or_default();
         if held.locks > 0 {
             warn!("{} locks are held, and free when the server starts again", held.locks);

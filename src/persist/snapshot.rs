@@ -13,10 +13,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::persist::snapshot::queue::Queue;
-use crate::rdb::file::{Checksum, FileOptions, KeyMeta, Usage, write};
+use crate::rdb::checksum::Checksum;
+use crate::rdb::file::{self, FileOptions, KeyMeta, Usage};
 use crate::store::entry::Entry;
 use crate::store::walk::{WalkCursor, WalkSink, Walked};
-use crate::store::{Exclusive, Store, usage};
+use crate::store::usage::{self, UsageRule};
+use crate::store::{Exclusive, Store};
 use crate::time::clock::{Clock, Now};
 
 /// How long the walk keeps a shard locked, in nanoseconds.
@@ -51,7 +53,7 @@ struct Records {
     options: SnapshotOptions,
     /// When the snapshot was cut.
     at: Now,
-    counts_uses: bool,
+    rule: UsageRule,
     queue: Queue,
     /// How many bytes were written because commands had changed keys.
     former_len: AtomicU64,
@@ -69,9 +71,8 @@ pub(crate) struct Written {
 impl<'s> Snapshot<'s> {
     /// Cuts a snapshot: what is in the store now will be written.
     pub(crate) fn cut(store: &'s Store, held: &mut Exclusive<'_>, options: SnapshotOptions, at: Now) -> Self {
-        let counts_uses = store.memory_account().rule().counts();
-        let records =
-            Arc::new(Records { options, at, counts_uses, queue: Queue::default(), former_len: AtomicU64::new(0) });
+        let rule = store.memory_account().rule();
+        let records = Arc::new(Records { options, at, rule, queue: Queue::default(), former_len: AtomicU64::new(0) });
         let sink: Arc<dyn WalkSink> = records.clone();
         let keys = store.begin_walk(held, &sink);
         Snapshot { store, records, keys }
@@ -91,10 +92,10 @@ impl<'s> Snapshot<'s> {
         report: &dyn Fn(u64),
     ) -> io::Result<Written> {
         let (queue, options) = (&self.records.queue, self.records.options);
-        let (mut sum, mut len) = (Checksum::default(), 0);
+        let (mut sum, mut len) = (Checksum::new(), 0);
         let mut emit = |bytes: &[u8]| {
             if options.has_checksum {
-                sum.add(bytes);
+                sum.update(bytes);
             }
             len += bytes.len() as u64;
             out(bytes)
@@ -118,7 +119,7 @@ impl<'s> Snapshot<'s> {
             return Err(io::ErrorKind::Interrupted.into());
         }
         let mut end = Vec::new();
-        write::end(&mut end);
+        file::end(&mut end);
         emit(&end)?;
         let sum = if options.has_checksum { sum.value() } else { 0 };
         out(&sum.to_le_bytes())?;
@@ -167,7 +168,7 @@ struct Slice {
 impl Slice {
     fn add(&mut self, records: &Records, db: usize, entry: &Entry, fence: i64) {
         if self.db != Some(db) {
-            write::select(&mut self.bytes, db);
+            file::select(&mut self.bytes, db);
             self.db = Some(db);
         }
         self.keys += u64::from(records.write(&mut self.bytes, entry, fence));
@@ -181,12 +182,12 @@ impl Records {
         if deadline.is_some_and(|deadline| deadline.is_due(self.at)) {
             return false;
         }
-        let usage = self.options.has_usage.then(|| match self.counts_uses {
-            true => Usage::Frequency(usage::frequency(entry.usage(), self.at)),
+        let usage = self.options.has_usage.then(|| match self.rule.counts() {
+            true => Usage::Frequency(self.rule.count(entry.usage(), self.at) as u8),
             false => Usage::Idle(usage::idle_s(entry.usage(), self.at)),
         });
         let meta = KeyMeta { expires_ms: deadline.map(|deadline| deadline.wall_ms(self.at)), usage, fence };
-        write::entry(out, entry, meta, self.options.file);
+        file::entry(out, entry, meta, self.options.file);
         true
     }
 }
@@ -194,7 +195,7 @@ impl Records {
 impl WalkSink for Records {
     fn add_former(&self, db: usize, entry: &Entry, fence: i64) {
         let mut record = Vec::new();
-        write::select(&mut record, db);
+        file::select(&mut record, db);
         let keys = u64::from(self.write(&mut record, entry, fence));
         self.former_len.fetch_add(record.len() as u64, Relaxed);
         self.queue.push(record, keys);

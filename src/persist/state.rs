@@ -5,6 +5,7 @@
 
 #![allow(dead_code, reason = "until the server writes files")]
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -117,6 +118,17 @@ pub(crate) struct Figures {
     pub(crate) log: Option<LogFigures>,
 }
 
+impl Outcome {
+    /// Adds a job that took so long and has failed, or not.
+    pub(crate) fn record(&mut self, error: Option<String>, took_s: u64) {
+        (self.succeeded, self.failed) = match &error {
+            None => (self.succeeded + 1, 0),
+            Some(_) => (self.succeeded, self.failed + 1),
+        };
+        (self.error, self.took_s) = (error, Some(took_s));
+    }
+}
+
 impl Figures {
     /// Returns what is known of the jobs of one kind.
     pub(crate) fn outcome(&mut self, job: Job) -> &mut Outcome {
@@ -132,6 +144,8 @@ pub(crate) struct Persistence {
     state: Mutex<State>,
     /// Wakes the thread that writes files.
     wake: Condvar,
+    /// Whether what that thread is doing is to be given up.
+    is_cancelled: AtomicBool,
     progress: watch::Sender<Progress>,
 }
 
@@ -160,7 +174,12 @@ struct Progress {
 
 impl Default for Persistence {
     fn default() -> Self {
-        Persistence { state: Mutex::default(), wake: Condvar::new(), progress: watch::Sender::default() }
+        Persistence {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            is_cancelled: AtomicBool::new(false),
+            progress: watch::Sender::default(),
+        }
     }
 }
 
@@ -217,10 +236,16 @@ impl Persistence {
         self.wake.notify_one();
     }
 
-    /// Ends the thread that writes files, after what it is doing.
+    /// Ends the thread that writes files, which gives up a snapshot or a load that it is doing.
     pub(crate) fn stop(&self) {
+        self.is_cancelled.store(true, Relaxed);
         self.state.lock().must_stop = true;
         self.wake.notify_one();
+    }
+
+    /// Returns what is set when a snapshot, or a load, is to be given up.
+    pub(crate) fn cancelled(&self) -> &AtomicBool {
+        &self.is_cancelled
     }
 
     /// Declares that the calling thread takes orders from now on, or that none does any more.

@@ -89,6 +89,11 @@ impl Policy {
         matches!(self, Policy::VolatileLfu | Policy::AllkeysLfu)
     }
 
+    /// Returns whether the policy needs the usage of keys, their frequency or their last use.
+    pub(crate) fn needs_usage(self) -> bool {
+        self.is_lfu() || matches!(self, Policy::VolatileLru | Policy::AllkeysLru)
+    }
+
     fn is_volatile(self) -> bool {
         matches!(self, Policy::VolatileLru | Policy::VolatileLfu | Policy::VolatileRandom | Policy::VolatileTtl)
     }

@@ -171,3 +171,6 @@ impl Store {
 fn fence_of(fences: &Fences, entry: &Entry, table: &Table<Entry>) -> i64 {
     if fences.is_empty() { 0 } else { fences.get(Key { bytes: entry.key(), hash: table.hash(entry.key()) }) }
 }
+
+#[cfg(test)]
+mod tests;

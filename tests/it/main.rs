@@ -36,6 +36,7 @@ mod fences;
 mod fields_model;
 #[cfg(feature = "lua")]
 mod figures;
+mod files;
 mod floors;
 mod harness;
 mod hash_fields;

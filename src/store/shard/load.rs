@@ -7,8 +7,8 @@ use crate::store::shard::Keys;
 use crate::store::shard::field_deadlines::nearest_deadline;
 
 impl Keys {
-    /// Adds a key from a file, with its fence; returns whether it has replaced one.
-    pub(crate) fn load(&mut self, key: Key<'_>, entry: Entry, fence: i64, cx: &mut ChangeCx) -> bool {
+    /// Adds a key from a file, with its fence; returns its name if it was there already.
+    pub(crate) fn load(&mut self, key: Key<'_>, entry: Entry, fence: i64, cx: &mut ChangeCx) -> Option<Box<[u8]>> {
         self.unfinished += 1;
         let is_there = self.find_undeleted(key).is_some();
         if is_there {
@@ -19,6 +19,6 @@ impl Keys {
         self.record_fields(key, false, nearest, cx);
         self.set_fence(key, fence);
         self.unfinished -= 1;
-        is_there
+        is_there.then(|| key.bytes.into())
     }
 }

@@ -101,9 +101,9 @@ impl View<'_> {
         keys.set_deadline(key, deadline, event, cx);
     }
 
-    /// Adds a key with this hash from a file, with its fence, in the database with this number; returns whether it has
-    /// replaced one. For views without declared keys.
-    pub(crate) fn load(&mut self, db: usize, hash: u64, entry: Entry, fence: i64) -> bool {
+    /// Adds a key with this hash from a file, with its fence, in the database with this number; returns its name
+    /// if it was there already, and is replaced. For views without declared keys.
+    pub(crate) fn load(&mut self, db: usize, hash: u64, entry: Entry, fence: i64) -> Option<Box<[u8]>> {
         let bytes: SmallVec<[u8; 64]> = entry.key().into();
         let View { access, cx, .. } = self;
         let key = Key { bytes: &bytes, hash };

@@ -1,0 +1,60 @@
+//! When a snapshot is due by itself.
+
+use crate::config::SavePoint;
+use crate::persist::Figures;
+
+/// How long to wait after a failed save before the next, in milliseconds.
+const RETRY_MS: i64 = 5_000;
+
+/// When saves were tried.
+#[derive(Default)]
+pub(super) struct Due {
+    /// When the last one that was due began, in milliseconds since 1970.
+    pub(super) tried_ms: i64,
+}
+
+impl Due {
+    /// Returns the save point that is reached after so many changes, if one is.
+    pub(super) fn save(&self, points: &[SavePoint], figures: &Figures, changes: u64, now_ms: i64) -> Option<SavePoint> {
+        let is_put_off = figures.saves.error.is_some() && now_ms - self.tried_ms < RETRY_MS;
+        let age_s = (now_ms - figures.saved_ms).div_euclid(1000);
+        let is_reached = |point: &&SavePoint| changes >= point.changes && age_s > point.seconds as i64;
+        points.iter().find(is_reached).filter(|_| !is_put_off).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::persist::Outcome;
+
+    const POINTS: [SavePoint; 2] = [SavePoint { seconds: 60, changes: 1 }, SavePoint { seconds: 5, changes: 100 }];
+
+    fn due(figures: &Figures, changes: u64, now_ms: i64) -> Option<u64> {
+        Due::default().save(&POINTS, figures, changes, now_ms).map(|point| point.seconds)
+    }
+
+    #[test]
+    fn a_save_point_is_reached_by_its_changes_after_its_seconds() {
+        let figures = Figures::default();
+        for (changes, now_ms, expected) in [
+            (0, 1_000_000, None),
+            (1, 60_999, None),
+            (1, 61_000, Some(60)),
+            (99, 7_000, None),
+            (100, 5_999, None),
+            (100, 6_000, Some(5)),
+        ] {
+            assert_eq!(due(&figures, changes, now_ms), expected, "{changes} changes at {now_ms}");
+        }
+    }
+
+    #[test]
+    fn a_failed_save_is_tried_again_after_five_seconds() {
+        let saves = Outcome { error: Some("No space left on device".into()), ..Outcome::default() };
+        let figures = Figures { saves, ..Figures::default() };
+        let due = Due { tried_ms: 100_000 };
+        assert_eq!(due.save(&POINTS, &figures, 1, 104_999), None);
+        assert!(due.save(&POINTS, &figures, 1, 105_000).is_some());
+    }
+}

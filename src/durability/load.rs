@@ -1,0 +1,236 @@
+//! Loads a snapshot file.
+
+use std::fmt::Display;
+use std::io::Read;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread;
+
+use tracing::{info, warn};
+
+use crate::dispatch::texts;
+use crate::durability::Worker;
+use crate::durability::save::LAST_FENCE;
+use crate::namespace::Namespace;
+use crate::persist::Loading;
+use crate::rdb::file::{FileReader, Item, ReadOptions, Usage};
+use crate::resp::parse_int;
+use crate::store::entry::Entry;
+use crate::store::{Cx, Origin, View, usage};
+use crate::text::system_text;
+use crate::time::clock::Now;
+
+/// How many keys are added before other clients get their turn.
+const BATCH: usize = 1_000;
+
+/// How many batches may be read ahead of those that are added.
+const BATCHES_AHEAD: usize = 8;
+
+/// What to do with the keys of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Duplicates {
+    /// A key that is there already means that the file is damaged.
+    Refuse,
+    /// A key that is there already is replaced.
+    Replace,
+}
+
+/// What a file had.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Loaded {
+    pub(super) keys: u64,
+    pub(super) expired: u64,
+    /// Whether it is the base of an append-only file.
+    pub(super) is_base: bool,
+}
+
+impl Worker {
+    /// Loads the snapshot file, if there is one; returns whether there is.
+    pub(super) fn load_snapshot(&self) -> Result<bool, String> {
+        let config = self.namespace.settings.current();
+        let Some(name) = &config.dbfilename else { return Ok(false) };
+        let path = config.dir.join(name);
+        let (file, len) = match self.disk.read(&path) {
+            Ok(opened) => opened,
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(cause) => return Err(format!("can't open {}: {}", path.display(), system_text(&cause))),
+        };
+        self.begin_loading(len);
+        let begun = self.namespace.clock.now();
+        let loaded = self.load_rdb(&path, file, len, Duplicates::Refuse)?;
+        let took_us = self.namespace.clock.now().mono_us() - begun.mono_us();
+        info!(
+            "DB loaded from disk: {:.3} seconds, {} keys, {} expired",
+            took_us as f64 / 1e6,
+            loaded.keys,
+            loaded.expired
+        );
+        Ok(true)
+    }
+
+    /// Sets the figures at the start of a load of so many bytes.
+    pub(super) fn begin_loading(&self, total: u64) {
+        let begun_ms = self.namespace.clock.now().wall_ms();
+        self.namespace.persistence.update(|figures| {
+            (figures.keys_loaded, figures.keys_expired) = (0, 0);
+            figures.loading = Some(Loading { begun_ms, total, read: 0 });
+        });
+    }
+
+    /// Loads the keys of an RDB file: this thread reads them, another one adds them.
+    ///
+    /// # Errors
+    /// What is wrong with the file, and where.
+    pub(super) fn load_rdb(
+        &self,
+        path: &Path,
+        file: impl Read,
+        len: u64,
+        duplicates: Duplicates,
+    ) -> Result<Loaded, String> {
+        let namespace = &*self.namespace;
+        let (config, now) = (namespace.settings.current(), namespace.clock.now());
+        let options = ReadOptions { limits: config.limits(), hasher: namespace.store.hasher(), checks: config.rdbchecksum };
+        let named = |reason: &dyn Display| format!("{}: {reason}", path.display());
+        let mut reader = FileReader::new(file, Some(len), options).map_err(|error| named(&error))?;
+        let mut content = Content::default();
+        let added = thread::scope(|scope| {
+            let (send, batches) = mpsc::sync_channel(BATCHES_AHEAD);
+            let add = || KeyAdder { namespace, now, duplicates, loaded: Loaded::default() }.add_all(batches);
+            let adding = thread::Builder::new().name("load".into()).spawn_scoped(scope, add);
+            let adding = adding.map_err(|cause| system_text(&cause))?;
+            let read = self.read_all(&mut content, &mut reader, &send, config.databases);
+            drop(send);
+            let added = adding.join().unwrap_or_else(|_| Err("a thread has panicked".into()));
+            // The reader only stops early because of its own error, or because the other one has ended with one.
+            read.and(added)
+        });
+        let loaded = Loaded { is_base: content.is_base, ..added.map_err(|reason| named(&reason))? };
+        if !content.libraries.is_empty() {
+            let set = texts::set_libraries(namespace, &content.libraries);
+            set.map_err(|error| named(&String::from_utf8_lossy(&error.wire_text())))?;
+        }
+        Ok(loaded)
+    }
+
+    /// Reads a file to its end, and passes the keys on.
+    fn read_all(
+        &self,
+        content: &mut Content,
+        reader: &mut FileReader<'_, impl Read>,
+        send: &SyncSender<Vec<Key>>,
+        databases: u32,
+    ) -> Result<(), String> {
+        let namespace = &*self.namespace;
+        let mut is_over = false;
+        while !is_over {
+            if namespace.persistence.cancelled().load(Relaxed) {
+                return Err("the server was stopped while it loaded its data".into());
+            }
+            let mut batch = Vec::with_capacity(BATCH);
+            is_over = content.read_batch(namespace, reader, databases, &mut batch)?;
+            if send.send(batch).is_err() {
+                return Ok(()); // the other thread has the reason
+            }
+            let read = reader.offset();
+            namespace.persistence.update(|figures| figures.loading.iter_mut().for_each(|loading| loading.read = read));
+        }
+        Ok(())
+    }
+}
+
+/// A key of a file.
+struct Key {
+    db: usize,
+    entry: Entry,
+    usage: Option<Usage>,
+    fence: i64,
+}
+
+/// What is read from a file beside keys.
+#[derive(Default)]
+struct Content {
+    /// The database that was selected last.
+    db: usize,
+    libraries: Vec<Vec<u8>>,
+    is_base: bool,
+}
+
+impl Content {
+    /// Reads some keys; returns whether the file is over.
+    fn read_batch(
+        &mut self,
+        namespace: &Namespace,
+        reader: &mut FileReader<'_, impl Read>,
+        databases: u32,
+        batch: &mut Vec<Key>,
+    ) -> Result<bool, String> {
+        while batch.len() < BATCH {
+            match reader.read().map_err(|error| error.to_string())? {
+                Item::Entry { entry, usage, fence } => batch.push(Key { db: self.db, entry, usage, fence }),
+                Item::Select(db) if db < u64::from(databases) => self.db = db as usize,
+                Item::Select(db) => {
+                    return Err(format!("it has keys of database {db}, and 'databases' is {databases}"));
+                }
+                Item::Aux { key, value } => self.read_aux(namespace, &key, &value),
+                Item::Library(code) => self.libraries.push(code.into()),
+                Item::Skipped { key } => warn!("the key '{}' has no elements and is not loaded", key.escape_ascii()),
+                Item::Resize { .. } => {}
+                Item::End { .. } => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+
+    fn read_aux(&mut self, namespace: &Namespace, key: &[u8], value: &[u8]) {
+        match key {
+            b"aof-base" => self.is_base = value == b"1",
+            LAST_FENCE => parse_int(value).into_iter().for_each(|fence| namespace.lock_holders.continue_after(fence)),
+            _ => {}
+        }
+    }
+}
+
+/// Adds keys to the store.
+struct KeyAdder<'n> {
+    namespace: &'n Namespace,
+    now: Now,
+    duplicates: Duplicates,
+    loaded: Loaded,
+}
+
+impl KeyAdder<'_> {
+    /// Adds all keys that come.
+    fn add_all(mut self, batches: Receiver<Vec<Key>>) -> Result<Loaded, String> {
+        for batch in batches {
+            let mut hold = self.namespace.store.hold(1);
+            let mut view = hold.view(0, &[], Cx::new(self.now, Origin::Replay));
+            batch.into_iter().try_for_each(|key| self.add(&mut view, key))?;
+            let Loaded { keys, expired, .. } = self.loaded;
+            self.namespace.persistence.update(|figures| (figures.keys_loaded, figures.keys_expired) = (keys, expired));
+        }
+        Ok(self.loaded)
+    }
+
+    fn add(&mut self, view: &mut View<'_>, Key { db, entry, usage, fence }: Key) -> Result<(), String> {
+        if entry.deadline().is_some_and(|deadline| deadline.is_due(self.now)) {
+            self.loaded.expired += 1;
+            return Ok(());
+        }
+        let rule = self.namespace.store.memory_account().rule();
+        entry.set_usage(match usage {
+            Some(Usage::Frequency(count)) if rule.counts() => usage::used_often(count, self.now),
+            Some(Usage::Idle(idle_s)) if !rule.counts() => usage::idle_for(idle_s, self.now),
+            _ => rule.fresh(self.now),
+        });
+        let hash = self.namespace.store.hash(entry.key());
+        if let Some(name) = view.load(db, hash, entry, fence)
+            && self.duplicates == Duplicates::Refuse
+        {
+            return Err(format!("it has the key '{}' of database {db} twice", name.escape_ascii()));
+        }
+        self.loaded.keys += 1;
+        Ok(())
+    }
+}

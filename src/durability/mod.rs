@@ -1,0 +1,151 @@
+//! Files: loads the data when the server starts, saves it when that is due or ordered, and writes the append-only file.
+//!
+//! One thread does all of it, `files`, so that no call waits for a disk. Commands place orders
+//! ([`Persistence`](crate::persist::Persistence)); settings are looked at when they change.
+
+mod due;
+mod load;
+mod save;
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tracing::info;
+
+use crate::dispatch::Handlers;
+use crate::durability::due::Due;
+use crate::namespace::Namespace;
+use crate::persist::disk::Disk;
+use crate::persist::{Job, Task};
+
+/// How often to look whether a snapshot is due.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The thread of a server that loads and writes its files.
+pub(crate) struct Files {
+    namespace: Arc<Namespace>,
+    ended: Option<oneshot::Receiver<()>>,
+}
+
+/// The end of loading.
+pub(crate) struct Loaded(oneshot::Receiver<Result<(), String>>);
+
+impl Loaded {
+    /// Waits until the data is loaded.
+    ///
+    /// # Errors
+    /// Why it cannot be loaded.
+    pub(crate) async fn wait(self) -> io::Result<()> {
+        match self.0.await {
+            Ok(loaded) => loaded.map_err(io::Error::other),
+            Err(_) => Err(io::Error::other("the data was not loaded, because the server was stopped")),
+        }
+    }
+}
+
+/// What the thread works with.
+struct Worker {
+    namespace: Arc<Namespace>,
+    handlers: &'static Handlers,
+    disk: Arc<dyn Disk>,
+    due: Due,
+}
+
+/// Starts the thread, which loads what there is to be loaded; until then the server answers `-LOADING`.
+///
+/// # Errors
+/// When the thread cannot be started.
+pub(crate) fn start(
+    namespace: &Arc<Namespace>,
+    handlers: &'static Handlers,
+    disk: Arc<dyn Disk>,
+) -> io::Result<(Files, Loaded)> {
+    let ((tell_loaded, loaded), (tell_ended, ended)) = (oneshot::channel(), oneshot::channel());
+    let worker = Worker { namespace: namespace.clone(), handlers, disk, due: Due::default() };
+    namespace.persistence.set_enabled(true);
+    namespace.persistence.update(|figures| figures.saved_ms = namespace.clock.now().wall_ms());
+    namespace.set_loading(true);
+    thread::Builder::new().name("files".into()).spawn(move || {
+        let _ended = tell_ended;
+        worker.run(tell_loaded);
+    })?;
+    Ok((Files { namespace: namespace.clone(), ended: Some(ended) }, Loaded(loaded)))
+}
+
+impl Files {
+    /// Ends the thread once what is logged is written, and waits for that.
+    pub(crate) async fn end(&mut self) {
+        self.namespace.persistence.stop();
+        if let Some(ended) = self.ended.take() {
+            let _ = ended.await; // it is closed when the thread has ended
+        }
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        self.namespace.persistence.stop();
+    }
+}
+
+impl Worker {
+    fn run(mut self, loaded: oneshot::Sender<Result<(), String>>) {
+        let result = self.load();
+        self.namespace.set_loading(false);
+        let is_loaded = result.is_ok();
+        let _ = loaded.send(result); // nobody waits when the server was stopped
+        if is_loaded {
+            self.serve();
+        }
+        self.namespace.persistence.set_enabled(false);
+    }
+
+    /// Loads the data that there is.
+    fn load(&mut self) -> Result<(), String> {
+        let is_there = self.load_snapshot()?;
+        let (namespace, config) = (&*self.namespace, self.namespace.settings.current());
+        if !is_there && config.refuse_empty_start {
+            return Err("there is no data to load, and refuse-empty-start is yes".into());
+        }
+        let changes = namespace.held_locks().map_or(0, |totals| totals.changes);
+        namespace.persistence.update(|figures| {
+            figures.loading = None;
+            figures.saved_changes = changes;
+        });
+        Ok(())
+    }
+
+    /// Does what is ordered and what is due, until it is to end.
+    fn serve(&mut self) {
+        let namespace = self.namespace.clone();
+        loop {
+            let timeout = self.has_to_look().then_some(LOOK_EVERY);
+            match namespace.persistence.next_task(timeout) {
+                Task::Write(job, order) => self.write(job, Some(order)),
+                Task::Look => self.look(),
+                Task::Stop => return,
+            }
+        }
+    }
+
+    /// Returns whether something may become due by itself.
+    fn has_to_look(&self) -> bool {
+        !self.namespace.settings.current().save_points.is_empty()
+    }
+
+    /// Does what is due by itself.
+    fn look(&mut self) {
+        let namespace = self.namespace.clone();
+        let Some(totals) = namespace.held_locks() else { return };
+        let (config, now_ms) = (namespace.settings.current(), namespace.clock.now().wall_ms());
+        let figures = namespace.persistence.figures();
+        let changes = totals.changes.saturating_sub(figures.saved_changes);
+        if let Some(point) = self.due.save(&config.save_points, &figures, changes, now_ms) {
+            info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
+            self.write(Job::Save, None);
+        }
+    }
+}

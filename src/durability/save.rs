@@ -1,0 +1,171 @@
+//! Writes the snapshot file.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use crate::config::Config;
+use crate::dispatch::texts;
+use crate::durability::Worker;
+use crate::namespace::Namespace;
+use crate::persist::disk::write_all;
+use crate::persist::snapshot::{Snapshot, SnapshotOptions, Written};
+use crate::persist::{Job, Order, Work};
+use crate::rdb::file::{self, FileOptions};
+use crate::rdb;
+use crate::store::{Cx, Exclusive, Origin, Totals};
+use crate::text::{REDIS_VERSION, system_text};
+use crate::time::clock::Now;
+
+/// The AUX field with the last fencing token that was given.
+pub(super) const LAST_FENCE: &[u8] = b"keylatch-last-fence";
+
+/// What a snapshot has.
+pub(super) struct Saved {
+    pub(super) written: Written,
+    /// How many changes there had been at the cut.
+    pub(super) changes: u64,
+}
+
+impl Worker {
+    /// Writes a snapshot and keeps the figures.
+    pub(super) fn write(&mut self, job: Job, order: Option<Order>) {
+        let (namespace, begun) = (self.namespace.clone(), self.namespace.clock.now());
+        self.due.tried_ms = begun.wall_ms();
+        info!("Background {} started", name(job));
+        let saved = namespace.instance.panics.catch("snapshot", || match job {
+            Job::Save => self.save(order, begun),
+            Job::Rewrite => Err("not yet".into()),
+        });
+        let saved = saved.unwrap_or_else(|| Err("the thread has panicked".into()));
+        let took_s = namespace.clock.now().ms_since(begun.mono_us()) / 1000;
+        namespace.persistence.update(|figures| {
+            figures.work = None;
+            if let (Ok(saved), Job::Save) = (&saved, job) {
+                (figures.saved_ms, figures.saved_changes) = (begun.wall_ms(), saved.changes);
+            }
+            figures.outcome(job).record(saved.as_ref().err().cloned(), took_s);
+        });
+        match &saved {
+            Ok(Saved { written, .. }) => info!(
+                "Background {} terminated with success: {} bytes, of them {} of keys changed meanwhile",
+                name(job), written.len, written.former_len,
+            ),
+            Err(reason) => warn!("Background {} error: {reason}", name(job)),
+        }
+        namespace.follow_files();
+        order.into_iter().for_each(|order| namespace.persistence.end(job, order, saved.as_ref().err().cloned()));
+    }
+
+    /// Writes the snapshot file.
+    fn save(&mut self, order: Option<Order>, begun: Now) -> Result<Saved, String> {
+        let config = self.namespace.settings.current();
+        let Some(name) = &config.dbfilename else {
+            return Err("no file is set to save to (dbfilename)".into());
+        };
+        let (dir, path) = (config.dir.clone(), config.dir.join(name));
+        let part = dir.join(format!("temp-{}.rdb", std::process::id()));
+        let saved = self.write_file(&part, (Job::Save, order), begun, || {}).and_then(|saved| {
+            self.disk.rename(&part, &path)?;
+            self.disk.sync_dir(&dir)?;
+            Ok(saved)
+        });
+        saved.map_err(|cause| {
+            let _ = self.disk.remove(&part); // if it is there
+            format!("{} (writing {})", system_text(&cause), part.display())
+        })
+    }
+
+    /// Writes a snapshot to a new file and syncs it; `at_cut` is called while the gate is held exclusively.
+    pub(super) fn write_file(
+        &self,
+        path: &Path,
+        (job, order): (Job, Option<Order>),
+        begun: Now,
+        at_cut: impl FnOnce(),
+    ) -> io::Result<Saved> {
+        let namespace = &*self.namespace;
+        let config = namespace.settings.current();
+        let output = self.disk.create(path)?;
+        let mut held = namespace.store.exclusive();
+        let databases = totals(&mut held, begun);
+        let mut sum = Totals::default();
+        databases.iter().for_each(|(_, totals)| sum += *totals);
+        let options = options(&config, &sum);
+        let snapshot = Snapshot::cut(&namespace.store, &mut held, options, begun);
+        let libraries = texts::libraries(namespace);
+        at_cut();
+        drop(held);
+        let keys = snapshot.keys as u64;
+        namespace.persistence.update(|figures| {
+            figures.work = Some(Work { job, begun_ms: begun.wall_ms(), keys, written: 0 });
+        });
+        order.into_iter().for_each(|order| namespace.persistence.begin(job, order));
+        let head = head(namespace, &options, (&databases, &libraries), job, begun);
+        let written = snapshot.write(
+            &head,
+            &namespace.clock,
+            namespace.persistence.cancelled(),
+            &mut |bytes| write_all(&*output, bytes),
+            &|keys| namespace.persistence.update(|figures| figures.work.iter_mut().for_each(|work| work.written += keys)),
+        )?;
+        output.sync_data()?;
+        Ok(Saved { written, changes: sum.changes })
+    }
+}
+
+/// Returns what Redis calls a job in its log.
+fn name(job: Job) -> &'static str {
+    match job {
+        Job::Save => "saving",
+        Job::Rewrite => "append only file rewriting",
+    }
+}
+
+/// Returns the totals of each database that has keys.
+fn totals(held: &mut Exclusive<'_>, at: Now) -> Vec<(usize, Totals)> {
+    let mut view = held.view(0, Cx::new(at, Origin::HOST));
+    let databases = view.used_databases();
+    databases.into_iter().map(|db| (db, view.in_db(db, |view| view.totals()))).collect()
+}
+
+/// Returns how to write a snapshot of so much data: in the lowest version that expresses it, unless one is set.
+fn options(config: &Config, sum: &Totals) -> SnapshotOptions {
+    let version = match config.rdb_version {
+        0 if sum.with_field_ttl > 0 => rdb::VERSION_7_4,
+        0 => rdb::VERSION,
+        version => version as u16,
+    };
+    SnapshotOptions {
+        file: FileOptions { version, compresses: config.rdbcompression },
+        has_checksum: config.rdbchecksum,
+        has_usage: config.maxmemory_policy.needs_usage(),
+        delay: Duration::from_micros(u64::try_from(config.rdb_key_save_delay).unwrap_or(0)),
+    }
+}
+
+/// Returns the beginning of the file, up to the first key.
+fn head(
+    namespace: &Namespace,
+    options: &SnapshotOptions,
+    (databases, libraries): (&[(usize, Totals)], &[Vec<u8>]),
+    job: Job,
+    at: Now,
+) -> Vec<u8> {
+    let (mut head, mut number) = (Vec::new(), itoa::Buffer::new());
+    file::header(&mut head, options.file.version);
+    file::aux(&mut head, b"redis-ver", REDIS_VERSION.as_bytes());
+    file::aux(&mut head, b"redis-bits", b"64");
+    file::aux(&mut head, b"ctime", number.format(at.wall_ms().div_euclid(1000)).as_bytes());
+    file::aux(&mut head, b"used-mem", number.format(namespace.store.memory_account().used()).as_bytes());
+    file::aux(&mut head, b"aof-base", if job == Job::Rewrite { b"1" } else { b"0" });
+    file::aux(&mut head, LAST_FENCE, number.format(namespace.lock_holders.last_fence()).as_bytes());
+    libraries.iter().for_each(|code| file::library(&mut head, code, options.file.compresses));
+    for (db, totals) in databases.iter().filter(|(_, totals)| totals.keys > 0) {
+        file::select(&mut head, *db);
+        file::resize(&mut head, totals.keys, totals.with_ttl);
+    }
+    head
+}
