@@ -47,7 +47,7 @@ pub(super) struct Loaded {
 
 impl Worker {
     /// Loads the snapshot file, if there is one; returns whether there is.
-    pub(super) fn load_snapshot(&self) -> Result<bool, String> {
+    pub(super) fn load_snapshot(&self, duplicates: Duplicates) -> Result<bool, String> {
         let config = self.namespace.settings.current();
         let Some(name) = &config.dbfilename else { return Ok(false) };
         let path = config.dir.join(name);
@@ -58,7 +58,7 @@ impl Worker {
         };
         self.begin_loading(len);
         let begun = self.namespace.clock.now();
-        let loaded = self.load_rdb(&path, file, len, Duplicates::Refuse)?;
+        let loaded = self.load_rdb(&path, file, len, duplicates)?;
         let took_us = self.namespace.clock.now().mono_us() - begun.mono_us();
         info!(
             "DB loaded from disk: {:.3} seconds, {} keys, {} expired",
@@ -91,7 +91,8 @@ impl Worker {
     ) -> Result<Loaded, String> {
         let namespace = &*self.namespace;
         let (config, now) = (namespace.settings.current(), namespace.clock.now());
-        let options = ReadOptions { limits: config.limits(), hasher: namespace.store.hasher(), checks: config.rdbchecksum };
+        let options =
+            ReadOptions { limits: config.limits(), hasher: namespace.store.hasher(), checks: config.rdbchecksum };
         let named = |reason: &dyn Display| format!("{}: {reason}", path.display());
         let mut reader = FileReader::new(file, Some(len), options).map_err(|error| named(&error))?;
         let mut content = Content::default();

@@ -17,9 +17,11 @@ use tracing::info;
 
 use crate::dispatch::Handlers;
 use crate::durability::due::Due;
+use crate::durability::load::Duplicates;
 use crate::namespace::Namespace;
 use crate::persist::disk::Disk;
-use crate::persist::{Job, Task};
+use crate::persist::{Job, Order, Reload, Task};
+use crate::store::{Cx, Origin};
 
 /// How often to look whether a snapshot is due.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -105,17 +107,46 @@ impl Worker {
 
     /// Loads the data that there is.
     fn load(&mut self) -> Result<(), String> {
-        let is_there = self.load_snapshot()?;
-        let (namespace, config) = (&*self.namespace, self.namespace.settings.current());
-        if !is_there && config.refuse_empty_start {
+        let is_there = self.load_snapshot(Duplicates::Refuse)?;
+        if !is_there && self.namespace.settings.current().refuse_empty_start {
             return Err("there is no data to load, and refuse-empty-start is yes".into());
         }
-        let changes = namespace.held_locks().map_or(0, |totals| totals.changes);
-        namespace.persistence.update(|figures| {
+        self.set_loaded();
+        Ok(())
+    }
+
+    /// Sets the figures after a load.
+    fn set_loaded(&self) {
+        let changes = self.namespace.held_locks().map_or(0, |totals| totals.changes);
+        self.namespace.persistence.update(|figures| {
             figures.loading = None;
             figures.saved_changes = changes;
         });
-        Ok(())
+    }
+
+    /// Loads data while the server runs, for DEBUG; other clients are rejected meanwhile.
+    fn reload(&mut self, reload: Reload, order: Order) {
+        let namespace = self.namespace.clone();
+        let result = match reload.saves {
+            true => self.save(None, namespace.clock.now()).map(drop),
+            false => Ok(()),
+        };
+        let result = result.and_then(|()| {
+            namespace.set_loading(true);
+            if reload.flushes {
+                let cx = Cx::new(namespace.clock.now(), Origin::HOST);
+                namespace.store.exclusive().view(0, cx).clear(true);
+                namespace.store.forget_unlogged();
+            }
+            let duplicates = if reload.merges { Duplicates::Replace } else { Duplicates::Refuse };
+            match self.load_snapshot(duplicates)? {
+                true => Ok(()),
+                false => Err("there is no file to load".into()),
+            }
+        });
+        namespace.set_loading(false);
+        self.set_loaded();
+        namespace.persistence.end(order, result.err());
     }
 
     /// Does what is ordered and what is due, until it is to end.
@@ -125,6 +156,7 @@ impl Worker {
             let timeout = self.has_to_look().then_some(LOOK_EVERY);
             match namespace.persistence.next_task(timeout) {
                 Task::Write(job, order) => self.write(job, Some(order)),
+                Task::Load(reload, order) => self.reload(reload, order),
                 Task::Look => self.look(),
                 Task::Stop => return,
             }

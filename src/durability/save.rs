@@ -13,8 +13,8 @@ use crate::namespace::Namespace;
 use crate::persist::disk::write_all;
 use crate::persist::snapshot::{Snapshot, SnapshotOptions, Written};
 use crate::persist::{Job, Order, Work};
-use crate::rdb::file::{self, FileOptions};
 use crate::rdb;
+use crate::rdb::file::{self, FileOptions};
 use crate::store::{Cx, Exclusive, Origin, Totals};
 use crate::text::{REDIS_VERSION, system_text};
 use crate::time::clock::Now;
@@ -51,16 +51,18 @@ impl Worker {
         match &saved {
             Ok(Saved { written, .. }) => info!(
                 "Background {} terminated with success: {} bytes, of them {} of keys changed meanwhile",
-                name(job), written.len, written.former_len,
+                name(job),
+                written.len,
+                written.former_len,
             ),
             Err(reason) => warn!("Background {} error: {reason}", name(job)),
         }
         namespace.follow_files();
-        order.into_iter().for_each(|order| namespace.persistence.end(job, order, saved.as_ref().err().cloned()));
+        order.into_iter().for_each(|order| namespace.persistence.end(order, saved.as_ref().err().cloned()));
     }
 
     /// Writes the snapshot file.
-    fn save(&mut self, order: Option<Order>, begun: Now) -> Result<Saved, String> {
+    pub(super) fn save(&mut self, order: Option<Order>, begun: Now) -> Result<Saved, String> {
         let config = self.namespace.settings.current();
         let Some(name) = &config.dbfilename else {
             return Err("no file is set to save to (dbfilename)".into());
@@ -102,14 +104,16 @@ impl Worker {
         namespace.persistence.update(|figures| {
             figures.work = Some(Work { job, begun_ms: begun.wall_ms(), keys, written: 0 });
         });
-        order.into_iter().for_each(|order| namespace.persistence.begin(job, order));
+        order.into_iter().for_each(|order| namespace.persistence.begin(order));
         let head = head(namespace, &options, (&databases, &libraries), job, begun);
         let written = snapshot.write(
             &head,
             &namespace.clock,
             namespace.persistence.cancelled(),
             &mut |bytes| write_all(&*output, bytes),
-            &|keys| namespace.persistence.update(|figures| figures.work.iter_mut().for_each(|work| work.written += keys)),
+            &|keys| {
+                namespace.persistence.update(|figures| figures.work.iter_mut().for_each(|work| work.written += keys))
+            },
         )?;
         output.sync_data()?;
         Ok(Saved { written, changes: sum.changes })

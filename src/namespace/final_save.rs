@@ -84,7 +84,7 @@ impl Namespace {
         let error = tokio::select! {
             () = self.instance.stop.cancelled() => return,
             () = waiting.goes_on.cancelled() => return,
-            error = self.persistence.ended(Job::Save, waiting.order) => error,
+            error = self.persistence.ended(waiting.order) => error,
         };
         match error {
             None => info!("DB saved on disk"),
@@ -141,7 +141,7 @@ mod tests {
 
     fn end(namespace: &Namespace, error: Option<&str>) {
         let Task::Write(job, order) = namespace.persistence.next_task(None) else { panic!("an order") };
-        namespace.persistence.end(job, order, error.map(Into::into));
+        namespace.persistence.end(order, error.map(Into::into));
     }
 
     fn poll(work: impl Future<Output = ()>) -> Poll<()> {

@@ -19,4 +19,4 @@ pub(crate) use effects::{Effects, write_select};
 pub(crate) use log::Log;
 pub use log::{LogReader, LostPlace, Purpose};
 #[allow(unused_imports, reason = "until the server writes files")]
-pub(crate) use state::{Busy, Figures, Job, Loading, LogFigures, Order, Outcome, Persistence, Task, Work};
+pub(crate) use state::{Busy, Figures, Job, Loading, LogFigures, Order, Outcome, Persistence, Reload, Task, Work};

@@ -16,8 +16,8 @@ use crate::persist::snapshot::queue::Queue;
 use crate::rdb::checksum::Checksum;
 use crate::rdb::file::{self, FileOptions, KeyMeta, Usage};
 use crate::store::entry::Entry;
-use crate::store::walk::{WalkCursor, WalkSink, Walked};
 use crate::store::usage::{self, UsageRule};
+use crate::store::walk::{WalkCursor, WalkSink, Walked};
 use crate::store::{Exclusive, Store};
 use crate::time::clock::{Clock, Now};
 

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
 
 /// A file to be written from a snapshot of the data.
@@ -20,6 +20,19 @@ pub(crate) enum Job {
     Rewrite,
 }
 
+/// What DEBUG loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reload {
+    /// From the append-only file, or else from the snapshot file.
+    pub(crate) is_of_log: bool,
+    /// A snapshot is saved before.
+    pub(crate) saves: bool,
+    /// All keys are deleted before.
+    pub(crate) flushes: bool,
+    /// Keys that are there are replaced.
+    pub(crate) merges: bool,
+}
+
 /// Why an order is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Busy {
@@ -29,15 +42,31 @@ pub(crate) enum Busy {
     Disabled,
 }
 
-/// An order: its number, by which its client waits for it.
+/// An order, which its client may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Order(u64);
+pub(crate) struct Order {
+    kind: Kind,
+    /// Orders of a kind begin and end in the order of their numbers.
+    number: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Save,
+    Rewrite,
+    Reload,
+}
+
+/// How many kinds of orders there are.
+const KINDS: usize = 3;
 
 /// What the thread that writes files has to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     /// Write a snapshot for this order.
     Write(Job, Order),
+    /// Load data for this order.
+    Load(Reload, Order),
     /// Look at what is due by itself: the time that it wanted to wait for has passed, or something has changed.
     Look,
     /// End.
@@ -159,6 +188,7 @@ struct State {
     /// The orders that were not begun, at most one of a kind.
     save: Option<Order>,
     rewrite: Option<Order>,
+    reload: Option<(Reload, Order)>,
     /// How many orders there were.
     orders: u64,
 }
@@ -166,10 +196,17 @@ struct State {
 /// The order that has begun last, and the latest that have ended, with the reason for a failure.
 #[derive(Default)]
 struct Progress {
-    begun: [u64; 2],
-    ended: [(u64, Option<String>); 2],
+    begun: [u64; KINDS],
+    ended: [(u64, Option<String>); KINDS],
     /// Up to which position of the log the append-only file is fsynced.
     synced: u64,
+}
+
+impl State {
+    fn new_order(&mut self, kind: Kind) -> Order {
+        self.orders += 1;
+        Order { kind, number: self.orders }
+    }
 }
 
 impl Default for Persistence {
@@ -217,14 +254,27 @@ impl Persistence {
         Ok(self.place(&mut state, job))
     }
 
-    fn place(&self, state: &mut MutexGuard<'_, State>, job: Job) -> Order {
-        let order = Order(state.orders + 1);
-        state.orders = order.0;
-        let slot = match job {
-            Job::Save => &mut state.save,
-            Job::Rewrite => &mut state.rewrite,
+    /// Orders data to be loaded.
+    ///
+    /// # Errors
+    /// When no thread takes orders.
+    pub(crate) fn order_reload(&self, reload: Reload) -> Result<Order, Busy> {
+        let mut state = self.state.lock();
+        if !state.is_enabled {
+            return Err(Busy::Disabled);
+        }
+        let order = state.new_order(Kind::Reload);
+        state.reload = Some((reload, order));
+        self.wake.notify_one();
+        Ok(order)
+    }
+
+    fn place(&self, state: &mut State, job: Job) -> Order {
+        let next = state.new_order(if job == Job::Save { Kind::Save } else { Kind::Rewrite });
+        let order = match job {
+            Job::Save => *state.save.get_or_insert(next),
+            Job::Rewrite => *state.rewrite.get_or_insert(next),
         };
-        let order = *slot.get_or_insert(order);
         state.figures.is_rewrite_scheduled = state.rewrite.is_some();
         self.wake.notify_one();
         order
@@ -267,6 +317,9 @@ impl Persistence {
                 state.figures.is_rewrite_scheduled = false;
                 return Task::Write(Job::Rewrite, order);
             }
+            if let Some((reload, order)) = state.reload.take() {
+                return Task::Load(reload, order);
+            }
             if std::mem::take(&mut state.must_look) {
                 return Task::Look;
             }
@@ -282,15 +335,15 @@ impl Persistence {
     }
 
     /// Tells those who wait for an order that the snapshot is what the data was at this moment.
-    pub(crate) fn begin(&self, job: Job, Order(number): Order) {
-        self.progress.send_modify(|progress| progress.begun[job as usize] = number);
+    pub(crate) fn begin(&self, Order { kind, number }: Order) {
+        self.progress.send_modify(|progress| progress.begun[kind as usize] = number);
     }
 
     /// Tells those who wait for an order that it has ended: with an error if it has failed.
-    pub(crate) fn end(&self, job: Job, Order(number): Order, error: Option<String>) {
+    pub(crate) fn end(&self, Order { kind, number }: Order, error: Option<String>) {
         self.progress.send_modify(|progress| {
-            progress.begun[job as usize] = number;
-            progress.ended[job as usize] = (number, error);
+            progress.begun[kind as usize] = number;
+            progress.ended[kind as usize] = (number, error);
         });
     }
 
@@ -307,16 +360,16 @@ impl Persistence {
     }
 
     /// Waits until an order has begun.
-    pub(crate) async fn begun(&self, job: Job, Order(number): Order) {
+    pub(crate) async fn begun(&self, Order { kind, number }: Order) {
         let mut progress = self.progress.subscribe();
         // Never fails, because the sender is a field of this.
-        let _ = progress.wait_for(|progress| progress.begun[job as usize] >= number).await;
+        let _ = progress.wait_for(|progress| progress.begun[kind as usize] >= number).await;
     }
 
     /// Waits until an order has ended; returns why it has failed, if it has.
-    pub(crate) async fn ended(&self, job: Job, Order(number): Order) -> Option<String> {
+    pub(crate) async fn ended(&self, Order { kind, number }: Order) -> Option<String> {
         let mut progress = self.progress.subscribe();
-        let ended = progress.wait_for(|progress| progress.ended[job as usize].0 >= number).await;
-        ended.ok().and_then(|progress| progress.ended[job as usize].1.clone())
+        let ended = progress.wait_for(|progress| progress.ended[kind as usize].0 >= number).await;
+        ended.ok().and_then(|progress| progress.ended[kind as usize].1.clone())
     }
 }

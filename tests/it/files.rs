@@ -101,9 +101,13 @@ fn what_is_saved_is_there_after_a_restart_whatever_its_type() {
     let again = start_in(dir.path(), &[]);
     assert_same(&server, &again);
     let mut other = again.client();
-    for (key, encoding) in [("integers", "intset"), ("list", "listpack"), ("manywords", "hashtable"), ("number", "int")] {
+    for (key, encoding) in [("integers", "intset"), ("list", "listpack"), ("manywords", "hashtable"), ("number", "int")]
+    {
         let asked = format!("OBJECT ENCODING {key}");
-        assert_eq!((client.call(&asked), other.call(&asked)), (format!("${} {encoding}", encoding.len()), client.call(&asked)));
+        assert_eq!(
+            (client.call(&asked), other.call(&asked)),
+            (format!("${} {encoding}", encoding.len()), client.call(&asked))
+        );
     }
     assert_eq!(other.info("rdb_changes_since_last_save"), "0");
     assert_ne!(other.info("rdb_last_load_keys_loaded"), "0");
@@ -113,13 +117,21 @@ fn what_is_saved_is_there_after_a_restart_whatever_its_type() {
 fn what_has_expired_meanwhile_is_not_loaded() {
     let dir = dir();
     let server = start_in(dir.path(), &[]);
-    server.client().expect(&[("SET a v PX 100", "+OK"), ("SET b v PX 101", "+OK"), ("SET c v", "+OK"), ("SAVE", "+OK")]);
+    server.client().expect(&[
+        ("SET a v PX 100", "+OK"),
+        ("SET b v PX 101", "+OK"),
+        ("SET c v", "+OK"),
+        ("SAVE", "+OK"),
+    ]);
     let clock = Clock::manual();
     clock.set_wall_ms(BEGIN_MS + 100);
     let again = TestServer::start_on(clock, &settings(dir.path(), &[]));
     let mut client = again.client();
     client.expect(&[("EXISTS a b c", ":2"), ("PTTL b", ":1"), ("DBSIZE", ":2")]);
-    assert_eq!((client.info("rdb_last_load_keys_loaded"), client.info("rdb_last_load_keys_expired")), ("2".into(), "1".into()));
+    assert_eq!(
+        (client.info("rdb_last_load_keys_loaded"), client.info("rdb_last_load_keys_expired")),
+        ("2".into(), "1".into())
+    );
     again.advance_ms(1);
     client.expect(&[("EXISTS a b c", ":1")]);
 }
@@ -137,7 +149,13 @@ fn a_background_save_has_what_there_was_when_it_was_ordered_whatever_happens_the
         .flat_map(|n| [format!("SET key:{n} changed"), format!("HDEL manyfields {n}f"), format!("SET new:{n} v")])
         .collect();
     client.pipeline(&changes);
-    client.expect(&[("SWAPDB 0 7", "+OK"), ("DEL text", ":1"), ("FLUSHDB", "+OK"), ("SET new v", "+OK"), ("FLUSHALL", "+OK")]);
+    client.expect(&[
+        ("SWAPDB 0 7", "+OK"),
+        ("DEL text", ":1"),
+        ("FLUSHDB", "+OK"),
+        ("SET new v", "+OK"),
+        ("FLUSHALL", "+OK"),
+    ]);
     wait_for_end(&mut client);
     assert_eq!(client.info("rdb_last_bgsave_status"), "ok");
     assert_same(&twin, &start_in(dir.path(), &[]));
@@ -186,7 +204,9 @@ fn a_damaged_file_is_refused_with_its_name_and_place_and_stays_as_it_is() {
     let whole = std::fs::read(&path).expect("a file");
     let mut flipped = whole.clone();
     flipped[whole.len() / 2] ^= 0x10;
-    for damaged in [&whole[..whole.len() - 1], &whole[..whole.len() / 2], &flipped[..], b"REDIS0099", b"no such thing", b""] {
+    for damaged in
+        [&whole[..whole.len() - 1], &whole[..whole.len() / 2], &flipped[..], b"REDIS0099", b"no such thing", b""]
+    {
         std::fs::write(&path, damaged).expect("writable");
         let builder = keylatch::Server::builder().set("dir", dir.path().display());
         let error = builder.start_blocking().err().expect("refused").to_string();
@@ -199,7 +219,11 @@ fn a_damaged_file_is_refused_with_its_name_and_place_and_stays_as_it_is() {
 fn a_server_without_files_writes_none_and_says_so() {
     let server = TestServer::start_embedded();
     let mut client = server.client();
-    client.expect(&[("SET a v", "+OK"), ("CONFIG GET save", "*2 $4 save $0 "), ("CONFIG GET dbfilename", "*2 $10 dbfilename $0 ")]);
+    client.expect(&[
+        ("SET a v", "+OK"),
+        ("CONFIG GET save", "*2 $4 save $0 "),
+        ("CONFIG GET dbfilename", "*2 $10 dbfilename $0 "),
+    ]);
     let reply = client.call("SAVE");
     assert!(reply.starts_with("-ERR") && reply.contains("dbfilename"), "{reply}");
 }

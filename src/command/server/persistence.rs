@@ -88,7 +88,7 @@ fn save_in_background(call: &mut Call<'_>) -> Result<()> {
         _ => {}
     }
     let order = order_save(call)?;
-    begin(call, Job::Save, order, ["Background saving started", "Background saving scheduled"])
+    begin(call, order, ["Background saving started", "Background saving scheduled"])
 }
 
 fn rewrite_log(call: &mut Call<'_>) -> Result<()> {
@@ -97,7 +97,7 @@ fn rewrite_log(call: &mut Call<'_>) -> Result<()> {
     }
     let order = call.namespace.persistence.order(Job::Rewrite, true).map_err(|busy| refusal(call, busy))?;
     let replies = ["Background append only file rewriting started", "Background append only file rewriting scheduled"];
-    begin(call, Job::Rewrite, order, replies)
+    begin(call, order, replies)
 }
 
 fn last_save(call: &mut Call<'_>) -> Result<()> {
@@ -141,13 +141,13 @@ fn refusal(call: &Call<'_>, busy: Busy) -> Error {
 
 /// Replies that an order has begun, once it has. While something else is written, and in EXEC, which cannot wait, it
 /// replies at once that the order is placed.
-fn begin(call: &mut Call<'_>, job: Job, order: Order, [started, scheduled]: [&'static str; 2]) -> Result<()> {
+fn begin(call: &mut Call<'_>, order: Order, [started, scheduled]: [&'static str; 2]) -> Result<()> {
     if call.is_nested() || running(call).is_some() {
         call.reply.simple(scheduled);
         return Ok(());
     }
     let files = call.namespace.persistence.clone();
-    call.continue_with(Beginning { files, job, order, reply: started })
+    call.continue_with(Beginning { files, order, reply: started })
 }
 
 /// The rest of SAVE.
@@ -161,7 +161,7 @@ struct Saving {
 impl Continuation for Saving {
     fn wait(&mut self) -> Wait<'_> {
         let Saving { files, order, outcome } = self;
-        Wait::Work(Box::pin(async { *outcome = Some(files.ended(Job::Save, *order).await) }))
+        Wait::Work(Box::pin(async { *outcome = Some(files.ended(*order).await) }))
     }
 
     fn step(&mut self, _: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
@@ -182,14 +182,13 @@ impl Continuation for Saving {
 /// The rest of BGSAVE and of BGREWRITEAOF.
 struct Beginning {
     files: Arc<Persistence>,
-    job: Job,
     order: Order,
     reply: &'static str,
 }
 
 impl Continuation for Beginning {
     fn wait(&mut self) -> Wait<'_> {
-        Wait::Work(Box::pin(self.files.begun(self.job, self.order)))
+        Wait::Work(Box::pin(self.files.begun(self.order)))
     }
 
     fn step(&mut self, _: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {

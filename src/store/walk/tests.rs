@@ -56,15 +56,32 @@ impl WalkSink for Collected {
 /// What happens to the store.
 #[derive(Clone, Debug)]
 enum Action {
-    Set { db: usize, key: u16, value: u8 },
-    SetUntil { db: usize, key: u16, at_ms: u8 },
-    Remove { db: usize, key: u16 },
-    Expire { now_ms: u8 },
+    Set {
+        db: usize,
+        key: u16,
+        value: u8,
+    },
+    SetUntil {
+        db: usize,
+        key: u16,
+        at_ms: u8,
+    },
+    Remove {
+        db: usize,
+        key: u16,
+    },
+    Expire {
+        now_ms: u8,
+    },
     Swap,
-    Flush { db: usize },
+    Flush {
+        db: usize,
+    },
     FlushAll,
     /// The walk goes on by so many buckets.
-    Walk { steps: u8 },
+    Walk {
+        steps: u8,
+    },
 }
 
 /// How many different keys a database may have.

@@ -4,6 +4,7 @@
 //! rejected where it would.
 
 mod digest;
+mod reload;
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,13 +20,11 @@ use crate::command::server::rewrite_config;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::rdb;
-use crate::rdb::value::{self, Target};
+use crate::rdb::value;
 use crate::resp::{Protocol, parse_int};
 use crate::runtime::panics::Site;
 use crate::spec::{ADMIN, CommandSpec, EXCLUSIVE, Group, LOADING, NO_SCRIPT, STALE};
-use crate::store::limits::Limits;
-use crate::store::{Event, Hasher, Key, Lookup, Shard, Ttl, ValueRef, View, usage};
+use crate::store::{Event, Lookup, Shard, Ttl, ValueRef, usage};
 use crate::time::clock::Deadline;
 
 /// Declares the commands of this file. DEBUG holds the store exclusively, because some subcommands affect the whole
@@ -58,7 +57,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("INJECT-PANIC", 1, 2, inject_panic),
     ("LEAK", 1, 1, accept),
     ("LISTPACK", 1, 1, |call| show_structure(call, &["listpack", "listpackex"], ["Listpack", "listpack"])),
-    ("LOADAOF", 0, usize::MAX, |_| Err(Error::other("There is no append-only file to load."))),
+    ("LOADAOF", 0, usize::MAX, reload::load_log),
     ("LOG", 1, 1, log),
     ("OBJECT", 1, 2, object),
     ("OOM", 0, usize::MAX, |call| simulate_crash(call, "out of memory")),
@@ -68,7 +67,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("PROTOCOL", 1, 1, protocol),
     ("QUICKLIST", 1, 2, |call| show_structure(call, &["quicklist"], ["Quicklist", "quicklist"])),
     ("QUICKLIST-PACKED-THRESHOLD", 1, 1, packed_threshold),
-    ("RELOAD", 0, usize::MAX, reload),
+    ("RELOAD", 0, usize::MAX, reload::reload),
     ("REPLICATE", 1, usize::MAX, accept),
     ("REPLYBUFFER", 2, 2, reply_buffer),
     ("SEGFAULT", 0, usize::MAX, |call| simulate_crash(call, "crashed by signal: 11")),
@@ -211,60 +210,6 @@ fn simulate_crash(call: &Call<'_>, reason: &str) -> Result<()> {
     error!("DEBUG simulates a crash: {reason}");
     call.namespace.instance.log_queue.iter().for_each(|queue| queue.flush());
     std::process::abort()
-}
-
-/// Writes every value as DUMP does and reads it again, as saving and loading would: it gets the encoding of its present
-/// size and of the limits in force. Data on disk cannot be loaded, because there is none.
-fn reload(call: &mut Call<'_>) -> Result<()> {
-    let mut saves = true;
-    while let Some(option) = call.args.next_arg() {
-        match option {
-            option if is_word(option, "NOSAVE") => saves = false,
-            option if is_word(option, "MERGE") || is_word(option, "NOFLUSH") => {}
-            _ => return Err(Error::other("DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")),
-        }
-    }
-    if !saves {
-        return Err(NOT_LOADED);
-    }
-    for db in call.view.used_databases() {
-        let mut names: Vec<Vec<u8>> = Vec::new();
-        call.view.in_db(db, |view| {
-            let mut cursor = 0;
-            loop {
-                cursor = view.scan(cursor, |entry| names.push(entry.key().to_vec()));
-                if cursor == 0 {
-                    break;
-                }
-            }
-        });
-        let (store, options, limits) = (&call.namespace.store, dump::options(call), call.config.limits());
-        names.iter().try_for_each(|name| {
-            call.view.in_db(db, |view| reload_key(view, store.key(name), (limits, store.hasher()), options))
-        })?;
-    }
-    call.reply.ok();
-    Ok(())
-}
-
-const NOT_LOADED: Error = Error::Other(Cow::Borrowed("Error trying to load the RDB dump"));
-
-/// Writes the value of a key and reads it again.
-fn reload_key(
-    view: &mut View<'_>,
-    key: Key<'_>,
-    (limits, hasher): (Limits, &Hasher),
-    options: value::Options,
-) -> Result<()> {
-    let Some(entry) = view.lookup(key, Lookup::PEEK) else { return Ok(()) };
-    let (mut body, deadline, usage) = (Vec::new(), entry.deadline(), entry.usage());
-    value::write(&mut body, entry, options);
-    let (kind, mut reader) = rdb::read_body(&body).ok_or(NOT_LOADED)?;
-    let target = Target { key: key.bytes, deadline, limits, hasher };
-    let loaded = value::read(kind, &mut reader, target, options).map_err(|_| NOT_LOADED)?;
-    view.renew(key, loaded);
-    view.set_usage(key, usage);
-    Ok(())
 }
 
 /// Creates keys `<prefix>:0` and so on, except existing ones; a value contains its number, padded to a length if one is

@@ -1,0 +1,119 @@
+//! DEBUG RELOAD and LOADAOF: save the data and load it again.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::client::registry::Unblocked;
+use crate::command::keys::dump;
+use crate::dispatch::args::is_word;
+use crate::dispatch::{Call, Continuation, Env, Wait};
+use crate::error::{Error, Result};
+use crate::persist::{Order, Persistence, Reload};
+use crate::rdb;
+use crate::rdb::value::{self, Target};
+use crate::resp::Reply;
+use crate::store::limits::Limits;
+use crate::store::{Hasher, Key, Lookup, View};
+
+const NOT_LOADED: Error = Error::Other(Cow::Borrowed("Error trying to load the RDB dump, check server logs"));
+
+/// Loads the append-only file in place of the data.
+pub(super) fn load_log(call: &mut Call<'_>) -> Result<()> {
+    if call.namespace.persistence.read(|figures| figures.log.is_none()) {
+        return Err(Error::other("There is no append-only file to load."));
+    }
+    load(call, Reload { is_of_log: true, saves: false, flushes: true, merges: false })
+}
+
+/// Saves a snapshot and loads it in place of the data. A server without files does that for each key in memory.
+pub(super) fn reload(call: &mut Call<'_>) -> Result<()> {
+    let mut reload = Reload { is_of_log: false, saves: true, flushes: true, merges: false };
+    while let Some(option) = call.args.next_arg() {
+        match option {
+            option if is_word(option, "NOSAVE") => reload.saves = false,
+            option if is_word(option, "NOFLUSH") => reload.flushes = false,
+            option if is_word(option, "MERGE") => reload.merges = true,
+            _ => return Err(Error::other("DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")),
+        }
+    }
+    if call.config.dbfilename.is_some() && !call.namespace.tenant.is_private() {
+        return load(call, reload);
+    }
+    if !reload.saves {
+        return Err(NOT_LOADED);
+    }
+    reload_in_memory(call)?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// Orders data to be loaded, and replies when it is.
+fn load(call: &mut Call<'_>, reload: Reload) -> Result<()> {
+    let order = call.namespace.persistence.order_reload(reload).map_err(|_| NOT_LOADED)?;
+    let files = call.namespace.persistence.clone();
+    call.continue_with(Loading { files, order, error: None })
+}
+
+/// The rest of a call while data is loaded.
+struct Loading {
+    files: Arc<Persistence>,
+    order: Order,
+    error: Option<String>,
+}
+
+impl Continuation for Loading {
+    fn wait(&mut self) -> Wait<'_> {
+        Wait::Work(Box::pin(async { self.error = self.files.ended(self.order).await }))
+    }
+
+    fn step(&mut self, _: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+        if self.error.is_some() {
+            return Err(NOT_LOADED);
+        }
+        reply.ok();
+        Ok(true)
+    }
+
+    fn needs_no_keys(&self) -> bool {
+        true
+    }
+}
+
+/// Writes the value of every key and reads it again.
+fn reload_in_memory(call: &mut Call<'_>) -> Result<()> {
+    for db in call.view.used_databases() {
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        call.view.in_db(db, |view| {
+            let mut cursor = 0;
+            loop {
+                cursor = view.scan(cursor, |entry| names.push(entry.key().to_vec()));
+                if cursor == 0 {
+                    break;
+                }
+            }
+        });
+        let (store, options, limits) = (&call.namespace.store, dump::options(call), call.config.limits());
+        names.iter().try_for_each(|name| {
+            call.view.in_db(db, |view| reload_key(view, store.key(name), (limits, store.hasher()), options))
+        })?;
+    }
+    Ok(())
+}
+
+/// Writes the value of a key and reads it again.
+fn reload_key(
+    view: &mut View<'_>,
+    key: Key<'_>,
+    (limits, hasher): (Limits, &Hasher),
+    options: value::Options,
+) -> Result<()> {
+    let Some(entry) = view.lookup(key, Lookup::PEEK) else { return Ok(()) };
+    let (mut body, deadline, usage) = (Vec::new(), entry.deadline(), entry.usage());
+    value::write(&mut body, entry, options);
+    let (kind, mut reader) = rdb::read_body(&body).ok_or(NOT_LOADED)?;
+    let target = Target { key: key.bytes, deadline, limits, hasher };
+    let loaded = value::read(kind, &mut reader, target, options).map_err(|_| NOT_LOADED)?;
+    view.renew(key, loaded);
+    view.set_usage(key, usage);
+    Ok(())
+}
