@@ -6,6 +6,7 @@ use keylatch::Clock;
 use tempfile::TempDir;
 
 use crate::harness::{Client, TestServer, wait_until};
+use crate::log::rows::STORIES;
 use crate::log::{BEGIN_MS, keys};
 
 fn dir() -> TempDir {
@@ -111,6 +112,21 @@ fn what_is_saved_is_there_after_a_restart_whatever_its_type() {
     }
     assert_eq!(other.info("rdb_changes_since_last_save"), "0");
     assert_ne!(other.info("rdb_last_load_keys_loaded"), "0");
+}
+
+#[test]
+fn what_every_command_writes_is_there_after_a_restart() {
+    for (name, before, request) in STORIES {
+        let dir = dir();
+        let server = start_in(dir.path(), &[]);
+        let mut client = server.client();
+        for request in before.split("; ").chain([*request]).filter(|request| !request.is_empty()) {
+            let reply = client.call(request);
+            assert!(!reply.starts_with('-'), "{name}: {request}: {reply}");
+        }
+        assert_eq!(client.call("SAVE"), "+OK", "{name}");
+        assert_same(&server, &start_in(dir.path(), &[]));
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod commands;
 mod readers;
-mod rows;
+pub(crate) mod rows;
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 

@@ -7,10 +7,10 @@ use super::{assert_replayed, start, take};
 use crate::harness::{Client, TestServer};
 
 /// A name in the table of commands, the requests before it, and the request: words apart by blanks, requests by `; `.
-type Story = (&'static str, &'static str, &'static str);
+pub(crate) type Story = (&'static str, &'static str, &'static str);
 
 #[rustfmt::skip] // a table
-const STORIES: &[Story] = &[
+pub(crate) const STORIES: &[Story] = &[
     ("append", "", "APPEND k x"),
     ("bitfield", "", "BITFIELD k SET u8 0 200"),
     ("bitop", "SET a abc", "BITOP NOT k a"),
