@@ -253,7 +253,13 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
             .log_queue(log_queue);
         #[cfg(feature = "jemalloc")]
         let builder = builder.allocator(jemalloc_stats);
-        let server = builder.start().await?;
+        let server = tokio::select! {
+            server = builder.start() => server?,
+            name = signals.end() => {
+                warn!("Received {name} while the data is loaded: exiting now");
+                return Ok(());
+            }
+        };
         let oom = OomAdjustment::default();
         // A failure is logged and does not prevent the start.
         let _ = oom.apply(&server.namespace().settings.current());
@@ -400,6 +406,14 @@ impl Signals {
             alarm: listen(S::ALARM)?,
             abort: listen(S::ABORT)?,
         })
+    }
+
+    /// Waits for a signal that ends the server; returns its name.
+    async fn end(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
     }
 
     /// Waits until SHUTDOWN or a signal stops the server.
