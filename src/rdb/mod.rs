@@ -101,7 +101,8 @@ const COMPRESSED_MIN: usize = 20;
 /// How many bytes compression must save to be used.
 const GAIN_MIN: usize = 4;
 
-static CHECKSUMS: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
+/// The CRC-64 of dumps and of the blocks of append-only files.
+pub(crate) static CHECKSUMS: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
 /// Why a payload cannot be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
