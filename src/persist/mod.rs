@@ -9,6 +9,8 @@
 //! order of the log is a valid sequential order of execution.
 
 #[allow(dead_code, reason = "until the server uses it")]
+pub(crate) mod aof;
+#[allow(dead_code, reason = "until the server uses it")]
 pub(crate) mod disk;
 mod effects;
 mod log;

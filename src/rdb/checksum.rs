@@ -5,7 +5,8 @@ use crc::{CRC_64_REDIS, Crc, Digest, Table};
 /// The length of a checksum, in bytes.
 pub(crate) const LEN: usize = 8;
 
-static CRC: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
+/// The CRC-64 of dumps, files, and blocks of append-only files.
+pub(crate) static CRC: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
 /// The polynomial with its bits reversed, as a checksum's bits are: the highest bit stands for 1.
 const POLYNOMIAL: u64 = CRC_64_REDIS.poly.reverse_bits();

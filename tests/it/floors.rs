@@ -31,7 +31,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("config", &["acl", "error", "glob", "spec", "store", "text"]),
     ("acl", &["error", "glob", "memory", "resp", "spec", "text"]),
     ("test_mode", &["error", "glob", "persist", "resp", "spec", "store", "time"]),
-    ("persist", &["rdb", "resp", "store", "time"]),
+    ("persist", &["rdb", "resp", "store", "text", "time"]),
     ("rdb", &["resp", "store", "time"]),
     ("spec", &["resp", "store"]),
     ("error", &["store", "text"]),

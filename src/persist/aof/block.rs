@@ -1,0 +1,211 @@
+//! Blocks: what an append-only file has beside commands, so that damage is found.
+//!
+//! Before the commands that are written at once, their *block*, there is a line that every Redis since version 7 skips, as
+//! it does with all lines between commands that begin with `#`:
+//!
+//! ```text
+//! #HDR:v1;off:<n>;len:<n>;boot:<id>;at:<wall ms>,<ms since boot>;sync:<n>;checksum:<16 hexadecimal digits>;\r\n
+//! ```
+//!
+//! | field | is |
+//! |---|---|
+//! | `off` | the position in the log at which the block begins |
+//! | `len` | the length of the commands, in bytes |
+//! | `boot` | the number that the system gave the boot in which the block was written; `-` if it has none |
+//! | `at` | when it was written, by the wall clock and since that boot |
+//! | `sync` | how many bytes of this file were known to be durable when the block was written |
+//! | `checksum` | the CRC-64 of Redis over all bytes of the file before this line, without the digits of checksums and the `;\r\n` behind them, then this line up to `checksum:`, then the block |
+//!
+//! The checksum runs on from block to block: one that is missing, there twice, or in another's place is found, and so is a
+//! change of a header, of a `#TS:` line, or of commands that Redis has appended in between. `sync` tells what a power cut
+//! may have lost from what it may not have. Further fields may come before the checksum; readers ignore those that they
+//! do not know.
+
+use crate::rdb::checksum::CRC;
+
+/// What a header begins with.
+pub(super) const HEADER_START: &[u8] = b"#HDR:v1;";
+/// What the checksum follows.
+pub(super) const CHECKSUM_FIELD: &[u8] = b"checksum:";
+/// How long an annotation may be, as in Redis, with its line end.
+pub(super) const ANNOTATION_MAX: usize = 1024;
+/// How long the number of a boot may be.
+const BOOT_MAX: usize = 64;
+
+/// A moment, by two clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// Milliseconds since 1970, by the wall clock.
+    pub(crate) wall_ms: i64,
+    /// Milliseconds since the system was booted; they never decrease, whatever is done to the wall clock.
+    pub(crate) boot_ms: u64,
+}
+
+/// A checksum that runs on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Running(u64);
+
+impl Running {
+    /// Continues a checksum that a header has.
+    pub(super) fn from_value(value: u64) -> Self {
+        Running(value)
+    }
+
+    /// Adds bytes.
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        // The state of a reflected CRC is its value; an initial value is given unreflected.
+        let mut digest = CRC.digest_with_initial(self.0.reverse_bits());
+        digest.update(bytes);
+        self.0 = digest.finalize();
+    }
+
+    /// Returns the checksum of what was added.
+    pub(super) fn value(self) -> u64 {
+        self.0
+    }
+}
+
+/// The header of a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// The position in the log at which the block begins.
+    pub(crate) position: u64,
+    /// The length of the commands.
+    pub(crate) len: u64,
+    /// In which boot of the system it was written.
+    pub(crate) boot: String,
+    /// When it was written.
+    pub(crate) at: Stamp,
+    /// How many bytes of the file were known to be durable when it was written.
+    pub(crate) synced: u64,
+}
+
+/// A header that was read, with what is needed to check it.
+#[derive(Debug)]
+pub(super) struct ReadHeader {
+    pub(super) header: Header,
+    pub(super) checksum: u64,
+    /// How many bytes of the line the checksum covers.
+    pub(super) covered: usize,
+}
+
+impl Header {
+    /// Writes the part that the checksum covers.
+    fn covered(&self) -> String {
+        let Header { position, len, boot, at, synced } = self;
+        let (wall_ms, boot_ms) = (at.wall_ms, at.boot_ms);
+        format!("#HDR:v1;off:{position};len:{len};boot:{boot};at:{wall_ms},{boot_ms};sync:{synced};checksum:")
+    }
+
+    /// Writes the line before a block, and adds both to the checksum.
+    pub(super) fn write<'a>(&self, block: impl IntoIterator<Item = &'a [u8]>, sum: &mut Running) -> Vec<u8> {
+        let mut line = self.covered().into_bytes();
+        sum.add(&line);
+        block.into_iter().for_each(|bytes| sum.add(bytes));
+        line.extend_from_slice(format!("{:016x};\r\n", sum.value()).as_bytes());
+        line
+    }
+}
+
+/// Reads the line of a header, without its line end; `None` if it is damaged.
+pub(super) fn parse_header(line: &[u8]) -> Option<ReadHeader> {
+    let covered = line.len().checked_sub(b"0123456789abcdef;".len())?;
+    let (fields, digits) = (line[..covered].strip_suffix(CHECKSUM_FIELD)?, line[covered..].strip_suffix(b";")?);
+    let fields = std::str::from_utf8(fields.strip_prefix(HEADER_START)?).ok()?;
+    let checksum = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    let (mut position, mut len, mut boot, mut at, mut synced) = (None, None, None, None, 0);
+    for field in fields.split_terminator(';') {
+        let (name, value) = field.split_once(':')?;
+        match name {
+            "off" => position = Some(value.parse().ok()?),
+            "len" => len = Some(value.parse().ok()?),
+            "boot" => boot = Some(value.to_owned()),
+            "at" => {
+                let (wall_ms, boot_ms) = value.split_once(',')?;
+                at = Some(Stamp { wall_ms: wall_ms.parse().ok()?, boot_ms: boot_ms.parse().ok()? });
+            }
+            "sync" => synced = value.parse().ok()?,
+            _ => {}
+        }
+    }
+    let header = Header { position: position?, len: len?, boot: boot?, at: at?, synced };
+    Some(ReadHeader { header, checksum, covered })
+}
+
+/// Returns the number of a boot in the form that a header can have.
+pub(super) fn boot_field(id: &str) -> String {
+    let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(BOOT_MAX).collect();
+    if id.is_empty() { "-".to_owned() } else { id }
+}
+
+/// Writes the line that says when what follows was written, as Redis does it.
+pub(super) fn timestamp(wall_ms: i64) -> Vec<u8> {
+    format!("#TS:{}\r\n", wall_ms.div_euclid(1000)).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Header {
+        let at = Stamp { wall_ms: 1_700_000_000_123, boot_ms: 55_000 };
+        Header { position: 1234, len: 9, boot: boot_field("0f9b;\n5f0e-7d5e"), at, synced: 17 }
+    }
+
+    #[test]
+    fn a_checksum_that_runs_on_is_that_of_all_bytes() {
+        let mut sum = Running::default();
+        [&b"1234"[..], b"", b"56789"].iter().for_each(|bytes| sum.add(bytes));
+        assert_eq!(sum.value(), 0xe9c6_d914_c4b8_d9ca);
+        let mut resumed = Running::from_value(0xe9c6_d914_c4b8_d9ca);
+        (sum.add(b"abc"), resumed.add(b"abc"));
+        assert_eq!(sum, resumed);
+    }
+
+    #[test]
+    fn a_header_is_read_as_it_was_written() {
+        let mut sum = Running::default();
+        let line = header().write([&b"12345"[..], b"6789"], &mut sum);
+        let text = String::from_utf8(line).expect("text");
+        let start = "#HDR:v1;off:1234;len:9;boot:0f9b5f0e-7d5e;at:1700000000123,55000;sync:17;checksum:";
+        assert_eq!(text, format!("{start}{:016x};\r\n", sum.value()));
+        let read = parse_header(text.trim_end().as_bytes()).expect("a header");
+        assert_eq!((read.header, read.checksum, read.covered), (header(), sum.value(), start.len()));
+        let mut expected = Running::default();
+        expected.add(format!("{start}123456789").as_bytes());
+        assert_eq!(sum, expected);
+    }
+
+    #[test]
+    fn unknown_fields_are_ignored_and_damaged_headers_refused() {
+        let parse = |line: &str| parse_header(line.as_bytes());
+        let rest = "off:1;len:2;boot:-;at:-3,4;";
+        let read = parse(&format!("#HDR:v1;new:5;{rest}checksum:00000000000000ff;")).expect("a header");
+        assert_eq!((read.header.at.wall_ms, read.header.synced, read.checksum), (-3, 0, 255));
+        for line in [
+            "",
+            "#HDR:v1;",
+            "#HDR:v1;checksum:00000000000000ff;",
+            "#HDR:v1;off:1;len:2;boot:-;at:3,4;checksum:00000000000000ff",
+            "#HDR:v1;off:1;len:2;boot:-;at:3,4;checksum:0000000000000xff;",
+            "#HDR:v1;off:1;len:-2;boot:-;at:3,4;checksum:00000000000000ff;",
+            "#HDR:v1;off:1;len:2;boot:-;at:3;checksum:00000000000000ff;",
+            "#HDR:v1;off:1;len:99999999999999999999;boot:-;at:3,4;checksum:00000000000000ff;",
+            "#HDR:v1;off:1;len:2;at:3,4;checksum:00000000000000ff;",
+            "#HDR:v1;off:1;len;boot:-;at:3,4;checksum:00000000000000ff;",
+        ] {
+            assert!(parse(line).is_none(), "{line}");
+        }
+        assert!(parse_header(b"#HDR:v1;off:1;boot:\xff;len:2;at:3,4;checksum:00000000000000ff;").is_none());
+    }
+
+    #[test]
+    fn the_number_of_a_boot_fits_a_header() {
+        assert_eq!(boot_field(" ;:\n"), "-");
+        assert_eq!(boot_field(&"a".repeat(1000)).len(), BOOT_MAX);
+        let longest =
+            Header { position: u64::MAX, len: u64::MAX, boot: "a".repeat(BOOT_MAX), synced: u64::MAX, ..header() };
+        assert!(longest.write([], &mut Running::default()).len() < ANNOTATION_MAX / 2);
+        assert_eq!(timestamp(1_700_000_000_999), b"#TS:1700000000\r\n");
+    }
+}
