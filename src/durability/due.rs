@@ -6,14 +6,36 @@ use crate::persist::Figures;
 /// How long to wait after a failed save before the next, in milliseconds.
 const RETRY_MS: i64 = 5_000;
 
+/// How long to wait at most after a failure with the append-only file.
+const RETRY_MAX_MS: i64 = 300_000;
+
 /// When saves were tried.
 #[derive(Default)]
 pub(super) struct Due {
     /// When the last one that was due began, in milliseconds since 1970.
     pub(super) tried_ms: i64,
+    /// Until when the append-only file is left as it is, in milliseconds since 1970, and for how long the last time.
+    log_until_ms: i64,
+    log_pause_ms: i64,
 }
 
 impl Due {
+    /// Returns whether it is too early to try again what has failed with the append-only file.
+    pub(super) fn is_log_put_off(&self, now_ms: i64) -> bool {
+        now_ms < self.log_until_ms
+    }
+
+    /// Waits for longer and longer after each failure with the append-only file.
+    pub(super) fn put_log_off(&mut self, now_ms: i64) {
+        self.log_pause_ms = (self.log_pause_ms * 2).clamp(RETRY_MS, RETRY_MAX_MS);
+        self.log_until_ms = now_ms + self.log_pause_ms;
+    }
+
+    /// Begins with a short wait again.
+    pub(super) fn log_has_worked(&mut self) {
+        (self.log_until_ms, self.log_pause_ms) = (0, 0);
+    }
+
     /// Returns the save point that is reached after so many changes, if one is.
     pub(super) fn save(&self, points: &[SavePoint], figures: &Figures, changes: u64, now_ms: i64) -> Option<SavePoint> {
         let is_put_off = figures.saves.error.is_some() && now_ms - self.tried_ms < RETRY_MS;
@@ -53,7 +75,7 @@ mod tests {
     fn a_failed_save_is_tried_again_after_five_seconds() {
         let saves = Outcome { error: Some("No space left on device".into()), ..Outcome::default() };
         let figures = Figures { saves, ..Figures::default() };
-        let due = Due { tried_ms: 100_000 };
+        let due = Due { tried_ms: 100_000, ..Due::default() };
         assert_eq!(due.save(&POINTS, &figures, 1, 104_999), None);
         assert!(due.save(&POINTS, &figures, 1, 105_000).is_some());
     }

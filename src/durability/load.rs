@@ -58,7 +58,7 @@ impl Worker {
         };
         self.begin_loading(len);
         let begun = self.namespace.clock.now();
-        let loaded = self.load_rdb(&path, file, len, duplicates)?;
+        let (loaded, ..) = self.load_rdb(&path, file, len, duplicates)?;
         let took_us = self.namespace.clock.now().mono_us() - begun.mono_us();
         info!(
             "DB loaded from disk: {:.3} seconds, {} keys, {} expired",
@@ -78,17 +78,18 @@ impl Worker {
         });
     }
 
-    /// Loads the keys of an RDB file: this thread reads them, another one adds them.
+    /// Loads the keys of an RDB file: this thread reads them, another one adds them. Returns its length and what follows it,
+    /// too.
     ///
     /// # Errors
     /// What is wrong with the file, and where.
-    pub(super) fn load_rdb(
+    pub(super) fn load_rdb<R: Read>(
         &self,
         path: &Path,
-        file: impl Read,
+        file: R,
         len: u64,
         duplicates: Duplicates,
-    ) -> Result<Loaded, String> {
+    ) -> Result<(Loaded, u64, impl Read + use<R>), String> {
         let namespace = &*self.namespace;
         let (config, now) = (namespace.settings.current(), namespace.clock.now());
         let options =
@@ -112,7 +113,8 @@ impl Worker {
             let set = texts::set_libraries(namespace, &content.libraries);
             set.map_err(|error| named(&String::from_utf8_lossy(&error.wire_text())))?;
         }
-        Ok(loaded)
+        let end = reader.offset();
+        Ok((loaded, end, reader.into_rest()))
     }
 
     /// Reads a file to its end, and passes the keys on.

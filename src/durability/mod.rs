@@ -5,6 +5,8 @@
 
 mod due;
 mod load;
+mod log;
+mod log_load;
 mod save;
 
 use std::io;
@@ -18,6 +20,7 @@ use tracing::info;
 use crate::dispatch::Handlers;
 use crate::durability::due::Due;
 use crate::durability::load::Duplicates;
+use crate::durability::log::LogFile;
 use crate::namespace::Namespace;
 use crate::persist::disk::Disk;
 use crate::persist::{Job, Order, Reload, Task};
@@ -54,6 +57,7 @@ struct Worker {
     handlers: &'static Handlers,
     disk: Arc<dyn Disk>,
     due: Due,
+    log: Option<LogFile>,
 }
 
 /// Starts the thread, which loads what there is to be loaded; until then the server answers `-LOADING`.
@@ -66,7 +70,7 @@ pub(crate) fn start(
     disk: Arc<dyn Disk>,
 ) -> io::Result<(Files, Loaded)> {
     let ((tell_loaded, loaded), (tell_ended, ended)) = (oneshot::channel(), oneshot::channel());
-    let worker = Worker { namespace: namespace.clone(), handlers, disk, due: Due::default() };
+    let worker = Worker { namespace: namespace.clone(), handlers, disk, due: Due::default(), log: None };
     namespace.persistence.set_enabled(true);
     namespace.persistence.update(|figures| figures.saved_ms = namespace.clock.now().wall_ms());
     namespace.set_loading(true);
@@ -107,12 +111,19 @@ impl Worker {
 
     /// Loads the data that there is.
     fn load(&mut self) -> Result<(), String> {
+        let config = self.namespace.settings.current();
+        let dir = config.appendonly.then(|| self.open_log_dir()).transpose()?;
+        if let Some(dir) = dir.as_ref().filter(|dir| dir.has_parts()) {
+            let loaded = self.load_log(dir)?;
+            self.set_loaded();
+            return self.continue_log(dir.clone(), loaded.tail, loaded.cut);
+        }
         let is_there = self.load_snapshot(Duplicates::Refuse)?;
-        if !is_there && self.namespace.settings.current().refuse_empty_start {
+        if !is_there && config.refuse_empty_start {
             return Err("there is no data to load, and refuse-empty-start is yes".into());
         }
         self.set_loaded();
-        Ok(())
+        dir.map_or(Ok(()), |dir| self.begin_log(dir))
     }
 
     /// Sets the figures after a load.
@@ -127,9 +138,10 @@ impl Worker {
     /// Loads data while the server runs, for DEBUG; other clients are rejected meanwhile.
     fn reload(&mut self, reload: Reload, order: Order) {
         let namespace = self.namespace.clone();
-        let result = match reload.saves {
-            true => self.save(None, namespace.clock.now()).map(drop),
-            false => Ok(()),
+        let result = match (reload.saves, &self.log) {
+            (true, _) => self.save(None, namespace.clock.now()).map(drop),
+            (false, Some(log)) if reload.is_of_log => log.sync(),
+            (false, _) => Ok(()),
         };
         let result = result.and_then(|()| {
             namespace.set_loading(true);
@@ -139,11 +151,13 @@ impl Worker {
                 namespace.store.forget_unlogged();
             }
             let duplicates = if reload.merges { Duplicates::Replace } else { Duplicates::Refuse };
-            match self.load_snapshot(duplicates)? {
-                true => Ok(()),
-                false => Err("there is no file to load".into()),
+            match (reload.is_of_log, self.log.as_ref().map(LogFile::dir)) {
+                (true, Some(dir)) => self.load_log(&dir).map(drop),
+                (false, _) if self.load_snapshot(duplicates)? => Ok(()),
+                _ => Err("there is no file to load".into()),
             }
         });
+        namespace.store.forget_unlogged();
         namespace.set_loading(false);
         self.set_loaded();
         namespace.persistence.end(order, result.err());
@@ -155,21 +169,23 @@ impl Worker {
         loop {
             let timeout = self.has_to_look().then_some(LOOK_EVERY);
             match namespace.persistence.next_task(timeout) {
-                Task::Write(job, order) => self.write(job, Some(order)),
+                Task::Write(job, order) => _ = self.write(job, Some(order)), // who has ordered it is told
                 Task::Load(reload, order) => self.reload(reload, order),
                 Task::Look => self.look(),
-                Task::Stop => return,
+                Task::Stop => return self.end_log(),
             }
         }
     }
 
     /// Returns whether something may become due by itself.
     fn has_to_look(&self) -> bool {
-        !self.namespace.settings.current().save_points.is_empty()
+        self.log.is_some() || !self.namespace.settings.current().save_points.is_empty()
     }
 
     /// Does what is due by itself.
     fn look(&mut self) {
+        self.follow_log_settings();
+        self.rewrite_if_due();
         let namespace = self.namespace.clone();
         let Some(totals) = namespace.held_locks() else { return };
         let (config, now_ms) = (namespace.settings.current(), namespace.clock.now().wall_ms());
@@ -177,7 +193,7 @@ impl Worker {
         let changes = totals.changes.saturating_sub(figures.saved_changes);
         if let Some(point) = self.due.save(&config.save_points, &figures, changes, now_ms) {
             info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
-            self.write(Job::Save, None);
+            _ = self.write(Job::Save, None); // INFO has the reason
         }
     }
 }

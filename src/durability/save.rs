@@ -31,13 +31,16 @@ pub(super) struct Saved {
 
 impl Worker {
     /// Writes a snapshot and keeps the figures.
-    pub(super) fn write(&mut self, job: Job, order: Option<Order>) {
+    ///
+    /// # Errors
+    /// Why it has failed.
+    pub(super) fn write(&mut self, job: Job, order: Option<Order>) -> Result<(), String> {
         let (namespace, begun) = (self.namespace.clone(), self.namespace.clock.now());
         self.due.tried_ms = begun.wall_ms();
         info!("Background {} started", name(job));
         let saved = namespace.instance.panics.catch("snapshot", || match job {
             Job::Save => self.save(order, begun),
-            Job::Rewrite => Err("not yet".into()),
+            Job::Rewrite => self.rewrite(order, begun),
         });
         let saved = saved.unwrap_or_else(|| Err("the thread has panicked".into()));
         let took_s = namespace.clock.now().ms_since(begun.mono_us()) / 1000;
@@ -59,6 +62,7 @@ impl Worker {
         }
         namespace.follow_files();
         order.into_iter().for_each(|order| namespace.persistence.end(order, saved.as_ref().err().cloned()));
+        saved.map(drop)
     }
 
     /// Writes the snapshot file.

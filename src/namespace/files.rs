@@ -31,6 +31,11 @@ impl Namespace {
         }
     }
 
+    /// Lets the thread that writes files look at changed settings.
+    pub(super) fn follow_file_settings(&self) {
+        self.persistence.follow_settings(self.settings.current().appendonly);
+    }
+
     /// Declares that data is being loaded, so that few commands are served, or that it is loaded.
     #[allow(dead_code, reason = "until the server loads files")]
     pub(crate) fn set_loading(&self, is_loading: bool) {

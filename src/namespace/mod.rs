@@ -31,9 +31,7 @@ use crate::namespace::upkeep::Upkeep;
 use crate::observe::latency::{EVICTION_CYCLE, EXPIRE_CYCLE};
 use crate::observe::stats::ScriptUsage;
 use crate::observe::{CallTimer, Observed};
-use crate::persist::{Effects, Log, Persistence};
-#[cfg(feature = "internals")]
-use crate::persist::{LogReader, Purpose};
+use crate::persist::{Effects, Log, LogReader, Persistence, Purpose};
 use crate::spec::{CommandTable, Names};
 use crate::store::usage::UsageRule;
 use crate::store::{ChangeLog, Cx, EventSink, Eviction, GateGuard, MemoryAccount, NEVER, Origin, Store, Totals, View};
@@ -303,6 +301,7 @@ impl Namespace {
                 test_mode.history.lock().stop_remembering();
             }
         }
+        self.follow_file_settings();
         self.follow_files();
         self.persistence.look();
         self.record_shortage(self.clock.now());
@@ -372,7 +371,6 @@ impl Namespace {
     }
 
     /// Enables the log of changes; returns a reader of it.
-    #[cfg(feature = "internals")] // until there is a file to write
     pub fn read_log(&self, purpose: Purpose) -> LogReader {
         let _alone = self.store.exclusive();
         self.store.set_logged(true);

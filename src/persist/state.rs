@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
+
+use crate::persist::aof::AofHandle;
 
 /// A file to be written from a snapshot of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +147,8 @@ pub(crate) struct Figures {
     pub(crate) rewrites: Outcome,
     /// Set while there is an append-only file.
     pub(crate) log: Option<LogFigures>,
+    /// One is about to be begun.
+    pub(crate) is_log_starting: bool,
 }
 
 impl Outcome {
@@ -189,6 +193,7 @@ struct State {
     save: Option<Order>,
     rewrite: Option<Order>,
     reload: Option<(Reload, Order)>,
+    log: Option<AofHandle>,
     /// How many orders there were.
     orders: u64,
 }
@@ -198,11 +203,25 @@ struct State {
 struct Progress {
     begun: [u64; KINDS],
     ended: [(u64, Option<String>); KINDS],
-    /// Up to which position of the log the append-only file is fsynced.
-    synced: u64,
 }
 
 impl State {
+    /// Brings the figures of the append-only file up to date.
+    fn follow_log(&mut self) {
+        if let (Some(handle), Some(figures)) = (&self.log, &mut self.figures.log) {
+            let status = handle.status();
+            *figures = LogFigures {
+                len: status.current_size,
+                base_len: status.base_size,
+                unwritten: status.pending,
+                is_syncing: status.is_syncing,
+                delayed: status.delayed_syncs,
+                cut: figures.cut,
+                error: status.error.map(|error| error.to_string()),
+            };
+        }
+    }
+
     fn new_order(&mut self, kind: Kind) -> Order {
         self.orders += 1;
         Order { kind, number: self.orders }
@@ -223,12 +242,32 @@ impl Default for Persistence {
 impl Persistence {
     /// Returns a copy of the figures.
     pub(crate) fn figures(&self) -> Figures {
-        self.state.lock().figures.clone()
+        self.read(Figures::clone)
     }
 
     /// Reads the figures.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Figures) -> T) -> T {
-        read(&self.state.lock().figures)
+        let mut state = self.state.lock();
+        state.follow_log();
+        read(&state.figures)
+    }
+
+    /// Declares that there is an append-only file, of which so many bytes were cut off when it was loaded, or none any more.
+    pub(crate) fn set_log(&self, log: Option<(AofHandle, u64)>) {
+        let mut state = self.state.lock();
+        state.figures.log = log.as_ref().map(|(_, cut)| LogFigures { cut: *cut, ..LogFigures::default() });
+        state.log = log.map(|(handle, _)| handle);
+        state.figures.is_log_starting = false;
+    }
+
+    /// Looks whether an append-only file is to be begun or ended, because the settings have changed.
+    pub(crate) fn follow_settings(&self, wants_log: bool) {
+        let mut state = self.state.lock();
+        if state.is_enabled {
+            state.figures.is_log_starting = wants_log && state.log.is_none();
+            state.must_look = true;
+            self.wake.notify_one();
+        }
     }
 
     /// Changes the figures.
@@ -310,6 +349,9 @@ impl Persistence {
             if state.must_stop {
                 return Task::Stop;
             }
+            if std::mem::take(&mut state.must_look) {
+                return Task::Look;
+            }
             if let Some(order) = state.save.take() {
                 return Task::Write(Job::Save, order);
             }
@@ -319,9 +361,6 @@ impl Persistence {
             }
             if let Some((reload, order)) = state.reload.take() {
                 return Task::Load(reload, order);
-            }
-            if std::mem::take(&mut state.must_look) {
-                return Task::Look;
             }
             match timeout {
                 None => self.wake.wait(&mut state),
@@ -347,16 +386,12 @@ impl Persistence {
         });
     }
 
-    /// Tells those who wait for it that the append-only file is fsynced up to a position of the log.
-    pub(crate) fn set_synced(&self, position: u64) {
-        self.progress.send_modify(|progress| progress.synced = position);
-    }
-
-    /// Waits until the append-only file is fsynced up to a position of the log.
-    pub(crate) async fn synced(&self, position: u64) {
-        let mut progress = self.progress.subscribe();
-        // Never fails, because the sender is a field of this.
-        let _ = progress.wait_for(|progress| progress.synced >= position).await;
+    /// Waits until all is durable that is in the append-only file now, if there is one; returns whether it is.
+    pub(crate) async fn synced(&self) -> bool {
+        let Some(handle) = self.state.lock().log.clone() else { return false };
+        let (tell, told) = oneshot::channel();
+        handle.sync(Box::new(move |result| _ = tell.send(result.is_ok()))); // nobody waits when the client has gone
+        told.await.unwrap_or(false)
     }
 
     /// Waits until an order has begun.

@@ -1,4 +1,5 @@
 //! Time: the only reader of the operating system's clock, deadlines, and a timer finer than the runtime's.
 
+pub(crate) mod boot;
 pub(crate) mod clock;
 pub(crate) mod timer;

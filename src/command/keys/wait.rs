@@ -57,17 +57,13 @@ fn wait_aof(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::other("WAITAOF cannot be used when numlocal is set but appendonly is disabled."));
     }
     let (files, clock) = (call.namespace.persistence.clone(), call.namespace.clock.clone());
-    // Behind the writes of the connection, and perhaps those of others.
-    let position = call.namespace.log.end();
-    call.continue_with(Syncing { files, clock, position, wants_replicas: replicas > 0, until_ms, is_synced: false })
+    call.continue_with(Syncing { files, clock, wants_replicas: replicas > 0, until_ms, is_synced: false })
 }
 
 /// The rest of WAITAOF while the append-only file is not fsynced.
 struct Syncing {
     files: Arc<Persistence>,
     clock: Clock,
-    /// A position of the log.
-    position: u64,
     /// Whether it waits for replicas too, and so until its timeout.
     wants_replicas: bool,
     /// When its timeout is over, in monotonic milliseconds.
@@ -78,11 +74,10 @@ struct Syncing {
 impl Syncing {
     /// Waits until the file is fsynced and replicas have the writes, or until the timeout.
     async fn run(&mut self) {
-        let Syncing { files, clock, position, wants_replicas, until_ms, is_synced } = self;
+        let Syncing { files, clock, wants_replicas, until_ms, is_synced } = self;
         let synced = async {
-            files.synced(*position).await;
-            *is_synced = true;
-            if *wants_replicas {
+            *is_synced = files.synced().await;
+            if *wants_replicas || !*is_synced {
                 std::future::pending::<()>().await;
             }
         };

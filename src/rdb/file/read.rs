@@ -134,7 +134,7 @@ impl<'a, R: Read> FileReader<'a, R> {
     }
 
     /// Returns what follows the items that were read.
-    pub(crate) fn into_rest(self) -> impl Read {
+    pub(crate) fn into_rest(self) -> impl Read + use<R> {
         self.buffer.into_rest()
     }
 

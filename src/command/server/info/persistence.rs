@@ -30,7 +30,10 @@ pub(super) const PERSISTENCE: &[Field] = &[
     field("rdb_last_load_keys_expired", |from| from.files().keys_expired.into()),
     field("rdb_last_load_keys_loaded", |from| from.files().keys_loaded.into()),
     field("aof_enabled", |from| u64::from(from.files().log.is_some()).into()),
-    field("aof_rewrite_in_progress", |from| u64::from(running(from, Job::Rewrite).is_some()).into()),
+    field("aof_rewrite_in_progress", |from| {
+        // One that is about to begin counts, so that who waits for its end does not miss it.
+        u64::from(from.files().is_log_starting || running(from, Job::Rewrite).is_some()).into()
+    }),
     field("aof_rewrite_scheduled", |from| u64::from(from.files().is_rewrite_scheduled).into()),
     field("aof_last_rewrite_time_sec", |from| took_s(&from.files().rewrites)),
     field("aof_current_rewrite_time_sec", |from| running_s(from, Job::Rewrite)),

@@ -1,0 +1,213 @@
+//! The append-only file while the server runs: its beginning and its end, rewrites, and what follows from settings.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tracing::{info, warn};
+
+use crate::config::{AppendFsync, Config};
+use crate::durability::Worker;
+use crate::durability::save::Saved;
+use crate::persist::aof::{AofDir, AofError, AofHandle, AofOptions, Policy, Stamp, Start, Tail, Writer, spawn};
+use crate::persist::disk::real::boot_id;
+use crate::persist::{Job, LogReader, Order, Purpose};
+use crate::text::system_text;
+use crate::time::boot::since_boot_ms;
+use crate::time::clock::Now;
+
+/// The append-only file that is written.
+pub(super) struct LogFile {
+    dir: Arc<AofDir>,
+    handle: AofHandle,
+    writer: JoinHandle<()>,
+    policy: Policy,
+}
+
+impl LogFile {
+    /// Returns its directory.
+    pub(super) fn dir(&self) -> Arc<AofDir> {
+        self.dir.clone()
+    }
+
+    /// Makes durable what is logged.
+    pub(super) fn sync(&self) -> Result<(), String> {
+        let (tell, told) = channel();
+        self.handle.sync(Box::new(move |result| _ = tell.send(result))); // nobody listens if this thread has ended
+        let synced = told.recv().map_err(|_| "the writer of the append only file has ended".to_owned())?;
+        synced.map_err(|error| error.to_string())
+    }
+}
+
+/// Returns when what is written is to be made durable.
+fn policy(config: &Config) -> Policy {
+    match config.appendfsync {
+        AppendFsync::Always => Policy::Always,
+        AppendFsync::EverySecond => Policy::EverySec,
+        AppendFsync::No => Policy::No,
+    }
+}
+
+impl Worker {
+    fn now_ms(&self) -> i64 {
+        self.namespace.clock.now().wall_ms()
+    }
+
+    /// Begins to write to a file that was loaded, behind its tail.
+    pub(super) fn continue_log(&mut self, dir: Arc<AofDir>, tail: Option<Tail>, cut: u64) -> Result<(), String> {
+        let policy = policy(&self.namespace.settings.current());
+        let start = tail.map_or(Start::New, Start::Append);
+        let reader = self.namespace.read_log(Purpose::Copy);
+        self.start_writer(dir, reader, start, policy, cut).map_err(|error| error.to_string())
+    }
+
+    /// Begins an append-only file with the present data as its base.
+    pub(super) fn begin_log(&mut self, dir: Arc<AofDir>) -> Result<(), String> {
+        // Nothing depends on the file before its base is there.
+        let reader = self.namespace.read_log(Purpose::Copy);
+        let started = self.start_writer(dir, reader, Start::Detached, Policy::EverySec, 0);
+        started.map_err(|error| error.to_string())?;
+        let begun = self.write(Job::Rewrite, None);
+        if begun.is_err() {
+            self.end_log();
+        }
+        begun
+    }
+
+    fn start_writer(
+        &mut self,
+        dir: Arc<AofDir>,
+        reader: LogReader,
+        start: Start,
+        policy: Policy,
+        cut: u64,
+    ) -> Result<(), AofError> {
+        let config = self.namespace.settings.current();
+        let options = AofOptions {
+            dir: config.dir.clone(),
+            dirname: config.appenddirname.to_string_lossy().into_owned(),
+            filename: config.appendfilename.to_string_lossy().into_owned(),
+            policy,
+            checksums: config.aof_checksum,
+            timestamps: config.aof_timestamp_enabled,
+        };
+        let clock = self.namespace.clock.clone();
+        let stamp = Box::new(move || Stamp { wall_ms: clock.now().wall_ms(), boot_ms: since_boot_ms() });
+        let boot = boot_id().unwrap_or_default();
+        let writer = Writer::open(dir.clone(), reader, start, &options, &boot, stamp)?;
+        let handle = writer.handle();
+        let writer = spawn(writer).map_err(AofError::no_thread)?;
+        self.namespace.persistence.set_log(Some((handle.clone(), cut)));
+        self.log = Some(LogFile { dir, handle, writer, policy });
+        Ok(())
+    }
+
+    /// Makes durable what is logged, and writes no more.
+    pub(super) fn end_log(&mut self) {
+        let Some(LogFile { handle, writer, .. }) = self.log.take() else { return };
+        let (tell, told) = channel();
+        handle.stop(true, Box::new(move |result| _ = tell.send(result))); // nobody listens if this thread has ended
+        match told.recv() {
+            Ok(Ok(())) => _ = writer.join(), // a panic of the writer was reported
+            Ok(Err(error)) => warn!("The end of the append only file is not durable: {error}"),
+            Err(_) => warn!("The writer of the append only file has ended early"),
+        }
+        self.namespace.persistence.set_log(None);
+        let _alone = self.namespace.store.exclusive();
+        self.namespace.store.set_logged(self.namespace.test_mode.is_some());
+    }
+
+    /// Begins or ends the file as the settings say, and follows the policy of its syncs.
+    pub(super) fn follow_log_settings(&mut self) {
+        let config = self.namespace.settings.current();
+        let is_put_off = self.due.is_log_put_off(self.now_ms());
+        match (config.appendonly, &mut self.log) {
+            (true, None) if !is_put_off => {
+                let begun = self.open_log_dir().and_then(|dir| self.begin_log(dir));
+                if let Err(reason) = begun {
+                    warn!("The append only file cannot be begun: {reason}");
+                    self.due.put_log_off(self.now_ms());
+                }
+            }
+            (false, Some(_)) => self.end_log(),
+            (true, Some(log)) if log.policy != policy(&config) && !log.dir.is_detached() => {
+                log.policy = policy(&config);
+                log.handle.set_policy(log.policy);
+            }
+            _ => {}
+        }
+    }
+
+    /// Rewrites the file where it lacks something, or has grown so much that the settings ask for it.
+    pub(super) fn rewrite_if_due(&mut self) {
+        let Some(log) = &self.log else { return };
+        let (status, config) = (log.handle.status(), self.namespace.settings.current());
+        self.namespace.follow_files();
+        if self.due.is_log_put_off(self.now_ms()) {
+            return;
+        }
+        let grown = status.current_size.saturating_sub(status.base_size).saturating_mul(100) / status.base_size.max(1);
+        let percentage = u64::from(config.auto_aof_rewrite_percentage);
+        let has_grown = percentage > 0
+            && status.current_size > config.auto_aof_rewrite_min_size
+            && grown >= percentage;
+        if has_grown {
+            info!("Starting automatic rewriting of AOF on {grown}% growth");
+        }
+        if (has_grown || status.needs_rewrite.is_some()) && self.write(Job::Rewrite, None).is_err() {
+            self.due.put_log_off(self.now_ms());
+        }
+    }
+
+    /// Writes the present data as the base of the append-only file.
+    pub(super) fn rewrite(&mut self, order: Option<Order>, begun: Now) -> Result<Saved, String> {
+        let Some(log) = &self.log else { return self.write_base_alone(order, begun) };
+        let (dir, handle) = (log.dir.clone(), log.handle.clone());
+        let is_whole = dir.is_detached() || handle.status().needs_rewrite.is_some();
+        let (tell, told) = channel();
+        let path = dir.temporary_base();
+        let written = self.write_file(&path, (Job::Rewrite, order), begun, || {
+            let done = Box::new(move |result| _ = tell.send(result)); // nobody listens if this has failed
+            _ = if is_whole { handle.restart(done) } else { handle.rotate(done) };
+        });
+        let installed = written.map_err(|cause| system_text(&cause)).and_then(|saved| {
+            let first = next_increment(told)?;
+            let size = saved.written.len + handle.status().file_len;
+            dir.install_base(&path, true, first, size).map_err(|error| error.to_string())?;
+            Ok(saved)
+        });
+        if installed.is_err() {
+            let _ = self.disk.remove(&path); // if it is there
+            return installed;
+        }
+        handle.base_installed();
+        self.due.log_has_worked();
+        if let Err(error) = dir.remove_history() {
+            warn!("Former files of the append only file are left: {error}");
+        }
+        let config = self.namespace.settings.current();
+        if let Some(log) = &mut self.log {
+            log.policy = policy(&config);
+            log.handle.set_policy(log.policy);
+        }
+        installed
+    }
+
+    /// Writes the base of a file that is not written to: appendonly is off.
+    fn write_base_alone(&mut self, order: Option<Order>, begun: Now) -> Result<Saved, String> {
+        let dir = self.open_log_dir()?;
+        let path = dir.temporary_base();
+        let written = self.write_file(&path, (Job::Rewrite, order), begun, || {}).map_err(|cause| system_text(&cause));
+        written.and_then(|saved| {
+            let installed = dir.install_base(&path, true, u64::MAX, saved.written.len);
+            installed.and_then(|()| dir.remove_history()).map_err(|error| error.to_string())?;
+            Ok(saved)
+        })
+    }
+}
+
+/// Waits until the writer has begun the next increment; returns its number.
+fn next_increment(told: Receiver<Result<u64, AofError>>) -> Result<u64, String> {
+    let begun = told.recv().map_err(|_| "the writer of the append only file has ended".to_owned())?;
+    begun.map_err(|error| error.to_string())
+}

@@ -1,0 +1,155 @@
+//! Loads the append-only file: its base, then the commands of its increments.
+
+use std::fmt::Display;
+use std::io::{Cursor, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use bytes::BytesMut;
+use tracing::{info, warn};
+
+use crate::client::caller::Caller;
+use crate::dispatch::Env;
+use crate::dispatch::replay::Replay;
+use crate::durability::Worker;
+use crate::durability::load::Duplicates;
+use crate::persist::aof::{AofDir, PartFile, PartType, SegmentReader, Tail, Verdict, cut_tail};
+use crate::store::{Cx, Origin};
+use crate::text::system_text;
+
+/// What RDB files begin with.
+const RDB_MAGICS: [&[u8]; 2] = [b"REDIS", b"VALKE"];
+
+/// The advice where a file is damaged.
+const ADVICE: &str = "make a copy of it, then see what redis-check-aof says of the manifest";
+
+/// An append-only file that was loaded.
+pub(super) struct LoadedLog {
+    /// The end of the last increment, if there is one.
+    pub(super) tail: Option<Tail>,
+    /// How many bytes of an incomplete end were cut off.
+    pub(super) cut: u64,
+}
+
+/// How a part ends.
+enum End {
+    /// With a whole command, or transaction.
+    Complete(Tail),
+    /// With a part of one, behind so many bytes.
+    Torn { valid_len: u64, reason: String },
+}
+
+impl Worker {
+    /// Opens the directory of the append-only file that the settings name.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or lacks a file.
+    pub(super) fn open_log_dir(&self) -> Result<Arc<AofDir>, String> {
+        let config = self.namespace.settings.current();
+        let (dirname, filename) = (config.appenddirname.to_string_lossy(), config.appendfilename.to_string_lossy());
+        let opened = AofDir::open(self.disk.clone(), &config.dir, &dirname, &filename);
+        opened.map(Arc::new).map_err(|error| error.to_string())
+    }
+
+    /// Loads the append-only file.
+    ///
+    /// # Errors
+    /// What is wrong with which file, and where.
+    pub(super) fn load_log(&self, dir: &AofDir) -> Result<LoadedLog, String> {
+        let parts = dir.parts().map_err(|error| error.to_string())?;
+        self.begin_loading(parts.iter().map(|part| part.len).sum());
+        let begun = self.namespace.clock.now();
+        let (mut loaded, mut read) = (LoadedLog { tail: None, cut: 0 }, 0);
+        for part in &parts {
+            let kept = match self.load_part(part, read)? {
+                End::Complete(tail) => tail,
+                End::Torn { valid_len, reason } => {
+                    loaded.cut += self.cut(part, valid_len, &reason)?;
+                    let tail = Tail::read(&*self.disk, &part.path, valid_len);
+                    tail.map_err(|cause| format!("{}: {}", part.path.display(), system_text(&cause)))?
+                }
+            };
+            read += part.len;
+            loaded.tail = (part.part.kind == PartType::Increment).then_some(kept);
+        }
+        let took_us = self.namespace.clock.now().mono_us() - begun.mono_us();
+        info!("DB loaded from append only file: {:.3} seconds", took_us as f64 / 1e6);
+        Ok(loaded)
+    }
+
+    /// Loads a part, which may be a snapshot, commands, or commands behind a snapshot. `read` bytes of other parts were
+    /// read before.
+    fn load_part(&self, part: &PartFile, read: u64) -> Result<End, String> {
+        let named = |reason: &dyn Display| format!("{}: {reason}", part.path.display());
+        let (mut file, len) = self.disk.read(&part.path).map_err(|cause| named(&system_text(&cause)))?;
+        let mut magic = Vec::new();
+        let begun = (&mut file).take(RDB_MAGICS[0].len() as u64).read_to_end(&mut magic);
+        begun.map_err(|cause| named(&system_text(&cause)))?;
+        let is_snapshot = RDB_MAGICS.contains(&&magic[..]);
+        let whole = Cursor::new(magic).chain(file);
+        match is_snapshot {
+            false => self.replay(&part.path, SegmentReader::new(whole, len), (0, read)),
+            true => {
+                let (_, end, rest) = self.load_rdb(&part.path, whole, len, Duplicates::Refuse)?;
+                self.replay(&part.path, SegmentReader::new(rest, len.saturating_sub(end)), (end, read))
+            }
+        }
+    }
+
+    /// Executes the commands of a part, which begin at an offset of its file.
+    fn replay(&self, path: &Path, mut reader: SegmentReader<impl Read>, (begin, read): (u64, u64)) -> Result<End, String> {
+        let namespace = &*self.namespace;
+        let (mut replay, mut log) = (Replay::new(namespace), BytesMut::new());
+        // The pieces that are not executed whole: where each begins in the stream of commands, and in the file.
+        let (mut fed, mut pieces) = (0, vec![(0, begin)]);
+        let named = |offset: u64, reason: &dyn Display| format!("{}, offset {offset}: {reason}", path.display());
+        while let Some(piece) = reader.next().map_err(|cause| named(begin, &system_text(&cause)))? {
+            if namespace.persistence.cancelled().load(Relaxed) {
+                return Err("the server was stopped while it loaded its data".into());
+            }
+            let offset = begin + piece.offset;
+            pieces.push((fed, offset));
+            fed += piece.bytes.len() as u64;
+            log.extend_from_slice(&piece.bytes);
+            let mut held = namespace.store.exclusive();
+            let mut view = held.view(0, Cx::new(namespace.clock.now(), Origin::Replay));
+            let executed = Env::with_present(namespace, self.handlers, 0, |env| {
+                replay.go_on(env, &mut view, &mut log, Caller::forget_effects)
+            });
+            executed.map_err(|error| named(offset, &format!("{error}; {ADVICE}")))?;
+            let done = pieces.partition_point(|(start, _)| *start < replay.executed()).saturating_sub(1);
+            pieces.drain(..done);
+            let read = read + offset;
+            namespace.persistence.update(|figures| figures.loading.iter_mut().for_each(|loading| loading.read = read));
+        }
+        match reader.verdict() {
+            Verdict::Corrupt { offset, reason } => Err(named(begin + offset, &format!("{reason}; {ADVICE}"))),
+            _ if !replay.is_between_writes() => {
+                let (start, offset) = pieces[0];
+                let valid_len = offset + (replay.executed() - start);
+                Ok(End::Torn { valid_len, reason: "it ends inside a transaction".into() })
+            }
+            Verdict::TornTail { valid_len, reason } => Ok(End::Torn { valid_len: begin + valid_len, reason }),
+            Verdict::Complete => Ok(End::Complete(reader.tail().clone())),
+        }
+    }
+
+    /// Cuts an incomplete end off a file, and keeps it in another one; returns how long it was.
+    fn cut(&self, PartFile { path, len, is_last, .. }: &PartFile, valid_len: u64, reason: &str) -> Result<u64, String> {
+        let named = |reason: &dyn Display| format!("{}, offset {valid_len}: {reason}", path.display());
+        if !is_last {
+            return Err(named(&format!("{reason}, and further files follow; {ADVICE}")));
+        }
+        if !self.namespace.settings.current().aof_load_truncated {
+            return Err(named(&format!("{reason}, and aof-load-truncated is no; {ADVICE}")));
+        }
+        let seconds = self.namespace.clock.now().wall_ms().div_euclid(1000);
+        let cut = cut_tail(&*self.disk, path, valid_len, seconds).map_err(|error| error.to_string())?;
+        if let Some(cut) = &cut {
+            let (count, kept) = (cut.len, cut.kept_in.display());
+            warn!("{}: the last {count} of {len} bytes were cut off, and are kept in {kept}", named(&reason));
+        }
+        Ok(cut.map_or(0, |cut| cut.len))
+    }
+}
