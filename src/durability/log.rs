@@ -1,7 +1,7 @@
 //! The append-only file while the server runs: its beginning and its end, rewrites, and what follows from settings.
 
-use std::sync::mpsc::{Receiver, channel};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
 use tracing::{info, warn};
@@ -148,9 +148,7 @@ impl Worker {
         }
         let grown = status.current_size.saturating_sub(status.base_size).saturating_mul(100) / status.base_size.max(1);
         let percentage = u64::from(config.auto_aof_rewrite_percentage);
-        let has_grown = percentage > 0
-            && status.current_size > config.auto_aof_rewrite_min_size
-            && grown >= percentage;
+        let has_grown = percentage > 0 && status.current_size > config.auto_aof_rewrite_min_size && grown >= percentage;
         if has_grown {
             info!("Starting automatic rewriting of AOF on {grown}% growth");
         }

@@ -98,7 +98,12 @@ impl Worker {
     }
 
     /// Executes the commands of a part, which begin at an offset of its file.
-    fn replay(&self, path: &Path, mut reader: SegmentReader<impl Read>, (begin, read): (u64, u64)) -> Result<End, String> {
+    fn replay(
+        &self,
+        path: &Path,
+        mut reader: SegmentReader<impl Read>,
+        (begin, read): (u64, u64),
+    ) -> Result<End, String> {
         let namespace = &*self.namespace;
         let (mut replay, mut log) = (Replay::new(namespace), BytesMut::new());
         // The pieces that are not executed whole: where each begins in the stream of commands, and in the file.

@@ -260,6 +260,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
             }
         }
+        if let (Some(held), Some(buffers)) = (&mut self.held, &self.buffers)
+            && buffers.output.is_empty()
+        {
+            held.forget();
+        }
         // A TLS stream buffers what the socket did not accept; for a plain one this does nothing.
         match Pin::new(&mut self.stream).poll_flush(cx) {
             Poll::Ready(Err(error)) => Err(error),
@@ -663,6 +668,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Drops pending replies that the client must not get.
     fn drop_output(&mut self) {
         self.buffers.iter_mut().for_each(|buffers| buffers.output = Output::new());
+        self.held = None;
     }
 }
 

@@ -16,8 +16,8 @@ use crate::resp::Output;
 pub(super) struct HeldOutput {
     /// The parts of the output that wait: the position in the log that each depends on, and where it ends in the stream.
     parts: VecDeque<(u64, u64)>,
-    /// Up to where in the stream nothing has to wait.
-    released: u64,
+    /// Up to where in the stream nothing has to wait; `None` while there is no output.
+    released: Option<u64>,
 }
 
 impl HeldOutput {
@@ -26,16 +26,22 @@ impl HeldOutput {
     pub(super) fn writable(&mut self, output: &Output, log: &Log, client: u64, waker: &Waker) -> usize {
         let end = output.end();
         let begin = end - output.len() as u64;
-        if self.parts.back().map_or(self.released, |(_, end)| *end) != end {
+        let released = self.released.get_or_insert(begin);
+        if self.parts.back().map_or(*released, |(_, end)| *end) != end {
             self.parts.push_back((log.end(), end));
         }
         while let Some((position, end)) = self.parts.front() {
             if log.wake_when_confirmed(*position, client, waker) {
                 break;
             }
-            self.released = *end;
+            *released = *end;
             self.parts.pop_front();
         }
-        self.released.saturating_sub(begin) as usize
+        released.saturating_sub(begin) as usize
+    }
+
+    /// Forgets the output, all of which was written or dropped: the next is in another buffer, whose stream begins elsewhere.
+    pub(super) fn forget(&mut self) {
+        *self = HeldOutput::default();
     }
 }

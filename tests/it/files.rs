@@ -9,7 +9,7 @@ use crate::harness::{Client, TestServer, wait_until};
 use crate::log::rows::STORIES;
 use crate::log::{BEGIN_MS, keys};
 
-fn dir() -> TempDir {
+pub(crate) fn dir() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
@@ -20,7 +20,7 @@ fn settings<'a>(dir: &'a Path, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a
 }
 
 /// Starts a server that keeps its files in a directory, on a clock that stands at the same date each time.
-fn start_in(dir: &Path, more: &[(&str, &str)]) -> TestServer {
+pub(crate) fn start_in(dir: &Path, more: &[(&str, &str)]) -> TestServer {
     let clock = Clock::manual();
     clock.set_wall_ms(BEGIN_MS);
     TestServer::start_on(clock, &settings(dir, more))
@@ -28,7 +28,7 @@ fn start_in(dir: &Path, more: &[(&str, &str)]) -> TestServer {
 
 /// Asserts that two servers have the same keys, deadlines, fences and functions.
 #[track_caller]
-fn assert_same(one: &TestServer, other: &TestServer) {
+pub(crate) fn assert_same(one: &TestServer, other: &TestServer) {
     let (mut one, mut other) = (one.client(), other.client());
     for db in 0..16 {
         assert_eq!(keys(&mut one, db), keys(&mut other, db), "database {db}");
@@ -45,7 +45,7 @@ fn wait_for_end(client: &mut Client) {
 }
 
 /// Adds keys of all types in all encodings, with deadlines and fences, in two databases.
-fn fill(client: &mut Client) {
+pub(crate) fn fill(client: &mut Client) {
     for request in [
         "SET text value",
         "SET number 12345",

@@ -82,6 +82,11 @@ impl TestServer {
         TestServer { server, log: Mutex::default(), _workers: workers }
     }
 
+    /// Stops the server, and returns when it has ended with all that it had to write.
+    pub fn end(self) {
+        self.server.shutdown_blocking();
+    }
+
     /// Returns where the server listens.
     pub fn addr(&self) -> SocketAddr {
         self.server.addr()

@@ -8,6 +8,7 @@
 mod acl;
 #[cfg(feature = "lua")]
 mod advisories;
+mod append_only;
 mod barriers;
 mod bitmap;
 mod blocked;

@@ -1,0 +1,224 @@
+//! The append-only file: what was written is there after a restart or a crash, and a damaged end is cut and kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use keylatch::Clock;
+
+use crate::files::{assert_same, dir, fill, start_in};
+use crate::harness::{TestServer, wait_until};
+use crate::log::rows::STORIES;
+
+const ON: [(&str, &str); 1] = [("appendonly", "yes")];
+
+/// Returns the names in the directory of the append-only file, in order.
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir.join("appendonlydir")).expect("a directory");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("text")).collect();
+    names.sort();
+    names
+}
+
+/// Returns the path of the last increment.
+fn increment(dir: &Path) -> PathBuf {
+    let last = names(dir).into_iter().filter(|name| name.ends_with(".incr.aof")).next_back();
+    dir.join("appendonlydir").join(last.expect("an increment"))
+}
+
+/// Copies a directory with its one subdirectory.
+fn copy(from: &Path) -> tempfile::TempDir {
+    let to = dir();
+    fs::create_dir(to.path().join("appendonlydir")).expect("writable");
+    for name in names(from) {
+        let part = Path::new("appendonlydir").join(name);
+        fs::copy(from.join(&part), to.path().join(&part)).expect("a copy");
+    }
+    to
+}
+
+/// Stops a server, starts another one with its files, and asserts that it has the same keys.
+#[track_caller]
+fn assert_restarted(dir: &Path, server: TestServer) -> TestServer {
+    let twin = start_in(copy_of_end(dir, &server).path(), &ON);
+    assert_same(&server, &twin);
+    server.end();
+    let again = start_in(dir, &ON);
+    assert_same(&twin, &again);
+    again
+}
+
+/// Returns a copy of the files as they are once all of the log is written.
+fn copy_of_end(dir: &Path, server: &TestServer) -> tempfile::TempDir {
+    let mut client = server.client();
+    let reply = client.call("WAITAOF 1 0 0");
+    assert_eq!(reply, "*2 :1 :0");
+    copy(dir)
+}
+
+#[test]
+fn what_every_command_writes_is_in_the_append_only_file() {
+    for (name, before, request) in STORIES {
+        let dir = dir();
+        let server = start_in(dir.path(), &ON);
+        let mut client = server.client();
+        for request in before.split("; ").chain([*request]).filter(|request| !request.is_empty()) {
+            let reply = client.call(request);
+            assert!(!reply.starts_with('-'), "{name}: {request}: {reply}");
+        }
+        let twin = start_in(copy_of_end(dir.path(), &server).path(), &ON);
+        assert_same(&server, &twin);
+    }
+}
+
+#[test]
+fn what_was_written_before_and_since_a_rewrite_is_there_after_a_restart() {
+    let dir = dir();
+    let server = start_in(dir.path(), &ON);
+    let mut client = server.client();
+    fill(&mut client);
+    assert_eq!(
+        names(dir.path()),
+        ["appendonly.aof.1.base.rdb", "appendonly.aof.2.incr.aof", "appendonly.aof.manifest"]
+    );
+    client.expect(&[("MULTI", "+OK"), ("SET a 1", "+QUEUED"), ("RPUSH b x y", "+QUEUED"), ("EXEC", "*2 +OK :2")]);
+    let server = assert_restarted(dir.path(), server);
+    let mut client = server.client();
+    client.expect(&[("BGREWRITEAOF", "+Background append only file rewriting started"), ("APPEND a 2", ":2")]);
+    wait_until(|| client.info("aof_rewrite_in_progress") == "0");
+    assert_eq!(client.info("aof_last_bgrewrite_status"), "ok");
+    client.expect(&[("LPUSH b w", ":3"), ("SELECT 9", "+OK"), ("SET c 1", "+OK")]);
+    assert_eq!(names(dir.path()).len(), 3, "the former files are removed");
+    let server = assert_restarted(dir.path(), server);
+    server.client().expect(&[("GET a", "$2 12"), ("LRANGE b 0 -1", "*3 $1 w $1 x $1 y")]);
+}
+
+#[test]
+fn an_append_only_file_can_be_begun_and_ended_while_the_server_runs() {
+    let dir = dir();
+    let server = start_in(dir.path(), &[]);
+    let mut client = server.client();
+    fill(&mut client);
+    assert_eq!(client.info("aof_enabled"), "0");
+    client.expect(&[("CONFIG SET appendonly yes", "+OK"), ("SET begun 1", "+OK")]);
+    wait_until(|| client.info("aof_rewrite_in_progress") == "0");
+    client.expect(&[("INCR begun", ":2"), ("WAITAOF 1 0 0", "*2 :1 :0")]);
+    assert_same(&server, &start_in(copy(dir.path()).path(), &ON));
+    client.expect(&[("CONFIG SET appendonly no", "+OK")]);
+    wait_until(|| client.info("aof_enabled") == "0");
+    client.expect(&[("CONFIG SET appendfsync always", "+OK"), ("CONFIG SET appendonly yes", "+OK")]);
+    wait_until(|| client.info("aof_rewrite_in_progress") == "0");
+    client.expect(&[("INCR begun", ":3")]);
+    // It was durable before the reply.
+    assert_same(&server, &start_in(copy(dir.path()).path(), &ON));
+}
+
+#[test]
+fn with_always_every_reply_comes_after_its_write_is_in_the_file_and_pipelines_go_on() {
+    let dir = dir();
+    let server = start_in(dir.path(), &[ON[0], ("appendfsync", "always")]);
+    let mut clients: Vec<_> = (0..8).map(|_| server.client()).collect();
+    for round in 0..20 {
+        for (number, client) in clients.iter_mut().enumerate() {
+            client.send(format!("SET k:{number} {round}\r\nGET k:{number}\r\nPING\r\n").as_bytes());
+        }
+        for client in &mut clients {
+            let text = round.to_string();
+            assert_eq!(client.reply(), "+OK");
+            assert_eq!(client.reply(), format!("${} {text}", text.len()));
+            assert_eq!(client.reply(), "+PONG");
+        }
+    }
+    assert_same(&server, &start_in(copy(dir.path()).path(), &ON));
+}
+
+#[test]
+fn an_end_cut_anywhere_is_cut_to_whole_writes_and_kept_and_later_writes_are_not_lost() {
+    let dir = dir();
+    let server = start_in(dir.path(), &ON);
+    let mut client = server.client();
+    for number in 0..6 {
+        client.send(format!("MULTI\r\nSET a {number}\r\nSET b {number}\r\nEXEC\r\n").as_bytes());
+        (0..4).for_each(|_| _ = client.reply());
+    }
+    let whole = copy_of_end(dir.path(), &server);
+    let bytes = fs::read(increment(whole.path())).expect("a file");
+    for cut in 1..300 {
+        let dir = copy(whole.path());
+        let path = increment(dir.path());
+        fs::write(&path, &bytes[..bytes.len() - cut]).expect("writable");
+        let server = start_in(dir.path(), &ON);
+        let mut client = server.client();
+        assert_eq!(client.call("GET a"), client.call("GET b"), "a transaction is there or not, cut at {cut}");
+        let dropped: u64 = client.info("aof_tail_dropped_bytes").parse().expect("a number");
+        let kept = names(dir.path()).iter().any(|name| name.contains(".tail-"));
+        assert_eq!(dropped > 0, kept, "cut at {cut}");
+        assert_eq!(client.call("INCR later"), ":1");
+        server.end();
+        let again = start_in(dir.path(), &ON);
+        again.client().expect(&[("GET later", "$1 1")]);
+    }
+}
+
+#[test]
+fn a_file_that_is_damaged_before_its_end_is_refused_and_stays_as_it_is() {
+    let dir = dir();
+    let server = start_in(dir.path(), &ON);
+    let mut client = server.client();
+    for number in 0..50 {
+        client.call(&format!("SET key:{number} value"));
+        client.call("WAITAOF 1 0 0");
+    }
+    server.end();
+    let path = increment(dir.path());
+    let mut bytes = fs::read(&path).expect("a file");
+    let middle = bytes.len() / 3;
+    bytes[middle] ^= 1;
+    fs::write(&path, &bytes).expect("writable");
+    let builder = keylatch::Server::builder().clock(Clock::manual()).set("dir", dir.path().display());
+    let error = builder.set("appendonly", "yes").start_blocking().err().expect("refused").to_string();
+    assert!(error.contains("incr.aof, offset"), "{error}");
+    assert_eq!(fs::read(&path).expect("a file"), bytes);
+}
+
+#[test]
+fn a_start_without_the_manifest_or_without_a_part_is_refused() {
+    let dir = dir();
+    let server = start_in(dir.path(), &ON);
+    server.client().call("SET k v");
+    server.end();
+    let whole = copy(dir.path());
+    for missing in ["appendonly.aof.manifest", "appendonly.aof.2.incr.aof", "appendonly.aof.1.base.rdb"] {
+        let dir = copy(whole.path());
+        fs::remove_file(dir.path().join("appendonlydir").join(missing)).expect("it is there");
+        let before = names(dir.path());
+        let builder = keylatch::Server::builder().set("dir", dir.path().display()).set("appendonly", "yes");
+        let error = builder.start_blocking().err().expect("refused").to_string();
+        assert!(error.contains("manifest"), "{missing}: {error}");
+        assert_eq!(names(dir.path()), before);
+    }
+}
+
+#[test]
+fn a_single_file_of_former_versions_is_taken_over() {
+    let dir = dir();
+    let old = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
+    fs::write(dir.path().join("appendonly.aof"), old).expect("writable");
+    let server = start_in(dir.path(), &ON);
+    server.client().expect(&[("GET k", "$1 v"), ("SET l w", "+OK")]);
+    let again = assert_restarted(dir.path(), server);
+    again.client().expect(&[("MGET k l", "*2 $1 v $1 w")]);
+    assert!(!dir.path().join("appendonly.aof").exists());
+}
+
+#[test]
+fn a_file_that_grows_is_rewritten_by_itself() {
+    let dir = dir();
+    let server = start_in(dir.path(), &[ON[0], ("auto-aof-rewrite-min-size", "20kb")]);
+    let mut client = server.client();
+    let many: Vec<String> = (0..2000).map(|number| format!("SET k {number}")).collect();
+    client.pipeline(&many);
+    wait_until(|| client.info("aof_rewrites") == "2"); // with that of the start
+    assert_eq!(client.info("aof_last_bgrewrite_status"), "ok");
+    assert_restarted(dir.path(), server);
+}
