@@ -6,13 +6,15 @@ use bytes::BytesMut;
 use crate::client::caller::Caller;
 use crate::dispatch::interrupted::log_restored;
 use crate::dispatch::replay::replay_in;
-use crate::dispatch::texts::{libraries, set_libraries, set_texts, texts};
+#[cfg(feature = "lua")]
+use crate::dispatch::texts::library_error;
+use crate::dispatch::texts::{libraries, scripts, set_libraries};
 use crate::dispatch::{Call, Env};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::{AllCommandStats, CallTimer};
 use crate::store::{Classes, Cx, GateGuard, LockHolder, Origin, View};
-use crate::test_mode::{Former, TestMode};
+use crate::test_mode::{Former, ScriptTexts, TestMode};
 use crate::time::clock::Now;
 
 /// Brings the images of keys up to date, and starts a new record of changes.
@@ -128,4 +130,21 @@ fn go_back(call: &mut Call<'_>, former: Former) -> Result<()> {
         lock.iter().for_each(|lock| _ = call.view.images().restore_lock(db, key, lock, |_| false));
     }
     result.and(replayed.map_err(|error| Error::other(error.to_string())))
+}
+
+/// Returns the texts of scripts and libraries.
+fn texts(namespace: &Namespace) -> ScriptTexts {
+    ScriptTexts { libraries: libraries(namespace), scripts: scripts(namespace) }
+}
+
+/// Sets scripts and libraries back.
+#[cfg(feature = "lua")]
+fn set_texts(namespace: &Namespace, texts: &ScriptTexts) -> Result<()> {
+    let set = namespace.scripts.engines().set_scripts(&namespace.scripts.control, &texts.scripts);
+    set.map_err(library_error).and(set_libraries(namespace, &texts.libraries))
+}
+
+#[cfg(not(feature = "lua"))]
+fn set_texts(_: &Namespace, _: &ScriptTexts) -> Result<()> {
+    Ok(())
 }

@@ -4,12 +4,6 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
-use crate::test_mode::ScriptTexts;
-
-/// Returns the texts of scripts and libraries.
-pub(super) fn texts(namespace: &Namespace) -> ScriptTexts {
-    ScriptTexts { libraries: libraries(namespace), scripts: scripts(namespace) }
-}
 
 /// Returns the codes of the libraries of functions.
 #[cfg(feature = "lua")]
@@ -19,7 +13,7 @@ pub(crate) fn libraries(namespace: &Namespace) -> Arc<Vec<Vec<u8>>> {
 }
 
 #[cfg(feature = "lua")]
-fn scripts(namespace: &Namespace) -> Arc<Vec<(Box<[u8]>, bool)>> {
+pub(super) fn scripts(namespace: &Namespace) -> Arc<Vec<(Box<[u8]>, bool)>> {
     Arc::new(namespace.scripts.engines().cache.texts())
 }
 
@@ -30,25 +24,13 @@ pub(crate) fn libraries(_: &Namespace) -> Arc<Vec<Vec<u8>>> {
 }
 
 #[cfg(not(feature = "lua"))]
-fn scripts(_: &Namespace) -> Arc<Vec<(Box<[u8]>, bool)>> {
+pub(super) fn scripts(_: &Namespace) -> Arc<Vec<(Box<[u8]>, bool)>> {
     Arc::default()
 }
 
-/// Sets scripts and libraries back.
 #[cfg(feature = "lua")]
-pub(super) fn set_texts(namespace: &Namespace, texts: &ScriptTexts) -> Result<()> {
-    let set = namespace.scripts.engines().set_scripts(&namespace.scripts.control, &texts.scripts);
-    set.map_err(library_error).and(set_libraries(namespace, &texts.libraries))
-}
-
-#[cfg(feature = "lua")]
-fn library_error(text: Vec<u8>) -> Error {
+pub(super) fn library_error(text: Vec<u8>) -> Error {
     Error::other(String::from_utf8_lossy(&text).into_owned())
-}
-
-#[cfg(not(feature = "lua"))]
-pub(super) fn set_texts(_: &Namespace, _: &ScriptTexts) -> Result<()> {
-    Ok(())
 }
 
 /// Sets the libraries of functions to those of these codes.

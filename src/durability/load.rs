@@ -10,8 +10,8 @@ use std::thread;
 use tracing::{info, warn};
 
 use crate::dispatch::texts;
-use crate::durability::Worker;
 use crate::durability::save::LAST_FENCE;
+use crate::durability::worker::Worker;
 use crate::namespace::Namespace;
 use crate::persist::Loading;
 use crate::rdb::file::{FileReader, Item, ReadOptions, Usage};

@@ -2,42 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::thread::JoinHandle;
 
 use tracing::{info, warn};
 
 use crate::config::{AppendFsync, Config};
-use crate::durability::Worker;
+use crate::durability::log_file::LogFile;
 use crate::durability::save::Saved;
-use crate::persist::aof::{AofDir, AofError, AofHandle, AofOptions, Policy, Stamp, Start, Tail, Writer, spawn};
+use crate::durability::worker::Worker;
+use crate::persist::aof::{AofDir, AofError, AofOptions, Policy, Stamp, Start, Tail, Writer, spawn};
 use crate::persist::disk::real::boot_id;
 use crate::persist::{Job, LogReader, Order, Purpose};
 use crate::text::system_text;
 use crate::time::boot::since_boot_ms;
 use crate::time::clock::Now;
-
-/// The append-only file that is written.
-pub(super) struct LogFile {
-    dir: Arc<AofDir>,
-    handle: AofHandle,
-    writer: JoinHandle<()>,
-    policy: Policy,
-}
-
-impl LogFile {
-    /// Returns its directory.
-    pub(super) fn dir(&self) -> Arc<AofDir> {
-        self.dir.clone()
-    }
-
-    /// Makes durable what is logged.
-    pub(super) fn sync(&self) -> Result<(), String> {
-        let (tell, told) = channel();
-        self.handle.sync(Box::new(move |result| _ = tell.send(result))); // nobody listens if this thread has ended
-        let synced = told.recv().map_err(|_| "the writer of the append only file has ended".to_owned())?;
-        synced.map_err(|error| error.to_string())
-    }
-}
 
 /// Returns when what is written is to be made durable.
 fn policy(config: &Config) -> Policy {

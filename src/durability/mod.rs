@@ -6,8 +6,10 @@
 mod due;
 mod load;
 mod log;
+mod log_file;
 mod log_load;
 mod save;
+mod worker;
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +22,8 @@ use tracing::info;
 use crate::dispatch::Handlers;
 use crate::durability::due::Due;
 use crate::durability::load::Duplicates;
-use crate::durability::log::LogFile;
+use crate::durability::log_file::LogFile;
+use crate::durability::worker::Worker;
 use crate::namespace::Namespace;
 use crate::persist::disk::Disk;
 use crate::persist::{Job, Order, Reload, Task};
@@ -49,15 +52,6 @@ impl Loaded {
             Err(_) => Err(io::Error::other("the data was not loaded, because the server was stopped")),
         }
     }
-}
-
-/// What the thread works with.
-struct Worker {
-    namespace: Arc<Namespace>,
-    handlers: &'static Handlers,
-    disk: Arc<dyn Disk>,
-    due: Due,
-    log: Option<LogFile>,
 }
 
 /// Starts the thread, which loads what there is to be loaded; until then the server answers `-LOADING`.

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::dispatch::texts;
-use crate::durability::Worker;
+use crate::durability::worker::Worker;
 use crate::namespace::Namespace;
 use crate::persist::disk::write_all;
 use crate::persist::snapshot::{Snapshot, SnapshotOptions, Written};

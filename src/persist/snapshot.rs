@@ -17,7 +17,8 @@ use crate::rdb::checksum::Checksum;
 use crate::rdb::file::{self, FileOptions, KeyMeta, Usage};
 use crate::store::entry::Entry;
 use crate::store::usage::{self, UsageRule};
-use crate::store::walk::{WalkCursor, WalkSink, Walked};
+use crate::store::walk::WalkSink;
+use crate::store::walking::{WalkCursor, Walked};
 use crate::store::{Exclusive, Store};
 use crate::time::clock::{Clock, Now};
 

@@ -46,6 +46,7 @@ pub(crate) mod usage;
 pub(crate) mod value;
 pub(crate) mod view;
 pub(crate) mod walk;
+pub(crate) mod walking;
 
 pub(crate) use cx::{Cx, Lookup, Origin};
 pub(crate) use event::{ChangeLog, Classes, Event, EventSink, KeyspaceObserver};

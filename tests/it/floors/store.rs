@@ -8,6 +8,7 @@ use crate::tidy::{rust_files, without_comments_and_strings};
 /// The modules of the store from the top to the bottom. Each may import those below its own floor.
 #[rustfmt::skip] // a table
 const FLOORS: &[&[&str]] = &[
+    &["walking"],
     &["root"],
     &["compact", "evict", "prefetch"],
     &["hold"],
@@ -18,6 +19,7 @@ const FLOORS: &[&[&str]] = &[
     &["reclaim"],
     &["changes", "interest"],
     &["event", "image", "queues", "relocation"],
+    &["walk"],
     &["entry", "value"],
     &["mod", "resident"],
     &["expire", "fences", "generation", "lock", "memory_account", "table"],

@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use crate::store::entry::Entry;
 use crate::store::event::{ChangeLog, Event, EventSink, KeyspaceObserver};
 use crate::store::expire::SweepTimer;
-use crate::store::walk::{WalkCursor, WalkSink, Walked};
+use crate::store::walk::WalkSink;
+use crate::store::walking::{WalkCursor, Walked};
 use crate::store::{Cx, LockRecord, LostLock, Origin, Store, Str, Ttl};
 use crate::time::clock::{Deadline, Now};
 

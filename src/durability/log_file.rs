@@ -1,0 +1,30 @@
+//! The append-only file while it is written.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+
+use crate::persist::aof::{AofDir, AofHandle, Policy};
+
+/// The append-only file that is written.
+pub(super) struct LogFile {
+    pub(super) dir: Arc<AofDir>,
+    pub(super) handle: AofHandle,
+    pub(super) writer: JoinHandle<()>,
+    pub(super) policy: Policy,
+}
+
+impl LogFile {
+    /// Returns its directory.
+    pub(super) fn dir(&self) -> Arc<AofDir> {
+        self.dir.clone()
+    }
+
+    /// Makes durable what is logged.
+    pub(super) fn sync(&self) -> Result<(), String> {
+        let (tell, told) = channel();
+        self.handle.sync(Box::new(move |result| _ = tell.send(result))); // nobody listens if this thread has ended
+        let synced = told.recv().map_err(|_| "the writer of the append only file has ended".to_owned())?;
+        synced.map_err(|error| error.to_string())
+    }
+}
