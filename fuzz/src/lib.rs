@@ -7,6 +7,8 @@ mod clients;
 #[cfg(feature = "lua")]
 mod scripts;
 
+use std::io::{self, Read};
+
 use bytes::BytesMut;
 use keylatch::internals::User;
 use keylatch::internals::config;
@@ -29,6 +31,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("config", config),
     ("restore", restore),
     ("packed", packed_formats),
+    ("rdb_file", rdb_file),
     ("acl", acl),
     #[cfg(feature = "lua")]
     ("script", script),
@@ -98,6 +101,36 @@ pub fn restore(data: &[u8]) {
     if let Ok(dumped) = payload::rewrite(&sealed, true) {
         let plain = payload::rewrite(&dumped, false).expect("what was written can be read");
         assert_eq!(payload::rewrite(&plain, true), Ok(dumped));
+    }
+}
+
+/// A source that gives at most three bytes at once.
+struct Pieces<'a>(&'a [u8]);
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let room = out.len().min(3);
+        self.0.read(&mut out[..room])
+    }
+}
+
+/// Reads an RDB file as it is and without its checksum, as a whole and in pieces; what is read, written as a file, is
+/// read the same.
+pub fn rdb_file(data: &[u8]) {
+    let mut unsummed = data.to_vec();
+    if let Some(sum) = unsummed.last_chunk_mut::<8>() {
+        sum.fill(0);
+    }
+    for file in [data, &unsummed] {
+        let whole = payload::rewrite_file(file, Some(file.len() as u64));
+        let parted = payload::rewrite_file(Pieces(file), None);
+        // Members of large sets have no order.
+        assert_eq!(whole.as_ref().map(Vec::len).ok(), parted.map(|file| file.len()).ok(), "pieces change what is read");
+        if let Ok(file) = whole {
+            let again =
+                payload::rewrite_file(&file[..], Some(file.len() as u64)).expect("what was written can be read");
+            assert_eq!(again.len(), file.len());
+        }
     }
 }
 

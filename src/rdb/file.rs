@@ -18,6 +18,8 @@ mod error;
 mod grammar;
 mod module;
 mod read;
+#[cfg(test)]
+mod tests;
 mod write;
 
 pub(crate) use error::{FileError, Reason};

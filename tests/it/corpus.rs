@@ -74,6 +74,7 @@ fn inputs_that_resemble_kept_ones_do_no_harm_either() {
     vary("decoder", 1_000);
     vary("restore", 1_000);
     vary("packed", 1_000);
+    vary("rdb_file", 500);
     vary("dispatcher", 40);
 }
 
@@ -100,6 +101,11 @@ fn what_the_restore_fuzzer_kept_is_refused_or_comes_back() {
 #[test]
 fn what_the_packed_fuzzer_kept_is_refused_or_reads_the_same_both_ways() {
     replay("packed");
+}
+
+#[test]
+fn what_the_rdb_file_fuzzer_kept_is_refused_or_comes_back_in_any_pieces() {
+    replay("rdb_file");
 }
 
 #[test]

@@ -21,13 +21,15 @@ pub(super) struct Buffer<R> {
     offset: u64,
     /// How long the source is, if that is known.
     len: Option<u64>,
-    checksum: Checksum,
+    checksum: Option<Checksum>,
 }
 
 impl<R: Read> Buffer<R> {
-    /// Creates an empty buffer of a source, from which no more than `len` bytes are read if that is given.
-    pub(super) fn new(source: R, len: Option<u64>) -> Self {
-        Buffer { source, bytes: Vec::new(), start: 0, end: 0, summed: 0, offset: 0, len, checksum: Checksum::new() }
+    /// Creates an empty buffer of a source, from which no more than `len` bytes are read if that is given. Unless it
+    /// `sums`, there is no checksum.
+    pub(super) fn new(source: R, len: Option<u64>, sums: bool) -> Self {
+        let checksum = sums.then(Checksum::new);
+        Buffer { source, bytes: Vec::new(), start: 0, end: 0, summed: 0, offset: 0, len, checksum }
     }
 
     /// Returns the bytes that are to be consumed.
@@ -97,21 +99,25 @@ impl<R: Read> Buffer<R> {
 
     /// Sums what was consumed, and moves what follows to the beginning.
     fn discard_consumed(&mut self) {
-        self.sum_consumed();
-        self.bytes.copy_within(self.start..self.end, 0);
-        self.offset += self.start as u64;
-        (self.start, self.end, self.summed) = (0, self.end - self.start, 0);
+        if self.start > 0 {
+            self.sum_consumed();
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.offset += self.start as u64;
+            (self.start, self.end, self.summed) = (0, self.end - self.start, 0);
+        }
     }
 
     fn sum_consumed(&mut self) {
-        self.checksum.update(&self.bytes[self.summed..self.start]);
+        if let Some(checksum) = &mut self.checksum {
+            checksum.update(&self.bytes[self.summed..self.start]);
+        }
         self.summed = self.start;
     }
 
-    /// Returns the checksum of the bytes that were consumed.
-    pub(super) fn checksum(&mut self) -> u64 {
+    /// Returns the checksum of the bytes that were consumed, if they are summed.
+    pub(super) fn checksum(&mut self) -> Option<u64> {
         self.sum_consumed();
-        self.checksum.value()
+        self.checksum.as_ref().map(Checksum::value)
     }
 
     /// Returns what follows the bytes that were consumed.

@@ -118,7 +118,7 @@ impl<'a, R: Read> FileReader<'a, R> {
     /// # Errors
     /// It is no RDB file, has an unknown version, or cannot be read.
     pub(crate) fn new(source: R, len: Option<u64>, options: ReadOptions<'a>) -> Result<Self, FileError> {
-        let mut buffer = Buffer::new(source, len);
+        let mut buffer = Buffer::new(source, len, options.checks);
         let (family, version) = read_header(&mut buffer).map_err(|reason| FileError { offset: 0, reason })?;
         Ok(FileReader { buffer, options, family, version, ahead: Ahead::default() })
     }
@@ -251,19 +251,18 @@ impl<'a, R: Read> FileReader<'a, R> {
 
     /// Compares the checksum, which is to be consumed.
     fn end(&mut self, expected: u64) -> Result<Item, Reason> {
-        let is_checked = self.options.checks && expected != 0;
-        if is_checked {
-            let computed = self.buffer.checksum();
-            if computed != expected {
-                return Err(Reason::Checksum { expected, computed });
-            }
+        let computed = self.buffer.checksum().filter(|_| expected != 0);
+        if let Some(computed) = computed
+            && computed != expected
+        {
+            return Err(Reason::Checksum { expected, computed });
         }
         if self.version >= CHECKSUMS_SINCE {
             self.buffer.consume(checksum::LEN);
         } else if !self.buffer.unread().is_empty() {
             return Err(Reason::Record(opcode::END)); // a newer file whose version is damaged
         }
-        Ok(Item::End { is_checked })
+        Ok(Item::End { is_checked: computed.is_some() })
     }
 }
 
