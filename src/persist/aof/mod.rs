@@ -2,8 +2,14 @@
 
 mod block;
 mod damage;
+mod directory;
+#[cfg(test)]
+mod directory_tests;
+mod error;
 mod frames;
 mod input;
+mod manifest;
 mod segment;
 #[cfg(test)]
 mod segment_tests;
+mod tail;

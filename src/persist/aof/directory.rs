@@ -1,0 +1,322 @@
+//! The directory of an append-only file: its manifest and its files.
+//!
+//! The manifest on the disk always names files that are there with all that belongs to them, whenever the power is cut: a
+//! file is durable before it is named, and removed after it is not named any more. A number is never used for a second
+//! file, as it can be unknown after an error whether the manifest on the disk has the first.
+//!
+//! An increment that belongs to a base which is still being written is *detached*: it is not in the manifest yet, and its
+//! name begins with `temp-`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::persist::aof::error::AofError;
+use crate::persist::aof::manifest::{Manifest, Part, PartType};
+use crate::persist::disk::{Disk, DiskFile, read_small_file, replace_file};
+
+/// How long a manifest may be, in bytes.
+const MANIFEST_MAX: u64 = 16 << 20;
+/// How long a line of a manifest may be for Redis, with room for the pairs that may follow the name.
+const LINE_MAX: usize = 1024;
+
+/// The directory of an append-only file.
+pub(crate) struct AofDir {
+    pub(super) disk: Arc<dyn Disk>,
+    path: PathBuf,
+    /// What the names of the files begin with.
+    filename: String,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// What the manifest on the disk has, as far as is known.
+    manifest: Manifest,
+    next_base: u64,
+    next_increment: u64,
+    /// The increment that is not in the manifest yet.
+    detached: Option<Part>,
+}
+
+/// A file as it is to be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PartFile {
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// What the manifest says of it.
+    pub(crate) part: Part,
+    /// Its length.
+    pub(crate) len: u64,
+    /// No later file has anything, so that it may end with a torn tail.
+    pub(crate) is_last: bool,
+}
+
+impl AofDir {
+    /// Opens the directory `dirname` in `dir`, which is created if it is not there, and takes over a single file of Redis
+    /// before version 7. What is found there is durable then. Removes what a former process has left half done.
+    ///
+    /// # Errors
+    /// When the manifest is damaged, or names a file that is missing; when there is data but no manifest; when the disk fails.
+    pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, dirname: &str, filename: &str) -> Result<Self, AofError> {
+        let path = dir.join(dirname);
+        disk.create_dir(&path).map_err(AofError::io("create the directory", &path))?;
+        disk.sync_dir(dir).map_err(AofError::io("sync the directory", dir))?;
+        disk.sync_dir(&path).map_err(AofError::io("sync the directory", &path))?;
+        let state = State { manifest: Manifest::default(), next_base: 1, next_increment: 1, detached: None };
+        let opened = AofDir { disk, path, filename: filename.to_owned(), state: Mutex::new(state) };
+        let manifest = match opened.read_manifest()? {
+            Some(manifest) => manifest,
+            None => opened.without_manifest(&dir.join(filename))?,
+        };
+        opened.finish_taking_over(&manifest, &dir.join(filename))?;
+        for part in manifest.base.iter().chain(&manifest.increments) {
+            opened.len_of(part)?;
+        }
+        let next = |is_base: bool| {
+            let seqs = manifest
+                .parts()
+                .filter(|part| is_base == (part.kind == PartType::Base) || part.kind == PartType::History);
+            seqs.map(|part| part.seq).max().unwrap_or(0) + 1
+        };
+        let state = State { next_base: next(true), next_increment: next(false), manifest, detached: None };
+        *opened.state.lock() = state;
+        opened.remove_temporary_files()?;
+        Ok(opened)
+    }
+
+    fn read_manifest(&self) -> Result<Option<Manifest>, AofError> {
+        let path = self.manifest_path();
+        let io = |error| AofError::io("read the manifest", &path)(error);
+        if self.disk.len(&path).map_err(io)?.is_none() {
+            return Ok(None);
+        }
+        let text = read_small_file(&*self.disk, &path, MANIFEST_MAX).map_err(io)?;
+        Manifest::parse(&text).map(Some).map_err(|error| AofError::manifest(&path, &error))
+    }
+
+    /// Returns the manifest where there was none: with a single file of former times as the base, or an empty one. A file
+    /// with data that nothing names is an error.
+    fn without_manifest(&self, single: &Path) -> Result<Manifest, AofError> {
+        if self.disk.len(single).map_err(AofError::io("read", single))?.is_some() {
+            let base = Part::new(self.filename.clone(), 1, PartType::Base);
+            let manifest = Manifest { base: Some(base), ..Manifest::default() };
+            // First the manifest, then the file, as Redis does it: so it can be done again from anywhere in between.
+            self.persist(&manifest)?;
+            return Ok(manifest);
+        }
+        let start = format!("{}.", self.filename);
+        for name in self.names()? {
+            let is_part = name.starts_with(&start) && (name.ends_with(".rdb") || name.ends_with(".aof"));
+            let path = self.path.join(&name);
+            if is_part && self.disk.len(&path).map_err(AofError::io("read", &path))?.is_some_and(|len| len > 0) {
+                return Err(AofError::Unlisted(path));
+            }
+        }
+        Ok(Manifest::default())
+    }
+
+    /// Moves the single file of former times to its place, if the manifest names it and it is not there.
+    fn finish_taking_over(&self, manifest: &Manifest, single: &Path) -> Result<(), AofError> {
+        let is_single = manifest.increments.is_empty();
+        let Some(base) = manifest.base.as_ref().filter(|base| is_single && base.name == self.filename) else {
+            return Ok(());
+        };
+        let target = self.path.join(&base.name);
+        let is_there = |path: &Path| Ok(self.disk.len(path).map_err(AofError::io("read", path))?.is_some());
+        if !is_there(&target)? && is_there(single)? {
+            self.disk.rename(single, &target).map_err(AofError::io("move", single))?;
+            self.sync()?;
+            let dir = crate::persist::disk::parent(single);
+            self.disk.sync_dir(dir).map_err(AofError::io("sync the directory", dir))?;
+        }
+        Ok(())
+    }
+
+    /// Removes what begins with `temp-`: it belongs to nothing.
+    fn remove_temporary_files(&self) -> Result<(), AofError> {
+        let start = format!("temp-{}", self.filename);
+        for name in self.names()?.into_iter().filter(|name| name.starts_with(&start)) {
+            let path = self.path.join(name);
+            self.disk.remove(&path).map_err(AofError::io("remove", &path))?;
+        }
+        Ok(())
+    }
+
+    fn names(&self) -> Result<Vec<String>, AofError> {
+        let names = self.disk.list(&self.path).map_err(AofError::io("read the directory", &self.path))?;
+        Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
+    }
+
+    fn manifest_path(&self) -> PathBuf {
+        self.path.join(format!("{}.manifest", self.filename))
+    }
+
+    fn sync(&self) -> Result<(), AofError> {
+        self.disk.sync_dir(&self.path).map_err(AofError::io("sync the directory", &self.path))
+    }
+
+    /// Returns the length of a file that has to be there.
+    fn len_of(&self, part: &Part) -> Result<u64, AofError> {
+        let path = self.path.join(&part.name);
+        let len = self.disk.len(&path).map_err(AofError::io("read", &path))?;
+        len.ok_or(AofError::Missing(path))
+    }
+
+    /// Writes a manifest.
+    fn persist(&self, manifest: &Manifest) -> Result<(), AofError> {
+        let (path, text) = (self.manifest_path(), manifest.to_text());
+        if text.lines().any(|line| line.len() >= LINE_MAX) {
+            return Err(AofError::LongName(self.filename.clone()));
+        }
+        replace_file(&*self.disk, &path, text.as_bytes()).map_err(AofError::io("write the manifest", &path))
+    }
+
+    /// Returns the files in the order in which they are loaded.
+    ///
+    /// # Errors
+    /// When one is not there, or the disk fails.
+    pub(crate) fn parts(&self) -> Result<Vec<PartFile>, AofError> {
+        let state = self.state.lock();
+        let listed = state.manifest.base.iter().chain(&state.manifest.increments);
+        let file = |part: &Part| {
+            Ok(PartFile {
+                path: self.path.join(&part.name),
+                part: part.clone(),
+                len: self.len_of(part)?,
+                is_last: false,
+            })
+        };
+        let mut files = listed.map(file).collect::<Result<Vec<PartFile>, AofError>>()?;
+        for file in files.iter_mut().rev() {
+            file.is_last = true;
+            if file.len > 0 {
+                break;
+            }
+        }
+        Ok(files)
+    }
+
+    /// Returns whether there is a file whose name is in the manifest.
+    pub(crate) fn has_parts(&self) -> bool {
+        let state = self.state.lock();
+        state.manifest.base.is_some() || !state.manifest.increments.is_empty()
+    }
+
+    /// Returns the path of the last increment, to which commands are appended.
+    pub(crate) fn increment(&self) -> Option<PathBuf> {
+        let state = self.state.lock();
+        let last = state.detached.as_ref().or(state.manifest.increments.last());
+        last.map(|part| self.path.join(&part.name))
+    }
+
+    /// Returns whether the last increment is not in the manifest yet, as its base is not written.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.state.lock().detached.is_some()
+    }
+
+    /// Returns the size of the whole when its base was written, if the manifest has it.
+    pub(crate) fn base_size(&self) -> Option<u64> {
+        self.state.lock().manifest.base.as_ref()?.base_size
+    }
+
+    /// Returns the length of all files that are loaded but the last increment.
+    pub(super) fn other_len(&self) -> u64 {
+        let state = self.state.lock();
+        let listed: Vec<&Part> = state.manifest.base.iter().chain(&state.manifest.increments).collect();
+        let others = if state.detached.is_some() { listed.len() } else { listed.len().saturating_sub(1) };
+        // The size is for statistics alone: a file that cannot be asked counts nothing.
+        listed[..others].iter().filter_map(|part| self.len_of(part).ok()).sum()
+    }
+
+    /// Creates the next increment: in the manifest, behind the present ones; or detached, in place of a former detached
+    /// one. Returns it opened, and its number. All that was written to the former one must be durable, or belong to no
+    /// manifest.
+    ///
+    /// # Errors
+    /// When the disk fails; nothing has changed then.
+    pub(crate) fn create_increment(&self, is_detached: bool) -> Result<(Arc<dyn DiskFile>, u64), AofError> {
+        let mut state = self.state.lock();
+        let seq = state.next_increment;
+        state.next_increment += 1;
+        let start = if is_detached { "temp-" } else { "" };
+        let part = Part::new(format!("{start}{}.{seq}.incr.aof", self.filename), seq, PartType::Increment);
+        let path = self.path.join(&part.name);
+        let file = self.disk.create(&path).map_err(AofError::io("create", &path))?;
+        file.sync_data().map_err(AofError::io("sync", &path))?; // it may have had a content
+        if is_detached {
+            if let Some(old) = state.detached.replace(part) {
+                _ = self.disk.remove(&self.path.join(old.name)); // the next start removes it
+            }
+            return Ok((file, seq));
+        }
+        self.sync()?;
+        let mut manifest = state.manifest.clone();
+        manifest.increments.push(part);
+        self.persist(&manifest)?;
+        state.manifest = manifest;
+        Ok((file, seq))
+    }
+
+    /// Returns the path under which the next base is to be written; [`AofDir::install_base`] then renames it.
+    pub(crate) fn temporary_base(&self) -> PathBuf {
+        self.path.join(format!("temp-{}.base", self.filename))
+    }
+
+    /// Puts a new base in place of the present one and of the increments before a number; these become history. A
+    /// detached increment is attached. `size` is the size of the whole from which on its growth counts.
+    ///
+    /// # Errors
+    /// When the disk fails; the former files are valid then, and so may be the new ones.
+    pub(crate) fn install_base(
+        &self,
+        written: &Path,
+        is_rdb: bool,
+        first_increment: u64,
+        size: u64,
+    ) -> Result<(), AofError> {
+        let mut state = self.state.lock();
+        let seq = state.next_base;
+        state.next_base += 1;
+        let file = self.disk.append(written).map_err(AofError::io("open", written))?;
+        file.sync_data().map_err(AofError::io("sync", written))?;
+        let name = format!("{}.{seq}.base.{}", self.filename, if is_rdb { "rdb" } else { "aof" });
+        self.disk.rename(written, &self.path.join(&name)).map_err(AofError::io("rename", written))?;
+        let base = Part { base_size: Some(size), ..Part::new(name, seq, PartType::Base) };
+        let mut manifest = state.manifest.with_base(base, first_increment);
+        if let Some(detached) = &mut state.detached {
+            let from = self.path.join(&detached.name);
+            if let Some(name) = detached.name.strip_prefix("temp-").map(str::to_owned) {
+                self.disk.rename(&from, &self.path.join(&name)).map_err(AofError::io("rename", &from))?;
+                detached.name = name;
+            }
+            manifest.increments.push(detached.clone());
+        }
+        self.sync()?;
+        self.persist(&manifest)?;
+        (state.manifest, state.detached) = (manifest, None);
+        Ok(())
+    }
+
+    /// Removes the files of history, which can take long, and then their lines of the manifest. Returns how many there were.
+    ///
+    /// # Errors
+    /// When the disk fails; what is left is removed the next time.
+    pub(crate) fn remove_history(&self) -> Result<usize, AofError> {
+        let history = self.state.lock().manifest.history.clone();
+        for part in &history {
+            let path = self.path.join(&part.name);
+            if self.disk.len(&path).map_err(AofError::io("read", &path))?.is_some() {
+                self.disk.remove(&path).map_err(AofError::io("remove", &path))?;
+            }
+        }
+        if !history.is_empty() {
+            let mut state = self.state.lock();
+            let mut manifest = state.manifest.clone();
+            manifest.history.retain(|part| !history.contains(part));
+            self.persist(&manifest)?;
+            state.manifest = manifest;
+        }
+        Ok(history.len())
+    }
+}

@@ -1,0 +1,257 @@
+//! The manifest: which files an append-only file consists of, as Redis 7 writes it.
+//!
+//! A line for each file, `file <name> seq <n> type <b|h|i>`: the base, files of former times that are to be removed
+//! (history), and the increments in the order in which they are read. Further pairs may follow; those that are unknown are
+//! ignored. `startoffset` and `endoffset` are of newer Redis. `basesize` is ours: the size of the base when it was written,
+//! with which the growth is compared that makes a rewrite due, so that a restart does not reset it. Redis ignores it.
+
+use std::fmt::Write as _;
+
+use crate::text::{quote, split_words};
+
+/// How long a line may be, with its line end.
+const LINE_MAX: usize = 1024;
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PartType {
+    /// The data as they were when the first increment was begun.
+    Base,
+    /// A former base or increment that is to be removed.
+    History,
+    /// Commands.
+    Increment,
+}
+
+/// A file of the manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Its name, without a directory.
+    pub(crate) name: String,
+    /// Its number among the files of its type.
+    pub(crate) seq: u64,
+    /// What it is.
+    pub(crate) kind: PartType,
+    /// From where on it counts.
+    pub(crate) start: Option<u64>,
+    /// Up to where it counts.
+    pub(crate) end: Option<u64>,
+    /// The size of the whole when it was written as a base.
+    pub(crate) base_size: Option<u64>,
+}
+
+/// The files of an append-only file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    /// The base, if there is one.
+    pub(crate) base: Option<Part>,
+    /// The files that are to be removed.
+    pub(crate) history: Vec<Part>,
+    /// The increments; their numbers rise.
+    pub(crate) increments: Vec<Part>,
+}
+
+/// Why a manifest cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ManifestError {
+    /// The number of the line, from 1 on.
+    pub(crate) line: usize,
+    /// What is wrong, in the words of Redis.
+    pub(crate) reason: &'static str,
+}
+
+/// The form is wrong.
+const FORMAT: &str = "Invalid AOF manifest file format";
+
+impl Part {
+    /// Creates a part of which all counts.
+    pub(crate) fn new(name: String, seq: u64, kind: PartType) -> Self {
+        Part { name, seq, kind, start: None, end: None, base_size: None }
+    }
+
+    fn parse(line: &[u8]) -> Result<Self, &'static str> {
+        let words = split_words(line).filter(|words| words.len() >= 6 && words.len() % 2 == 0).ok_or(FORMAT)?;
+        let (mut name, mut seq, mut kind) = (None, None, None);
+        let (mut start, mut end, mut base_size) = (None, None, None);
+        for pair in words.chunks_exact(2) {
+            let number = || std::str::from_utf8(&pair[1]).ok()?.parse::<u64>().ok();
+            match &*pair[0].to_ascii_lowercase() {
+                b"file" => name = Some(parse_name(&pair[1])?),
+                b"seq" => seq = number().filter(|seq| *seq > 0),
+                b"type" => kind = Some(parse_type(&pair[1])?),
+                b"startoffset" => start = Some(number().ok_or(FORMAT)?),
+                b"endoffset" => end = Some(number().ok_or(FORMAT)?),
+                b"basesize" => base_size = number(),
+                _ => {}
+            }
+        }
+        let (name, seq, kind) = name.zip(seq).zip(kind).map(|((name, seq), kind)| (name, seq, kind)).ok_or(FORMAT)?;
+        Ok(Part { name, seq, kind, start, end, base_size })
+    }
+
+    fn write(&self, text: &mut String) {
+        let kind = match self.kind {
+            PartType::Base => 'b',
+            PartType::History => 'h',
+            PartType::Increment => 'i',
+        };
+        let name = if needs_quotes(&self.name) { quote(self.name.as_bytes()) } else { self.name.clone() };
+        _ = write!(text, "file {name} seq {} type {kind}", self.seq); // a string takes everything
+        let pairs = [("startoffset", self.start), ("endoffset", self.end), ("basesize", self.base_size)];
+        for (key, value) in pairs {
+            if let Some(value) = value {
+                _ = write!(text, " {key} {value}");
+            }
+        }
+        text.push('\n');
+    }
+}
+
+fn parse_name(word: &[u8]) -> Result<String, &'static str> {
+    match String::from_utf8(word.to_vec()) {
+        Ok(name) if name.contains('/') || matches!(&*name, "" | "." | "..") => {
+            Err("File can't be a path, just a filename")
+        }
+        Ok(name) => Ok(name),
+        Err(_) => Err(FORMAT),
+    }
+}
+
+fn parse_type(word: &[u8]) -> Result<PartType, &'static str> {
+    match word.first() {
+        Some(b'b') => Ok(PartType::Base),
+        Some(b'h') => Ok(PartType::History),
+        Some(b'i') => Ok(PartType::Increment),
+        _ => Err("Unknown AOF file type"),
+    }
+}
+
+fn needs_quotes(name: &str) -> bool {
+    name.bytes().any(|byte| !byte.is_ascii_graphic() || matches!(byte, b'"' | b'\'' | b'\\')) || name.is_empty()
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// Where and why it is refused.
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, ManifestError> {
+        let mut manifest = Manifest::default();
+        let lines = text.split_inclusive(|byte| *byte == b'\n');
+        let mut count = 0;
+        for (line, number) in lines.zip(1..) {
+            manifest.parse_line(line).map_err(|reason| ManifestError { line: number, reason })?;
+            count = number;
+        }
+        match count {
+            0 => Err(ManifestError { line: 0, reason: "Found an empty AOF manifest" }),
+            _ => Ok(manifest),
+        }
+    }
+
+    fn parse_line(&mut self, line: &[u8]) -> Result<(), &'static str> {
+        if line.starts_with(b"#") && line.len() <= LINE_MAX {
+            return Ok(());
+        }
+        if line.len() > LINE_MAX || !line.ends_with(b"\n") {
+            return Err("The AOF manifest file contains too long line");
+        }
+        let part = Part::parse(line.trim_ascii())?;
+        match part.kind {
+            PartType::Base if self.base.is_some() => return Err("Found duplicate base file information"),
+            PartType::Base => self.base = Some(part),
+            PartType::History => self.history.push(part),
+            PartType::Increment if self.increments.last().is_some_and(|last| part.seq <= last.seq) => {
+                return Err("Found a non-monotonic sequence number");
+            }
+            PartType::Increment => self.increments.push(part),
+        }
+        Ok(())
+    }
+
+    /// Writes the manifest.
+    pub(crate) fn to_text(&self) -> String {
+        let mut text = String::new();
+        self.parts().for_each(|part| part.write(&mut text));
+        text
+    }
+
+    /// Returns all files: the base, history, the increments.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.base.iter().chain(&self.history).chain(&self.increments)
+    }
+
+    /// Returns the manifest after a rewrite: another base, the increments from a number on, and the rest as history.
+    pub(crate) fn with_base(&self, base: Part, first_increment: u64) -> Manifest {
+        let (old, increments): (Vec<Part>, Vec<Part>) =
+            self.increments.iter().cloned().partition(|part| part.seq < first_increment);
+        let old = self.base.iter().cloned().chain(old);
+        let history = self.history.iter().cloned().chain(old.map(|part| Part { kind: PartType::History, ..part }));
+        Manifest { base: Some(base), history: history.collect(), increments }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Manifest, (usize, &'static str)> {
+        Manifest::parse(text.as_bytes()).map_err(|error| (error.line, error.reason))
+    }
+
+    #[test]
+    fn a_manifest_is_read_as_it_was_written() {
+        let text = "file appendonly.aof.2.base.rdb seq 2 type b basesize 88\n\
+                    file appendonly.aof.1.base.rdb seq 1 type h\n\
+                    file \"a\\x20file\\\"\" seq 4 type i startoffset 0 endoffset 77\n\
+                    file appendonly.aof.5.incr.aof seq 5 type i\n";
+        let manifest = parse(text).expect("a manifest");
+        assert_eq!(manifest.increments[0].name, "a file\"");
+        assert_eq!((manifest.increments[0].start, manifest.increments[0].end), (Some(0), Some(77)));
+        assert_eq!(manifest.base.as_ref().and_then(|base| base.base_size), Some(88));
+        assert_eq!(parse(&manifest.to_text()), Ok(manifest.clone()));
+        assert_eq!(manifest.to_text(), text.replace("\\x20", " "));
+    }
+
+    #[test]
+    fn comments_and_unknown_pairs_are_ignored() {
+        let text = "# a comment\nSEQ 3 File 'x' unknown 5 TYPE incr\r\n#\n";
+        let manifest = parse(text).expect("a manifest");
+        assert_eq!(manifest.increments, [Part::new("x".to_owned(), 3, PartType::Increment)]);
+        assert_eq!(manifest.base, None);
+    }
+
+    #[test]
+    fn what_redis_refuses_is_refused_with_its_words_and_the_line() {
+        let ok = "file x seq 1 type b\n";
+        for (text, error) in [
+            ("", (0, "Found an empty AOF manifest")),
+            ("\n", (1, FORMAT)),
+            ("file x seq 1 type\n", (1, FORMAT)),
+            ("file x seq 1\n", (1, FORMAT)),
+            ("file x seq 0 type b\n", (1, FORMAT)),
+            ("file x seq -1 type b\n", (1, FORMAT)),
+            ("file 'x seq 1 type b\n", (1, FORMAT)),
+            ("seq 1 type b other x\n", (1, FORMAT)),
+            (&format!("{ok}file x seq 1 type b\n"), (2, "Found duplicate base file information")),
+            ("file x seq 2 type i\nfile y seq 2 type i\n", (2, "Found a non-monotonic sequence number")),
+            ("file x seq 2 type x\n", (1, "Unknown AOF file type")),
+            ("file a/x seq 2 type i\n", (1, "File can't be a path, just a filename")),
+            ("file .. seq 2 type i\n", (1, "File can't be a path, just a filename")),
+            ("file x seq 1 type b", (1, "The AOF manifest file contains too long line")),
+            (&format!("file {} seq 1 type b\n", "x".repeat(1024)), (1, "The AOF manifest file contains too long line")),
+        ] {
+            assert_eq!(parse(text), Err(error), "{text:?}");
+        }
+        assert_eq!(Manifest::parse(b"file \xff seq 1 type b\n").map_err(|error| error.reason), Err(FORMAT));
+    }
+
+    #[test]
+    fn a_new_base_makes_history_of_all_before() {
+        let manifest = parse("file b1 seq 1 type b\nfile h seq 1 type h\nfile i1 seq 1 type i\nfile i2 seq 2 type i\n");
+        let manifest = manifest.expect("a manifest").with_base(Part::new("b2".to_owned(), 2, PartType::Base), 2);
+        let expected = "file b2 seq 2 type b\nfile h seq 1 type h\nfile b1 seq 1 type h\nfile i1 seq 1 type h\n\
+                        file i2 seq 2 type i\n";
+        assert_eq!(manifest.to_text(), expected);
+    }
+}
