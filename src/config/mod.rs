@@ -36,7 +36,6 @@ pub(crate) use field::{
     Allowance, ChannelDefault, ClientMemory, LogLevel, OnDeadlock, OomScore, OutputLimit, ShutdownOptions, Supervisor,
     TlsAuthClients, Unsupported,
 };
-#[allow(unused_imports, reason = "until the server writes files")]
 pub(crate) use field::{AppendFsync, SavePoint};
 pub(crate) use help::{setting_help, settings_help};
 pub(crate) use kind::Kind;

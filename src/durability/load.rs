@@ -41,8 +41,6 @@ pub(super) enum Duplicates {
 pub(super) struct Loaded {
     pub(super) keys: u64,
     pub(super) expired: u64,
-    /// Whether it is the base of an append-only file.
-    pub(super) is_base: bool,
 }
 
 impl Worker {
@@ -108,7 +106,7 @@ impl Worker {
             // The reader only stops early because of its own error, or because the other one has ended with one.
             read.and(added)
         });
-        let loaded = Loaded { is_base: content.is_base, ..added.map_err(|reason| named(&reason))? };
+        let loaded = added.map_err(|reason| named(&reason))?;
         if !content.libraries.is_empty() {
             let set = texts::set_libraries(namespace, &content.libraries);
             set.map_err(|error| named(&String::from_utf8_lossy(&error.wire_text())))?;
@@ -157,7 +155,6 @@ struct Content {
     /// The database that was selected last.
     db: usize,
     libraries: Vec<Vec<u8>>,
-    is_base: bool,
 }
 
 impl Content {
@@ -176,22 +173,16 @@ impl Content {
                 Item::Select(db) => {
                     return Err(format!("it has keys of database {db}, and 'databases' is {databases}"));
                 }
-                Item::Aux { key, value } => self.read_aux(namespace, &key, &value),
+                Item::Aux { key, value } if *key == *LAST_FENCE => {
+                    parse_int(&value).into_iter().for_each(|fence| namespace.lock_holders.continue_after(fence));
+                }
+                Item::Aux { .. } | Item::Resize { .. } => {}
                 Item::Library(code) => self.libraries.push(code.into()),
                 Item::Skipped { key } => warn!("the key '{}' has no elements and is not loaded", key.escape_ascii()),
-                Item::Resize { .. } => {}
                 Item::End { .. } => return Ok(true),
             }
         }
         Ok(false)
-    }
-
-    fn read_aux(&mut self, namespace: &Namespace, key: &[u8], value: &[u8]) {
-        match key {
-            b"aof-base" => self.is_base = value == b"1",
-            LAST_FENCE => parse_int(value).into_iter().for_each(|fence| namespace.lock_holders.continue_after(fence)),
-            _ => {}
-        }
     }
 }
 
@@ -210,7 +201,7 @@ impl KeyAdder<'_> {
             let mut hold = self.namespace.store.hold(1);
             let mut view = hold.view(0, &[], Cx::new(self.now, Origin::Replay));
             batch.into_iter().try_for_each(|key| self.add(&mut view, key))?;
-            let Loaded { keys, expired, .. } = self.loaded;
+            let Loaded { keys, expired } = self.loaded;
             self.namespace.persistence.update(|figures| (figures.keys_loaded, figures.keys_expired) = (keys, expired));
         }
         Ok(self.loaded)

@@ -60,14 +60,7 @@ impl Worker {
         cut: u64,
     ) -> Result<(), AofError> {
         let config = self.namespace.settings.current();
-        let options = AofOptions {
-            dir: config.dir.clone(),
-            dirname: config.appenddirname.to_string_lossy().into_owned(),
-            filename: config.appendfilename.to_string_lossy().into_owned(),
-            policy,
-            checksums: config.aof_checksum,
-            timestamps: config.aof_timestamp_enabled,
-        };
+        let options = AofOptions { policy, checksums: config.aof_checksum, timestamps: config.aof_timestamp_enabled };
         let clock = self.namespace.clock.clone();
         let stamp = Box::new(move || Stamp { wall_ms: clock.now().wall_ms(), boot_ms: since_boot_ms() });
         let boot = boot_id().unwrap_or_default();

@@ -80,7 +80,8 @@ impl Worker {
         });
         saved.map_err(|cause| {
             let _ = self.disk.remove(&part); // if it is there
-            format!("{} (writing {})", system_text(&cause), part.display())
+            let free = self.disk.free_space(&dir).map_or(String::new(), |free| format!(", {free} bytes are free"));
+            format!("{} (writing {}{free})", system_text(&cause), part.display())
         })
     }
 

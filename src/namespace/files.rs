@@ -37,7 +37,6 @@ impl Namespace {
     }
 
     /// Declares that data is being loaded, so that few commands are served, or that it is loaded.
-    #[allow(dead_code, reason = "until the server loads files")]
     pub(crate) fn set_loading(&self, is_loading: bool) {
         if self.restrictions.set(LOADING_DATA, is_loading) {
             self.store.renew_generation();

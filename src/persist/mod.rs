@@ -8,9 +8,7 @@
 //! Lock order: the gate of the store, shards, the log. A record is appended while its shards are locked, so the
 //! order of the log is a valid sequential order of execution.
 
-#[allow(dead_code, reason = "until the server uses it")]
 pub(crate) mod aof;
-#[allow(dead_code, reason = "until the server uses it")]
 pub(crate) mod disk;
 mod effects;
 mod log;
@@ -19,6 +17,7 @@ mod state;
 
 pub(crate) use effects::{Effects, write_select};
 pub(crate) use log::Log;
-pub use log::{LogReader, LostPlace, Purpose};
-#[allow(unused_imports, reason = "until the server writes files")]
+#[cfg(feature = "internals")]
+pub use log::LostPlace;
+pub use log::{LogReader, Purpose};
 pub(crate) use state::{Busy, Figures, Job, Loading, LogFigures, Order, Outcome, Persistence, Reload, Task, Work};

@@ -3,8 +3,6 @@
 //! Commands place orders, and may wait until an order has begun, which is when its snapshot is a state of the data, or
 //! ended. INFO, the gate and LASTSAVE read the [`Figures`]. Only the thread that writes files changes them.
 
-#![allow(dead_code, reason = "until the server writes files")]
-
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 

@@ -14,7 +14,6 @@
 use std::borrow::Cow;
 
 pub(crate) mod checksum;
-#[allow(dead_code, unused_imports, reason = "until the server uses it")]
 pub(crate) mod file;
 pub(crate) mod legacy;
 pub mod library;

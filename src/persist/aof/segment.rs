@@ -36,6 +36,7 @@ pub(crate) struct Piece {
     /// The commands.
     pub(crate) bytes: Bytes,
     /// The header, if they are a block.
+    #[cfg_attr(not(test), expect(dead_code, reason = "deadlines will be counted from it"))]
     pub(crate) header: Option<Header>,
 }
 

@@ -33,6 +33,7 @@ pub(crate) trait Disk: Send + Sync {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Gives a file a second name.
+    #[cfg(test)]
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes the name of a file.
@@ -69,6 +70,7 @@ pub(crate) trait DiskFile: Send + Sync {
     fn set_len(&self, len: u64) -> io::Result<()>;
 
     /// Returns the length.
+    #[cfg(test)]
     fn len(&self) -> io::Result<u64>;
 
     /// Begins to write a part to the disk without waiting for it, if the system can; makes nothing durable.

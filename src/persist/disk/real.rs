@@ -50,6 +50,7 @@ impl Disk for RealDisk {
         fs::rename(from, to)
     }
 
+    #[cfg(test)]
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::hard_link(from, to)
     }
@@ -104,6 +105,7 @@ impl DiskFile for RealFile {
         self.0.set_len(len)
     }
 
+    #[cfg(test)]
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }

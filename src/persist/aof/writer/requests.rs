@@ -69,6 +69,9 @@ impl Writer {
     /// Answers those who wait for a sync that is done.
     pub(super) fn answer_syncs(&mut self) {
         self.confirm();
+        if self.syncs.is_empty() || self.shared.dir.is_detached() {
+            return; // a file without its base is not durable
+        }
         let position = self.synced.position;
         let (done, waiting) = std::mem::take(&mut self.syncs).into_iter().partition(|sync| sync.position <= position);
         self.syncs = waiting;
@@ -84,6 +87,10 @@ impl Writer {
         let is_due = self.stop.as_ref().is_some_and(|stop| stop.position <= self.synced.position);
         if !is_due || self.syncing.is_some() || self.unsynced() > 0 {
             return false;
+        }
+        if self.shared.dir.is_detached() {
+            self.fail_requests(&AofError::NeedsRewrite);
+            return self.has_ended;
         }
         self.close(now);
         self.publish();

@@ -196,6 +196,7 @@ impl Disk for SimulatedDisk {
         })
     }
 
+    #[cfg(test)]
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.run(Operation::Name, |state| {
             state.check_dir(to)?;
@@ -300,6 +301,7 @@ impl DiskFile for SimulatedFile {
         })
     }
 
+    #[cfg(test)]
     fn len(&self) -> io::Result<u64> {
         self.disk.run(Operation::Read, |state| Ok(state.files[self.number].live().len() as u64))
     }
