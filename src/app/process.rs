@@ -156,8 +156,8 @@ fn serve_with_log(
     if config.test_mode {
         info!("{TEST_MODE}");
     }
-    if config.save_points.is_empty() && !config.appendonly {
-        info!("Data is kept in memory only: it is lost when the server stops unless SAVE is called");
+    if !config.has_snapshots() && !config.appendonly {
+        info!("Data is kept in memory only: it is lost when the server stops");
     }
     refuse_modules(&config)?;
     config.maxclients = files_for_clients(config.maxclients);

@@ -18,6 +18,7 @@ use crate::dispatch::gate::{
 };
 use crate::dispatch::plan::Plan;
 use crate::namespace::Namespace;
+use crate::persist::LogFigures;
 use crate::resp::{Codec, Limits, Output, RequestBuffer};
 use crate::spec::CommandSpec;
 use crate::time::clock::Clock;
@@ -33,6 +34,12 @@ enum Step {
     Connects,
     /// The server has begun after a crash.
     Restarts,
+    /// Data is being loaded.
+    Loads,
+    /// The last snapshot could not be saved.
+    FailsToSave,
+    /// The append-only file cannot be written.
+    FailsToLog,
     /// A script keeps the store busy from now on.
     IsBusy,
 }
@@ -68,6 +75,9 @@ const STEPS: &[Step] = &[
     Step::Others("LOCK.ACQUIRE 1 2 PX 100000 BLOCK 0"),
     Step::Connects,
     Step::Restarts,
+    Step::Loads,
+    Step::FailsToSave,
+    Step::FailsToLog,
     Step::IsBusy,
 ];
 
@@ -177,6 +187,16 @@ proptest! {
                 Step::Others(line) => execute(&namespace, &mut connect(&namespace), line),
                 Step::Connects => client = connect(&namespace),
                 Step::Restarts => namespace.restrictions.begin_grace(100_000, namespace.clock.now()),
+                Step::Loads => namespace.set_loading(true),
+                Step::FailsToSave => {
+                    namespace.persistence.update(|figures| figures.saves.error = Some("full".into()));
+                    namespace.follow_files();
+                }
+                Step::FailsToLog => {
+                    let log = LogFigures { error: Some("full".into()), ..LogFigures::default() };
+                    namespace.persistence.update(|figures| figures.log = Some(log));
+                    namespace.follow_files();
+                }
                 Step::IsBusy => is_busy = true,
             }
         }

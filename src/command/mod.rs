@@ -13,6 +13,8 @@ pub(crate) mod connection;
 mod difference;
 mod elements;
 #[cfg(test)]
+mod file_tests;
+#[cfg(test)]
 mod gate_tests;
 pub(crate) mod geo;
 pub(crate) mod hash;

@@ -80,8 +80,7 @@ mod tests {
     fn the_example_file_gives_the_defaults() {
         let text = example_file();
         let read = load(commands(), None, Some(text.as_bytes()), b"").expect("the example is a valid file");
-        let uncommented =
-            load(commands(), None, Some(text.replace("\"\"\n", "''\n").replace("# save", "save").as_bytes()), b"");
+        let uncommented = load(commands(), None, Some(text.replace("\"\"\n", "''\n").as_bytes()), b"");
         assert!(uncommented.is_ok());
         for setting in Setting::all() {
             assert_eq!(setting.get(&read), setting.get(&Config::default()), "{}", setting.name);

@@ -22,6 +22,11 @@ impl Config {
         }
     }
 
+    /// Returns whether snapshots are saved by themselves: there are save points, and a file.
+    pub(crate) fn has_snapshots(&self) -> bool {
+        !self.save_points.is_empty() && self.dbfilename.is_some()
+    }
+
     /// Makes the settings those of a private instance, which has no files, whatever the process has.
     pub(crate) fn forgo_files(&mut self) {
         self.save_points.clear();

@@ -36,6 +36,17 @@ const IDENTITY: &[&str] = &[
     "master_replid",
 ];
 
+/// Fields of INFO that are `ok` or `err`, and the metrics that say whether they are `ok`.
+const STATUSES: &[(&str, &str, &str)] = &[
+    ("rdb_last_bgsave_status", "redis_rdb_last_bgsave_status", "Whether the last snapshot was saved"),
+    (
+        "aof_last_bgrewrite_status",
+        "redis_aof_last_bgrewrite_status",
+        "Whether the append-only file was rewritten the last time",
+    ),
+    ("aof_last_write_status", "redis_aof_last_write_status", "Whether the append-only file can be written"),
+];
+
 /// A form of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
@@ -145,6 +156,10 @@ impl Collector for Scrape {
         let unlabelled = |name, help| Metric { field: "", name, kind: Kind::Gauge, divisor: 1.0, help };
         one(out, &unlabelled("redis_up", "Whether the server answers"), 1.0)?;
         self.identity(out)?;
+        for (field, name, help) in STATUSES {
+            let is_ok = self.figures.text(field) == "ok";
+            one(out, &unlabelled(name, help), f64::from(u8::from(is_ok)))?;
+        }
         for metric in METRICS {
             one(out, metric, self.figures.number(metric.field) / metric.divisor)?;
         }
@@ -245,7 +260,7 @@ mod tests {
     #[test]
     fn info_has_every_field_that_is_a_metric_or_a_label() {
         let of_metrics = METRICS.iter().map(|metric| metric.field);
-        for field in of_metrics.chain(IDENTITY.iter().copied()) {
+        for field in of_metrics.chain(IDENTITY.iter().copied()).chain(STATUSES.iter().map(|(field, ..)| *field)) {
             assert!(has(field), "{field}");
         }
     }

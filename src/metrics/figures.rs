@@ -9,10 +9,21 @@ use crate::dispatch::introspection::describe;
 use crate::namespace::Namespace;
 
 /// The sections that the metrics of Prometheus are made from.
-const OF_METRICS: &[&str] =
-    &["server", "clients", "memory", "stats", "replication", "cpu", "commandstats", "errorstats", "keyspace", "locks"];
+const OF_METRICS: &[&str] = &[
+    "server",
+    "clients",
+    "memory",
+    "persistence",
+    "stats",
+    "replication",
+    "cpu",
+    "commandstats",
+    "errorstats",
+    "keyspace",
+    "locks",
+];
 /// The sections that a page shows figures from.
-const OF_PAGE: &[&str] = &["server", "clients", "memory", "stats", "keyspace", "locks"];
+const OF_PAGE: &[&str] = &["server", "clients", "memory", "persistence", "stats", "keyspace", "locks"];
 
 /// The fields of INFO at one time.
 #[derive(Debug, Default)]

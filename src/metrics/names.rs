@@ -77,6 +77,17 @@ pub(super) const METRICS: &[Metric] = &[
     gauge("mem_clients_normal", "redis_mem_clients_normal", "Memory of clients, in bytes"),
     gauge("lazyfree_pending_objects", "redis_lazyfree_pending_objects", "Values that are still to be freed in the background"),
 
+    gauge("loading", "redis_loading_dump_file", "Whether data is being loaded"),
+    gauge("rdb_changes_since_last_save", "redis_rdb_changes_since_last_save", "Changes since the last successful snapshot"),
+    gauge("rdb_last_save_time", "redis_rdb_last_save_timestamp_seconds", "When the last successful snapshot began, since 1970; the start of the server before the first"),
+    gauge("rdb_last_save_age_seconds", "keylatch_rdb_last_save_age_seconds", "Seconds since the last successful snapshot began"),
+    gauge("rdb_bgsave_in_progress", "redis_rdb_bgsave_in_progress", "Whether a snapshot is being saved"),
+    gauge("rdb_last_bgsave_time_sec", "redis_rdb_last_bgsave_duration_sec", "Seconds that the last snapshot took, -1 before the first"),
+    gauge("aof_enabled", "redis_aof_enabled", "Whether there is an append-only file"),
+    gauge("aof_rewrite_in_progress", "redis_aof_rewrite_in_progress", "Whether the append-only file is being rewritten"),
+    gauge("aof_current_size", "redis_aof_current_size_bytes", "Length of the append-only file"),
+    gauge("aof_base_size", "redis_aof_base_size_bytes", "Length of the append-only file when it was rewritten"),
+
     counter("total_connections_received", "redis_connections_received", "Connections accepted"),
     counter("rejected_connections", "redis_rejected_connections", "Connections rejected because of maxclients"),
     counter("total_commands_processed", "redis_commands_processed", "Commands executed"),

@@ -24,10 +24,11 @@ const SLOW_SHOWN: usize = 20;
 const POWERS: std::ops::RangeInclusive<u32> = 6..=30;
 
 /// The figures that a page shows, by their names in INFO, which are texts.
-const TEXTS: &[&str] = &["keylatch_version", "redis_version", "tcp_port", "maxmemory_policy"];
+const TEXTS: &[&str] = &["keylatch_version", "redis_version", "tcp_port", "maxmemory_policy", "durability"];
 /// The figures that a page shows, by their names in INFO, which are numbers.
 const NUMBERS: &[&str] = &[
     "uptime_in_seconds",
+    "rdb_last_save_age_seconds",
     "connected_clients",
     "blocked_clients",
     "used_memory",

@@ -16,7 +16,7 @@ impl Namespace {
     /// Returns why writes must be rejected, by the figures and the settings, if they must.
     pub(crate) fn save_failure(&self) -> Option<SaveFailure> {
         let config = self.settings.current();
-        let needs_snapshots = config.stop_writes_on_bgsave_error && !config.save_points.is_empty();
+        let needs_snapshots = config.stop_writes_on_bgsave_error && config.has_snapshots();
         self.persistence.read(|figures| match &figures.log {
             _ if needs_snapshots && figures.saves.error.is_some() => Some(SaveFailure::Snapshot),
             Some(log) => log.error.clone().map(SaveFailure::Log),

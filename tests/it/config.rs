@@ -43,7 +43,8 @@ fn config_get_of_everything_lists_every_name_and_each_setting_has_its_default() 
     assert!(client.call("CONFIG GET *").starts_with(&format!("*{} ", 2 * count)));
     // The server was started on a free loopback port; `dir` is where the tests run.
     for setting in Setting::all().filter(|setting| !["port", "bind", "dir"].contains(&setting.name)) {
-        let value = if setting.name == "save" { "" } else { setting.default };
+        // An embedded server touches no files.
+        let value = if ["save", "dbfilename"].contains(&setting.name) { "" } else { setting.default };
         let expected = format!("*2 ${} {} ${} {value}", setting.name.len(), setting.name, value.len());
         assert_eq!(client.call(&format!("CONFIG GET {}", setting.name)), expected);
     }
@@ -85,45 +86,38 @@ fn config_set_refuses_values_outside_their_type() {
     ]);
 }
 
-const MEMORY_ONLY: &str = "this server keeps data in memory only: it writes no files and has no replicas";
-
 #[test]
-fn what_asks_for_a_file_or_a_replica_gets_an_error_that_says_so() {
-    let server = TestServer::start_with(&[("unsupported-settings", "warn")]);
-    let (mut client, refused) = (server.client(), format!("-ERR {MEMORY_ONLY}"));
-    client.expect(&[("SET k v", "+OK"), ("BGSAVE x", "-ERR syntax error"), ("CONFIG GET save", "*2 $4 save $0 ")]);
-    for (field, status) in [("rdb_last_bgsave_status", "ok"), ("aof_last_bgrewrite_status", "ok"), ("aof_enabled", "0")]
-    {
-        assert_eq!(client.info(field), status, "{field}");
-    }
-    for call in
-        ["SAVE", "BGSAVE", "BGSAVE SCHEDULE", "BGREWRITEAOF", "SYNC", "PSYNC ? -1", "REPLICAOF h 1", "SLAVEOF h 1"]
-    {
+fn what_asks_for_a_replica_gets_an_error_that_says_so() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for call in ["SYNC", "PSYNC ? -1", "REPLICAOF h 1", "SLAVEOF h 1"] {
+        let refused = "-ERR this server has no replicas and is none: there is no replication";
         assert_eq!(client.call(call), refused, "{call}");
     }
-    for (field, status) in
-        [("rdb_last_bgsave_status", "err"), ("aof_last_bgrewrite_status", "err"), ("aof_last_write_status", "ok")]
-    {
-        assert_eq!(client.info(field), status, "{field}");
-    }
-    for (request, name) in [("CONFIG SET appendonly yes", "appendonly"), ("CONFIG SET timeout 5 save 1", "save")] {
-        let reason = if name == "save" { "Invalid save parameters" } else { MEMORY_ONLY };
-        client.expect(&[(request, &failed(name, reason))]);
-    }
-    assert_eq!(client.call_args(&["CONFIG", "SET", "save", "900 1"]), failed("save", MEMORY_ONLY));
-    assert_eq!(client.call_args(&["CONFIG", "SET", "save", "", "appendonly", "no"]), "+OK");
     client.expect(&[("REPLICAOF NO ONE", "+OK"), ("FAILOVER", "-ERR FAILOVER requires connected replicas.")]);
-    client.expect(&[("CONFIG GET timeout", "*2 $7 timeout $1 0"), ("GET k", "$1 v")]);
 }
 
 #[test]
-fn settings_that_ask_for_files_are_shown_as_what_is_done() {
-    let server = TestServer::start_with(&[("save", "900 1"), ("appendonly", "yes")]);
-    let mut client = server.client();
-    client.expect(&[("CONFIG GET save", "*2 $4 save $0 "), ("CONFIG GET appendonly", "*2 $10 appendonly $2 no")]);
-    for (field, status) in [("rdb_last_bgsave_status", "err"), ("aof_last_write_status", "err"), ("aof_enabled", "0")] {
+fn an_embedded_server_saves_nothing_unless_it_is_asked_to() {
+    let server = TestServer::start();
+    let (mut client, refused) = (server.client(), "-ERR there is no snapshot file: the setting 'dbfilename' is empty");
+    client.expect(&[("SET k v", "+OK"), ("BGSAVE x", "-ERR syntax error"), ("CONFIG GET save", "*2 $4 save $0 ")]);
+    for call in ["SAVE", "BGSAVE", "BGSAVE SCHEDULE"] {
+        assert_eq!(client.call(call), refused, "{call}");
+    }
+    for (field, status) in [
+        ("rdb_last_bgsave_status", "ok"),
+        ("aof_last_bgrewrite_status", "ok"),
+        ("aof_last_write_status", "ok"),
+        ("aof_enabled", "0"),
+        ("durability", "memory"),
+    ] {
         assert_eq!(client.info(field), status, "{field}");
     }
+    client.expect(&[("CONFIG SET timeout 5 save 1", &failed("save", "Invalid save parameters")), ("GET k", "$1 v")]);
+    let dir = tempfile::tempdir().expect("a directory");
+    let asked = TestServer::start_with(&[("save", "900 1"), ("dir", dir.path().to_str().expect("text"))]);
+    asked.client().expect(&[("CONFIG GET save dbfilename", "*4 $4 save $5 900 1 $10 dbfilename $8 dump.rdb")]);
 }
 
 #[test]
@@ -134,9 +128,9 @@ fn a_start_with_settings_that_would_make_it_another_server_is_refused() {
     };
     assert!(refusal("replicaof 127.0.0.1 6379").contains("'replicaof'"));
     assert!(refusal("cluster-enabled yes").contains("'cluster-enabled'"));
-    let strict = refusal("unsupported-settings refuse\nsave 900 1\nappendonly yes\nactiverehashing no");
-    assert!(["'save'", "'appendonly'", "'activerehashing'"].iter().all(|name| strict.contains(name)), "{strict}");
-    for settings in ["replicaof no one\ncluster-enabled no", "unsupported-settings refuse\nsave ''", "save 900 1"] {
+    let strict = refusal("unsupported-settings refuse\nrepl-diskless-sync no\nactiverehashing no");
+    assert!(["'repl-diskless-sync'", "'activerehashing'"].iter().all(|name| strict.contains(name)), "{strict}");
+    for settings in ["replicaof no one\ncluster-enabled no", "unsupported-settings refuse\nsave ''\nappendfsync no"] {
         assert_eq!(refusal(settings), "", "{settings}");
     }
 }
@@ -169,12 +163,11 @@ fn values_are_printed_in_their_canonical_form() {
 fn a_setting_that_may_not_change_is_refused_and_every_other_takes_its_own_value_again() {
     let server = TestServer::start();
     let mut client = server.client();
-    // Other addresses have their own test.
-    for setting in Setting::all().filter(|setting| !["port", "bind"].contains(&setting.name)) {
+    // Other addresses have their own test, and save points make files.
+    for setting in Setting::all().filter(|setting| !["port", "bind", "save"].contains(&setting.name)) {
         let expected = match setting.change {
             keylatch::internals::config::Change::Start => failed(setting.name, "can't set immutable config"),
             keylatch::internals::config::Change::Protected => failed(setting.name, "can't set protected config"),
-            keylatch::internals::config::Change::Runtime if setting.name == "save" => failed("save", MEMORY_ONLY),
             keylatch::internals::config::Change::Runtime => "+OK".to_owned(),
         };
         assert_eq!(client.call_args(&["CONFIG", "SET", setting.name, setting.default]), expected, "{}", setting.name);

@@ -177,7 +177,7 @@ fn settings_the_port_and_the_clock_are_given_in_any_order() {
     type Step = fn(keylatch::Builder) -> keylatch::Builder;
     let steps: [Step; 5] = [
         |builder| builder.set("requirepass", "a secret"),
-        |builder| builder.set("save", "60 1 300 10").set("maxclients", 7),
+        |builder| builder.set("latency-tracking-info-percentiles", "50 99.9").set("maxclients", 7),
         |builder| builder.settings("maxmemory 10mb\nuser alice on nopass +@all ~*"),
         |builder| builder.port(0),
         |builder| builder.clock(Clock::manual()),

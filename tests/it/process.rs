@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
 
+use tempfile::TempDir;
+
 use crate::harness::{Client, PATIENCE, ReservedPort, encode, give_up, wait_until};
 
 /// A running server, killed when the test ends.
@@ -15,12 +17,20 @@ pub(crate) struct Process {
     known_addr: Option<SocketAddr>,
     /// The lines of standard output, read by a thread, so that waiting for the next one can time out.
     stdout: Receiver<String>,
+    /// Where it writes its files, unless the test says otherwise.
+    dir: Option<TempDir>,
 }
 
 impl Process {
-    /// Starts the binary on a free port of the loopback interface, with more arguments in front.
+    /// Starts the binary on a free port of the loopback interface, in a directory of its own, with more arguments in
+    /// front.
     pub(crate) fn start(args: &[&str]) -> Self {
-        Self::run(Command::new(binary()).args(args).args(["--port", "0", "--bind", "127.0.0.1"]))
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut command = Command::new(binary());
+        command.current_dir(dir.path()).args(args).args(["--port", "0", "--bind", "127.0.0.1"]);
+        let mut process = Self::run(&mut command);
+        process.dir = Some(dir);
+        process
     }
 
     pub(crate) fn run(command: &mut Command) -> Self {
@@ -35,7 +45,7 @@ impl Process {
                 let _ = lines.0.send(std::mem::take(&mut line));
             }
         });
-        Process { child, known_addr: None, stdout: lines.1 }
+        Process { child, known_addr: None, stdout: lines.1, dir: None }
     }
 
     /// Reads standard output up to a line that contains `text`, and returns all of it so far.
@@ -372,12 +382,12 @@ fn the_log_goes_to_the_file_that_logfile_names() {
 
 #[test]
 fn settings_without_effect_are_named_in_the_log_unless_they_prevent_the_start() {
-    let refused = run(&["--appendonly", "yes", "--unsupported-settings", "refuse", "--port", "0"]);
+    let refused = run(&["--repl-diskless-sync", "no", "--unsupported-settings", "refuse", "--port", "0"]);
     assert!(!refused.status.success() && !text(&refused.stdout).contains("is accepted"), "{refused:?}");
-    let mut process = Process::start(&["--appendonly", "yes", "--activerehashing", "no"]);
+    let mut process = Process::start(&["--repl-diskless-sync", "no", "--activerehashing", "no", "--appendfsync", "no"]);
     let log = process.read_until("Ready to accept");
-    assert!(log.contains("'appendonly'") && log.contains("'activerehashing'"), "{log}");
-    assert!(!log.contains("'maxclients'"));
+    assert!(log.contains("'repl-diskless-sync'") && log.contains("'activerehashing'"), "{log}");
+    assert!(!log.contains("'maxclients'") && !log.contains("'appendfsync'"), "{log}");
 }
 
 #[test]
@@ -480,7 +490,7 @@ fn shutdown_ends_it_with_status_0_and_without_a_reply() {
 
 #[test]
 fn a_shutdown_that_is_to_save_fails_and_keeps_the_data() {
-    let mut process = Process::start(&["--shutdown-on-sigterm", "save"]);
+    let mut process = Process::start(&["--shutdown-on-sigterm", "save", "--dbfilename", ""]);
     let mut client = process.client();
     client.expect(&[("SET k v", "+OK"), ("SHUTDOWN SAVE", "-ERR Errors trying to SHUTDOWN. Check logs.")]);
     process.read_until("Errors trying to shut down");
@@ -495,15 +505,29 @@ fn a_shutdown_that_is_to_save_fails_and_keeps_the_data() {
 
 #[test]
 fn a_shutdown_that_loses_what_was_to_be_saved_says_so() {
-    let mut process = Process::start(&["--save", "900", "1"]);
+    let mut process = Process::start(&["--save", "900", "1", "--dbfilename", ""]);
+    let log = process.read_until("Ready to accept");
+    assert!(log.contains("Data is kept in memory only") && !log.contains("'save'"), "{log}");
     process.client().expect(&[("SET k v", "+OK"), ("SHUTDOWN SAVE", "-ERR Errors trying to SHUTDOWN. Check logs.")]);
     process.signal("TERM");
     assert!(process.wait().success());
     let log = process.rest();
-    assert!(log.contains("The settings ask for files, but this server keeps data in memory only"), "{log}");
-    let mut process = Process::start(&["--save", ""]);
-    let log = process.read_until("Ready to accept");
-    assert!(!log.contains("'save'") && !log.contains("save points"), "{log}");
+    assert!(
+        log.contains("there is no snapshot file: 'dbfilename' is empty") && log.contains("the data is lost"),
+        "{log}"
+    );
+}
+
+#[test]
+fn the_program_has_the_files_of_redis_unless_it_is_in_test_mode() {
+    let saved = "*4 $4 save $23 3600 1 300 100 60 10000 $10 dbfilename $8 dump.rdb";
+    Process::start(&[]).client().expect(&[("CONFIG GET save dbfilename", saved)]);
+    let none = "*4 $4 save $0  $10 dbfilename $0 ";
+    let mut process = Process::start(&["--test-mode"]);
+    process.client().expect(&[
+        ("CONFIG GET save dbfilename", none),
+        ("SAVE", "-ERR there is no snapshot file: the setting 'dbfilename' is empty"),
+    ]);
 }
 
 #[test]
@@ -662,7 +686,7 @@ fn a_server_whose_output_nobody_reads_starts_all_the_same() {
     command.env_remove("KEYLATCH_REQUIRE_REDIS").env_remove("KEYLATCH_BLESS");
     let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
     drop(child.stdout.take());
-    let mut process = Process { child, known_addr: None, stdout: mpsc::channel().1 };
+    let mut process = Process { child, known_addr: None, stdout: mpsc::channel().1, dir: None };
     wait_until(|| path.exists());
     let port = std::fs::read_to_string(&path).expect("a port");
     let mut client = Client::connect(([127, 0, 0, 1], port.trim().parse().expect("a number")).into());

@@ -21,16 +21,6 @@ fn an_environment_variable_that_is_nearly_a_setting_is_refused_and_another_is_na
 }
 
 #[test]
-fn a_start_next_to_saved_redis_data_warns_that_it_is_not_loaded() {
-    let dir = tempfile::tempdir().expect("a directory");
-    std::fs::write(dir.path().join("dump.rdb"), b"REDIS0010").expect("writable");
-    let mut process = Process::start(&["--dir", dir.path().to_str().expect("text"), "--appendonly", "yes"]);
-    let seen = process.read_until("ready");
-    assert!(seen.contains("/dump.rdb exists, but data is not loaded from files"), "{seen}");
-    assert!(seen.contains("# appendonly is on, but nothing is written"), "{seen}");
-}
-
-#[test]
 fn a_verbose_log_has_connections_failed_logins_unknown_commands_and_changed_settings() {
     let mut process = Process::start(&["--loglevel", "verbose"]);
     let mut client = process.client();

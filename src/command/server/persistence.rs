@@ -109,8 +109,7 @@ fn last_save(call: &mut Call<'_>) -> Result<()> {
 /// Orders a snapshot of the database that FLUSHALL has emptied, if there are save points: the file must not bring back
 /// what was deleted. Nobody waits for it.
 pub(super) fn save_nothing(call: &Call<'_>) {
-    let has_file = !call.config.save_points.is_empty() && call.config.dbfilename.is_some();
-    if has_file && !call.namespace.restrictions.is_loading() {
+    if call.config.has_snapshots() && !call.namespace.restrictions.is_loading() {
         // Where nothing takes orders there is no file, either.
         let _ = call.namespace.persistence.order(Job::Save, true);
     }

@@ -1,7 +1,7 @@
 //! Shutdown, by SHUTDOWN or by a signal, with the same options.
 //!
 //! With save points, or with `save`, the server stops when a last snapshot is saved, and goes on if that fails, unless
-//! `force` is given. Who has asked for the shutdown waits, or does not: a task finishes it.
+//! `force` is given. A server that is still loading its data saves none. Who has asked for the shutdown waits, or does not: a task finishes it.
 
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -29,8 +29,9 @@ pub(crate) enum Shutdown {
 pub(crate) fn shut_down(namespace: &Namespace, options: ShutdownOptions) -> Shutdown {
     info!("User requested shutdown...");
     let config = namespace.settings.current();
-    let is_due = !options.nosave && !config.save_points.is_empty();
-    if options.save || is_due {
+    let is_due = options.save || !options.nosave && !config.save_points.is_empty();
+    // What is loaded so far must not replace the file that it comes from.
+    if is_due && !namespace.restrictions.is_loading() {
         let refusal = match config.dbfilename {
             None => "there is no snapshot file: 'dbfilename' is empty",
             Some(_) => match namespace.shut_down_after_save(options.force) {

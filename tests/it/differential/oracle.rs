@@ -16,14 +16,16 @@ use keylatch::Clock;
 pub(crate) struct Arena {
     keylatch: TestServer,
     redis: Oracle,
+    _dir: TempDir,
 }
 
 impl Arena {
     /// Starts both servers; `None` if there is no `redis-server`, which is reported.
     pub(crate) fn open() -> Option<Self> {
         let redis = Oracle::start()?;
-        let arena =
-            Arena { keylatch: TestServer::start_on(Clock::system(), &[("enable-debug-command", "yes")]), redis };
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let settings = [("enable-debug-command", "yes"), ("dir", dir.path().to_str().expect("text"))];
+        let arena = Arena { keylatch: TestServer::start_on(Clock::system(), &settings), redis, _dir: dir };
         // Expired keys are found on access only, so that no reply depends on a background task.
         arena.redis.connect().expect_ok(&[b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0"]);
         Some(arena)

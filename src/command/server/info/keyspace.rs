@@ -61,7 +61,7 @@ fn locks<'n>(from: &Reading<'_, 'n>) -> &'n LockStats {
 fn durability(from: &mut Reading<'_, '_>) -> &'static str {
     if from.files().log.is_some() {
         "file"
-    } else if !from.settings().save_points.is_empty() && from.settings().dbfilename.is_some() {
+    } else if from.settings().has_snapshots() {
         "snapshot"
     } else {
         "memory"

@@ -114,8 +114,9 @@ pub(super) const BEHAVIOUR: &[Row] = &[
 
     // Server
     (Commands(&["info"]), "fields of missing features", "their values", "0; memory and statistics are its own; also some fields of later versions", "exporters find every field"),
-    (Info("rdb_last_bgsave_status"), "also `aof_last_write_status`, `aof_last_bgrewrite_status`", "`err` after a failure", "`err` once a call or the settings have asked for a file", "nothing is written"),
-    (Commands(&["save", "bgsave", "bgrewriteaof"]), "", "write files", "an error: data is kept in memory only", "no persistence yet"),
+    (Info("last_save_error"), "also `aof_last_error`, `aof_tail_dropped_bytes`, `rdb_last_save_age_seconds`; `durability` of locks", "do not exist", "why files could not be written, what was cut off at the start, how old the snapshot is", "seen without the log"),
+    (Commands(&["save"]), "", "blocks all clients; `-ERR` after a failure", "others are served meanwhile; the error says why", "saved by a thread"),
+    (Commands(&["shutdown"]), "with save points", "blocks all clients while it saves; `ABORT` ends a wait for replicas", "reads are served meanwhile, writes wait; `ABORT` ends that", "saved by a thread"),
     (Commands(&["replicaof", "slaveof", "sync", "psync"]), "", "replicate", "an error, but `REPLICAOF NO ONE`", "no replication yet"),
     (Info("errorstats"), "error codes made up by scripts", "unbounded; since 7.4 all are dropped at 128", "128 of them; the rest is counted as `ERRORSTATS_OVERFLOW`", "as Valkey"),
     (Info("commandstats"), "a call that blocks its client", "counted when it blocks", "counted when it ends: served, timed out or unblocked", "as Redis 7.2"),
@@ -147,7 +148,10 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Setting("lock-deadlock"), "a setting of keylatch", "does not exist", "`error`: `LOCK.ACQUIRE` replies `-DEADLOCK` where clients would wait for each other for ever; `wait`: they wait", "a mistake is told at once, not after a timeout"),
     (Setting("restart-grace-ms"), "a setting of keylatch", "does not exist", "0; otherwise a start after a crash, or after a stop while locks were held or keys had a TTL, answers `-LOADING` for that many milliseconds", "no lock of before is believed to be held any more"),
     (Setting("unsupported-settings"), "a setting of keylatch", "does not exist", "`warn`: settings without effect are named in the log; with `refuse` the server does not start with them", "a strict mode"),
-    (Setting("save"), "`save`, `appendonly`", "write files; `CONFIG GET` shows what was set", "no effect in a file, with a warning; `CONFIG GET` shows none; `CONFIG SET` that asks for a file is an error", "no persistence yet"),
+    (Setting("save"), "`save`, `dbfilename`, in test mode and in an embedded server", "the same as ever", "empty unless they are set; without a name, nothing is loaded, and `SAVE` is an error", "a test double touches no files"),
+    (Setting("aof-checksum"), "a setting of keylatch", "does not exist", "`yes`: annotations with checksums in the append-only file, which Redis skips", "damage is found"),
+    (Setting("rdb-version"), "a setting of keylatch", "does not exist", "0: snapshots in the lowest version of the format that expresses the data; or 10, 11, 12", "older servers read them"),
+    (Setting("refuse-empty-start"), "a setting of keylatch", "does not exist", "`no`; with `yes` the server does not start where its files are missing", "no empty server by mistake"),
     (Setting("replicaof"), "`replicaof` with a host, `cluster-enabled yes`", "a replica, a node of a cluster", "the server does not start", "it would be an empty primary"),
     (Setting("unixsocket"), "a socket on which another server listens, or another file", "is removed", "the server does not start", "no other server loses its clients, no file is lost"),
     (Setting("proc-title-template"), "", "the title of the process follows it", "checked, without effect", "would need unsafe code"),
