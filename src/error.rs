@@ -294,7 +294,38 @@ fn quoting(before: &str, quoted: &[u8], after: &str) -> Vec<u8> {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self {
+        match self {
+            Error::InvalidExpire(command) => write!(f, "ERR invalid expire time in '{command}' command"),
+            Error::Deadlock(cycle) => write!(f, "DEADLOCK {cycle}"),
+            Error::WrongArity(name) => write!(f, "ERR wrong number of arguments for '{name}' command"),
+            Error::NoPerm(denial, command) => f.write_str(&denied(*denial, command)),
+            Error::NoPermAtExec(denial) => f.write_str(&denied_at_exec(*denial)),
+            Error::WithoutMulti(command) => write!(f, "ERR {command} without MULTI"),
+            Error::NotSubscribed(name) => write!(f, "NOSUB '{name}' command executed not in subscribed mode"),
+            Error::SetInfoValue(attribute) => {
+                write!(f, "ERR {attribute} cannot contain spaces, newlines or special characters.")
+            }
+            Error::NameTooLong(what, max_len) => write!(f, "ERR {what} cannot be longer than {max_len} bytes."),
+            Error::Config(reason) => write!(f, "ERR {reason}"),
+            Error::NotAllowed(command) => f.write_str(&not_allowed(command)),
+            Error::SnapshotFails(dialect) => f.write_str(&snapshot_fails(*dialect)),
+            Error::LogFails(reason) => write!(f, "MISCONF Errors writing to the AOF file: {reason}"),
+            Error::ScriptNotSaved(dialect, reason) => f.write_str(&script_not_saved(*dialect, reason.as_deref())),
+            Error::Busy(dialect, kind) => f.write_str(&busy(*dialect, kind)),
+            Error::TargetLost(act) => write!(f, "IOERR error or timeout {act} to target instance"),
+            Error::Other(text) => write!(f, "ERR {text}"),
+            other => match other.fixed_text() {
+                Some(text) => f.write_str(text),
+                None => f.write_str(&String::from_utf8_lossy(&other.quoted().unwrap_or_default())),
+            },
+        }
+    }
+}
+
+impl Error {
+    /// Returns the text of an error that is always the same.
+    fn fixed_text(&self) -> Option<&'static str> {
+        Some(match self {
             Error::Syntax => "ERR syntax error",
             Error::NotInteger => "ERR value is not an integer or out of range",
             Error::NotFloat => "ERR value is not a valid float",
@@ -307,17 +338,12 @@ impl fmt::Display for Error {
             Error::OffsetOutOfRange => "ERR offset is out of range",
             Error::BitOffset => "ERR bit offset is not an integer or out of range",
             Error::BitValue => "ERR bit is not an integer or out of range",
-            Error::InvalidExpire(command) => return write!(f, "ERR invalid expire time in '{command}' command"),
-            Error::Deadlock(cycle) => return write!(f, "DEADLOCK {cycle}"),
             Error::NoSuchKey => "ERR no such key",
             Error::BusyGroup => "BUSYGROUP Consumer Group name already exists",
             Error::BusyKey => "BUSYKEY Target key name already exists.",
             Error::SameObject => "ERR source and destination objects are the same",
             Error::InvalidCursor => "ERR invalid cursor",
-            Error::WrongArity(name) => return write!(f, "ERR wrong number of arguments for '{name}' command"),
             Error::NoAuth => "NOAUTH Authentication required.",
-            Error::NoPerm(denial, command) => return f.write_str(&denied(*denial, command)),
-            Error::NoPermAtExec(denial) => return f.write_str(&denied_at_exec(*denial)),
             Error::NoAuthHello => NO_AUTH_HELLO,
             Error::WrongPass => "WRONGPASS invalid username-password pair or user is disabled.",
             Error::NoPasswordSet => NO_PASSWORD_SET,
@@ -328,45 +354,28 @@ impl fmt::Display for Error {
             Error::DbOutOfRange => "ERR DB index is out of range",
             Error::NestedMulti => "ERR MULTI calls can not be nested",
             Error::WatchInsideMulti => "ERR WATCH inside MULTI is not allowed",
-            Error::WithoutMulti(command) => return write!(f, "ERR {command} without MULTI"),
             Error::ExecAborted => "EXECABORT Transaction discarded because of previous errors.",
             Error::NotInMulti => "ERR Command not allowed inside a transaction",
             Error::NotInPrivate => {
                 "ERR this command is about the whole process, which a private instance cannot change"
             }
             Error::NoReplication => "ERR this server has no replicas and is none: there is no replication",
-            Error::NotSubscribed(name) => return write!(f, "NOSUB '{name}' command executed not in subscribed mode"),
             Error::Unblocked => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
             Error::Internal => "ERR internal error: the command has failed by a bug of the server, see its log",
             Error::ClientName => "ERR Client names cannot contain spaces, newlines or special characters.",
-            Error::SetInfoValue(attribute) => {
-                return write!(f, "ERR {attribute} cannot contain spaces, newlines or special characters.");
-            }
-            Error::NameTooLong(what, max_len) => return write!(f, "ERR {what} cannot be longer than {max_len} bytes."),
-            Error::Config(reason) => return write!(f, "ERR {reason}"),
-            Error::NotAllowed(command) => return f.write_str(&not_allowed(command)),
             Error::Loading => "LOADING Redis is loading the dataset in memory",
-            Error::SnapshotFails(dialect) => return f.write_str(&snapshot_fails(*dialect)),
-            Error::LogFails(reason) => return write!(f, "MISCONF Errors writing to the AOF file: {reason}"),
-            Error::ScriptNotSaved(dialect, reason) => {
-                return f.write_str(&script_not_saved(*dialect, reason.as_deref()));
-            }
             Error::NoReplicas => "NOREPLICAS Not enough good replicas to write.",
             Error::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
             Error::MaxClients => "ERR max number of clients reached",
             Error::ProtectedMode => PROTECTED_MODE,
             Error::NoAclFile => NO_ACL_FILE,
-            Error::Busy(dialect, kind) => return f.write_str(&busy(*dialect, kind)),
             Error::NotBusy => "NOTBUSY No scripts in execution right now.",
             Error::Unkillable => UNKILLABLE,
             Error::TargetUnknown => "IOERR error or timeout connecting to the client",
-            Error::TargetLost(act) => return write!(f, "IOERR error or timeout {act} to target instance"),
             Error::NoScript => "NOSCRIPT No matching script. Please use EVAL.",
             Error::LcsTooLong => "ERR String too long for LCS",
-            Error::Other(text) => return write!(f, "ERR {text}"),
-            quoting => return f.write_str(&String::from_utf8_lossy(&quoting.quoted().unwrap_or_default())),
-        };
-        f.write_str(text)
+            _ => return None,
+        })
     }
 }
 

@@ -9,6 +9,7 @@ mod lock_holders;
 mod private;
 mod push;
 pub(crate) mod restrictions;
+mod shutdown;
 mod tenant;
 mod upkeep;
 

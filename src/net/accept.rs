@@ -81,8 +81,17 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Starts the tasks that end the server, and, where the clock runs, those that follow it.
+    pub(super) fn start_tasks(self: &Arc<Self>, may_clock_run: bool) {
+        self.tasks.spawn(self.clone().end_clients());
+        self.tasks.spawn(self.clone().end_after_save());
+        if may_clock_run {
+            self.start_upkeep();
+        }
+    }
+
     /// Starts the tasks that follow the clock.
-    pub(super) fn start_upkeep(&self) {
+    fn start_upkeep(&self) {
         let (sweeper, housekeeper, handlers) = (self.namespace.clone(), self.namespace.clone(), self.handlers);
         let sweep = self.supervised("sweep", move || upkeep::sweep(sweeper.clone(), handlers));
         // On a worker, so that neither contends for the other's locks, and accepting continues while a million keys
@@ -166,7 +175,7 @@ impl Shared {
     }
 
     /// Closes all connections once the server was told to stop and its ports are closed.
-    pub(super) async fn end_clients(self: Arc<Self>) {
+    async fn end_clients(self: Arc<Self>) {
         self.namespace.instance.stop.cancelled().await;
         self.accepting.close();
         self.accepting.wait().await;
@@ -174,7 +183,7 @@ impl Shared {
     }
 
     /// Stops the server when the snapshot is saved that a shutdown waits for.
-    pub(super) async fn end_after_save(self: Arc<Self>) {
+    async fn end_after_save(self: Arc<Self>) {
         self.namespace.finish_shutdowns().await;
     }
 

@@ -269,11 +269,7 @@ impl Builder {
         metrics_port.serve(&shared.namespace, shared.handlers, &shared.tasks, &shared.accepting);
         shared.follow_settings();
         unix.into_iter().for_each(|listener| shared.listen_unix(listener));
-        shared.tasks.spawn(shared.clone().end_clients());
-        shared.tasks.spawn(shared.clone().end_after_save());
-        if may_clock_run {
-            shared.start_upkeep();
-        }
+        shared.start_tasks(may_clock_run);
         drop(_inside);
         Ok((Server { shared, addr, mark, files, _socket_file: socket_file, _runtime: runtime }, loaded))
     }

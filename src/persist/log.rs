@@ -10,7 +10,7 @@
 
 mod boundaries;
 mod chunks;
-mod reader;
+pub(super) mod reader;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,6 @@ use parking_lot::{Condvar, Mutex};
 use crate::persist::Effects;
 use crate::persist::log::boundaries::Boundaries;
 use crate::persist::log::chunks::Chunks;
-pub use crate::persist::log::reader::LogReader;
 use crate::resp::Output;
 use crate::store::{ChangeLog, LockRecord};
 
@@ -104,23 +103,6 @@ impl Log {
             self.appended.notify_all();
         }
         end
-    }
-
-    /// Adds a reader, which begins here. It knows no database, so that the next command selects one. What it reads belongs
-    /// to a copy of the data as they are now if the gate is held exclusively.
-    pub(crate) fn reader(self: &Arc<Self>, purpose: Purpose) -> LogReader {
-        let mut records = self.records.lock();
-        let position = records.cut();
-        let confirmed = (purpose == Purpose::Confirm).then_some(position);
-        let place = Place { position, purpose, confirmed, is_lost: false, is_woken: false };
-        let free = records.readers.iter().position(Option::is_none);
-        let number = free.unwrap_or_else(|| {
-            records.readers.push(None);
-            records.readers.len() - 1
-        });
-        records.readers[number] = Some(place);
-        self.follow_confirmations(&records);
-        LogReader { log: self.clone(), number }
     }
 
     /// Returns whether anybody copies the log, and so needs a record of every change, with dates in place of times from then

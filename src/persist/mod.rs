@@ -19,5 +19,6 @@ pub(crate) use effects::{Effects, write_select};
 pub(crate) use log::Log;
 #[cfg(feature = "internals")]
 pub use log::LostPlace;
-pub use log::{LogReader, Purpose};
+pub use log::Purpose;
+pub use log::reader::LogReader;
 pub(crate) use state::{Busy, Figures, Job, Loading, LogFigures, Order, Outcome, Persistence, Reload, Task, Work};

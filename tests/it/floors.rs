@@ -160,11 +160,11 @@ fn imports_go_down_only() {
 
 /// Rooms that few should know, because what they do is a feature of its own: each is imported by at most
 /// [`KNOWING_FILES_MAX`] files besides its own, those of its commands, and the list of modules.
-const LITTLE_KNOWN: [&str; 2] = ["test_mode", "persist"];
+const LITTLE_KNOWN: [&str; 1] = ["test_mode"];
 const KNOWING_FILES_MAX: usize = 5;
 
 #[test]
-fn few_files_know_test_mode_and_the_log() {
+fn few_files_know_test_mode() {
     let arrows = arrows_of(&rust_files("src"));
     for room in LITTLE_KNOWN {
         let is_own = |file: &str| file == "src/lib.rs" || file.starts_with(&format!("src/command/{room}/"));

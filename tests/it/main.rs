@@ -87,6 +87,8 @@ mod snapshots;
 mod startup;
 mod streams;
 mod string;
+#[cfg(feature = "binary")]
+mod termination;
 mod tidy;
 mod time;
 mod time_travel;

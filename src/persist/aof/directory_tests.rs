@@ -6,8 +6,9 @@ use std::sync::Arc;
 use crate::persist::aof::directory::AofDir;
 use crate::persist::aof::error::AofError;
 use crate::persist::aof::tail::{CutTail, cut_tail};
+use crate::persist::disk::simulated::SimulatedDisk;
 use crate::persist::disk::simulated::faults::{Failure, Faults, Planned};
-use crate::persist::disk::simulated::{Random, SimulatedDisk};
+use crate::persist::disk::simulated::random::Random;
 use crate::persist::disk::{Disk, read_small_file, write_all};
 
 /// Creates a disk with a durable directory.

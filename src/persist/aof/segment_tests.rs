@@ -4,7 +4,8 @@ use std::io::Cursor;
 
 use crate::persist::aof::block::{Header, Running, Stamp, timestamp};
 use crate::persist::aof::segment::{Piece, SegmentReader, Tail, Verdict};
-use crate::persist::disk::simulated::{Random, SimulatedDisk};
+use crate::persist::disk::simulated::SimulatedDisk;
+use crate::persist::disk::simulated::random::Random;
 use crate::persist::disk::{Disk, write_all};
 
 /// A file as it is written: its bytes, what it contains, and where its blocks begin and end.

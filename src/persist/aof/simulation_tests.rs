@@ -12,8 +12,9 @@ use crate::persist::aof::sync::Syncer;
 use crate::persist::aof::{
     AofDir, AofHandle, AofOptions, Policy, SegmentReader, Stamp, Start, Step, Tail, Verdict, Writer, cut_tail,
 };
+use crate::persist::disk::simulated::SimulatedDisk;
 use crate::persist::disk::simulated::faults::Faults;
-use crate::persist::disk::simulated::{Random, SimulatedDisk};
+use crate::persist::disk::simulated::random::Random;
 use crate::persist::disk::{Disk, DiskFile, read_small_file, write_all};
 use crate::persist::{Effects, Log, Purpose};
 

@@ -13,6 +13,25 @@ pub struct LogReader {
     pub(super) number: usize,
 }
 
+impl Log {
+    /// Adds a reader, which begins here. It knows no database, so that the next command selects one. What it reads belongs
+    /// to a copy of the data as they are now if the gate is held exclusively.
+    pub(crate) fn reader(self: &Arc<Self>, purpose: Purpose) -> LogReader {
+        let mut records = self.records.lock();
+        let position = records.cut();
+        let confirmed = (purpose == Purpose::Confirm).then_some(position);
+        let place = Place { position, purpose, confirmed, is_lost: false, is_woken: false };
+        let free = records.readers.iter().position(Option::is_none);
+        let number = free.unwrap_or_else(|| {
+            records.readers.push(None);
+            records.readers.len() - 1
+        });
+        records.readers[number] = Some(place);
+        self.follow_confirmations(&records);
+        LogReader { log: self.clone(), number }
+    }
+}
+
 impl LogReader {
     /// Returns the position of the next byte.
     pub fn position(&self) -> u64 {

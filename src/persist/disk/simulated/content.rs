@@ -1,6 +1,6 @@
 //! The content of a simulated file: what programs see, and what a power cut leaves of it.
 
-use crate::persist::disk::simulated::Random;
+use crate::persist::disk::simulated::random::Random;
 
 /// The unit in which the system writes to the disk.
 pub(super) const PAGE: usize = 4096;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::persist::disk::simulated::Random;
+use crate::persist::disk::simulated::random::Random;
 
 /// What is done on a disk, as far as it can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@
 mod content;
 pub(crate) mod faults;
 mod names;
+pub(crate) mod random;
 #[cfg(test)]
 mod tests;
 
@@ -24,31 +25,8 @@ use parking_lot::Mutex;
 use crate::persist::disk::simulated::content::Content;
 use crate::persist::disk::simulated::faults::{Failure, Faults, Operation};
 use crate::persist::disk::simulated::names::{Names, Target};
+use crate::persist::disk::simulated::random::Random;
 use crate::persist::disk::{Disk, DiskFile, parent};
-
-/// Numbers that look random and are the same for the same seed.
-#[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    /// Creates a sequence.
-    pub(crate) fn new(seed: u64) -> Self {
-        Random(seed)
-    }
-
-    /// Returns the next number.
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Returns the next number below a limit, which is not 0.
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-}
 
 #[derive(Clone, Debug)]
 struct State {

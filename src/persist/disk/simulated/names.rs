@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::persist::disk::parent;
-use crate::persist::disk::simulated::Random;
+use crate::persist::disk::simulated::random::Random;
 
 /// What a name refers to: a directory, or the number of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

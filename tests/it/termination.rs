@@ -1,0 +1,59 @@
+//! A server that is told to end by a signal while a script or a command runs.
+
+use std::net::SocketAddr;
+
+#[cfg(feature = "lua")]
+use crate::harness::Client;
+use crate::harness::{encode, wait_until};
+use crate::process::Process;
+
+#[cfg(feature = "lua")]
+#[test]
+fn sigterm_ends_a_script_whose_error_handler_does_not_end() {
+    for script in [
+        "xpcall(function() error('x') end, function() while true do end end)",
+        "while true do pcall(string.find, string.rep('a', 20000), string.rep('a-', 8) .. 'b') end",
+    ] {
+        let mut process = Process::start(&["--busy-reply-threshold", "1"]);
+        let addr = process.addr();
+        let (mut client, mut other) = (Client::connect(addr), Client::connect(addr));
+        client.send(&encode(&["EVAL", script, "0"]));
+        wait_until(|| other.call("PING").starts_with("-BUSY"));
+        process.signal("TERM");
+        assert_eq!(process.wait().code(), Some(0), "{script}");
+        assert!(process.rest().contains("ready to exit, bye bye"), "{script}");
+    }
+}
+
+#[test]
+fn sigterm_ends_the_process_even_when_a_command_cannot_be_interrupted() {
+    let mut process = Process::start(&["--enable-debug-command", "yes", "--save", ""]);
+    let mut client = process.client();
+    client.expect(&[("PING", "+PONG")]);
+    client.send(&encode(&["DEBUG", "SLEEP", "3600"]));
+    wait_until(|| unread_bytes(client.local_addr(), process.known_addr()) == 0);
+    process.signal("TERM");
+    assert_eq!(process.wait().code(), Some(1));
+    let log = process.rest();
+    assert!(log.contains("The shutdown has not finished after 8 seconds. Exit anyway."), "{log}");
+}
+
+/// Counts the bytes sent by a client that the server has not read yet, as the kernel sees them.
+fn unread_bytes(client: SocketAddr, server: SocketAddr) -> u64 {
+    let shown = |addr: SocketAddr| match addr.ip() {
+        std::net::IpAddr::V4(ip) => format!("{:08X}:{:04X}", u32::from_ne_bytes(ip.octets()), addr.port()),
+        std::net::IpAddr::V6(ip) => panic!("{ip} is not in this table"),
+    };
+    let (client, server) = (shown(client), shown(server));
+    let table = std::fs::read_to_string("/proc/self/net/tcp").expect("Linux");
+    // Local address, remote address, state, and the lengths of the send and receive queues.
+    let queues = |local: &str, remote: &str| -> (u64, u64) {
+        let rows = table.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+        let row = rows.into_iter().find(|row| row.len() > 4 && row[1] == local && row[2] == remote);
+        let row = row.unwrap_or_else(|| panic!("no connection from {local} to {remote}"));
+        let (sent, received) = row[4].split_once(':').expect("two lengths");
+        let len = |text| u64::from_str_radix(text, 16).expect("a length");
+        (len(sent), len(received))
+    };
+    queues(&client, &server).0 + queues(&server, &client).1
+}
