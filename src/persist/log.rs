@@ -89,7 +89,7 @@ impl Default for Log {
 
 impl Log {
     /// Creates an empty log that keeps at most so many bytes for its slowest reader.
-    fn with_limit(kept_max: usize) -> Self {
+    pub(in crate::persist) fn with_limit(kept_max: usize) -> Self {
         let records = Mutex::new(Records { kept_max, ..Records::default() });
         Log { records, appended: Condvar::new(), confirmed: AtomicU64::new(u64::MAX), waiting: Mutex::default() }
     }

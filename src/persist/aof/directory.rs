@@ -27,6 +27,9 @@ pub(crate) struct AofDir {
     path: PathBuf,
     /// What the names of the files begin with.
     filename: String,
+    /// Held by whoever changes the files, which can take long.
+    changing: Mutex<()>,
+    /// Held for moments only.
     state: Mutex<State>,
 }
 
@@ -37,6 +40,19 @@ struct State {
     next_increment: u64,
     /// The increment that is not in the manifest yet.
     detached: Option<Part>,
+    /// The length of the files of the manifest but the increment that is appended to.
+    other_len: u64,
+}
+
+impl State {
+    fn new(manifest: Manifest) -> Self {
+        let next = |kind: PartType| {
+            let seqs = manifest.parts().filter(|part| part.kind == kind || part.kind == PartType::History);
+            seqs.map(|part| part.seq).max().unwrap_or(0) + 1
+        };
+        let (next_base, next_increment) = (next(PartType::Base), next(PartType::Increment));
+        State { next_base, next_increment, manifest, detached: None, other_len: 0 }
+    }
 }
 
 /// A file as it is to be loaded.
@@ -63,8 +79,8 @@ impl AofDir {
         disk.create_dir(&path).map_err(AofError::io("create the directory", &path))?;
         disk.sync_dir(dir).map_err(AofError::io("sync the directory", dir))?;
         disk.sync_dir(&path).map_err(AofError::io("sync the directory", &path))?;
-        let state = State { manifest: Manifest::default(), next_base: 1, next_increment: 1, detached: None };
-        let opened = AofDir { disk, path, filename: filename.to_owned(), state: Mutex::new(state) };
+        let (changing, state) = (Mutex::default(), Mutex::new(State::new(Manifest::default())));
+        let opened = AofDir { disk, path, filename: filename.to_owned(), changing, state };
         let manifest = match opened.read_manifest()? {
             Some(manifest) => manifest,
             None => opened.without_manifest(&dir.join(filename))?,
@@ -73,14 +89,8 @@ impl AofDir {
         for part in manifest.base.iter().chain(&manifest.increments) {
             opened.len_of(part)?;
         }
-        let next = |is_base: bool| {
-            let seqs = manifest
-                .parts()
-                .filter(|part| is_base == (part.kind == PartType::Base) || part.kind == PartType::History);
-            seqs.map(|part| part.seq).max().unwrap_or(0) + 1
-        };
-        let state = State { next_base: next(true), next_increment: next(false), manifest, detached: None };
-        *opened.state.lock() = state;
+        *opened.state.lock() = State::new(manifest);
+        opened.measure();
         opened.remove_temporary_files()?;
         Ok(opened)
     }
@@ -177,8 +187,8 @@ impl AofDir {
     /// # Errors
     /// When one is not there, or the disk fails.
     pub(crate) fn parts(&self) -> Result<Vec<PartFile>, AofError> {
-        let state = self.state.lock();
-        let listed = state.manifest.base.iter().chain(&state.manifest.increments);
+        let manifest = self.state.lock().manifest.clone();
+        let listed = manifest.base.iter().chain(&manifest.increments);
         let file = |part: &Part| {
             Ok(PartFile {
                 path: self.path.join(&part.name),
@@ -220,13 +230,22 @@ impl AofDir {
         self.state.lock().manifest.base.as_ref()?.base_size
     }
 
-    /// Returns the length of all files that are loaded but the last increment.
+    /// Returns the length of all files that are loaded but the increment that is appended to.
     pub(super) fn other_len(&self) -> u64 {
-        let state = self.state.lock();
-        let listed: Vec<&Part> = state.manifest.base.iter().chain(&state.manifest.increments).collect();
-        let others = if state.detached.is_some() { listed.len() } else { listed.len().saturating_sub(1) };
-        // The size is for statistics alone: a file that cannot be asked counts nothing.
-        listed[..others].iter().filter_map(|part| self.len_of(part).ok()).sum()
+        self.state.lock().other_len
+    }
+
+    /// Measures the files that are not appended to. For statistics alone: one that cannot be asked counts nothing.
+    fn measure(&self) {
+        let (manifest, is_detached) = {
+            let state = self.state.lock();
+            (state.manifest.clone(), state.detached.is_some())
+        };
+        let listed: Vec<&Part> = manifest.base.iter().chain(&manifest.increments).collect();
+        let is_appended = !is_detached && !manifest.increments.is_empty();
+        let others = &listed[..listed.len() - usize::from(is_appended)];
+        let len = others.iter().filter_map(|part| self.len_of(part).ok()).sum();
+        self.state.lock().other_len = len;
     }
 
     /// Creates the next increment: in the manifest, behind the present ones; or detached, in place of a former detached
@@ -236,25 +255,29 @@ impl AofDir {
     /// # Errors
     /// When the disk fails; nothing has changed then.
     pub(crate) fn create_increment(&self, is_detached: bool) -> Result<(Arc<dyn DiskFile>, u64), AofError> {
-        let mut state = self.state.lock();
-        let seq = state.next_increment;
-        state.next_increment += 1;
+        let _changing = self.changing.lock();
+        let (seq, mut manifest) = {
+            let mut state = self.state.lock();
+            state.next_increment += 1;
+            (state.next_increment - 1, state.manifest.clone())
+        };
         let start = if is_detached { "temp-" } else { "" };
         let part = Part::new(format!("{start}{}.{seq}.incr.aof", self.filename), seq, PartType::Increment);
         let path = self.path.join(&part.name);
         let file = self.disk.create(&path).map_err(AofError::io("create", &path))?;
         file.sync_data().map_err(AofError::io("sync", &path))?; // it may have had a content
         if is_detached {
-            if let Some(old) = state.detached.replace(part) {
-                _ = self.disk.remove(&self.path.join(old.name)); // the next start removes it
+            let former = self.state.lock().detached.replace(part);
+            if let Some(former) = former {
+                _ = self.disk.remove(&self.path.join(former.name)); // the next start removes it
             }
-            return Ok((file, seq));
+        } else {
+            self.sync()?;
+            manifest.increments.push(part);
+            self.persist(&manifest)?;
+            self.state.lock().manifest = manifest;
         }
-        self.sync()?;
-        let mut manifest = state.manifest.clone();
-        manifest.increments.push(part);
-        self.persist(&manifest)?;
-        state.manifest = manifest;
+        self.measure();
         Ok((file, seq))
     }
 
@@ -263,8 +286,8 @@ impl AofDir {
         self.path.join(format!("temp-{}.base", self.filename))
     }
 
-    /// Puts a new base in place of the present one and of the increments before a number; these become history. A
-    /// detached increment is attached. `size` is the size of the whole from which on its growth counts.
+    /// Puts a new base in place of the present one and of the increments before a number; these become history. If
+    /// that number is of the detached increment, it is attached. `size` is the size of the whole from which on its growth counts.
     ///
     /// # Errors
     /// When the disk fails; the former files are valid then, and so may be the new ones.
@@ -275,26 +298,40 @@ impl AofDir {
         first_increment: u64,
         size: u64,
     ) -> Result<(), AofError> {
-        let mut state = self.state.lock();
-        let seq = state.next_base;
-        state.next_base += 1;
         let file = self.disk.append(written).map_err(AofError::io("open", written))?;
         file.sync_data().map_err(AofError::io("sync", written))?;
+        let _changing = self.changing.lock();
+        let (seq, former, mut detached) = {
+            let mut state = self.state.lock();
+            state.next_base += 1;
+            (state.next_base - 1, state.manifest.clone(), state.detached.clone())
+        };
         let name = format!("{}.{seq}.base.{}", self.filename, if is_rdb { "rdb" } else { "aof" });
         self.disk.rename(written, &self.path.join(&name)).map_err(AofError::io("rename", written))?;
         let base = Part { base_size: Some(size), ..Part::new(name, seq, PartType::Base) };
-        let mut manifest = state.manifest.with_base(base, first_increment);
-        if let Some(detached) = &mut state.detached {
-            let from = self.path.join(&detached.name);
-            if let Some(name) = detached.name.strip_prefix("temp-").map(str::to_owned) {
-                self.disk.rename(&from, &self.path.join(&name)).map_err(AofError::io("rename", &from))?;
-                detached.name = name;
-            }
+        let mut manifest = former.with_base(base, first_increment);
+        if let Some(detached) = detached.as_mut().filter(|detached| detached.seq == first_increment) {
+            self.give_final_name(detached)?;
             manifest.increments.push(detached.clone());
         }
         self.sync()?;
         self.persist(&manifest)?;
-        (state.manifest, state.detached) = (manifest, None);
+        {
+            let mut state = self.state.lock();
+            state.detached.take_if(|detached| detached.seq == first_increment);
+            state.manifest = manifest;
+        }
+        self.measure();
+        Ok(())
+    }
+
+    /// Renames a detached increment as one of the manifest.
+    fn give_final_name(&self, detached: &mut Part) -> Result<(), AofError> {
+        let Some(name) = detached.name.strip_prefix("temp-").map(str::to_owned) else { return Ok(()) };
+        let from = self.path.join(&detached.name);
+        self.disk.rename(&from, &self.path.join(&name)).map_err(AofError::io("rename", &from))?;
+        detached.name = name;
+        self.state.lock().detached = Some(detached.clone());
         Ok(())
     }
 
@@ -311,11 +348,11 @@ impl AofDir {
             }
         }
         if !history.is_empty() {
-            let mut state = self.state.lock();
-            let mut manifest = state.manifest.clone();
+            let _changing = self.changing.lock();
+            let mut manifest = self.state.lock().manifest.clone();
             manifest.history.retain(|part| !history.contains(part));
             self.persist(&manifest)?;
-            state.manifest = manifest;
+            self.state.lock().manifest = manifest;
         }
         Ok(history.len())
     }

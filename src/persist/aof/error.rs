@@ -44,7 +44,7 @@ pub(crate) enum AofError {
 
 impl AofError {
     /// Returns a function that says what was tried when the disk failed.
-    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AofError {
+    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AofError + use<> {
         let path = path.to_owned();
         move |error| AofError::Io { action, path, error: Arc::new(error) }
     }

@@ -1,0 +1,193 @@
+//! What the rest of the server asks the writer of an append-only file, from any thread.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::persist::LogReader;
+use crate::persist::aof::directory::AofDir;
+use crate::persist::aof::error::AofError;
+use crate::persist::aof::policy::Policy;
+
+/// Receives the result of a request, on the thread of the writer.
+pub(crate) type Done<T> = Box<dyn FnOnce(Result<T, AofError>) + Send>;
+
+/// Why the file has to be written anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NeedsRewrite {
+    /// The log did not wait for the writer: the file lacks a part of it.
+    LostPlace,
+    /// A sync failed, and what may be lost is not in the log any more.
+    UnknownContent,
+}
+
+/// How the writer does.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AofStatus {
+    /// The length of all files that would be loaded.
+    pub(crate) current_size: u64,
+    /// The length that they had after the last rewrite, or when they were opened.
+    pub(crate) base_size: u64,
+    /// The length of the file that is written to.
+    pub(super) file_len: u64,
+    /// How many bytes of the log are not written yet.
+    pub(crate) pending: u64,
+    /// The position in the log up to which the file is written.
+    pub(crate) written: u64,
+    /// The position in the log up to which the file is durable.
+    pub(crate) synced: u64,
+    /// Why the last attempt to write failed, unless one has worked since.
+    pub(crate) error: Option<AofError>,
+    /// How many syncs took more than two seconds.
+    pub(crate) delayed_syncs: u64,
+    /// A sync has not returned yet.
+    pub(crate) is_syncing: bool,
+    /// The file has to be written anew.
+    pub(crate) needs_rewrite: Option<NeedsRewrite>,
+}
+
+/// A request to go on in the next increment at a position in the log.
+pub(super) struct Rotation {
+    pub(super) position: u64,
+    pub(super) done: Done<u64>,
+}
+
+/// A request to make durable what lies before a position in the log.
+pub(super) struct SyncRequest {
+    pub(super) position: u64,
+    pub(super) done: Done<()>,
+}
+
+/// A request to end.
+pub(super) struct StopRequest {
+    pub(super) position: u64,
+    /// End even if the file cannot be completed.
+    pub(super) is_forced: bool,
+    pub(super) done: Done<()>,
+}
+
+/// What was asked and not taken by the writer yet.
+#[derive(Default)]
+pub(super) struct Requests {
+    pub(super) policy: Option<Policy>,
+    pub(super) rotation: Option<Rotation>,
+    pub(super) restart: Option<Rotation>,
+    pub(super) syncs: Vec<SyncRequest>,
+    pub(super) stop: Option<StopRequest>,
+    /// The writer has ended, and takes none any more.
+    pub(super) is_closed: bool,
+}
+
+/// What the writer shares with those who ask it.
+pub(super) struct Shared {
+    pub(super) reader: LogReader,
+    pub(super) dir: Arc<AofDir>,
+    pub(super) requests: Mutex<Requests>,
+    pub(super) status: Mutex<AofStatus>,
+}
+
+/// Asks the writer. Clones ask the same one.
+#[derive(Clone)]
+pub(crate) struct AofHandle(pub(super) Arc<Shared>);
+
+impl AofHandle {
+    /// Changes when what is written is made durable. From [`Policy::Always`] on no reply of a later write is seen before
+    /// its write is durable; with the others, clients that wait for that are woken.
+    pub(crate) fn set_policy(&self, policy: Policy) {
+        self.0.requests.lock().policy = Some(policy);
+        self.0.reader.wake();
+    }
+
+    /// Lets the next increment begin at the end of the log, which is returned; `done` gets its number when it is there, and
+    /// all before is durable. It belongs to a copy of the data as they are now if the gate is held exclusively.
+    pub(crate) fn rotate(&self, done: Done<u64>) -> u64 {
+        let position = self.0.reader.cut();
+        let refused = {
+            let mut requests = self.0.requests.lock();
+            match requests.rotation.is_some() || requests.is_closed {
+                true => Some((done, if requests.is_closed { AofError::Stopped } else { AofError::Busy })),
+                false => {
+                    requests.rotation = Some(Rotation { position, done });
+                    None
+                }
+            }
+        };
+        self.answer(refused);
+        position
+    }
+
+    /// Goes on at the end of the log, which is returned, in an increment that is in no manifest before
+    /// [`AofDir::install_base`] is called; `done` gets its number. For a file that lacks a part of the log. The gate has to
+    /// be held exclusively.
+    pub(crate) fn restart(&self, done: Done<u64>) -> u64 {
+        let position = self.0.reader.restart();
+        let refused = {
+            let mut requests = self.0.requests.lock();
+            match requests.is_closed {
+                true => Some((done, AofError::Stopped)),
+                false => {
+                    let former = requests.restart.replace(Rotation { position, done });
+                    former.map(|former| (former.done, AofError::Busy))
+                }
+            }
+        };
+        self.answer(refused);
+        position
+    }
+
+    /// Makes everything durable that is in the log now.
+    pub(crate) fn sync(&self, done: Done<()>) {
+        let position = self.0.reader.end();
+        let refused = {
+            let mut requests = self.0.requests.lock();
+            match requests.is_closed {
+                true => Some((done, AofError::Stopped)),
+                false => {
+                    requests.syncs.push(SyncRequest { position, done });
+                    None
+                }
+            }
+        };
+        self.answer(refused);
+    }
+
+    /// Makes everything durable that is in the log now, and ends the writer. After an error it goes on, unless it is to end
+    /// in any case.
+    pub(crate) fn stop(&self, is_forced: bool, done: Done<()>) {
+        let position = self.0.reader.end();
+        let refused = {
+            let mut requests = self.0.requests.lock();
+            match requests.stop.is_some() || requests.is_closed {
+                true => Some((done, if requests.is_closed { AofError::Stopped } else { AofError::Busy })),
+                false => {
+                    requests.stop = Some(StopRequest { position, is_forced, done });
+                    None
+                }
+            }
+        };
+        self.answer(refused);
+    }
+
+    /// Tells the writer that [`AofDir::install_base`] has attached its increment.
+    pub(crate) fn base_installed(&self) {
+        self.0.reader.wake();
+    }
+
+    /// Returns how the writer does.
+    pub(crate) fn status(&self) -> AofStatus {
+        let mut status = self.0.status.lock().clone();
+        let dir = &self.0.dir;
+        status.current_size = dir.other_len() + status.file_len;
+        status.base_size = dir.base_size().unwrap_or(status.base_size);
+        status.pending = self.0.reader.end().saturating_sub(status.written);
+        status
+    }
+
+    /// Refuses a request, or wakes the writer for it.
+    fn answer<T>(&self, refused: Option<(Done<T>, AofError)>) {
+        match refused {
+            Some((done, error)) => done(Err(error)),
+            None => self.0.reader.wake(),
+        }
+    }
+}

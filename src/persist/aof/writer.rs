@@ -1,0 +1,422 @@
+//! The writer of an append-only file: reads the log, writes blocks, makes them durable, says so.
+//!
+//! The log keeps what is not durable yet, so that the writer can do everything again after an error: it cuts the file to
+//! what is known to be right, waits, and writes the same records once more. After a failed sync it is unknown what of
+//! the file is durable, and a later sync that works says nothing of it; so the writer goes back to what was durable before.
+//! With [`Policy::No`] the log does not keep what is written, and such a file has to be written anew.
+//!
+//! [`Writer::step`] never waits, except for the disk. [`spawn`] calls it on a thread; simulations call it themselves.
+
+mod block_writer;
+mod requests;
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::persist::LogReader;
+use crate::persist::aof::block::{Running, Stamp, boot_field};
+use crate::persist::aof::directory::AofDir;
+use crate::persist::aof::error::AofError;
+use crate::persist::aof::handle::{
+    AofHandle, AofStatus, NeedsRewrite, Requests, Rotation, Shared, StopRequest, SyncRequest,
+};
+use crate::persist::aof::manifest::PartType;
+use crate::persist::aof::policy::{AofOptions, Policy};
+use crate::persist::aof::segment::Tail;
+use crate::persist::aof::sync::{InlineSyncer, Syncer, ThreadSyncer};
+use crate::persist::disk::{DiskFile, write_again_from};
+
+/// How long after a sync the next one begins with [`Policy::EverySec`].
+const SYNC_PERIOD_MS: u64 = 1000;
+/// How many bytes may be written between two syncs with [`Policy::EverySec`]: the log has to keep them.
+const UNSYNCED_MAX: u64 = 32 << 20;
+/// How long a sync may take before it counts as delayed.
+const DELAYED_MS: u64 = 2000;
+/// How long the writer waits after an error, at first and at most.
+const PAUSE_MIN_MS: u64 = 100;
+const PAUSE_MAX_MS: u64 = 1000;
+/// How many of the last bytes of a file are written again when it is opened.
+const WRITTEN_AGAIN_MAX: u64 = 64 << 20;
+
+/// Tells the time, for headers and for the pace of syncs. Its `boot_ms` has to run with the system's time.
+pub(crate) type AofClock = Box<dyn FnMut() -> Stamp + Send>;
+
+/// Where a writer begins.
+pub(crate) enum Start {
+    /// Behind the valid part of the last increment, which has to end there.
+    Append(Tail),
+    /// In a new increment.
+    New,
+    /// In a new increment that is in no manifest before [`AofDir::install_base`] is called. With [`Policy::Always`]
+    /// nothing counts as durable before; whoever wants to answer clients meanwhile begins with another policy.
+    Detached,
+}
+
+/// What to do after a step.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The next step, at once.
+    Again,
+    /// Wait for records, for [`LogReader::wake`], or so long.
+    Wait(Option<Duration>),
+    /// Nothing: the writer has ended.
+    Stopped,
+}
+
+/// A place in the file that is written to.
+#[derive(Clone, Copy)]
+struct Mark {
+    /// The length of the file.
+    len: u64,
+    /// The position in the log that it has everything before.
+    position: u64,
+    sum: Running,
+}
+
+/// A sync that was begun.
+struct Syncing {
+    /// What is durable when it has worked.
+    mark: Mark,
+    /// How often the file had been cut.
+    cuts: u64,
+    began_ms: u64,
+    is_delayed: bool,
+}
+
+/// When to try again after an error.
+struct Pause {
+    until_ms: u64,
+    length_ms: u64,
+}
+
+/// The writer of an append-only file.
+pub(crate) struct Writer {
+    shared: Arc<Shared>,
+    clock: AofClock,
+    syncer: Box<dyn Syncer>,
+    boot: String,
+    policy: Policy,
+    has_checksums: bool,
+    has_timestamps: bool,
+    file: Arc<dyn DiskFile>,
+    /// Up to where the file is written.
+    written: Mark,
+    /// Up to where it is durable.
+    synced: Mark,
+    /// Up to which position of the log it would be recovered after a power cut; less than that if the base is not there.
+    durable: u64,
+    syncing: Option<Syncing>,
+    last_sync_ms: u64,
+    /// The file may be longer than what is written.
+    is_torn: bool,
+    /// Since the last sync that worked, one has failed, or the file was cut.
+    must_sync: bool,
+    /// How often the file was cut.
+    cuts: u64,
+    /// Nothing can be written to this file any more.
+    lost: Option<NeedsRewrite>,
+    /// The last block says that all before it is durable.
+    is_closed: bool,
+    /// Up to where in the log it is not needed any more.
+    released: u64,
+    /// Up to where in the file the system was told to write it to the disk.
+    written_back: u64,
+    /// The second of the last timestamp.
+    last_timestamp: i64,
+    pause: Option<Pause>,
+    rotation: Option<Rotation>,
+    restart: Option<Rotation>,
+    syncs: Vec<SyncRequest>,
+    stop: Option<StopRequest>,
+    /// The writer has ended without having completed the file.
+    has_ended: bool,
+}
+
+impl Writer {
+    /// Opens the file to append to. What it has is durable then.
+    ///
+    /// # Errors
+    /// When the disk fails, or the last increment does not end where it should.
+    pub(crate) fn open(
+        dir: Arc<AofDir>,
+        reader: LogReader,
+        start: Start,
+        options: &AofOptions,
+        boot: &str,
+        mut clock: AofClock,
+    ) -> Result<Self, AofError> {
+        let begin = reader.position();
+        let (file, tail) = match start {
+            Start::Append(tail) => (open_tail(&dir, &tail)?, tail),
+            Start::New => (dir.create_increment(false)?.0, Tail::empty()),
+            Start::Detached => (dir.create_increment(true)?.0, Tail::empty()),
+        };
+        let mark = Mark { len: tail.len, position: begin, sum: tail.sum };
+        let status = AofStatus {
+            base_size: dir.other_len() + tail.len,
+            file_len: tail.len,
+            synced: begin,
+            written: begin,
+            ..AofStatus::default()
+        };
+        let shared = Shared { reader, dir, requests: Mutex::new(Requests::default()), status: Mutex::new(status) };
+        let last_sync_ms = clock().boot_ms;
+        let writer = Writer {
+            shared: Arc::new(shared),
+            clock,
+            syncer: Box::new(InlineSyncer::default()),
+            boot: boot_field(boot),
+            policy: options.policy,
+            has_checksums: options.checksums,
+            has_timestamps: options.timestamps,
+            file,
+            written: mark,
+            synced: mark,
+            durable: begin,
+            syncing: None,
+            last_sync_ms,
+            is_torn: false,
+            must_sync: false,
+            cuts: 0,
+            lost: None,
+            is_closed: tail.last.is_some_and(|last| last.len == 0),
+            released: begin,
+            written_back: tail.len,
+            last_timestamp: 0,
+            pause: None,
+            rotation: None,
+            restart: None,
+            syncs: Vec::new(),
+            stop: None,
+            has_ended: false,
+        };
+        writer.shared.reader.set_confirmed((options.policy == Policy::Always).then_some(begin));
+        Ok(writer)
+    }
+
+    /// Returns the handle by which the writer is asked.
+    pub(crate) fn handle(&self) -> AofHandle {
+        AofHandle(self.shared.clone())
+    }
+
+    /// Lets another one sync.
+    pub(crate) fn set_syncer(&mut self, syncer: Box<dyn Syncer>) {
+        self.syncer = syncer;
+    }
+
+    /// Does what can be done now.
+    pub(crate) fn step(&mut self) -> Step {
+        let now = (self.clock)();
+        self.take_requests();
+        let is_asked = self.stop.is_some() || !self.syncs.is_empty();
+        if let Some(pause) = self.pause.as_ref().filter(|pause| now.boot_ms < pause.until_ms && !is_asked) {
+            return Step::Wait(Some(Duration::from_millis(pause.until_ms - now.boot_ms)));
+        }
+        let step = match self.work(now) {
+            Ok(step) => {
+                if !self.must_sync && !self.is_torn {
+                    self.pause = None;
+                }
+                step
+            }
+            Err(error) => self.pause_after(error, now),
+        };
+        self.publish();
+        if self.has_ended { Step::Stopped } else { step }
+    }
+
+    /// Writes a block, and does what follows from it.
+    fn work(&mut self, now: Stamp) -> Result<Step, AofError> {
+        self.finish_sync()?;
+        self.restart_if_asked()?;
+        if self.lost.is_some() {
+            self.fail_requests(&AofError::NeedsRewrite);
+            return Ok(Step::Wait(None));
+        }
+        let has_written = self.write(now)?;
+        self.sync_if_due(now)?;
+        self.rotate_if_due();
+        self.answer_syncs();
+        if self.stop_if_due(now) {
+            return Ok(Step::Stopped);
+        }
+        Ok(if has_written { Step::Again } else { Step::Wait(self.time_to_sync(now)) })
+    }
+
+    /// Returns after which time there is something to do without any record.
+    fn time_to_sync(&self, now: Stamp) -> Option<Duration> {
+        let due_ms = match &self.syncing {
+            Some(syncing) if syncing.is_delayed => return None,
+            Some(syncing) => syncing.began_ms + DELAYED_MS + 1,
+            None if self.policy == Policy::EverySec && self.unsynced() > 0 => self.last_sync_ms + SYNC_PERIOD_MS,
+            None => return None,
+        };
+        Some(Duration::from_millis(due_ms.saturating_sub(now.boot_ms)))
+    }
+
+    /// Returns how many bytes of the file are not durable.
+    fn unsynced(&self) -> u64 {
+        self.written.len - self.synced.len
+    }
+
+    /// Returns whether all that was done to the file is durable.
+    fn is_durable(&self) -> bool {
+        self.unsynced() == 0 && !self.must_sync && !self.is_torn && self.syncing.is_none()
+    }
+
+    /// Begins a sync if one is due.
+    fn sync_if_due(&mut self, now: Stamp) -> Result<(), AofError> {
+        if let Some(syncing) = &mut self.syncing {
+            if !syncing.is_delayed && now.boot_ms.saturating_sub(syncing.began_ms) > DELAYED_MS {
+                syncing.is_delayed = true;
+                self.shared.status.lock().delayed_syncs += 1;
+            }
+            return Ok(());
+        }
+        let is_due = match self.policy {
+            Policy::Always => true,
+            Policy::EverySec => {
+                now.boot_ms.saturating_sub(self.last_sync_ms) >= SYNC_PERIOD_MS || self.unsynced() >= UNSYNCED_MAX
+            }
+            Policy::No => false,
+        };
+        let is_asked = self.rotation_is_reached() || self.stop.is_some() || !self.syncs.is_empty();
+        if !self.must_sync && (self.unsynced() == 0 || !(is_due || is_asked)) {
+            return Ok(());
+        }
+        self.last_sync_ms = now.boot_ms;
+        let syncing = Syncing { mark: self.written, cuts: self.cuts, began_ms: now.boot_ms, is_delayed: false };
+        if self.policy == Policy::Always {
+            return self.end_sync(&syncing, self.file.sync_data());
+        }
+        self.syncing = Some(syncing);
+        self.syncer.start(self.file.clone());
+        self.finish_sync()
+    }
+
+    /// Takes the result of a sync that was begun, if it is there.
+    fn finish_sync(&mut self) -> Result<(), AofError> {
+        let result = self.syncing.is_some().then(|| self.syncer.poll()).flatten();
+        match result {
+            Some(result) => self.syncing.take().map_or(Ok(()), |syncing| self.end_sync(&syncing, result)),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes the result of a sync.
+    fn end_sync(&mut self, syncing: &Syncing, result: io::Result<()>) -> Result<(), AofError> {
+        if let Err(error) = result {
+            self.go_back();
+            return Err(self.io("sync")(error));
+        }
+        self.synced = syncing.mark;
+        self.must_sync &= syncing.cuts != self.cuts;
+        if self.policy != Policy::No {
+            self.release(syncing.mark.position);
+        }
+        self.confirm();
+        Ok(())
+    }
+
+    /// Goes back to what was durable before a sync failed.
+    fn go_back(&mut self) {
+        self.must_sync = true;
+        if self.released > self.synced.position {
+            self.lost.get_or_insert(NeedsRewrite::UnknownContent);
+        } else if self.lost.is_none() {
+            (self.written, self.is_torn, self.is_closed) = (self.synced, true, false);
+            self.written_back = self.written_back.min(self.written.len);
+        }
+    }
+
+    /// Lets the log free what lies before a position.
+    fn release(&mut self, position: u64) {
+        if position > self.released {
+            self.released = position;
+            self.shared.reader.release(position);
+        }
+    }
+
+    /// Notes what is durable, and lets clients see the replies of such writes.
+    fn confirm(&mut self) {
+        if self.lost.is_some() || self.shared.dir.is_detached() || self.synced.position <= self.durable {
+            return;
+        }
+        self.durable = self.synced.position;
+        if self.policy == Policy::Always {
+            self.shared.reader.confirm(self.durable);
+        }
+    }
+
+    /// Waits for longer and longer after each error; whoever waits for a result gets this one.
+    fn pause_after(&mut self, error: AofError, now: Stamp) -> Step {
+        self.fail_requests(&error);
+        let length_ms = self.pause.as_ref().map_or(PAUSE_MIN_MS, |pause| (pause.length_ms * 2).min(PAUSE_MAX_MS));
+        self.pause = Some(Pause { until_ms: now.boot_ms + length_ms, length_ms });
+        self.shared.status.lock().error = Some(error);
+        Step::Wait(Some(Duration::from_millis(length_ms)))
+    }
+
+    /// Writes into the status how things are.
+    fn publish(&self) {
+        let mut status = self.shared.status.lock();
+        (status.file_len, status.written, status.synced) = (self.written.len, self.written.position, self.durable);
+        (status.is_syncing, status.needs_rewrite) = (self.syncing.is_some(), self.lost);
+        if self.pause.is_none() {
+            status.error = None;
+        }
+    }
+
+    /// Returns a function that says what was tried when the disk failed.
+    fn io(&self, action: &'static str) -> impl FnOnce(io::Error) -> AofError + use<> {
+        AofError::io(action, &self.shared.dir.increment().unwrap_or_default())
+    }
+
+    /// Waits as a step says.
+    fn wait(&self, timeout: Option<Duration>) {
+        // What is in the log already is not to end the wait if it cannot be written now.
+        let is_writing = self.pause.is_none() && self.lost.is_none() && !self.rotation_is_reached();
+        let position = if is_writing { self.written.position } else { u64::MAX };
+        self.shared.reader.wait(position, timeout);
+    }
+}
+
+/// Opens the last increment behind its tail, and makes it durable.
+fn open_tail(dir: &AofDir, tail: &Tail) -> Result<Arc<dyn DiskFile>, AofError> {
+    let path = dir.increment().ok_or(AofError::NeedsRewrite)?;
+    let len = dir.disk.len(&path).map_err(AofError::io("open", &path))?;
+    if len != Some(tail.len) {
+        let error = io::Error::new(io::ErrorKind::InvalidData, format!("it does not end at {}", tail.len));
+        return Err(AofError::io("append to", &path)(error));
+    }
+    // What a former process wrote and could not sync may look durable without being so. If it could not begin this file
+    // either, though the manifest has it, that was in the file before.
+    let written_to = dir.parts()?.into_iter().rfind(|file| file.len > 0);
+    for file in written_to.into_iter().filter(|file| file.part.kind == PartType::Increment) {
+        let known = if file.path == path { tail.synced } else { 0 };
+        let offset = known.max(file.len.saturating_sub(WRITTEN_AGAIN_MAX));
+        write_again_from(&*dir.disk, &file.path, offset).map_err(AofError::io("sync", &file.path))?;
+    }
+    dir.disk.append(&path).map_err(AofError::io("open", &path))
+}
+
+/// Starts a thread that writes, and one that syncs.
+///
+/// # Errors
+/// When the system has no threads left.
+pub(crate) fn spawn(mut writer: Writer) -> io::Result<JoinHandle<()>> {
+    let shared = writer.shared.clone();
+    writer.set_syncer(Box::new(ThreadSyncer::start_thread(move || shared.reader.wake())?));
+    let run = move || loop {
+        match writer.step() {
+            Step::Again => {}
+            Step::Wait(timeout) => writer.wait(timeout),
+            Step::Stopped => return,
+        }
+    };
+    std::thread::Builder::new().name("aof-writer".to_owned()).spawn(run)
+}

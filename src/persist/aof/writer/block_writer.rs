@@ -1,0 +1,112 @@
+//! Writing the next block.
+
+use std::io::{self, IoSlice};
+
+use bytes::Bytes;
+
+use crate::persist::aof::block::{Header, Running, Stamp, timestamp};
+use crate::persist::aof::error::AofError;
+use crate::persist::aof::handle::NeedsRewrite;
+use crate::persist::aof::policy::Policy;
+use crate::persist::aof::writer::{Mark, Writer};
+use crate::persist::disk::DiskFile;
+
+/// How many bytes of the log a block has at most, unless a record is longer.
+const BLOCK_MAX: u64 = 4 << 20;
+/// After how many bytes the system is told to begin to write them to the disk, so that a sync has little left to do.
+const WRITE_BACK_LEN: u64 = 4 << 20;
+
+impl Writer {
+    /// Writes the next records of the log as a block; returns whether there were any.
+    pub(super) fn write(&mut self, now: Stamp) -> Result<bool, AofError> {
+        if self.is_torn {
+            self.file.set_len(self.written.len).map_err(self.io("cut what was not written whole off"))?;
+            self.is_torn = false;
+            (self.must_sync, self.cuts) = (true, self.cuts + 1);
+        }
+        let left = self
+            .rotation
+            .as_ref()
+            .map_or(BLOCK_MAX, |rotation| rotation.position.saturating_sub(self.written.position));
+        if left == 0 {
+            return Ok(false);
+        }
+        let limit = left.min(BLOCK_MAX) as usize;
+        match self.shared.reader.records(self.written.position, limit) {
+            Ok(records) if records.is_empty() => Ok(false),
+            Ok(records) => {
+                self.write_block(&records, now)?;
+                self.is_closed = false;
+                self.after_write();
+                Ok(true)
+            }
+            Err(_) => {
+                self.lost = Some(NeedsRewrite::LostPlace);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Writes records, which may be none, with what comes before them.
+    pub(super) fn write_block(&mut self, records: &[Bytes], now: Stamp) -> Result<(), AofError> {
+        let (mut before, mut sum) = (Vec::new(), self.written.sum);
+        let len: u64 = records.iter().map(|piece| piece.len() as u64).sum();
+        let second = now.wall_ms.div_euclid(1000);
+        if self.has_timestamps && second != self.last_timestamp {
+            before = timestamp(now.wall_ms);
+            sum.add(&before);
+        }
+        if self.has_checksums {
+            before.extend_from_slice(&self.header(len, now).write(records.iter().map(|piece| &**piece), &mut sum));
+        }
+        let mut slices: Vec<IoSlice<'_>> = vec![IoSlice::new(&before)];
+        slices.extend(records.iter().map(|piece| IoSlice::new(piece)));
+        self.is_torn = true;
+        write_slices(&*self.file, &mut slices).map_err(self.io("write to"))?;
+        self.is_torn = false;
+        self.last_timestamp = second;
+        let len_after = self.written.len + before.len() as u64 + len;
+        self.written = Mark { len: len_after, position: self.written.position + len, sum };
+        Ok(())
+    }
+
+    fn header(&self, len: u64, now: Stamp) -> Header {
+        let (position, boot, synced) = (self.written.position, self.boot.clone(), self.synced.len);
+        Header { position, len, boot, at: now, synced }
+    }
+
+    /// Lets the log free what was written, and the system write it to the disk, where nobody waits for a sync.
+    fn after_write(&mut self) {
+        if self.policy == Policy::No && !self.must_sync {
+            self.release(self.written.position);
+        }
+        let unwritten = self.written.len.saturating_sub(self.written_back);
+        if self.policy != Policy::Always && unwritten >= WRITE_BACK_LEN {
+            self.file.start_writeback(self.written_back, unwritten);
+            self.written_back = self.written.len;
+        }
+    }
+
+    /// Begins with another file, which is empty.
+    pub(super) fn switch_to(&mut self, file: std::sync::Arc<dyn DiskFile>, position: u64) {
+        let mark = Mark { len: 0, position, sum: Running::default() };
+        (self.file, self.written, self.synced) = (file, mark, mark);
+        (self.is_torn, self.must_sync, self.is_closed) = (false, false, false);
+        (self.written_back, self.last_timestamp) = (0, 0);
+        self.release(position);
+    }
+}
+
+/// Writes all of some slices.
+fn write_slices(file: &dyn DiskFile, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+    IoSlice::advance_slices(&mut slices, 0);
+    while !slices.is_empty() {
+        match file.write(slices) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => IoSlice::advance_slices(&mut slices, count),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
