@@ -19,6 +19,8 @@ mod simulation_tests;
 mod sync;
 mod tail;
 mod writer;
+#[cfg(test)]
+mod writer_tests;
 
 pub(crate) use block::{Header, Stamp};
 pub(crate) use directory::{AofDir, PartFile};
