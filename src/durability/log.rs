@@ -30,6 +30,19 @@ impl Worker {
         self.namespace.clock.now().wall_ms()
     }
 
+    /// Returns how the settings want the file.
+    pub(super) fn log_options(&self, policy: Policy) -> AofOptions {
+        let config = self.namespace.settings.current();
+        AofOptions {
+            dir: config.dir.clone(),
+            dirname: config.appenddirname.to_string_lossy().into_owned(),
+            filename: config.appendfilename.to_string_lossy().into_owned(),
+            policy,
+            checksums: config.aof_checksum,
+            timestamps: config.aof_timestamp_enabled,
+        }
+    }
+
     /// Begins to write to a file that was loaded, behind its tail.
     pub(super) fn continue_log(&mut self, dir: Arc<AofDir>, tail: Option<Tail>, cut: u64) -> Result<(), String> {
         let policy = policy(&self.namespace.settings.current());
@@ -59,10 +72,13 @@ impl Worker {
         policy: Policy,
         cut: u64,
     ) -> Result<(), AofError> {
-        let config = self.namespace.settings.current();
-        let options = AofOptions { policy, checksums: config.aof_checksum, timestamps: config.aof_timestamp_enabled };
-        let clock = self.namespace.clock.clone();
-        let stamp = Box::new(move || Stamp { wall_ms: clock.now().wall_ms(), boot_ms: since_boot_ms() });
+        let options = self.log_options(policy);
+        let namespace = self.namespace.clone();
+        let stamp = Box::new(move || Stamp {
+            wall_ms: namespace.clock.now().wall_ms(),
+            boot_ms: since_boot_ms(),
+            fence: namespace.lock_holders.last_fence(),
+        });
         let boot = boot_id().unwrap_or_default();
         let writer = Writer::open(dir.clone(), reader, start, &options, &boot, stamp)?;
         let handle = writer.handle();

@@ -14,7 +14,7 @@ use crate::dispatch::Env;
 use crate::dispatch::replay::Replay;
 use crate::durability::load::Duplicates;
 use crate::durability::worker::Worker;
-use crate::persist::aof::{AofDir, PartFile, PartType, SegmentReader, Tail, Verdict, cut_tail};
+use crate::persist::aof::{AofDir, AofOptions, PartFile, PartType, Policy, SegmentReader, Tail, Verdict, cut_tail};
 use crate::store::{Cx, Origin};
 use crate::text::system_text;
 
@@ -46,9 +46,8 @@ impl Worker {
     /// # Errors
     /// When it cannot be opened, or lacks a file.
     pub(super) fn open_log_dir(&self) -> Result<Arc<AofDir>, String> {
-        let config = self.namespace.settings.current();
-        let (dirname, filename) = (config.appenddirname.to_string_lossy(), config.appendfilename.to_string_lossy());
-        let opened = AofDir::open(self.disk.clone(), &config.dir, &dirname, &filename);
+        let AofOptions { dir, dirname, filename, .. } = self.log_options(Policy::No);
+        let opened = AofDir::open(self.disk.clone(), &dir, &dirname, &filename);
         opened.map(Arc::new).map_err(|error| error.to_string())
     }
 
@@ -114,6 +113,9 @@ impl Worker {
                 return Err("the server was stopped while it loaded its data".into());
             }
             let offset = begin + piece.offset;
+            if let Some(header) = &piece.header {
+                namespace.lock_holders.continue_after(header.at.fence);
+            }
             pieces.push((fed, offset));
             fed += piece.bytes.len() as u64;
             log.extend_from_slice(&piece.bytes);

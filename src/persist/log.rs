@@ -13,7 +13,6 @@ mod chunks;
 pub(super) mod reader;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 
@@ -230,6 +229,8 @@ impl Records {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     /// Appends a command to a log; returns the position behind it.

@@ -222,3 +222,20 @@ fn a_file_that_grows_is_rewritten_by_itself() {
     assert_eq!(client.info("aof_last_bgrewrite_status"), "ok");
     assert_restarted(dir.path(), server);
 }
+
+#[test]
+fn fences_of_locks_grow_over_a_restart_though_the_clock_was_set_back() {
+    for always in ["everysec", "always"] {
+        let dir = dir();
+        let settings = [ON[0], ("appendfsync", always)];
+        let server = start_in(dir.path(), &settings);
+        server.server().set_wall_ms(crate::log::BEGIN_MS + 1_000_000_000);
+        let before = server.client().int("LOCK.ACQUIRE lock token");
+        server.end();
+        let again = start_in(dir.path(), &settings);
+        let mut client = again.client();
+        assert_eq!(client.call("GET lock"), "$5 token");
+        let after = client.int("LOCK.ACQUIRE other token");
+        assert!(after > before, "{after} after {before}");
+    }
+}

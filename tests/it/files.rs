@@ -243,3 +243,14 @@ fn a_server_without_files_writes_none_and_says_so() {
     let reply = client.call("SAVE");
     assert!(reply.starts_with("-ERR") && reply.contains("dbfilename"), "{reply}");
 }
+
+#[test]
+fn fences_of_locks_grow_over_a_restart_from_a_snapshot_though_the_clock_was_set_back() {
+    let dir = dir();
+    let server = start_in(dir.path(), &[]);
+    server.server().set_wall_ms(BEGIN_MS + 1_000_000_000);
+    let before = server.client().int("LOCK.ACQUIRE lock token");
+    server.client().expect(&[("SAVE", "+OK")]);
+    let after = start_in(dir.path(), &[]).client().int("LOCK.ACQUIRE other token");
+    assert!(after > before, "{after} after {before}");
+}

@@ -4,7 +4,7 @@
 //! it does with all lines between commands that begin with `#`:
 //!
 //! ```text
-//! #HDR:v1;off:<n>;len:<n>;boot:<id>;at:<wall ms>,<ms since boot>;sync:<n>;checksum:<16 hexadecimal digits>;\r\n
+//! #HDR:v1;off:<n>;len:<n>;boot:<id>;at:<wall ms>,<ms since boot>;fence:<n>;sync:<n>;checksum:<16 hexadecimal digits>;\r\n
 //! ```
 //!
 //! | field | is |
@@ -13,6 +13,7 @@
 //! | `len` | the length of the commands, in bytes |
 //! | `boot` | the number that the system gave the boot in which the block was written; `-` if it has none |
 //! | `at` | when it was written, by the wall clock and since that boot |
+//! | `fence` | the last fencing token of a lock by then, so that the next is greater whatever the clock says |
 //! | `sync` | how many bytes of this file were known to be durable when the block was written |
 //! | `checksum` | the CRC-64 of Redis over all bytes of the file before this line, without the digits of checksums and the `;\r\n` behind them, then this line up to `checksum:`, then the block |
 //!
@@ -32,13 +33,15 @@ pub(super) const ANNOTATION_MAX: usize = 1024;
 /// How long the number of a boot may be.
 const BOOT_MAX: usize = 64;
 
-/// A moment, by two clocks.
+/// A moment: by two clocks, and by the locks that were given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// Milliseconds since 1970, by the wall clock.
     pub(crate) wall_ms: i64,
     /// Milliseconds since the system was booted; they never decrease, whatever is done to the wall clock.
     pub(crate) boot_ms: u64,
+    /// The last fencing token of a lock by then.
+    pub(crate) fence: i64,
 }
 
 /// A checksum that runs on.
@@ -93,8 +96,10 @@ impl Header {
     /// Writes the part that the checksum covers.
     fn covered(&self) -> String {
         let Header { position, len, boot, at, synced } = self;
-        let (wall_ms, boot_ms) = (at.wall_ms, at.boot_ms);
-        format!("#HDR:v1;off:{position};len:{len};boot:{boot};at:{wall_ms},{boot_ms};sync:{synced};checksum:")
+        let Stamp { wall_ms, boot_ms, fence } = at;
+        format!(
+            "#HDR:v1;off:{position};len:{len};boot:{boot};at:{wall_ms},{boot_ms};fence:{fence};sync:{synced};checksum:"
+        )
     }
 
     /// Writes the line before a block, and adds both to the checksum.
@@ -113,7 +118,7 @@ pub(super) fn parse_header(line: &[u8]) -> Option<ReadHeader> {
     let (fields, digits) = (line[..covered].strip_suffix(CHECKSUM_FIELD)?, line[covered..].strip_suffix(b";")?);
     let fields = std::str::from_utf8(fields.strip_prefix(HEADER_START)?).ok()?;
     let checksum = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    let (mut position, mut len, mut boot, mut at, mut synced) = (None, None, None, None, 0);
+    let (mut position, mut len, mut boot, mut at, mut synced, mut fence) = (None, None, None, None, 0, 0);
     for field in fields.split_terminator(';') {
         let (name, value) = field.split_once(':')?;
         match name {
@@ -122,13 +127,14 @@ pub(super) fn parse_header(line: &[u8]) -> Option<ReadHeader> {
             "boot" => boot = Some(value.to_owned()),
             "at" => {
                 let (wall_ms, boot_ms) = value.split_once(',')?;
-                at = Some(Stamp { wall_ms: wall_ms.parse().ok()?, boot_ms: boot_ms.parse().ok()? });
+                at = Some(Stamp { wall_ms: wall_ms.parse().ok()?, boot_ms: boot_ms.parse().ok()?, fence: 0 });
             }
+            "fence" => fence = value.parse().ok()?,
             "sync" => synced = value.parse().ok()?,
             _ => {}
         }
     }
-    let header = Header { position: position?, len: len?, boot: boot?, at: at?, synced };
+    let header = Header { position: position?, len: len?, boot: boot?, at: Stamp { fence, ..at? }, synced };
     Some(ReadHeader { header, checksum, covered })
 }
 
@@ -148,7 +154,7 @@ mod tests {
     use super::*;
 
     fn header() -> Header {
-        let at = Stamp { wall_ms: 1_700_000_000_123, boot_ms: 55_000 };
+        let at = Stamp { wall_ms: 1_700_000_000_123, boot_ms: 55_000, fence: 9 };
         Header { position: 1234, len: 9, boot: boot_field("0f9b;\n5f0e-7d5e"), at, synced: 17 }
     }
 
@@ -167,7 +173,7 @@ mod tests {
         let mut sum = Running::default();
         let line = header().write([&b"12345"[..], b"6789"], &mut sum);
         let text = String::from_utf8(line).expect("text");
-        let start = "#HDR:v1;off:1234;len:9;boot:0f9b5f0e-7d5e;at:1700000000123,55000;sync:17;checksum:";
+        let start = "#HDR:v1;off:1234;len:9;boot:0f9b5f0e-7d5e;at:1700000000123,55000;fence:9;sync:17;checksum:";
         assert_eq!(text, format!("{start}{:016x};\r\n", sum.value()));
         let read = parse_header(text.trim_end().as_bytes()).expect("a header");
         assert_eq!((read.header, read.checksum, read.covered), (header(), sum.value(), start.len()));

@@ -286,8 +286,8 @@ impl AofDir {
         self.path.join(format!("temp-{}.base", self.filename))
     }
 
-    /// Puts a new base in place of the present one and of the increments before a number; these become history. A
-    /// detached increment is attached. `size` is the size of the whole from which on its growth counts.
+    /// Puts a new base in place of the present one and of the increments before a number; these become history. If
+    /// that number is of the detached increment, it is attached. `size` is the size of the whole from which on its growth counts.
     ///
     /// # Errors
     /// When the disk fails; the former files are valid then, and so may be the new ones.
@@ -310,7 +310,7 @@ impl AofDir {
         self.disk.rename(written, &self.path.join(&name)).map_err(AofError::io("rename", written))?;
         let base = Part { base_size: Some(size), ..Part::new(name, seq, PartType::Base) };
         let mut manifest = former.with_base(base, first_increment);
-        if let Some(detached) = &mut detached {
+        if let Some(detached) = detached.as_mut().filter(|detached| detached.seq == first_increment) {
             self.give_final_name(detached)?;
             manifest.increments.push(detached.clone());
         }
@@ -318,7 +318,8 @@ impl AofDir {
         self.persist(&manifest)?;
         {
             let mut state = self.state.lock();
-            (state.manifest, state.detached) = (manifest, None);
+            state.detached.take_if(|detached| detached.seq == first_increment);
+            state.manifest = manifest;
         }
         self.measure();
         Ok(())

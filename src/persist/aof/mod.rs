@@ -19,6 +19,8 @@ mod simulation_tests;
 mod sync;
 mod tail;
 mod writer;
+#[cfg(test)]
+mod writer_tests;
 
 pub(crate) use block::Stamp;
 pub(crate) use directory::{AofDir, PartFile};
@@ -28,4 +30,6 @@ pub(crate) use manifest::PartType;
 pub(crate) use policy::{AofOptions, Policy};
 pub(crate) use segment::{SegmentReader, Tail, Verdict};
 pub(crate) use tail::cut_tail;
+#[cfg(test)]
+pub(crate) use writer::Step;
 pub(crate) use writer::{Start, Writer, spawn};

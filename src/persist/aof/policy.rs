@@ -1,5 +1,7 @@
 //! What an append-only file is asked to be.
 
+use std::path::PathBuf;
+
 /// When what was written is made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
@@ -14,6 +16,12 @@ pub(crate) enum Policy {
 /// The settings of an append-only file.
 #[derive(Clone, Debug)]
 pub(crate) struct AofOptions {
+    /// The directory in which that of the file is.
+    pub(crate) dir: PathBuf,
+    /// The name of the directory of the file (`appenddirname`).
+    pub(crate) dirname: String,
+    /// What the names of its files begin with (`appendfilename`).
+    pub(crate) filename: String,
     /// When what was written is made durable (`appendfsync`).
     pub(crate) policy: Policy,
     /// Each block has a header with a checksum; without, the file is as that of Redis.

@@ -9,7 +9,7 @@
 //! - Everything else is *corrupt*: bytes that were durable have changed. Cutting there would lose what was acknowledged.
 //!
 //! Commands without headers do not say what was durable: a part of a command at the end of the file is a torn tail, as in
-//! Redis, and so are zeros up to the end, which file systems leave after a power cut.
+//! Redis, and so are zeros in the place of a command, which file systems leave after a power cut.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -36,7 +36,6 @@ pub(crate) struct Piece {
     /// The commands.
     pub(crate) bytes: Bytes,
     /// The header, if they are a block.
-    #[cfg_attr(not(test), expect(dead_code, reason = "deadlines will be counted from it"))]
     pub(crate) header: Option<Header>,
 }
 
@@ -169,6 +168,9 @@ impl<R: Read> SegmentReader<R> {
             return Ok(Annotation::Damaged(if is_at_end { u64::MAX } else { 0 }, "an annotation has no end"));
         };
         let line = &line[..len];
+        if line.contains(&0) {
+            return Ok(Annotation::Damaged(0, "an annotation has a zero"));
+        }
         if !looks_like_header(line) {
             self.accept(len + 1);
             return Ok(Annotation::Other);
@@ -248,8 +250,13 @@ impl<R: Read> SegmentReader<R> {
     /// Ends reading at damage. `needed` is how many bytes a command would need that is valid as far as it goes.
     fn end_with_damage(&mut self, needed: u64, reason: &str) -> io::Result<Option<Piece>> {
         let offset = self.input.offset();
-        let is_header_place = self.tail.position.is_some() && self.input.bytes().first() != Some(&b'*');
-        let is_tail = needed > self.input.left() || is_header_place;
+        let is_unwritten = match self.input.bytes().first() {
+            // Zeros from the end of a command on were never written: a bad sector begins where sectors do.
+            Some(0) => true,
+            // Behind a block comes a header, or commands of Redis.
+            first => first != Some(&b'*') && self.tail.position.is_some(),
+        };
+        let is_tail = needed > self.input.left() || is_unwritten;
         let after = damage::examine(&mut self.input, self.tail.sum)?;
         let is_torn = !after.was_durable && (is_tail || after.has_headers || after.is_zeros);
         self.verdict = Some(match is_torn {

@@ -24,6 +24,7 @@ use crate::persist::aof::error::AofError;
 use crate::persist::aof::handle::{
     AofHandle, AofStatus, NeedsRewrite, Requests, Rotation, Shared, StopRequest, SyncRequest,
 };
+use crate::persist::aof::manifest::PartType;
 use crate::persist::aof::policy::{AofOptions, Policy};
 use crate::persist::aof::segment::Tail;
 use crate::persist::aof::sync::{InlineSyncer, Syncer, ThreadSyncer};
@@ -80,6 +81,8 @@ struct Mark {
 struct Syncing {
     /// What is durable when it has worked.
     mark: Mark,
+    /// How often the file had been cut.
+    cuts: u64,
     began_ms: u64,
     is_delayed: bool,
 }
@@ -104,12 +107,16 @@ pub(crate) struct Writer {
     written: Mark,
     /// Up to where it is durable.
     synced: Mark,
+    /// Up to which position of the log it would be recovered after a power cut; less than that if the base is not there.
+    durable: u64,
     syncing: Option<Syncing>,
     last_sync_ms: u64,
     /// The file may be longer than what is written.
     is_torn: bool,
-    /// A sync has failed since the last one that worked.
+    /// Since the last sync that worked, one has failed, or the file was cut.
     must_sync: bool,
+    /// How often the file was cut.
+    cuts: u64,
     /// Nothing can be written to this file any more.
     lost: Option<NeedsRewrite>,
     /// The last block says that all before it is durable.
@@ -169,10 +176,12 @@ impl Writer {
             file,
             written: mark,
             synced: mark,
+            durable: begin,
             syncing: None,
             last_sync_ms,
             is_torn: false,
             must_sync: false,
+            cuts: 0,
             lost: None,
             is_closed: tail.last.is_some_and(|last| last.len == 0),
             released: begin,
@@ -222,7 +231,7 @@ impl Writer {
 
     /// Writes a block, and does what follows from it.
     fn work(&mut self, now: Stamp) -> Result<Step, AofError> {
-        self.finish_sync(now)?;
+        self.finish_sync()?;
         self.restart_if_asked()?;
         if self.lost.is_some() {
             self.fail_requests(&AofError::NeedsRewrite);
@@ -254,6 +263,11 @@ impl Writer {
         self.written.len - self.synced.len
     }
 
+    /// Returns whether all that was done to the file is durable.
+    fn is_durable(&self) -> bool {
+        self.unsynced() == 0 && !self.must_sync && !self.is_torn && self.syncing.is_none()
+    }
+
     /// Begins a sync if one is due.
     fn sync_if_due(&mut self, now: Stamp) -> Result<(), AofError> {
         if let Some(syncing) = &mut self.syncing {
@@ -271,39 +285,38 @@ impl Writer {
             Policy::No => false,
         };
         let is_asked = self.rotation_is_reached() || self.stop.is_some() || !self.syncs.is_empty();
-        if (is_due || is_asked || self.must_sync) && self.unsynced() > 0 {
-            self.last_sync_ms = now.boot_ms;
-            if self.policy == Policy::Always {
-                return self.end_sync(self.written, self.file.sync_data());
-            }
-            self.syncing = Some(Syncing { mark: self.written, began_ms: now.boot_ms, is_delayed: false });
-            self.syncer.start(self.file.clone());
-            return self.finish_sync(now);
+        if !self.must_sync && (self.unsynced() == 0 || !(is_due || is_asked)) {
+            return Ok(());
         }
-        self.must_sync &= self.unsynced() > 0 || self.written.position < self.shared.reader.end();
-        Ok(())
+        self.last_sync_ms = now.boot_ms;
+        let syncing = Syncing { mark: self.written, cuts: self.cuts, began_ms: now.boot_ms, is_delayed: false };
+        if self.policy == Policy::Always {
+            return self.end_sync(&syncing, self.file.sync_data());
+        }
+        self.syncing = Some(syncing);
+        self.syncer.start(self.file.clone());
+        self.finish_sync()
     }
 
     /// Takes the result of a sync that was begun, if it is there.
-    fn finish_sync(&mut self, _: Stamp) -> Result<(), AofError> {
-        match self.syncing.is_some().then(|| self.syncer.poll()).flatten() {
-            Some(result) => match self.syncing.take() {
-                Some(syncing) => self.end_sync(syncing.mark, result),
-                None => Ok(()),
-            },
+    fn finish_sync(&mut self) -> Result<(), AofError> {
+        let result = self.syncing.is_some().then(|| self.syncer.poll()).flatten();
+        match result {
+            Some(result) => self.syncing.take().map_or(Ok(()), |syncing| self.end_sync(&syncing, result)),
             None => Ok(()),
         }
     }
 
     /// Notes the result of a sync.
-    fn end_sync(&mut self, mark: Mark, result: io::Result<()>) -> Result<(), AofError> {
+    fn end_sync(&mut self, syncing: &Syncing, result: io::Result<()>) -> Result<(), AofError> {
         if let Err(error) = result {
             self.go_back();
             return Err(self.io("sync")(error));
         }
-        (self.synced, self.must_sync) = (mark, false);
+        self.synced = syncing.mark;
+        self.must_sync &= syncing.cuts != self.cuts;
         if self.policy != Policy::No {
-            self.release(mark.position);
+            self.release(syncing.mark.position);
         }
         self.confirm();
         Ok(())
@@ -328,10 +341,14 @@ impl Writer {
         }
     }
 
-    /// Lets clients see the replies of writes that are durable.
-    fn confirm(&self) {
-        if self.policy == Policy::Always && self.lost.is_none() && !self.shared.dir.is_detached() {
-            self.shared.reader.confirm(self.synced.position);
+    /// Notes what is durable, and lets clients see the replies of such writes.
+    fn confirm(&mut self) {
+        if self.lost.is_some() || self.shared.dir.is_detached() || self.synced.position <= self.durable {
+            return;
+        }
+        self.durable = self.synced.position;
+        if self.policy == Policy::Always {
+            self.shared.reader.confirm(self.durable);
         }
     }
 
@@ -347,8 +364,7 @@ impl Writer {
     /// Writes into the status how things are.
     fn publish(&self) {
         let mut status = self.shared.status.lock();
-        (status.file_len, status.written, status.synced) =
-            (self.written.len, self.written.position, self.synced.position);
+        (status.file_len, status.written, status.synced) = (self.written.len, self.written.position, self.durable);
         (status.is_syncing, status.needs_rewrite) = (self.syncing.is_some(), self.lost);
         if self.pause.is_none() {
             status.error = None;
@@ -377,10 +393,14 @@ fn open_tail(dir: &AofDir, tail: &Tail) -> Result<Arc<dyn DiskFile>, AofError> {
         let error = io::Error::new(io::ErrorKind::InvalidData, format!("it does not end at {}", tail.len));
         return Err(AofError::io("append to", &path)(error));
     }
-    // What a former process wrote and could not sync may look durable without being so.
-    let offset =
-        if tail.last.is_some() { tail.synced.max(tail.len.saturating_sub(WRITTEN_AGAIN_MAX)) } else { tail.len };
-    write_again_from(&*dir.disk, &path, offset).map_err(AofError::io("sync", &path))?;
+    // What a former process wrote and could not sync may look durable without being so. If it could not begin this file
+    // either, though the manifest has it, that was in the file before.
+    let written_to = dir.parts()?.into_iter().rfind(|file| file.len > 0);
+    for file in written_to.into_iter().filter(|file| file.part.kind == PartType::Increment) {
+        let known = if file.path == path { tail.synced } else { 0 };
+        let offset = known.max(file.len.saturating_sub(WRITTEN_AGAIN_MAX));
+        write_again_from(&*dir.disk, &file.path, offset).map_err(AofError::io("sync", &file.path))?;
+    }
     dir.disk.append(&path).map_err(AofError::io("open", &path))
 }
 

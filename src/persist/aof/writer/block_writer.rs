@@ -22,6 +22,7 @@ impl Writer {
         if self.is_torn {
             self.file.set_len(self.written.len).map_err(self.io("cut what was not written whole off"))?;
             self.is_torn = false;
+            (self.must_sync, self.cuts) = (true, self.cuts + 1);
         }
         let left = self
             .rotation
@@ -34,6 +35,8 @@ impl Writer {
         match self.shared.reader.records(self.written.position, limit) {
             Ok(records) if records.is_empty() => Ok(false),
             Ok(records) => {
+                // Read after the records: what they have given, the header knows.
+                let now = Stamp { fence: (self.clock)().fence, ..now };
                 self.write_block(&records, now)?;
                 self.is_closed = false;
                 self.after_write();

@@ -25,7 +25,7 @@ impl Writer {
 
     fn set_policy(&mut self, policy: Policy) {
         self.policy = policy;
-        self.shared.reader.set_confirmed((policy == Policy::Always).then_some(self.synced.position));
+        self.shared.reader.set_confirmed((policy == Policy::Always).then_some(self.durable));
     }
 
     /// Returns whether all is written that belongs before the next increment.
@@ -35,7 +35,7 @@ impl Writer {
 
     /// Begins the next increment when all before is durable.
     pub(super) fn rotate_if_due(&mut self) {
-        if !self.rotation_is_reached() || self.unsynced() > 0 || self.syncing.is_some() {
+        if !self.rotation_is_reached() || !self.is_durable() {
             return;
         }
         let Some(rotation) = self.rotation.take() else { return };
@@ -69,10 +69,10 @@ impl Writer {
     /// Answers those who wait for a sync that is done.
     pub(super) fn answer_syncs(&mut self) {
         self.confirm();
-        if self.syncs.is_empty() || self.shared.dir.is_detached() {
-            return; // a file without its base is not durable
+        if self.syncs.is_empty() {
+            return;
         }
-        let position = self.synced.position;
+        let position = self.durable;
         let (done, waiting) = std::mem::take(&mut self.syncs).into_iter().partition(|sync| sync.position <= position);
         self.syncs = waiting;
         let done: Vec<_> = done;
@@ -85,7 +85,7 @@ impl Writer {
     /// Ends the writer if that was asked and all is durable; returns whether it has ended.
     pub(super) fn stop_if_due(&mut self, now: Stamp) -> bool {
         let is_due = self.stop.as_ref().is_some_and(|stop| stop.position <= self.synced.position);
-        if !is_due || self.syncing.is_some() || self.unsynced() > 0 {
+        if !is_due || !self.is_durable() {
             return false;
         }
         if self.shared.dir.is_detached() {

@@ -1,0 +1,435 @@
+//! Tests of the writer: its policies, errors and requests, and its threads on a real disk.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, channel};
+use std::task::Waker;
+use std::time::Duration;
+
+use crate::persist::aof::handle::Done;
+use crate::persist::aof::sync::Syncer;
+use crate::persist::aof::{
+    AofDir, AofHandle, AofOptions, NeedsRewrite, Policy, SegmentReader, Stamp, Start, Step, Verdict, Writer, spawn,
+};
+use crate::persist::disk::real::RealDisk;
+use crate::persist::disk::simulated::SimulatedDisk;
+use crate::persist::disk::simulated::faults::{Failure, Faults, Operation, Planned};
+use crate::persist::disk::{Disk, DiskFile, read_small_file};
+use crate::persist::{Effects, Log, Purpose};
+
+/// A writer whose steps a test makes, on a simulated disk.
+struct Stepped {
+    disk: SimulatedDisk,
+    log: Arc<Log>,
+    dir: Arc<AofDir>,
+    writer: Writer,
+    handle: AofHandle,
+    now_ms: Arc<AtomicU64>,
+}
+
+fn options(dir: &Path, policy: Policy) -> AofOptions {
+    let (dirname, filename) = ("aof".to_owned(), "a".to_owned());
+    AofOptions { dir: dir.to_owned(), dirname, filename, policy, checksums: true, timestamps: false }
+}
+
+fn stepped(policy: Policy) -> Stepped {
+    let disk = SimulatedDisk::new(1);
+    disk.create_dir(Path::new("/data")).expect("created");
+    disk.sync_dir(Path::new("/")).expect("synced");
+    let dir = AofDir::open(Arc::new(disk.clone()), Path::new("/data"), "aof", "a").expect("opened");
+    let (dir, log, now_ms) = (Arc::new(dir), Arc::new(Log::default()), Arc::new(AtomicU64::new(5000)));
+    let time = now_ms.clone();
+    let clock = move || Stamp { wall_ms: time.load(Relaxed) as i64, boot_ms: time.load(Relaxed), fence: 0 };
+    let options = options(Path::new("/data"), policy);
+    let reader = log.reader(Purpose::Copy);
+    let writer = Writer::open(dir.clone(), reader, Start::New, &options, "boot", Box::new(clock)).expect("opened");
+    Stepped { handle: writer.handle(), disk, log, dir, writer, now_ms }
+}
+
+/// Returns what receives a result, and where it arrives.
+fn done<T: Send + 'static>() -> (Done<T>, Receiver<Result<T, String>>) {
+    let (sender, receiver) = channel();
+    let done = move |result: Result<T, crate::persist::aof::AofError>| {
+        sender.send(result.map_err(|error| error.to_string())).expect("the test waits");
+    };
+    (Box::new(done), receiver)
+}
+
+fn append(log: &Log, number: usize) -> u64 {
+    log.append(&mut Effects::one(0, &[b"SET", format!("key:{number}").as_bytes(), b"value"]))
+}
+
+impl Stepped {
+    fn pass(&self, ms: u64) {
+        self.now_ms.fetch_add(ms, Relaxed);
+    }
+
+    fn fail(&self, operation: Operation, count: usize, error: Failure) {
+        let planned = vec![Planned { operation: Some(operation), after: 0, count, error }];
+        self.disk.set_faults(Faults { planned, ..Faults::default() });
+    }
+
+    fn error(&self) -> String {
+        self.handle.status().error.map_or(String::new(), |error| error.to_string())
+    }
+
+    /// Returns the commands in the files of a disk.
+    fn commands(&self, disk: &SimulatedDisk) -> String {
+        let dir = AofDir::open(Arc::new(disk.clone()), Path::new("/data"), "aof", "a").expect("opened");
+        let read = |path: PathBuf| commands(disk, &path).0;
+        dir.parts().expect("files").into_iter().map(|file| read(file.path)).collect()
+    }
+}
+
+/// Returns the commands of a file, with blanks for line ends, and how it ends.
+fn commands(disk: &dyn Disk, path: &Path) -> (String, Verdict) {
+    let (read, len) = disk.read(path).expect("the file");
+    let (mut reader, mut found) = (SegmentReader::new(read, len), Vec::new());
+    while let Some(piece) = reader.next().expect("read") {
+        found.extend_from_slice(&piece.bytes);
+    }
+    (String::from_utf8(found).expect("text").replace("\r\n", " "), reader.verdict())
+}
+
+const SELECT: &str = "*2 $6 SELECT $1 0 ";
+
+fn set(number: usize) -> String {
+    let key = format!("key:{number}");
+    format!("*3 $3 SET ${} {key} $5 value ", key.len())
+}
+
+#[test]
+fn with_always_what_is_written_is_durable_before_it_is_confirmed() {
+    let mut server = stepped(Policy::Always);
+    let end = append(&server.log, 1);
+    assert!(server.log.wake_when_confirmed(end, 1, Waker::noop()));
+    assert_eq!(server.writer.step(), Step::Again);
+    assert!(!server.log.wake_when_confirmed(end, 1, Waker::noop()));
+    assert_eq!(server.commands(&server.disk.power_cut()), [SELECT, &set(1)].concat());
+    assert_eq!(server.writer.step(), Step::Wait(None));
+    let status = server.handle.status();
+    assert_eq!((status.synced, status.written, status.pending), (end, end, 0));
+}
+
+#[test]
+fn with_everysec_a_sync_begins_a_second_after_the_last_one() {
+    let mut server = stepped(Policy::EverySec);
+    let end = append(&server.log, 1);
+    assert!(server.log.is_confirmed());
+    assert_eq!((server.writer.step(), server.writer.step()), (Step::Again, Step::Wait(Some(Duration::from_secs(1)))));
+    server.pass(999);
+    assert_eq!(server.writer.step(), Step::Wait(Some(Duration::from_millis(1))));
+    assert_eq!((server.handle.status().synced, server.handle.status().written), (0, end));
+    server.pass(1);
+    assert_eq!((server.writer.step(), server.handle.status().synced), (Step::Wait(None), end));
+    assert_eq!(server.commands(&server.disk.power_cut()), [SELECT, &set(1)].concat());
+    let end = append(&server.log, 2);
+    server.pass(5000);
+    assert_eq!((server.writer.step(), server.handle.status().synced), (Step::Again, end));
+}
+
+#[test]
+fn with_no_nothing_is_synced_before_it_is_asked_for() {
+    let mut server = stepped(Policy::No);
+    let end = append(&server.log, 1);
+    assert_eq!((server.writer.step(), server.writer.step()), (Step::Again, Step::Wait(None)));
+    server.pass(100_000);
+    assert_eq!((server.writer.step(), server.handle.status().synced), (Step::Wait(None), 0));
+    let (done, result) = done();
+    server.handle.sync(done);
+    server.writer.step();
+    assert_eq!((result.try_recv(), server.handle.status().synced), (Ok(Ok(())), end));
+}
+
+#[test]
+fn clients_that_wait_are_woken_when_the_policy_changes() {
+    let mut server = stepped(Policy::Always);
+    let end = append(&server.log, 1);
+    assert!(server.log.wake_when_confirmed(end, 1, Waker::noop()));
+    server.handle.set_policy(Policy::EverySec);
+    server.writer.step();
+    assert!(server.log.is_confirmed());
+    server.handle.set_policy(Policy::Always);
+    let end = append(&server.log, 2);
+    server.writer.step();
+    assert_eq!(server.log.confirmed(), end);
+}
+
+/// Ends a sync when it is told to.
+struct SlowSyncer(Arc<AtomicU64>);
+
+impl Syncer for SlowSyncer {
+    fn start(&mut self, _: Arc<dyn DiskFile>) {}
+
+    fn poll(&mut self) -> Option<std::io::Result<()>> {
+        (self.0.swap(0, Relaxed) > 0).then_some(Ok(()))
+    }
+}
+
+#[test]
+fn a_slow_sync_does_not_delay_writing_and_counts_once() {
+    let mut server = stepped(Policy::EverySec);
+    let finish = Arc::new(AtomicU64::new(0));
+    server.writer.set_syncer(Box::new(SlowSyncer(finish.clone())));
+    let first = append(&server.log, 1);
+    server.pass(1000);
+    server.writer.step();
+    assert!(server.handle.status().is_syncing);
+    let second = append(&server.log, 2);
+    assert_eq!((server.writer.step(), server.handle.status().written), (Step::Again, second));
+    for (ms, delayed) in [(2000, 0), (1, 1), (3000, 1)] {
+        server.pass(ms);
+        server.writer.step();
+        assert_eq!(server.handle.status().delayed_syncs, delayed);
+    }
+    finish.store(1, Relaxed);
+    server.writer.step();
+    let status = server.handle.status();
+    assert_eq!((status.synced, status.is_syncing), (first, true), "the next one has begun");
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_torn_and_is_recovered_from() {
+    let mut server = stepped(Policy::Always);
+    append(&server.log, 1);
+    server.writer.step();
+    let len = server.handle.status().current_size;
+    server.disk.set_faults(Faults { capacity: Some(len + 250), ..Faults::default() });
+    let end = (2..9).map(|number| append(&server.log, number)).last().expect("a position");
+    assert_eq!(server.writer.step(), Step::Wait(Some(Duration::from_millis(100))));
+    assert!(server.error().starts_with("cannot write to /data/aof/a.1.incr.aof: No space left on device"));
+    assert_eq!((server.handle.status().pending > 0, server.log.confirmed() < end), (true, true));
+    assert_eq!(server.writer.step(), Step::Wait(Some(Duration::from_millis(100))), "not before the pause is over");
+    for pause in [200, 400, 800, 1000, 1000] {
+        server.pass(1000);
+        assert_eq!(server.writer.step(), Step::Wait(Some(Duration::from_millis(pause))));
+    }
+    server.disk.set_faults(Faults::default());
+    server.pass(1000);
+    assert_eq!((server.writer.step(), server.error(), server.log.confirmed()), (Step::Again, String::new(), end));
+    let expected: String = [SELECT.to_owned()].into_iter().chain((1..9).map(set)).collect();
+    assert_eq!(server.commands(&server.disk.power_cut()), expected);
+}
+
+#[test]
+fn after_a_failed_sync_the_same_records_are_written_again() {
+    for policy in [Policy::Always, Policy::EverySec] {
+        let mut server = stepped(policy);
+        let end = append(&server.log, 1);
+        server.fail(Operation::Sync, 2, Failure::Io);
+        server.pass(1000);
+        assert_eq!(server.writer.step(), Step::Wait(Some(Duration::from_millis(100))));
+        assert!(server.error().starts_with("cannot sync /data/aof/a.1.incr.aof: Input/output error"));
+        assert_eq!((server.handle.status().synced, server.handle.status().written), (0, 0));
+        server.pass(100);
+        assert_eq!(server.writer.step(), Step::Wait(Some(Duration::from_millis(200))));
+        server.pass(200);
+        assert_eq!((server.writer.step(), server.handle.status().synced), (Step::Again, end));
+        assert_eq!(server.error(), "");
+        assert_eq!(server.commands(&server.disk.power_cut()), [SELECT, &set(1)].concat());
+    }
+}
+
+#[test]
+fn a_file_whose_content_is_unknown_after_a_failed_sync_is_written_anew() {
+    let mut server = stepped(Policy::No);
+    append(&server.log, 1);
+    server.writer.step();
+    server.fail(Operation::Sync, 1, Failure::Io);
+    let (sync, synced) = done();
+    server.handle.sync(sync);
+    server.writer.step();
+    assert!(matches!(synced.try_recv(), Ok(Err(_))));
+    assert_eq!(server.handle.status().needs_rewrite, Some(NeedsRewrite::UnknownContent));
+    append(&server.log, 2);
+    server.pass(1000);
+    assert_eq!(server.writer.step(), Step::Wait(None), "nothing is written to it");
+    let (restart, restarted) = done();
+    let position = server.handle.restart(restart);
+    assert_eq!(position, server.log.end());
+    append(&server.log, 3);
+    server.writer.step();
+    assert_eq!(restarted.try_recv(), Ok(Ok(2)));
+    let (sync, synced) = done();
+    server.handle.sync(sync);
+    server.writer.step();
+    assert!(synced.try_recv().is_err(), "nothing is durable without the base");
+    server.disk.create(&server.dir.temporary_base()).expect("a base");
+    server.dir.install_base(&server.dir.temporary_base(), false, 2, 0).expect("installed");
+    server.handle.base_installed();
+    server.writer.step();
+    assert_eq!(synced.try_recv(), Ok(Ok(())));
+    assert_eq!(server.commands(&server.disk.power_cut()), [SELECT, &set(3)].concat());
+    assert_eq!(server.handle.status().needs_rewrite, None);
+}
+
+#[test]
+fn a_new_increment_begins_at_its_position_with_the_database() {
+    let mut server = stepped(Policy::EverySec);
+    append(&server.log, 1);
+    let (rotate, rotated) = done();
+    let position = server.handle.rotate(rotate);
+    let (again, refused) = done();
+    server.handle.rotate(again);
+    assert_eq!(refused.try_recv(), Ok(Err("another request is not done yet".to_owned())));
+    let end = append(&server.log, 2);
+    assert_eq!((server.writer.step(), server.writer.step()), (Step::Again, Step::Again));
+    assert_eq!((rotated.try_recv(), server.handle.status().synced), (Ok(Ok(2)), position));
+    assert_eq!(server.handle.status().written, end);
+    let files =
+        ["a.1.incr.aof", "a.2.incr.aof"].map(|name| commands(&server.disk, &Path::new("/data/aof").join(name)).0);
+    assert_eq!(files, [[SELECT, &set(1)].concat(), [SELECT, &set(2)].concat()]);
+}
+
+#[test]
+fn an_increment_that_cannot_be_created_leaves_the_present_one() {
+    let mut server = stepped(Policy::Always);
+    server.fail(Operation::Open, 1, Failure::Full);
+    let (rotate, rotated) = done::<u64>();
+    server.handle.rotate(rotate);
+    append(&server.log, 1);
+    server.writer.step();
+    server.writer.step();
+    assert!(matches!(rotated.try_recv(), Ok(Err(error)) if error.starts_with("cannot create /data/aof/a.2.incr.aof")));
+    assert_eq!(server.commands(&server.disk.power_cut()), [SELECT, &set(1)].concat());
+    let (rotate, rotated) = done();
+    server.handle.rotate(rotate);
+    server.writer.step();
+    assert_eq!(rotated.try_recv(), Ok(Ok(3)), "a number is not used twice");
+}
+
+#[test]
+fn a_writer_that_is_stopped_completes_the_file_and_refuses_requests() {
+    let mut server = stepped(Policy::No);
+    append(&server.log, 1);
+    server.fail(Operation::Write, 1, Failure::Full);
+    let (stop, stopped) = done();
+    server.handle.stop(false, stop);
+    server.writer.step();
+    assert!(matches!(stopped.try_recv(), Ok(Err(_))), "it goes on after an error");
+    let (stop, stopped) = done();
+    server.handle.stop(false, stop);
+    assert_eq!((server.writer.step(), stopped.try_recv()), (Step::Stopped, Ok(Ok(()))));
+    assert_eq!(server.commands(&server.disk.power_cut()), [SELECT, &set(1)].concat());
+    let (sync, refused) = done();
+    server.handle.sync(sync);
+    assert_eq!(refused.try_recv(), Ok(Err("the writer has stopped".to_owned())));
+    // Damage anywhere is known to be no torn tail.
+    let path = Path::new("/data/aof/a.1.incr.aof");
+    server.disk.damage(path, |bytes| bytes[100] ^= 1);
+    let (_, verdict) = commands(&server.disk, path);
+    assert!(matches!(verdict, Verdict::Corrupt { offset: 0, .. }), "{verdict:?}");
+}
+
+#[test]
+fn a_writer_that_is_forced_to_stop_does_so_in_any_case() {
+    let mut server = stepped(Policy::Always);
+    append(&server.log, 1);
+    server.fail(Operation::Write, usize::MAX, Failure::Full);
+    let (stop, stopped) = done();
+    server.handle.stop(true, stop);
+    assert_eq!(server.writer.step(), Step::Stopped);
+    assert!(matches!(stopped.try_recv(), Ok(Err(_))));
+    assert_eq!(server.log.confirmed(), 0, "nobody is told that it is durable");
+}
+
+/// Starts a writer with its threads on a real disk.
+fn start(path: &Path, policy: Policy, log: &Arc<Log>) -> (AofHandle, std::thread::JoinHandle<()>, Arc<AofDir>) {
+    let dir = Arc::new(AofDir::open(Arc::new(RealDisk), path, "aof", "a").expect("opened"));
+    let start = match dir.increment() {
+        Some(path) => {
+            let len = RealDisk.len(&path).expect("asked").expect("the file");
+            Start::Append(crate::persist::aof::Tail::read(&RealDisk, &path, len).expect("a tail"))
+        }
+        None => Start::New,
+    };
+    let options = AofOptions { timestamps: true, ..options(path, policy) };
+    let clock = || Stamp { wall_ms: 1_700_000_000_000, boot_ms: 0, fence: 0 };
+    let reader = log.reader(Purpose::Copy);
+    let boot = crate::persist::disk::real::boot_id().unwrap_or_default();
+    let writer = Writer::open(dir.clone(), reader, start, &options, &boot, Box::new(clock)).expect("opened");
+    let handle = writer.handle();
+    (handle, spawn(writer).expect("threads"), dir)
+}
+
+#[test]
+fn threads_write_and_sync_a_real_file_over_several_starts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (mut expected, mut number) = (String::new(), 0);
+    for policy in [Policy::Always, Policy::EverySec, Policy::No, Policy::Always] {
+        let log = Arc::new(Log::default());
+        let (handle, thread, dir) = start(directory.path(), policy, &log);
+        expected.push_str(SELECT);
+        for _ in 0..300 {
+            append(&log, number);
+            expected.push_str(&set(number));
+            number += 1;
+            if number % 100 == 0 {
+                let (sync, synced) = done();
+                handle.sync(sync);
+                assert_eq!(synced.recv().expect("a result"), Ok(()));
+                assert_eq!(handle.status().synced, log.end());
+            }
+        }
+        let (stop, stopped) = done();
+        handle.stop(false, stop);
+        assert_eq!(stopped.recv().expect("a result"), Ok(()));
+        thread.join().expect("it ends");
+        let path = dir.increment().expect("a file");
+        assert_eq!(commands(&RealDisk, &path), (expected.clone(), Verdict::Complete));
+    }
+}
+
+#[test]
+fn a_real_file_cut_at_each_of_its_last_bytes_gives_its_whole_records() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let log = Arc::new(Log::default());
+    let (handle, thread, dir) = start(directory.path(), Policy::Always, &log);
+    for number in 0..6 {
+        append(&log, number);
+        let (sync, synced) = done();
+        handle.sync(sync);
+        assert_eq!(synced.recv().expect("a result"), Ok(()));
+    }
+    let (stop, stopped) = done();
+    handle.stop(true, stop);
+    assert_eq!(stopped.recv().expect("a result"), Ok(()));
+    thread.join().expect("it ends");
+    let path = dir.increment().expect("a file");
+    let bytes = read_small_file(&RealDisk, &path, 1 << 20).expect("the file");
+    let mut found = std::collections::BTreeSet::new();
+    for len in bytes.len() - 300..=bytes.len() {
+        std::fs::write(&path, &bytes[..len]).expect("written");
+        let (text, verdict) = commands(&RealDisk, &path);
+        let count = text.matches("SET").count();
+        let expected: String = [SELECT.to_owned()].into_iter().chain((0..count).map(set)).collect();
+        assert_eq!(text, expected);
+        assert!(!matches!(verdict, Verdict::Corrupt { .. }), "{len}: {verdict:?}");
+        found.insert(count);
+    }
+    assert_eq!(found, [4, 5, 6].into());
+}
+
+#[test]
+fn redis_check_aof_finds_no_fault_in_a_file_with_headers_and_timestamps() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let log = Arc::new(Log::default());
+    let (handle, thread, dir) = start(directory.path(), Policy::EverySec, &log);
+    (0..100).for_each(|number| _ = append(&log, number));
+    let (stop, stopped) = done();
+    handle.stop(false, stop);
+    assert_eq!(stopped.recv().expect("a result"), Ok(()));
+    thread.join().expect("it ends");
+    let path = dir.increment().expect("a file");
+    let bytes = read_small_file(&RealDisk, &path, 1 << 20).expect("the file");
+    assert!(bytes.starts_with(b"#TS:1700000000\r\n#HDR:v1;off:0;len:"));
+    match Command::new("redis-check-aof").arg(path.with_file_name("a.manifest")).output() {
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && text.contains("All AOF files and manifest are valid"), "{text}");
+        }
+        Err(error) => assert!(std::env::var("KEYLATCH_REQUIRE_REDIS").is_err(), "redis-check-aof: {error}"),
+    }
+}
