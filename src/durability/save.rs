@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tracing::{info, warn};
@@ -37,6 +38,7 @@ impl Worker {
     pub(super) fn write(&mut self, job: Job, order: Option<Order>) -> Result<(), String> {
         let (namespace, begun) = (self.namespace.clone(), self.namespace.clock.now());
         self.due.tried_ms = begun.wall_ms();
+        namespace.persistence.begin_job();
         info!("Background {} started", name(job));
         let saved = namespace.instance.panics.catch("snapshot", || match job {
             Job::Save => self.save(order, begun),
@@ -49,7 +51,9 @@ impl Worker {
             if let (Ok(saved), Job::Save) = (&saved, job) {
                 (figures.saved_ms, figures.saved_changes) = (begun.wall_ms(), saved.changes);
             }
-            figures.outcome(job).record(saved.as_ref().err().cloned(), took_s);
+            if !namespace.persistence.cancelled().load(Relaxed) {
+                figures.outcome(job).record(saved.as_ref().err().cloned(), took_s);
+            }
         });
         match &saved {
             Ok(Saved { written, .. }) => info!(

@@ -25,6 +25,7 @@ impl Namespace {
         [false, true].iter().for_each(|is_function| _ = self.scripts.control.kill(*is_function));
         // Before the order: what is written until the snapshot begins is in it, and then nothing is.
         let paused_before = self.hold_writes();
+        [Job::Save, Job::Rewrite].iter().for_each(|job| self.persistence.cancel(*job));
         let order = self.persistence.order(Job::Save, true).inspect_err(|_| self.release_writes(paused_before))?;
         let goes_on = CancellationToken::new();
         *current = Some(Waiting { order, is_forced, goes_on: goes_on.clone(), paused_before });

@@ -105,7 +105,7 @@ impl<'s> Snapshot<'s> {
             let walk = std::thread::Builder::new().name("snapshot".into());
             walk.spawn_scoped(scope, || self.walk(clock, is_cancelled))?;
             let written = emit(head).and_then(|()| {
-                while let Some((bytes, keys)) = queue.take() {
+                while let Some((bytes, keys)) = queue.take(is_cancelled) {
                     emit(&bytes)?;
                     report(keys);
                 }

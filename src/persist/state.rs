@@ -330,6 +330,18 @@ impl Persistence {
         self.wake.notify_one();
     }
 
+    /// Has the job given up that is being done, if it is this one.
+    pub(crate) fn cancel(&self, job: Job) {
+        if self.state.lock().figures.work.is_some_and(|work| work.job == job) {
+            self.is_cancelled.store(true, Relaxed);
+        }
+    }
+
+    /// Forgets that the last job was to be given up, unless all are.
+    pub(crate) fn begin_job(&self) {
+        self.is_cancelled.store(self.state.lock().must_stop, Relaxed);
+    }
+
     /// Returns what is set when a snapshot, or a load, is to be given up.
     pub(crate) fn cancelled(&self) -> &AtomicBool {
         &self.is_cancelled

@@ -170,11 +170,25 @@ fn a_background_save_has_what_there_was_when_it_was_ordered_whatever_happens_the
         ("DEL text", ":1"),
         ("FLUSHDB", "+OK"),
         ("SET new v", "+OK"),
-        ("FLUSHALL", "+OK"),
+        ("SELECT 7", "+OK"),
+        ("FLUSHDB", "+OK"),
     ]);
     wait_for_end(&mut client);
     assert_eq!(client.info("rdb_last_bgsave_status"), "ok");
     assert_same(&twin, &start_in(dir.path(), &[]));
+}
+
+#[test]
+fn flushall_and_a_shutdown_end_a_save_that_takes_long() {
+    let dir = dir();
+    let server = start_in(dir.path(), &[("rdb-key-save-delay", "1000000000")]);
+    let mut client = server.client();
+    client.expect(&[("MSET a 1 b 2", "+OK"), ("BGSAVE", "+Background saving started"), ("FLUSHALL", "+OK")]);
+    wait_for_end(&mut client);
+    assert_eq!(client.info("rdb_last_bgsave_status"), "ok");
+    client.expect(&[("MSET a 1 b 2", "+OK"), ("BGSAVE", "+Background saving started")]);
+    server.end();
+    assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 0, "no file is left");
 }
 
 #[test]

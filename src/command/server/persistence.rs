@@ -106,9 +106,10 @@ fn last_save(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Orders a snapshot of the database that FLUSHALL has emptied, if there are save points: the file must not bring back
-/// what was deleted. Nobody waits for it.
+/// Has a snapshot given up that is being saved when FLUSHALL has deleted everything, and orders another one if there are
+/// save points: the file must not bring back what was deleted. Nobody waits for it.
 pub(super) fn save_nothing(call: &Call<'_>) {
+    call.namespace.persistence.cancel(Job::Save);
     if call.config.has_snapshots() && !call.namespace.restrictions.is_loading() {
         // Where nothing takes orders there is no file, either.
         let _ = call.namespace.persistence.order(Job::Save, true);

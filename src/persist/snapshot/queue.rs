@@ -1,12 +1,16 @@
 //! The records of a snapshot between those who write them and the one who writes the file.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 /// How many bytes there may be before the walk waits.
 const ROOM: usize = 32 << 20;
+
+/// How often to look whether the snapshot was given up.
+const CANCELLED_EVERY: Duration = Duration::from_millis(50);
 
 /// From how many bytes on a part is closed.
 const PART_LEN: usize = 256 << 10;
@@ -57,8 +61,9 @@ impl Queue {
         }
     }
 
-    /// Takes records, and the number of keys in them; waits for some. Returns `None` after the last.
-    pub(super) fn take(&self) -> Option<(Vec<u8>, u64)> {
+    /// Takes records, and the number of keys in them; waits for some. Returns `None` after the last, and when the snapshot
+    /// is given up.
+    pub(super) fn take(&self, is_cancelled: &AtomicBool) -> Option<(Vec<u8>, u64)> {
         let mut state = self.state.lock();
         loop {
             if state.is_finished {
@@ -69,10 +74,10 @@ impl Queue {
                 self.emptied.notify_one();
                 return Some(part);
             }
-            if state.is_finished {
+            if state.is_finished || is_cancelled.load(Relaxed) {
                 return None;
             }
-            self.filled.wait(&mut state);
+            self.filled.wait_for(&mut state, CANCELLED_EVERY);
         }
     }
 
@@ -125,7 +130,7 @@ mod tests {
             queue.push(bytes, keys);
         }
         queue.finish();
-        let parts: Vec<(Vec<u8>, u64)> = std::iter::from_fn(|| queue.take()).collect();
+        let parts: Vec<(Vec<u8>, u64)> = std::iter::from_fn(|| queue.take(&AtomicBool::new(false))).collect();
         assert_eq!(parts, [(b"ab".to_vec(), 1), (long, 2), (b"cd".to_vec(), 1)]);
     }
 
@@ -137,13 +142,13 @@ mod tests {
         }
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| queue.wait_for_room());
-            queue.take();
+            queue.take(&AtomicBool::new(false));
             assert!(waiting.join().expect("no panic"));
             queue.push(vec![0; PART_LEN], 1);
             let waiting = scope.spawn(|| queue.wait_for_room());
             queue.close();
             assert!(!waiting.join().expect("no panic"));
         });
-        assert!(queue.take().is_none());
+        assert!(queue.take(&AtomicBool::new(false)).is_none());
     }
 }
