@@ -94,6 +94,7 @@ impl Worker {
             ReadOptions { limits: config.limits(), hasher: namespace.store.hasher(), checks: config.rdbchecksum };
         let named = |reason: &dyn Display| format!("{}: {reason}", path.display());
         let mut reader = FileReader::new(file, Some(len), options).map_err(|error| named(&error))?;
+        info!("Loading {}, an RDB file of version {}", path.display(), reader.version());
         let mut content = Content::default();
         let added = thread::scope(|scope| {
             let (send, batches) = mpsc::sync_channel(BATCHES_AHEAD);
@@ -179,7 +180,12 @@ impl Content {
                 Item::Aux { .. } | Item::Resize { .. } => {}
                 Item::Library(code) => self.libraries.push(code.into()),
                 Item::Skipped { key } => warn!("the key '{}' has no elements and is not loaded", key.escape_ascii()),
-                Item::End { .. } => return Ok(true),
+                Item::End { is_checked } => {
+                    if !is_checked {
+                        info!("The RDB file has no checksum, or none is wanted: not checked");
+                    }
+                    return Ok(true);
+                }
             }
         }
         Ok(false)

@@ -104,7 +104,7 @@ impl Worker {
         let databases = totals(&mut held, begun);
         let mut sum = Totals::default();
         databases.iter().for_each(|(_, totals)| sum += *totals);
-        let options = options(&config, &sum);
+        let options = options(&config);
         let snapshot = Snapshot::cut(&namespace.store, &mut held, options, begun);
         let libraries = texts::libraries(namespace);
         at_cut();
@@ -124,6 +124,16 @@ impl Worker {
                 namespace.persistence.update(|figures| figures.work.iter_mut().for_each(|work| work.written += keys))
             },
         )?;
+        if written.version > options.file.version {
+            if config.rdb_version != 0 {
+                let reason =
+                    format!("the data needs version {}, and rdb-version is {}", written.version, config.rdb_version);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+            }
+            let mut header = Vec::new();
+            file::header(&mut header, written.version);
+            self.disk.update(path)?.write_at(&header, 0)?;
+        }
         output.sync_data()?;
         Ok(Saved { written, changes: sum.changes })
     }
@@ -144,10 +154,9 @@ fn totals(held: &mut Exclusive<'_>, at: Now) -> Vec<(usize, Totals)> {
     databases.into_iter().map(|db| (db, view.in_db(db, |view| view.totals()))).collect()
 }
 
-/// Returns how to write a snapshot of so much data: in the lowest version that expresses it, unless one is set.
-fn options(config: &Config, sum: &Totals) -> SnapshotOptions {
+/// Returns how to write a snapshot: in the lowest version that expresses the data, unless one is set.
+fn options(config: &Config) -> SnapshotOptions {
     let version = match config.rdb_version {
-        0 if sum.with_field_ttl > 0 => rdb::VERSION_7_4,
         0 => rdb::VERSION,
         version => version as u16,
     };

@@ -9,7 +9,7 @@ mod queue;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::persist::snapshot::queue::Queue;
@@ -58,6 +58,8 @@ struct Records {
     queue: Queue,
     /// How many bytes were written because commands had changed keys.
     former_len: AtomicU64,
+    /// The lowest version of the format that has all records.
+    version: AtomicU16,
 }
 
 /// What has been written.
@@ -67,13 +69,16 @@ pub(crate) struct Written {
     pub(crate) len: u64,
     /// The bytes of records of keys that were changed meanwhile.
     pub(crate) former_len: u64,
+    /// The version that the file must have, and that its checksum is made for.
+    pub(crate) version: u16,
 }
 
 impl<'s> Snapshot<'s> {
     /// Cuts a snapshot: what is in the store now will be written.
     pub(crate) fn cut(store: &'s Store, held: &mut Exclusive<'_>, options: SnapshotOptions, at: Now) -> Self {
         let rule = store.memory_account().rule();
-        let records = Arc::new(Records { options, at, rule, queue: Queue::default(), former_len: AtomicU64::new(0) });
+        let (former_len, version) = (AtomicU64::new(0), AtomicU16::new(options.file.version));
+        let records = Arc::new(Records { options, at, rule, queue: Queue::default(), former_len, version });
         let sink: Arc<dyn WalkSink> = records.clone();
         let keys = store.begin_walk(held, &sink);
         Snapshot { store, records, keys }
@@ -122,9 +127,11 @@ impl<'s> Snapshot<'s> {
         let mut end = Vec::new();
         file::end(&mut end);
         emit(&end)?;
+        let version = self.records.version.load(Relaxed);
+        file::replace_version(&mut sum, options.file.version, version);
         let sum = if options.has_checksum { sum.value() } else { 0 };
         out(&sum.to_le_bytes())?;
-        Ok(Written { len: len + 8, former_len: self.records.former_len.load(Relaxed) })
+        Ok(Written { len: len + 8, former_len: self.records.former_len.load(Relaxed), version })
     }
 
     /// Walks over all keys, and puts their records into the queue.
@@ -188,7 +195,10 @@ impl Records {
             false => Usage::Idle(usage::idle_s(entry.usage(), self.at)),
         });
         let meta = KeyMeta { expires_ms: deadline.map(|deadline| deadline.wall_ms(self.at)), usage, fence };
-        file::entry(out, entry, meta, self.options.file);
+        let version = file::entry(out, entry, meta, self.options.file);
+        if version > self.options.file.version {
+            self.version.fetch_max(version, Relaxed);
+        }
         true
     }
 }

@@ -22,6 +22,7 @@ mod read;
 mod tests;
 mod write;
 
+#[cfg(test)]
 pub(crate) use error::{FileError, Reason};
 #[cfg(feature = "internals")]
 pub use read::rewrite;

@@ -6,6 +6,8 @@
 use std::io::Read;
 
 #[cfg(feature = "internals")]
+use crate::rdb::VERSION;
+#[cfg(feature = "internals")]
 use crate::rdb::checksum::Checksum;
 use crate::rdb::file::buffer::Buffer;
 use crate::rdb::file::error::{FileError, Reason};
@@ -16,7 +18,7 @@ use crate::rdb::file::{
     FileOptions, KeyMeta, aux, end, entry as write_entry, header, library, replace_version, resize, select,
 };
 use crate::rdb::value::{self, Options, Target};
-use crate::rdb::{Reader, VERSION, VERSION_MAX, checksum, kind};
+use crate::rdb::{Reader, VERSION_MAX, checksum, kind};
 use crate::resp::parse_int;
 use crate::store::Hasher;
 use crate::store::entry::Entry;
@@ -56,8 +58,10 @@ pub(crate) enum Item {
     /// How many keys follow.
     Resize {
         /// How many keys the database has.
+        #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "tables grow by themselves"))]
         keys: u64,
         /// How many of them have a deadline.
+        #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "as above"))]
         with_ttl: u64,
     },
     /// The code of a library of functions.
