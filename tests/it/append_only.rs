@@ -230,12 +230,12 @@ fn fences_of_locks_grow_over_a_restart_though_the_clock_was_set_back() {
         let settings = [ON[0], ("appendfsync", always)];
         let server = start_in(dir.path(), &settings);
         server.server().set_wall_ms(crate::log::BEGIN_MS + 1_000_000_000);
-        let before = server.client().int("LOCK.ACQUIRE lock token");
+        let before = server.client().int("LOCK.ACQUIRE lock token PX 9000000000");
         server.end();
         let again = start_in(dir.path(), &settings);
         let mut client = again.client();
         assert_eq!(client.call("GET lock"), "$5 token");
-        let after = client.int("LOCK.ACQUIRE other token");
+        let after = client.int("LOCK.ACQUIRE other token PX 1000");
         assert!(after > before, "{after} after {before}");
     }
 }

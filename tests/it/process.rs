@@ -25,17 +25,15 @@ impl Process {
     /// Starts the binary on a free port of the loopback interface, in a directory of its own, with more arguments in
     /// front.
     pub(crate) fn start(args: &[&str]) -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
-        let mut command = Command::new(binary());
-        command.current_dir(dir.path()).args(args).args(["--port", "0", "--bind", "127.0.0.1"]);
-        let mut process = Self::run(&mut command);
-        process.dir = Some(dir);
-        process
+        Self::run(Command::new(binary()).args(args).args(["--port", "0", "--bind", "127.0.0.1"]))
     }
 
     pub(crate) fn run(command: &mut Command) -> Self {
         // Environment variables of the tests are removed, because the server would report them as unknown.
         command.env_remove("KEYLATCH_REQUIRE_REDIS").env_remove("KEYLATCH_BLESS");
+        // It saves into the working directory, and loads what is there.
+        let dir = command.get_current_dir().is_none().then(|| tempfile::tempdir().expect("a directory"));
+        dir.iter().for_each(|dir| _ = command.current_dir(dir.path()));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("the binary starts");
         let (lines, mut stdout) = (mpsc::channel(), BufReader::new(child.stdout.take().expect("a pipe")));
         std::thread::spawn(move || {
@@ -45,7 +43,7 @@ impl Process {
                 let _ = lines.0.send(std::mem::take(&mut line));
             }
         });
-        Process { child, known_addr: None, stdout: lines.1, dir: None }
+        Process { child, known_addr: None, stdout: lines.1, dir }
     }
 
     /// Reads standard output up to a line that contains `text`, and returns all of it so far.

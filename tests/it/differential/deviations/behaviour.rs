@@ -114,7 +114,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
 
     // Server
     (Commands(&["info"]), "fields of missing features", "their values", "0; memory and statistics are its own; also some fields of later versions", "exporters find every field"),
-    (Info("last_save_error"), "also `aof_last_error`, `aof_tail_dropped_bytes`, `rdb_last_save_age_seconds`; `durability` of locks", "do not exist", "why files could not be written, what was cut off at the start, how old the snapshot is", "seen without the log"),
+    (Info("rdb_last_save_age_seconds"), "also `last_save_error`, `aof_last_error`, `aof_tail_dropped_bytes`; `durability` of locks", "do not exist", "why files could not be written, what was cut off at the start, how old the snapshot is", "seen without the log"),
     (Commands(&["save"]), "", "blocks all clients; `-ERR` after a failure", "others are served meanwhile; the error says why", "saved by a thread"),
     (Commands(&["shutdown"]), "with save points", "blocks all clients while it saves; `ABORT` ends a wait for replicas", "reads are served meanwhile, writes wait; `ABORT` ends that", "saved by a thread"),
     (Commands(&["replicaof", "slaveof", "sync", "psync"]), "", "replicate", "an error, but `REPLICAOF NO ONE`", "no replication yet"),
@@ -128,7 +128,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["debug"]), "`SET-DISABLE-DENY-SCRIPTS`", "scripts may call every command", "scripts may call `DEBUG`", "enough for tests"),
     (Commands(&["debug"]), "`OBJECT` of an expired key", "shows it until it is deleted, which may take a while", "the same, but it is deleted at its deadline unless `DEBUG SET-ACTIVE-EXPIRE 0` is set", "deadlines are exact"),
     (Commands(&["debug"]), "`OBJECT`, `HTSTATS`", "internal structures", "encoding and lengths as Redis, no address or compression; number of elements", "other structures"),
-    (Commands(&["debug"]), "`RELOAD`", "saves and loads the data", "writes every value as `DUMP` does and reads it again; an error with `NOSAVE` and as `LOADAOF`", "no persistence yet"),
+    (Commands(&["debug"]), "`RELOAD`", "saves and loads the data while all clients wait", "the same, and other clients get `-LOADING`; without a snapshot file it writes and reads every value in memory, and `NOSAVE` is an error", "loaded by a thread"),
     (Commands(&["debug"]), "`HELP`", "explains the subcommands", "lists them", "own wording"),
     (Commands(&["monitor"]), "order", "its own calls are shown between its replies", "the same; calls of others follow the replies to a batch", "the replies to a batch are written at once"),
     (Commands(&["command|docs"]), "summaries, histories", "in Redis' words", "own summaries, no histories", "own wording"),
