@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn end(namespace: &Namespace, error: Option<&str>) {
-        let Task::Write(job, order) = namespace.persistence.next_task(None) else { panic!("an order") };
+        let Task::Write(_, order) = namespace.persistence.next_task(None) else { panic!("an order") };
         namespace.persistence.end(order, error.map(Into::into));
     }
 

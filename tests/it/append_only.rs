@@ -22,7 +22,7 @@ fn names(dir: &Path) -> Vec<String> {
 
 /// Returns the path of the last increment.
 fn increment(dir: &Path) -> PathBuf {
-    let last = names(dir).into_iter().filter(|name| name.ends_with(".incr.aof")).next_back();
+    let last = names(dir).into_iter().rfind(|name| name.ends_with(".incr.aof"));
     dir.join("appendonlydir").join(last.expect("an increment"))
 }
 

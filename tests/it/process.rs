@@ -17,8 +17,8 @@ pub(crate) struct Process {
     known_addr: Option<SocketAddr>,
     /// The lines of standard output, read by a thread, so that waiting for the next one can time out.
     stdout: Receiver<String>,
-    /// Where it writes its files, unless the test says otherwise.
-    dir: Option<TempDir>,
+    /// Its working directory, where it writes files, if it is its own.
+    _dir: Option<TempDir>,
 }
 
 impl Process {
@@ -43,7 +43,7 @@ impl Process {
                 let _ = lines.0.send(std::mem::take(&mut line));
             }
         });
-        Process { child, known_addr: None, stdout: lines.1, dir }
+        Process { child, known_addr: None, stdout: lines.1, _dir: dir }
     }
 
     /// Reads standard output up to a line that contains `text`, and returns all of it so far.
@@ -633,7 +633,7 @@ fn a_server_whose_output_nobody_reads_starts_all_the_same() {
     command.env_remove("KEYLATCH_REQUIRE_REDIS").env_remove("KEYLATCH_BLESS");
     let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
     drop(child.stdout.take());
-    let mut process = Process { child, known_addr: None, stdout: mpsc::channel().1, dir: None };
+    let mut process = Process { child, known_addr: None, stdout: mpsc::channel().1, _dir: None };
     wait_until(|| path.exists());
     let port = std::fs::read_to_string(&path).expect("a port");
     let mut client = Client::connect(([127, 0, 0, 1], port.trim().parse().expect("a number")).into());

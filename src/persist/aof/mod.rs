@@ -26,8 +26,12 @@ pub(crate) use block::Stamp;
 pub(crate) use directory::{AofDir, PartFile};
 pub(crate) use error::AofError;
 pub(crate) use handle::AofHandle;
+#[cfg(test)]
+pub(crate) use handle::NeedsRewrite;
 pub(crate) use manifest::PartType;
 pub(crate) use policy::{AofOptions, Policy};
+#[cfg(test)]
+pub(crate) use segment::Piece;
 pub(crate) use segment::{SegmentReader, Tail, Verdict};
 pub(crate) use tail::cut_tail;
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! directory. Neither implies the other.
 
 pub(crate) mod real;
-#[cfg(any(test, feature = "internals"))]
+#[cfg(test)]
 pub(crate) mod simulated;
 
 use std::ffi::OsString;

@@ -19,6 +19,8 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("memory", "allocator_muzzy", "from Redis 7.4"),
     ("memory", "mem_overhead_db_hashtable_rehashing", "from Redis 7.4"),
     ("threads", "io_thread_0", "from Redis 8.0"),
+    ("persistence", "rdb_last_save_age_seconds", "of keylatch"),
+    ("locks", "durability", "of keylatch"),
     ("locks", "held", "of keylatch"),
     ("locks", "waiting", "of keylatch"),
     ("locks", "acquired_total", "of keylatch"),
