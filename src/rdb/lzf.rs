@@ -10,6 +10,8 @@
 //! looks, so that dumps have the same bytes. Redis leaves its table of positions uninitialised, so it occasionally
 //! finds one more repetition by chance; such input decompresses as well.
 
+use smallvec::SmallVec;
+
 /// The maximum expansion: how many bytes one byte of input can decompress to. Three bytes repeat 264.
 pub const EXPANSION_MAX: usize = 88;
 
@@ -26,18 +28,73 @@ const UNCHECKED: usize = 16;
 
 const HASH_BITS: u32 = 16;
 
+/// Up to this length, the places of an input are kept in a table of its size: to clear a full one takes longer than to
+/// compress so little.
+const FEW_MAX: usize = 4096;
+/// How many places lie on the stack.
+const FEW_INLINE: usize = 512;
+
 /// Compresses `input` to at most `room` bytes; `None` when it does not fit.
 pub fn compress(input: &[u8], room: usize) -> Option<Vec<u8>> {
-    if input.len() < 3 || room == 0 {
+    match input.len() {
+        0..3 => None,
+        len @ 3..=FEW_MAX => compress_with(input, room, Few::new(len)),
+        _ => compress_with(input, room, vec![0_u32; 1 << HASH_BITS]),
+    }
+}
+
+/// The last place of each slot. A place is a position plus one; 0 means none.
+trait Places {
+    /// Sets the place of a slot; returns the one before.
+    fn replace(&mut self, slot: usize, place: u32) -> u32;
+}
+
+impl Places for Vec<u32> {
+    fn replace(&mut self, slot: usize, place: u32) -> u32 {
+        std::mem::replace(&mut self[slot], place)
+    }
+}
+
+/// The places of the slots that a short input uses: each with its slot above it, at the first free place from where a
+/// hash of the slot points to.
+struct Few {
+    cells: SmallVec<[u64; FEW_INLINE]>,
+    /// The number of cells less one; they are a power of two.
+    mask: usize,
+}
+
+impl Few {
+    /// Makes room for the places of an input of this length, in twice as many cells.
+    fn new(len: usize) -> Self {
+        let count = (2 * len).next_power_of_two();
+        Few { cells: SmallVec::from_elem(0, count), mask: count - 1 }
+    }
+}
+
+impl Places for Few {
+    fn replace(&mut self, slot: usize, place: u32) -> u32 {
+        let mut at = slot.wrapping_mul(0x9e37) >> 4 & self.mask;
+        loop {
+            let before = self.cells[at];
+            if before == 0 || before >> 32 == slot as u64 {
+                self.cells[at] = (slot as u64) << 32 | u64::from(place);
+                return before as u32;
+            }
+            at = (at + 1) & self.mask;
+        }
+    }
+}
+
+fn compress_with(input: &[u8], room: usize, mut places: impl Places) -> Option<Vec<u8>> {
+    if room == 0 {
         return None;
     }
     let mut packer = Packer { out: Vec::with_capacity(room + 2), literals: 0, room };
-    let mut places = vec![0_u32; 1 << HASH_BITS];
     packer.begin_run();
     let mut at = 0;
     while at < input.len() - 2 {
-        // A position is stored plus one; 0 means none. The very first position is never referred to.
-        let before = std::mem::replace(&mut places[hash(input, at)], at as u32 + 1) as usize;
+        // The very first position is never referred to.
+        let before = places.replace(hash(input, at), at as u32 + 1) as usize;
         if before <= 1 || at - before >= OFFSET_MAX || input[before - 1..before + 2] != input[at..at + 3] {
             packer.literal(input[at])?;
             at += 1;
@@ -50,8 +107,8 @@ pub fn compress(input: &[u8], room: usize) -> Option<Vec<u8>> {
             break;
         }
         // Of the positions inside a repetition only the last two are recorded.
-        places[hash(input, at - 2)] = at as u32 - 1;
-        places[hash(input, at - 1)] = at as u32;
+        places.replace(hash(input, at - 2), at as u32 - 1);
+        places.replace(hash(input, at - 1), at as u32);
     }
     packer.finish(&input[at..])
 }
@@ -185,4 +242,28 @@ fn repeat(out: &mut Vec<u8>, back: usize, len: usize) -> Option<()> {
         (from..from + len).for_each(|at| out.push(out[at]));
     }
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_small_table_of_places_finds_what_the_full_one_finds(
+            input in prop_oneof![
+                prop::collection::vec(prop_oneof![Just(b'a'), Just(b'b'), any::<u8>()], 3..=FEW_MAX),
+                prop::collection::vec(any::<u8>(), 3..=FEW_MAX),
+                prop::collection::vec(prop_oneof![Just(0), Just(1)], 3..300),
+            ],
+            room in 0..FEW_MAX,
+        ) {
+            let packed = compress_with(&input, room, Few::new(input.len()));
+            prop_assert_eq!(&packed, &compress_with(&input, room, vec![0; 1 << HASH_BITS]));
+            if let Some(packed) = packed {
+                prop_assert_eq!(decompress(&packed, input.len()), Some(input));
+            }
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! A packed collection is written as the bytes that its entry holds, and read as they are once they were checked:
 //! RESTORE takes bytes from a client, so every length, count and order in them is verified.
 
+mod distinct;
 mod empty;
 mod hash;
 mod list;

@@ -1,8 +1,6 @@
 //! The payloads of hashes.
 
-use std::borrow::Cow;
-use std::collections::HashSet;
-
+use crate::rdb::value::distinct::are_distinct;
 use crate::rdb::value::options::{Options, Target};
 use crate::rdb::{Reader, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
@@ -137,9 +135,8 @@ fn read_timed_listpack(bytes: &[u8], target: Target<'_>) -> Option<Entry> {
 /// Takes over the bytes of a listpack, unless there are too many fields for one.
 fn read_listpack(bytes: &[u8], target: Target<'_>) -> Option<Entry> {
     let packed = Listpack::validate(bytes)?;
-    let (count, mut fields) = (packed.len(), HashSet::new());
-    let texts: Vec<Cow<'_, [u8]>> = packed.iter().step_by(2).map(|field| field.to_cow()).collect();
-    if count == 0 || count % 2 != 0 || !texts.iter().all(|field| fields.insert(field)) {
+    let count = packed.len();
+    if count == 0 || count % 2 != 0 || !are_distinct(packed.iter().step_by(2), target.hasher) {
         return None;
     }
     let mut entry = Entry::packed(target.key, Type::Hash, Packing::Listpack, bytes, target.deadline);

@@ -1,7 +1,6 @@
 //! The payloads of sets.
 
-use std::collections::HashSet;
-
+use crate::rdb::value::distinct::are_distinct;
 use crate::rdb::value::options::{Options, Target};
 use crate::rdb::{Reader, kind, write_length, write_string};
 use crate::store::entry::Entry;
@@ -54,19 +53,18 @@ pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options:
 /// Takes over the bytes of a listpack, if it has members and none twice; also returns how many. Where an integer is
 /// stored as a text, the listpack is built again, because sets hold integers as such.
 fn read_listpack(bytes: &[u8], target: Target<'_>, rules: SetRules<'_>) -> Option<(Entry, usize)> {
-    let (listpack, mut seen) = (Listpack::validate(bytes)?, HashSet::new());
-    let has_members = !listpack.is_empty() && listpack.iter().all(|item| seen.insert(item.to_cow()));
-    if !has_members {
+    let listpack = Listpack::validate(bytes)?;
+    if listpack.is_empty() || !are_distinct(listpack.iter(), target.hasher) {
         return None;
     }
     if listpack.iter().all(|item| item.with_text(|text| Item::of(text) == item)) {
         let entry = Entry::packed(target.key, Type::Set, Packing::Listpack, bytes, target.deadline);
-        return Some((entry, seen.len()));
+        return Some((entry, listpack.len()));
     }
     let mut entry = Set::draft(target.key, Packing::Listpack, target.deadline);
     let mut set = Set::write(&mut entry);
-    for item in listpack {
+    for item in listpack.iter() {
         item.with_text(|text| set.add(Item::of(text), rules));
     }
-    Some((entry, seen.len()))
+    Some((entry, listpack.len()))
 }

@@ -1,8 +1,8 @@
 //! The payloads of sorted sets.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 
+use crate::rdb::value::distinct::are_distinct;
 use crate::rdb::value::options::{Options, Target};
 use crate::rdb::{Reader, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
@@ -80,26 +80,22 @@ fn read_text_score(reader: &mut Reader<'_>) -> Option<f64> {
 /// Takes over the bytes of a listpack, if its elements are in order and not too many.
 fn read_listpack(bytes: &[u8], target: Target<'_>) -> Option<Entry> {
     let packed = Listpack::validate(bytes)?;
-    if packed.is_empty() || packed.len() % 2 != 0 {
+    if packed.is_empty() || packed.len() % 2 != 0 || !are_distinct(packed.iter().step_by(2), target.hasher) {
         return None;
     }
-    let (mut members, mut last, mut is_ascending) = (HashSet::new(), None, true);
-    let mut filling = Filling::new(target);
+    let (mut last, mut is_ascending) = (None, true);
     let mut items = packed.iter();
     while let (Some(member), Some(score)) = (items.next(), items.next()) {
         let (member, score) = (member.to_cow(), checked_score(score)?);
         let is_in_order =
             |(last_score, last): &(f64, Cow<'_, [u8]>)| *last_score < score || *last_score == score && **last < *member;
         is_ascending &= last.as_ref().is_none_or(is_in_order);
-        if !members.insert(member.clone()) {
-            return None;
-        }
         last = Some((score, member));
     }
     if is_ascending && target.limits.zset.admits(packed.len() / 2, 0) {
         return Some(Entry::packed(target.key, Type::SortedSet, Packing::Listpack, bytes, target.deadline));
     }
-    let set = SortedSetRef::Packed(packed);
+    let (set, mut filling) = (SortedSetRef::Packed(packed), Filling::new(target));
     set.iter().try_for_each(|(member, score)| member.with_text(|member| filling.add(member, score.get())))?;
     filling.finish()
 }

@@ -1,0 +1,38 @@
+//! Whether a packed collection that is read has an element twice.
+
+use std::collections::HashSet;
+
+use smallvec::SmallVec;
+
+use crate::store::Hasher;
+use crate::store::value::listpack::Item;
+
+/// The hashes of so many items lie on the stack.
+const INLINE: usize = 64;
+
+/// Returns whether no two items have the same text. Their hashes are compared; only where two are equal, which almost
+/// always means a repetition, the texts are.
+pub(super) fn are_distinct<'p>(items: impl Iterator<Item = Item<'p>> + Clone, hasher: &Hasher) -> bool {
+    let hash = |item: Item<'_>| item.with_text(|text| hasher.hash_one(text));
+    let mut hashes: SmallVec<[u64; INLINE]> = items.clone().map(hash).collect();
+    hashes.sort_unstable();
+    let mut seen = HashSet::new();
+    hashes.is_sorted_by(|low, high| low < high) || items.map(Item::to_cow).all(|text| seen.insert(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_text_is_found_however_it_is_stored() {
+        let are_distinct = |items: &[Item<'_>]| are_distinct(items.iter().copied(), &Hasher::new());
+        assert!(are_distinct(&[]));
+        assert!(are_distinct(&[Item::Text(b"1"), Item::Int(2), Item::Text(b""), Item::Text(b"01")]));
+        assert!(!are_distinct(&[Item::Text(b"1"), Item::Int(2), Item::Int(1)]));
+        assert!(!are_distinct(&[Item::Text(b"a"), Item::Text(b"b"), Item::Text(b"a")]));
+        let many: Vec<Item<'_>> = (0..1000).map(Item::Int).collect();
+        assert!(are_distinct(&many));
+        assert!(!are_distinct(&[&many[..], &[Item::Text(b"999")]].concat()));
+    }
+}
