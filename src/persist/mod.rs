@@ -8,7 +8,7 @@
 //! Lock order: the gate of the store, shards, the log. A record is appended while its shards are locked, so the
 //! order of the log is a valid sequential order of execution.
 
-#[allow(dead_code, reason = "until the server uses it")]
+#[allow(dead_code, unused_imports, reason = "until the server uses it")]
 pub(crate) mod aof;
 #[allow(dead_code, reason = "until the server uses it")]
 pub(crate) mod disk;
@@ -17,4 +17,6 @@ mod log;
 
 pub(crate) use effects::{Effects, write_select};
 pub(crate) use log::Log;
-pub use log::{LogReader, LostPlace, Purpose};
+#[cfg(feature = "internals")]
+pub use log::LostPlace;
+pub use log::{LogReader, Purpose};
