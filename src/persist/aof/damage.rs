@@ -19,6 +19,9 @@ pub(super) struct After {
     pub(super) has_headers: bool,
     /// There are only zeros.
     pub(super) is_zeros: bool,
+    /// Behind the last block that has a header comes something else: Redis has cut a block and appended to it, or has
+    /// appended behind it.
+    pub(super) has_more: bool,
 }
 
 /// Looks at all that comes from the damage on. `sum` is the checksum up to there.
@@ -28,41 +31,70 @@ pub(super) struct After {
 /// like two consecutive blocks counts as such; it can make a torn tail look corrupt, but never hides damage.
 pub(super) fn examine(input: &mut Input<impl Read>, sum: Running) -> io::Result<After> {
     let begin = input.offset();
-    let mut after = After { is_zeros: true, ..After::default() };
-    // The checksum before the next byte, if it is known.
-    let mut known = Some(sum);
+    let after = After { is_zeros: true, ..After::default() };
+    let mut search = Search { input, after, known: Some(sum) };
     loop {
-        let bytes = input.fill(SEARCHED_LEN)?;
+        search.input.fill(SEARCHED_LEN)?;
+        let bytes = search.input.bytes();
         let found = memmem::find(bytes, HEADER_START);
         // The begin of a header may lie across two reads.
         let skipped = found.unwrap_or_else(|| bytes.len().saturating_sub(HEADER_START.len() - 1));
-        if found.is_none() && (skipped == 0 || bytes.len() as u64 == input.left()) {
-            let end = input.take(usize::MAX);
-            after.is_zeros &= end.iter().all(|byte| *byte == 0);
-            after.has_headers |= input.offset() - begin <= end.len() as u64 && is_header_start(&end);
-            return Ok(after);
+        if found.is_none() && (skipped == 0 || bytes.len() as u64 == search.input.left()) {
+            search.after.has_headers |= search.input.offset() == begin && is_header_start(bytes);
+            search.skip(usize::MAX);
+            return Ok(search.after);
         }
-        let skipped = input.take(skipped);
-        after.is_zeros &= skipped.iter().all(|byte| *byte == 0);
-        known.iter_mut().for_each(|sum| sum.add(&skipped));
-        if found.is_none() {
-            continue;
+        search.skip(skipped);
+        if found.is_some() {
+            search.after.has_headers = true;
+            if search.pass_header()?.is_some_and(|synced| synced > begin) {
+                return Ok(After { was_durable: true, ..search.after });
+            }
         }
-        (after.has_headers, after.is_zeros) = (true, false);
-        known = match read_header(input)? {
-            Some(read) => {
-                let synced = read.header.synced;
-                let (is_right, next) = pass_block(input, read, known)?;
-                if is_right && synced > begin {
-                    return Ok(After { was_durable: true, ..after });
-                }
-                next
-            }
-            None => {
-                input.take(1);
-                None
-            }
+    }
+}
+
+/// The rest of a file in which headers are searched.
+struct Search<'a, R> {
+    input: &'a mut Input<R>,
+    after: After,
+    /// The checksum before the next byte, if it is known.
+    known: Option<Running>,
+}
+
+impl<R: Read> Search<'_, R> {
+    /// Takes bytes in which there is no header.
+    fn skip(&mut self, count: usize) {
+        let bytes = self.input.take(count);
+        self.after.is_zeros &= bytes.iter().all(|byte| *byte == 0);
+        self.known.iter_mut().for_each(|sum| sum.add(&bytes));
+    }
+
+    /// Takes what looks like a header, with its block if that seems to be there. Returns how many bytes it says were
+    /// durable, if its checksum is right by that before it.
+    fn pass_header(&mut self) -> io::Result<Option<u64>> {
+        let Some(read) = read_header(self.input)? else {
+            self.skip(1);
+            self.known = None;
+            return Ok(None);
         };
+        let line_len = read.covered + b"0123456789abcdef;\r\n".len();
+        let end = line_len as u64 + read.header.len.min(u64::MAX / 2);
+        let bytes = if end <= self.input.left() { self.input.fill(end as usize + 1)? } else { self.input.bytes() };
+        let block = usize::try_from(end).ok().and_then(|end| bytes.get(line_len..end));
+        let is_right = block.zip(self.known).is_some_and(|(block, mut sum)| {
+            sum.add(&bytes[..read.covered]);
+            sum.add(block);
+            sum.value() == read.checksum
+        });
+        let next = block.and_then(|_| bytes.get(end as usize).copied());
+        let is_passed = is_right || block.is_some() && next.is_none_or(|next| matches!(next, b'#' | b'*'));
+        // Where a header was lost, there are zeros.
+        self.after.has_more = next.is_some_and(|next| !matches!(next, b'#' | 0));
+        self.after.is_zeros = false;
+        self.input.take(if is_passed { end as usize } else { line_len });
+        self.known = is_passed.then(|| Running::from_value(read.checksum));
+        Ok(is_right.then_some(read.header.synced))
     }
 }
 
@@ -78,31 +110,4 @@ fn read_header(input: &mut Input<impl Read>) -> io::Result<Option<ReadHeader>> {
     let line = &bytes[..bytes.len().min(ANNOTATION_MAX)];
     let len = line.iter().position(|byte| *byte == b'\n');
     Ok(len.and_then(|len| line[..len].strip_suffix(b"\r")).and_then(parse_header))
-}
-
-/// Takes a header, and the block behind it if it seems to be there. Returns whether the checksum is right, by that before
-/// it, and what the checksum is behind what was taken.
-fn pass_block(
-    input: &mut Input<impl Read>,
-    read: ReadHeader,
-    before: Option<Running>,
-) -> io::Result<(bool, Option<Running>)> {
-    let line_len = read.covered + b"0123456789abcdef;\r\n".len();
-    let left = input.left() - line_len as u64;
-    if read.header.len > left {
-        input.take(line_len);
-        return Ok((false, None));
-    }
-    let end = line_len + read.header.len as usize;
-    let bytes = input.fill(end.saturating_add(1))?;
-    let Some(block) = bytes.get(line_len..end) else { return Ok((false, None)) };
-    let is_right = before.is_some_and(|mut sum| {
-        sum.add(&bytes[..read.covered]);
-        sum.add(block);
-        sum.value() == read.checksum
-    });
-    let is_followed = bytes.get(end).is_none_or(|next| matches!(next, b'#' | b'*'));
-    let taken = if is_right || is_followed { end } else { line_len };
-    input.take(taken);
-    Ok((is_right, (taken == end).then(|| Running::from_value(read.checksum))))
 }

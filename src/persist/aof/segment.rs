@@ -6,6 +6,8 @@
 //!
 //! - A *torn tail* is what a power cut or a full disk leaves: nothing behind it was written when its place was known to be
 //!   durable, as far as the headers behind it say. It may be cut off.
+//!   This includes that nothing but a header, or a lost one, comes where a block with a header should end: otherwise Redis
+//!   has cut a torn block where a command ends, and appended to it. What it appends within that length is not noticed.
 //! - Everything else is *corrupt*: bytes that were durable have changed. Cutting there would lose what was acknowledged.
 //!
 //! Commands without headers do not say what was durable: a part of a command at the end of the file is a torn tail, as in
@@ -258,7 +260,8 @@ impl<R: Read> SegmentReader<R> {
         };
         let is_tail = needed > self.input.left() || is_unwritten;
         let after = damage::examine(&mut self.input, self.tail.sum)?;
-        let is_torn = !after.was_durable && (is_tail || after.has_headers || after.is_zeros);
+        let is_possible = !after.was_durable && !after.has_more;
+        let is_torn = is_possible && (is_tail || after.has_headers || after.is_zeros);
         self.verdict = Some(match is_torn {
             true => Verdict::TornTail { valid_len: offset, reason: reason.to_owned() },
             false => Verdict::Corrupt { offset, reason: reason.to_owned() },

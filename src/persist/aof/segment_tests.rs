@@ -191,6 +191,28 @@ fn commands_of_redis_that_are_damaged_are_corrupt_unless_the_file_ends_in_them()
 }
 
 #[test]
+fn what_redis_has_appended_to_a_torn_block_is_no_torn_tail() {
+    let file = blocks();
+    let torn = file.parts[5].0 + 200;
+    let appended = (0..50).fold(Written::default(), |file, number| file.plain(&command(number, 100)));
+    let bytes = [&file.bytes[..torn], &appended.bytes].concat();
+    let (commands, verdict, _) = read(&bytes);
+    assert_eq!(commands, file.commands[..file.parts[4].2]);
+    assert!(matches!(verdict, Verdict::Corrupt { .. }), "{verdict:?}");
+}
+
+#[test]
+fn a_line_that_ends_in_lost_bytes_is_no_annotation() {
+    let next = [&b"\n"[..], &command(1, 30)].concat();
+    for start in [&b"#TS:17"[..], b"#HD"] {
+        let bytes = [&blocks().bytes, start, &[0; 300], &next].concat();
+        let (commands, verdict, tail) = read(&bytes);
+        assert_eq!((commands.len(), tail.len), (blocks().commands.len(), blocks().bytes.len() as u64));
+        assert!(matches!(verdict, Verdict::TornTail { .. }), "{verdict:?}");
+    }
+}
+
+#[test]
 fn nothing_that_is_read_panics() {
     let file = blocks().plain(&command(1, 9)).block(&command(2, 2), 5);
     for seed in 0..3000 {

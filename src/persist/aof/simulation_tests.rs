@@ -136,6 +136,9 @@ fn recover(disk: &SimulatedDisk) -> Result<Recovered, String> {
     Ok(Recovered { dir: Arc::new(dir), records: numbers, tail, is_torn: has_torn })
 }
 
+/// What a rewrite has to write, and the increment that then follows it.
+type Rewrite = (Vec<u64>, Arc<Mutex<Option<u64>>>);
+
 /// A life of a server.
 struct Life {
     disk: SimulatedDisk,
@@ -151,7 +154,7 @@ struct Life {
     recovered: usize,
     next: u64,
     /// What a rewrite that was begun has to write, and the increment that then follows it.
-    rewrite: Option<(Vec<u64>, Arc<Mutex<Option<u64>>>)>,
+    rewrite: Option<Rewrite>,
     has_stopped: bool,
     has_checksums: bool,
     /// Up to where a sync that was asked for has worked.
@@ -261,11 +264,7 @@ impl Life {
     fn act(&mut self) {
         match self.random.below(20) {
             0..8 => (0..self.random.below(6)).for_each(|_| self.append()),
-            8..14 => {
-                if self.writer.step() == Step::Stopped {
-                    self.has_stopped = true;
-                }
-            }
+            8..14 => self.has_stopped |= self.writer.step() == Step::Stopped,
             14 => _ = self.now_ms.fetch_add(self.random.below(3000) as u64, Relaxed),
             15 => self.end_rewrite(),
             16 if self.rewrite.is_none() || self.handle.status().needs_rewrite.is_some() => self.begin_rewrite(),

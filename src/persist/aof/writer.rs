@@ -39,6 +39,9 @@ const DELAYED_MS: u64 = 2000;
 /// How long the writer waits after an error, at first and at most.
 const PAUSE_MIN_MS: u64 = 100;
 const PAUSE_MAX_MS: u64 = 1000;
+/// How long the thread waits after a block, if no client waits for the disk: under load, records are written once in this
+/// time, and no append has to wake the thread.
+const LINGER: Duration = Duration::from_millis(1);
 /// How many of the last bytes of a file are written again when it is opened.
 const WRITTEN_AGAIN_MAX: u64 = 64 << 20;
 
@@ -380,8 +383,7 @@ impl Writer {
     fn wait(&self, timeout: Option<Duration>) {
         // What is in the log already is not to end the wait if it cannot be written now.
         let is_writing = self.pause.is_none() && self.lost.is_none() && !self.rotation_is_reached();
-        let position = if is_writing { self.written.position } else { u64::MAX };
-        self.shared.reader.wait(position, timeout);
+        self.shared.reader.wait(is_writing.then_some(self.written.position), timeout);
     }
 }
 
@@ -411,9 +413,14 @@ fn open_tail(dir: &AofDir, tail: &Tail) -> Result<Arc<dyn DiskFile>, AofError> {
 pub(crate) fn spawn(mut writer: Writer) -> io::Result<JoinHandle<()>> {
     let shared = writer.shared.clone();
     writer.set_syncer(Box::new(ThreadSyncer::start_thread(move || shared.reader.wake())?));
+    let mut has_written = false;
     let run = move || loop {
         match writer.step() {
-            Step::Again => {}
+            Step::Again => has_written = true,
+            Step::Wait(_) if has_written && writer.policy != Policy::Always => {
+                has_written = false;
+                writer.shared.reader.wait(None, Some(LINGER));
+            }
             Step::Wait(timeout) => writer.wait(timeout),
             Step::Stopped => return,
         }

@@ -157,14 +157,17 @@ fn clients_that_wait_are_woken_when_the_policy_changes() {
     assert_eq!(server.log.confirmed(), end);
 }
 
-/// Ends a sync when it is told to.
-struct SlowSyncer(Arc<AtomicU64>);
+/// Ends a sync when it is told to, and does it then.
+struct SlowSyncer(Arc<AtomicU64>, Option<Arc<dyn DiskFile>>);
 
 impl Syncer for SlowSyncer {
-    fn start(&mut self, _: Arc<dyn DiskFile>) {}
+    fn start(&mut self, file: Arc<dyn DiskFile>) {
+        self.1 = Some(file);
+    }
 
     fn poll(&mut self) -> Option<std::io::Result<()>> {
-        (self.0.swap(0, Relaxed) > 0).then_some(Ok(()))
+        let is_due = self.0.swap(0, Relaxed) > 0;
+        self.1.take_if(|_| is_due).map(|file| file.sync_data())
     }
 }
 
@@ -172,7 +175,7 @@ impl Syncer for SlowSyncer {
 fn a_slow_sync_does_not_delay_writing_and_counts_once() {
     let mut server = stepped(Policy::EverySec);
     let finish = Arc::new(AtomicU64::new(0));
-    server.writer.set_syncer(Box::new(SlowSyncer(finish.clone())));
+    server.writer.set_syncer(Box::new(SlowSyncer(finish.clone(), None)));
     let first = append(&server.log, 1);
     server.pass(1000);
     server.writer.step();
@@ -197,7 +200,8 @@ fn a_full_disk_leaves_nothing_torn_and_is_recovered_from() {
     server.writer.step();
     let len = server.handle.status().current_size;
     server.disk.set_faults(Faults { capacity: Some(len + 250), ..Faults::default() });
-    let end = (2..9).map(|number| append(&server.log, number)).last().expect("a position");
+    (2..8).for_each(|number| _ = append(&server.log, number));
+    let end = append(&server.log, 8);
     assert_eq!(server.writer.step(), Step::Wait(Some(Duration::from_millis(100))));
     assert!(server.error().starts_with("cannot write to /data/aof/a.1.incr.aof: No space left on device"));
     assert_eq!((server.handle.status().pending > 0, server.log.confirmed() < end), (true, true));
@@ -281,6 +285,37 @@ fn a_new_increment_begins_at_its_position_with_the_database() {
     let files =
         ["a.1.incr.aof", "a.2.incr.aof"].map(|name| commands(&server.disk, &Path::new("/data/aof").join(name)).0);
     assert_eq!(files, [[SELECT, &set(1)].concat(), [SELECT, &set(2)].concat()]);
+}
+
+#[test]
+fn a_torn_block_that_was_cut_does_not_come_back_before_the_next_increment() {
+    let mut server = stepped(Policy::EverySec);
+    let finish = Arc::new(AtomicU64::new(0));
+    server.writer.set_syncer(Box::new(SlowSyncer(finish.clone(), None)));
+    append(&server.log, 1);
+    server.pass(1000);
+    server.writer.step();
+    // While the disk syncs, it becomes full in the middle of a block, which is synced with the rest.
+    let len = server.handle.status().current_size;
+    server.disk.set_faults(Faults { capacity: Some(len + 50), ..Faults::default() });
+    let (rotate, rotated) = done();
+    append(&server.log, 2);
+    server.writer.step();
+    finish.store(1, Relaxed);
+    server.pass(1000);
+    server.writer.step();
+    server.disk.set_faults(Faults::default());
+    server.handle.rotate(rotate);
+    for _ in 0..6 {
+        server.pass(1000);
+        finish.store(1, Relaxed);
+        server.writer.step();
+    }
+    assert_eq!(rotated.try_recv(), Ok(Ok(2)));
+    for _ in 0..50 {
+        let (found, verdict) = commands(&server.disk.power_cut(), Path::new("/data/aof/a.1.incr.aof"));
+        assert_eq!((found, verdict), ([SELECT, &set(1), &set(2)].concat(), Verdict::Complete));
+    }
 }
 
 #[test]

@@ -123,18 +123,20 @@ impl LogReader {
         self.log.records.lock().cut()
     }
 
-    /// Waits until there are records behind a position, until [`LogReader::wake`] was called since the last wait, or until
-    /// a time has passed.
-    pub(crate) fn wait(&self, position: u64, timeout: Option<Duration>) {
+    /// Waits until there are records behind a position, if there is one, until [`LogReader::wake`] was called since the
+    /// last wait, or until a time has passed; may return earlier. Only who waits for records makes the next append wake
+    /// it, which costs the appending thread microseconds.
+    pub(crate) fn wait(&self, position: Option<u64>, timeout: Option<Duration>) {
         let mut records = self.log.records.lock();
         let is_due = |place: &Option<Place>| place.is_none_or(|place| place.is_woken);
-        if records.chunks.end() <= position && !is_due(&records.readers[self.number]) {
-            records.sleeping += 1;
+        let has_records = position.is_some_and(|position| records.chunks.end() > position);
+        if !has_records && !is_due(&records.readers[self.number]) {
+            records.sleeping += usize::from(position.is_some());
             match timeout {
                 Some(timeout) => _ = self.log.appended.wait_for(&mut records, timeout),
                 None => self.log.appended.wait(&mut records),
             }
-            records.sleeping -= 1;
+            records.sleeping -= usize::from(position.is_some());
         }
         if let Some(place) = &mut records.readers[self.number] {
             place.is_woken = false;
@@ -258,19 +260,19 @@ mod tests {
         let log = Arc::new(Log::default());
         let reader = Arc::new(log.reader(Purpose::Copy));
         reader.wake();
-        reader.wait(0, None); // woken before
+        reader.wait(Some(0), None); // woken before
         let other = reader.clone();
         let waits = std::thread::spawn(move || {
-            other.wait(0, None);
+            other.wait(Some(0), None);
             other.end()
         });
         let end = append(&log, 10);
         assert_eq!(waits.join().ok(), Some(end));
         let other = reader.clone();
-        let waits = std::thread::spawn(move || other.wait(end, None));
+        let waits = std::thread::spawn(move || other.wait(None, None));
         reader.wake();
         assert!(waits.join().is_ok());
-        reader.wait(0, None); // there are records
-        reader.wait(end, Some(Duration::from_millis(1)));
+        reader.wait(Some(0), None); // there are records
+        reader.wait(Some(end), Some(Duration::from_millis(1)));
     }
 }
