@@ -113,7 +113,13 @@ mod tests {
     }
 
     fn end(namespace: &Namespace, error: Option<&str>) {
-        let Task::Write(_, order) = namespace.persistence.next_task(None) else { panic!("an order") };
+        let order = loop {
+            match namespace.persistence.next_task(None) {
+                Task::Write(_, order) => break order,
+                Task::Look => {}
+                other => panic!("{other:?}"),
+            }
+        };
         namespace.persistence.end(order, error.map(Into::into));
     }
 

@@ -94,6 +94,10 @@ impl AofHandle {
     /// Changes when what is written is made durable. From [`Policy::Always`] on no reply of a later write is seen before
     /// its write is durable; with the others, clients that wait for that are woken.
     pub(crate) fn set_policy(&self, policy: Policy) {
+        if policy == Policy::Always {
+            let synced = self.0.status.lock().synced; // that of the writer, or before: at once, and not at its next step
+            self.0.reader.set_confirmed(Some(synced));
+        }
         self.0.requests.lock().policy = Some(policy);
         self.0.reader.wake();
     }
