@@ -84,8 +84,6 @@ struct Mark {
 struct Syncing {
     /// What is durable when it has worked.
     mark: Mark,
-    /// How often the file had been cut.
-    cuts: u64,
     began_ms: u64,
     is_delayed: bool,
 }
@@ -114,12 +112,11 @@ pub(crate) struct Writer {
     durable: u64,
     syncing: Option<Syncing>,
     last_sync_ms: u64,
-    /// The file may be longer than what is written.
+    /// The file may be longer than what is written. That it is cut need not be durable before the same records, which are
+    /// written there again.
     is_torn: bool,
-    /// Since the last sync that worked, one has failed, or the file was cut.
+    /// A sync has failed since the last one that worked.
     must_sync: bool,
-    /// How often the file was cut.
-    cuts: u64,
     /// Nothing can be written to this file any more.
     lost: Option<NeedsRewrite>,
     /// The last block says that all before it is durable.
@@ -184,7 +181,6 @@ impl Writer {
             last_sync_ms,
             is_torn: false,
             must_sync: false,
-            cuts: 0,
             lost: None,
             is_closed: tail.last.is_some_and(|last| last.len == 0),
             released: begin,
@@ -292,7 +288,7 @@ impl Writer {
             return Ok(());
         }
         self.last_sync_ms = now.boot_ms;
-        let syncing = Syncing { mark: self.written, cuts: self.cuts, began_ms: now.boot_ms, is_delayed: false };
+        let syncing = Syncing { mark: self.written, began_ms: now.boot_ms, is_delayed: false };
         if self.policy == Policy::Always {
             return self.end_sync(&syncing, self.file.sync_data());
         }
@@ -316,8 +312,7 @@ impl Writer {
             self.go_back();
             return Err(self.io("sync")(error));
         }
-        self.synced = syncing.mark;
-        self.must_sync &= syncing.cuts != self.cuts;
+        (self.synced, self.must_sync) = (syncing.mark, false);
         if self.policy != Policy::No {
             self.release(syncing.mark.position);
         }

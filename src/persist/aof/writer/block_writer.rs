@@ -22,7 +22,6 @@ impl Writer {
         if self.is_torn {
             self.file.set_len(self.written.len).map_err(self.io("cut what was not written whole off"))?;
             self.is_torn = false;
-            (self.must_sync, self.cuts) = (true, self.cuts + 1);
         }
         let left = self
             .rotation
