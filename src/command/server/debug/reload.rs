@@ -15,7 +15,7 @@ use crate::resp::Reply;
 use crate::store::limits::Limits;
 use crate::store::{Hasher, Key, Lookup, View};
 
-const NOT_LOADED: Error = Error::Other(Cow::Borrowed("Error trying to load the RDB dump, check server logs"));
+const NOT_LOADED: Error = Error::Other(Cow::Borrowed("Error trying to load the RDB dump"));
 
 /// Loads the append-only file in place of the data.
 pub(super) fn load_log(call: &mut Call<'_>) -> Result<()> {
