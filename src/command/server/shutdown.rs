@@ -42,12 +42,12 @@ pub(crate) fn shut_down(namespace: &Namespace, options: ShutdownOptions) -> Shut
                 Err(_) => "this server writes no files",
             },
         };
-        warn!("Error trying to save the DB: {refusal}");
         if options.save && !options.force {
+            warn!("Error trying to save the DB, can't exit: {refusal}");
             warn!("Errors trying to shut down the server. Check the logs for more information.");
             return Shutdown::Refused;
         }
-        warn!("Exit anyway: the data is lost.");
+        warn!("Error trying to save the DB: {refusal}. Exit anyway: the data is lost.");
     }
     namespace.begin_shutdown();
     Shutdown::Begun
