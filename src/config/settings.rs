@@ -485,8 +485,6 @@ supported! {
         "aof-load-truncated" %own aof_load_truncated: bool = "yes", Kind::Switch, Runtime, Supported;
         /// Loads an append-only file that ends with at most this many damaged bytes, without them; 0 accepts no damage.
         "aof-load-corrupt-tail-max-size" @ "8.4" %own aof_load_corrupt_tail_max_size: u64 = "0", Kind::Memory(0, LONG_MAX), Runtime, Supported;
-        /// Begins a rewritten append-only file with a snapshot; otherwise it has commands only.
-        "aof-use-rdb-preamble" %own aof_use_rdb_preamble: bool = "yes", Kind::Switch, Runtime, Supported;
         /// Writes the time into the append-only file, as annotations that Redis 7.0 and later skip.
         "aof-timestamp-enabled" %own aof_timestamp_enabled: bool = "no", Kind::Switch, Runtime, Supported;
         /// Writes checksums into the append-only file, as annotations that Redis 7.0 and later skip.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
+use std::time::Duration;
 
 use tracing::{info, warn};
 
@@ -132,6 +133,7 @@ impl Worker {
             }
             let mut batch = Vec::with_capacity(BATCH);
             is_over = content.read_batch(namespace, reader, databases, &mut batch)?;
+            self.delay(batch.len());
             if send.send(batch).is_err() {
                 return Ok(()); // the other thread has the reason
             }
@@ -139,6 +141,18 @@ impl Worker {
             namespace.persistence.update(|figures| figures.loading.iter_mut().for_each(|loading| loading.read = read));
         }
         Ok(())
+    }
+
+    /// Waits as `key-load-delay` says after so many keys, for tests.
+    fn delay(&self, keys: usize) {
+        let each = self.namespace.settings.current().key_load_delay;
+        let us = if each < 0 { keys as u64 / each.unsigned_abs() } else { keys as u64 * each.unsigned_abs() };
+        let mut left = Duration::from_micros(us);
+        while !left.is_zero() && !self.namespace.persistence.cancelled().load(Relaxed) {
+            let part = left.min(Duration::from_millis(50));
+            thread::park_timeout(part);
+            left -= part;
+        }
     }
 }
 

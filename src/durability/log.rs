@@ -166,10 +166,12 @@ impl Worker {
         }
         handle.base_installed();
         self.due.log_has_worked();
-        if let Err(error) = dir.remove_history() {
+        let config = self.namespace.settings.current();
+        if !config.aof_disable_auto_gc
+            && let Err(error) = dir.remove_history()
+        {
             warn!("Former files of the append only file are left: {error}");
         }
-        let config = self.namespace.settings.current();
         if let Some(log) = &mut self.log {
             log.policy = policy(&config);
             log.handle.set_policy(log.policy);

@@ -88,20 +88,21 @@ impl Worker {
         let is_snapshot = RDB_MAGICS.contains(&&magic[..]);
         let whole = Cursor::new(magic).chain(file);
         match is_snapshot {
-            false => self.replay(&part.path, SegmentReader::new(whole, len), (0, read)),
+            false => self.replay(&part.path, SegmentReader::new(whole, len), (0, len, read)),
             true => {
                 let (_, end, rest) = self.load_rdb(&part.path, whole, len, Duplicates::Refuse)?;
-                self.replay(&part.path, SegmentReader::new(rest, len.saturating_sub(end)), (end, read))
+                self.replay(&part.path, SegmentReader::new(rest, len.saturating_sub(end)), (end, len, read))
             }
         }
     }
 
-    /// Executes the commands of a part, which begin at an offset of its file.
+    /// Executes the commands of a part, which begin at an offset of its file and end at its length; `read` bytes of other
+    /// parts were read before.
     fn replay(
         &self,
         path: &Path,
         mut reader: SegmentReader<impl Read>,
-        (begin, read): (u64, u64),
+        (begin, len, read): (u64, u64, u64),
     ) -> Result<End, String> {
         let namespace = &*self.namespace;
         let (mut replay, mut log) = (Replay::new(namespace), BytesMut::new());
@@ -131,6 +132,9 @@ impl Worker {
             namespace.persistence.update(|figures| figures.loading.iter_mut().for_each(|loading| loading.read = read));
         }
         match reader.verdict() {
+            Verdict::Corrupt { offset, reason } if len - (begin + offset) <= self.tolerated_damage() => {
+                Ok(End::Torn { valid_len: begin + offset, reason })
+            }
             Verdict::Corrupt { offset, reason } => Err(named(begin + offset, &format!("{reason}; {ADVICE}"))),
             _ if !replay.is_between_writes() => {
                 let (start, offset) = pieces[0];
@@ -140,6 +144,11 @@ impl Worker {
             Verdict::TornTail { valid_len, reason } => Ok(End::Torn { valid_len: begin + valid_len, reason }),
             Verdict::Complete => Ok(End::Complete(reader.tail().clone())),
         }
+    }
+
+    /// Returns how many damaged bytes at its end a file may have, to be loaded without them.
+    fn tolerated_damage(&self) -> u64 {
+        self.namespace.settings.current().aof_load_corrupt_tail_max_size
     }
 
     /// Cuts an incomplete end off a file, and keeps it in another one; returns how long it was.
