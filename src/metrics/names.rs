@@ -82,7 +82,6 @@ pub(super) const METRICS: &[Metric] = &[
     gauge("rdb_last_save_time", "redis_rdb_last_save_timestamp_seconds", "When the last successful snapshot began, since 1970; the start of the server before the first"),
     gauge("rdb_last_save_age_seconds", "keylatch_rdb_last_save_age_seconds", "Seconds since the last successful snapshot began"),
     gauge("rdb_bgsave_in_progress", "redis_rdb_bgsave_in_progress", "Whether a snapshot is being saved"),
-    gauge("rdb_last_bgsave_time_sec", "redis_rdb_last_bgsave_duration_sec", "Seconds that the last snapshot took, -1 before the first"),
     gauge("aof_enabled", "redis_aof_enabled", "Whether there is an append-only file"),
     gauge("aof_rewrite_in_progress", "redis_aof_rewrite_in_progress", "Whether the append-only file is being rewritten"),
     gauge("aof_current_size", "redis_aof_current_size_bytes", "Length of the append-only file"),
