@@ -19,8 +19,9 @@ PATIENCE_S = 60
 HOST, PORT = os.environ['KEYLATCH_SERVERS'].split(':')[:2]
 METRICS_PORT = int(os.environ['KEYLATCH_METRICS_PORT'])
 
-# The exporter has these names too, but not yet in the version that Debian has.
+# The exporter has these names too, but not yet in the version that Debian has, or only with an append-only file.
 NEWER = {
+    'redis_aof_base_size_bytes', 'redis_aof_current_size_bytes',
     'redis_acl_access_denied_auth_total', 'redis_acl_access_denied_channel_total', 'redis_acl_access_denied_cmd_total',
     'redis_acl_access_denied_key_total', 'redis_client_output_buffer_limit_disconnections_total',
     'redis_client_query_buffer_limit_disconnections_total', 'redis_evicted_clients_total',
