@@ -122,6 +122,8 @@ impl Worker {
             }
             _ => {}
         }
+        // Not before its first base is there: who waits for that asks whether a rewrite is in progress.
+        self.namespace.persistence.update(|figures| figures.is_log_starting = false);
     }
 
     /// Rewrites the file where it lacks something, or has grown so much that the settings ask for it.

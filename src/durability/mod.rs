@@ -173,7 +173,8 @@ impl Worker {
 
     /// Returns whether something may become due by itself.
     fn has_to_look(&self) -> bool {
-        self.log.is_some() || !self.namespace.settings.current().save_points.is_empty()
+        let config = self.namespace.settings.current();
+        self.log.is_some() || config.appendonly || !config.save_points.is_empty()
     }
 
     /// Does what is due by itself.

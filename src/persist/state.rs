@@ -255,7 +255,6 @@ impl Persistence {
         let mut state = self.state.lock();
         state.figures.log = log.as_ref().map(|(_, cut)| LogFigures { cut: *cut, ..LogFigures::default() });
         state.log = log.map(|(handle, _)| handle);
-        state.figures.is_log_starting = false;
     }
 
     /// Looks whether an append-only file is to be begun or ended, because the settings have changed.
