@@ -474,7 +474,7 @@ impl<'n> BatchRun<'n> {
             let Client { caller, session } = client;
             let mode = match command.flags & EXCLUSIVE == 0 {
                 true => Mode::Client { session, next: &mut next },
-                false => Mode::Exclusive { session },
+                false => Mode::Exclusive { session, next: &mut next },
             };
             let view = guard.view(caller.db, hashes, cx);
             let mut call = Call::new(self.env, caller, view, (command, request, hashes), mode, out);

@@ -3,6 +3,8 @@
 //! A handler takes a call, which has the handlers of nested calls and room for a continuation, which makes calls: so
 //! [`Call`], [`Handlers`], [`Env`], [`Next`] and [`Continuation`] name each other, and are defined here together.
 
+use std::borrow::Cow;
+
 use crate::client::caller::Caller;
 use crate::client::outbox::PUSHED;
 use crate::client::registry::Unblocked;
@@ -46,8 +48,8 @@ pub struct Call<'a> {
 pub(super) enum Mode<'a> {
     /// The connection of its client, which does what the call leaves in `next`.
     Client { session: &'a mut Session, next: &'a mut Next },
-    /// The same with the whole store locked: the call leaves no work, because it blocks all other clients.
-    Exclusive { session: &'a mut Session },
+    /// The same with the whole store locked: the call leaves no work that it could do itself.
+    Exclusive { session: &'a mut Session, next: &'a mut Next },
     /// Another call, such as EXEC or a script, or the server itself: it leaves no work.
     Nested { session: Option<&'a mut Session> },
     /// A task that has changed a key of the call of a blocked client, which is made again.
@@ -68,7 +70,7 @@ impl Mode<'_> {
     /// Returns the state of the caller's connection, if it makes the call or another call in which this is nested.
     pub(super) fn session(&mut self) -> Option<&mut Session> {
         match self {
-            Mode::Client { session, .. } | Mode::Exclusive { session } => Some(session),
+            Mode::Client { session, .. } | Mode::Exclusive { session, .. } => Some(session),
             Mode::Nested { session } => session.as_deref_mut(),
             Mode::Retry { .. } | Mode::Replay => None,
         }
@@ -77,12 +79,14 @@ impl Mode<'_> {
     /// Does what [`Mode::session`] does, to read it.
     pub(super) fn seen_session(&self) -> Option<&Session> {
         match self {
-            Mode::Client { session, .. } | Mode::Exclusive { session } => Some(session),
+            Mode::Client { session, .. } | Mode::Exclusive { session, .. } => Some(session),
             Mode::Nested { session } => session.as_deref(),
             Mode::Retry { .. } | Mode::Replay => None,
         }
     }
 }
+
+const NOT_IN_EXEC: Error = Error::Other(Cow::Borrowed("This command waits for a file and is not supported in MULTI"));
 
 fn no_connection() -> Error {
     Error::other("This command is about a connection, and there is none")
@@ -187,6 +191,16 @@ impl Call<'_> {
             Some(next) => *next = Next::Continue(Box::new(rest)),
             None => while !self.step(&mut rest)? {},
         }
+        Ok(())
+    }
+
+    /// Begins something that a call needing the whole store waits for, after which its rest is executed.
+    ///
+    /// # Errors
+    /// Inside EXEC, which cannot wait; those of `begin`.
+    pub(crate) fn await_rest<R: Continuation + 'static>(&mut self, begin: impl FnOnce() -> Result<R>) -> Result<()> {
+        let Mode::Exclusive { next, .. } = &mut self.mode else { return Err(NOT_IN_EXEC) };
+        **next = Next::Continue(Box::new(begin()?));
         Ok(())
     }
 

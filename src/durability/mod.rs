@@ -132,29 +132,37 @@ impl Worker {
     /// Loads data while the server runs, for DEBUG; other clients are rejected meanwhile.
     fn reload(&mut self, reload: Reload, order: Order) {
         let namespace = self.namespace.clone();
-        let result = match (reload.saves, &self.log) {
-            (true, _) => self.save(None, namespace.clock.now()).map(drop),
-            (false, Some(log)) if reload.is_of_log => log.sync(),
-            (false, _) => Ok(()),
-        };
-        let result = result.and_then(|()| {
-            namespace.set_loading(true);
-            if reload.flushes {
-                let cx = Cx::new(namespace.clock.now(), Origin::HOST);
-                namespace.store.exclusive().view(0, cx).clear(true);
-                namespace.store.forget_unlogged();
-            }
-            let duplicates = if reload.merges { Duplicates::Replace } else { Duplicates::Refuse };
-            match (reload.is_of_log, self.log.as_ref().map(LogFile::dir)) {
-                (true, Some(dir)) => self.load_log(&dir).map(drop),
-                (false, _) if self.load_snapshot(duplicates)? => Ok(()),
-                _ => Err("there is no file to load".into()),
-            }
-        });
+        namespace.persistence.begin_job();
+        let result = namespace.instance.panics.catch("reload", || self.replace_data(reload));
+        let result = result.unwrap_or_else(|| Err("the thread has panicked".into()));
         namespace.store.forget_unlogged();
         namespace.set_loading(false);
+        namespace.persistence.update(|figures| figures.work = None);
         self.set_loaded();
         namespace.persistence.end(order, result.err());
+    }
+
+    /// Saves a snapshot if that is wanted, and loads a file in place of the data.
+    fn replace_data(&mut self, reload: Reload) -> Result<(), String> {
+        let namespace = self.namespace.clone();
+        namespace.set_loading(true); // what others wrote after the save would be lost
+        namespace.store.pass_barrier();
+        match (reload.saves, &self.log) {
+            (true, _) => self.save(None, namespace.clock.now()).map(drop)?,
+            (false, Some(log)) if reload.is_of_log => log.sync()?,
+            (false, _) => {}
+        }
+        if reload.flushes {
+            let cx = Cx::new(namespace.clock.now(), Origin::HOST);
+            namespace.store.exclusive().view(0, cx).clear(true);
+            namespace.store.forget_unlogged();
+        }
+        let duplicates = if reload.merges { Duplicates::Replace } else { Duplicates::Refuse };
+        match (reload.is_of_log, self.log.as_ref().map(LogFile::dir)) {
+            (true, Some(dir)) => self.load_log(&dir).map(drop),
+            (false, _) if self.load_snapshot(duplicates)? => Ok(()),
+            _ => Err("there is no file to load".into()),
+        }
     }
 
     /// Does what is ordered and what is due, until it is to end.

@@ -246,6 +246,35 @@ fn a_damaged_file_is_refused_with_its_name_and_place_and_stays_as_it_is() {
 }
 
 #[test]
+fn a_reload_replies_when_the_data_is_there_and_loses_no_write_that_was_acknowledged_meanwhile() {
+    let dir = dir();
+    let server = start_in(dir.path(), &[]);
+    let (mut client, mut writer) = (server.client(), server.client());
+    client.expect(&[
+        ("DEBUG POPULATE 5000", "+OK"),
+        ("MULTI", "+OK"),
+        ("DEBUG RELOAD", "+QUEUED"),
+        ("EXEC", "*1 -ERR This command waits for a file and is not supported in MULTI"),
+    ]);
+    for round in 0..20 {
+        client.send(b"DEBUG RELOAD\r\n");
+        let mut written = 0;
+        for number in 0..50 {
+            match &*writer.call(&format!("SET written:{number} {round}")) {
+                "+OK" => written += 1,
+                refused => assert!(refused.starts_with("-LOADING"), "{refused}"),
+            }
+        }
+        assert_eq!(client.reply(), "+OK");
+        let keys: Vec<String> = (0..50).map(|number| format!("GET written:{number}")).collect();
+        let value = format!("${} {round}", round.to_string().len());
+        let found = client.pipeline(&keys).into_iter().filter(|found| *found == value).count();
+        assert_eq!(found, written, "round {round}");
+    }
+    assert_eq!(client.info("rdb_bgsave_in_progress"), "0");
+}
+
+#[test]
 fn a_server_without_files_writes_none_and_says_so() {
     let server = TestServer::start_embedded();
     let mut client = server.client();

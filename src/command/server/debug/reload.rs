@@ -49,9 +49,11 @@ pub(super) fn reload(call: &mut Call<'_>) -> Result<()> {
 
 /// Orders data to be loaded, and replies when it is.
 fn load(call: &mut Call<'_>, reload: Reload) -> Result<()> {
-    let order = call.namespace.persistence.order_reload(reload).map_err(|_| NOT_LOADED)?;
     let files = call.namespace.persistence.clone();
-    call.continue_with(Loading { files, order, error: None })
+    call.await_rest(|| {
+        let order = files.order_reload(reload).map_err(|_| NOT_LOADED)?;
+        Ok(Loading { files, order, error: None })
+    })
 }
 
 /// The rest of a call while data is loaded.
