@@ -57,6 +57,8 @@ pub(crate) struct BatchRun<'n> {
     lookup: Lookup,
     /// Whether the client's calls need extra work, such as writing pushed frames between replies.
     has_extra_work: bool,
+    /// The position in the log that the replies so far depend on.
+    dependence: u64,
 }
 
 impl<'n> BatchRun<'n> {
@@ -89,6 +91,7 @@ impl<'n> BatchRun<'n> {
             origin: Origin::Client(client.caller.info.id),
             lookup: Lookup::ALL,
             has_extra_work,
+            dependence: 0,
         }
     }
 
@@ -121,6 +124,12 @@ impl<'n> BatchRun<'n> {
         self.stale_at = self.env.timer.ticks_after(self.read_at, TIME_KEPT_NS);
         self.now = self.env.namespace.clock.now();
         self.env.namespace.store.memory_account().follow_clock(self.now);
+    }
+
+    /// Returns the position in the log that the replies depend on: with what is pushed between them, on all of it.
+    #[cold]
+    pub(crate) fn dependence(&self) -> u64 {
+        if self.has_extra_work { self.env.namespace.log.end() } else { self.dependence }
     }
 
     /// Returns the time of this batch.
@@ -491,7 +500,7 @@ impl<'n> BatchRun<'n> {
             }
             run(&mut call);
             if namespace.store.has_tail_work() {
-                deferred = end_call(&mut call);
+                deferred = end_call(&mut call, &mut self.dependence);
             }
         }
         if let Some(deferred) = deferred {
@@ -614,8 +623,11 @@ fn begin_call(call: &mut Call<'_>) {
 #[cold]
 #[inline(never)]
 #[allow(clippy::box_collection, reason = "hardly ever there, and every call has room for it")]
-fn end_call(call: &mut Call<'_>) -> Option<Box<Vec<DeferredWake>>> {
+fn end_call(call: &mut Call<'_>, dependence: &mut u64) -> Option<Box<Vec<DeferredWake>>> {
     effects::log_outermost(call);
+    if !call.namespace.log.is_confirmed() {
+        *dependence = effects::dependence(call).max(*dependence);
+    }
     let (env, store) = (call.env(), &call.namespace.store);
     let deferred = if store.has_ready_keys() { serve(&mut call.view, env) } else { Vec::new() };
     (!deferred.is_empty() || store.reclaimer().is_behind()).then(|| Box::new(deferred))

@@ -6,8 +6,9 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::client::caller::Caller;
 use crate::dispatch::Call;
+use crate::dispatch::gate::ON_KEYS;
 use crate::namespace::Namespace;
-use crate::spec::Effect;
+use crate::spec::{Effect, NO_QUEUE};
 use crate::store::{Key, Lookup, Str};
 use crate::time::clock::{Deadline, Now};
 
@@ -88,16 +89,28 @@ pub(super) fn log_outermost(call: &mut Call<'_>) {
             "the changes of {} and what it logs",
             call.name()
         );
-        append(call.namespace, call.caller, call.view.now());
+        let (now, shards) = (call.view.now(), call.view.shard_numbers());
+        append(call.namespace, call.caller, now, shards.as_deref());
     }
 }
 
-/// Appends the effects of a call at a time, and of those nested in it.
-pub(super) fn append(namespace: &Namespace, caller: &mut Caller, at: Now) {
+/// Appends the effects of a call at a time, and of those nested in it: to keys of some shards, if it is known which.
+pub(super) fn append(namespace: &Namespace, caller: &mut Caller, at: Now, shards: Option<&[usize]>) {
     if let Some(effects) = caller.effects() {
-        namespace.record(effects, at);
+        namespace.record(effects, at, shards);
     }
     namespace.store.forget_unlogged();
+}
+
+/// Returns the position in the log that the reply of a call depends on. Must be called while its shards are locked.
+pub(super) fn dependence(call: &mut Call<'_>) -> u64 {
+    let log = &call.namespace.log;
+    match call.view.shard_numbers() {
+        Some(shards) => log.position_of(&shards),
+        // Other calls without keys tell of the server or the client alone, or are reports, which tell no single value.
+        None if call.command.flags & (ON_KEYS | NO_QUEUE) != 0 => log.end(),
+        None => 0,
+    }
 }
 
 /// Adds the request, with the command's declared name even if it is renamed.

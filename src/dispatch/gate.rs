@@ -107,7 +107,7 @@ const MAY_WRITE: Flags = WRITE | CONTROL;
 
 /// Commands that Redis rejects from a client in MONITOR, because it counts it as a kind of replica. Scripts execute
 /// commands on keys, so they are included.
-const ON_KEYS: Flags = READ | WRITE | MAY_REPLICATE | SKIP_MONITOR;
+pub(super) const ON_KEYS: Flags = READ | WRITE | MAY_REPLICATE | SKIP_MONITOR;
 
 /// The checks of a client's request, in Redis' order: the first failing one determines the error.
 pub(crate) const CHECKS: [Row; 13] = [

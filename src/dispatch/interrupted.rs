@@ -17,7 +17,7 @@ pub(crate) fn log_interrupted(namespace: &Namespace) {
     };
     let now = namespace.clock.now();
     let mut effects = states(namespace, &mut exclusive.view(0, Cx::new(now, Origin::HOST)), interrupted);
-    namespace.record(&mut effects, now);
+    namespace.record(&mut effects, now, None);
 }
 
 /// Logs what the keys hold now that a call has set back, and the libraries of functions; for those who copy the log.
@@ -33,7 +33,8 @@ pub(super) fn log_restored(call: &mut Call<'_>, libraries: &[Vec<u8>]) {
         effects.push(0, [&b"FUNCTION"[..], b"FLUSH"].into_iter());
         libraries.iter().for_each(|code| effects.push(0, [&b"FUNCTION"[..], b"LOAD", code].into_iter()));
     }
-    namespace.log.append(&mut effects);
+    let position = namespace.log.append(&mut effects);
+    namespace.log.note_change(None, position);
 }
 
 /// Returns commands that set keys to what they hold now.

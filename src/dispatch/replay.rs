@@ -61,7 +61,7 @@ pub(crate) fn replay(
 ) -> Result<Replayed, ReplayError> {
     let cx = Cx::new(namespace.clock.now(), Origin::Replay);
     let mut guard = namespace.store.exclusive();
-    let append = |caller: &mut Caller| effects::append(namespace, caller, cx.now);
+    let append = |caller: &mut Caller| effects::append(namespace, caller, cx.now, None);
     Env::with_present(namespace, handlers, 0, |env| replay_in(env, &mut guard.view(0, cx), log, append))
 }
 

@@ -379,12 +379,14 @@ impl Namespace {
     }
 
     /// Appends the effects of a call at a time to the log, and clears them; returns the position behind them. Must be
-    /// called while the changed shards are locked.
-    pub(crate) fn record(&self, effects: &mut Effects, at: Now) -> u64 {
-        match &self.test_mode {
+    /// called while the changed shards are locked: these, if it is known which.
+    pub(crate) fn record(&self, effects: &mut Effects, at: Now, shards: Option<&[usize]>) -> u64 {
+        let position = match &self.test_mode {
             Some(test_mode) => test_mode.recorder.append(effects, at),
             None => self.log.append(effects),
-        }
+        };
+        self.log.note_change(shards, position);
+        position
     }
 
     /// Deletes every key of every database.
@@ -393,7 +395,7 @@ impl Namespace {
         let now = self.clock.now();
         guard.view(0, Cx::new(now, Origin::HOST)).clear(true);
         if self.store.is_logged() {
-            self.record(&mut Effects::one(0, &[b"FLUSHALL"]), now);
+            self.record(&mut Effects::one(0, &[b"FLUSHALL"]), now, None);
         }
     }
 

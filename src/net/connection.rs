@@ -409,7 +409,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut run = BatchRun::new(env, self.generation, &self.client);
         run.set_up_extra_work(&self.client);
         run.plan(batch, *next, self.client.caller.db, plan);
-        let room = input.capacity() - input.len();
+        let (room, begin) = (input.capacity() - input.len(), output.end());
         self.client.caller.info.buffers.set_query_buffer(batch.buffer_len() + input.len(), room);
         // Not dropped in the loop, which continues only with what owns nothing: the drop glue would be called each time.
         let (mut executed, mut left) = (0, ManuallyDrop::new(Next::Done));
@@ -430,6 +430,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let request = batch.get(*next + executed);
             left = ManuallyDrop::new(run.execute(&mut self.client, request, plan, executed, output));
             executed += 1;
+        }
+        if !self.namespace.log.is_confirmed() {
+            self.held.get_or_insert_default().add(output, begin, run.dependence(), &self.namespace.log);
         }
         self.outruns_reclaimer = reclaimer.is_behind() && reclaimer.queued() != queued;
         let left = ManuallyDrop::into_inner(left);

@@ -1,9 +1,9 @@
 //! Output that waits until the log is confirmed: with a reader that writes the log to a disk, no client sees the reply of
 //! a write that could still be lost.
 //!
-//! Requests are read and executed meanwhile; only their replies, and what is pushed, stay in the output. Every byte
-//! depends on all that was logged before it came into the output, by whatever client: so nobody sees another's write
-//! too early either.
+//! Requests are read and executed meanwhile; only their replies, and what is pushed, stay in the output. A reply depends on
+//! the last record about the keys of its call's shards, by whatever client, so nobody sees another's write too early
+//! either; all else depends on everything that was logged before it came into the output.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -21,23 +21,42 @@ pub(super) struct HeldOutput {
 }
 
 impl HeldOutput {
+    /// Notes that the output from `begin` in the stream on, the replies of a batch, depends on a position.
+    #[cold]
+    pub(super) fn add(&mut self, output: &Output, begin: u64, position: u64, log: &Log) {
+        self.cover(output, begin, log);
+        self.push(position, output.end());
+    }
+
+    /// Notes for what came otherwise into the output, up to a place in the stream, that it depends on the whole log.
+    fn cover(&mut self, output: &Output, end: u64, log: &Log) {
+        let released = *self.released.get_or_insert(output.end() - output.len() as u64);
+        if self.parts.back().map_or(released, |(_, end)| *end) < end {
+            self.push(log.end(), end);
+        }
+    }
+
+    fn push(&mut self, position: u64, end: u64) {
+        match self.parts.back_mut() {
+            // It cannot be written before the part in front of it.
+            Some((last, last_end)) if *last >= position => *last_end = end,
+            _ => self.parts.push_back((position, end)),
+        }
+    }
+
     /// Returns how many bytes of the output may be written now. The client with this number is woken when there are more.
     #[cold]
     pub(super) fn writable(&mut self, output: &Output, log: &Log, client: u64, waker: &Waker) -> usize {
-        let end = output.end();
-        let begin = end - output.len() as u64;
-        let released = self.released.get_or_insert(begin);
-        if self.parts.back().map_or(*released, |(_, end)| *end) != end {
-            self.parts.push_back((log.end(), end));
-        }
+        self.cover(output, output.end(), log);
         while let Some((position, end)) = self.parts.front() {
             if log.wake_when_confirmed(*position, client, waker) {
                 break;
             }
-            *released = *end;
+            self.released = Some(*end);
             self.parts.pop_front();
         }
-        released.saturating_sub(begin) as usize
+        let begin = output.end() - output.len() as u64;
+        self.released.map_or(0, |released| released.saturating_sub(begin)) as usize
     }
 
     /// Forgets the output, all of which was written or dropped: the next is in another buffer, whose stream begins elsewhere.

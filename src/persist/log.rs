@@ -9,6 +9,7 @@
 //! replies must not be seen before that wait for it.
 
 mod boundaries;
+mod changed;
 mod chunks;
 pub(super) mod reader;
 
@@ -20,6 +21,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::persist::Effects;
 use crate::persist::log::boundaries::Boundaries;
+use crate::persist::log::changed::LastChanges;
 use crate::persist::log::chunks::Chunks;
 use crate::resp::Output;
 use crate::store::{ChangeLog, LockRecord};
@@ -34,6 +36,8 @@ pub(crate) struct Log {
     appended: Condvar,
     /// The position up to which every reader that confirms has done so; `u64::MAX` if none confirms.
     confirmed: AtomicU64,
+    /// What replies depend on; kept while a reader confirms.
+    changed: LastChanges,
     /// The clients that wait for a confirmation, each with the position it waits for.
     waiting: Mutex<HashMap<u64, (u64, Waker)>>,
 }
@@ -89,7 +93,13 @@ impl Log {
     /// Creates an empty log that keeps at most so many bytes for its slowest reader.
     pub(in crate::persist) fn with_limit(kept_max: usize) -> Self {
         let records = Mutex::new(Records { kept_max, ..Records::default() });
-        Log { records, appended: Condvar::new(), confirmed: AtomicU64::new(u64::MAX), waiting: Mutex::default() }
+        Log {
+            records,
+            appended: Condvar::new(),
+            confirmed: AtomicU64::new(u64::MAX),
+            changed: LastChanges::default(),
+            waiting: Mutex::default(),
+        }
     }
 
     /// Appends the effects of a call, and clears them; returns the position behind them. Must be called while the changed
@@ -127,6 +137,19 @@ impl Log {
         self.records.lock().chunks.end()
     }
 
+    /// Notes what a record that ends at a position is about: keys of some shards, which are locked, or of any.
+    pub(crate) fn note_change(&self, shards: Option<&[usize]>, position: u64) {
+        if !self.is_confirmed() {
+            self.changed.raise(shards, position);
+        }
+    }
+
+    /// Returns the position that a reply depends on which shows keys of some shards, which are locked. What was removed
+    /// because its time was over, or to free memory, does not count: that it is gone is no news of a client's.
+    pub(crate) fn position_of(&self, shards: &[usize]) -> u64 {
+        self.changed.of(shards)
+    }
+
     /// Wakes the task of a client once what lies before a position is confirmed; returns false if it is now. A client waits
     /// for one position at a time.
     pub(crate) fn wake_when_confirmed(&self, position: u64, client: u64, waker: &Waker) -> bool {
@@ -139,12 +162,20 @@ impl Log {
         is_early
     }
 
+    /// Forgets that a client waits, whose connection has ended.
+    pub(crate) fn stop_waiting(&self, client: u64) {
+        self.waiting.lock().remove(&client);
+    }
+
     /// Computes again what is confirmed.
     fn follow_confirmations(&self, records: &Records) {
         let confirmed = records.readers.iter().flatten().filter_map(|place| place.confirmed).min();
         let confirmed = confirmed.unwrap_or(u64::MAX);
         if confirmed == self.confirmed() {
             return;
+        }
+        if self.is_confirmed() {
+            self.changed.raise(None, records.chunks.end()); // until now it was not noted
         }
         let mut waiting = self.waiting.lock();
         self.confirmed.store(confirmed, Relaxed);

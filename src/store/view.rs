@@ -133,6 +133,11 @@ impl<'a> View<'a> {
         self.access.covers(hashes)
     }
 
+    /// Returns the numbers of the locked shards; `None` if the call declares no keys or has locked everything.
+    pub(crate) fn shard_numbers(&self) -> Option<SmallVec<[usize; 8]>> {
+        self.access.numbers()
+    }
+
     /// Returns the context of this call.
     pub fn cx(&self) -> Cx {
         *self.cx

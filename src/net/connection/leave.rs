@@ -94,6 +94,9 @@ impl<S> Connection<S> {
         self.namespace.store.memory_account().report_outside(IDLE_LEN + self.counted, 0);
         self.namespace.clients.set_throttled(&self.client.caller.info, false);
         self.namespace.clients.report_backlog(self.reported, 0);
+        if self.held.take().is_some() {
+            self.namespace.log.stop_waiting(self.client.caller.info.id);
+        }
         self.end_session();
     }
 }

@@ -111,6 +111,17 @@ impl<'a> Access<'a> {
         }
     }
 
+    /// Returns the numbers of the locked shards; `None` if that may be any.
+    pub(super) fn numbers(&self) -> Option<SmallVec<[usize; 8]>> {
+        match self {
+            Access::One(shard) => Some(std::iter::once(shard.keys.index()).collect()),
+            Access::Few(shards) => Some(shards.iter().map(|(index, _)| *index).collect()),
+            Access::Borrowed(shards) => Some(shards.iter().map(|(index, _)| *index).collect()),
+            Access::Gate(..) | Access::Whole(..) => None,
+            Access::Closed => Some(SmallVec::new()),
+        }
+    }
+
     /// Lends all that is locked, in database `db` if everything is.
     pub(super) fn lend(&mut self, db: usize) -> Access<'_> {
         match self {

@@ -85,6 +85,50 @@ fn a_reply_waits_until_a_reader_has_confirmed_the_write_and_so_does_who_has_read
 }
 
 #[test]
+fn who_reads_other_keys_or_asks_about_the_server_does_not_wait_and_who_may_read_any_does() {
+    let server = TestServer::start();
+    server.client().call("SET before v");
+    let file = reader(&server, Purpose::Confirm);
+    let mut writer = server.client();
+    writer.send(b"SET k v\r\n");
+    wait_until(|| file.waiting() == 1);
+    server.client().expect(&[
+        ("PING", "+PONG"),
+        ("SET k", "-ERR wrong number of arguments for 'set' command"),
+        ("OBJECT HELP x", "-ERR wrong number of arguments for 'object|help' command"),
+        ("CONFIG GET port", "*2 $4 port $1 0"),
+    ]);
+    assert!(server.client().call("INFO").contains("keyspace_hits"));
+    // Some of them may be in the shard of `k`.
+    let mut others: Vec<Client> = (0..8).map(|_| server.client()).collect();
+    others.iter_mut().enumerate().for_each(|(n, other)| other.send(format!("GET other:{n}\r\n").as_bytes()));
+    let answered = |others: &[Client]| others.iter().filter(|other| !hears_nothing(other)).count();
+    wait_until(|| answered(&others) + file.waiting() == 9 && answered(&others) > 0);
+    let requests = ["GET k", "MGET before k", "DBSIZE", "KEYS before", "SCAN 0", "RANDOMKEY"];
+    for (request, waiting) in requests.iter().zip(file.waiting() + 1..) {
+        let mut client = server.client();
+        client.send(format!("{request}\r\n").as_bytes());
+        wait_until(|| file.waiting() == waiting);
+        assert!(hears_nothing(&client), "{request}");
+        others.push(client);
+    }
+    file.read_all().expect("its place");
+    file.confirm(file.position());
+    assert_eq!(writer.reply(), "+OK");
+    // A transaction may have changed anything.
+    let mut transaction = server.client();
+    transaction.expect(&[("MULTI", "+OK"), ("SET other v", "+QUEUED")]);
+    transaction.send(b"EXEC\r\n");
+    wait_until(|| file.waiting() == 1);
+    let mut reading = server.client();
+    reading.send(b"GET before\r\n");
+    wait_until(|| file.waiting() == 2);
+    file.read_all().expect("its place");
+    file.confirm(file.position());
+    assert_eq!((transaction.reply(), reading.reply()), ("*1 +OK".to_owned(), "$1 v".to_owned()));
+}
+
+#[test]
 fn requests_are_executed_while_earlier_replies_wait_and_the_replies_come_as_far_as_is_confirmed() {
     let server = TestServer::start();
     let file = reader(&server, Purpose::Confirm);
