@@ -34,7 +34,7 @@ impl std::fmt::Display for ReplayError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ReplayError::Format => f.write_str("the log is damaged"),
-            ReplayError::Unknown(name) => write!(f, "the log has the unknown command {}", name.escape_ascii()),
+            ReplayError::Unknown(name) => write!(f, "Unknown command '{}'", name.escape_ascii()),
             ReplayError::Truncated => f.write_str("the log is cut short"),
         }
     }

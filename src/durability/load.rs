@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 use std::time::Duration;
 
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::dispatch::texts;
 use crate::durability::save::LAST_FENCE;
@@ -57,15 +57,14 @@ impl Worker {
         };
         self.begin_loading(len);
         let begun = self.namespace.clock.now();
-        let (loaded, ..) = self.load_rdb(&path, file, len, duplicates)?;
-        let took_us = self.namespace.clock.now().mono_us() - begun.mono_us();
-        info!(
-            "DB loaded from disk: {:.3} seconds, {} keys, {} expired",
-            took_us as f64 / 1e6,
-            loaded.keys,
-            loaded.expired
-        );
+        self.load_rdb(&path, file, len, duplicates)?;
+        info!("DB loaded from disk: {:.3} seconds", self.seconds_since(begun));
         Ok(true)
+    }
+
+    /// Returns how many seconds have passed.
+    pub(super) fn seconds_since(&self, begun: Now) -> f64 {
+        (self.namespace.clock.now().mono_us() - begun.mono_us()) as f64 / 1e6
     }
 
     /// Sets the figures at the start of a load of so many bytes.
@@ -109,6 +108,8 @@ impl Worker {
             read.and(added)
         });
         let loaded = added.map_err(|reason| named(&reason))?;
+        let (Loaded { keys, expired }, empty) = (loaded, content.empty);
+        info!("Done loading RDB, keys loaded: {keys}, keys expired: {expired}, empty keys skipped: {empty}.");
         if !content.libraries.is_empty() {
             let set = texts::set_libraries(namespace, &content.libraries);
             set.map_err(|error| named(&String::from_utf8_lossy(&error.wire_text())))?;
@@ -170,6 +171,8 @@ struct Content {
     /// The database that was selected last.
     db: usize,
     libraries: Vec<Vec<u8>>,
+    /// How many keys have no elements, which Redis leaves out, too.
+    empty: u64,
 }
 
 impl Content {
@@ -193,7 +196,10 @@ impl Content {
                 }
                 Item::Aux { .. } | Item::Resize { .. } => {}
                 Item::Library(code) => self.libraries.push(code.into()),
-                Item::Skipped { key } => warn!("the key '{}' has no elements and is not loaded", key.escape_ascii()),
+                Item::Skipped { key } => {
+                    info!("skipping empty key: {}", key.escape_ascii());
+                    self.empty += 1;
+                }
                 Item::End { is_checked } => {
                     if !is_checked {
                         info!("The RDB file has no checksum, or none is wanted: not checked");

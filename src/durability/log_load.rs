@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use crate::client::caller::Caller;
 use crate::dispatch::Env;
-use crate::dispatch::replay::Replay;
+use crate::dispatch::replay::{Replay, ReplayError};
 use crate::durability::load::Duplicates;
 use crate::durability::worker::Worker;
 use crate::persist::aof::{AofDir, AofOptions, PartFile, PartType, Policy, SegmentReader, Tail, Verdict, cut_tail};
@@ -21,8 +21,12 @@ use crate::text::system_text;
 /// What RDB files begin with.
 const RDB_MAGICS: [&[u8]; 2] = [b"REDIS", b"VALKE"];
 
-/// The advice where a file is damaged.
-const ADVICE: &str = "make a copy of it, then see what redis-check-aof says of the manifest";
+/// What tools and administrators look for where a file is damaged, or ends early.
+const BAD_FORMAT: &str = "Bad file format reading the append only file";
+const SHORT_READ: &str = "Unexpected end of file reading the append only file";
+
+/// The advice then.
+const ADVICE: &str = "make a backup of it, then see what redis-check-aof says of the manifest";
 
 /// An append-only file that was loaded.
 pub(super) struct LoadedLog {
@@ -61,6 +65,9 @@ impl Worker {
         let begun = self.namespace.clock.now();
         let (mut loaded, mut read) = (LoadedLog { tail: None, cut: 0 }, 0);
         for part in &parts {
+            let part_begun = self.namespace.clock.now();
+            let kind = if part.part.kind == PartType::Increment { "incr" } else { "base" };
+            let name = &part.part.name;
             let kept = match self.load_part(part, read)? {
                 End::Complete(tail) => tail,
                 End::Torn { valid_len, reason } => {
@@ -69,11 +76,12 @@ impl Worker {
                     tail.map_err(|cause| format!("{}: {}", part.path.display(), system_text(&cause)))?
                 }
             };
+            let took_s = self.seconds_since(part_begun);
+            info!("DB loaded from {kind} file {name}: {took_s:.3} seconds");
             read += part.len;
             loaded.tail = (part.part.kind == PartType::Increment).then_some(kept);
         }
-        let took_us = self.namespace.clock.now().mono_us() - begun.mono_us();
-        info!("DB loaded from append only file: {:.3} seconds", took_us as f64 / 1e6);
+        info!("DB loaded from append only file: {:.3} seconds", self.seconds_since(begun));
         Ok(loaded)
     }
 
@@ -125,7 +133,14 @@ impl Worker {
             let executed = Env::with_present(namespace, self.handlers, 0, |env| {
                 replay.go_on(env, &mut view, &mut log, Caller::forget_effects)
             });
-            executed.map_err(|error| named(offset, &format!("{error}; {ADVICE}")))?;
+            executed.map_err(|error| match error {
+                ReplayError::Unknown(_) => {
+                    format!("{error} reading the append only file {}", named(offset, &ADVICE))
+                }
+                ReplayError::Format | ReplayError::Truncated => {
+                    format!("{BAD_FORMAT} {}", named(offset, &format!("{error}; {ADVICE}")))
+                }
+            })?;
             let done = pieces.partition_point(|(start, _)| *start < replay.executed()).saturating_sub(1);
             pieces.drain(..done);
             let read = read + offset;
@@ -135,7 +150,9 @@ impl Worker {
             Verdict::Corrupt { offset, reason } if len - (begin + offset) <= self.tolerated_damage() => {
                 Ok(End::Torn { valid_len: begin + offset, reason })
             }
-            Verdict::Corrupt { offset, reason } => Err(named(begin + offset, &format!("{reason}; {ADVICE}"))),
+            Verdict::Corrupt { offset, reason } => {
+                Err(format!("{BAD_FORMAT} {}", named(begin + offset, &format!("{reason}; {ADVICE}"))))
+            }
             _ if !replay.is_between_writes() => {
                 let (start, offset) = pieces[0];
                 let valid_len = offset + (replay.executed() - start);
@@ -155,16 +172,22 @@ impl Worker {
     fn cut(&self, PartFile { path, len, is_last, .. }: &PartFile, valid_len: u64, reason: &str) -> Result<u64, String> {
         let named = |reason: &dyn Display| format!("{}, offset {valid_len}: {reason}", path.display());
         if !is_last {
-            return Err(named(&format!("{reason}, and further files follow; {ADVICE}")));
+            let reason = format!("{reason}, and further files follow; {ADVICE}");
+            return Err(format!("{SHORT_READ} {}. The truncated file is not the last file", named(&reason)));
         }
         if !self.namespace.settings.current().aof_load_truncated {
-            return Err(named(&format!("{reason}, and aof-load-truncated is no; {ADVICE}")));
+            let reason = format!("{reason}, and aof-load-truncated is no; {ADVICE}");
+            return Err(format!("{SHORT_READ} {}", named(&reason)));
         }
         let seconds = self.namespace.clock.now().wall_ms().div_euclid(1000);
         let cut = cut_tail(&*self.disk, path, valid_len, seconds).map_err(|error| error.to_string())?;
         if let Some(cut) = &cut {
             let (count, kept) = (cut.len, cut.kept_in.display());
-            warn!("{}: the last {count} of {len} bytes were cut off, and are kept in {kept}", named(&reason));
+            warn!(
+                "Short read while loading the AOF file {}: the last {count} of {len} bytes were cut off, and are kept in \
+                 {kept}; loaded anyway because aof-load-truncated is enabled",
+                named(&reason)
+            );
         }
         Ok(cut.map_or(0, |cut| cut.len))
     }

@@ -112,7 +112,8 @@ impl Worker {
             self.set_loaded();
             return self.continue_log(dir.clone(), loaded.tail, loaded.cut);
         }
-        let is_there = self.load_snapshot(Duplicates::Refuse)?;
+        let loaded = self.load_snapshot(Duplicates::Refuse);
+        let is_there = loaded.map_err(|reason| format!("Fatal error loading the DB: {reason}"))?;
         if !is_there && config.refuse_empty_start {
             return Err("there is no data to load, and refuse-empty-start is yes".into());
         }

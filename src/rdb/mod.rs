@@ -79,6 +79,24 @@ pub mod kind {
     pub const HASH_METADATA: u8 = 24;
     /// A hash with deadlines of fields in a listpack.
     pub const HASH_LISTPACK_EX: u8 = 25;
+
+    /// Returns what Redis calls values of a type in its log, where it refuses one.
+    pub(crate) fn name(kind: u8) -> &'static str {
+        match kind {
+            HASH_ZIPMAP => "Zipmap",
+            LIST_ZIPLIST => "List ziplist",
+            SET_INTSET => "Intset",
+            ZSET_ZIPLIST => "Zset ziplist",
+            HASH_ZIPLIST => "Hash ziplist",
+            LIST_QUICKLIST => "Quicklist ziplist",
+            STREAM_LISTPACKS | STREAM_LISTPACKS_2 | STREAM_LISTPACKS_3 => "Stream listpack",
+            HASH_LISTPACK => "Hash listpack",
+            ZSET_LISTPACK => "Zset listpack",
+            LIST_QUICKLIST_2 => "Quicklist listpack",
+            SET_LISTPACK => "Set listpack",
+            _ => "Value",
+        }
+    }
 }
 
 /// Version and checksum.

@@ -5,6 +5,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
+use tracing::debug;
 
 use crate::command::ttl::{Time, Unit};
 use crate::dispatch::args::is_word;
@@ -162,8 +163,9 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
         hasher: call.namespace.store.hasher(),
     };
     let checks = !call.namespace.debug.skips_checksums.load(Relaxed);
-    let (kind, mut reader) = rdb::open(payload, checks).map_err(refusal)?;
-    let entry = value::read(kind, &mut reader, target, self::options(call)).map_err(refusal)?;
+    let read = rdb::open(payload, checks)
+        .and_then(|(kind, mut reader)| value::read(kind, &mut reader, target, self::options(call)));
+    let entry = read.inspect_err(|error| log_damage(*error, key.bytes, payload)).map_err(refusal)?;
     let now = call.now();
     match life {
         None => {
@@ -188,6 +190,14 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
     call.view.set_usage(key, usage);
     call.reply.ok();
     Ok(())
+}
+
+/// Logs that a value is damaged, with the words of Redis.
+fn log_damage(error: LoadError, key: &[u8], payload: &[u8]) {
+    if let (LoadError::Format, Some(kind)) = (error, payload.first()) {
+        let name = rdb::kind::name(*kind);
+        debug!("{name} integrity check failed: RESTORE of the key '{}' is refused", key.escape_ascii());
+    }
 }
 
 fn refusal(error: LoadError) -> Error {

@@ -119,7 +119,7 @@ fn data_that_is_missing_or_that_nothing_names_is_no_empty_start() {
     let message = "there is no manifest, but /data/aof/a.aof.1.incr.aof: restore the manifest, or move the file away";
     assert_eq!(error(open(&disk)), message);
     write(&disk, &path("a.aof.manifest"), b"file a.aof.1.base.rdb seq 1 type b\n");
-    assert_eq!(error(open(&disk)), "the manifest names /data/aof/a.aof.1.base.rdb, which is not there");
+    assert_eq!(error(open(&disk)), "/data/aof/a.aof.1.base.rdb is named by the manifest: No such file or directory");
     write(&disk, &path("a.aof.manifest"), b"# ours\nfile\n");
     let message = "cannot read the manifest /data/aof/a.aof.manifest, line 2: Invalid AOF manifest file format";
     assert_eq!(error(open(&disk)), message);
@@ -193,5 +193,5 @@ fn a_torn_tail_is_kept_before_it_is_cut() {
         let cut = cut_tail(&disk, &file, 2, now).expect("cut").expect("a tail");
         assert_eq!(cut.kept_in.to_string_lossy().ends_with("-1"), number == 1);
     }
-    assert!(error(cut_tail(&disk, &path("none"), 2, now)).contains("not there"));
+    assert!(error(cut_tail(&disk, &path("none"), 2, now)).contains("No such file or directory"));
 }

@@ -67,7 +67,7 @@ impl fmt::Display for AofError {
                 write!(f, "cannot read the manifest {}, line {line}: {reason}", path.display())
             }
             AofError::Missing(path) => {
-                write!(f, "the manifest names {}, which is not there", path.display())
+                write!(f, "{} is named by the manifest: No such file or directory", path.display())
             }
             AofError::Unlisted(path) => {
                 write!(f, "there is no manifest, but {}: restore the manifest, or move the file away", path.display())

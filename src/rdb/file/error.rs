@@ -69,7 +69,9 @@ impl fmt::Display for Reason {
             Reason::Io(error) => write!(f, "Reading failed ({error})"),
             Reason::Magic => f.write_str("Wrong signature"),
             Reason::Version(version) => write!(f, "Can't handle RDB format version {version}"),
-            Reason::Truncated { missing } => write!(f, "A record that lacks {missing} bytes or more begins"),
+            Reason::Truncated { missing } => {
+                write!(f, "Short read: a record that lacks {missing} bytes or more begins")
+            }
             Reason::Record(opcode) => write!(f, "Malformed record with opcode {opcode}"),
             Reason::Value { kind, key } => {
                 let (shown, dots) = match key.get(..KEY_SHOWN_MAX) {
@@ -84,7 +86,7 @@ impl fmt::Display for Reason {
             Reason::SlotImport => f.write_str("An unfinished import of cluster slots, which is not supported,"),
             Reason::KeyMeta => f.write_str("Key metadata of modules, which are not supported,"),
             Reason::Checksum { expected, computed } => {
-                write!(f, "Wrong checksum (expected {expected:016x}, computed {computed:016x})")
+                write!(f, "Wrong RDB checksum: CRC error (expected {expected:016x}, computed {computed:016x})")
             }
         }
     }

@@ -55,8 +55,9 @@ fn a_wrong_checksum_is_named_and_none_is_not_compared() {
     let mut file = file_of(VERSION, b"\0\x01a\x01b");
     let (sum_at, right) = (file.len() - 8, checksum::of(&file[..file.len() - 8]));
     file[sum_at..].copy_from_slice(&1_u64.to_le_bytes());
-    let expected =
-        format!("Wrong checksum (expected 0000000000000001, computed {right:016x}) at byte 14 of the RDB file");
+    let expected = format!(
+        "Wrong RDB checksum: CRC error (expected 0000000000000001, computed {right:016x}) at byte 14 of the RDB file"
+    );
     assert_eq!(refusal(&file), expected);
     file[sum_at..].fill(0);
     assert_eq!(read_file(&file).last(), Some(&Seen::End(false)));
@@ -82,9 +83,9 @@ fn a_malformed_record_is_refused_without_reading_on() {
         (b"\x10\x02\xff\"\x03abc", "Malformed value of type 16 for the key \"\\xff\\\"\""),
         (b"\0\x01a\xc3\x02\x0a\xff\xff", "Malformed value of type 0 for the key \"a\""),
         // More is claimed than the file has.
-        (b"\0\x01a\x81\xff\xff\xff\xff\xff\xff\xff\xff", "A record that lacks"),
-        (b"\x02\x01a\x81\x10\0\0\0\0\0\0\0", "A record that lacks"),
-        (b"\x04\x81\0\0\0\xff\0\0\0\0", "A record that lacks"),
+        (b"\0\x01a\x81\xff\xff\xff\xff\xff\xff\xff\xff", "Short read: a record that lacks"),
+        (b"\x02\x01a\x81\x10\0\0\0\0\0\0\0", "Short read: a record that lacks"),
+        (b"\x04\x81\0\0\0\xff\0\0\0\0", "Short read: a record that lacks"),
     ];
     let hasher = Hasher::new();
     for (record, expected) in records {
