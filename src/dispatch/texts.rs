@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
+#[cfg(feature = "lua")]
+use crate::script::Restore;
 
 /// Returns the codes of the libraries of functions.
 #[cfg(feature = "lua")]
@@ -45,5 +47,22 @@ pub(crate) fn set_libraries(namespace: &Namespace, libraries: &[Vec<u8>]) -> Res
 
 #[cfg(not(feature = "lua"))]
 pub(crate) fn set_libraries(_: &Namespace, _: &[Vec<u8>]) -> Result<()> {
+    Ok(())
+}
+
+/// Adds libraries of functions with these codes. One of a name that is there is replaced, or an error.
+///
+/// # Errors
+/// When a code cannot be loaded; then none is added.
+#[cfg(feature = "lua")]
+pub(crate) fn add_libraries(namespace: &Namespace, libraries: &[Vec<u8>], replaces: bool) -> Result<()> {
+    let mut engines = namespace.scripts.engines();
+    let (vm, all) = engines.libraries(&namespace.scripts.control);
+    let policy = if replaces { Restore::Replace } else { Restore::Append };
+    all.restore(vm, libraries, policy).map_err(library_error)
+}
+
+#[cfg(not(feature = "lua"))]
+pub(crate) fn add_libraries(_: &Namespace, _: &[Vec<u8>], _: bool) -> Result<()> {
     Ok(())
 }

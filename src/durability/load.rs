@@ -111,8 +111,8 @@ impl Worker {
         let (Loaded { keys, expired }, empty) = (loaded, content.empty);
         info!("Done loading RDB, keys loaded: {keys}, keys expired: {expired}, empty keys skipped: {empty}.");
         if !content.libraries.is_empty() {
-            let set = texts::set_libraries(namespace, &content.libraries);
-            set.map_err(|error| named(&String::from_utf8_lossy(&error.wire_text())))?;
+            let added = texts::add_libraries(namespace, &content.libraries, duplicates == Duplicates::Replace);
+            added.map_err(|error| named(&String::from_utf8_lossy(&error.wire_text())))?;
         }
         let end = reader.offset();
         Ok((loaded, end, reader.into_rest()))

@@ -17,12 +17,11 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tracing::info;
+use tracing::{info, warn};
 
-use crate::dispatch::Handlers;
+use crate::dispatch::{Handlers, texts};
 use crate::durability::due::Due;
 use crate::durability::load::Duplicates;
-use crate::durability::log_file::LogFile;
 use crate::durability::worker::Worker;
 use crate::namespace::Namespace;
 use crate::persist::disk::Disk;
@@ -136,6 +135,11 @@ impl Worker {
         namespace.persistence.begin_job();
         let result = namespace.instance.panics.catch("reload", || self.replace_data(reload));
         let result = result.unwrap_or_else(|| Err("the thread has panicked".into()));
+        match (&result, reload.is_of_log) {
+            (Ok(()), true) => info!("Append Only File loaded by DEBUG LOADAOF"),
+            (Ok(()), false) => info!("DB reloaded by DEBUG RELOAD"),
+            (Err(reason), _) => warn!("The data cannot be loaded: {reason}"),
+        }
         namespace.store.forget_unlogged();
         namespace.set_loading(false);
         namespace.persistence.update(|figures| figures.work = None);
@@ -151,18 +155,29 @@ impl Worker {
         match (reload.saves, &self.log) {
             (true, _) => self.save(None, namespace.clock.now()).map(drop)?,
             (false, Some(log)) if reload.is_of_log => log.sync()?,
+            // Before anything is deleted.
+            (false, None) if reload.is_of_log && !self.open_log_dir()?.has_parts() => {
+                return Err("there is no append-only file to load".into());
+            }
             (false, _) => {}
         }
         if reload.flushes {
             let cx = Cx::new(namespace.clock.now(), Origin::HOST);
             namespace.store.exclusive().view(0, cx).clear(true);
             namespace.store.forget_unlogged();
+            // No library is what cannot be loaded.
+            let _ = texts::set_libraries(&namespace, &[]);
         }
         let duplicates = if reload.merges { Duplicates::Replace } else { Duplicates::Refuse };
-        match (reload.is_of_log, self.log.as_ref().map(LogFile::dir)) {
-            (true, Some(dir)) => self.load_log(&dir).map(drop),
-            (false, _) if self.load_snapshot(duplicates)? => Ok(()),
-            _ => Err("there is no file to load".into()),
+        if reload.is_of_log {
+            return match &self.log {
+                Some(log) => self.load_log(&log.dir()).map(drop),
+                None => self.load_log(&*self.open_log_dir()?).map(drop),
+            };
+        }
+        match self.load_snapshot(duplicates)? {
+            true => Ok(()),
+            false => Err("there is no file to load".into()),
         }
     }
 

@@ -16,12 +16,10 @@ use crate::store::limits::Limits;
 use crate::store::{Hasher, Key, Lookup, View};
 
 const NOT_LOADED: Error = Error::Other(Cow::Borrowed("Error trying to load the RDB dump"));
+const NO_LOG_LOADED: Error = Error::Other(Cow::Borrowed("Error trying to load the AOF files, check server logs"));
 
 /// Loads the append-only file in place of the data.
 pub(super) fn load_log(call: &mut Call<'_>) -> Result<()> {
-    if call.namespace.persistence.read(|figures| figures.log.is_none()) {
-        return Err(Error::other("There is no append-only file to load."));
-    }
     load(call, Reload { is_of_log: true, saves: false, flushes: true, merges: false })
 }
 
@@ -51,8 +49,9 @@ pub(super) fn reload(call: &mut Call<'_>) -> Result<()> {
 fn load(call: &mut Call<'_>, reload: Reload) -> Result<()> {
     let files = call.namespace.persistence.clone();
     call.await_rest(|| {
-        let order = files.order_reload(reload).map_err(|_| NOT_LOADED)?;
-        Ok(Loading { files, order, error: None })
+        let failure = if reload.is_of_log { NO_LOG_LOADED } else { NOT_LOADED };
+        let Ok(order) = files.order_reload(reload) else { return Err(failure) };
+        Ok(Loading { files, order, failure, is_loaded: false })
     })
 }
 
@@ -60,17 +59,19 @@ fn load(call: &mut Call<'_>, reload: Reload) -> Result<()> {
 struct Loading {
     files: Arc<Persistence>,
     order: Order,
-    error: Option<String>,
+    /// The reply if it fails; the log has the reason.
+    failure: Error,
+    is_loaded: bool,
 }
 
 impl Continuation for Loading {
     fn wait(&mut self) -> Wait<'_> {
-        Wait::Work(Box::pin(async { self.error = self.files.ended(self.order).await }))
+        Wait::Work(Box::pin(async { self.is_loaded = self.files.ended(self.order).await.is_none() }))
     }
 
     fn step(&mut self, _: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
-        if self.error.is_some() {
-            return Err(NOT_LOADED);
+        if !self.is_loaded {
+            return Err(self.failure.clone());
         }
         reply.ok();
         Ok(true)
