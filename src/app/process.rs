@@ -435,7 +435,10 @@ impl Signals {
                 }
                 _ = self.terminate.recv() => "SIGTERM",
                 _ = self.interrupt.recv() => match server.namespace().final_save.is_running() {
-                    true => return Err(insisted()),
+                    true => {
+                        server.remove_unfinished();
+                        return Err(insisted());
+                    }
                     false => "SIGINT",
                 },
                 _ = self.hangup.recv() => {

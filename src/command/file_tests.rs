@@ -215,11 +215,16 @@ fn without_a_snapshot_file_or_in_a_private_instance_nothing_is_saved() {
 }
 
 #[test]
-fn flushall_orders_a_snapshot_where_there_are_save_points() {
+fn flushall_waits_for_a_snapshot_where_there_are_save_points() {
     let mut probe = Probe::new();
-    assert_eq!((probe.call("FLUSHDB"), probe.call("FLUSHALL")), ("+OK".into(), "+OK".into()));
-    let order = probe.begin(Job::Save);
-    probe.end(order, None);
+    assert_eq!(probe.call("FLUSHDB"), "+OK");
+    for error in [None, Some("No space left on device")] {
+        let mut flush = probe.wait("FLUSHALL");
+        let order = probe.begin(Job::Save);
+        assert_eq!(probe.resume(&mut *flush), None);
+        probe.end(order, error);
+        assert_eq!(probe.resume(&mut *flush).as_deref(), Some("+OK"));
+    }
     probe.configure("save", "");
     assert_eq!(probe.call("FLUSHALL"), "+OK");
     let is_idle = |task| task == Task::Look;

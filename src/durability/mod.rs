@@ -28,6 +28,8 @@ use crate::persist::disk::Disk;
 use crate::persist::{Job, Order, Reload, Task};
 use crate::store::{Cx, Origin};
 
+pub(crate) use save::unfinished;
+
 /// How often to look whether a snapshot is due.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 

@@ -1,7 +1,7 @@
 //! Writes the snapshot file.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -39,7 +39,11 @@ impl Worker {
         let (namespace, begun) = (self.namespace.clone(), self.namespace.clock.now());
         self.due.tried_ms = begun.wall_ms();
         namespace.persistence.begin_job();
-        info!("Background {} started", name(job));
+        let is_awaited = order.is_some_and(Order::is_awaited);
+        namespace.persistence.update(|figures| figures.begun_in_background += u64::from(!is_awaited));
+        if !is_awaited {
+            info!("Background {} started", name(job));
+        }
         let saved = namespace.instance.panics.catch("snapshot", || match job {
             Job::Save => self.save(order, begun),
             Job::Rewrite => self.rewrite(order, begun),
@@ -51,17 +55,22 @@ impl Worker {
             if let (Ok(saved), Job::Save) = (&saved, job) {
                 (figures.saved_ms, figures.saved_changes) = (begun.wall_ms(), saved.changes);
             }
-            if !namespace.persistence.cancelled().load(Relaxed) {
+            let is_told = saved.is_err() && is_awaited;
+            if !is_told && !namespace.persistence.cancelled().load(Relaxed) {
                 figures.outcome(job).record(saved.as_ref().err().cloned(), took_s);
             }
         });
         match &saved {
-            Ok(Saved { written, .. }) => info!(
-                "Background {} terminated with success: {} bytes, of them {} of keys changed meanwhile",
-                name(job),
-                written.len,
-                written.former_len,
-            ),
+            Ok(Saved { written, .. }) => {
+                let (len, former) = (written.len, written.former_len);
+                if job == Job::Save {
+                    info!("DB saved on disk: {len} bytes, of them {former} of keys changed meanwhile");
+                }
+                if !is_awaited {
+                    info!("Background {} terminated with success", name(job));
+                }
+            }
+            Err(reason) if is_awaited => warn!("Error saving DB on disk: {reason}"),
             Err(reason) => warn!("Background {} error: {reason}", name(job)),
         }
         namespace.follow_files();
@@ -76,7 +85,7 @@ impl Worker {
             return Err("no file is set to save to (dbfilename)".into());
         };
         let (dir, path) = (config.dir.clone(), config.dir.join(name));
-        let part = dir.join(format!("temp-{}.rdb", std::process::id()));
+        let part = unfinished(&dir);
         let saved = self.write_file(&part, (Job::Save, order), begun, || {}).and_then(|saved| {
             self.disk.rename(&part, &path)?;
             self.disk.sync_dir(&dir)?;
@@ -137,6 +146,11 @@ impl Worker {
         output.sync_data()?;
         Ok(Saved { written, changes: sum.changes })
     }
+}
+
+/// Returns the path of a snapshot while it is written, as Redis names it.
+pub(crate) fn unfinished(dir: &Path) -> PathBuf {
+    dir.join(format!("temp-{}.rdb", std::process::id()))
 }
 
 /// Returns what Redis calls a job in its log.

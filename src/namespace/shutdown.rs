@@ -1,7 +1,7 @@
 //! A shutdown that waits for its snapshot; see [`FinalSave`](crate::namespace::final_save::FinalSave).
 
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::client::pause::Held;
 use crate::namespace::Namespace;
@@ -26,7 +26,7 @@ impl Namespace {
         // Before the order: what is written until the snapshot begins is in it, and then nothing is.
         let paused_before = self.hold_writes();
         [Job::Save, Job::Rewrite].iter().for_each(|job| self.persistence.cancel(*job));
-        let order = self.persistence.order(Job::Save, true).inspect_err(|_| self.release_writes(paused_before))?;
+        let order = self.persistence.order_awaited_save().inspect_err(|_| self.release_writes(paused_before))?;
         let goes_on = CancellationToken::new();
         *current = Some(Waiting { order, is_forced, goes_on: goes_on.clone(), paused_before });
         self.final_save.begun.notify_one();
@@ -60,7 +60,7 @@ impl Namespace {
             error = self.persistence.ended(waiting.order) => error,
         };
         match error {
-            None => info!("DB saved on disk"),
+            None => {}
             Some(reason) if waiting.is_forced => warn!("Error trying to save the DB: {reason}. Exit anyway."),
             Some(reason) => {
                 warn!("Error trying to save the DB, can't exit: {reason}");

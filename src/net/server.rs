@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use tracing::warn;
 
 use crate::dispatch::{Handlers, TimeTravel};
-use crate::durability::Files;
+use crate::durability::{Files, unfinished};
 use crate::namespace::Namespace;
 use crate::net::accept::Shared;
 use crate::net::listener::SocketFile;
@@ -105,6 +105,11 @@ impl Server {
     /// Waits until SHUTDOWN stops the server.
     pub async fn stopped(&self) {
         self.namespace().instance.stop.cancelled().await;
+    }
+
+    /// Removes a snapshot that is being written, for a process that does not wait for it.
+    pub(crate) fn remove_unfinished(&self) {
+        let _ = std::fs::remove_file(unfinished(&self.namespace().settings.current().dir)); // it may not be there
     }
 
     /// Stops gracefully: accepts no new connections, writes the pending replies and closes every connection.

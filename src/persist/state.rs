@@ -48,6 +48,16 @@ pub(crate) struct Order {
     kind: Kind,
     /// Orders of a kind begin and end in the order of their numbers.
     number: u64,
+    /// All who have placed it wait for its end.
+    is_awaited: bool,
+}
+
+impl Order {
+    /// Returns whether all who have placed the order are told how it has ended, so that a failure is no reason to reject the
+    /// writes of others.
+    pub(crate) fn is_awaited(self) -> bool {
+        self.is_awaited
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +150,8 @@ pub(crate) struct Figures {
     /// How many changes the last successful save, or the loaded data, has.
     pub(crate) saved_changes: u64,
     pub(crate) work: Option<Work>,
+    /// How many jobs were begun for which Redis forks.
+    pub(crate) begun_in_background: u64,
     pub(crate) is_rewrite_scheduled: bool,
     pub(crate) saves: Outcome,
     pub(crate) rewrites: Outcome,
@@ -222,7 +234,7 @@ impl State {
 
     fn new_order(&mut self, kind: Kind) -> Order {
         self.orders += 1;
-        Order { kind, number: self.orders }
+        Order { kind, number: self.orders, is_awaited: false }
     }
 }
 
@@ -287,7 +299,19 @@ impl Persistence {
         {
             return Err(Busy::With(work.job));
         }
-        Ok(self.place(&mut state, job))
+        Ok(self.place(&mut state, job, false))
+    }
+
+    /// Orders a snapshot file to be written as soon as nothing else is, of whose end the caller waits to be told.
+    ///
+    /// # Errors
+    /// When no thread takes orders.
+    pub(crate) fn order_awaited_save(&self) -> Result<Order, Busy> {
+        let mut state = self.state.lock();
+        match state.is_enabled {
+            true => Ok(self.place(&mut state, Job::Save, true)),
+            false => Err(Busy::Disabled),
+        }
     }
 
     /// Orders data to be loaded.
@@ -305,12 +329,15 @@ impl Persistence {
         Ok(order)
     }
 
-    fn place(&self, state: &mut State, job: Job) -> Order {
-        let next = state.new_order(if job == Job::Save { Kind::Save } else { Kind::Rewrite });
-        let order = match job {
-            Job::Save => *state.save.get_or_insert(next),
-            Job::Rewrite => *state.rewrite.get_or_insert(next),
+    fn place(&self, state: &mut State, job: Job, is_awaited: bool) -> Order {
+        let mut next = state.new_order(if job == Job::Save { Kind::Save } else { Kind::Rewrite });
+        next.is_awaited = is_awaited;
+        let placed = match job {
+            Job::Save => state.save.get_or_insert(next),
+            Job::Rewrite => state.rewrite.get_or_insert(next),
         };
+        placed.is_awaited &= is_awaited;
+        let order = *placed;
         state.figures.is_rewrite_scheduled = state.rewrite.is_some();
         self.wake.notify_one();
         order
@@ -383,12 +410,12 @@ impl Persistence {
     }
 
     /// Tells those who wait for an order that the snapshot is what the data was at this moment.
-    pub(crate) fn begin(&self, Order { kind, number }: Order) {
+    pub(crate) fn begin(&self, Order { kind, number, .. }: Order) {
         self.progress.send_modify(|progress| progress.begun[kind as usize] = number);
     }
 
     /// Tells those who wait for an order that it has ended: with an error if it has failed.
-    pub(crate) fn end(&self, Order { kind, number }: Order, error: Option<String>) {
+    pub(crate) fn end(&self, Order { kind, number, .. }: Order, error: Option<String>) {
         self.progress.send_modify(|progress| {
             progress.begun[kind as usize] = number;
             progress.ended[kind as usize] = (number, error);
@@ -404,14 +431,14 @@ impl Persistence {
     }
 
     /// Waits until an order has begun.
-    pub(crate) async fn begun(&self, Order { kind, number }: Order) {
+    pub(crate) async fn begun(&self, Order { kind, number, .. }: Order) {
         let mut progress = self.progress.subscribe();
         // Never fails, because the sender is a field of this.
         let _ = progress.wait_for(|progress| progress.begun[kind as usize] >= number).await;
     }
 
     /// Waits until an order has ended; returns why it has failed, if it has.
-    pub(crate) async fn ended(&self, Order { kind, number }: Order) -> Option<String> {
+    pub(crate) async fn ended(&self, Order { kind, number, .. }: Order) -> Option<String> {
         let mut progress = self.progress.subscribe();
         let ended = progress.wait_for(|progress| progress.ended[kind as usize].0 >= number).await;
         ended.ok().and_then(|progress| progress.ended[kind as usize].1.clone())

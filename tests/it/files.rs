@@ -205,7 +205,7 @@ fn a_save_point_saves_after_so_many_seconds_and_changes() {
 }
 
 #[test]
-fn a_save_that_fails_says_why_rejects_writes_and_the_next_success_ends_that() {
+fn a_background_save_that_fails_says_why_rejects_writes_and_the_next_success_ends_that() {
     let dir = dir();
     let server = start_in(dir.path(), &[("save", "60 100"), ("enable-protected-configs", "yes")]);
     let mut client = server.client();
@@ -213,6 +213,9 @@ fn a_save_that_fails_says_why_rejects_writes_and_the_next_success_ends_that() {
     std::fs::create_dir(dir.path().join("folder")).expect("a directory");
     let reply = client.call("SAVE");
     assert!(reply.starts_with("-ERR") && reply.contains("Is a directory"), "{reply}");
+    assert_eq!(client.info("rdb_last_bgsave_status"), "ok", "who has asked for it was told");
+    client.expect(&[("SET a v", "+OK"), ("BGSAVE", "+Background saving started")]);
+    wait_for_end(&mut client);
     assert_eq!(client.info("rdb_last_bgsave_status"), "err");
     for request in ["SET a w", "PING", "LPUSH l a"] {
         let reply = client.call(request);
@@ -272,6 +275,54 @@ fn a_reload_replies_when_the_data_is_there_and_loses_no_write_that_was_acknowled
         assert_eq!(found, written, "round {round}");
     }
     assert_eq!(client.info("rdb_bgsave_in_progress"), "0");
+}
+
+#[cfg(feature = "lua")]
+#[test]
+fn a_reload_that_keeps_what_is_there_refuses_or_replaces_what_is_there_twice() {
+    let dir = dir();
+    let server = start_in(dir.path(), &[]);
+    let mut client = server.client();
+    let load = |client: &mut Client, name: &str| {
+        let code = format!("#!lua name={name}\nredis.register_function('{name}', function() return 1 end)");
+        assert_eq!(client.call_args(&["FUNCTION", "LOAD", &code]), format!("${} {name}", name.len()));
+    };
+    let failed = "-ERR Error trying to load the RDB dump";
+    client.expect(&[("SET a v", "+OK"), ("DEBUG RELOAD NOFLUSH", failed), ("DEBUG RELOAD NOFLUSH MERGE", "+OK")]);
+    client.expect(&[("GET a", "$1 v"), ("DEL a", ":1")]);
+    load(&mut client, "one");
+    client.expect(&[("DEBUG RELOAD NOFLUSH", failed), ("DEBUG RELOAD NOFLUSH MERGE", "+OK"), ("FCALL one 0", ":1")]);
+    load(&mut client, "two");
+    client.expect(&[("SET b v", "+OK"), ("DEBUG RELOAD NOSAVE NOFLUSH MERGE", "+OK")]);
+    client.expect(&[("FCALL one 0", ":1"), ("FCALL two 0", ":1"), ("GET b", "$1 v")]);
+    client.expect(&[("DEBUG RELOAD NOSAVE", "+OK"), ("FCALL one 0", ":1"), ("FCALL two 0", "-ERR Function not found")]);
+}
+
+#[test]
+fn flushall_replies_when_the_empty_data_is_saved() {
+    let dir = dir();
+    let server = start_in(dir.path(), &[("save", "60 100")]);
+    let mut client = server.client();
+    client.expect(&[("SET a v", "+OK"), ("SAVE", "+OK"), ("SET b v", "+OK"), ("FLUSHALL", "+OK")]);
+    assert_eq!(client.info("rdb_changes_since_last_save"), "0");
+    assert_same(&server, &start_in(dir.path(), &[]));
+    client.expect(&[("SET a v", "+OK"), ("MULTI", "+OK"), ("FLUSHALL", "+QUEUED"), ("EXEC", "*1 +OK")]);
+    wait_until(|| client.info("rdb_changes_since_last_save") == "0");
+}
+
+#[test]
+fn what_says_which_files_are_loaded_does_not_change_meanwhile() {
+    let dir = dir();
+    let server = start_in(dir.path(), &[]);
+    let mut client = server.client();
+    client.expect(&[("MSET a 1 b 2", "+OK"), ("CONFIG SET key-load-delay 1000000000", "+OK")]);
+    let mut other = server.client();
+    client.send(b"DEBUG RELOAD\r\n");
+    wait_until(|| other.info("loading") == "1");
+    let loading = "-LOADING Redis is loading the dataset in memory";
+    other.expect(&[("CONFIG SET dir .", loading), ("CONFIG SET loglevel debug appendonly yes", loading)]);
+    other.expect(&[("CONFIG SET loglevel notice", "+OK")]);
+    server.end();
 }
 
 #[test]

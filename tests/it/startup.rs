@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::harness::encode;
 use crate::process::{Process, binary};
 
 fn text(bytes: &[u8]) -> String {
@@ -80,4 +81,59 @@ fn the_oom_score_is_adjusted() {
     assert_eq!(client.call("CONFIG SET oom-score-adj absolute"), "+OK");
     assert_eq!(score(), 990);
     assert_eq!(client.call("CONFIG GET oom-score-adj"), "*2 $13 oom-score-adj $8 absolute");
+}
+
+#[test]
+fn the_log_says_of_files_what_tools_look_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().to_str().expect("text");
+    let parts = dir.path().join("appendonlydir");
+    let set = encode(&["SET", "k", "v"]);
+    std::fs::create_dir(&parts).expect("writable");
+    let manifest = "file appendonly.aof.1.incr.aof seq 1 type i\n";
+    std::fs::write(parts.join("appendonly.aof.manifest"), manifest).expect("writable");
+    std::fs::write(parts.join("appendonly.aof.1.incr.aof"), [&set[..], &set[..9]].concat()).expect("writable");
+    let args = ["--dir", path, "--loglevel", "verbose", "--save", "", "--appendonly"];
+    {
+        let mut process = Process::start(&[&args[..], &["yes"]].concat());
+        let log = process.read_until("Ready to accept connections");
+        for line in [
+            "Short read while loading the AOF file ",
+            "loaded anyway because aof-load-truncated is enabled",
+            "DB loaded from incr file appendonly.aof.1.incr.aof: ",
+            "DB loaded from append only file: ",
+        ] {
+            assert!(log.contains(line), "{line}: {log}");
+        }
+        let mut client = process.client();
+        client.expect(&[("GET k", "$1 v"), ("SAVE", "+OK")]);
+        assert!(!process.read_until("DB saved on disk").contains("Background"));
+        client.expect(&[("BGSAVE", "+Background saving started")]);
+        let log = process.read_until("Background saving terminated with success");
+        assert!(log.contains("Background saving started") && log.contains("DB saved on disk"), "{log}");
+    }
+    let mut process = Process::start(&[&args[..], &["no"]].concat());
+    let log = process.read_until("Ready to accept connections");
+    let loaded = "Done loading RDB, keys loaded: 1, keys expired: 0, empty keys skipped: 0.";
+    assert!(log.contains(loaded) && log.contains("DB loaded from disk: "), "{log}");
+    drop(process);
+    let file = dir.path().join("dump.rdb");
+    let mut bytes = std::fs::read(&file).expect("it is there");
+    *bytes.last_mut().expect("a checksum") ^= 1;
+    std::fs::write(&file, bytes).expect("writable");
+    let output = Command::new(binary()).args(args).args(["no", "--port", "0"]).output().expect("the binary starts");
+    let log = text(&output.stdout);
+    let last = log.lines().last().expect("a line");
+    assert!(last.contains("Fatal error loading the DB: ") && last.contains("CRC error"), "{log}");
+}
+
+#[test]
+fn a_verbose_log_names_the_kind_of_a_value_that_is_refused() {
+    let mut process = Process::start(&["--loglevel", "verbose", "--enable-debug-command", "yes"]);
+    let mut client = process.client();
+    client.expect(&[("DEBUG SET-SKIP-CHECKSUM-VALIDATION 1", "+OK")]);
+    // A hash in a ziplist that has not even a header.
+    let payload = b"\x0d\x01\x00\x0a\0\0\0\0\0\0\0\0\0";
+    assert_eq!(client.call_args(&[&b"RESTORE"[..], b"h", b"0", payload]), "-ERR Bad data format");
+    process.read_until("Hash ziplist integrity check failed: RESTORE of the key 'h' is refused");
 }

@@ -38,6 +38,26 @@ fn sigterm_ends_the_process_even_when_a_command_cannot_be_interrupted() {
     assert!(log.contains("The shutdown has not finished after 8 seconds. Exit anyway."), "{log}");
 }
 
+#[test]
+fn a_shutdown_can_be_aborted_while_its_snapshot_is_written_and_a_second_sigint_leaves_none() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().to_str().expect("text");
+    let delay = ["--rdb-key-save-delay", "1000000000"];
+    let mut process = Process::start(&[&["--dir", path, "--enable-debug-command", "yes"][..], &delay].concat());
+    let mut client = process.client();
+    client.expect(&[("SET k v", "+OK")]);
+    process.signal("TERM");
+    process.read_until("Saving the final RDB snapshot before exiting");
+    client.expect(&[("SHUTDOWN ABORT", "+OK"), ("SET k w", "+OK")]);
+    process.read_until("Shutdown manually aborted");
+    let part = dir.path().join(format!("temp-{}.rdb", process.child.id()));
+    process.signal("INT");
+    process.read_until("Saving the final RDB snapshot before exiting");
+    process.signal("INT");
+    assert_eq!(process.wait().code(), Some(1));
+    assert!(!part.exists());
+}
+
 /// Counts the bytes sent by a client that the server has not read yet, as the kernel sees them.
 fn unread_bytes(client: SocketAddr, server: SocketAddr) -> u64 {
     let shown = |addr: SocketAddr| match addr.ip() {

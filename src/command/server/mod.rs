@@ -13,7 +13,7 @@ pub(crate) mod persistence;
 pub(crate) mod shutdown;
 pub(crate) mod slowlog;
 
-use tracing::{Level, debug, enabled, warn};
+use tracing::{Level, debug, enabled, info, warn};
 
 use crate::command::server::shutdown::{Shutdown, Stopping, shut_down};
 use crate::config::{Requester, Setting, ShutdownOptions, rewrite_file};
@@ -143,7 +143,10 @@ fn shutdown(call: &mut Call<'_>) -> Result<()> {
     }
     if abort {
         return match call.namespace.abort_shutdown() {
-            true => accepted(call),
+            true => {
+                info!("Shutdown manually aborted.");
+                accepted(call)
+            }
             false => Err(Error::other("No shutdown in progress.")),
         };
     }
@@ -182,7 +185,7 @@ fn flush(call: &mut Call<'_>, all_databases: bool) -> Result<()> {
     }
     call.view.clear(all_databases);
     if all_databases {
-        persistence::save_nothing(call);
+        return persistence::save_nothing(call);
     }
     call.reply.ok();
     Ok(())
@@ -202,6 +205,7 @@ fn reset_statistics(call: &mut Call<'_>) -> Result<()> {
     call.view.used_databases().into_iter().for_each(|db| totals += call.view.in_db(db, |view| view.totals()));
     namespace.observed.clear(&namespace.clients, &totals, now.mono_ms());
     namespace.store.reclaimer().reset_freed();
+    namespace.persistence.update(|figures| figures.begun_in_background = 0);
     call.reply.ok();
     Ok(())
 }
@@ -259,6 +263,9 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
     let pairs: Vec<_> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let is_private = call.namespace.tenant.is_private();
     let by = Requester { is_local: call.caller.info.peer.is_local(), is_private };
+    if call.namespace.restrictions.is_loading() && pairs.iter().any(|(name, _)| is_fixed_while_loading(name)) {
+        return Err(Error::Loading);
+    }
     let changed = call.namespace.settings.update(|config| config.set(&pairs, by));
     changed.map_err(|error| Error::Config(error.to_string()))?;
     log_change(call);
@@ -271,6 +278,11 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
     call.update_recording();
     call.reply.ok();
     Ok(())
+}
+
+/// Returns whether a setting must not change while data is loaded: it says which files are loaded.
+fn is_fixed_while_loading(name: &[u8]) -> bool {
+    ["appendonly", "dir", "repl-diskless-load"].iter().any(|fixed| is_word(name, fixed))
 }
 
 /// Warns of a limit of memory below what is used.

@@ -70,7 +70,8 @@ fn save(call: &mut Call<'_>) -> Result<()> {
     if running(call) == Some(Job::Save) {
         return Err(Error::other(SAVING));
     }
-    let order = order_save(call)?;
+    check_snapshot_file(call)?;
+    let order = call.namespace.persistence.order_awaited_save().map_err(|busy| refusal(call, busy))?;
     let files = call.namespace.persistence.clone();
     call.continue_with(Saving { files, order, outcome: None })
 }
@@ -106,14 +107,22 @@ fn last_save(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Has a snapshot given up that is being saved when FLUSHALL has deleted everything, and orders another one if there are
-/// save points: the file must not bring back what was deleted. Nobody waits for it.
-pub(super) fn save_nothing(call: &Call<'_>) {
-    call.namespace.persistence.cancel(Job::Save);
-    if call.config.has_snapshots() && !call.namespace.restrictions.is_loading() {
-        // Where nothing takes orders there is no file, either.
-        let _ = call.namespace.persistence.order(Job::Save, true);
+/// Has a snapshot given up that is being saved when FLUSHALL has deleted everything, and saves another one if there are
+/// save points, as Redis does before it replies: the file must not bring back what was deleted. Whether that fails is not
+/// told.
+pub(super) fn save_nothing(call: &mut Call<'_>) -> Result<()> {
+    let files = call.namespace.persistence.clone();
+    files.cancel(Job::Save);
+    let is_rewriting = running(call) == Some(Job::Rewrite);
+    let is_due = call.config.has_snapshots() && !call.namespace.restrictions.is_loading();
+    // Where nothing takes orders there is no file, either.
+    let order = is_due.then(|| files.order_awaited_save().ok()).flatten();
+    // A rewrite can take long, and Redis does not wait for it. EXEC and scripts cannot wait.
+    let rest = order.filter(|_| !is_rewriting).map(|order| Emptied { files, order });
+    if rest.is_none_or(|rest| call.await_rest(|| Ok(rest)).is_err()) {
+        call.reply.ok();
     }
+    Ok(())
 }
 
 /// Returns what is being written.
@@ -121,11 +130,16 @@ fn running(call: &Call<'_>) -> Option<Job> {
     call.namespace.persistence.read(|figures| figures.work.map(|work| work.job))
 }
 
+fn check_snapshot_file(call: &Call<'_>) -> Result<()> {
+    match call.config.dbfilename.is_none() && !call.namespace.tenant.is_private() {
+        true => Err(Error::other(NO_SNAPSHOT_FILE)),
+        false => Ok(()),
+    }
+}
+
 /// Orders a snapshot as soon as nothing else is written.
 fn order_save(call: &Call<'_>) -> Result<Order> {
-    if call.config.dbfilename.is_none() && !call.namespace.tenant.is_private() {
-        return Err(Error::other(NO_SNAPSHOT_FILE));
-    }
+    check_snapshot_file(call)?;
     call.namespace.persistence.order(Job::Save, true).map_err(|busy| refusal(call, busy))
 }
 
@@ -171,6 +185,27 @@ impl Continuation for Saving {
             // Made as part of another call, which cannot wait.
             None => reply.simple("Background saving scheduled"),
         }
+        Ok(true)
+    }
+
+    fn needs_no_keys(&self) -> bool {
+        true
+    }
+}
+
+/// The rest of FLUSHALL.
+struct Emptied {
+    files: Arc<Persistence>,
+    order: Order,
+}
+
+impl Continuation for Emptied {
+    fn wait(&mut self) -> Wait<'_> {
+        Wait::Work(Box::pin(async { _ = self.files.ended(self.order).await }))
+    }
+
+    fn step(&mut self, _: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+        reply.ok();
         Ok(true)
     }
 

@@ -57,7 +57,8 @@ pub(super) const STATS: &[Field] = &[
     field("pubsubshard_channels", |from| from.namespace().push.hub.count(ChannelKind::ShardChannel).into()),
 
     zero("latest_fork_usec"),
-    zero("total_forks"),
+    // Nothing is forked: what Redis forks for is counted.
+    field("total_forks", |from| from.files().begun_in_background.into()),
     zero("migrate_cached_sockets"),
     zero("slave_expires_tracked_keys"),
     zero("active_defrag_hits"),
