@@ -9,7 +9,7 @@ use crate::config::{AppendFsync, Config};
 use crate::durability::log_file::LogFile;
 use crate::durability::save::Saved;
 use crate::durability::worker::Worker;
-use crate::persist::aof::{AofDir, AofError, AofOptions, Policy, Stamp, Start, Tail, Writer, spawn};
+use crate::persist::aof::{Annotations, AofDir, AofError, AofOptions, Policy, Stamp, Start, Tail, Writer, spawn};
 use crate::persist::disk::real::boot_id;
 use crate::persist::{Job, LogReader, Order, Purpose};
 use crate::text::system_text;
@@ -23,6 +23,11 @@ fn policy(config: &Config) -> Policy {
         AppendFsync::EverySecond => Policy::EverySec,
         AppendFsync::No => Policy::No,
     }
+}
+
+/// Returns what is to be written beside the commands.
+fn annotations(config: &Config) -> Annotations {
+    Annotations { checksums: config.aof_checksum, timestamps: config.aof_timestamp_enabled }
 }
 
 impl Worker {
@@ -84,7 +89,8 @@ impl Worker {
         let handle = writer.handle();
         let writer = spawn(writer).map_err(AofError::no_thread)?;
         self.namespace.persistence.set_log(Some((handle.clone(), cut)));
-        self.log = Some(LogFile { dir, handle, writer, policy });
+        let annotations = Annotations { checksums: options.checksums, timestamps: options.timestamps };
+        self.log = Some(LogFile { dir, handle, writer, policy, annotations });
         Ok(())
     }
 
@@ -109,6 +115,7 @@ impl Worker {
         let is_put_off = self.due.is_log_put_off(self.now_ms());
         match (config.appendonly, &mut self.log) {
             (true, None) if !is_put_off => {
+                self.namespace.persistence.update(|figures| figures.is_log_starting = true);
                 let begun = self.open_log_dir().and_then(|dir| self.begin_log(dir));
                 if let Err(reason) = begun {
                     warn!("The append only file cannot be begun: {reason}");
@@ -116,14 +123,34 @@ impl Worker {
                 }
             }
             (false, Some(_)) => self.end_log(),
+            // Another beginning is tried at once.
+            (false, None) => self.due.log_has_worked(),
             (true, Some(log)) if log.policy != policy(&config) && !log.dir.is_detached() => {
                 log.policy = policy(&config);
                 log.handle.set_policy(log.policy);
             }
             _ => {}
         }
+        if let Some(log) = self.log.as_mut().filter(|log| log.annotations != annotations(&config)) {
+            log.annotations = annotations(&config);
+            log.handle.set_annotations(log.annotations);
+        }
+        self.remove_former_files();
         // Not before its first base is there: who waits for that asks whether a rewrite is in progress.
-        self.namespace.persistence.update(|figures| figures.is_log_starting = false);
+        let has_changed = !config.appendonly && self.namespace.settings.current().appendonly;
+        self.namespace.persistence.update(|figures| figures.is_log_starting &= has_changed);
+    }
+
+    /// Removes files that are not needed any more, unless the settings keep them.
+    fn remove_former_files(&self) {
+        let Some(log) = self.log.as_ref().filter(|_| !self.namespace.settings.current().aof_disable_auto_gc) else {
+            return;
+        };
+        match log.dir.remove_history() {
+            Ok(0) => {}
+            Ok(count) => info!("{count} history files of the append only file were removed"),
+            Err(error) => warn!("Former files of the append only file are left: {error}"),
+        }
     }
 
     /// Rewrites the file where it lacks something, or has grown so much that the settings ask for it.
@@ -168,14 +195,9 @@ impl Worker {
         }
         handle.base_installed();
         self.due.log_has_worked();
-        let config = self.namespace.settings.current();
-        if !config.aof_disable_auto_gc
-            && let Err(error) = dir.remove_history()
-        {
-            warn!("Former files of the append only file are left: {error}");
-        }
+        self.remove_former_files();
         if let Some(log) = &mut self.log {
-            log.policy = policy(&config);
+            log.policy = policy(&self.namespace.settings.current());
             log.handle.set_policy(log.policy);
         }
         installed

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use crate::persist::aof::{AofDir, AofHandle, Policy};
+use crate::persist::aof::{Annotations, AofDir, AofHandle, Policy};
 
 /// The append-only file that is written.
 pub(super) struct LogFile {
@@ -12,6 +12,7 @@ pub(super) struct LogFile {
     pub(super) handle: AofHandle,
     pub(super) writer: JoinHandle<()>,
     pub(super) policy: Policy,
+    pub(super) annotations: Annotations,
 }
 
 impl LogFile {

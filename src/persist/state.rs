@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{oneshot, watch};
+use tracing::{info, warn};
 
 use crate::persist::aof::AofHandle;
 
@@ -272,11 +273,21 @@ impl Persistence {
     /// Looks whether an append-only file is to be begun or ended, because the settings have changed.
     pub(crate) fn follow_settings(&self, wants_log: bool) {
         let mut state = self.state.lock();
-        if state.is_enabled {
-            state.figures.is_log_starting = wants_log && state.log.is_none();
-            state.must_look = true;
-            self.wake.notify_one();
+        if !state.is_enabled {
+            return;
         }
+        let (is_starting, work) = (wants_log && state.log.is_none(), state.figures.work);
+        if is_starting && !state.figures.is_log_starting {
+            warn!("AOF was enabled. An AOF background was scheduled to start when possible");
+        }
+        if !wants_log && state.log.is_some() && work.is_some_and(|work| work.job == Job::Rewrite) {
+            info!("Killing running AOF rewrite child, which here is a thread");
+            self.is_cancelled.store(true, Relaxed);
+        }
+        // One that is being begun has a log already.
+        state.figures.is_log_starting = is_starting || wants_log && state.figures.is_log_starting;
+        state.must_look = true;
+        self.wake.notify_one();
     }
 
     /// Changes the figures.

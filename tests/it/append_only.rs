@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use keylatch::Clock;
 
 use crate::files::{assert_same, dir, fill, start_in};
-use crate::harness::{TestServer, wait_until};
+use crate::harness::{Client, TestServer, encode, wait_until};
 use crate::log::rows::STORIES;
 
 const ON: [(&str, &str); 1] = [("appendonly", "yes")];
@@ -238,4 +238,127 @@ fn fences_of_locks_grow_over_a_restart_though_the_clock_was_set_back() {
         let after = client.int("LOCK.ACQUIRE other token PX 1000");
         assert!(after > before, "{after} after {before}");
     }
+}
+
+/// Writes commands as an append-only file of one increment.
+fn write_increment(dir: &Path, content: &[u8]) {
+    let parts = dir.join("appendonlydir");
+    fs::create_dir(&parts).expect("writable");
+    fs::write(parts.join("appendonly.aof.manifest"), "file appendonly.aof.1.incr.aof seq 1 type i\n")
+        .expect("writable");
+    fs::write(parts.join("appendonly.aof.1.incr.aof"), content).expect("writable");
+}
+
+#[test]
+fn a_file_that_is_refused_is_refused_with_the_words_that_tools_look_for() {
+    let set = encode(&["SET", "k", "v"]);
+    let half = &set[..set.len() - 1];
+    for (content, words) in [
+        ([&set[..], b"!!!", &set].concat(), "Bad file format reading the append only file "),
+        (
+            [&set[..], &encode(&["NOSUCH", "k"]), &set].concat(),
+            "Unknown command 'NOSUCH' reading the append only file ",
+        ),
+        ([&set[..], half].concat(), "Unexpected end of file reading the append only file "),
+        ([&encode(&["MULTI"]), &set[..]].concat(), "Unexpected end of file reading the append only file "),
+    ] {
+        let dir = dir();
+        write_increment(dir.path(), &content);
+        let builder = keylatch::Server::builder().set("dir", dir.path().display()).set("aof-load-truncated", "no");
+        let error = builder.set("appendonly", "yes").start_blocking().err().expect("refused").to_string();
+        let place = format!("{words}{}, offset ", increment(dir.path()).display());
+        assert!(error.contains(&place), "{error}");
+        assert_eq!(fs::read(increment(dir.path())).expect("a file"), content);
+    }
+    let dir = dir();
+    write_increment(dir.path(), &set);
+    fs::remove_file(increment(dir.path())).expect("it is there");
+    let builder = keylatch::Server::builder().set("dir", dir.path().display()).set("appendonly", "yes");
+    let error = builder.start_blocking().err().expect("refused").to_string();
+    assert!(error.contains("appendonly.aof.1.incr.aof ") && error.contains("No such file or directory"), "{error}");
+}
+
+#[test]
+fn timestamps_begin_when_they_are_asked_for_and_checksums_end_with_the_next_increment() {
+    let dir = dir();
+    let server = start_in(dir.path(), &ON);
+    let mut client = server.client();
+    let mut written = |request: &str| {
+        client.expect(&[(request, "+OK"), ("WAITAOF 1 0 0", "*2 :1 :0")]);
+        let increment = increment(dir.path());
+        String::from_utf8(fs::read(increment).expect("a file")).expect("text")
+    };
+    let before = written("SET a 1");
+    assert!(before.starts_with("#HDR:") && !before.contains("#TS:"), "{before}");
+    written("CONFIG SET aof-timestamp-enabled yes aof-checksum no");
+    // It is told by another thread: the next but one write has it at the latest.
+    wait_until(|| written("SET a 2").contains("#TS:1700000000\r\n"));
+    assert!(written("SET a 3")[before.len()..].contains("#HDR:"), "a file has them all, or none");
+    client.expect(&[("BGREWRITEAOF", "+Background append only file rewriting started")]);
+    wait_until(|| client.info("aof_rewrite_in_progress") == "0");
+    client.expect(&[("SET a 4", "+OK"), ("WAITAOF 1 0 0", "*2 :1 :0")]);
+    let after = fs::read_to_string(increment(dir.path())).expect("text");
+    assert!(after.starts_with("#TS:1700000000\r\n*2\r\n") && !after.contains("#HDR:"), "{after}");
+    assert_restarted(dir.path(), server);
+}
+
+#[test]
+fn debug_loadaof_loads_the_files_that_are_there_though_none_is_written() {
+    let dir = dir();
+    let server = start_in(dir.path(), &[]);
+    let mut client = server.client();
+    let failed = "-ERR Error trying to load the AOF files, check server logs";
+    client.expect(&[("SET a v", "+OK"), ("DEBUG LOADAOF", failed), ("GET a", "$1 v")]);
+    #[cfg(feature = "lua")]
+    client.call_args(&["FUNCTION", "LOAD", "#!lua name=one\nredis.register_function('f', function() return 1 end)"]);
+    client.expect(&[("BGREWRITEAOF", "+Background append only file rewriting started")]);
+    wait_until(|| client.info("aof_rewrite_in_progress") == "0");
+    client.expect(&[("SET a w", "+OK"), ("SET b w", "+OK")]);
+    #[cfg(feature = "lua")]
+    client.call_args(&["FUNCTION", "LOAD", "#!lua name=two\nredis.register_function('g', function() return 1 end)"]);
+    client.expect(&[("DEBUG LOADAOF", "+OK"), ("GET a", "$1 v"), ("EXISTS b", ":0")]);
+    #[cfg(feature = "lua")]
+    client.expect(&[("FCALL f 0", ":1"), ("FCALL g 0", "-ERR Function not found")]);
+}
+
+#[test]
+fn a_rewrite_is_given_up_when_the_file_is_turned_off() {
+    let dir = dir();
+    let server = start_in(dir.path(), &[ON[0], ("rdb-key-save-delay", "1000000000")]);
+    let mut client = server.client();
+    let started = |client: &mut Client| client.info("total_forks").parse::<u64>().expect("a number");
+    let before = started(&mut client);
+    client.expect(&[("SET a v", "+OK"), ("BGREWRITEAOF", "+Background append only file rewriting started")]);
+    assert_eq!((client.info("aof_rewrite_in_progress"), started(&mut client)), ("1".into(), before + 1));
+    client.expect(&[("CONFIG SET appendonly no", "+OK")]);
+    wait_until(|| client.info("aof_rewrite_in_progress") == "0" && client.info("aof_enabled") == "0");
+    let twin = start_in(copy(dir.path()).path(), &ON);
+    assert_same(&server, &twin);
+}
+
+#[test]
+fn a_file_that_is_turned_on_during_a_save_is_scheduled() {
+    let dir = dir();
+    let server = start_in(dir.path(), &[("rdb-key-save-delay", "1000000000")]);
+    let mut client = server.client();
+    let rewrite = |client: &mut Client| (client.info("aof_rewrite_in_progress"), client.info("aof_rewrite_scheduled"));
+    client.expect(&[("SET a v", "+OK"), ("BGSAVE", "+Background saving started")]);
+    client.expect(&[("CONFIG SET appendonly yes rdb-key-save-delay 0", "+OK")]);
+    assert_eq!(rewrite(&mut client), ("0".into(), "1".into()));
+    client.expect(&[("FLUSHALL", "+OK"), ("SET b v", "+OK")]);
+    wait_until(|| rewrite(&mut client) == ("0".into(), "0".into()) && client.info("aof_enabled") == "1");
+    assert_restarted(dir.path(), server);
+}
+
+#[test]
+fn former_files_are_kept_until_the_settings_allow_their_removal() {
+    let dir = dir();
+    let server = start_in(dir.path(), &[ON[0], ("aof-disable-auto-gc", "yes")]);
+    let mut client = server.client();
+    client.expect(&[("BGREWRITEAOF", "+Background append only file rewriting started")]);
+    wait_until(|| client.info("aof_rewrite_in_progress") == "0");
+    assert_eq!(names(dir.path()).len(), 5);
+    client.expect(&[("CONFIG SET aof-disable-auto-gc no", "+OK")]);
+    wait_until(|| names(dir.path()).len() == 3);
+    assert_restarted(dir.path(), server);
 }

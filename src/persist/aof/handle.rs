@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use crate::persist::LogReader;
 use crate::persist::aof::directory::AofDir;
 use crate::persist::aof::error::AofError;
-use crate::persist::aof::policy::Policy;
+use crate::persist::aof::policy::{Annotations, Policy};
 
 /// Receives the result of a request, on the thread of the writer.
 pub(crate) type Done<T> = Box<dyn FnOnce(Result<T, AofError>) + Send>;
@@ -70,6 +70,7 @@ pub(super) struct StopRequest {
 #[derive(Default)]
 pub(super) struct Requests {
     pub(super) policy: Option<Policy>,
+    pub(super) annotations: Option<Annotations>,
     pub(super) rotation: Option<Rotation>,
     pub(super) restart: Option<Rotation>,
     pub(super) syncs: Vec<SyncRequest>,
@@ -99,6 +100,13 @@ impl AofHandle {
             self.0.reader.set_confirmed(Some(synced));
         }
         self.0.requests.lock().policy = Some(policy);
+        self.0.reader.wake();
+    }
+
+    /// Changes what is written beside the commands: whether there are timestamps, at once; checksums, from the next
+    /// increment on.
+    pub(crate) fn set_annotations(&self, annotations: Annotations) {
+        self.0.requests.lock().annotations = Some(annotations);
         self.0.reader.wake();
     }
 

@@ -29,7 +29,7 @@ pub(crate) use handle::AofHandle;
 #[cfg(test)]
 pub(crate) use handle::NeedsRewrite;
 pub(crate) use manifest::PartType;
-pub(crate) use policy::{AofOptions, Policy};
+pub(crate) use policy::{Annotations, AofOptions, Policy};
 #[cfg(test)]
 pub(crate) use segment::Piece;
 pub(crate) use segment::{SegmentReader, Tail, Verdict};

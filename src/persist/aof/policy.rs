@@ -13,6 +13,15 @@ pub(crate) enum Policy {
     No,
 }
 
+/// What is written beside the commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Annotations {
+    /// Each block has a header with a checksum; without, the file is as that of Redis (`aof-checksum`).
+    pub(crate) checksums: bool,
+    /// Lines say when commands were written (`aof-timestamp-enabled`).
+    pub(crate) timestamps: bool,
+}
+
 /// The settings of an append-only file.
 #[derive(Clone, Debug)]
 pub(crate) struct AofOptions {

@@ -102,6 +102,8 @@ pub(crate) struct Writer {
     boot: String,
     policy: Policy,
     has_checksums: bool,
+    /// Whether the next increment has them.
+    wants_checksums: bool,
     has_timestamps: bool,
     file: Arc<dyn DiskFile>,
     /// Up to where the file is written.
@@ -172,6 +174,7 @@ impl Writer {
             boot: boot_field(boot),
             policy: options.policy,
             has_checksums: options.checksums,
+            wants_checksums: options.checksums,
             has_timestamps: options.timestamps,
             file,
             written: mark,

@@ -32,9 +32,13 @@ pub(super) const PERSISTENCE: &[Field] = &[
     field("aof_enabled", |from| u64::from(from.files().log.is_some()).into()),
     field("aof_rewrite_in_progress", |from| {
         // One that is about to begin counts, so that who waits for its end does not miss it.
-        u64::from(from.files().is_log_starting || running(from, Job::Rewrite).is_some()).into()
+        let is_starting = from.files().is_log_starting && running(from, Job::Save).is_none();
+        u64::from(is_starting || running(from, Job::Rewrite).is_some()).into()
     }),
-    field("aof_rewrite_scheduled", |from| u64::from(from.files().is_rewrite_scheduled).into()),
+    field("aof_rewrite_scheduled", |from| {
+        let waits = from.files().is_log_starting && running(from, Job::Save).is_some();
+        u64::from(waits || from.files().is_rewrite_scheduled).into()
+    }),
     field("aof_last_rewrite_time_sec", |from| took_s(&from.files().rewrites)),
     field("aof_current_rewrite_time_sec", |from| running_s(from, Job::Rewrite)),
     field("aof_last_bgrewrite_status", |from| status(&from.files().rewrites.error)),

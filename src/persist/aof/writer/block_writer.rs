@@ -94,6 +94,7 @@ impl Writer {
         (self.file, self.written, self.synced) = (file, mark, mark);
         (self.is_torn, self.must_sync, self.is_closed) = (false, false, false);
         (self.written_back, self.last_timestamp) = (0, 0);
+        self.has_checksums = self.wants_checksums;
         self.release(position);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::persist::aof::block::Stamp;
 use crate::persist::aof::error::AofError;
-use crate::persist::aof::policy::Policy;
+use crate::persist::aof::policy::{Annotations, Policy};
 use crate::persist::aof::writer::Writer;
 
 impl Writer {
@@ -11,12 +11,17 @@ impl Writer {
         let mut requests = self.shared.requests.lock();
         self.syncs.append(&mut requests.syncs);
         let (policy, rotation) = (requests.policy.take(), requests.rotation.take_if(|_| self.rotation.is_none()));
+        let annotations = requests.annotations.take();
         let (restart, stop) = (requests.restart.take(), requests.stop.take_if(|_| self.stop.is_none()));
         drop(requests);
         self.rotation = self.rotation.take().or(rotation);
         self.stop = self.stop.take().or(stop);
         if let Some(former) = restart.and_then(|restart| self.restart.replace(restart)) {
             (former.done)(Err(AofError::Busy));
+        }
+        if let Some(Annotations { checksums, timestamps }) = annotations {
+            (self.wants_checksums, self.has_timestamps) = (checksums, timestamps);
+            self.last_timestamp = 0; // the next block has one
         }
         if let Some(policy) = policy.filter(|policy| *policy != self.policy) {
             self.set_policy(policy);
