@@ -7,19 +7,24 @@
 
 mod queue;
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
 
 use crate::persist::snapshot::queue::Queue;
 use crate::rdb::checksum::Checksum;
 use crate::rdb::file::{self, FileOptions, KeyMeta, Usage};
 use crate::store::entry::Entry;
 use crate::store::usage::{self, UsageRule};
-use crate::store::walk::WalkSink;
+use crate::store::value::{Part, Progress, Record};
+use crate::store::walk::{Visitor, WalkSink};
 use crate::store::walking::{WalkCursor, Walked};
-use crate::store::{Exclusive, Store};
+use crate::store::{Exclusive, Store, Str, ValueRef};
 use crate::time::clock::{Clock, Now};
 
 /// How long the walk keeps a shard locked, in nanoseconds.
@@ -27,6 +32,12 @@ const SLICE_NS: u64 = 250_000;
 
 /// How many bytes of records the walk collects before it passes them on.
 const SLICE_LEN: usize = 256 << 10;
+
+/// From which length on, in bytes, a string is written while no shard is locked.
+const KEPT_TEXT_MIN: usize = 64 << 10;
+
+/// Up to which length, in bytes, a string is compressed: that takes as much memory again.
+const COMPRESSED_TEXT_MAX: usize = 32 << 20;
 
 /// How a snapshot is written.
 #[derive(Clone, Copy)]
@@ -60,6 +71,9 @@ struct Records {
     former_len: AtomicU64,
     /// The lowest version of the format that has all records.
     version: AtomicU16,
+    /// Keys with long strings that are to be written.
+    texts: Mutex<Vec<LongText>>,
+    progress: Arc<Progress>,
 }
 
 /// What has been written.
@@ -78,7 +92,16 @@ impl<'s> Snapshot<'s> {
     pub(crate) fn cut(store: &'s Store, held: &mut Exclusive<'_>, options: SnapshotOptions, at: Now) -> Self {
         let rule = store.memory_account().rule();
         let (former_len, version) = (AtomicU64::new(0), AtomicU16::new(options.file.version));
-        let records = Arc::new(Records { options, at, rule, queue: Queue::default(), former_len, version });
+        let records = Arc::new(Records {
+            options,
+            at,
+            rule,
+            queue: Queue::default(),
+            former_len,
+            version,
+            texts: Mutex::default(),
+            progress: Arc::default(),
+        });
         let sink: Arc<dyn WalkSink> = records.clone();
         let keys = store.begin_walk(held, &sink);
         Snapshot { store, records, keys }
@@ -124,6 +147,9 @@ impl<'s> Snapshot<'s> {
         if is_cancelled.load(Relaxed) {
             return Err(io::ErrorKind::Interrupted.into());
         }
+        if self.records.progress.is_lost() {
+            return Err(io::Error::other("keys were lost before they were written, which is a bug"));
+        }
         let mut end = Vec::new();
         file::end(&mut end);
         emit(&end)?;
@@ -137,26 +163,28 @@ impl<'s> Snapshot<'s> {
     /// Walks over all keys, and puts their records into the queue.
     fn walk(&self, clock: &Clock, is_cancelled: &AtomicBool) {
         let (records, store) = (&*self.records, self.store);
-        let mut cursor = WalkCursor::default();
-        while !is_cancelled.load(Relaxed) && records.queue.wait_for_room() {
-            let mut slice = Slice::default();
-            let (begun, len) = (clock.ticks(), std::cell::Cell::new(0));
+        let mut cursor = WalkCursor::new(&records.progress);
+        let is_given_up = || is_cancelled.load(Relaxed) || records.progress.is_lost();
+        while !is_given_up() && records.queue.wait_for_room() {
+            let (begun, len) = (clock.ticks(), Cell::new(0));
+            let mut slice = Slice { records, bytes: Vec::new(), db: None, keys: 0, len: &len };
             let is_slow = !records.options.delay.is_zero();
             let is_time_up = || {
                 let ns = clock.tick_rate().ns(clock.ticks().saturating_sub(begun));
                 ns >= SLICE_NS || len.get() >= SLICE_LEN || is_slow && len.get() > 0
             };
-            let walked = store.walk(&mut cursor, &is_time_up, &mut |db, entry, fence| {
-                slice.add(records, db, entry, fence);
-                len.set(slice.bytes.len());
-            });
-            let keys = slice.keys;
-            records.queue.push(slice.bytes, keys);
+            let walked = store.walk(&mut cursor, &is_time_up, &mut slice);
+            let (bytes, keys) = (slice.bytes, slice.keys);
+            records.queue.push_walked(bytes, keys, cursor.is_in_record());
+            if !cursor.is_in_record() {
+                records.write_texts(is_cancelled);
+            }
             if is_slow && keys > 0 {
                 records.queue.pause(records.options.delay * u32::try_from(keys).unwrap_or(u32::MAX));
             }
             match walked {
                 Walked::More => {}
+                Walked::Moving => std::thread::yield_now(),
                 Walked::Blocked => store.busy_flag().wait_until_free(),
                 Walked::All => break,
             }
@@ -166,49 +194,131 @@ impl<'s> Snapshot<'s> {
 }
 
 /// Consecutive records of the walk.
-#[derive(Default)]
-struct Slice {
+struct Slice<'s> {
+    records: &'s Records,
     bytes: Vec<u8>,
+    /// The database that was selected last.
     db: Option<usize>,
     keys: u64,
+    /// The length of the bytes, for the one who stops the walk.
+    len: &'s Cell<usize>,
 }
 
-impl Slice {
-    fn add(&mut self, records: &Records, db: usize, entry: &Entry, fence: i64) {
+impl Visitor for Slice<'_> {
+    fn visit(&mut self, db: usize, entry: &Entry, fence: i64) {
+        if self.records.keep_text(db, entry, fence) {
+            return;
+        }
         if self.db != Some(db) {
             file::select(&mut self.bytes, db);
             self.db = Some(db);
         }
-        self.keys += u64::from(records.write(&mut self.bytes, entry, fence));
+        self.keys += u64::from(self.records.write(&mut self.bytes, entry, fence));
+        self.len.set(self.bytes.len());
     }
+
+    fn add_part(&mut self, part: Part) {
+        self.bytes.extend_from_slice(&part.bytes);
+        self.keys += u64::from(part.is_last);
+        self.db = None; // its record has selected another, perhaps
+        self.len.set(self.bytes.len());
+    }
+}
+
+/// A key with a long string, which the entry shares with the snapshot.
+struct LongText {
+    /// The record up to the bytes of the string, or up to the string as a whole if it is to be compressed.
+    head: Vec<u8>,
+    text: Bytes,
+    compresses: bool,
 }
 
 impl Records {
     /// Appends the record of a key, unless it had expired before the cut; returns whether it has.
     fn write(&self, out: &mut Vec<u8>, entry: &Entry, fence: i64) -> bool {
+        let Some(meta) = self.meta(entry, fence) else { return false };
+        self.require(file::entry(out, entry, meta, self.options.file));
+        true
+    }
+
+    /// Returns what is written about a key; `None` if it had expired before the cut.
+    fn meta(&self, entry: &Entry, fence: i64) -> Option<KeyMeta> {
         let deadline = entry.deadline();
         if deadline.is_some_and(|deadline| deadline.is_due(self.at)) {
-            return false;
+            return None;
         }
         let usage = self.options.has_usage.then(|| match self.rule.counts() {
             true => Usage::Frequency(self.rule.count(entry.usage(), self.at) as u8),
             false => Usage::Idle(usage::idle_s(entry.usage(), self.at)),
         });
-        let meta = KeyMeta { expires_ms: deadline.map(|deadline| deadline.wall_ms(self.at)), usage, fence };
-        let version = file::entry(out, entry, meta, self.options.file);
+        Some(KeyMeta { expires_ms: deadline.map(|deadline| deadline.wall_ms(self.at)), usage, fence })
+    }
+
+    /// Notes that the file needs a version.
+    fn require(&self, version: u16) {
         if version > self.options.file.version {
             self.version.fetch_max(version, Relaxed);
         }
+    }
+
+    /// Keeps a key with a long string, to be written while no shard is locked; returns whether it has one.
+    fn keep_text(&self, db: usize, entry: &Entry, fence: i64) -> bool {
+        let ValueRef::String(Str::Shared(text), _) = entry.contents() else { return false };
+        if text.len() < KEPT_TEXT_MIN {
+            return false;
+        }
+        if let Some(meta) = self.meta(entry, fence) {
+            let mut head = Vec::new();
+            file::select(&mut head, db);
+            let compresses = self.options.file.compresses && text.len() <= COMPRESSED_TEXT_MAX;
+            file::text_entry(&mut head, entry, text, meta, self.options.file, compresses);
+            self.texts.lock().push(LongText { head, text: text.clone(), compresses });
+        }
         true
+    }
+
+    /// Writes the keys with long strings that were kept.
+    fn write_texts(&self, is_cancelled: &AtomicBool) {
+        while let Some(LongText { mut head, text, compresses }) = { self.texts.lock().pop() } {
+            if compresses {
+                file::string(&mut head, &text, true);
+                self.queue.push_walked(head, 1, false);
+                continue;
+            }
+            self.queue.push_walked(head, 0, true);
+            let mut pieces = text.chunks(SLICE_LEN).peekable();
+            while let Some(piece) = pieces.next() {
+                if is_cancelled.load(Relaxed) || !self.queue.wait_for_room() {
+                    return;
+                }
+                let is_last = pieces.peek().is_none();
+                self.queue.push_walked(piece.to_vec(), u64::from(is_last), !is_last);
+            }
+        }
     }
 }
 
 impl WalkSink for Records {
     fn add_former(&self, db: usize, entry: &Entry, fence: i64) {
+        if self.keep_text(db, entry, fence) {
+            return;
+        }
         let mut record = Vec::new();
         file::select(&mut record, db);
         let keys = u64::from(self.write(&mut record, entry, fence));
         self.former_len.fetch_add(record.len() as u64, Relaxed);
         self.queue.push(record, keys);
+    }
+
+    fn begin_record(&self, db: usize, entry: &Entry, fence: i64) -> Option<Record> {
+        let (meta, mut head) = (self.meta(entry, fence)?, Vec::new());
+        file::select(&mut head, db);
+        let (version, elements, write) = file::large_entry(&mut head, entry, meta, self.options.file)?;
+        self.require(version);
+        Some(Record::new(&self.progress, head, elements, write))
+    }
+
+    fn lose(&self) {
+        self.progress.lose();
     }
 }

@@ -27,7 +27,10 @@ pub(crate) use error::{FileError, Reason};
 #[cfg(feature = "internals")]
 pub use read::rewrite;
 pub(crate) use read::{FileReader, Item, ReadOptions};
-pub(crate) use write::{FileOptions, KeyMeta, aux, end, entry, header, library, replace_version, resize, select};
+pub(crate) use write::{
+    FileOptions, KeyMeta, aux, end, entry, header, large_entry, library, replace_version, resize, select, string,
+    text_entry,
+};
 
 /// The numbers of records that are no keys.
 mod opcode {

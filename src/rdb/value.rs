@@ -16,6 +16,7 @@ mod stream;
 use crate::rdb::{self, LoadError, Reader, kind, write_string};
 use crate::store::ValueRef;
 use crate::store::entry::Entry;
+use crate::store::value::WriteElement;
 #[cfg(feature = "internals")]
 use crate::store::{Hasher, limits::Limits};
 
@@ -55,6 +56,18 @@ pub(crate) fn write_body(out: &mut Vec<u8>, of: u8, entry: &Entry, options: Opti
         ValueRef::Hash(hash) => hash::write(out, hash, options),
         ValueRef::Stream(stream) => stream::write(out, of, stream, options),
     }
+}
+
+/// Appends the value of an entry up to its elements, of a type that has some; returns how each of them is appended, and how
+/// many there are.
+pub(crate) fn begin_body(out: &mut Vec<u8>, entry: &Entry, options: Options) -> Option<(usize, WriteElement)> {
+    Some(match entry.contents() {
+        ValueRef::List(list) => (list.nodes().len(), Box::new(list::begin(out, list, options))),
+        ValueRef::Set(set) => (set.len(), Box::new(set::begin(out, set, options))),
+        ValueRef::SortedSet(set) => (set.len(), Box::new(sorted_set::begin(out, set, options))),
+        ValueRef::Hash(hash) => (hash.len(), Box::new(hash::begin(out, hash, options))),
+        ValueRef::String(..) | ValueRef::Stream(_) => return None,
+    })
 }
 
 /// Returns the lowest version that includes a type which is written.

@@ -13,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::store::entry::Entry;
 use crate::store::expire::DeadlineTree;
@@ -21,14 +21,12 @@ use crate::store::fences::Fences;
 use crate::store::interest::TailWork;
 use crate::store::memory_account::MemoryAccount;
 use crate::store::table::Table;
-use crate::store::walk::Walk;
+use crate::store::value::EFFORT_COUNTED;
+use crate::store::walk::{Entries, Walk};
 
 /// The effort, in allocations and pages, that is freed at once, in all until the queue was emptied: about a millisecond's
 /// work. Starting a thread takes a twentieth of that.
 const EFFORT_MAX: usize = 10_000;
-
-/// The effort from which a value counts. To free a smaller one takes no longer than to find its key.
-const EFFORT_COUNTED: usize = 64;
 
 /// How many bytes an element of a large collection takes at least, with its place in a table: they tell how many
 /// allocations a number of bytes may be.
@@ -93,6 +91,12 @@ impl Contents {
     }
 }
 
+impl Entries for Contents {
+    fn entry(&mut self, key: &[u8]) -> Option<&mut Entry> {
+        self.table.find_mut(self.table.hash(key), key)
+    }
+}
+
 /// Starts a thread that runs a closure.
 type Start = fn(Box<dyn FnOnce() + Send>) -> io::Result<()>;
 
@@ -108,11 +112,19 @@ pub struct Reclaimer {
     /// The effort that was freed at once since the queue was emptied.
     spent: AtomicUsize,
     start: Start,
-    /// The keys that a snapshot has not visited yet.
-    unvisited: Mutex<Vec<Contents>>,
+    /// What a snapshot has not visited yet.
+    unvisited: Mutex<Unvisited>,
     memory_account: Arc<MemoryAccount>,
     /// Which calls ask for work at their end: while the thread is behind, that is whether to wait.
     tail_work: Arc<TailWork>,
+}
+
+/// What commands do not see any more, but a snapshot does.
+#[derive(Default)]
+pub(super) struct Unvisited {
+    pub(super) shards: Vec<Contents>,
+    /// Keys with a large value, some elements of which were not visited.
+    pub(super) entries: Vec<Entry>,
 }
 
 #[derive(Default)]
@@ -170,27 +182,36 @@ impl Reclaimer {
         self.freed.store(0, Relaxed);
     }
 
-    /// Frees an entry.
+    /// Frees an entry; later, if a snapshot has not visited all of its value, see [`Reclaimer::unvisited`].
     #[inline]
     pub(crate) fn free(self: &Arc<Self>, entry: Entry) {
         let effort = entry.effort();
-        if effort >= EFFORT_COUNTED && self.is_too_much(effort) {
-            self.queue(Garbage::Entry(entry));
+        if effort >= EFFORT_COUNTED && (self.is_too_much(effort) || entry.record().is_some()) {
+            self.free_large(entry);
         }
     }
 
-    /// Frees all keys of some shards; those that a snapshot has not visited later, see [`Reclaimer::take_unvisited`].
+    #[cold]
+    #[inline(never)] // as Reclaimer::queue
+    fn free_large(self: &Arc<Self>, entry: Entry) {
+        match entry.record() {
+            Some(_) => self.unvisited.lock().entries.push(entry),
+            None => self.queue(Garbage::Entry(entry)),
+        }
+    }
+
+    /// Frees all keys of some shards; later, if a snapshot has not visited them, see [`Reclaimer::unvisited`].
     pub(super) fn free_shards(self: &Arc<Self>, mut shards: Vec<Contents>) {
-        self.unvisited.lock().extend(shards.extract_if(.., |contents| contents.walk.is_some()));
+        self.unvisited.lock().shards.extend(shards.extract_if(.., |contents| contents.walk.is_some()));
         let allocations = |contents: &Contents| contents.keys().max(contents.memory / BYTES_PER_ALLOCATION);
         if self.is_too_much(shards.iter().map(allocations).sum()) {
             self.queue(Garbage::Shards(shards));
         }
     }
 
-    /// Takes keys that no command sees any more, and that a snapshot is to visit before they are freed.
-    pub(super) fn take_unvisited(&self) -> Option<Contents> {
-        self.unvisited.lock().pop()
+    /// Locks what no command sees any more, and what a snapshot is to visit before it is freed.
+    pub(super) fn unvisited(&self) -> MutexGuard<'_, Unvisited> {
+        self.unvisited.lock()
     }
 
     /// Frees something that may be large in the background.

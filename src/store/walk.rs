@@ -6,6 +6,9 @@
 //! passes over it; a key that is created after the cut is passed over, too. So each key of the cut is visited once, and
 //! nothing is copied but what changes meanwhile.
 //!
+//! The elements of a large value are visited in the same way, one level down: see [`Record`]. Its record begins when the
+//! walk reaches the key or when the key is about to change, and goes with the value if that gets another key.
+//!
 //! A walk belongs to the table: SWAPDB swaps both, and FLUSHALL hands both over, so that the walk goes on in what is no
 //! longer there for commands.
 
@@ -14,19 +17,46 @@ use std::sync::Arc;
 
 use crate::store::entry::Entry;
 use crate::store::key::Key;
-use crate::store::table::{Table, scan_position};
+use crate::store::table::{SCAN_POSITIONS, Table, scan_position};
+use crate::store::value::{Part, Record};
 
-/// Takes keys that are changed before the walk has reached them. It is called while their shard is locked.
+/// Takes what is about to change before the walk has reached it. It is called while the key's shard is locked.
 pub(crate) trait WalkSink: Send + Sync {
     /// Takes a key as it was at the cut, with the number that its database had then, and its fence.
     fn add_former(&self, db: usize, entry: &Entry, fence: i64);
+
+    /// Begins the record of a key with a large value; `None` if it had expired before the cut.
+    fn begin_record(&self, db: usize, entry: &Entry, fence: i64) -> Option<Record>;
+
+    /// Takes note that keys were dropped before they were visited.
+    fn lose(&self);
 }
 
-/// Visits a key: the number that its database had at the cut, the key with its value, and its fence.
-pub(super) type Visit<'v> = &'v mut dyn FnMut(usize, &Entry, i64);
+/// Takes what the walk visits.
+pub(crate) trait Visitor {
+    /// Takes a key: the number that its database had at the cut, the key with its value, and its fence.
+    fn visit(&mut self, db: usize, entry: &Entry, fence: i64);
 
-/// The walk over the keys of one table.
+    /// Takes a part of the record of a large value.
+    fn add_part(&mut self, part: Part);
+}
+
+/// Where the keys of a walk are.
+pub(super) trait Entries {
+    /// Borrows the entry of a key, in which nothing but the record may be changed.
+    fn entry(&mut self, key: &[u8]) -> Option<&mut Entry>;
+}
+
+/// The walk over the keys of one table, and over the elements of their values.
 pub(super) struct Walk {
+    /// Unless all keys were visited.
+    scan: Option<Scan>,
+    /// Keys with a large value whose record has begun. Some may have been deleted since, or their records finished.
+    begun: Vec<Box<[u8]>>,
+}
+
+/// A walk that has not visited all keys.
+struct Scan {
     /// The number of the database at the cut.
     db: usize,
     /// The scan position up to which keys were visited.
@@ -36,44 +66,125 @@ pub(super) struct Walk {
     sink: Arc<dyn WalkSink>,
 }
 
+impl Drop for Scan {
+    fn drop(&mut self) {
+        if self.position < SCAN_POSITIONS {
+            self.sink.lose();
+        }
+    }
+}
+
 impl Walk {
     /// Begins a walk.
     pub(super) fn new(db: usize, sink: &Arc<dyn WalkSink>) -> Self {
-        Walk { db, position: 0, passed_over: HashSet::default(), sink: sink.clone() }
+        let scan = Scan { db, position: 0, passed_over: HashSet::default(), sink: sink.clone() };
+        Walk { scan: Some(scan), begun: Vec::new() }
+    }
+
+    /// Begins a walk that visits a large value which has come from elsewhere with its record.
+    pub(super) fn of_begun() -> Self {
+        Walk { scan: None, begun: Vec::new() }
+    }
+
+    /// Adds a key with a large value whose record has begun.
+    pub(super) fn add_begun(&mut self, key: &[u8]) {
+        self.begun.push(key.into());
+    }
+
+    /// Returns whether nothing is left to visit.
+    pub(super) fn is_over(&mut self, entries: &mut dyn Entries) -> bool {
+        self.forget_finished(entries);
+        self.scan.is_none() && self.begun.is_empty()
+    }
+
+    fn forget_finished(&mut self, entries: &mut dyn Entries) {
+        self.begun.retain(|key| entries.entry(key).is_some_and(|entry| entry.record().is_some()));
     }
 
     /// Gives a key to the sink that is about to change, unless it was reached or given before. `entry` is what it holds,
     /// if it exists.
-    pub(super) fn before_change(&mut self, key: Key<'_>, entry: Option<&Entry>, fence: i64) {
-        if scan_position(key.hash) < self.position || self.passed_over.contains(key.bytes) {
+    pub(super) fn before_change(&mut self, key: Key<'_>, entry: Option<&mut Entry>, fence: i64) {
+        let Some(scan) = &mut self.scan else { return };
+        if scan_position(key.hash) < scan.position || scan.passed_over.contains(key.bytes) {
             return;
         }
-        entry.iter().for_each(|entry| self.sink.add_former(self.db, entry, fence));
-        self.passed_over.insert(key.bytes.into());
+        scan.passed_over.insert(key.bytes.into());
+        match entry {
+            Some(entry) if entry.is_large() => self.begin(entry, fence),
+            Some(entry) => scan.sink.add_former(scan.db, entry, fence),
+            None => {}
+        }
     }
 
-    /// Visits keys until the time is up; returns whether that were all.
-    pub(super) fn go_on(
+    /// Begins the record of a key with a large value.
+    pub(super) fn begin(&mut self, entry: &mut Entry, fence: i64) {
+        let record = self.scan.as_ref().and_then(|scan| scan.sink.begin_record(scan.db, entry, fence));
+        if let Some(record) = record {
+            entry.begin_record(record);
+            self.add_begun(entry.key());
+        }
+    }
+
+    /// Visits keys until the time is up, or until it finds some with a large value, whose names it returns: their records
+    /// are to begin.
+    pub(super) fn scan(
         &mut self,
         table: &Table<Entry>,
         fence: impl Fn(&Entry) -> i64,
         is_time_up: &dyn Fn() -> bool,
-        visit: Visit<'_>,
-    ) -> bool {
-        loop {
-            let Walk { db, position, passed_over, .. } = self;
+        visitor: &mut dyn Visitor,
+    ) -> Vec<Box<[u8]>> {
+        let mut large = Vec::new();
+        while let Some(Scan { db, position, passed_over, .. }) = &mut self.scan {
+            if *position == SCAN_POSITIONS {
+                self.scan = None; // the records of the last keys have begun
+                break;
+            }
             let next = table.scan(*position, |entry| {
                 if passed_over.is_empty() || !passed_over.remove(entry.key()) {
-                    visit(*db, entry, fence(entry));
+                    match entry.is_large() {
+                        true => large.push(entry.key().into()),
+                        false => visitor.visit(*db, entry, fence(entry)),
+                    }
                 }
             });
-            match next {
-                Some(next) => self.position = next,
-                None => return true,
-            }
-            if is_time_up() {
-                return false;
+            *position = next.unwrap_or(SCAN_POSITIONS);
+            if !large.is_empty() || is_time_up() {
+                break;
             }
         }
+        large
     }
+
+    /// Visits elements of a large value whose record has begun, if there is one; of that with a number, if one is given.
+    /// Returns whether it has.
+    pub(super) fn visit_begun(
+        &mut self,
+        entries: &mut dyn Entries,
+        number: Option<u64>,
+        is_time_up: &dyn Fn() -> bool,
+        visitor: &mut dyn Visitor,
+    ) -> bool {
+        self.forget_finished(entries);
+        self.begun.iter().any(|key| visit_elements(entries.entry(key), number, is_time_up, visitor))
+    }
+
+    /// Ends the records that have begun.
+    pub(super) fn end(&mut self, entries: &mut dyn Entries) {
+        self.scan = None;
+        self.begun.drain(..).for_each(|key| entries.entry(&key).into_iter().for_each(Entry::end_record));
+    }
+}
+
+/// Visits elements of an entry, if its record has begun, and has the number, if one is given. Returns whether it has.
+pub(super) fn visit_elements(
+    entry: Option<&mut Entry>,
+    number: Option<u64>,
+    is_time_up: &dyn Fn() -> bool,
+    visitor: &mut dyn Visitor,
+) -> bool {
+    let is_wanted =
+        |entry: &&mut Entry| entry.record().is_some_and(|record| number.is_none_or(|number| record.number() == number));
+    let part = entry.filter(is_wanted).and_then(|entry| entry.visit_elements(is_time_up));
+    part.map(|part| visitor.add_part(part)).is_some()
 }

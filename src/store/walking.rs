@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use parking_lot::MutexGuard;
+
 use crate::store::entry::Entry;
-use crate::store::fences::Fences;
 use crate::store::hold::Exclusive;
 use crate::store::key::{Key, SHARDS};
-use crate::store::reclaim::Contents;
+use crate::store::reclaim::{Contents, Unvisited};
 use crate::store::root::Store;
-use crate::store::table::Table;
-use crate::store::walk::{Visit, WalkSink};
+use crate::store::value::{Part, Progress};
+use crate::store::walk::{Entries, Visitor, WalkSink, visit_elements};
 
 /// What a step of the walk over the store has left to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,17 +19,50 @@ pub(crate) enum Walked {
     More,
     /// A busy script holds the gate.
     Blocked,
+    /// A command gives the large value that is to be visited another place just now.
+    Moving,
     /// All keys of the cut were visited or given to the sink.
     All,
 }
 
 /// Where in the store the walk goes on.
-#[derive(Default)]
 pub(crate) struct WalkCursor {
     /// The number of the shard, counted through the databases in use.
     shard: usize,
     /// How many shards in a row had no walk.
     finished: usize,
+    /// The number of the record of a large value of which some parts were visited, and not the last.
+    record: Option<u64>,
+    progress: Arc<Progress>,
+}
+
+impl WalkCursor {
+    /// Creates the cursor of a walk that has not begun; its records have this progress.
+    pub(crate) fn new(progress: &Arc<Progress>) -> Self {
+        WalkCursor { shard: 0, finished: 0, record: None, progress: progress.clone() }
+    }
+
+    /// Returns whether some parts of a record were visited, and not the last: nothing else may be written before that.
+    pub(crate) fn is_in_record(&self) -> bool {
+        self.record.is_some()
+    }
+}
+
+/// Notes of which record a part was visited last.
+struct Parts<'v> {
+    visitor: &'v mut dyn Visitor,
+    record: &'v mut Option<u64>,
+}
+
+impl Visitor for Parts<'_> {
+    fn visit(&mut self, db: usize, entry: &Entry, fence: i64) {
+        self.visitor.visit(db, entry, fence);
+    }
+
+    fn add_part(&mut self, part: Part) {
+        *self.record = (!part.is_last).then_some(part.number);
+        self.visitor.add_part(part);
+    }
 }
 
 impl Store {
@@ -44,19 +78,47 @@ impl Store {
         count
     }
 
-    /// Goes on with the walk until the time is up: visits keys of one shard, which is locked meanwhile.
-    pub(crate) fn walk(&self, cursor: &mut WalkCursor, is_time_up: &dyn Fn() -> bool, visit: Visit<'_>) -> Walked {
+    /// Goes on with the walk until the time is up: visits keys of one shard, which is locked meanwhile, or elements of one
+    /// large value.
+    pub(crate) fn walk(
+        &self,
+        cursor: &mut WalkCursor,
+        is_time_up: &dyn Fn() -> bool,
+        visitor: &mut dyn Visitor,
+    ) -> Walked {
         loop {
             let Some(databases) = self.share_gate() else { return Walked::Blocked };
             let used = databases.value.used();
-            if cursor.finished >= used.len() * SHARDS {
-                drop(databases);
-                return self.walk_handed_over(is_time_up, visit);
+            let count = used.len() * SHARDS;
+            let lock = |shard: usize| databases.value.at(used[shard / SHARDS]).shards()[shard % SHARDS].lock();
+            // First what is begun, so that what is kept of large values is not kept for long.
+            if cursor.progress.has_unfinished() {
+                let (number, first) = (cursor.record, cursor.shard);
+                let visitor = &mut Parts { visitor, record: &mut cursor.record };
+                let mut shards = (0..count).map(|step| (first + step) % count);
+                let is_visited = shards.any(|shard| {
+                    let mut shard = lock(shard);
+                    let is_visited = shard.keys.visit_begun(number, is_time_up, visitor);
+                    MutexGuard::unlock_fair(shard); // who waits for it is next
+                    is_visited
+                });
+                return match is_visited || self.visit_begun_unseen(number, is_time_up, visitor) {
+                    true => Walked::More,
+                    false => Walked::Moving,
+                };
             }
-            cursor.shard %= used.len() * SHARDS;
-            let mut shard = databases.value.at(used[cursor.shard / SHARDS]).shards()[cursor.shard % SHARDS].lock();
-            let went_on = shard.keys.walk(is_time_up, visit);
-            parking_lot::MutexGuard::unlock_fair(shard); // who waits for it is next
+            if cursor.finished >= count {
+                // SWAPDB may have exchanged shards that were passed and such that were not; while the gate is shared it cannot.
+                let Some(left) = (0..count).find(|shard| lock(*shard).keys.has_walk()) else {
+                    drop(databases);
+                    return self.walk_unseen(is_time_up, visitor);
+                };
+                (cursor.shard, cursor.finished) = (left, 0);
+            }
+            cursor.shard %= count;
+            let mut shard = lock(cursor.shard);
+            let went_on = shard.keys.walk(is_time_up, visitor);
+            MutexGuard::unlock_fair(shard); // as above
             match went_on {
                 Some(false) => {
                     cursor.finished = 0;
@@ -72,14 +134,31 @@ impl Store {
         }
     }
 
-    /// Visits keys that no command sees any more, and frees those that were visited.
-    fn walk_handed_over(&self, is_time_up: &dyn Fn() -> bool, visit: Visit<'_>) -> Walked {
-        let Some(mut contents) = self.reclaimer().take_unvisited() else { return Walked::All };
-        let Contents { table, fences, walk, .. } = &mut contents;
-        let fence = |entry: &Entry| fence_of(fences, entry, table);
-        if walk.as_mut().is_none_or(|walk| walk.go_on(table, fence, is_time_up, visit)) {
-            *walk = None;
+    /// Visits elements of a large value that no command sees any more, and whose record has begun. Returns whether there is
+    /// one.
+    fn visit_begun_unseen(
+        &self,
+        number: Option<u64>,
+        is_time_up: &dyn Fn() -> bool,
+        visitor: &mut dyn Visitor,
+    ) -> bool {
+        let mut unvisited = self.reclaimer().unvisited();
+        let is_of = |entry: &mut Entry| visit_elements(Some(entry), number, is_time_up, visitor);
+        let Some(index) = unvisited.entries.iter_mut().position(is_of) else {
+            return unvisited.shards.iter_mut().any(|contents| contents.visit_begun(number, is_time_up, visitor));
+        };
+        if unvisited.entries[index].record().is_none() {
+            let visited = unvisited.entries.swap_remove(index);
+            drop(unvisited);
+            self.reclaimer().free(visited);
         }
+        true
+    }
+
+    /// Visits keys that no command sees any more, and frees those that were visited.
+    fn walk_unseen(&self, is_time_up: &dyn Fn() -> bool, visitor: &mut dyn Visitor) -> Walked {
+        let Some(mut contents) = self.reclaimer().unvisited().shards.pop() else { return Walked::All };
+        contents.walk(is_time_up, visitor);
         self.reclaimer().free_shards(vec![contents]);
         Walked::More
     }
@@ -90,15 +169,39 @@ impl Store {
         let mut held = self.exclusive();
         held.0.value.each_shard_mut(|shard| shard.keys.end_walk());
         drop(held);
-        while let Some(mut contents) = self.reclaimer().take_unvisited() {
-            contents.walk = None;
-            self.reclaimer().free_shards(vec![contents]);
-        }
+        let Unvisited { mut shards, mut entries } = std::mem::take(&mut *self.reclaimer().unvisited());
+        shards.iter_mut().for_each(Contents::end_walk);
+        self.reclaimer().free_shards(shards);
+        entries.iter_mut().for_each(Entry::end_record);
+        entries.into_iter().for_each(|entry| self.reclaimer().free(entry));
     }
 }
 
-fn fence_of(fences: &Fences, entry: &Entry, table: &Table<Entry>) -> i64 {
-    if fences.is_empty() { 0 } else { fences.get(Key { bytes: entry.key(), hash: table.hash(entry.key()) }) }
+impl Contents {
+    /// Goes on with the walk over the keys.
+    fn walk(&mut self, is_time_up: &dyn Fn() -> bool, visitor: &mut dyn Visitor) {
+        let Some(mut walk) = self.walk.take() else { return };
+        let fence =
+            |key: &[u8], contents: &Contents| contents.fences.get(Key { bytes: key, hash: contents.table.hash(key) });
+        let fence_of = |entry: &Entry| if self.fences.is_empty() { 0 } else { fence(entry.key(), self) };
+        for name in walk.scan(&self.table, fence_of, is_time_up, visitor) {
+            let fence = fence(&name, self);
+            self.entry(&name).into_iter().for_each(|entry| walk.begin(entry, fence));
+        }
+        self.walk = (!walk.is_over(self)).then_some(walk);
+    }
+
+    fn visit_begun(&mut self, number: Option<u64>, is_time_up: &dyn Fn() -> bool, visitor: &mut dyn Visitor) -> bool {
+        let Some(mut walk) = self.walk.take() else { return false };
+        let is_visited = walk.visit_begun(self, number, is_time_up, visitor);
+        self.walk = Some(walk);
+        is_visited
+    }
+
+    fn end_walk(&mut self) {
+        let walk = self.walk.take();
+        walk.into_iter().for_each(|mut walk| walk.end(self));
+    }
 }
 
 #[cfg(test)]

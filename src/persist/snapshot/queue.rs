@@ -32,6 +32,10 @@ struct State {
     /// The growing part.
     open: (Vec<u8>, u64),
     len: usize,
+    /// Whether the last record of the walk is not whole. No other may come between its parts.
+    is_in_record: bool,
+    /// What has to wait for the end of that record.
+    deferred: (Vec<u8>, u64),
     /// The walk is over, and so is the snapshot.
     is_finished: bool,
     /// Nobody takes parts any more.
@@ -42,20 +46,29 @@ impl Queue {
     /// Adds records, which begin with the selection of their database.
     pub(super) fn push(&self, bytes: Vec<u8>, keys: u64) {
         let mut state = self.state.lock();
-        if state.is_closed || bytes.is_empty() {
-            return;
-        }
-        state.len += bytes.len();
-        if bytes.len() >= PART_LEN {
-            state.close_part();
-            state.parts.push_back((bytes, keys));
-        } else {
-            state.open.0.extend_from_slice(&bytes);
-            state.open.1 += keys;
-            if state.open.0.len() >= PART_LEN {
-                state.close_part();
+        if !state.is_closed {
+            match state.is_in_record {
+                true => state.defer(&bytes, keys),
+                false => state.add(bytes, keys),
             }
+            self.tell(&state);
         }
+    }
+
+    /// Adds records of the walk; `is_in_record` if the last is not whole.
+    pub(super) fn push_walked(&self, bytes: Vec<u8>, keys: u64, is_in_record: bool) {
+        let mut state = self.state.lock();
+        if !state.is_closed {
+            state.add(bytes, keys);
+            state.is_in_record = is_in_record;
+            if !is_in_record {
+                state.add_deferred();
+            }
+            self.tell(&state);
+        }
+    }
+
+    fn tell(&self, state: &State) {
         if !state.parts.is_empty() {
             self.filled.notify_one();
         }
@@ -111,6 +124,31 @@ impl Queue {
 }
 
 impl State {
+    fn add(&mut self, bytes: Vec<u8>, keys: u64) {
+        self.len += bytes.len();
+        if bytes.len() >= PART_LEN {
+            self.close_part();
+            self.parts.push_back((bytes, keys));
+        } else {
+            self.open.0.extend_from_slice(&bytes);
+            self.open.1 += keys;
+            if self.open.0.len() >= PART_LEN {
+                self.close_part();
+            }
+        }
+    }
+
+    /// Keeps records back. They do not count for the room, without which the walk could not end its record.
+    fn defer(&mut self, bytes: &[u8], keys: u64) {
+        self.deferred.0.extend_from_slice(bytes);
+        self.deferred.1 += keys;
+    }
+
+    fn add_deferred(&mut self) {
+        let (bytes, keys) = std::mem::take(&mut self.deferred);
+        self.add(bytes, keys);
+    }
+
     fn close_part(&mut self) {
         if !self.open.0.is_empty() {
             self.parts.push_back(std::mem::take(&mut self.open));

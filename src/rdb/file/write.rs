@@ -5,6 +5,7 @@ use crate::rdb::file::{FENCE, Usage, opcode};
 use crate::rdb::value::{self, Options};
 use crate::rdb::{library as libraries, write_length, write_string};
 use crate::store::entry::Entry;
+use crate::store::value::WriteElement;
 
 /// How entries are written.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +60,46 @@ pub(crate) fn library(out: &mut Vec<u8>, code: &[u8], compresses: bool) {
 
 /// Appends a key; returns the lowest version of a file that may contain it.
 pub(crate) fn entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta, options: FileOptions) -> u16 {
+    let kind = begin_entry(out, entry, meta, options);
+    value::write_body(out, kind, entry, options.value());
+    value::lowest_version(kind)
+}
+
+/// Appends a key with a large value, up to the first element; returns the lowest version of a file that may contain it, and
+/// how many elements are to be appended, and how. `None` if the value has no elements.
+pub(crate) fn large_entry(
+    out: &mut Vec<u8>,
+    entry: &Entry,
+    meta: KeyMeta,
+    options: FileOptions,
+) -> Option<(u16, usize, WriteElement)> {
+    let kind = begin_entry(out, entry, meta, options);
+    let (elements, write) = value::begin_body(out, entry, options.value())?;
+    Some((value::lowest_version(kind), elements, write))
+}
+
+/// Appends a key with a string up to the string, which [`string`] appends, or up to its bytes if these are not compressed.
+pub(crate) fn text_entry(
+    out: &mut Vec<u8>,
+    entry: &Entry,
+    text: &[u8],
+    meta: KeyMeta,
+    options: FileOptions,
+    compresses: bool,
+) {
+    begin_entry(out, entry, meta, options);
+    if !compresses {
+        write_length(out, text.len());
+    }
+}
+
+/// Appends a string.
+pub(crate) fn string(out: &mut Vec<u8>, text: &[u8], compresses: bool) {
+    write_string(out, text, compresses);
+}
+
+/// Appends a key up to its value; returns the number of its type.
+fn begin_entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta, options: FileOptions) -> u8 {
     if meta.fence != 0 {
         aux(out, FENCE, itoa::Buffer::new().format(meta.fence).as_bytes());
     }
@@ -77,8 +118,13 @@ pub(crate) fn entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta, options: Fi
     let kind = value::kind_of(entry, options.version);
     out.push(kind);
     write_string(out, entry.key(), options.compresses);
-    value::write_body(out, kind, entry, Options { compresses: options.compresses, len_max: usize::MAX });
-    value::lowest_version(kind)
+    kind
+}
+
+impl FileOptions {
+    fn value(self) -> Options {
+        Options { compresses: self.compresses, len_max: usize::MAX }
+    }
 }
 
 /// Appends the end, behind which the caller appends the checksum.

@@ -5,7 +5,7 @@ use crate::rdb::value::options::{Options, Target};
 use crate::rdb::{Reader, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::listpack::Listpack;
-use crate::store::value::{Hash, HashGrowth, HashRef, Kind, Packing, Type};
+use crate::store::value::{Element, Hash, HashGrowth, HashRef, Kind, Packing, Type};
 
 /// The deadlines of fields are below this.
 const DEADLINE_END_MS: i64 = 1 << 48;
@@ -29,27 +29,34 @@ pub(super) fn write(out: &mut Vec<u8>, hash: HashRef<'_>, options: Options) {
             }
             write_string(out, packed.listpack().bytes(), options.compresses);
         }
-        (HashRef::Big(_), None) => {
-            write_length(out, hash.len());
-            hash.for_each(|field, value| {
-                field.with(|field| write_string(out, field, options.compresses));
-                value.with(|value| write_string(out, value, options.compresses));
+        (HashRef::Big(_), _) => {
+            let write = begin(out, hash, options);
+            hash.for_each_timed(|field, value, deadline| {
+                field.with(|field| value.with(|value| write(Element::Field(field, value, deadline), out)));
             });
         }
-        (HashRef::Big(_), Some(nearest_ms)) => write_with_deadlines(out, hash, nearest_ms, options),
     }
 }
 
-/// Appends each field after its deadline, which is relative to the earliest: 0 for none, and 1 for that itself.
-fn write_with_deadlines(out: &mut Vec<u8>, hash: HashRef<'_>, nearest_ms: i64, options: Options) {
-    out.extend_from_slice(&nearest_ms.to_le_bytes());
+/// Appends what comes before the fields of a big hash; returns how each is appended. Where some have deadlines, each is
+/// behind its own, which is relative to the earliest: 0 for none, and 1 for that itself.
+pub(super) fn begin(
+    out: &mut Vec<u8>,
+    hash: HashRef<'_>,
+    options: Options,
+) -> impl Fn(Element<'_>, &mut Vec<u8>) + use<> {
+    let nearest_ms = hash.nearest_deadline();
+    nearest_ms.iter().for_each(|nearest_ms| out.extend_from_slice(&nearest_ms.to_le_bytes()));
     write_length(out, hash.len());
-    hash.for_each_timed(|field, value, deadline| {
-        let relative = deadline.map_or(0, |at_ms| at_ms - nearest_ms + 1);
-        write_length(out, usize::try_from(relative).unwrap_or(0));
-        field.with(|field| write_string(out, field, options.compresses));
-        value.with(|value| write_string(out, value, options.compresses));
-    });
+    move |element, out| {
+        let Element::Field(field, value, deadline) = element else { return };
+        if let Some(nearest_ms) = nearest_ms {
+            let relative = deadline.map_or(0, |at_ms| at_ms - nearest_ms + 1);
+            write_length(out, usize::try_from(relative).unwrap_or(0));
+        }
+        write_string(out, field, options.compresses);
+        write_string(out, value, options.compresses);
+    }
 }
 
 /// Reads a value; `None` if it violates the format.
@@ -82,7 +89,7 @@ pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options:
     }
 }
 
-/// Reads what [`write_with_deadlines`] writes.
+/// Reads a hash some of whose fields have deadlines, which [`begin`] describes.
 fn read_with_deadlines(reader: &mut Reader<'_>, target: Target<'_>, options: Options) -> Option<Entry> {
     let (nearest_ms, count) = (i64::from_le_bytes(reader.array()?), reader.length()?);
     let mut filling = Filling::new(target);

@@ -5,6 +5,7 @@
 use crate::rdb::value::options::{Options, Target};
 use crate::rdb::{Reader, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
+use crate::store::value::Element;
 use crate::store::value::listpack::{END, Listpack, header};
 use crate::store::{ListBuilder, ListRef, Node, NodeLimit};
 
@@ -18,20 +19,34 @@ const LISTPACK_LEN_MAX: usize = 1 << 30;
 
 /// Appends the value.
 pub(super) fn write(out: &mut Vec<u8>, list: ListRef<'_>, options: Options) {
-    let nodes = list.nodes();
-    write_length(out, nodes.len());
-    for node in nodes {
-        match node {
-            Node::Plain(text) => {
-                write_length(out, PLAIN as usize);
-                write_string(out, text, options.compresses);
-            }
-            Node::Packed(elements, count) => {
-                write_length(out, PACKED as usize);
-                let listpack = [&header(elements.len(), count)[..], elements, &[END]].concat();
-                write_string(out, &listpack, options.compresses);
-            }
+    let write = begin(out, list, options);
+    for node in list.nodes() {
+        let element = match node {
+            Node::Plain(text) => Element::Plain(text),
+            Node::Packed(elements, count) => Element::Packed(elements, count),
+        };
+        write(element, out);
+    }
+}
+
+/// Appends what comes before the nodes; returns how each is appended.
+pub(super) fn begin(
+    out: &mut Vec<u8>,
+    list: ListRef<'_>,
+    options: Options,
+) -> impl Fn(Element<'_>, &mut Vec<u8>) + use<> {
+    write_length(out, list.nodes().len());
+    move |element, out| match element {
+        Element::Plain(text) => {
+            write_length(out, PLAIN as usize);
+            write_string(out, text, options.compresses);
         }
+        Element::Packed(elements, count) => {
+            write_length(out, PACKED as usize);
+            let listpack = [&header(elements.len(), count)[..], elements, &[END]].concat();
+            write_string(out, &listpack, options.compresses);
+        }
+        _ => {}
     }
 }
 

@@ -6,7 +6,7 @@ use crate::rdb::{Reader, kind, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::intset::IntSet;
 use crate::store::value::listpack::{Item, Listpack};
-use crate::store::value::{Kind, Packing, Set, SetRef, SetRules, Type};
+use crate::store::value::{Element, Kind, Packing, Set, SetRef, SetRules, Type};
 
 /// Returns the number of the type. A listpack is written as a plain set, because Redis 7.0 has none for sets.
 pub(super) fn kind_of(set: SetRef<'_>) -> u8 {
@@ -18,8 +18,21 @@ pub(super) fn write(out: &mut Vec<u8>, set: SetRef<'_>, options: Options) {
     if let SetRef::Ints(ints) = set {
         return write_string(out, ints.bytes(), options.compresses);
     }
+    let write = begin(out, set, options);
+    set.iter().for_each(|member| write(Element::Member(member), out));
+}
+
+/// Appends what comes before the members of a plain set; returns how each is appended.
+pub(super) fn begin(
+    out: &mut Vec<u8>,
+    set: SetRef<'_>,
+    options: Options,
+) -> impl Fn(Element<'_>, &mut Vec<u8>) + use<> {
     write_length(out, set.len());
-    set.iter().for_each(|member| member.with_text(|text| write_string(out, text, options.compresses)));
+    move |element, out| {
+        let Element::Member(member) = element else { return };
+        member.with_text(|text| write_string(out, text, options.compresses));
+    }
 }
 
 /// Reads a value; `None` if it violates the format.

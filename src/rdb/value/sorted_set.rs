@@ -8,7 +8,7 @@ use crate::rdb::{Reader, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::listpack::{Item, Listpack};
 use crate::store::value::sorted_set::{ScoreTable, checked_score};
-use crate::store::value::{Kind, Packing, SortedSet, SortedSetRef, Type};
+use crate::store::value::{Element, Kind, Packing, SortedSet, SortedSetRef, Type};
 
 // The lengths of scores that are written as text stand for these instead.
 const NAN: u8 = 253;
@@ -28,13 +28,26 @@ pub(super) fn write(out: &mut Vec<u8>, set: SortedSetRef<'_>, options: Options) 
     match set {
         SortedSetRef::Packed(packed) => write_string(out, packed.bytes(), options.compresses),
         SortedSetRef::Big(_) => {
-            write_length(out, set.len());
+            let write = begin(out, set, options);
             // As in Redis, the highest score comes first.
             for (member, score) in set.elements(0..set.len(), true) {
-                member.with_text(|member| write_string(out, member, options.compresses));
-                out.extend(score.get().to_le_bytes());
+                member.with_text(|member| write(Element::Scored(member, score.get()), out));
             }
         }
+    }
+}
+
+/// Appends what comes before the members of a big sorted set; returns how each is appended.
+pub(super) fn begin(
+    out: &mut Vec<u8>,
+    set: SortedSetRef<'_>,
+    options: Options,
+) -> impl Fn(Element<'_>, &mut Vec<u8>) + use<> {
+    write_length(out, set.len());
+    move |element, out| {
+        let Element::Scored(member, score) = element else { return };
+        write_string(out, member, options.compresses);
+        out.extend(score.to_le_bytes());
     }
 }
 

@@ -29,7 +29,7 @@ use crate::store::table::{Place, Table};
 use crate::store::unlogged;
 use crate::store::usage::Dice;
 use crate::store::value::{StringHint, Type};
-use crate::store::walk::Walk;
+use crate::store::walk::{Entries, Walk};
 use crate::time::clock::{Deadline, Now};
 
 /// The keys of a shard, what is counted of them, and who is interested in them.
@@ -618,6 +618,9 @@ impl Keys {
         if let Some(deadline) = deadline {
             self.record_deadline(key.hash, deadline, cx);
         }
+        if self.events.is_walked() {
+            self.follow_record(key);
+        }
         // Last, because the report includes the table and the deadlines, which may have grown.
         self.resized(memory as isize);
     }
@@ -648,6 +651,12 @@ impl Keys {
             self.deadlines.shift_earlier(offset_ms.abs_diff(self.wall_offset_ms));
         }
         self.wall_offset_ms = offset_ms;
+    }
+}
+
+impl Entries for Keys {
+    fn entry(&mut self, key: &[u8]) -> Option<&mut Entry> {
+        self.table.find_mut(self.table.hash(key), key)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::store::entry::Entry;
 use crate::store::key::Key;
 use crate::store::shard::Keys;
-use crate::store::walk::{Walk, WalkSink};
+use crate::store::walk::{Entries, Visitor, Walk, WalkSink};
 
 impl Keys {
     /// Lets a walk over the present keys begin, if there are any.
@@ -15,27 +15,62 @@ impl Keys {
 
     /// Gives a key that is about to change to the walk, if there is one.
     pub(super) fn give_to_walk(&mut self, key: Key<'_>) {
-        if let Some(mut walk) = self.walk.take() {
-            walk.before_change(key, self.find_undeleted(key), self.fence(key));
-            self.walk = Some(walk);
+        self.with_walk(|walk, keys| {
+            let fence = keys.fence(key);
+            walk.before_change(key, keys.entry(key.bytes), fence);
+        });
+    }
+
+    /// Lets the walk find a key whose value has come from another one, if its record has begun.
+    #[cold]
+    pub(super) fn follow_record(&mut self, key: Key<'_>) {
+        if self.find_undeleted(key).is_some_and(|entry| entry.record().is_some()) {
+            self.walk.get_or_insert_with(|| Box::new(Walk::of_begun())).add_begun(key.bytes);
         }
     }
 
-    /// Goes on with the walk until the time is up; returns whether it has visited all keys, or `None` where there is none.
-    pub(in crate::store) fn walk(
-        &mut self,
-        is_time_up: &dyn Fn() -> bool,
-        visit: &mut dyn FnMut(usize, &Entry, i64),
-    ) -> Option<bool> {
-        let mut walk = self.walk.take()?;
-        let fence = |entry: &Entry| if self.interests.has_fences() { self.fence(self.key(entry.key())) } else { 0 };
-        let is_over = walk.go_on(self.table(), fence, is_time_up, visit);
-        self.walk = (!is_over).then_some(walk);
+    /// Goes on with the walk over the keys until the time is up; returns whether it is over, or `None` where there is none.
+    pub(in crate::store) fn walk(&mut self, is_time_up: &dyn Fn() -> bool, visitor: &mut dyn Visitor) -> Option<bool> {
+        let is_over = self.with_walk(|walk, keys| {
+            let fence = |entry: &Entry| if keys.interests.has_fences() { keys.fence(keys.key(entry.key())) } else { 0 };
+            for name in walk.scan(keys.table(), fence, is_time_up, visitor) {
+                let fence = keys.fence(keys.key(&name));
+                keys.entry(&name).into_iter().for_each(|entry| walk.begin(entry, fence));
+            }
+            walk.is_over(keys)
+        })?;
+        if is_over {
+            self.walk = None;
+        }
         Some(is_over)
+    }
+
+    /// Visits elements of a large value whose record has begun, as [`Walk::visit_begun`] does.
+    pub(in crate::store) fn visit_begun(
+        &mut self,
+        number: Option<u64>,
+        is_time_up: &dyn Fn() -> bool,
+        visitor: &mut dyn Visitor,
+    ) -> bool {
+        self.with_walk(|walk, keys| walk.visit_begun(keys, number, is_time_up, visitor)).unwrap_or(false)
+    }
+
+    /// Returns whether there is a walk.
+    pub(in crate::store) fn has_walk(&self) -> bool {
+        self.walk.is_some()
     }
 
     /// Ends the walk, if there is one.
     pub(in crate::store) fn end_walk(&mut self) {
+        self.with_walk(|walk, keys| walk.end(keys));
         self.walk = None;
+    }
+
+    /// Does something with the walk, if there is one, and with the keys.
+    fn with_walk<R>(&mut self, act: impl FnOnce(&mut Walk, &mut Keys) -> R) -> Option<R> {
+        let mut walk = self.walk.take()?;
+        let result = act(&mut walk, self);
+        self.walk = Some(walk);
+        Some(result)
     }
 }

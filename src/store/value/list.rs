@@ -295,10 +295,11 @@ impl ListMut<'_> {
         self.form()
     }
 
-    /// Packs a list of one chunk that uses at most half of the limit.
+    /// Packs a list of one chunk that uses at most half of the limit, unless a snapshot visits it.
     #[cold]
     fn shrink(&mut self, limit: NodeLimit) {
         if let Form::Big(big) = self.form()
+            && big.record().is_none()
             && let Some(chunk) = big.only_chunk()
             && limit.node.half_admits(chunk.listpack_len(), chunk.len())
         {

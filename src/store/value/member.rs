@@ -65,6 +65,16 @@ impl<'k> Name<'k> {
     }
 }
 
+impl Name<'_> {
+    /// Passes on the text of the member.
+    pub(super) fn with_bytes<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
+        match self.0 {
+            Form::Int(int) => read(itoa::Buffer::new().format(int).as_bytes()),
+            Form::Text(text) => read(text),
+        }
+    }
+}
+
 /// An integer is hashed as eight bytes. It never equals a text, so their hashes need not differ.
 impl Hash for Name<'_> {
     #[inline]
@@ -118,7 +128,7 @@ impl Member {
 
     /// Returns what the member is looked up by.
     #[inline]
-    fn name(&self) -> Name<'_> {
+    pub(super) fn name(&self) -> Name<'_> {
         match self.entry() {
             Some(entry) => Name(Form::Text(entry.key())),
             None => Name(Form::Int(self.to_int().unwrap_or(0))),

@@ -24,7 +24,9 @@ mod string;
 
 use crate::store::entry::Entry;
 
+pub(in crate::store) use big::EFFORT_COUNTED;
 pub(crate) use big::Value;
+pub(crate) use big::walk::{Element, Part, Progress, Record, WriteElement};
 pub(crate) use hash::{Hash, HashGrowth, HashRef, HashText};
 pub(crate) use kind::{Kind, Packing, Type, WrongType};
 pub(crate) use list::{End, List, ListBuilder, ListRef, Node, NodeLimit};

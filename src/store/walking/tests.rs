@@ -9,9 +9,14 @@ use proptest::prelude::*;
 use crate::store::entry::Entry;
 use crate::store::event::{ChangeLog, Event, EventSink, KeyspaceObserver};
 use crate::store::expire::SweepTimer;
-use crate::store::walk::WalkSink;
+use crate::store::limits::{Limits, ListLimit, PackedLimit};
+use crate::store::value::listpack::Items;
+use crate::store::value::{
+    Element, End, Hash, HashGrowth, Item, List, NodeLimit, Part, Progress, Record, Set, SetRules, SortedSet, ValueRef,
+};
+use crate::store::walk::{Visitor, WalkSink};
 use crate::store::walking::{WalkCursor, Walked};
-use crate::store::{Cx, LockRecord, LostLock, Origin, Store, Str, Ttl};
+use crate::store::{Cx, LockRecord, LostLock, Origin, Store, Ttl};
 use crate::time::clock::{Deadline, Now};
 
 /// Keys with their databases: the value and the fence.
@@ -37,21 +42,110 @@ impl KeyspaceObserver for Nobody {
 
 /// Collects what the walk is given.
 #[derive(Default)]
-struct Collected(Mutex<Keys>);
+struct Collected {
+    keys: Mutex<Keys>,
+    /// The records of large values: what was read of them so far.
+    records: Mutex<BTreeMap<u64, Vec<u8>>>,
+    progress: Arc<Progress>,
+}
 
 impl Collected {
     /// Adds a key, which nobody may have added before.
-    fn add(&self, db: usize, entry: &Entry, fence: i64) {
-        let value = entry.get::<Str>().expect("a string").as_slice().to_vec();
-        let before = self.0.lock().insert((db, entry.key().to_vec()), (value, fence));
-        assert!(before.is_none(), "{} of database {db} was visited twice", entry.key().escape_ascii());
+    fn add(&self, db: usize, key: &[u8], value: Vec<u8>, fence: i64) {
+        let before = self.keys.lock().insert((db, key.to_vec()), (value, fence));
+        assert!(before.is_none(), "{} of database {db} was visited twice", key.escape_ascii());
     }
 }
 
 impl WalkSink for Collected {
     fn add_former(&self, db: usize, entry: &Entry, fence: i64) {
-        self.add(db, entry, fence);
+        self.add(db, entry.key(), shown(entry), fence);
     }
+
+    fn begin_record(&self, db: usize, entry: &Entry, fence: i64) -> Option<Record> {
+        let head = format!("{db} {} {fence}\n", u16::from_le_bytes(*entry.key().first_chunk().expect("a key")));
+        let elements = match entry.contents() {
+            ValueRef::List(list) => list.nodes().len(),
+            ValueRef::Set(set) => set.len(),
+            ValueRef::SortedSet(set) => set.len(),
+            ValueRef::Hash(hash) => hash.len(),
+            ValueRef::String(..) | ValueRef::Stream(_) => panic!("a type that has elements"),
+        };
+        Some(Record::new(&self.progress, head.into_bytes(), elements, Box::new(write)))
+    }
+
+    fn lose(&self) {
+        self.progress.lose();
+    }
+}
+
+impl Visitor for &Collected {
+    fn visit(&mut self, db: usize, entry: &Entry, fence: i64) {
+        self.add(db, entry.key(), shown(entry), fence);
+    }
+
+    fn add_part(&mut self, part: Part) {
+        let mut records = self.records.lock();
+        assert!(records.keys().all(|number| *number == part.number), "two records at a time");
+        records.entry(part.number).or_default().extend(part.bytes);
+        if part.is_last {
+            let record = records.remove(&part.number).expect("it was added");
+            let text = String::from_utf8(record).expect("text");
+            let (head, elements) = text.split_once('\n').expect("a head");
+            let numbers: Vec<i64> = head.split(' ').map(|number| number.parse().expect("a number")).collect();
+            let key = u16::try_from(numbers[1]).expect("a key");
+            self.add(numbers[0] as usize, &key.to_le_bytes(), ordered(elements, is_list(key)), numbers[2]);
+        }
+    }
+}
+
+/// Appends an element as a line.
+fn write(element: Element<'_>, out: &mut Vec<u8>) {
+    match element {
+        Element::Field(field, value, deadline) => {
+            out.extend([field, b"=", value].concat());
+            out.extend(format!("@{deadline:?}").bytes());
+        }
+        Element::Member(member) => out.extend_from_slice(&member.to_cow()),
+        Element::Scored(member, score) => out.extend([member, format!("={score}").as_bytes()].concat()),
+        Element::Plain(text) => out.extend_from_slice(text),
+        Element::Packed(elements, count) => {
+            let items: Vec<Vec<u8>> = Items::new(elements).map(|item| item.to_cow().into_owned()).collect();
+            assert_eq!(items.len(), count);
+            out.extend(items.join(&b'\n'));
+        }
+    }
+    out.push(b'\n');
+}
+
+/// Returns the lines, whose order matters in lists only.
+fn ordered(elements: &str, is_list: bool) -> Vec<u8> {
+    let mut lines: Vec<&str> = elements.lines().collect();
+    if !is_list {
+        lines.sort_unstable();
+    }
+    lines.join("\n").into_bytes()
+}
+
+/// Returns the value of a key.
+fn shown(entry: &Entry) -> Vec<u8> {
+    let mut lines = Vec::new();
+    match entry.contents() {
+        ValueRef::String(text, _) => return text.as_slice().to_vec(),
+        ValueRef::List(list) => {
+            list.iter().for_each(|item| item.with_text(|text| write(Element::Plain(text), &mut lines)))
+        }
+        ValueRef::Set(set) => set.iter().for_each(|member| write(Element::Member(member), &mut lines)),
+        ValueRef::SortedSet(set) => set.iter().for_each(|(member, score)| {
+            member.with_text(|member| write(Element::Scored(member, score.get()), &mut lines));
+        }),
+        ValueRef::Hash(hash) => hash.for_each_timed(|field, value, deadline| {
+            field.with(|field| value.with(|value| write(Element::Field(field, value, deadline), &mut lines)));
+        }),
+        ValueRef::Stream(_) => panic!("no test makes one"),
+    }
+    let lines = String::from_utf8(lines).expect("text");
+    ordered(&lines, matches!(entry.contents(), ValueRef::List(_)))
 }
 
 /// What happens to the store.
@@ -79,6 +173,25 @@ enum Action {
         db: usize,
     },
     FlushAll,
+    /// An element of a collection is set or added.
+    Add {
+        db: usize,
+        key: u16,
+        element: u16,
+        value: u8,
+    },
+    /// An element of a collection is removed.
+    Take {
+        db: usize,
+        key: u16,
+        element: u16,
+    },
+    /// A collection gets the key of another.
+    Rename {
+        db: usize,
+        from: u16,
+        to: u16,
+    },
     /// The walk goes on by so many buckets.
     Walk {
         steps: u8,
@@ -88,17 +201,48 @@ enum Action {
 /// How many different keys a database may have.
 const KEYS: u16 = 600;
 
+/// Collections have numbers above those of the other keys.
+const COLLECTIONS: std::ops::Range<u16> = KEYS..KEYS + 8;
+
+/// How many different elements a collection may have.
+const ELEMENTS: u16 = 120;
+
+fn is_list(key: u16) -> bool {
+    key % 4 == 3
+}
+
 fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
-        12 => (0..2_usize, 0..KEYS, any::<u8>()).prop_map(|(db, key, value)| Action::Set { db, key, value }),
-        2 => (0..2_usize, 0..KEYS, any::<u8>()).prop_map(|(db, key, at_ms)| Action::SetUntil { db, key, at_ms }),
-        8 => (0..2_usize, 0..KEYS).prop_map(|(db, key)| Action::Remove { db, key }),
-        1 => any::<u8>().prop_map(|now_ms| Action::Expire { now_ms }),
+        200 => (0..2_usize, COLLECTIONS, 0..ELEMENTS, any::<u8>())
+            .prop_map(|(db, key, element, value)| Action::Add { db, key, element, value }),
+        100 => (0..2_usize, COLLECTIONS, 0..ELEMENTS)
+            .prop_map(|(db, key, element)| Action::Take { db, key, element }),
+        2 => (0..2_usize, COLLECTIONS).prop_map(|(db, key)| Action::Remove { db, key }),
+        4 => (0..2_usize, COLLECTIONS, 0..2_u16)
+            .prop_map(|(db, from, way)| Action::Rename { db, from, to: (from - KEYS + 4 * way) % 8 + KEYS }),
+        100 => (0..2_usize, 0..KEYS, any::<u8>()).prop_map(|(db, key, value)| Action::Set { db, key, value }),
+        20 => (0..2_usize, 0..KEYS, any::<u8>()).prop_map(|(db, key, at_ms)| Action::SetUntil { db, key, at_ms }),
+        60 => (0..2_usize, 0..KEYS).prop_map(|(db, key)| Action::Remove { db, key }),
+        2 => any::<u8>().prop_map(|now_ms| Action::Expire { now_ms }),
         1 => Just(Action::Swap),
         1 => (0..2_usize).prop_map(|db| Action::Flush { db }),
         1 => Just(Action::FlushAll),
-        6 => any::<u8>().prop_map(|steps| Action::Walk { steps }),
+        60 => (0..20_u8).prop_map(|steps| Action::Walk { steps }),
     ]
+}
+
+/// Limits above which collections are not packed.
+fn limits() -> Limits {
+    let small = PackedLimit { entries: 4, len: 64 };
+    Limits { hash: small, zset: small, set: small, ..Limits::default() }
+}
+
+/// Makes every collection a large one.
+fn fill(store: &Store, now: Now) {
+    for (db, key) in [0, 1].into_iter().flat_map(|db| COLLECTIONS.map(move |key| (db, key))) {
+        (0..ELEMENTS / 2)
+            .for_each(|element| change(store, (db, key), 2 * element, Some(7), Cx::new(now, Origin::HOST)));
+    }
 }
 
 fn new_store() -> Store {
@@ -114,6 +258,74 @@ fn set(store: &Store, (db, number): (usize, u16), value: &[u8], ttl: Ttl, cx: Cx
     view.set(key, value, ttl, Event::NONE);
     if number % 16 == 0 {
         view.locks().set_fence(key, i64::from(number) + 1);
+    }
+}
+
+/// Sets, adds or removes an element of a collection, whose type its number says.
+fn change(store: &Store, (db, key): (usize, u16), element: u16, value: Option<u8>, cx: Cx) {
+    let name = key.to_le_bytes();
+    let key_of = store.key(&name);
+    let (mut hold, hashes) = (store.hold(1), [key_of.hash]);
+    let mut view = hold.view(db, &hashes, cx);
+    let limits = limits();
+    // Long enough for collections of many elements to be large ones.
+    let text = format!("element {element} {}", "x".repeat(usize::from(element) % 40));
+    let item = Item::Text(text.as_bytes());
+    match key % 4 {
+        0 => {
+            let mut hash = view.edit::<Hash>(key_of, Event::NONE).expect("a hash");
+            let growth = HashGrowth { limit: limits.hash, hasher: store.hasher() };
+            match value {
+                Some(value) => {
+                    hash.change().set(text.as_bytes(), &[b'a' + value % 26], growth);
+                    let deadline = (value % 4 == 0).then_some(i64::from(value) + 1_000_000);
+                    hash.change().set_deadline(text.as_bytes(), deadline);
+                }
+                None if hash.exists() => _ = hash.change().remove(text.as_bytes()),
+                None => {}
+            }
+        }
+        1 => {
+            let mut set = view.edit::<Set>(key_of, Event::NONE).expect("a set");
+            let (rules, number) = (SetRules::new(limits, store.hasher()), i64::from(element));
+            let item = if element.is_multiple_of(3) { Item::Int(number) } else { item };
+            match value {
+                Some(_) => _ = set.change().add(item, rules),
+                None if set.exists() => _ = set.change().remove(item),
+                None => {}
+            }
+        }
+        2 => {
+            let mut set = view.edit::<SortedSet>(key_of, Event::NONE).expect("a sorted set");
+            match value {
+                Some(value) => {
+                    set.change().put(text.as_bytes(), (limits.zset, store.hasher()), |_| Some(f64::from(value)));
+                }
+                None if set.exists() => _ = set.change().remove(text.as_bytes()),
+                None => {}
+            }
+        }
+        _ => {
+            let limit = NodeLimit { node: ListLimit::new(5), large_min: 0 };
+            let mut list = view.edit::<List>(key_of, Event::NONE).expect("a list");
+            let len = list.value().len();
+            let index = usize::from(element) % len.max(1);
+            let end = if element.is_multiple_of(2) { End::Head } else { End::Tail };
+            match value {
+                Some(value) if len > 0 && value % 8 == 0 => list.change().set(index, text.as_bytes(), limit),
+                Some(value) if len > 0 && value % 8 == 1 => {
+                    let pivot = list.value().get(index).expect("it is there").to_cow().into_owned();
+                    list.change().insert_beside(&pivot, value > 99, b"beside", limit);
+                }
+                Some(value) if len > 4 && value % 64 == 2 => {
+                    list.change().remove_equal(b"beside", 3, End::Tail, limit);
+                }
+                Some(_) => _ = list.change().push(std::iter::once(text.as_bytes()), end, limit),
+                None if len > 4 && element.is_multiple_of(5) => list.change().remove(index.min(len - 4), 3, limit),
+                None if len > 0 => _ = list.change().pop(end, limit, |_| {}),
+                None => {}
+            }
+        }
     }
 }
 
@@ -137,6 +349,13 @@ fn perform(store: &Store, action: &Action, now: &mut Now) {
         Action::Swap => store.exclusive().view(0, cx).swap(0, 1),
         Action::Flush { db } => store.exclusive().view(db, cx).clear(false),
         Action::FlushAll => store.exclusive().view(0, cx).clear(true),
+        Action::Add { db, key, element, value } => change(store, (db, key), element, Some(value), cx),
+        Action::Take { db, key, element } => change(store, (db, key), element, None, cx),
+        Action::Rename { db, from, to } => {
+            let names = [from, to].map(u16::to_le_bytes);
+            let [from, to] = [0, 1].map(|name| store.key(&names[name]));
+            store.hold(2).view(db, &[from.hash, to.hash], cx).rename((from, to), [Event::NONE; 2]);
+        }
         Action::Walk { .. } => {}
     }
 }
@@ -151,8 +370,7 @@ fn all(store: &Store, now: Now) -> Keys {
         let mut cursor = 0;
         loop {
             cursor = view.scan(cursor, |entry| {
-                let value = entry.get::<Str>().expect("a string").as_slice().to_vec();
-                names.push((entry.key().to_vec(), value));
+                names.push((entry.key().to_vec(), shown(entry)));
             });
             if cursor == 0 {
                 break;
@@ -167,20 +385,20 @@ fn all(store: &Store, now: Now) -> Keys {
 }
 
 /// Takes steps of the walk, of a bucket each; returns whether it is over.
-fn walk(store: &Store, cursor: &mut WalkCursor, collected: &Collected, steps: usize) -> bool {
-    let mut visit = |db: usize, entry: &Entry, fence: i64| collected.add(db, entry, fence);
-    (0..steps).any(|_| store.walk(cursor, &|| true, &mut visit) == Walked::All)
+fn walk(store: &Store, cursor: &mut WalkCursor, mut collected: &Collected, steps: usize) -> bool {
+    (0..steps).any(|_| store.walk(cursor, &|| true, &mut collected) == Walked::All)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 100, ..ProptestConfig::default() })]
 
     #[test]
     fn every_key_of_the_cut_is_visited_once_as_it_was(
-        before in prop::collection::vec(action(), 0..1500),
-        after in prop::collection::vec(action(), 0..1500),
+        before in prop::collection::vec(action(), 0..500),
+        after in prop::collection::vec(action(), 0..1000),
     ) {
         let (store, mut now) = (new_store(), Now::at_ms(0, 0));
+        fill(&store, now);
         before.iter().for_each(|action| perform(&store, action, &mut now));
         store.sweep(Cx::new(now, Origin::Expiry), || false, &|_| {});
         let expected = all(&store, now);
@@ -188,33 +406,55 @@ proptest! {
         let sink: Arc<dyn WalkSink> = collected.clone();
         let keys = store.begin_walk(&mut store.exclusive(), &sink);
         prop_assert_eq!(keys, expected.len());
-        let mut cursor = WalkCursor::default();
+        let mut cursor = WalkCursor::new(&collected.progress);
         for action in &after {
             perform(&store, action, &mut now);
             if let Action::Walk { steps } = action {
                 walk(&store, &mut cursor, &collected, usize::from(*steps));
             }
         }
-        while !walk(&store, &mut cursor, &collected, 1) {}
+        prop_assert!(walk(&store, &mut cursor, &collected, 1_000_000), "the walk does not end");
         store.end_walk();
-        prop_assert_eq!(&*collected.0.lock(), &expected);
-        prop_assert!(store.reclaimer().take_unvisited().is_none());
+        prop_assert!(!collected.progress.is_lost());
+        prop_assert_eq!(&*collected.keys.lock(), &expected);
+        let unvisited = store.reclaimer().unvisited();
+        prop_assert!(unvisited.shards.is_empty() && unvisited.entries.is_empty());
     }
 }
 
 #[test]
 fn a_walk_that_is_given_up_leaves_nothing_behind() {
     let (store, mut now) = (new_store(), Now::at_ms(0, 0));
+    fill(&store, now);
     for key in 0..KEYS {
         perform(&store, &Action::Set { db: 0, key, value: 1 }, &mut now);
     }
     let collected = Arc::<Collected>::default();
     let sink: Arc<dyn WalkSink> = collected.clone();
     store.begin_walk(&mut store.exclusive(), &sink);
-    perform(&store, &Action::FlushAll, &mut now);
+    // Of these the records have begun: one is deleted, one goes with all keys, and one stays.
+    [600, 601].into_iter().for_each(|key| perform(&store, &Action::Take { db: 0, key, element: 0 }, &mut now));
+    perform(&store, &Action::Remove { db: 0, key: 600 }, &mut now);
+    perform(&store, &Action::Flush { db: 0 }, &mut now);
+    perform(&store, &Action::Take { db: 1, key: 601, element: 0 }, &mut now);
     perform(&store, &Action::Set { db: 0, key: 1, value: 2 }, &mut now);
     store.end_walk();
     drop(sink);
+    assert!(!collected.progress.has_unfinished());
     perform(&store, &Action::Remove { db: 0, key: 1 }, &mut now);
-    assert_eq!((collected.0.lock().len(), Arc::strong_count(&collected)), (0, 1));
+    assert_eq!((collected.keys.lock().len(), Arc::strong_count(&collected)), (0, 1));
+}
+
+#[test]
+fn a_list_whose_record_has_begun_is_not_packed_when_little_is_left_of_it() {
+    let (store, mut now) = (new_store(), Now::at_ms(0, 0));
+    fill(&store, now);
+    let key = COLLECTIONS.start + 3;
+    let (expected, collected) = (all(&store, now), Arc::<Collected>::default());
+    let sink: Arc<dyn WalkSink> = collected.clone();
+    store.begin_walk(&mut store.exclusive(), &sink);
+    (0..ELEMENTS / 2 - 1).for_each(|_| perform(&store, &Action::Take { db: 0, key, element: 1 }, &mut now));
+    assert!(walk(&store, &mut WalkCursor::new(&collected.progress), &collected, 1_000_000));
+    store.end_walk();
+    assert!(!collected.progress.is_lost() && *collected.keys.lock() == expected);
 }

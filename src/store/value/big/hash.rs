@@ -5,8 +5,10 @@ use std::fmt;
 use crate::memory::heap::allocation_len;
 use crate::store::entry::Entry;
 use crate::store::expire::{DeadlineTree, NEVER};
-use crate::store::table::{Hasher, Table};
+use crate::store::table::Hasher;
 use crate::store::usage::Dice;
+use crate::store::value::big::elements::Elements;
+use crate::store::value::big::walk::{Element, Part, Record};
 use crate::time::clock::Deadline;
 
 /// The bytes of values whose freeing costs as much as that of one entry.
@@ -14,7 +16,7 @@ const PAGE_LEN: usize = 4096;
 
 /// A hash above the limits of packed ones.
 pub(crate) struct BigHash {
-    fields: Table<Entry>,
+    fields: Elements<Entry>,
     /// Bytes of the entries.
     memory: usize,
     /// The deadlines of fields, if there are any.
@@ -38,7 +40,7 @@ impl fmt::Debug for BigHash {
 impl BigHash {
     /// Creates a hash without fields.
     pub(in crate::store::value) fn new(hasher: Hasher) -> Self {
-        BigHash { fields: Table::new(hasher), memory: 0, deadlines: None }
+        BigHash { fields: Elements::new(hasher), memory: 0, deadlines: None }
     }
 
     /// Returns the number of fields.
@@ -98,7 +100,7 @@ impl BigHash {
         self.fields.iter()
     }
 
-    /// Visits the entries of one bucket; see [`Table::scan`].
+    /// Visits the entries of one bucket; see [`Table::scan`](crate::store::table::Table::scan).
     pub(in crate::store::value) fn scan(&self, position: u64, visit: impl FnMut(&Entry)) -> Option<u64> {
         self.fields.scan(position, visit)
     }
@@ -185,6 +187,22 @@ impl BigHash {
                 self.remove(field);
             }
         }
+    }
+
+    /// Begins the walk of a snapshot over the fields, or ends it.
+    pub(super) fn set_record(&mut self, record: Option<Record>) {
+        self.fields
+            .set_record(record, |entry| Element::Field(entry.key(), entry.string().as_slice(), deadline_of(entry)));
+    }
+
+    /// Returns the record, while the fields are visited.
+    pub(super) fn record(&self) -> Option<&Record> {
+        self.fields.record()
+    }
+
+    /// Visits fields until the time is up.
+    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
+        self.fields.visit(is_time_up)
     }
 
     /// Adds an entry whose field is known to be absent.

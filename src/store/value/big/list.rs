@@ -1,16 +1,20 @@
 //! A long list: a deque of chunks.
 
 mod chunk;
+mod walk;
 
 use std::collections::VecDeque;
 use std::collections::vec_deque;
+use std::fmt;
 
 use crate::memory::heap::list_len;
 use crate::store::limits::ListLimit;
+use crate::store::value::big::walk::{Part, Record};
 use crate::store::value::listpack::{Encoded, Item};
 use crate::store::value::string::pages;
 
 use chunk::ChunkItems;
+use walk::ListWalk;
 
 pub(crate) use chunk::End;
 #[cfg(test)]
@@ -18,7 +22,7 @@ pub(in crate::store::value) use chunk::FRAME_LEN;
 pub(in crate::store::value) use chunk::{Chunk, listpack_of};
 
 /// A list above the limits of packed ones. No chunk is empty.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct BigList {
     chunks: VecDeque<Chunk>,
     /// The number of elements.
@@ -27,6 +31,14 @@ pub(crate) struct BigList {
     buffers: usize,
     /// The memory of the deque.
     deque: usize,
+    /// While a snapshot visits the chunks.
+    walk: Option<Box<ListWalk>>,
+}
+
+impl fmt::Debug for BigList {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("BigList").field("len", &self.len).finish_non_exhaustive()
+    }
 }
 
 /// Which share of a list's memory a new chunk at one of its ends takes at once, so that it is not reallocated with every
@@ -80,7 +92,7 @@ impl BigList {
         let chunks: VecDeque<Chunk> = self.chunks.iter().map(Chunk::copy).collect();
         let buffers = chunks.iter().map(Chunk::memory).sum();
         let deque = list_len::<Chunk>(chunks.capacity());
-        BigList { chunks, len: self.len, buffers, deque }
+        BigList { chunks, len: self.len, buffers, deque, walk: None }
     }
 
     /// Returns the chunks in their order.
@@ -101,6 +113,9 @@ impl BigList {
     /// Adds an element at an end.
     #[inline(always)] // see Chunk::push
     pub(in crate::store::value) fn push(&mut self, text: &[u8], at: End, limit: NodeLimit) {
+        if self.walk.is_some() {
+            self.before_change_at(at);
+        }
         let chunk = match at {
             End::Head => self.chunks.front_mut(),
             End::Tail => self.chunks.back_mut(),
@@ -131,6 +146,9 @@ impl BigList {
     /// Removes the element at an end; returns whether there was one. It is passed to `read` before.
     #[inline]
     pub(in crate::store::value) fn pop(&mut self, at: End, read: impl FnOnce(Item<'_>)) -> bool {
+        if self.walk.is_some() {
+            self.before_change_at(at);
+        }
         let chunk = match at {
             End::Head => self.chunks.front_mut(),
             End::Tail => self.chunks.back_mut(),
@@ -300,6 +318,10 @@ impl BigList {
             self.edit(emptied.end, |chunk| chunk.remove(0, left, limit.node));
         }
         let joint = emptied.start;
+        if self.walk.is_some() {
+            emptied.clone().for_each(|number| self.before_change(number));
+            self.walk.iter_mut().for_each(|walk| walk.removed(joint, emptied.len()));
+        }
         for chunk in self.chunks.drain(emptied) {
             self.len -= chunk.len();
             self.buffers -= chunk.memory();
@@ -319,6 +341,9 @@ impl BigList {
         let (mut removed, mut changed, mut last) = (0, 0, 0);
         for step in 0..self.chunks.len() {
             let number = if from == End::Head { step } else { self.chunks.len() - 1 - step };
+            if self.walk.is_some() && self.chunks[number].find(text).is_none() {
+                continue; // or it would count as changed
+            }
             let in_chunk = self.edit(number, |chunk| chunk.remove_equal(text, max_count - removed, from));
             if in_chunk > 0 {
                 (removed, changed, last) = (removed + in_chunk, changed + 1, number);
@@ -343,10 +368,8 @@ impl BigList {
                 continue;
             };
             if chunk.merges_with(next, limit.node)
-                && let Some(next) = self.chunks.remove(left + 1)
+                && let Some(next) = self.take_chunk(left + 1)
             {
-                self.len -= next.len();
-                self.buffers -= next.memory();
                 self.edit(left, |chunk| chunk.merge(&next));
             }
         }
@@ -354,20 +377,68 @@ impl BigList {
 
     /// Removes empty chunks, and merges small ones.
     fn merge_all(&mut self, limit: NodeLimit) {
+        let mut walk = self.walk.take();
         let chunks = std::mem::take(self).chunks;
-        for chunk in chunks.into_iter().filter(|chunk| !chunk.is_empty()) {
+        // For the walk: where each of the new chunks was.
+        let mut places = Vec::new();
+        for (number, chunk) in chunks.into_iter().enumerate().filter(|(_, chunk)| !chunk.is_empty()) {
             match self.chunks.back() {
                 Some(last) if last.merges_with(&chunk, limit.node) => {
+                    if let Some(walk) = &mut walk {
+                        places.last().into_iter().for_each(|place| walk.before_change(*place, last));
+                        walk.before_change(number, &chunk);
+                    }
                     self.edit(self.chunks.len() - 1, |last| last.merge(&chunk));
                 }
-                _ => self.append_chunk(chunk),
+                _ => {
+                    self.append_chunk(chunk);
+                    if walk.is_some() {
+                        places.push(number);
+                    }
+                }
             }
         }
+        walk.iter_mut().for_each(|walk| walk.renumber(&places));
+        self.walk = walk;
+    }
+
+    /// Gives a chunk that is about to change to the walk of a snapshot.
+    #[cold]
+    #[inline(never)] // keeps the paths without a walk short
+    fn before_change(&mut self, number: usize) {
+        if let (Some(walk), Some(chunk)) = (&mut self.walk, self.chunks.get(number)) {
+            walk.before_change(number, chunk);
+        }
+    }
+
+    #[cold]
+    #[inline(never)] // as `before_change`
+    fn before_change_at(&mut self, end: End) {
+        self.before_change(if end == End::Head { 0 } else { self.chunks.len().wrapping_sub(1) });
+    }
+
+    /// Begins the walk of a snapshot over the chunks, or ends it.
+    pub(super) fn set_record(&mut self, record: Option<Record>) {
+        self.walk = record.map(|record| Box::new(ListWalk::new(self.chunks.len(), record)));
+    }
+
+    /// Returns the record, while the chunks are visited.
+    pub(in crate::store::value) fn record(&self) -> Option<&Record> {
+        self.walk.as_ref().map(|walk| walk.record())
+    }
+
+    /// Visits chunks until the time is up.
+    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
+        let BigList { walk, chunks, .. } = self;
+        Some(walk.as_mut()?.visit(|index| chunks.get(index), is_time_up))
     }
 
     /// Changes a chunk, and accounts for that.
     #[inline]
     fn edit<R>(&mut self, number: usize, change: impl FnOnce(&mut Chunk) -> R) -> R {
+        if self.walk.is_some() {
+            self.before_change(number);
+        }
         let chunk = &mut self.chunks[number];
         let (len, memory) = (chunk.len(), chunk.memory());
         let result = change(chunk);
@@ -380,16 +451,25 @@ impl BigList {
         self.len += chunk.len();
         self.buffers += chunk.memory();
         self.chunks.insert(number, chunk);
+        self.walk.iter_mut().for_each(|walk| walk.inserted(number));
         self.deque = list_len::<Chunk>(self.chunks.capacity());
     }
 
     #[cold]
     fn remove_chunk(&mut self, number: usize) {
-        if let Some(chunk) = self.chunks.remove(number) {
-            self.len -= chunk.len();
-            self.buffers -= chunk.memory();
-        }
+        self.take_chunk(number);
         self.fit_capacity();
+    }
+
+    fn take_chunk(&mut self, number: usize) -> Option<Chunk> {
+        if self.walk.is_some() {
+            self.before_change(number);
+        }
+        let chunk = self.chunks.remove(number)?;
+        self.walk.iter_mut().for_each(|walk| walk.removed(number, 1));
+        self.len -= chunk.len();
+        self.buffers -= chunk.memory();
+        Some(chunk)
     }
 
     /// Gives room for chunks back when an eighth of it is used.

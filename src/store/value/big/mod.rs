@@ -1,10 +1,13 @@
 //! Values that do not lie inside an entry: long strings, long packed collections, and one large form of each type.
 
+pub(super) mod elements;
 pub(super) mod hash;
 pub(super) mod list;
 pub(super) mod set;
 pub(super) mod sorted_set;
+mod steps;
 pub(super) mod stream;
+pub(in crate::store) mod walk;
 
 use crate::memory::heap::allocation_len;
 use crate::store::entry::Entry;
@@ -15,6 +18,9 @@ use list::BigList;
 use set::BigSet;
 use sorted_set::BigSortedSet;
 use stream::BigStream;
+
+/// The effort from which a value that is freed counts. To free a smaller one takes no longer than to find its key.
+pub(in crate::store) const EFFORT_COUNTED: usize = 64;
 
 /// A value that is too large, or too structured, to lie inside an entry.
 #[derive(Debug)]
@@ -60,9 +66,10 @@ impl Value {
         }
     }
 
-    /// Returns the cost of freeing the value, in units of one allocation.
+    /// Returns the cost of freeing the value, in units of one allocation. One that a snapshot visits counts as large, even
+    /// if little is left of it.
     pub(crate) fn effort(&self) -> usize {
-        match self {
+        let effort = match self {
             Value::Text(text) => text.effort(),
             Value::Packed(bytes) => pages(bytes.capacity()),
             Value::List(list) => list.effort(),
@@ -70,7 +77,8 @@ impl Value {
             Value::SortedSet(set) => set.effort(),
             Value::Hash(hash) => hash.effort(),
             Value::Stream(stream) => stream.effort(),
-        }
+        };
+        if self.record().is_some() { effort.max(EFFORT_COUNTED) } else { effort }
     }
 
     /// Returns a copy that shares no memory with the original.

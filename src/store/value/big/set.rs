@@ -2,14 +2,16 @@
 
 use std::fmt;
 
-use crate::store::table::{Hasher, Table};
+use crate::store::table::Hasher;
 use crate::store::usage::Dice;
+use crate::store::value::big::elements::Elements;
+use crate::store::value::big::walk::{Element, Part, Record};
 use crate::store::value::listpack::Item;
 use crate::store::value::member::{Member, Name};
 
 /// A set above the limits of packed ones.
 pub(crate) struct BigSet {
-    members: Table<Member>,
+    members: Elements<Member>,
     /// The bytes allocated for members that are no integers.
     texts: usize,
 }
@@ -17,7 +19,7 @@ pub(crate) struct BigSet {
 impl BigSet {
     /// Creates an empty set.
     pub(crate) fn new(hasher: Hasher) -> Self {
-        BigSet { members: Table::new(hasher), texts: 0 }
+        BigSet { members: Elements::new(hasher), texts: 0 }
     }
 
     /// Returns the number of members.
@@ -109,9 +111,24 @@ impl BigSet {
         self.members.sample(count, dice)
     }
 
-    /// Visits the members at a position; returns the next one, if any. See [`Table::scan`].
+    /// Visits the members at a position; returns the next one, if any. See [`Table::scan`](crate::store::table::Table::scan).
     pub(crate) fn scan(&self, position: u64, mut visit: impl FnMut(Item<'_>)) -> Option<u64> {
         self.members.scan(position, |member| visit(member.item()))
+    }
+
+    /// Begins the walk of a snapshot over the members, or ends it.
+    pub(super) fn set_record(&mut self, record: Option<Record>) {
+        self.members.set_record(record, |member| Element::Member(member.item()));
+    }
+
+    /// Returns the record, while the members are visited.
+    pub(super) fn record(&self) -> Option<&Record> {
+        self.members.record()
+    }
+
+    /// Visits members until the time is up.
+    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
+        self.members.visit(is_time_up)
     }
 
     /// Returns the bytes allocated, without this struct itself.

@@ -31,7 +31,9 @@ use std::ops::Range;
 use tracing::error;
 
 use crate::store::entry::{Entry, EntryHandle};
-use crate::store::table::{Hasher, Table, prefetch};
+use crate::store::table::{Hasher, prefetch};
+use crate::store::value::big::elements::Elements;
+use crate::store::value::big::walk::{Element, Part, Record};
 use crate::store::value::listpack::{Blob, Item};
 use crate::store::value::rank_tree::{self, Member, RankTree};
 use crate::store::value::score::Score;
@@ -113,7 +115,7 @@ pub(crate) struct BigSortedSet {
 
 /// Members with their scores, in no order: the table of a big sorted set, and a result while it is collected.
 pub(crate) struct ScoreTable {
-    table: Table<Entry>,
+    table: Elements<Entry>,
     /// Bytes of the entries.
     memory: usize,
 }
@@ -250,6 +252,21 @@ impl BigSortedSet {
         self.members.table.scan(position, |entry| visit(entry.key(), score_in(entry)))
     }
 
+    /// Begins the walk of a snapshot over the members, or ends it.
+    pub(super) fn set_record(&mut self, record: Option<Record>) {
+        self.members.table.set_record(record, |entry| Element::Scored(entry.key(), score_in(entry)));
+    }
+
+    /// Returns the record, while the members are visited.
+    pub(super) fn record(&self) -> Option<&Record> {
+        self.members.table.record()
+    }
+
+    /// Visits members until the time is up.
+    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
+        self.members.table.visit(is_time_up)
+    }
+
     /// Sets the score of a member to what `choose` returns for the present one; if that is `None`, nothing changes.
     pub(in crate::store::value) fn put(&mut self, member: &[u8], choose: impl FnOnce(Option<f64>) -> Option<f64>) {
         let hash = self.members.table.hash(member);
@@ -290,7 +307,7 @@ impl BigSortedSet {
 impl ScoreTable {
     /// Creates an empty one.
     pub(crate) fn new(hasher: &Hasher) -> Self {
-        ScoreTable { table: Table::new(hasher.clone()), memory: 0 }
+        ScoreTable { table: Elements::new(hasher.clone()), memory: 0 }
     }
 
     /// Adds a member with a score and returns its handle; one that is there gets the score, and `None` is returned.

@@ -1,0 +1,84 @@
+//! The walk of a snapshot over the elements of a value, whatever its type.
+
+use crate::store::entry::Entry;
+use crate::store::value::big::Value;
+use crate::store::value::big::walk::{Part, Record};
+
+/// From how many bytes on a value is visited in steps. A smaller one is written in less time than a step takes. In unit
+/// tests small ones are, too.
+const LARGE_MIN: usize = if cfg!(test) { 512 } else { 64 << 10 };
+
+impl Value {
+    /// Returns whether the elements are visited in steps.
+    pub(super) fn is_large(&self) -> bool {
+        !matches!(self, Value::Text(_) | Value::Packed(_) | Value::Stream(_)) && self.memory() >= LARGE_MIN
+    }
+
+    /// Begins the walk over the elements, or ends it.
+    fn set_record(&mut self, record: Option<Record>) {
+        match self {
+            Value::List(list) => list.set_record(record),
+            Value::Set(set) => set.set_record(record),
+            Value::SortedSet(set) => set.set_record(record),
+            Value::Hash(hash) => hash.set_record(record),
+            Value::Text(_) | Value::Packed(_) | Value::Stream(_) => {}
+        }
+    }
+
+    /// Returns the record, while the elements are visited.
+    pub(super) fn record(&self) -> Option<&Record> {
+        match self {
+            Value::List(list) => list.record(),
+            Value::Set(set) => set.record(),
+            Value::SortedSet(set) => set.record(),
+            Value::Hash(hash) => hash.record(),
+            Value::Text(_) | Value::Packed(_) | Value::Stream(_) => None,
+        }
+    }
+
+    fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
+        match self {
+            Value::List(list) => list.visit_elements(is_time_up),
+            Value::Set(set) => set.visit_elements(is_time_up),
+            Value::SortedSet(set) => set.visit_elements(is_time_up),
+            Value::Hash(hash) => hash.visit_elements(is_time_up),
+            Value::Text(_) | Value::Packed(_) | Value::Stream(_) => None,
+        }
+    }
+}
+
+impl Entry {
+    /// Returns whether a snapshot visits the elements of the value in steps.
+    pub(crate) fn is_large(&self) -> bool {
+        self.value().is_some_and(Value::is_large)
+    }
+
+    /// Returns the record of the value, while its elements are visited.
+    pub(in crate::store) fn record(&self) -> Option<&Record> {
+        self.value().and_then(Value::record)
+    }
+
+    /// Begins the walk over the elements of a large value.
+    pub(in crate::store) fn begin_record(&mut self, record: Record) {
+        if let Some(value) = self.value_mut() {
+            value.set_record(Some(record));
+        }
+    }
+
+    /// Ends the walk over the elements, if there is one.
+    pub(in crate::store) fn end_record(&mut self) {
+        if let Some(value) = self.value_mut() {
+            value.set_record(None);
+        }
+    }
+
+    /// Visits elements until the time is up, at least one; returns what is known of the record by then, or `None` if there
+    /// is none. With the last part the walk ends.
+    pub(in crate::store) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
+        let part = self.value_mut()?.visit_elements(is_time_up)?;
+        if part.is_last {
+            self.end_record();
+        }
+        Some(part)
+    }
+}
