@@ -79,7 +79,7 @@ fn what_was_written_before_and_since_a_rewrite_is_there_after_a_restart() {
     fill(&mut client);
     assert_eq!(
         names(dir.path()),
-        ["appendonly.aof.1.base.rdb", "appendonly.aof.2.incr.aof", "appendonly.aof.manifest"]
+        ["appendonly.aof.1.base.rdb", "appendonly.aof.1.incr.aof", "appendonly.aof.manifest"]
     );
     client.expect(&[("MULTI", "+OK"), ("SET a 1", "+QUEUED"), ("RPUSH b x y", "+QUEUED"), ("EXEC", "*2 +OK :2")]);
     let server = assert_restarted(dir.path(), server);
@@ -188,7 +188,7 @@ fn a_start_without_the_manifest_or_without_a_part_is_refused() {
     server.client().call("SET k v");
     server.end();
     let whole = copy(dir.path());
-    for missing in ["appendonly.aof.manifest", "appendonly.aof.2.incr.aof", "appendonly.aof.1.base.rdb"] {
+    for missing in ["appendonly.aof.manifest", "appendonly.aof.1.incr.aof", "appendonly.aof.1.base.rdb"] {
         let dir = copy(whole.path());
         fs::remove_file(dir.path().join("appendonlydir").join(missing)).expect("it is there");
         let before = names(dir.path());

@@ -21,6 +21,9 @@ const MANIFEST_MAX: u64 = 16 << 20;
 /// How long a line of a manifest may be for Redis, with room for the pairs that may follow the name.
 const LINE_MAX: usize = 1024;
 
+/// The number of the first increment that is not in the manifest.
+const DETACHED_FIRST: u64 = 1 << 63;
+
 /// The directory of an append-only file.
 pub(crate) struct AofDir {
     pub(super) disk: Arc<dyn Disk>,
@@ -39,9 +42,18 @@ struct State {
     next_base: u64,
     next_increment: u64,
     /// The increment that is not in the manifest yet.
-    detached: Option<Part>,
+    detached: Option<Detached>,
+    next_detached: u64,
     /// The length of the files of the manifest but the increment that is appended to.
     other_len: u64,
+}
+
+/// An increment that is not in the manifest yet.
+#[derive(Clone)]
+struct Detached {
+    /// Its number until it is in the manifest, above all of those that are.
+    number: u64,
+    part: Part,
 }
 
 impl State {
@@ -51,7 +63,7 @@ impl State {
             seqs.map(|part| part.seq).max().unwrap_or(0) + 1
         };
         let (next_base, next_increment) = (next(PartType::Base), next(PartType::Increment));
-        State { next_base, next_increment, manifest, detached: None, other_len: 0 }
+        State { next_base, next_increment, manifest, detached: None, next_detached: DETACHED_FIRST, other_len: 0 }
     }
 }
 
@@ -216,7 +228,8 @@ impl AofDir {
     /// Returns the path of the last increment, to which commands are appended.
     pub(crate) fn increment(&self) -> Option<PathBuf> {
         let state = self.state.lock();
-        let last = state.detached.as_ref().or(state.manifest.increments.last());
+        let detached = state.detached.as_ref().map(|detached| &detached.part);
+        let last = detached.or(state.manifest.increments.last());
         last.map(|part| self.path.join(&part.name))
     }
 
@@ -249,27 +262,34 @@ impl AofDir {
     }
 
     /// Creates the next increment: in the manifest, behind the present ones; or detached, in place of a former detached
-    /// one. Returns it opened, and its number. All that was written to the former one must be durable, or belong to no
+    /// one. Returns it opened, and its number; a
+    /// detached one gets another when it is attached. All that was written to the former one must be durable, or belong to no
     /// manifest.
     ///
     /// # Errors
     /// When the disk fails; nothing has changed then.
     pub(crate) fn create_increment(&self, is_detached: bool) -> Result<(Arc<dyn DiskFile>, u64), AofError> {
         let _changing = self.changing.lock();
-        let (seq, mut manifest) = {
+        let (number, mut manifest) = {
             let mut state = self.state.lock();
-            state.next_increment += 1;
-            (state.next_increment - 1, state.manifest.clone())
+            let next = if is_detached { &mut state.next_detached } else { &mut state.next_increment };
+            *next += 1;
+            (*next - 1, state.manifest.clone())
         };
-        let start = if is_detached { "temp-" } else { "" };
-        let part = Part::new(format!("{start}{}.{seq}.incr.aof", self.filename), seq, PartType::Increment);
+        let part = match is_detached {
+            true => Part {
+                name: format!("temp-{}.{}.incr.aof", self.filename, number - DETACHED_FIRST),
+                ..self.part(number)
+            },
+            false => self.part(number),
+        };
         let path = self.path.join(&part.name);
         let file = self.disk.create(&path).map_err(AofError::io("create", &path))?;
         file.sync_data().map_err(AofError::io("sync", &path))?; // it may have had a content
         if is_detached {
-            let former = self.state.lock().detached.replace(part);
+            let former = self.state.lock().detached.replace(Detached { number, part });
             if let Some(former) = former {
-                _ = self.disk.remove(&self.path.join(former.name)); // the next start removes it
+                _ = self.disk.remove(&self.path.join(former.part.name)); // the next start removes it
             }
         } else {
             self.sync()?;
@@ -278,7 +298,12 @@ impl AofDir {
             self.state.lock().manifest = manifest;
         }
         self.measure();
-        Ok((file, seq))
+        Ok((file, number))
+    }
+
+    /// Returns an increment with a number.
+    fn part(&self, seq: u64) -> Part {
+        Part::new(format!("{}.{seq}.incr.aof", self.filename), seq, PartType::Increment)
     }
 
     /// Returns the path under which the next base is to be written; [`AofDir::install_base`] then renames it.
@@ -301,7 +326,7 @@ impl AofDir {
         let file = self.disk.append(written).map_err(AofError::io("open", written))?;
         file.sync_data().map_err(AofError::io("sync", written))?;
         let _changing = self.changing.lock();
-        let (seq, former, mut detached) = {
+        let (seq, former, detached) = {
             let mut state = self.state.lock();
             state.next_base += 1;
             (state.next_base - 1, state.manifest.clone(), state.detached.clone())
@@ -310,29 +335,35 @@ impl AofDir {
         self.disk.rename(written, &self.path.join(&name)).map_err(AofError::io("rename", written))?;
         let base = Part { base_size: Some(size), ..Part::new(name, seq, PartType::Base) };
         let mut manifest = former.with_base(base, first_increment);
-        if let Some(detached) = detached.as_mut().filter(|detached| detached.seq == first_increment) {
-            self.give_final_name(detached)?;
-            manifest.increments.push(detached.clone());
-        }
+        let attached = detached.filter(|detached| detached.number == first_increment);
+        let attached = attached.map(|detached| self.attach(detached)).transpose()?;
+        let is_attached = attached.is_some();
+        manifest.increments.extend(attached);
         self.sync()?;
         self.persist(&manifest)?;
         {
             let mut state = self.state.lock();
-            state.detached.take_if(|detached| detached.seq == first_increment);
+            state.detached.take_if(|_| is_attached);
             state.manifest = manifest;
         }
         self.measure();
         Ok(())
     }
 
-    /// Renames a detached increment as one of the manifest.
-    fn give_final_name(&self, detached: &mut Part) -> Result<(), AofError> {
-        let Some(name) = detached.name.strip_prefix("temp-").map(str::to_owned) else { return Ok(()) };
-        let from = self.path.join(&detached.name);
-        self.disk.rename(&from, &self.path.join(&name)).map_err(AofError::io("rename", &from))?;
-        detached.name = name;
-        self.state.lock().detached = Some(detached.clone());
-        Ok(())
+    /// Gives a detached increment a number and a name of the manifest, unless it has them.
+    fn attach(&self, detached: Detached) -> Result<Part, AofError> {
+        if detached.part.seq != detached.number {
+            return Ok(detached.part);
+        }
+        let part = {
+            let mut state = self.state.lock();
+            state.next_increment += 1;
+            self.part(state.next_increment - 1)
+        };
+        let from = self.path.join(&detached.part.name);
+        self.disk.rename(&from, &self.path.join(&part.name)).map_err(AofError::io("rename", &from))?;
+        self.state.lock().detached = Some(Detached { number: detached.number, part: part.clone() });
+        Ok(part)
     }
 
     /// Removes the files of history, which can take long, and then their lines of the manifest. Returns how many there were.
