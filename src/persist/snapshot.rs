@@ -34,10 +34,7 @@ const SLICE_NS: u64 = 250_000;
 const SLICE_LEN: usize = 256 << 10;
 
 /// From which length on, in bytes, a string is written while no shard is locked.
-const KEPT_TEXT_MIN: usize = 64 << 10;
-
-/// Up to which length, in bytes, a string is compressed: that takes as much memory again.
-const COMPRESSED_TEXT_MAX: usize = 32 << 20;
+const SHARED_TEXT_MIN: usize = 64 << 10;
 
 /// How a snapshot is written.
 #[derive(Clone, Copy)]
@@ -72,7 +69,7 @@ struct Records {
     /// The lowest version of the format that has all records.
     version: AtomicU16,
     /// Keys with long strings that are to be written.
-    texts: Mutex<Vec<LongText>>,
+    texts: Mutex<Vec<SharedText>>,
     progress: Arc<Progress>,
 }
 
@@ -177,7 +174,7 @@ impl<'s> Snapshot<'s> {
             let (bytes, keys) = (slice.bytes, slice.keys);
             records.queue.push_walked(bytes, keys, cursor.is_in_record());
             if !cursor.is_in_record() {
-                records.write_texts(is_cancelled);
+                records.write_texts();
             }
             if is_slow && keys > 0 {
                 records.queue.pause(records.options.delay * u32::try_from(keys).unwrap_or(u32::MAX));
@@ -226,11 +223,10 @@ impl Visitor for Slice<'_> {
 }
 
 /// A key with a long string, which the entry shares with the snapshot.
-struct LongText {
-    /// The record up to the bytes of the string, or up to the string as a whole if it is to be compressed.
+struct SharedText {
+    /// The record up to the string.
     head: Vec<u8>,
     text: Bytes,
-    compresses: bool,
 }
 
 impl Records {
@@ -264,36 +260,23 @@ impl Records {
     /// Keeps a key with a long string, to be written while no shard is locked; returns whether it has one.
     fn keep_text(&self, db: usize, entry: &Entry, fence: i64) -> bool {
         let ValueRef::String(Str::Shared(text), _) = entry.contents() else { return false };
-        if text.len() < KEPT_TEXT_MIN {
+        if text.len() < SHARED_TEXT_MIN {
             return false;
         }
         if let Some(meta) = self.meta(entry, fence) {
             let mut head = Vec::new();
             file::select(&mut head, db);
-            let compresses = self.options.file.compresses && text.len() <= COMPRESSED_TEXT_MAX;
-            file::text_entry(&mut head, entry, text, meta, self.options.file, compresses);
-            self.texts.lock().push(LongText { head, text: text.clone(), compresses });
+            file::text_entry(&mut head, entry, meta, self.options.file);
+            self.texts.lock().push(SharedText { head, text: text.clone() });
         }
         true
     }
 
     /// Writes the keys with long strings that were kept.
-    fn write_texts(&self, is_cancelled: &AtomicBool) {
-        while let Some(LongText { mut head, text, compresses }) = { self.texts.lock().pop() } {
-            if compresses {
-                file::string(&mut head, &text, true);
-                self.queue.push_walked(head, 1, false);
-                continue;
-            }
-            self.queue.push_walked(head, 0, true);
-            let mut pieces = text.chunks(SLICE_LEN).peekable();
-            while let Some(piece) = pieces.next() {
-                if is_cancelled.load(Relaxed) || !self.queue.wait_for_room() {
-                    return;
-                }
-                let is_last = pieces.peek().is_none();
-                self.queue.push_walked(piece.to_vec(), u64::from(is_last), !is_last);
-            }
+    fn write_texts(&self) {
+        while let Some(SharedText { mut head, text }) = { self.texts.lock().pop() } {
+            file::string(&mut head, &text, self.options.file);
+            self.queue.push_walked(head, 1, false);
         }
     }
 }
@@ -313,9 +296,9 @@ impl WalkSink for Records {
     fn begin_record(&self, db: usize, entry: &Entry, fence: i64) -> Option<Record> {
         let (meta, mut head) = (self.meta(entry, fence)?, Vec::new());
         file::select(&mut head, db);
-        let (version, elements, write) = file::large_entry(&mut head, entry, meta, self.options.file)?;
+        let (version, body) = file::large_entry(&mut head, entry, meta, self.options.file)?;
         self.require(version);
-        Some(Record::new(&self.progress, head, elements, write))
+        Some(Record::new(&self.progress, head, body))
     }
 
     fn lose(&self) {

@@ -13,10 +13,10 @@ mod set;
 mod sorted_set;
 mod stream;
 
-use crate::rdb::{self, LoadError, Reader, kind, write_string};
+use crate::rdb::{self, LoadError, Reader, kind, write_length, write_string};
 use crate::store::ValueRef;
 use crate::store::entry::Entry;
-use crate::store::value::WriteElement;
+use crate::store::value::{Element, RecordBody, WriteElement};
 #[cfg(feature = "internals")]
 use crate::store::{Hasher, limits::Limits};
 
@@ -58,16 +58,31 @@ pub(crate) fn write_body(out: &mut Vec<u8>, of: u8, entry: &Entry, options: Opti
     }
 }
 
-/// Appends the value of an entry up to its elements, of a type that has some; returns how each of them is appended, and how
-/// many there are.
-pub(crate) fn begin_body(out: &mut Vec<u8>, entry: &Entry, options: Options) -> Option<(usize, WriteElement)> {
-    Some(match entry.contents() {
+/// Appends the value of an entry up to its elements, of the type that [`kind_of`] has returned; returns how the rest is
+/// written. The elements of a long string are pieces of it, which is not compressed then. `None` for what is small.
+pub(crate) fn begin_body(out: &mut Vec<u8>, of: u8, entry: &Entry, options: Options) -> Option<RecordBody> {
+    let (elements, write): (usize, WriteElement) = match entry.contents() {
         ValueRef::List(list) => (list.nodes().len(), Box::new(list::begin(out, list, options))),
         ValueRef::Set(set) => (set.len(), Box::new(set::begin(out, set, options))),
         ValueRef::SortedSet(set) => (set.len(), Box::new(sorted_set::begin(out, set, options))),
         ValueRef::Hash(hash) => (hash.len(), Box::new(hash::begin(out, hash, options))),
-        ValueRef::String(..) | ValueRef::Stream(_) => return None,
-    })
+        ValueRef::Stream(stream) => (stream.chunk_count(), Box::new(stream::begin(out, stream, options))),
+        ValueRef::String(..) => {
+            let text = entry.long_text()?;
+            write_length(out, text.bytes().len());
+            let append = |element: Element<'_>, out: &mut Vec<u8>| {
+                if let Element::Piece(bytes) = element {
+                    out.extend_from_slice(bytes);
+                }
+            };
+            (text.pieces(), Box::new(append))
+        }
+    };
+    let mut tail = Vec::new();
+    if let ValueRef::Stream(stream) = entry.contents() {
+        stream::end(&mut tail, of, stream, options);
+    }
+    Some(RecordBody { elements, write, tail })
 }
 
 /// Returns the lowest version that includes a type which is written.

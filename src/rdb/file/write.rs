@@ -5,7 +5,7 @@ use crate::rdb::file::{FENCE, Usage, opcode};
 use crate::rdb::value::{self, Options};
 use crate::rdb::{library as libraries, write_length, write_string};
 use crate::store::entry::Entry;
-use crate::store::value::WriteElement;
+use crate::store::value::RecordBody;
 
 /// How entries are written.
 #[derive(Clone, Copy, Debug)]
@@ -66,36 +66,26 @@ pub(crate) fn entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta, options: Fi
 }
 
 /// Appends a key with a large value, up to the first element; returns the lowest version of a file that may contain it, and
-/// how many elements are to be appended, and how. `None` if the value has no elements.
+/// how the rest is written. `None` if the value is not large.
 pub(crate) fn large_entry(
     out: &mut Vec<u8>,
     entry: &Entry,
     meta: KeyMeta,
     options: FileOptions,
-) -> Option<(u16, usize, WriteElement)> {
+) -> Option<(u16, RecordBody)> {
     let kind = begin_entry(out, entry, meta, options);
-    let (elements, write) = value::begin_body(out, entry, options.value())?;
-    Some((value::lowest_version(kind), elements, write))
+    let body = value::begin_body(out, kind, entry, options.value())?;
+    Some((value::lowest_version(kind), body))
 }
 
-/// Appends a key with a string up to the string, which [`string`] appends, or up to its bytes if these are not compressed.
-pub(crate) fn text_entry(
-    out: &mut Vec<u8>,
-    entry: &Entry,
-    text: &[u8],
-    meta: KeyMeta,
-    options: FileOptions,
-    compresses: bool,
-) {
+/// Appends a key with a string up to that, which [`string`] appends.
+pub(crate) fn text_entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta, options: FileOptions) {
     begin_entry(out, entry, meta, options);
-    if !compresses {
-        write_length(out, text.len());
-    }
 }
 
 /// Appends a string.
-pub(crate) fn string(out: &mut Vec<u8>, text: &[u8], compresses: bool) {
-    write_string(out, text, compresses);
+pub(crate) fn string(out: &mut Vec<u8>, text: &[u8], options: FileOptions) {
+    write_string(out, text, options.compresses);
 }
 
 /// Appends a key up to its value; returns the number of its type.

@@ -15,6 +15,7 @@
 use crate::rdb::value::options::{Options, Target};
 use crate::rdb::{self, Reader, kind, write_length, write_string};
 use crate::store::entry::Entry;
+use crate::store::value::Element;
 use crate::store::{BigStream, Chunk, ConsumerNumber, Group, Pending, StreamId, StreamRef};
 
 /// Returns the number of the type. Where the older one says the same, Redis 7.0 can read it: there a consumer was active
@@ -27,11 +28,29 @@ pub(super) fn kind_of(stream: StreamRef<'_>, version: u16) -> u8 {
 
 /// Appends the value.
 pub(super) fn write(out: &mut Vec<u8>, of: u8, stream: StreamRef<'_>, options: Options) {
-    write_length(out, stream.chunk_count());
+    let write = begin(out, stream, options);
     for (id, chunk) in stream.chunks() {
-        write_string(out, &id.to_bytes(), false);
-        write_string(out, &chunk.to_listpack(), options.compresses);
+        write(Element::Chunk(id.to_bytes(), &chunk.to_listpack()), out);
     }
+    end(out, of, stream, options);
+}
+
+/// Appends what comes before the chunks; returns how each is appended.
+pub(super) fn begin(
+    out: &mut Vec<u8>,
+    stream: StreamRef<'_>,
+    options: Options,
+) -> impl Fn(Element<'_>, &mut Vec<u8>) + use<> {
+    write_length(out, stream.chunk_count());
+    move |element, out| {
+        let Element::Chunk(id, listpack) = element else { return };
+        write_string(out, &id, false);
+        write_string(out, listpack, options.compresses);
+    }
+}
+
+/// Appends what comes behind the chunks.
+pub(super) fn end(out: &mut Vec<u8>, of: u8, stream: StreamRef<'_>, options: Options) {
     write_length(out, stream.len());
     [stream.last(), stream.first(), stream.max_deleted()].into_iter().for_each(|id| write_id(out, id));
     write_length(out, stream.added() as usize);

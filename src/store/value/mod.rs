@@ -26,7 +26,8 @@ use crate::store::entry::Entry;
 
 pub(in crate::store) use big::EFFORT_COUNTED;
 pub(crate) use big::Value;
-pub(crate) use big::walk::{Element, Part, Progress, Record, WriteElement};
+pub(crate) use big::text::LongText;
+pub(crate) use big::walk::{Element, Part, Progress, Record, RecordBody, WriteElement};
 pub(crate) use hash::{Hash, HashGrowth, HashRef, HashText};
 pub(crate) use kind::{Kind, Packing, Type, WrongType};
 pub(crate) use list::{End, List, ListBuilder, ListRef, Node, NodeLimit};
@@ -34,7 +35,7 @@ pub(crate) use listpack::Item;
 pub(crate) use set::{Rules as SetRules, Set, SetRef};
 pub(crate) use sorted_set::{SortedSet, SortedSetRef};
 pub(crate) use stream::{Stream, StreamRef};
-pub(crate) use string::{LongText, SHARED_MIN, Str, StringHint};
+pub(crate) use string::{SHARED_MIN, Str, StringHint};
 
 /// A borrowed value of any type.
 pub(crate) enum ValueRef<'e> {

@@ -1,5 +1,7 @@
 //! The walk visits the keys of the cut as they were then, whatever happens meanwhile.
 
+mod large;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,15 +11,14 @@ use proptest::prelude::*;
 use crate::store::entry::Entry;
 use crate::store::event::{ChangeLog, Event, EventSink, KeyspaceObserver};
 use crate::store::expire::SweepTimer;
-use crate::store::limits::{Limits, ListLimit, PackedLimit};
 use crate::store::value::listpack::Items;
-use crate::store::value::{
-    Element, End, Hash, HashGrowth, Item, List, NodeLimit, Part, Progress, Record, Set, SetRules, SortedSet, ValueRef,
-};
+use crate::store::value::{Element, Part, Progress, Record, RecordBody, ValueRef};
 use crate::store::walk::{Visitor, WalkSink};
 use crate::store::walking::{WalkCursor, Walked};
-use crate::store::{Cx, LockRecord, LostLock, Origin, Store, Ttl};
+use crate::store::{Cx, LockRecord, LostLock, Origin, Store, StreamId, Ttl};
 use crate::time::clock::{Deadline, Now};
+
+use large::change;
 
 /// Keys with their databases: the value and the fence.
 type Keys = BTreeMap<(usize, Vec<u8>), (Vec<u8>, i64)>;
@@ -64,14 +65,19 @@ impl WalkSink for Collected {
 
     fn begin_record(&self, db: usize, entry: &Entry, fence: i64) -> Option<Record> {
         let head = format!("{db} {} {fence}\n", u16::from_le_bytes(*entry.key().first_chunk().expect("a key")));
+        let mut tail = Vec::new();
         let elements = match entry.contents() {
             ValueRef::List(list) => list.nodes().len(),
             ValueRef::Set(set) => set.len(),
             ValueRef::SortedSet(set) => set.len(),
             ValueRef::Hash(hash) => hash.len(),
-            ValueRef::String(..) | ValueRef::Stream(_) => panic!("a type that has elements"),
+            ValueRef::String(..) => entry.long_text().expect("a long one").pieces(),
+            ValueRef::Stream(stream) => {
+                tail.extend_from_slice(format!("{:?}", stream.last()).as_bytes());
+                stream.chunk_count()
+            }
         };
-        Some(Record::new(&self.progress, head.into_bytes(), elements, Box::new(write)))
+        Some(Record::new(&self.progress, head.into_bytes(), RecordBody { elements, write: Box::new(write), tail }))
     }
 
     fn lose(&self) {
@@ -94,7 +100,7 @@ impl Visitor for &Collected {
             let (head, elements) = text.split_once('\n').expect("a head");
             let numbers: Vec<i64> = head.split(' ').map(|number| number.parse().expect("a number")).collect();
             let key = u16::try_from(numbers[1]).expect("a key");
-            self.add(numbers[0] as usize, &key.to_le_bytes(), ordered(elements, is_list(key)), numbers[2]);
+            self.add(numbers[0] as usize, &key.to_le_bytes(), ordered(elements, is_ordered(key)), numbers[2]);
         }
     }
 }
@@ -102,6 +108,7 @@ impl Visitor for &Collected {
 /// Appends an element as a line.
 fn write(element: Element<'_>, out: &mut Vec<u8>) {
     match element {
+        Element::Piece(bytes) => return out.extend_from_slice(bytes),
         Element::Field(field, value, deadline) => {
             out.extend([field, b"=", value].concat());
             out.extend(format!("@{deadline:?}").bytes());
@@ -109,6 +116,9 @@ fn write(element: Element<'_>, out: &mut Vec<u8>) {
         Element::Member(member) => out.extend_from_slice(&member.to_cow()),
         Element::Scored(member, score) => out.extend([member, format!("={score}").as_bytes()].concat()),
         Element::Plain(text) => out.extend_from_slice(text),
+        Element::Chunk(id, listpack) => {
+            out.extend(format!("{:?} {}", StreamId::from_bytes(id), listpack.escape_ascii()).bytes());
+        }
         Element::Packed(elements, count) => {
             let items: Vec<Vec<u8>> = Items::new(elements).map(|item| item.to_cow().into_owned()).collect();
             assert_eq!(items.len(), count);
@@ -142,10 +152,14 @@ fn shown(entry: &Entry) -> Vec<u8> {
         ValueRef::Hash(hash) => hash.for_each_timed(|field, value, deadline| {
             field.with(|field| value.with(|value| write(Element::Field(field, value, deadline), &mut lines)));
         }),
-        ValueRef::Stream(_) => panic!("no test makes one"),
+        ValueRef::Stream(stream) => {
+            let chunks = stream.chunks();
+            chunks.for_each(|(id, chunk)| write(Element::Chunk(id.to_bytes(), &chunk.to_listpack()), &mut lines));
+            lines.extend(format!("{:?}", stream.last()).bytes());
+        }
     }
     let lines = String::from_utf8(lines).expect("text");
-    ordered(&lines, matches!(entry.contents(), ValueRef::List(_)))
+    ordered(&lines, matches!(entry.contents(), ValueRef::List(_) | ValueRef::Stream(_)))
 }
 
 /// What happens to the store.
@@ -201,14 +215,14 @@ enum Action {
 /// How many different keys a database may have.
 const KEYS: u16 = 600;
 
-/// Collections have numbers above those of the other keys.
-const COLLECTIONS: std::ops::Range<u16> = KEYS..KEYS + 8;
+/// Large values have numbers above those of the other keys.
+const COLLECTIONS: std::ops::Range<u16> = KEYS..KEYS + 12;
 
 /// How many different elements a collection may have.
 const ELEMENTS: u16 = 120;
 
-fn is_list(key: u16) -> bool {
-    key % 4 == 3
+fn is_ordered(key: u16) -> bool {
+    key % 6 == 3 || key % 6 == 5
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -219,7 +233,7 @@ fn action() -> impl Strategy<Value = Action> {
             .prop_map(|(db, key, element)| Action::Take { db, key, element }),
         2 => (0..2_usize, COLLECTIONS).prop_map(|(db, key)| Action::Remove { db, key }),
         4 => (0..2_usize, COLLECTIONS, 0..2_u16)
-            .prop_map(|(db, from, way)| Action::Rename { db, from, to: (from - KEYS + 4 * way) % 8 + KEYS }),
+            .prop_map(|(db, from, way)| Action::Rename { db, from, to: (from - KEYS + 6 * way) % 12 + KEYS }),
         100 => (0..2_usize, 0..KEYS, any::<u8>()).prop_map(|(db, key, value)| Action::Set { db, key, value }),
         20 => (0..2_usize, 0..KEYS, any::<u8>()).prop_map(|(db, key, at_ms)| Action::SetUntil { db, key, at_ms }),
         60 => (0..2_usize, 0..KEYS).prop_map(|(db, key)| Action::Remove { db, key }),
@@ -229,12 +243,6 @@ fn action() -> impl Strategy<Value = Action> {
         1 => Just(Action::FlushAll),
         60 => (0..20_u8).prop_map(|steps| Action::Walk { steps }),
     ]
-}
-
-/// Limits above which collections are not packed.
-fn limits() -> Limits {
-    let small = PackedLimit { entries: 4, len: 64 };
-    Limits { hash: small, zset: small, set: small, ..Limits::default() }
 }
 
 /// Makes every collection a large one.
@@ -258,74 +266,6 @@ fn set(store: &Store, (db, number): (usize, u16), value: &[u8], ttl: Ttl, cx: Cx
     view.set(key, value, ttl, Event::NONE);
     if number % 16 == 0 {
         view.locks().set_fence(key, i64::from(number) + 1);
-    }
-}
-
-/// Sets, adds or removes an element of a collection, whose type its number says.
-fn change(store: &Store, (db, key): (usize, u16), element: u16, value: Option<u8>, cx: Cx) {
-    let name = key.to_le_bytes();
-    let key_of = store.key(&name);
-    let (mut hold, hashes) = (store.hold(1), [key_of.hash]);
-    let mut view = hold.view(db, &hashes, cx);
-    let limits = limits();
-    // Long enough for collections of many elements to be large ones.
-    let text = format!("element {element} {}", "x".repeat(usize::from(element) % 40));
-    let item = Item::Text(text.as_bytes());
-    match key % 4 {
-        0 => {
-            let mut hash = view.edit::<Hash>(key_of, Event::NONE).expect("a hash");
-            let growth = HashGrowth { limit: limits.hash, hasher: store.hasher() };
-            match value {
-                Some(value) => {
-                    hash.change().set(text.as_bytes(), &[b'a' + value % 26], growth);
-                    let deadline = (value % 4 == 0).then_some(i64::from(value) + 1_000_000);
-                    hash.change().set_deadline(text.as_bytes(), deadline);
-                }
-                None if hash.exists() => _ = hash.change().remove(text.as_bytes()),
-                None => {}
-            }
-        }
-        1 => {
-            let mut set = view.edit::<Set>(key_of, Event::NONE).expect("a set");
-            let (rules, number) = (SetRules::new(limits, store.hasher()), i64::from(element));
-            let item = if element.is_multiple_of(3) { Item::Int(number) } else { item };
-            match value {
-                Some(_) => _ = set.change().add(item, rules),
-                None if set.exists() => _ = set.change().remove(item),
-                None => {}
-            }
-        }
-        2 => {
-            let mut set = view.edit::<SortedSet>(key_of, Event::NONE).expect("a sorted set");
-            match value {
-                Some(value) => {
-                    set.change().put(text.as_bytes(), (limits.zset, store.hasher()), |_| Some(f64::from(value)));
-                }
-                None if set.exists() => _ = set.change().remove(text.as_bytes()),
-                None => {}
-            }
-        }
-        _ => {
-            let limit = NodeLimit { node: ListLimit::new(5), large_min: 0 };
-            let mut list = view.edit::<List>(key_of, Event::NONE).expect("a list");
-            let len = list.value().len();
-            let index = usize::from(element) % len.max(1);
-            let end = if element.is_multiple_of(2) { End::Head } else { End::Tail };
-            match value {
-                Some(value) if len > 0 && value % 8 == 0 => list.change().set(index, text.as_bytes(), limit),
-                Some(value) if len > 0 && value % 8 == 1 => {
-                    let pivot = list.value().get(index).expect("it is there").to_cow().into_owned();
-                    list.change().insert_beside(&pivot, value > 99, b"beside", limit);
-                }
-                Some(value) if len > 4 && value % 64 == 2 => {
-                    list.change().remove_equal(b"beside", 3, End::Tail, limit);
-                }
-                Some(_) => _ = list.change().push(std::iter::once(text.as_bytes()), end, limit),
-                None if len > 4 && element.is_multiple_of(5) => list.change().remove(index.min(len - 4), 3, limit),
-                None if len > 0 => _ = list.change().pop(end, limit, |_| {}),
-                None => {}
-            }
-        }
     }
 }
 

@@ -9,9 +9,9 @@ use std::fmt;
 
 use crate::memory::heap::list_len;
 use crate::store::limits::ListLimit;
+use crate::store::value::big::text::pages;
 use crate::store::value::big::walk::{Part, Record};
 use crate::store::value::listpack::{Encoded, Item};
-use crate::store::value::string::pages;
 
 use chunk::ChunkItems;
 use walk::ListWalk;

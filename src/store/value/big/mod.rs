@@ -7,17 +7,18 @@ pub(super) mod set;
 pub(super) mod sorted_set;
 mod steps;
 pub(super) mod stream;
+pub(super) mod text;
 pub(in crate::store) mod walk;
 
 use crate::memory::heap::allocation_len;
 use crate::store::entry::Entry;
-use crate::store::value::string::{LongText, pages};
 
 use hash::BigHash;
 use list::BigList;
 use set::BigSet;
 use sorted_set::BigSortedSet;
 use stream::BigStream;
+use text::{LongText, pages};
 
 /// The effort from which a value that is freed counts. To free a smaller one takes no longer than to find its key.
 pub(in crate::store) const EFFORT_COUNTED: usize = 64;

@@ -2,52 +2,74 @@
 
 use crate::store::entry::Entry;
 use crate::store::value::big::Value;
+use crate::store::value::big::text::LongText;
 use crate::store::value::big::walk::{Part, Record};
 
 /// From how many bytes on a value is visited in steps. A smaller one is written in less time than a step takes. In unit
 /// tests small ones are, too.
 const LARGE_MIN: usize = if cfg!(test) { 512 } else { 64 << 10 };
 
+/// The same for strings. A shorter one is shared with the snapshot, and then copied if it is changed in place.
+const LONG_TEXT_MIN: usize = if cfg!(test) { 512 } else { 4 << 20 };
+
 impl Value {
     /// Returns whether the elements are visited in steps.
     pub(super) fn is_large(&self) -> bool {
-        !matches!(self, Value::Text(_) | Value::Packed(_) | Value::Stream(_)) && self.memory() >= LARGE_MIN
+        match self {
+            Value::Text(text) => text.bytes().len() >= LONG_TEXT_MIN,
+            Value::Packed(_) => false,
+            _ => self.memory() >= LARGE_MIN,
+        }
     }
 
     /// Begins the walk over the elements, or ends it.
     fn set_record(&mut self, record: Option<Record>) {
         match self {
+            Value::Text(text) => text.set_record(record),
             Value::List(list) => list.set_record(record),
             Value::Set(set) => set.set_record(record),
             Value::SortedSet(set) => set.set_record(record),
             Value::Hash(hash) => hash.set_record(record),
-            Value::Text(_) | Value::Packed(_) | Value::Stream(_) => {}
+            Value::Stream(stream) => stream.set_record(record),
+            Value::Packed(_) => {}
         }
     }
 
     /// Returns the record, while the elements are visited.
     pub(super) fn record(&self) -> Option<&Record> {
         match self {
+            Value::Text(text) => text.record(),
             Value::List(list) => list.record(),
             Value::Set(set) => set.record(),
             Value::SortedSet(set) => set.record(),
             Value::Hash(hash) => hash.record(),
-            Value::Text(_) | Value::Packed(_) | Value::Stream(_) => None,
+            Value::Stream(stream) => stream.record(),
+            Value::Packed(_) => None,
         }
     }
 
     fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
         match self {
+            Value::Text(text) => text.visit_elements(is_time_up),
             Value::List(list) => list.visit_elements(is_time_up),
             Value::Set(set) => set.visit_elements(is_time_up),
             Value::SortedSet(set) => set.visit_elements(is_time_up),
             Value::Hash(hash) => hash.visit_elements(is_time_up),
-            Value::Text(_) | Value::Packed(_) | Value::Stream(_) => None,
+            Value::Stream(stream) => stream.visit_elements(is_time_up),
+            Value::Packed(_) => None,
         }
     }
 }
 
 impl Entry {
+    /// Returns the string, if it is a long one.
+    pub(crate) fn long_text(&self) -> Option<&LongText> {
+        match self.value() {
+            Some(Value::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
     /// Returns whether a snapshot visits the elements of the value in steps.
     pub(crate) fn is_large(&self) -> bool {
         self.value().is_some_and(Value::is_large)

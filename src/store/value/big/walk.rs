@@ -18,10 +18,14 @@ pub(crate) enum Element<'e> {
     Member(Item<'e>),
     /// A member of a sorted set, and its score.
     Scored(&'e [u8], f64),
+    /// Consecutive bytes of a string.
+    Piece(&'e [u8]),
     /// A node of a list that is a single element.
     Plain(&'e [u8]),
     /// The elements of another node of a list, and how many these are.
     Packed(&'e [u8], usize),
+    /// A node of a stream: the ID of its first entry, and the listpack.
+    Chunk([u8; 16], &'e [u8]),
 }
 
 /// Appends an element as a snapshot has it.
@@ -62,15 +66,24 @@ pub(crate) struct Record {
     bytes: Vec<u8>,
     /// How many elements are not in the record yet.
     left: usize,
-    write: WriteElement,
+    body: RecordBody,
+}
+
+/// How the elements of a record are written.
+pub(crate) struct RecordBody {
+    /// How many there are.
+    pub(crate) elements: usize,
+    pub(crate) write: WriteElement,
+    /// What comes behind them.
+    pub(crate) tail: Vec<u8>,
 }
 
 impl Record {
     /// Begins a record with what comes before the elements.
-    pub(crate) fn new(progress: &Arc<Progress>, head: Vec<u8>, elements: usize, write: WriteElement) -> Self {
+    pub(crate) fn new(progress: &Arc<Progress>, head: Vec<u8>, body: RecordBody) -> Self {
         progress.unfinished.fetch_add(1, Relaxed);
         let number = progress.last.fetch_add(1, Relaxed) + 1;
-        Record { progress: progress.clone(), number, bytes: head, left: elements, write }
+        Record { progress: progress.clone(), number, bytes: head, left: body.elements, body }
     }
 
     /// Returns the number of the record, which no other of the snapshot has.
@@ -80,7 +93,7 @@ impl Record {
 
     /// Adds an element.
     pub(super) fn add(&mut self, element: Element<'_>) {
-        (self.write)(element, &mut self.bytes);
+        (self.body.write)(element, &mut self.bytes);
         self.left = self.left.wrapping_sub(1);
     }
 
@@ -93,12 +106,15 @@ impl Record {
     /// Returns an element as it is written, to be added when its turn comes.
     pub(super) fn written(&self, element: Element<'_>) -> Box<[u8]> {
         let mut bytes = Vec::new();
-        (self.write)(element, &mut bytes);
+        (self.body.write)(element, &mut bytes);
         bytes.into_boxed_slice()
     }
 
     /// Takes what there is. `is_last` if all elements were added.
     pub(super) fn take(&mut self, is_last: bool) -> Part {
+        if is_last {
+            self.bytes.append(&mut self.body.tail);
+        }
         Part { number: self.number, bytes: std::mem::take(&mut self.bytes), is_last }
     }
 }

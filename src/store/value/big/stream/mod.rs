@@ -7,13 +7,17 @@ mod chunk;
 mod group;
 mod id;
 mod radix;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod trim;
 mod walk;
 
+use std::fmt;
+
 use crate::memory::ordered_map::OrderedMap;
 use crate::store::limits::StreamLimit;
+use crate::store::value::big::walk::{Part, Record};
 
 pub(crate) use chunk::Chunk;
 pub(crate) use group::{Consumer, ConsumerNumber, Group, GroupMut, Pending};
@@ -22,6 +26,7 @@ pub(crate) use trim::{Bound, References, Trim};
 pub(crate) use walk::{StreamEntry, Walk};
 
 use group::{COUNT_MAX, Groups};
+use steps::StreamWalk;
 
 /// The largest chunk, whatever the limit: 1 GB.
 const CHUNK_LEN_MAX: usize = 1 << 30;
@@ -30,7 +35,7 @@ const CHUNK_LEN_MAX: usize = 1 << 30;
 const ROOM_MAX: usize = 4096;
 
 /// A stream.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct BigStream {
     /// The chunks by the IDs of their first entries, deleted or not.
     chunks: OrderedMap<StreamId, Chunk>,
@@ -49,6 +54,14 @@ pub(crate) struct BigStream {
     /// How many entries were ever added.
     added: u64,
     groups: Groups,
+    /// While a snapshot visits the chunks.
+    walk: Option<Box<StreamWalk>>,
+}
+
+impl fmt::Debug for BigStream {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("BigStream").field("len", &self.len).finish_non_exhaustive()
+    }
 }
 
 impl BigStream {
@@ -66,6 +79,7 @@ impl BigStream {
         max_deleted: StreamId::MIN,
         added: 0,
         groups: Groups::EMPTY,
+        walk: None,
     };
 
     /// Returns the bytes allocated, without this struct itself.
@@ -84,7 +98,7 @@ impl BigStream {
     pub(super) fn copy(&self) -> Self {
         let chunks: OrderedMap<_, _> = self.chunks.iter().map(|(id, chunk)| (*id, chunk.copy())).collect();
         let chunks_len = chunks.values().map(Chunk::memory).sum();
-        BigStream { chunks, chunks_len, groups: self.groups.copy(), ..*self }
+        BigStream { chunks, chunks_len, groups: self.groups.copy(), walk: None, ..*self }
     }
 
     /// Returns the number of entries.
@@ -162,6 +176,10 @@ impl BigStream {
         let room = max_len.min(ROOM_MAX);
         let added_len = pairs.iter().map(|part| part.len()).sum();
         let is_first = self.chunks.is_empty();
+        if self.walk.is_some() {
+            let last = self.chunks.keys().next_back().copied();
+            last.into_iter().for_each(|last| self.before_change(last));
+        }
         match self.chunks.last_mut() {
             Some((&master_id, chunk)) if chunk.has_room(limit, added_len) => {
                 let growth = chunk.append(id, master_id, pairs, room);
@@ -206,6 +224,7 @@ impl BigStream {
     }
 
     fn drop_chunk(&mut self, id: StreamId) {
+        self.before_change(id);
         if let Some(chunk) = self.chunks.remove(&id) {
             self.chunks_len -= chunk.memory();
             self.tree_nodes -= radix::nodes_of(id, &self.chunks);
@@ -213,11 +232,35 @@ impl BigStream {
     }
 
     fn change_chunk(&mut self, id: StreamId, change: impl FnOnce(&mut Chunk)) {
+        self.before_change(id);
         if let Some(chunk) = self.chunks.get_mut(&id) {
             let before = chunk.memory();
             change(chunk);
             self.chunks_len = self.chunks_len + chunk.memory() - before;
         }
+    }
+
+    /// Gives a chunk that is about to change to the walk of a snapshot.
+    fn before_change(&mut self, id: StreamId) {
+        if let (Some(walk), Some(chunk)) = (&mut self.walk, self.chunks.get(&id)) {
+            walk.before_change(id, chunk);
+        }
+    }
+
+    /// Begins the walk of a snapshot over the chunks, or ends it.
+    pub(super) fn set_record(&mut self, record: Option<Record>) {
+        let last = self.chunks.keys().next_back().copied();
+        self.walk = record.map(|record| Box::new(StreamWalk::new(last, record)));
+    }
+
+    /// Returns the record, while the chunks are visited.
+    pub(super) fn record(&self) -> Option<&Record> {
+        self.walk.as_ref().map(|walk| walk.record())
+    }
+
+    /// Visits chunks until the time is up.
+    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
+        Some(self.walk.as_mut()?.visit(&self.chunks, is_time_up))
     }
 
     /// Returns the number of groups.

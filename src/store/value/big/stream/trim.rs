@@ -79,6 +79,7 @@ impl BigStream {
 
     /// Deletes entries of one chunk; returns how many.
     fn trim_inside(&mut self, id: StreamId, trim: &Trim) -> usize {
+        self.before_change(id);
         let BigStream { chunks, groups, len, .. } = self;
         let Some(chunk) = chunks.get_mut(&id) else { return 0 };
         let (master, mut deleted) = (chunk.master(), 0);
