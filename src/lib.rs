@@ -197,6 +197,24 @@ pub mod internals {
         namespace.push.hub.publish(Message { channel, payload }, &config, namespace.clock.now());
     }
 
+    /// Returns what a client could see of the data, in order: a line for each key with what depends on its value, its
+    /// deadlines and its fence, and one for each library of functions.
+    pub fn image(namespace: &Namespace) -> Vec<String> {
+        crate::command::image(namespace)
+    }
+
+    /// Returns how many calls of a command were made, by whatever client.
+    pub fn calls(namespace: &Namespace, name: &str) -> u64 {
+        let command = namespace.commands.find(name.as_bytes());
+        command.map_or(0, |command| namespace.observed.command_stats.calls(command).count)
+    }
+
+    /// A disk in memory, for servers that lose their power; see [`Builder::disk`](crate::Builder::disk).
+    pub mod disk {
+        pub use crate::persist::disk::simulated::faults::{Failure, Faults, Operation, Planned};
+        pub use crate::persist::disk::simulated::{End, SimulatedDisk};
+    }
+
     pub mod config {
         use std::path::Path;
 

@@ -10,10 +10,8 @@ use crate::durability::log_file::LogFile;
 use crate::durability::save::Saved;
 use crate::durability::worker::Worker;
 use crate::persist::aof::{AofDir, AofError, AofOptions, Policy, Stamp, Start, Tail, Writer, spawn};
-use crate::persist::disk::real::boot_id;
 use crate::persist::{Job, LogReader, Order, Purpose};
 use crate::text::system_text;
-use crate::time::boot::since_boot_ms;
 use crate::time::clock::Now;
 
 /// Returns when what is written is to be made durable.
@@ -73,13 +71,13 @@ impl Worker {
         cut: u64,
     ) -> Result<(), AofError> {
         let options = self.log_options(policy);
-        let namespace = self.namespace.clone();
+        let (namespace, disk) = (self.namespace.clone(), self.disk.clone());
         let stamp = Box::new(move || Stamp {
             wall_ms: namespace.clock.now().wall_ms(),
-            boot_ms: since_boot_ms(),
+            boot_ms: disk.since_boot_ms(),
             fence: namespace.lock_holders.last_fence(),
         });
-        let boot = boot_id().unwrap_or_default();
+        let boot = self.disk.boot_id().unwrap_or_default();
         let writer = Writer::open(dir.clone(), reader, start, &options, &boot, stamp)?;
         let handle = writer.handle();
         let writer = spawn(writer).map_err(AofError::no_thread)?;

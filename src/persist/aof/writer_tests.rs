@@ -321,7 +321,7 @@ fn a_torn_block_that_was_cut_does_not_come_back_before_the_next_increment() {
 #[test]
 fn an_increment_that_cannot_be_created_leaves_the_present_one() {
     let mut server = stepped(Policy::Always);
-    server.fail(Operation::Open, 1, Failure::Full);
+    server.fail(Operation::Create, 1, Failure::Full);
     let (rotate, rotated) = done::<u64>();
     server.handle.rotate(rotate);
     append(&server.log, 1);
@@ -383,7 +383,7 @@ fn start(path: &Path, policy: Policy, log: &Arc<Log>) -> (AofHandle, std::thread
     let options = AofOptions { timestamps: true, ..options(path, policy) };
     let clock = || Stamp { wall_ms: 1_700_000_000_000, boot_ms: 0, fence: 0 };
     let reader = log.reader(Purpose::Copy);
-    let boot = crate::persist::disk::real::boot_id().unwrap_or_default();
+    let boot = RealDisk.boot_id().unwrap_or_default();
     let writer = Writer::open(dir.clone(), reader, start, &options, &boot, Box::new(clock)).expect("opened");
     let handle = writer.handle();
     (handle, spawn(writer).expect("threads"), dir)

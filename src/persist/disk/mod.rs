@@ -1,10 +1,11 @@
-//! The disk as a trait, so that tests can put one in its place that loses what a power cut would lose.
+//! The disk as a trait, so that tests can put one in its place that loses what a power cut would lose. The boot of the
+//! machine belongs to it, as a power cut ends that.
 //!
 //! What is written is durable after [`DiskFile::sync_data`]; that a name refers to a file, after [`Disk::sync_dir`] of its
 //! directory. Neither implies the other.
 
 pub(crate) mod real;
-#[cfg(test)]
+#[cfg(any(test, feature = "internals"))]
 pub(crate) mod simulated;
 
 use std::ffi::OsString;
@@ -53,6 +54,12 @@ pub(crate) trait Disk: Send + Sync {
 
     /// Returns how many bytes can be written in a directory.
     fn free_space(&self, dir: &Path) -> io::Result<u64>;
+
+    /// Returns the system's number of the present boot, if it has one.
+    fn boot_id(&self) -> Option<String>;
+
+    /// Returns the milliseconds since the system was booted.
+    fn since_boot_ms(&self) -> u64;
 }
 
 /// An open file.

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::persist::disk::{Disk, DiskFile};
+use crate::time::boot::since_boot_ms;
 
 /// The file system of the machine.
 #[derive(Debug, Default)]
@@ -15,12 +16,6 @@ pub(crate) struct RealDisk;
 
 /// A file of the machine.
 struct RealFile(File);
-
-/// Returns the system's number of the present boot, if it has one.
-pub(crate) fn boot_id() -> Option<String> {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(id.trim().to_owned())
-}
 
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -85,6 +80,15 @@ impl Disk for RealDisk {
     fn free_space(&self, dir: &Path) -> io::Result<u64> {
         let space = rustix::fs::statvfs(dir)?;
         Ok(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
+    fn boot_id(&self) -> Option<String> {
+        let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        Some(id.trim().to_owned())
+    }
+
+    fn since_boot_ms(&self) -> u64 {
+        since_boot_ms()
     }
 }
 
