@@ -11,6 +11,9 @@ use tokio::sync::{oneshot, watch};
 
 use crate::persist::aof::AofHandle;
 
+/// How long who waits for a sync waits after one that has failed before the next. Each is tried at once.
+const SYNC_AGAIN_AFTER: Duration = Duration::from_millis(50);
+
 /// A file to be written from a snapshot of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
@@ -395,12 +398,18 @@ impl Persistence {
         });
     }
 
-    /// Waits until all is durable that is in the append-only file now, if there is one; returns whether it is.
+    /// Waits until all is durable that is in the append-only file now, however often the disk fails; returns whether it is:
+    /// not if there is no such file, or no longer.
     pub(crate) async fn synced(&self) -> bool {
-        let Some(handle) = self.state.lock().log.clone() else { return false };
-        let (tell, told) = oneshot::channel();
-        handle.sync(Box::new(move |result| _ = tell.send(result.is_ok()))); // nobody waits when the client has gone
-        told.await.unwrap_or(false)
+        loop {
+            let Some(handle) = self.state.lock().log.clone() else { return false };
+            let (tell, told) = oneshot::channel();
+            handle.sync(Box::new(move |result| _ = tell.send(result.is_ok()))); // nobody waits when the client has gone
+            if told.await == Ok(true) {
+                return true;
+            }
+            tokio::time::sleep(SYNC_AGAIN_AFTER).await;
+        }
     }
 
     /// Waits until an order has begun.
