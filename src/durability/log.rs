@@ -5,7 +5,6 @@ use std::sync::mpsc::{Receiver, channel};
 
 use tracing::{info, warn};
 
-use crate::config::{AppendFsync, Config};
 use crate::durability::log_file::LogFile;
 use crate::durability::save::Saved;
 use crate::durability::worker::Worker;
@@ -13,15 +12,6 @@ use crate::persist::aof::{AofDir, AofError, AofOptions, Policy, Stamp, Start, Ta
 use crate::persist::{Job, LogReader, Order, Purpose};
 use crate::text::system_text;
 use crate::time::clock::Now;
-
-/// Returns when what is written is to be made durable.
-fn policy(config: &Config) -> Policy {
-    match config.appendfsync {
-        AppendFsync::Always => Policy::Always,
-        AppendFsync::EverySecond => Policy::EverySec,
-        AppendFsync::No => Policy::No,
-    }
-}
 
 impl Worker {
     fn now_ms(&self) -> i64 {
@@ -43,7 +33,7 @@ impl Worker {
 
     /// Begins to write to a file that was loaded, behind its tail.
     pub(super) fn continue_log(&mut self, dir: Arc<AofDir>, tail: Option<Tail>, cut: u64) -> Result<(), String> {
-        let policy = policy(&self.namespace.settings.current());
+        let policy = self.namespace.log_policy();
         let start = tail.map_or(Start::New, Start::Append);
         let reader = self.namespace.read_log(Purpose::Copy);
         self.start_writer(dir, reader, start, policy, cut).map_err(|error| error.to_string())
@@ -82,7 +72,8 @@ impl Worker {
         let handle = writer.handle();
         let writer = spawn(writer).map_err(AofError::no_thread)?;
         self.namespace.persistence.set_log(Some((handle.clone(), cut)));
-        self.log = Some(LogFile { dir, handle, writer, policy });
+        self.namespace.persistence.follow_policy(|| self.namespace.log_policy()); // it may have changed meanwhile
+        self.log = Some(LogFile { dir, handle, writer });
         Ok(())
     }
 
@@ -101,11 +92,11 @@ impl Worker {
         self.namespace.store.set_logged(self.namespace.test_mode.is_some());
     }
 
-    /// Begins or ends the file as the settings say, and follows the policy of its syncs.
+    /// Begins or ends the file as the settings say.
     pub(super) fn follow_log_settings(&mut self) {
         let config = self.namespace.settings.current();
         let is_put_off = self.due.is_log_put_off(self.now_ms());
-        match (config.appendonly, &mut self.log) {
+        match (config.appendonly, &self.log) {
             (true, None) if !is_put_off => {
                 let begun = self.open_log_dir().and_then(|dir| self.begin_log(dir));
                 if let Err(reason) = begun {
@@ -114,10 +105,6 @@ impl Worker {
                 }
             }
             (false, Some(_)) => self.end_log(),
-            (true, Some(log)) if log.policy != policy(&config) && !log.dir.is_detached() => {
-                log.policy = policy(&config);
-                log.handle.set_policy(log.policy);
-            }
             _ => {}
         }
         // Not before its first base is there: who waits for that asks whether a rewrite is in progress.
@@ -172,10 +159,7 @@ impl Worker {
         {
             warn!("Former files of the append only file are left: {error}");
         }
-        if let Some(log) = &mut self.log {
-            log.policy = policy(&config);
-            log.handle.set_policy(log.policy);
-        }
+        self.namespace.persistence.follow_policy(|| self.namespace.log_policy());
         installed
     }
 

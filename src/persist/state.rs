@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{oneshot, watch};
 
-use crate::persist::aof::AofHandle;
+use crate::persist::aof::{AofHandle, Policy};
 
 /// How long who waits for a sync waits after one that has failed before the next. Each is tried at once.
 const SYNC_AGAIN_AFTER: Duration = Duration::from_millis(50);
@@ -258,6 +258,15 @@ impl Persistence {
         let mut state = self.state.lock();
         state.figures.log = log.as_ref().map(|(_, cut)| LogFigures { cut: *cut, ..LogFigures::default() });
         state.log = log.map(|(handle, _)| handle);
+    }
+
+    /// Lets what is written to the append-only file be made durable as the settings say, at once, whatever the thread that
+    /// writes files is doing. Not while its base is written: nothing is durable then.
+    pub(crate) fn follow_policy(&self, policy: impl FnOnce() -> Policy) {
+        let state = self.state.lock();
+        if let Some(handle) = state.log.as_ref().filter(|handle| !handle.is_detached()) {
+            handle.set_policy(policy()); // that of the latest settings, as the lock is held
+        }
     }
 
     /// Looks whether an append-only file is to be begun or ended, because the settings have changed.
