@@ -52,6 +52,7 @@ impl Namespace {
     pub(crate) fn set_loading(&self, is_loading: bool) {
         if self.restrictions.set(LOADING_DATA, is_loading) {
             self.store.renew_generation();
+            self.upkeep.sweep_notify.notify_one(); // what has expired stays until the data is loaded
         }
     }
 }
