@@ -18,7 +18,8 @@ const COPY_LEN: usize = 256 * 1024;
 
 /// A file system.
 pub(crate) trait Disk: Send + Sync {
-    /// Creates a file, or empties the one that is there, to append to it.
+    /// Creates a file to append to it, in place of the one that has this name. That one is not emptied: a crash in the middle
+    /// of a rename can leave two names for one file.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
 
     /// Opens a file that is there, to append to it.

@@ -19,9 +19,10 @@ struct RealFile(File);
 
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        // Opened for appending after it was emptied: both at once are refused by the standard library.
-        drop(File::create(path)?);
-        self.append(path)
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => Ok(Arc::new(RealFile(OpenOptions::new().append(true).create_new(true).open(path)?))),
+        }
     }
 
     fn append(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -153,6 +154,10 @@ mod tests {
         write_again_from(&disk, &path, 3).expect("written again");
         copy_from(&disk, &path, 6, &sub.join("copy")).expect("copied");
         disk.link(&path, &sub.join("second")).expect("linked");
+        disk.link(&path, &sub.join("third")).expect("linked");
+        drop(disk.create(&sub.join("third")).expect("created"));
+        assert_eq!((content(&sub.join("third")), content(&path)), (b"".to_vec(), b"0123abcd".to_vec()));
+        disk.remove(&sub.join("third")).expect("removed");
         replace_file(&disk, &path, b"new").expect("replaced");
         let names = ["file", "copy", "second"].map(|name| content(&sub.join(name)));
         assert_eq!(names, [&b"new"[..], b"cd", b"0123abcd"]);

@@ -7,7 +7,7 @@ use crate::persist::disk::simulated::random::Random;
 /// What is done on a disk, as far as it can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A file is created, or emptied.
+    /// A file is created.
     Create,
     /// A file is opened that is there.
     Open,

@@ -257,18 +257,16 @@ impl State {
 
 impl Disk for SimulatedDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.run(Operation::Create, |state| match state.file(path) {
-            Ok(number) => {
-                state.files[number].set_len(0);
-                Ok(())
+        self.run(Operation::Create, |state| {
+            state.check_dir(path)?;
+            match state.file(path) {
+                Ok(_) => state.names.remove(path),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Err(_) => {}
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                state.check_dir(path)?;
-                state.files.push(Content::default());
-                state.names.add(path, Target::File(state.files.len() - 1));
-                Ok(())
-            }
-            Err(error) => Err(error),
+            state.files.push(Content::default());
+            state.names.add(path, Target::File(state.files.len() - 1));
+            Ok(())
         })?;
         self.open(path)
     }
