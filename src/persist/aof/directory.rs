@@ -9,6 +9,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -21,6 +22,10 @@ const MANIFEST_MAX: u64 = 16 << 20;
 /// How long a line of a manifest may be for Redis, with room for the pairs that may follow the name.
 const LINE_MAX: usize = 1024;
 
+/// How often to try to lock a directory, and how long to wait in between.
+const LOCK_ATTEMPTS: usize = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
 /// The directory of an append-only file.
 pub(crate) struct AofDir {
     pub(super) disk: Arc<dyn Disk>,
@@ -31,6 +36,8 @@ pub(crate) struct AofDir {
     changing: Mutex<()>,
     /// Held for moments only.
     state: Mutex<State>,
+    /// Keeps other servers from the directory.
+    _lock: Box<dyn Send + Sync>,
 }
 
 struct State {
@@ -71,19 +78,32 @@ pub(crate) struct PartFile {
     pub(crate) is_last: bool,
 }
 
+/// Takes the directory for this process. One that is about to end may have it for a moment.
+fn lock(disk: &dyn Disk, path: &Path) -> Result<Box<dyn Send + Sync>, AofError> {
+    for _ in 0..LOCK_ATTEMPTS {
+        match disk.lock_dir(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => std::thread::park_timeout(LOCK_PAUSE),
+            locked => return locked.map_err(AofError::io("lock the directory", path)),
+        }
+    }
+    Err(AofError::InUse(path.to_owned()))
+}
+
 impl AofDir {
     /// Opens the directory `dirname` in `dir`, which is created if it is not there, and takes over a single file of Redis
     /// before version 7. What is found there is durable then. Removes what a former process has left half done.
     ///
     /// # Errors
-    /// When the manifest is damaged, or names a file that is missing; when there is data but no manifest; when the disk fails.
+    /// When the manifest is damaged, or names a file that is missing; when there is data but no manifest; when another process
+    /// has the directory; when the disk fails.
     pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, dirname: &str, filename: &str) -> Result<Self, AofError> {
         let path = dir.join(dirname);
         disk.create_dir(&path).map_err(AofError::io("create the directory", &path))?;
+        let lock = lock(&*disk, &path)?;
         disk.sync_dir(dir).map_err(AofError::io("sync the directory", dir))?;
         disk.sync_dir(&path).map_err(AofError::io("sync the directory", &path))?;
         let (changing, state) = (Mutex::default(), Mutex::new(State::new(Manifest::default())));
-        let opened = AofDir { disk, path, filename: filename.to_owned(), changing, state };
+        let opened = AofDir { disk, path, filename: filename.to_owned(), changing, state, _lock: lock };
         let manifest = match opened.read_manifest()? {
             Some(manifest) => manifest,
             None => opened.without_manifest(&dir.join(filename))?,

@@ -7,6 +7,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
 use crate::persist::disk::{Disk, DiskFile};
 use crate::time::boot::since_boot_ms;
 
@@ -16,6 +19,16 @@ pub(crate) struct RealDisk;
 
 /// A file of the machine.
 struct RealFile(File);
+
+/// A directory that is locked. Programs that this one executes do not inherit that.
+struct DirLock(File);
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        // Closing it alone would not do: a process that is being forked has it open until it executes its program.
+        _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
 
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -75,6 +88,16 @@ impl Disk for RealDisk {
             Ok(metadata) => Ok(Some(metadata.len())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// The lock is on the directory itself, so that no file says that there is one.
+    fn lock_dir(&self, dir: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        let file = File::open(dir)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Err(io::ErrorKind::ResourceBusy.into()),
+            // A file system without locks is no reason not to work.
+            _ => Ok(Box::new(DirLock(file))),
         }
     }
 
@@ -163,6 +186,11 @@ mod tests {
         assert_eq!(names, [&b"new"[..], b"cd", b"0123abcd"]);
         disk.remove(&path).expect("removed");
         assert_eq!((disk.len(&path).expect("asked"), disk.list(&sub).expect("a list").len()), (None, 2));
+        let lock = disk.lock_dir(&sub).expect("locked");
+        let refused = disk.lock_dir(&sub).err().map(|error| error.kind());
+        assert_eq!(refused, Some(io::ErrorKind::ResourceBusy));
+        drop(lock);
+        assert!(disk.lock_dir(&sub).is_ok());
         assert!(disk.free_space(&sub).expect("asked") > 0);
         assert!(read_small_file(&disk, &sub.join("second"), 7).is_err());
         assert!(disk.read(&sub).is_err(), "a directory is no file");
