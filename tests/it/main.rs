@@ -19,6 +19,7 @@ mod conditions;
 mod config;
 mod connection;
 mod corpus;
+mod crashes;
 #[cfg(feature = "binary")]
 mod daemon;
 mod damaged_dumps;
