@@ -215,6 +215,46 @@ pub mod internals {
         pub use crate::persist::disk::simulated::{End, SimulatedDisk};
     }
 
+    /// The files of an append-only file.
+    pub mod append_only {
+        use std::io::{self, Read};
+
+        use crate::persist::aof::{Manifest, SegmentReader, Verdict};
+
+        /// What a file of commands has.
+        #[derive(Debug, PartialEq, Eq)]
+        pub struct Found {
+            /// The commands, without what is between them.
+            pub commands: Vec<u8>,
+            /// How many bytes of the file are valid.
+            pub valid_len: u64,
+            /// What is wrong with the rest, and whether it may be cut off.
+            pub damage: Option<(String, bool)>,
+        }
+
+        /// Reads a file of commands that has a length.
+        ///
+        /// # Errors
+        /// Those of reading it.
+        pub fn read(file: impl Read, len: u64) -> io::Result<Found> {
+            let (mut reader, mut commands) = (SegmentReader::new(file, len), Vec::new());
+            while let Some(piece) = reader.next()? {
+                commands.extend_from_slice(&piece.bytes);
+            }
+            let (damage, damaged_at) = match reader.verdict() {
+                Verdict::Complete => (None, len),
+                Verdict::TornTail { valid_len, reason } => (Some((reason, true)), valid_len),
+                Verdict::Corrupt { offset, reason } => (Some((reason, false)), offset),
+            };
+            Ok(Found { commands, valid_len: damaged_at, damage })
+        }
+
+        /// Reads a manifest; returns it as it would be written.
+        pub fn manifest(text: &[u8]) -> Option<String> {
+            Some(Manifest::parse(text).ok()?.to_text())
+        }
+    }
+
     pub mod config {
         use std::path::Path;
 

@@ -23,6 +23,7 @@ mod crashes;
 #[cfg(feature = "binary")]
 mod daemon;
 mod damaged_dumps;
+mod damaged_logs;
 #[cfg(feature = "binary")]
 mod deployment;
 mod dialect;

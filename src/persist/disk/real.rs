@@ -33,7 +33,7 @@ impl Drop for DirLock {
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(Arc::new(RealFile(OpenOptions::new().append(true).create_new(true).open(path)?))),
         }
     }

@@ -143,6 +143,26 @@ impl SimulatedDisk {
         }
     }
 
+    /// Creates a disk with durable files, by their paths, whose directories are below the root.
+    pub fn with_contents(files: &[(PathBuf, Vec<u8>)]) -> Self {
+        let disk = SimulatedDisk::new(0);
+        {
+            let mut state = disk.0.lock();
+            for (path, content) in files {
+                state.files.push(Content::synced(content.clone()));
+                let number = state.files.len() - 1;
+                let dir = parent(path);
+                if dir != Path::new("/") && state.names.get(dir).is_none() {
+                    state.names.add(dir, Target::Dir);
+                    state.names.sync(parent(dir));
+                }
+                state.names.add(path, Target::File(number));
+                state.names.sync(dir);
+            }
+        }
+        disk
+    }
+
     /// Returns the content of all files, by their paths.
     pub fn contents(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let state = self.0.lock();
