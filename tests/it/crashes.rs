@@ -375,8 +375,14 @@ impl<'a> Life<'a> {
 
     /// Lets operations fail: any, those that write more than fits, or a few of one kind.
     fn begin_faults(&mut self) {
-        const KINDS: [Operation; 5] =
-            [Operation::Write, Operation::Sync, Operation::SyncDir, Operation::Name, Operation::Create];
+        const KINDS: [Operation; 6] = [
+            Operation::Write,
+            Operation::Sync,
+            Operation::Sync,
+            Operation::SyncDir,
+            Operation::Name,
+            Operation::Create,
+        ];
         let used: usize = self.history.disk.contents().iter().map(|(_, content)| content.len()).sum();
         let room = self.below(3000) as u64;
         let faults = match self.below(4) {
@@ -409,8 +415,12 @@ impl<'a> Life<'a> {
             }
             let setting = if self.history.is_logged { "CONFIG SET appendonly yes" } else { "CONFIG SET appendonly no" };
             self.operator.send(setting, Asked::Other); // lets the server look
-            if attempt > 0 && self.history.is_logged {
-                self.operator.send("BGREWRITEAOF", Asked::Other); // what has failed is tried again by itself much later
+            let present = self.present();
+            match attempt {
+                _ if !self.history.is_logged => {}
+                // Lets the writer of the file try again at once. A rewrite would repair what it does wrong then.
+                0..4 => self.control.send("WAITAOF 1 0 0", Asked::Sync(present)),
+                _ => self.operator.send("BGREWRITEAOF", Asked::Other), // by itself it is tried again much later
             }
             for _ in 0..50 {
                 std::thread::park_timeout(Duration::from_millis(1));
