@@ -26,7 +26,7 @@ use crate::harness::{PATIENCE, give_up};
 use crate::log::{BEGIN_MS, first_seed};
 
 /// How many histories are run, unless `KEYLATCH_HISTORIES` says it, and how many lives each has.
-const HISTORIES: u64 = 150;
+const HISTORIES: u64 = 120;
 const LIVES: usize = 8;
 /// How many clients write.
 const CLIENTS: usize = 3;
