@@ -197,6 +197,64 @@ pub mod internals {
         namespace.push.hub.publish(Message { channel, payload }, &config, namespace.clock.now());
     }
 
+    /// Returns what a client could see of the data, in order: a line for each key with what depends on its value, its
+    /// deadlines and its fence, and one for each library of functions.
+    pub fn image(namespace: &Namespace) -> Vec<String> {
+        crate::command::image(namespace)
+    }
+
+    /// Returns how many calls of a command were made, by whatever client.
+    pub fn calls(namespace: &Namespace, name: &str) -> u64 {
+        let command = namespace.commands.find(name.as_bytes());
+        command.map_or(0, |command| namespace.observed.command_stats.calls(command).count)
+    }
+
+    /// A disk in memory, for servers that lose their power; see [`Builder::disk`](crate::Builder::disk).
+    pub mod disk {
+        pub use crate::persist::disk::simulated::faults::{Failure, Faults, Operation, Planned};
+        pub use crate::persist::disk::simulated::{End, SimulatedDisk};
+    }
+
+    /// The files of an append-only file.
+    pub mod append_only {
+        use std::io::{self, Read};
+
+        use crate::persist::aof::{Manifest, SegmentReader, Verdict};
+
+        /// What a file of commands has.
+        #[derive(Debug, PartialEq, Eq)]
+        pub struct Found {
+            /// The commands, without what is between them.
+            pub commands: Vec<u8>,
+            /// How many bytes of the file are valid.
+            pub valid_len: u64,
+            /// What is wrong with the rest, and whether it may be cut off.
+            pub damage: Option<(String, bool)>,
+        }
+
+        /// Reads a file of commands that has a length.
+        ///
+        /// # Errors
+        /// Those of reading it.
+        pub fn read(file: impl Read, len: u64) -> io::Result<Found> {
+            let (mut reader, mut commands) = (SegmentReader::new(file, len), Vec::new());
+            while let Some(piece) = reader.next()? {
+                commands.extend_from_slice(&piece.bytes);
+            }
+            let (damage, damaged_at) = match reader.verdict() {
+                Verdict::Complete => (None, len),
+                Verdict::TornTail { valid_len, reason } => (Some((reason, true)), valid_len),
+                Verdict::Corrupt { offset, reason } => (Some((reason, false)), offset),
+            };
+            Ok(Found { commands, valid_len: damaged_at, damage })
+        }
+
+        /// Reads a manifest; returns it as it would be written.
+        pub fn manifest(text: &[u8]) -> Option<String> {
+            Some(Manifest::parse(text).ok()?.to_text())
+        }
+    }
+
     pub mod config {
         use std::path::Path;
 

@@ -11,6 +11,7 @@ use std::io::{self, Read};
 
 use bytes::BytesMut;
 use keylatch::internals::User;
+use keylatch::internals::append_only as log;
 use keylatch::internals::config;
 use keylatch::internals::resp::{Limits, RequestDecoder};
 use keylatch::internals::table;
@@ -32,6 +33,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("restore", restore),
     ("packed", packed_formats),
     ("rdb_file", rdb_file),
+    ("append_only", append_only),
     ("acl", acl),
     #[cfg(feature = "lua")]
     ("script", script),
@@ -131,6 +133,21 @@ pub fn rdb_file(data: &[u8]) {
                 payload::rewrite_file(&file[..], Some(file.len() as u64)).expect("what was written can be read");
             assert_eq!(again.len(), file.len());
         }
+    }
+}
+
+/// Reads a file of an append-only file as a whole and in pieces, and a manifest. What is valid is read the same without
+/// what is not; a manifest that was read and written is read the same.
+pub fn append_only(data: &[u8]) {
+    let len = data.len() as u64;
+    let whole = log::read(data, len).expect("nothing fails");
+    assert_eq!(log::read(Pieces(data), len).expect("nothing fails"), whole, "pieces change what is read");
+    assert!(whole.valid_len <= len && whole.commands.len() as u64 <= whole.valid_len);
+    let valid = &data[..whole.valid_len as usize];
+    let again = log::read(valid, whole.valid_len).expect("nothing fails");
+    assert_eq!((again.commands, again.damage), (whole.commands, None), "what is valid depends on what follows");
+    if let Some(text) = log::manifest(data) {
+        assert_eq!(log::manifest(text.as_bytes()), Some(text.clone()), "a manifest is another when read again");
     }
 }
 

@@ -39,6 +39,9 @@ mod timeout;
 pub(crate) mod transactions;
 mod ttl;
 
+#[cfg(feature = "internals")]
+pub(crate) use server::debug::image;
+
 /// Every family's table.
 pub const FAMILIES: &[&[Command]] = &[
     string::COMMANDS,

@@ -37,6 +37,14 @@ pub(super) enum Duplicates {
     Replace,
 }
 
+/// How to add the keys of a file.
+#[derive(Clone, Copy)]
+pub(super) struct Adding {
+    pub(super) duplicates: Duplicates,
+    /// Keys that have expired are added, too: commands follow that may give them another deadline.
+    pub(super) keeps_expired: bool,
+}
+
 /// What a file had.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Loaded {
@@ -57,7 +65,7 @@ impl Worker {
         };
         self.begin_loading(len);
         let begun = self.namespace.clock.now();
-        self.load_rdb(&path, file, len, duplicates)?;
+        self.load_rdb(&path, file, len, Adding { duplicates, keeps_expired: false })?;
         info!("DB loaded from disk: {:.3} seconds", self.seconds_since(begun));
         Ok(true)
     }
@@ -86,7 +94,7 @@ impl Worker {
         path: &Path,
         file: R,
         len: u64,
-        duplicates: Duplicates,
+        adding: Adding,
     ) -> Result<(Loaded, u64, impl Read + use<R>), String> {
         let namespace = &*self.namespace;
         let (config, now) = (namespace.settings.current(), namespace.clock.now());
@@ -98,12 +106,12 @@ impl Worker {
         let mut content = Content::default();
         let added = thread::scope(|scope| {
             let (send, batches) = mpsc::sync_channel(BATCHES_AHEAD);
-            let add = || KeyAdder { namespace, now, duplicates, loaded: Loaded::default() }.add_all(batches);
-            let adding = thread::Builder::new().name("load".into()).spawn_scoped(scope, add);
-            let adding = adding.map_err(|cause| system_text(&cause))?;
+            let add = || KeyAdder { namespace, now, rules: adding, loaded: Loaded::default() }.add_all(batches);
+            let thread = thread::Builder::new().name("load".into()).spawn_scoped(scope, add);
+            let thread = thread.map_err(|cause| system_text(&cause))?;
             let read = self.read_all(&mut content, &mut reader, &send, config.databases);
             drop(send);
-            let added = adding.join().unwrap_or_else(|_| Err("a thread has panicked".into()));
+            let added = thread.join().unwrap_or_else(|_| Err("a thread has panicked".into()));
             // The reader only stops early because of its own error, or because the other one has ended with one.
             read.and(added)
         });
@@ -111,7 +119,7 @@ impl Worker {
         let (Loaded { keys, expired }, empty) = (loaded, content.empty);
         info!("Done loading RDB, keys loaded: {keys}, keys expired: {expired}, empty keys skipped: {empty}.");
         if !content.libraries.is_empty() {
-            let added = texts::add_libraries(namespace, &content.libraries, duplicates == Duplicates::Replace);
+            let added = texts::add_libraries(namespace, &content.libraries, adding.duplicates == Duplicates::Replace);
             added.map_err(|error| named(&String::from_utf8_lossy(&error.wire_text())))?;
         }
         let end = reader.offset();
@@ -216,7 +224,7 @@ impl Content {
 struct KeyAdder<'n> {
     namespace: &'n Namespace,
     now: Now,
-    duplicates: Duplicates,
+    rules: Adding,
     loaded: Loaded,
 }
 
@@ -234,7 +242,7 @@ impl KeyAdder<'_> {
     }
 
     fn add(&mut self, view: &mut View<'_>, Key { db, entry, usage, fence }: Key) -> Result<(), String> {
-        if entry.deadline().is_some_and(|deadline| deadline.is_due(self.now)) {
+        if !self.rules.keeps_expired && entry.deadline().is_some_and(|deadline| deadline.is_due(self.now)) {
             self.loaded.expired += 1;
             return Ok(());
         }
@@ -246,7 +254,7 @@ impl KeyAdder<'_> {
         });
         let hash = self.namespace.store.hash(entry.key());
         if let Some(name) = view.load(db, hash, entry, fence)
-            && self.duplicates == Duplicates::Refuse
+            && self.rules.duplicates == Duplicates::Refuse
         {
             return Err(format!("it has the key '{}' of database {db} twice", name.escape_ascii()));
         }

@@ -5,25 +5,14 @@ use std::sync::mpsc::{Receiver, channel};
 
 use tracing::{info, warn};
 
-use crate::config::{AppendFsync, Config};
+use crate::config::Config;
 use crate::durability::log_file::LogFile;
 use crate::durability::save::Saved;
 use crate::durability::worker::Worker;
 use crate::persist::aof::{Annotations, AofDir, AofError, AofOptions, Policy, Stamp, Start, Tail, Writer, spawn};
-use crate::persist::disk::real::boot_id;
 use crate::persist::{Job, LogReader, Order, Purpose};
 use crate::text::system_text;
-use crate::time::boot::since_boot_ms;
 use crate::time::clock::Now;
-
-/// Returns when what is written is to be made durable.
-fn policy(config: &Config) -> Policy {
-    match config.appendfsync {
-        AppendFsync::Always => Policy::Always,
-        AppendFsync::EverySecond => Policy::EverySec,
-        AppendFsync::No => Policy::No,
-    }
-}
 
 /// Returns what is to be written beside the commands.
 fn annotations(config: &Config) -> Annotations {
@@ -50,7 +39,7 @@ impl Worker {
 
     /// Begins to write to a file that was loaded, behind its tail.
     pub(super) fn continue_log(&mut self, dir: Arc<AofDir>, tail: Option<Tail>, cut: u64) -> Result<(), String> {
-        let policy = policy(&self.namespace.settings.current());
+        let policy = self.namespace.log_policy();
         let start = tail.map_or(Start::New, Start::Append);
         let reader = self.namespace.read_log(Purpose::Copy);
         self.start_writer(dir, reader, start, policy, cut).map_err(|error| error.to_string())
@@ -78,19 +67,20 @@ impl Worker {
         cut: u64,
     ) -> Result<(), AofError> {
         let options = self.log_options(policy);
-        let namespace = self.namespace.clone();
+        let (namespace, disk) = (self.namespace.clone(), self.disk.clone());
         let stamp = Box::new(move || Stamp {
             wall_ms: namespace.clock.now().wall_ms(),
-            boot_ms: since_boot_ms(),
+            boot_ms: disk.since_boot_ms(),
             fence: namespace.lock_holders.last_fence(),
         });
-        let boot = boot_id().unwrap_or_default();
+        let boot = self.disk.boot_id().unwrap_or_default();
         let writer = Writer::open(dir.clone(), reader, start, &options, &boot, stamp)?;
         let handle = writer.handle();
         let writer = spawn(writer).map_err(AofError::no_thread)?;
         self.namespace.persistence.set_log(Some((handle.clone(), cut)));
+        self.namespace.persistence.follow_policy(|| self.namespace.log_policy()); // it may have changed meanwhile
         let annotations = Annotations { checksums: options.checksums, timestamps: options.timestamps };
-        self.log = Some(LogFile { dir, handle, writer, policy, annotations });
+        self.log = Some(LogFile { dir, handle, writer, annotations });
         Ok(())
     }
 
@@ -109,11 +99,11 @@ impl Worker {
         self.namespace.store.set_logged(self.namespace.test_mode.is_some());
     }
 
-    /// Begins or ends the file as the settings say, and follows the policy of its syncs.
+    /// Begins or ends the file as the settings say.
     pub(super) fn follow_log_settings(&mut self) {
         let config = self.namespace.settings.current();
         let is_put_off = self.due.is_log_put_off(self.now_ms());
-        match (config.appendonly, &mut self.log) {
+        match (config.appendonly, &self.log) {
             (true, None) if !is_put_off => {
                 self.namespace.persistence.update(|figures| figures.is_log_starting = true);
                 let begun = self.open_log_dir().and_then(|dir| self.begin_log(dir));
@@ -125,10 +115,6 @@ impl Worker {
             (false, Some(_)) => self.end_log(),
             // Another beginning is tried at once.
             (false, None) => self.due.log_has_worked(),
-            (true, Some(log)) if log.policy != policy(&config) && !log.dir.is_detached() => {
-                log.policy = policy(&config);
-                log.handle.set_policy(log.policy);
-            }
             _ => {}
         }
         if let Some(log) = self.log.as_mut().filter(|log| log.annotations != annotations(&config)) {
@@ -196,10 +182,7 @@ impl Worker {
         handle.base_installed();
         self.due.log_has_worked();
         self.remove_former_files();
-        if let Some(log) = &mut self.log {
-            log.policy = policy(&self.namespace.settings.current());
-            log.handle.set_policy(log.policy);
-        }
+        self.namespace.persistence.follow_policy(|| self.namespace.log_policy());
         installed
     }
 

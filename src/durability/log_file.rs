@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use crate::persist::aof::{Annotations, AofDir, AofHandle, Policy};
+use crate::persist::aof::{Annotations, AofDir, AofHandle};
 
 /// The append-only file that is written.
 pub(super) struct LogFile {
     pub(super) dir: Arc<AofDir>,
     pub(super) handle: AofHandle,
     pub(super) writer: JoinHandle<()>,
-    pub(super) policy: Policy,
     pub(super) annotations: Annotations,
 }
 

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use crate::client::caller::Caller;
 use crate::dispatch::Env;
 use crate::dispatch::replay::{Replay, ReplayError};
-use crate::durability::load::Duplicates;
+use crate::durability::load::{Adding, Duplicates};
 use crate::durability::worker::Worker;
 use crate::persist::aof::{AofDir, AofOptions, PartFile, PartType, Policy, SegmentReader, Tail, Verdict, cut_tail};
 use crate::store::{Cx, Origin};
@@ -98,7 +98,8 @@ impl Worker {
         match is_snapshot {
             false => self.replay(&part.path, SegmentReader::new(whole, len), (0, len, read)),
             true => {
-                let (_, end, rest) = self.load_rdb(&part.path, whole, len, Duplicates::Refuse)?;
+                let adding = Adding { duplicates: Duplicates::Refuse, keeps_expired: true };
+                let (_, end, rest) = self.load_rdb(&part.path, whole, len, adding)?;
                 self.replay(&part.path, SegmentReader::new(rest, len.saturating_sub(end)), (end, len, read))
             }
         }

@@ -1,7 +1,9 @@
 //! What the files of a namespace mean for its calls: data is being loaded, or cannot be saved.
 
+use crate::config::AppendFsync;
 use crate::namespace::Namespace;
 use crate::namespace::restrictions::{FAILS_TO_SAVE, LOADING_DATA};
+use crate::persist::aof::Policy;
 
 /// Why writes are rejected: what they change would not be saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,13 +35,24 @@ impl Namespace {
 
     /// Lets the thread that writes files look at changed settings.
     pub(super) fn follow_file_settings(&self) {
+        self.persistence.follow_policy(|| self.log_policy());
         self.persistence.follow_settings(self.settings.current().appendonly);
+    }
+
+    /// Returns when what is written to the append-only file is to be made durable, by the settings.
+    pub(crate) fn log_policy(&self) -> Policy {
+        match self.settings.current().appendfsync {
+            AppendFsync::Always => Policy::Always,
+            AppendFsync::EverySecond => Policy::EverySec,
+            AppendFsync::No => Policy::No,
+        }
     }
 
     /// Declares that data is being loaded, so that few commands are served, or that it is loaded.
     pub(crate) fn set_loading(&self, is_loading: bool) {
         if self.restrictions.set(LOADING_DATA, is_loading) {
             self.store.renew_generation();
+            self.upkeep.sweep_notify.notify_one(); // what has expired stays until the data is loaded
         }
     }
 }

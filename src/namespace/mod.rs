@@ -498,7 +498,7 @@ impl Namespace {
 
     /// Deletes some expired keys, see [`Store::sweep`], and records the latency if it is high.
     pub fn sweep(&self, now: Now) -> u64 {
-        if !self.upkeep.is_sweeping() {
+        if !self.may_sweep() {
             return NEVER;
         }
         let begun = self.clock.ticks();
@@ -513,7 +513,12 @@ impl Namespace {
 
     /// Returns when the next sweep is needed, in monotonic milliseconds, or [`NEVER`].
     pub(crate) fn next_sweep_ms(&self, now: Now) -> u64 {
-        if self.upkeep.is_sweeping() { self.store.next_sweep_ms(now) } else { NEVER }
+        if self.may_sweep() { self.store.next_sweep_ms(now) } else { NEVER }
+    }
+
+    /// Returns whether expired keys may be deleted: not while a log is loaded, which may give them another deadline.
+    fn may_sweep(&self) -> bool {
+        self.upkeep.is_sweeping() && !self.restrictions.is_loading()
     }
 
     /// Records the latency of an event that began at this reading of the clock's counter, if it is high.

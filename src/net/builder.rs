@@ -172,6 +172,14 @@ impl Builder {
         self
     }
 
+    /// Lets the server keep its files on a simulated disk.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub fn disk(mut self, disk: crate::persist::disk::simulated::SimulatedDisk) -> Self {
+        self.disk = Arc::new(disk);
+        self
+    }
+
     /// Adds the commands of the project's own tests.
     #[cfg(feature = "internals")]
     #[doc(hidden)]

@@ -10,7 +10,10 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::{oneshot, watch};
 use tracing::{info, warn};
 
-use crate::persist::aof::AofHandle;
+use crate::persist::aof::{AofHandle, Policy};
+
+/// How long who waits for a sync waits after one that has failed before the next. Each is tried at once.
+const SYNC_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// A file to be written from a snapshot of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,6 +273,15 @@ impl Persistence {
         state.log = log.map(|(handle, _)| handle);
     }
 
+    /// Lets what is written to the append-only file be made durable as the settings say, at once, whatever the thread that
+    /// writes files is doing. Not while its base is written: nothing is durable then.
+    pub(crate) fn follow_policy(&self, policy: impl FnOnce() -> Policy) {
+        let state = self.state.lock();
+        if let Some(handle) = state.log.as_ref().filter(|handle| !handle.is_detached()) {
+            handle.set_policy(policy()); // that of the latest settings, as the lock is held
+        }
+    }
+
     /// Looks whether an append-only file is to be begun or ended, because the settings have changed.
     pub(crate) fn follow_settings(&self, wants_log: bool) {
         let mut state = self.state.lock();
@@ -433,12 +445,18 @@ impl Persistence {
         });
     }
 
-    /// Waits until all is durable that is in the append-only file now, if there is one; returns whether it is.
+    /// Waits until all is durable that is in the append-only file now, however often the disk fails; returns whether it is:
+    /// not if there is no such file, or no longer.
     pub(crate) async fn synced(&self) -> bool {
-        let Some(handle) = self.state.lock().log.clone() else { return false };
-        let (tell, told) = oneshot::channel();
-        handle.sync(Box::new(move |result| _ = tell.send(result.is_ok()))); // nobody waits when the client has gone
-        told.await.unwrap_or(false)
+        loop {
+            let Some(handle) = self.state.lock().log.clone() else { return false };
+            let (tell, told) = oneshot::channel();
+            handle.sync(Box::new(move |result| _ = tell.send(result.is_ok()))); // nobody waits when the client has gone
+            if told.await == Ok(true) {
+                return true;
+            }
+            tokio::time::sleep(SYNC_AGAIN_AFTER).await;
+        }
     }
 
     /// Waits until an order has begun.

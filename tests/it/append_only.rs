@@ -362,3 +362,71 @@ fn former_files_are_kept_until_the_settings_allow_their_removal() {
     wait_until(|| names(dir.path()).len() == 3);
     assert_restarted(dir.path(), server);
 }
+
+#[test]
+fn two_servers_do_not_write_the_same_append_only_file() {
+    let dir = dir();
+    let server = start_in(dir.path(), &ON);
+    server.client().expect(&[("SET k v", "+OK")]);
+    let refused = || {
+        let builder = keylatch::Server::builder().set("dir", dir.path().display()).set("appendonly", "yes");
+        builder.start_blocking().err().expect("refused").to_string()
+    };
+    assert!(refused().contains("another running server has"), "{}", refused());
+    // Neither does one that begins later.
+    let other = start_in(dir.path(), &[]);
+    let mut client = other.client();
+    client.expect(&[("CONFIG SET appendonly yes", "+OK"), ("SET k other", "+OK")]);
+    wait_until(|| client.info("aof_rewrite_in_progress") == "0");
+    assert_eq!(client.info("aof_enabled"), "0");
+    client.expect(&[("CONFIG SET appendonly no", "+OK")]);
+    server.end();
+    start_in(dir.path(), &ON).client().expect(&[("GET k", "$1 v")]);
+}
+
+#[test]
+fn a_key_that_has_got_another_deadline_is_there_though_the_former_one_passed_before_the_start() {
+    let dir = dir();
+    let server = start_in(dir.path(), &ON);
+    let mut client = server.client();
+    client.expect(&[("SET kept v PX 100", "+OK"), ("SET moved v PX 100", "+OK"), ("SET gone v PX 100", "+OK")]);
+    client.expect(&[("HSET h f 1 g 2", ":2"), ("HPEXPIRE h 100 FIELDS 2 f g", "*2 :1 :1")]);
+    client.expect(&[("BGREWRITEAOF", "+Background append only file rewriting started")]);
+    wait_until(|| client.info("aof_rewrite_in_progress") == "0");
+    client.expect(&[("PERSIST kept", ":1"), ("APPEND kept w", ":2"), ("PEXPIRE moved 5000", ":1")]);
+    client.expect(&[("HPERSIST h FIELDS 1 f", "*1 :1")]);
+    server.advance_ms(1000);
+    client.expect(&[("EXISTS kept moved gone h", ":3"), ("HGETALL h", "*2 $1 f $1 1")]);
+    server.end();
+    let clock = Clock::manual();
+    clock.set_wall_ms(crate::log::BEGIN_MS + 1000);
+    let settings = [("dir", dir.path().to_str().expect("text")), ON[0], ("dbfilename", "dump.rdb")];
+    let again = TestServer::start_on(clock, &settings);
+    let mut client = again.client();
+    client.expect(&[("MGET kept moved gone", "*3 $2 vw $1 v $-1"), ("PTTL moved", ":4000")]);
+    client.expect(&[("HGETALL h", "*2 $1 f $1 1")]);
+}
+
+#[cfg(feature = "binary")]
+#[test]
+fn a_second_process_in_the_same_directory_ends_with_an_error_and_the_death_of_the_first_frees_it() {
+    use std::process::{Command, Stdio};
+
+    use crate::process::{Process, binary, text};
+
+    let dir = dir();
+    let args = ["--dir", dir.path().to_str().expect("text"), "--appendonly", "yes", "--appendfsync", "always"];
+    let mut first = Process::start(&args);
+    first.client().expect(&[("SET k v", "+OK")]);
+    let before = names(dir.path());
+    let mut second = Command::new(binary());
+    let second = second.args(args).args(["--port", "0", "--bind", "127.0.0.1"]).stdin(Stdio::null());
+    let ended = second.env_remove("KEYLATCH_REQUIRE_REDIS").output().expect("the binary starts");
+    let said = text(&[ended.stdout, ended.stderr].concat());
+    assert!(!ended.status.success() && said.contains("another running server has"), "{said}");
+    assert_eq!(names(dir.path()), before);
+    first.signal("KILL");
+    assert!(!first.wait().success());
+    let mut third = Process::start(&args);
+    third.client().expect(&[("GET k", "$1 v")]);
+}

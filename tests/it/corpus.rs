@@ -75,6 +75,7 @@ fn inputs_that_resemble_kept_ones_do_no_harm_either() {
     vary("restore", 1_000);
     vary("packed", 1_000);
     vary("rdb_file", 500);
+    vary("append_only", 3_000);
     vary("dispatcher", 40);
 }
 
@@ -106,6 +107,11 @@ fn what_the_packed_fuzzer_kept_is_refused_or_reads_the_same_both_ways() {
 #[test]
 fn what_the_rdb_file_fuzzer_kept_is_refused_or_comes_back_in_any_pieces() {
     replay("rdb_file");
+}
+
+#[test]
+fn what_the_append_only_fuzzer_kept_is_read_the_same_in_any_pieces_up_to_where_it_is_valid() {
+    replay("append_only");
 }
 
 #[test]

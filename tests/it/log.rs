@@ -1,6 +1,6 @@
 //! The log of effects: what a call writes to it, and that a second server that replays it has the same keys.
 
-mod commands;
+pub(crate) mod commands;
 mod readers;
 pub(crate) mod rows;
 

@@ -19,9 +19,11 @@ mod conditions;
 mod config;
 mod connection;
 mod corpus;
+mod crashes;
 #[cfg(feature = "binary")]
 mod daemon;
 mod damaged_dumps;
+mod damaged_logs;
 #[cfg(feature = "binary")]
 mod deployment;
 mod dialect;

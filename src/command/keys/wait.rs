@@ -15,6 +15,8 @@ use crate::time::clock::Clock;
 
 const TIPS: &[&str] = &["request_policy:all_shards", "response_policy:agg_min"];
 
+const NO_FILE: &str = "WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
+
 /// Declares the commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
@@ -54,10 +56,19 @@ fn wait_aof(call: &mut Call<'_>) -> Result<()> {
         });
     }
     if call.namespace.persistence.read(|figures| figures.log.is_none()) {
-        return Err(Error::other("WAITAOF cannot be used when numlocal is set but appendonly is disabled."));
+        return Err(Error::other(NO_FILE));
     }
     let (files, clock) = (call.namespace.persistence.clone(), call.namespace.clock.clone());
-    call.continue_with(Syncing { files, clock, wants_replicas: replicas > 0, until_ms, is_synced: false })
+    call.continue_with(Syncing { files, clock, wants_replicas: replicas > 0, until_ms, outcome: Outcome::Unsynced })
+}
+
+/// What WAITAOF has come to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Unsynced,
+    Synced,
+    /// There is no append-only file any more.
+    NoFile,
 }
 
 /// The rest of WAITAOF while the append-only file is not fsynced.
@@ -68,16 +79,16 @@ struct Syncing {
     wants_replicas: bool,
     /// When its timeout is over, in monotonic milliseconds.
     until_ms: u64,
-    is_synced: bool,
+    outcome: Outcome,
 }
 
 impl Syncing {
     /// Waits until the file is fsynced and replicas have the writes, or until the timeout.
     async fn run(&mut self) {
-        let Syncing { files, clock, wants_replicas, until_ms, is_synced } = self;
+        let Syncing { files, clock, wants_replicas, until_ms, outcome } = self;
         let synced = async {
-            *is_synced = files.synced().await;
-            if *wants_replicas || !*is_synced {
+            *outcome = if files.synced().await { Outcome::Synced } else { Outcome::NoFile };
+            if *wants_replicas && *outcome == Outcome::Synced {
                 std::future::pending::<()>().await;
             }
         };
@@ -101,8 +112,11 @@ impl Continuation for Syncing {
     }
 
     fn step(&mut self, _: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+        if self.outcome == Outcome::NoFile {
+            return Err(Error::other(NO_FILE));
+        }
         reply.array(2);
-        reply.int(i64::from(self.is_synced));
+        reply.int(i64::from(self.outcome == Outcome::Synced));
         reply.int(0);
         Ok(true)
     }

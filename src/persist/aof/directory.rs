@@ -9,6 +9,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -23,6 +24,9 @@ const LINE_MAX: usize = 1024;
 
 /// The number of the first increment that is not in the manifest.
 const DETACHED_FIRST: u64 = 1 << 63;
+/// How often to try to lock a directory, and how long to wait in between.
+const LOCK_ATTEMPTS: usize = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The directory of an append-only file.
 pub(crate) struct AofDir {
@@ -34,6 +38,8 @@ pub(crate) struct AofDir {
     changing: Mutex<()>,
     /// Held for moments only.
     state: Mutex<State>,
+    /// Keeps other servers from the directory.
+    _lock: Box<dyn Send + Sync>,
 }
 
 struct State {
@@ -46,6 +52,9 @@ struct State {
     next_detached: u64,
     /// The length of the files of the manifest but the increment that is appended to.
     other_len: u64,
+    /// The names of files that the manifest on the disk may have, if it is not the one that is known here: after an error
+    /// that is unknown until one was written again.
+    doubtful: Vec<String>,
 }
 
 /// An increment that is not in the manifest yet.
@@ -63,7 +72,15 @@ impl State {
             seqs.map(|part| part.seq).max().unwrap_or(0) + 1
         };
         let (next_base, next_increment) = (next(PartType::Base), next(PartType::Increment));
-        State { next_base, next_increment, manifest, detached: None, next_detached: DETACHED_FIRST, other_len: 0 }
+        State {
+            next_base,
+            next_increment,
+            manifest,
+            detached: None,
+            next_detached: DETACHED_FIRST,
+            other_len: 0,
+            doubtful: Vec::new(),
+        }
     }
 }
 
@@ -80,19 +97,32 @@ pub(crate) struct PartFile {
     pub(crate) is_last: bool,
 }
 
+/// Takes the directory for this process. One that is about to end may have it for a moment.
+fn lock(disk: &dyn Disk, path: &Path) -> Result<Box<dyn Send + Sync>, AofError> {
+    for _ in 0..LOCK_ATTEMPTS {
+        match disk.lock_dir(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => std::thread::park_timeout(LOCK_PAUSE),
+            locked => return locked.map_err(AofError::io("lock the directory", path)),
+        }
+    }
+    Err(AofError::InUse(path.to_owned()))
+}
+
 impl AofDir {
     /// Opens the directory `dirname` in `dir`, which is created if it is not there, and takes over a single file of Redis
     /// before version 7. What is found there is durable then. Removes what a former process has left half done.
     ///
     /// # Errors
-    /// When the manifest is damaged, or names a file that is missing; when there is data but no manifest; when the disk fails.
+    /// When the manifest is damaged, or names a file that is missing; when there is data but no manifest; when another process
+    /// has the directory; when the disk fails.
     pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, dirname: &str, filename: &str) -> Result<Self, AofError> {
         let path = dir.join(dirname);
         disk.create_dir(&path).map_err(AofError::io("create the directory", &path))?;
+        let lock = lock(&*disk, &path)?;
         disk.sync_dir(dir).map_err(AofError::io("sync the directory", dir))?;
         disk.sync_dir(&path).map_err(AofError::io("sync the directory", &path))?;
         let (changing, state) = (Mutex::default(), Mutex::new(State::new(Manifest::default())));
-        let opened = AofDir { disk, path, filename: filename.to_owned(), changing, state };
+        let opened = AofDir { disk, path, filename: filename.to_owned(), changing, state, _lock: lock };
         let manifest = match opened.read_manifest()? {
             Some(manifest) => manifest,
             None => opened.without_manifest(&dir.join(filename))?,
@@ -118,7 +148,7 @@ impl AofDir {
     }
 
     /// Returns the manifest where there was none: with a single file of former times as the base, or an empty one. A file
-    /// with data that nothing names is an error.
+    /// with data that nothing names is an error, unless the first manifest was about to be written: then it is removed.
     fn without_manifest(&self, single: &Path) -> Result<Manifest, AofError> {
         if self.disk.len(single).map_err(AofError::io("read", single))?.is_some() {
             let base = Part::new(self.filename.clone(), 1, PartType::Base);
@@ -127,15 +157,27 @@ impl AofDir {
             self.persist(&manifest)?;
             return Ok(manifest);
         }
-        let start = format!("{}.", self.filename);
+        let (start, mark) = (format!("{}.", self.filename), self.beginning_mark());
+        let is_beginning = self.disk.len(&mark).map_err(AofError::io("read", &mark))?.is_some();
         for name in self.names()? {
             let is_part = name.starts_with(&start) && (name.ends_with(".rdb") || name.ends_with(".aof"));
             let path = self.path.join(&name);
-            if is_part && self.disk.len(&path).map_err(AofError::io("read", &path))?.is_some_and(|len| len > 0) {
+            if is_part && is_beginning {
+                self.disk.remove(&path).map_err(AofError::io("remove", &path))?;
+            } else if is_part && self.disk.len(&path).map_err(AofError::io("read", &path))?.is_some_and(|len| len > 0) {
                 return Err(AofError::Unlisted(path));
             }
         }
+        if is_beginning {
+            self.sync()?; // before the mark is removed
+        }
         Ok(Manifest::default())
+    }
+
+    /// Returns the path of the file that is there while files have their names and the first manifest is not written: the
+    /// data is elsewhere, too, and without the mark it would look as if a manifest was lost.
+    fn beginning_mark(&self) -> PathBuf {
+        self.path.join(format!("temp-{}.beginning", self.filename))
     }
 
     /// Moves the single file of former times to its place, if the manifest names it and it is not there.
@@ -288,8 +330,11 @@ impl AofDir {
         file.sync_data().map_err(AofError::io("sync", &path))?; // it may have had a content
         if is_detached {
             let former = self.state.lock().detached.replace(Detached { number, part });
-            if let Some(former) = former {
-                _ = self.disk.remove(&self.path.join(former.part.name)); // the next start removes it
+            match former.map(|former| former.part.name) {
+                Some(name) if name.starts_with("temp-") => {
+                    _ = self.disk.remove(&self.path.join(name)); // the next start removes it
+                }
+                former => self.state.lock().doubtful.extend(former),
             }
         } else {
             self.sync()?;
@@ -331,7 +376,14 @@ impl AofDir {
             state.next_base += 1;
             (state.next_base - 1, state.manifest.clone(), state.detached.clone())
         };
-        let name = format!("{}.{seq}.base.{}", self.filename, if is_rdb { "rdb" } else { "aof" });
+        let (name, mark) =
+            (format!("{}.{seq}.base.{}", self.filename, if is_rdb { "rdb" } else { "aof" }), self.beginning_mark());
+        let is_first = former == Manifest::default();
+        if is_first {
+            self.disk.create(&mark).map_err(AofError::io("create", &mark))?;
+            self.sync()?;
+        }
+        self.state.lock().doubtful.push(name.clone());
         self.disk.rename(written, &self.path.join(&name)).map_err(AofError::io("rename", written))?;
         let base = Part { base_size: Some(size), ..Part::new(name, seq, PartType::Base) };
         let mut manifest = former.with_base(base, first_increment);
@@ -345,6 +397,9 @@ impl AofDir {
             let mut state = self.state.lock();
             state.detached.take_if(|_| is_attached);
             state.manifest = manifest;
+        }
+        if is_first {
+            _ = self.disk.remove(&mark).and_then(|()| self.disk.sync_dir(&self.path)); // the next start removes it
         }
         self.measure();
         Ok(())
@@ -366,12 +421,28 @@ impl AofDir {
         Ok(part)
     }
 
+    /// Removes files of which the manifest that was written now has none.
+    fn remove_doubtful(&self) -> Result<(), AofError> {
+        let (doubtful, manifest) = {
+            let mut state = self.state.lock();
+            (std::mem::take(&mut state.doubtful), state.manifest.clone())
+        };
+        for name in doubtful.into_iter().filter(|name| manifest.parts().all(|part| part.name != *name)) {
+            let path = self.path.join(name);
+            if self.disk.len(&path).map_err(AofError::io("read", &path))?.is_some() {
+                self.disk.remove(&path).map_err(AofError::io("remove", &path))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Removes the files of history, which can take long, and then their lines of the manifest. Returns how many there were.
     ///
     /// # Errors
     /// When the disk fails; what is left is removed the next time.
     pub(crate) fn remove_history(&self) -> Result<usize, AofError> {
         let history = self.state.lock().manifest.history.clone();
+        self.remove_doubtful()?;
         for part in &history {
             let path = self.path.join(&part.name);
             if self.disk.len(&path).map_err(AofError::io("read", &path))?.is_some() {

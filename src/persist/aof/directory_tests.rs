@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::persist::aof::directory::AofDir;
 use crate::persist::aof::error::AofError;
 use crate::persist::aof::tail::{CutTail, cut_tail};
-use crate::persist::disk::simulated::SimulatedDisk;
 use crate::persist::disk::simulated::faults::{Failure, Faults, Planned};
 use crate::persist::disk::simulated::random::Random;
+use crate::persist::disk::simulated::{End, SimulatedDisk};
 use crate::persist::disk::{Disk, read_small_file, write_all};
 
 /// Creates a disk with a durable directory.
@@ -159,6 +159,64 @@ fn the_manifest_names_whole_files_whenever_the_power_is_cut_or_the_disk_fails() 
         assert!(loaded.starts_with(&words.concat()), "seed {seed}: {loaded:?} of {words:?}, {first_listed} bases");
         assert_eq!(crate::persist::aof::directory_tests::loaded(&found), loaded, "a second start");
     }
+}
+
+#[test]
+fn whatever_fails_while_a_detached_increment_is_attached_no_file_is_removed_that_the_manifest_may_have() {
+    for after in 0..20 {
+        let disk = disk(after as u64);
+        let dir = open(&disk).expect("opened");
+        let fill = |words: &[u8]| {
+            let seq = dir.create_increment(true).expect("created").1;
+            write(&disk, &dir.increment().expect("one"), words);
+            write(&disk, &dir.temporary_base(), b"base ");
+            seq
+        };
+        let first = fill(b"one");
+        dir.install_base(&dir.temporary_base(), true, first, 1).expect("installed");
+        let second = fill(b"two");
+        let plan = Planned { operation: None, after, count: 1, error: Failure::Io };
+        disk.set_faults(Faults { planned: vec![plan], ..Faults::default() });
+        let installed = dir.install_base(&dir.temporary_base(), true, second, 1);
+        disk.set_faults(Faults::default());
+        let third = fill(b"three");
+        for found in [disk.kill(), disk.power_cut()] {
+            let loaded = loaded(&found);
+            assert!(loaded == "base two" || loaded == "base one" && installed.is_err(), "after {after}: {loaded}");
+        }
+        dir.install_base(&dir.temporary_base(), true, third, 1).expect("installed");
+        dir.remove_history().expect("removed");
+        assert_eq!(loaded(&disk.kill()), "base three");
+        let names: Vec<_> = disk.list(Path::new("/data/aof")).expect("a list");
+        assert_eq!(names.len(), 3, "after {after}: {names:?}");
+    }
+}
+
+#[test]
+fn a_beginning_that_was_not_finished_is_begun_again_and_a_lost_manifest_is_not_taken_for_one() {
+    let count = |after: usize, end: End| {
+        let disk = disk(after as u64);
+        let dir = open(&disk).expect("opened");
+        let seq = dir.create_increment(true).expect("created").1;
+        write(&disk, &dir.temporary_base(), b"base");
+        disk.end_after(after, end);
+        let installed = dir.install_base(&dir.temporary_base(), true, seq, 1);
+        let found = disk.found().unwrap_or_else(|| disk.power_cut());
+        for _ in 0..2 {
+            let again = open(&found).expect("it is no error");
+            assert!(again.has_parts() || installed.is_err() && found.list(&path("")).expect("a list").is_empty());
+        }
+        installed
+    };
+    for end in [End::Kill, End::PowerCut] {
+        assert!((0..40).map(|after| count(after, end)).any(|installed| installed.is_ok()));
+    }
+    let disk = disk(1);
+    let dir = open(&disk).expect("opened");
+    write(&disk, &dir.temporary_base(), b"base");
+    dir.install_base(&dir.temporary_base(), true, 9, 1).expect("installed");
+    disk.remove(&path("a.aof.manifest")).expect("removed");
+    assert!(error(open(&disk)).contains("there is no manifest"));
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub(crate) enum AofError {
     },
     /// The manifest names a file that is not there.
     Missing(PathBuf),
+    /// Another process writes to files of this directory.
+    InUse(PathBuf),
     /// There is no manifest, but a file with data that should be in one.
     Unlisted(PathBuf),
     /// A line of the manifest would be longer than Redis can read.
@@ -68,6 +70,10 @@ impl fmt::Display for AofError {
             }
             AofError::Missing(path) => {
                 write!(f, "{} is named by the manifest: No such file or directory", path.display())
+            }
+            AofError::InUse(path) => {
+                let path = path.display();
+                write!(f, "another running server has {path}: stop it, or give this one another dir or appenddirname")
             }
             AofError::Unlisted(path) => {
                 write!(f, "there is no manifest, but {}: restore the manifest, or move the file away", path.display())

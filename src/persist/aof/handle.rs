@@ -85,6 +85,8 @@ pub(super) struct Shared {
     pub(super) dir: Arc<AofDir>,
     pub(super) requests: Mutex<Requests>,
     pub(super) status: Mutex<AofStatus>,
+    /// The policy that was asked for last.
+    pub(super) policy: Mutex<Policy>,
 }
 
 /// Asks the writer. Clones ask the same one.
@@ -95,6 +97,11 @@ impl AofHandle {
     /// Changes when what is written is made durable. From [`Policy::Always`] on no reply of a later write is seen before
     /// its write is durable; with the others, clients that wait for that are woken.
     pub(crate) fn set_policy(&self, policy: Policy) {
+        let mut asked = self.0.policy.lock();
+        if *asked == policy {
+            return;
+        }
+        *asked = policy;
         if policy == Policy::Always {
             let synced = self.0.status.lock().synced; // that of the writer, or before: at once, and not at its next step
             self.0.reader.set_confirmed(Some(synced));
@@ -183,6 +190,11 @@ impl AofHandle {
     /// Tells the writer that [`AofDir::install_base`] has attached its increment.
     pub(crate) fn base_installed(&self) {
         self.0.reader.wake();
+    }
+
+    /// Returns whether nothing of the file counts yet, as its base is not written.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.0.dir.is_detached()
     }
 
     /// Returns how the writer does.

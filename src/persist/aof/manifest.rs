@@ -60,6 +60,9 @@ pub(crate) struct ManifestError {
     pub(crate) reason: &'static str,
 }
 
+/// The keys whose values are read.
+const KEYS: [&[u8]; 6] = [b"file", b"seq", b"type", b"startoffset", b"endoffset", b"basesize"];
+
 /// The form is wrong.
 const FORMAT: &str = "Invalid AOF manifest file format";
 
@@ -73,6 +76,12 @@ impl Part {
         let words = split_words(line).filter(|words| words.len() >= 6 && words.len() % 2 == 0).ok_or(FORMAT)?;
         let (mut name, mut seq, mut kind) = (None, None, None);
         let (mut start, mut end, mut base_size) = (None, None, None);
+        let keys = words.iter().step_by(2).map(|key| key.to_ascii_lowercase());
+        let keys: Vec<Vec<u8>> = keys.filter(|key| KEYS.contains(&&key[..])).collect();
+        // Two lines whose end was damaged would look like one, and a file would be missing from the data.
+        if (1..keys.len()).any(|at| keys[..at].contains(&keys[at])) || line.iter().any(is_no_text) {
+            return Err(FORMAT);
+        }
         for pair in words.chunks_exact(2) {
             let number = || std::str::from_utf8(&pair[1]).ok()?.parse::<u64>().ok();
             match &*pair[0].to_ascii_lowercase() {
@@ -81,7 +90,7 @@ impl Part {
                 b"type" => kind = Some(parse_type(&pair[1])?),
                 b"startoffset" => start = Some(number().ok_or(FORMAT)?),
                 b"endoffset" => end = Some(number().ok_or(FORMAT)?),
-                b"basesize" => base_size = number(),
+                b"basesize" => base_size = Some(number().ok_or(FORMAT)?),
                 _ => {}
             }
         }
@@ -105,6 +114,10 @@ impl Part {
         }
         text.push('\n');
     }
+}
+
+fn is_no_text(byte: &u8) -> bool {
+    byte.is_ascii_control() && *byte != b'\t'
 }
 
 fn parse_name(word: &[u8]) -> Result<String, &'static str> {
@@ -143,9 +156,9 @@ impl Manifest {
             manifest.parse_line(line).map_err(|reason| ManifestError { line: number, reason })?;
             count = number;
         }
-        match count {
-            0 => Err(ManifestError { line: 0, reason: "Found an empty AOF manifest" }),
-            _ => Ok(manifest),
+        match manifest == Manifest::default() {
+            true => Err(ManifestError { line: count, reason: "Found an empty AOF manifest" }),
+            false => Ok(manifest),
         }
     }
 
@@ -235,6 +248,11 @@ mod tests {
             ("seq 1 type b other x\n", (1, FORMAT)),
             (&format!("{ok}file x seq 1 type b\n"), (2, "Found duplicate base file information")),
             ("file x seq 2 type i\nfile y seq 2 type i\n", (2, "Found a non-monotonic sequence number")),
+            // Redis takes these.
+            ("# a comment\n", (1, "Found an empty AOF manifest")),
+            ("file x seq 1 type b basesize 5 file y seq 2 type i\n", (1, FORMAT)),
+            ("file x seq 1 type b basesize 59file y seq 2 type i\n", (1, FORMAT)),
+            ("file x seq 1 type b other 5\x0bfile y seq 2 type i\n", (1, FORMAT)),
             ("file x seq 2 type x\n", (1, "Unknown AOF file type")),
             ("file a/x seq 2 type i\n", (1, "File can't be a path, just a filename")),
             ("file .. seq 2 type i\n", (1, "File can't be a path, just a filename")),

@@ -28,6 +28,8 @@ pub(crate) use error::AofError;
 pub(crate) use handle::AofHandle;
 #[cfg(test)]
 pub(crate) use handle::NeedsRewrite;
+#[cfg(feature = "internals")]
+pub(crate) use manifest::Manifest;
 pub(crate) use manifest::PartType;
 pub(crate) use policy::{Annotations, AofOptions, Policy};
 #[cfg(test)]

@@ -165,7 +165,8 @@ impl Writer {
             written: begin,
             ..AofStatus::default()
         };
-        let shared = Shared { reader, dir, requests: Mutex::new(Requests::default()), status: Mutex::new(status) };
+        let (requests, policy) = (Mutex::new(Requests::default()), Mutex::new(options.policy));
+        let shared = Shared { reader, dir, requests, status: Mutex::new(status), policy };
         let last_sync_ms = clock().boot_ms;
         let writer = Writer {
             shared: Arc::new(shared),

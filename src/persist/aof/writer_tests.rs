@@ -155,6 +155,13 @@ fn clients_that_wait_are_woken_when_the_policy_changes() {
     let end = append(&server.log, 2);
     server.writer.step();
     assert_eq!(server.log.confirmed(), end);
+    // A policy that the writer never sees changes nothing.
+    server.handle.set_policy(Policy::No);
+    server.writer.step();
+    server.handle.set_policy(Policy::Always);
+    server.handle.set_policy(Policy::No);
+    server.writer.step();
+    assert!(server.log.is_confirmed());
 }
 
 /// Ends a sync when it is told to, and does it then.
@@ -321,7 +328,7 @@ fn a_torn_block_that_was_cut_does_not_come_back_before_the_next_increment() {
 #[test]
 fn an_increment_that_cannot_be_created_leaves_the_present_one() {
     let mut server = stepped(Policy::Always);
-    server.fail(Operation::Open, 1, Failure::Full);
+    server.fail(Operation::Create, 1, Failure::Full);
     let (rotate, rotated) = done::<u64>();
     server.handle.rotate(rotate);
     append(&server.log, 1);
@@ -383,7 +390,7 @@ fn start(path: &Path, policy: Policy, log: &Arc<Log>) -> (AofHandle, std::thread
     let options = AofOptions { timestamps: true, ..options(path, policy) };
     let clock = || Stamp { wall_ms: 1_700_000_000_000, boot_ms: 0, fence: 0 };
     let reader = log.reader(Purpose::Copy);
-    let boot = crate::persist::disk::real::boot_id().unwrap_or_default();
+    let boot = RealDisk.boot_id().unwrap_or_default();
     let writer = Writer::open(dir.clone(), reader, start, &options, &boot, Box::new(clock)).expect("opened");
     let handle = writer.handle();
     (handle, spawn(writer).expect("threads"), dir)

@@ -1,10 +1,11 @@
-//! The disk as a trait, so that tests can put one in its place that loses what a power cut would lose.
+//! The disk as a trait, so that tests can put one in its place that loses what a power cut would lose. The boot of the
+//! machine belongs to it, as a power cut ends that.
 //!
 //! What is written is durable after [`DiskFile::sync_data`]; that a name refers to a file, after [`Disk::sync_dir`] of its
 //! directory. Neither implies the other.
 
 pub(crate) mod real;
-#[cfg(test)]
+#[cfg(any(test, feature = "internals"))]
 pub(crate) mod simulated;
 
 use std::ffi::OsString;
@@ -17,7 +18,8 @@ const COPY_LEN: usize = 256 * 1024;
 
 /// A file system.
 pub(crate) trait Disk: Send + Sync {
-    /// Creates a file, or empties the one that is there, to append to it.
+    /// Creates a file to append to it, in place of the one that has this name. That one is not emptied: a crash in the middle
+    /// of a rename can leave two names for one file.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
 
     /// Opens a file that is there, to append to it.
@@ -51,8 +53,20 @@ pub(crate) trait Disk: Send + Sync {
     /// Returns the length of a file; `None` if there is none of this name.
     fn len(&self, path: &Path) -> io::Result<Option<u64>>;
 
+    /// Takes a directory for this process until what is returned is dropped, or the process has ended in whatever way.
+    ///
+    /// # Errors
+    /// With [`io::ErrorKind::ResourceBusy`] while another one has it.
+    fn lock_dir(&self, dir: &Path) -> io::Result<Box<dyn Send + Sync>>;
+
     /// Returns how many bytes can be written in a directory.
     fn free_space(&self, dir: &Path) -> io::Result<u64>;
+
+    /// Returns the system's number of the present boot, if it has one.
+    fn boot_id(&self) -> Option<String>;
+
+    /// Returns the milliseconds since the system was booted.
+    fn since_boot_ms(&self) -> u64;
 }
 
 /// An open file.

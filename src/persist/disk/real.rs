@@ -7,7 +7,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
 use crate::persist::disk::{Disk, DiskFile};
+use crate::time::boot::since_boot_ms;
 
 /// The file system of the machine.
 #[derive(Debug, Default)]
@@ -16,17 +20,22 @@ pub(crate) struct RealDisk;
 /// A file of the machine.
 struct RealFile(File);
 
-/// Returns the system's number of the present boot, if it has one.
-pub(crate) fn boot_id() -> Option<String> {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(id.trim().to_owned())
+/// A directory that is locked. Programs that this one executes do not inherit that.
+struct DirLock(File);
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        // Closing it alone would not do: a process that is being forked has it open until it executes its program.
+        _ = flock(&self.0, FlockOperation::Unlock);
+    }
 }
 
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        // Opened for appending after it was emptied: both at once are refused by the standard library.
-        drop(File::create(path)?);
-        self.append(path)
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(Arc::new(RealFile(OpenOptions::new().append(true).create_new(true).open(path)?))),
+        }
     }
 
     fn append(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -82,9 +91,28 @@ impl Disk for RealDisk {
         }
     }
 
+    /// The lock is on the directory itself, so that no file says that there is one.
+    fn lock_dir(&self, dir: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        let file = File::open(dir)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Err(io::ErrorKind::ResourceBusy.into()),
+            // A file system without locks is no reason not to work.
+            _ => Ok(Box::new(DirLock(file))),
+        }
+    }
+
     fn free_space(&self, dir: &Path) -> io::Result<u64> {
         let space = rustix::fs::statvfs(dir)?;
         Ok(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
+    fn boot_id(&self) -> Option<String> {
+        let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        Some(id.trim().to_owned())
+    }
+
+    fn since_boot_ms(&self) -> u64 {
+        since_boot_ms()
     }
 }
 
@@ -149,11 +177,20 @@ mod tests {
         write_again_from(&disk, &path, 3).expect("written again");
         copy_from(&disk, &path, 6, &sub.join("copy")).expect("copied");
         disk.link(&path, &sub.join("second")).expect("linked");
+        disk.link(&path, &sub.join("third")).expect("linked");
+        drop(disk.create(&sub.join("third")).expect("created"));
+        assert_eq!((content(&sub.join("third")), content(&path)), (b"".to_vec(), b"0123abcd".to_vec()));
+        disk.remove(&sub.join("third")).expect("removed");
         replace_file(&disk, &path, b"new").expect("replaced");
         let names = ["file", "copy", "second"].map(|name| content(&sub.join(name)));
         assert_eq!(names, [&b"new"[..], b"cd", b"0123abcd"]);
         disk.remove(&path).expect("removed");
         assert_eq!((disk.len(&path).expect("asked"), disk.list(&sub).expect("a list").len()), (None, 2));
+        let lock = disk.lock_dir(&sub).expect("locked");
+        let refused = disk.lock_dir(&sub).err().map(|error| error.kind());
+        assert_eq!(refused, Some(io::ErrorKind::ResourceBusy));
+        drop(lock);
+        assert!(disk.lock_dir(&sub).is_ok());
         assert!(disk.free_space(&sub).expect("asked") > 0);
         assert!(read_small_file(&disk, &sub.join("second"), 7).is_err());
         assert!(disk.read(&sub).is_err(), "a directory is no file");

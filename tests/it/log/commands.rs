@@ -4,7 +4,7 @@ use super::BEGIN_MS;
 use crate::differential::random::Random;
 
 /// Makes up a command on the deadlines of fields.
-pub(super) fn field_command(random: &mut Random, key: &[u8]) -> Vec<Vec<u8>> {
+pub(crate) fn field_command(random: &mut Random, key: &[u8]) -> Vec<Vec<u8>> {
     let time = [5, 20, 40, 1000, 0, BEGIN_MS as usize + 60, 1][random.below(7)].to_string();
     let time = time.as_bytes();
     let [field, other] = [(); 2].map(|()| [&b"f"[..], b"g", b"7", b"-1", b"field:1", b""][random.below(6)]);
@@ -27,7 +27,7 @@ pub(super) fn field_command(random: &mut Random, key: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Makes up a command on streams and their groups.
-pub(super) fn stream_command(random: &mut Random, key: &[u8]) -> Vec<Vec<u8>> {
+pub(crate) fn stream_command(random: &mut Random, key: &[u8]) -> Vec<Vec<u8>> {
     let limit = random.below(6).to_string();
     let id = (1 + random.below(20)).to_string();
     let consumer = [&b"a"[..], b"b"][random.below(2)];

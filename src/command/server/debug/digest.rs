@@ -140,3 +140,64 @@ pub(crate) fn values(call: &mut Call<'_>) -> Result<()> {
     }
     Ok(())
 }
+
+/// Returns what a client could see of the data: a line for each key, with a digest of its value, and one for each library.
+#[cfg(feature = "internals")]
+pub(crate) fn image(namespace: &crate::namespace::Namespace) -> Vec<String> {
+    use crate::store::{Cx, Origin};
+    let now = namespace.clock.now();
+    let (mut lines, mut keys) = (Vec::new(), Vec::new());
+    let mut held = namespace.store.exclusive();
+    let mut view = held.view(0, Cx::new(now, Origin::HOST));
+    for db in view.used_databases() {
+        view.in_db(db, |view| {
+            let mut cursor = 0;
+            loop {
+                cursor = view.scan(cursor, |entry| {
+                    let mut digest = Digest::default();
+                    digest.value(entry.contents());
+                    let deadline = entry.deadline().map(|deadline| deadline.wall_ms(now));
+                    let beside = beside_digest(entry.contents());
+                    let line = format!("{} {} deadline {deadline:?} {beside}", digest.hex(), entry.kind().name());
+                    keys.push((db, entry.key().to_vec(), line));
+                });
+                if cursor == 0 {
+                    break;
+                }
+            }
+            for (_, key, line) in keys.drain(..) {
+                let fence = view.locks().fence(namespace.store.key(&key));
+                lines.push(format!("{db} {}: {line} fence {fence}", key.escape_ascii()));
+            }
+        });
+    }
+    drop(view);
+    drop(held);
+    let libraries = crate::dispatch::texts::libraries(namespace);
+    lines.extend(libraries.iter().map(|code| format!("library {}", code.escape_ascii())));
+    lines.sort_unstable();
+    lines
+}
+
+/// Returns what the digest of a value leaves out: the deadlines of fields, and the groups of a stream.
+#[cfg(feature = "internals")]
+fn beside_digest(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Hash(hash) => {
+            let mut fields = Vec::new();
+            hash.for_each_timed(|field, _, deadline| {
+                field
+                    .with(|field| fields.extend(deadline.map(|deadline| (field.escape_ascii().to_string(), deadline))));
+            });
+            fields.sort_unstable();
+            format!("fields {fields:?}")
+        }
+        ValueRef::Stream(stream) => {
+            let groups = stream.groups().map(|(name, group)| {
+                format!("{} {:?} pending {}", name.escape_ascii(), group.last, group.pending().len())
+            });
+            format!("last {:?} added {} groups {:?}", stream.last(), stream.added(), groups.collect::<Vec<_>>())
+        }
+        _ => String::new(),
+    }
+}

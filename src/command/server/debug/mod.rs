@@ -6,6 +6,9 @@
 mod digest;
 mod reload;
 
+#[cfg(feature = "internals")]
+pub(crate) use digest::image;
+
 use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;

@@ -2,6 +2,7 @@
 
 use crate::persist::aof::block::Stamp;
 use crate::persist::aof::error::AofError;
+use crate::persist::aof::handle::NeedsRewrite;
 use crate::persist::aof::policy::{Annotations, Policy};
 use crate::persist::aof::writer::Writer;
 
@@ -23,9 +24,8 @@ impl Writer {
             (self.wants_checksums, self.has_timestamps) = (checksums, timestamps);
             self.last_timestamp = 0; // the next block has one
         }
-        if let Some(policy) = policy.filter(|policy| *policy != self.policy) {
-            self.set_policy(policy);
-        }
+        // Also if it is the present one: one that was asked for in between has changed what clients wait for.
+        policy.into_iter().for_each(|policy| self.set_policy(policy));
     }
 
     fn set_policy(&mut self, policy: Policy) {
@@ -53,21 +53,28 @@ impl Writer {
         (rotation.done)(result);
     }
 
-    /// Begins an increment that is in no manifest, if that was asked.
+    /// Begins an increment that is in no manifest, if that was asked. Where that fails, who has asked is told, and does not
+    /// wait for a disk that may never work again.
     pub(super) fn restart_if_asked(&mut self) -> Result<(), AofError> {
         if self.restart.is_none() || self.syncing.is_some() {
             return Ok(());
         }
-        let (file, seq) = self.shared.dir.create_increment(true)?;
-        if let Some(restart) = self.restart.take() {
-            if let Some(rotation) = self.rotation.take_if(|rotation| rotation.position < restart.position) {
-                (rotation.done)(Err(AofError::Busy));
+        let Some(restart) = self.restart.take() else { return Ok(()) };
+        let (file, seq) = match self.shared.dir.create_increment(true) {
+            Ok(created) => created,
+            Err(error) => {
+                self.lost.get_or_insert(NeedsRewrite::LostPlace); // the log has gone on to the place of the request
+                (restart.done)(Err(error.clone()));
+                return Err(error);
             }
-            self.lost = None;
-            self.switch_to(file, restart.position);
-            self.publish();
-            (restart.done)(Ok(seq));
+        };
+        if let Some(rotation) = self.rotation.take_if(|rotation| rotation.position < restart.position) {
+            (rotation.done)(Err(AofError::Busy));
         }
+        self.lost = None;
+        self.switch_to(file, restart.position);
+        self.publish();
+        (restart.done)(Ok(seq));
         Ok(())
     }
 

@@ -6,45 +6,54 @@ use crate::persist::disk::simulated::random::Random;
 
 /// What is done on a disk, as far as it can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub enum Operation {
+    /// A file is created.
+    Create,
+    /// A file is opened that is there.
     Open,
+    /// A file or a directory is read, or measured.
     Read,
+    /// Bytes are written.
     Write,
+    /// A file is made durable.
     Sync,
+    /// A file is cut.
     SetLen,
+    /// A name is given, changed or removed.
     Name,
+    /// The names of a directory are made durable.
     SyncDir,
 }
 
 /// Which operations fail.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Faults {
+pub struct Faults {
     /// How many of a thousand operations fail, and with which error number.
-    pub(crate) per_thousand: usize,
+    pub per_thousand: usize,
     /// How many of a thousand writes are short.
-    pub(crate) short_per_thousand: usize,
+    pub short_per_thousand: usize,
     /// The next operations of a kind that fail: after how many, how many, and with which error number.
-    pub(crate) planned: Vec<Planned>,
+    pub planned: Vec<Planned>,
     /// How many bytes the files may have together.
-    pub(crate) capacity: Option<u64>,
+    pub capacity: Option<u64>,
 }
 
 /// Operations that are to fail.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Planned {
+pub struct Planned {
     /// The kind; any if there is none.
-    pub(crate) operation: Option<Operation>,
+    pub operation: Option<Operation>,
     /// How many of the kind work first.
-    pub(crate) after: usize,
+    pub after: usize,
     /// How many of the kind fail then.
-    pub(crate) count: usize,
+    pub count: usize,
     /// The error that they fail with.
-    pub(crate) error: Failure,
+    pub error: Failure,
 }
 
 /// An error of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// There is no space left (ENOSPC).
     Full,
     /// Input or output has failed (EIO).

@@ -5,6 +5,8 @@
 //!   last sync of its file, a torn one in sectors of 512 bytes; the length is one that the file has had since then.
 //! - Names that were created, renamed and removed are found only if their directory was synced; others may be, in any
 //!   order.
+//! - The machine may end at a planned operation, by a power cut or with the process alone. That operation is done, in part,
+//!   or not at all; all later ones fail.
 //! - A failed sync leaves some pages unwritten, and marks all as clean, as Linux does: the next sync works, and the pages
 //!   are lost all the same.
 
@@ -17,7 +19,7 @@ mod tests;
 
 use std::ffi::OsString;
 use std::io::{self, Cursor, IoSlice, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -35,11 +37,31 @@ struct State {
     files: Vec<Content>,
     faults: Faults,
     random: Random,
+    /// How often the machine was booted, and how long ago that was.
+    boots: u64,
+    since_boot_ms: u64,
+    /// How many operations have changed something.
+    changes: usize,
+    /// After how many more the machine ends, and how.
+    plan: Option<(usize, End)>,
+    /// The machine ends with the present operation.
+    is_ending: bool,
+    /// The disk as it is found after that.
+    found: Option<SimulatedDisk>,
+}
+
+/// How a life of a server ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The process dies.
+    Kill,
+    /// The power is cut.
+    PowerCut,
 }
 
 /// A disk in memory. Clones are the same disk.
 #[derive(Clone, Debug)]
-pub(crate) struct SimulatedDisk(Arc<Mutex<State>>);
+pub struct SimulatedDisk(Arc<Mutex<State>>);
 
 /// A file of such a disk.
 struct SimulatedFile {
@@ -49,37 +71,70 @@ struct SimulatedFile {
 
 impl SimulatedDisk {
     /// Creates an empty disk.
-    pub(crate) fn new(seed: u64) -> Self {
-        let state =
-            State { names: Names::default(), files: Vec::new(), faults: Faults::default(), random: Random::new(seed) };
+    pub fn new(seed: u64) -> Self {
+        let state = State {
+            names: Names::default(),
+            files: Vec::new(),
+            faults: Faults::default(),
+            random: Random::new(seed),
+            boots: 1,
+            since_boot_ms: 0,
+            changes: 0,
+            plan: None,
+            is_ending: false,
+            found: None,
+        };
         SimulatedDisk(Arc::new(Mutex::new(state)))
     }
 
+    /// Creates a durable directory.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn create_durable_dir(&self, dir: &Path) -> io::Result<()> {
+        self.create_dir(dir)?;
+        self.sync_dir(parent(dir))
+    }
+
     /// Changes what goes wrong.
-    pub(crate) fn set_faults(&self, faults: Faults) {
+    pub fn set_faults(&self, faults: Faults) {
         self.0.lock().faults = faults;
     }
 
     /// Returns the disk as it is after the power was cut now. Files that are open do not belong to it. Nothing goes wrong
     /// on it.
-    pub(crate) fn power_cut(&self) -> SimulatedDisk {
-        let mut state = self.0.lock();
-        let State { names, files, random, .. } = &mut *state;
-        let names = names.after_power_cut(random);
-        let files = files.iter().map(|file| Content::synced(file.after_power_cut(random))).collect();
-        let random = Random::new(random.next());
-        SimulatedDisk(Arc::new(Mutex::new(State { names, files, faults: Faults::default(), random })))
+    pub fn power_cut(&self) -> SimulatedDisk {
+        self.0.lock().after(End::PowerCut)
     }
 
     /// Returns the disk as it is after the process was killed now. Files that are open do not belong to it. Nothing goes
     /// wrong on it.
-    pub(crate) fn kill(&self) -> SimulatedDisk {
-        let state = State { faults: Faults::default(), ..self.0.lock().clone() };
-        SimulatedDisk(Arc::new(Mutex::new(state)))
+    pub fn kill(&self) -> SimulatedDisk {
+        self.0.lock().after(End::Kill)
+    }
+
+    /// Lets the machine end after so many more operations that change something.
+    pub fn end_after(&self, operations: usize, end: End) {
+        self.0.lock().plan = Some((operations, end));
+    }
+
+    /// Returns the disk as it is found after the planned end, if that has come.
+    pub fn found(&self) -> Option<SimulatedDisk> {
+        self.0.lock().found.clone()
+    }
+
+    /// Returns how many operations have changed something.
+    pub fn changes(&self) -> usize {
+        self.0.lock().changes
+    }
+
+    /// Lets time pass.
+    pub fn advance_ms(&self, ms: u64) {
+        self.0.lock().since_boot_ms += ms;
     }
 
     /// Changes bytes of a file, as a disk that goes bad does.
-    pub(crate) fn damage(&self, path: &Path, damage: impl FnOnce(&mut Vec<u8>)) {
+    pub fn damage(&self, path: &Path, damage: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.0.lock();
         if let Some(Target::File(number)) = state.names.get(path) {
             let mut bytes = state.files[number].live().to_vec();
@@ -88,12 +143,59 @@ impl SimulatedDisk {
         }
     }
 
+    /// Creates a disk with durable files, by their paths, whose directories are below the root.
+    pub fn with_contents(files: &[(PathBuf, Vec<u8>)]) -> Self {
+        let disk = SimulatedDisk::new(0);
+        {
+            let mut state = disk.0.lock();
+            for (path, content) in files {
+                state.files.push(Content::synced(content.clone()));
+                let number = state.files.len() - 1;
+                let dir = parent(path);
+                if dir != Path::new("/") && state.names.get(dir).is_none() {
+                    state.names.add(dir, Target::Dir);
+                    state.names.sync(parent(dir));
+                }
+                state.names.add(path, Target::File(number));
+                state.names.sync(dir);
+            }
+        }
+        disk
+    }
+
+    /// Returns the content of all files, by their paths.
+    pub fn contents(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let state = self.0.lock();
+        let content = |(path, number): (&Path, usize)| (path.to_owned(), state.files[number].live().to_vec());
+        state.names.files().map(content).collect()
+    }
+
     /// Does an operation unless it is to fail.
     fn run<T>(&self, operation: Operation, run: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+        self.run_or(operation, run, |_| {})
+    }
+
+    /// Does an operation, or what else happens if it is to fail.
+    fn run_or<T>(
+        &self,
+        operation: Operation,
+        run: impl FnOnce(&mut State) -> io::Result<T>,
+        fail: impl FnOnce(&mut State),
+    ) -> io::Result<T> {
         let mut state = self.0.lock();
-        let State { faults, random, .. } = &mut *state;
-        faults.check(operation, random)?;
-        run(&mut state)
+        let state = &mut *state;
+        state.begin(operation)?;
+        let result = match state.faults.check(operation, &mut state.random) {
+            Ok(()) => run(state),
+            Err(error) => {
+                fail(state);
+                Err(error)
+            }
+        };
+        if state.is_ending {
+            return Err(state.end());
+        }
+        result
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -103,6 +205,48 @@ impl SimulatedDisk {
 }
 
 impl State {
+    /// Begins an operation; after the end of the machine there are none.
+    fn begin(&mut self, operation: Operation) -> io::Result<()> {
+        if self.found.is_some() {
+            return Err(Failure::Io.into());
+        }
+        if matches!(operation, Operation::Read | Operation::Open) {
+            return Ok(());
+        }
+        self.changes += 1;
+        match &mut self.plan {
+            Some((0, _)) => self.is_ending = true,
+            Some((left, _)) => *left -= 1,
+            None => {}
+        }
+        if self.is_ending && self.random.below(2) == 0 {
+            return Err(self.end());
+        }
+        Ok(())
+    }
+
+    /// Ends the machine as planned; returns what the operation fails with, which nobody is to see.
+    fn end(&mut self) -> io::Error {
+        let end = self.plan.map_or(End::Kill, |(_, end)| end);
+        self.found = Some(self.after(end));
+        Failure::Io.into()
+    }
+
+    /// Returns the disk as it is after an end now.
+    fn after(&mut self, end: End) -> SimulatedDisk {
+        let random = Random::new(self.random.next());
+        let fresh =
+            State { faults: Faults::default(), random, plan: None, is_ending: false, found: None, ..self.clone() };
+        SimulatedDisk(Arc::new(Mutex::new(match end {
+            End::Kill => fresh,
+            End::PowerCut => {
+                let names = self.names.after_power_cut(&mut self.random);
+                let files = self.files.iter().map(|file| Content::synced(file.after_power_cut(&mut self.random)));
+                State { names, files: files.collect(), boots: self.boots + 1, since_boot_ms: 0, ..fresh }
+            }
+        })))
+    }
+
     /// Returns the number of a file.
     fn file(&self, path: &Path) -> io::Result<usize> {
         match self.names.get(path) {
@@ -123,7 +267,7 @@ impl State {
 
     /// Returns how many bytes more the files may have.
     fn room(&self) -> u64 {
-        let mut files: Vec<usize> = self.names.files().collect();
+        let mut files: Vec<usize> = self.names.files().map(|(_, number)| number).collect();
         files.sort_unstable();
         files.dedup();
         let used: usize = files.into_iter().map(|number| self.files[number].live().len()).sum();
@@ -133,18 +277,16 @@ impl State {
 
 impl Disk for SimulatedDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.run(Operation::Open, |state| match state.file(path) {
-            Ok(number) => {
-                state.files[number].set_len(0);
-                Ok(())
+        self.run(Operation::Create, |state| {
+            state.check_dir(path)?;
+            match state.file(path) {
+                Ok(_) => state.names.remove(path),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Err(_) => {}
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                state.check_dir(path)?;
-                state.files.push(Content::default());
-                state.names.add(path, Target::File(state.files.len() - 1));
-                Ok(())
-            }
-            Err(error) => Err(error),
+            state.files.push(Content::default());
+            state.names.add(path, Target::File(state.files.len() - 1));
+            Ok(())
         })?;
         self.open(path)
     }
@@ -233,8 +375,21 @@ impl Disk for SimulatedDisk {
         })
     }
 
+    /// Another process is on another disk: that as the former one has left it.
+    fn lock_dir(&self, _: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        Ok(Box::new(()))
+    }
+
     fn free_space(&self, _: &Path) -> io::Result<u64> {
         self.run(Operation::Read, |state| Ok(state.room()))
+    }
+
+    fn boot_id(&self) -> Option<String> {
+        Some(format!("boot-{}", self.0.lock().boots))
+    }
+
+    fn since_boot_ms(&self) -> u64 {
+        self.0.lock().since_boot_ms
     }
 }
 
@@ -246,7 +401,8 @@ impl DiskFile for SimulatedFile {
             if room == 0 && !bytes.is_empty() {
                 return Err(Failure::Full.into());
             }
-            let is_short = room > 1 && state.random.below(1000) < state.faults.short_per_thousand;
+            // The end comes in the middle of a write, too.
+            let is_short = room > 1 && (state.is_ending || state.random.below(1000) < state.faults.short_per_thousand);
             let count = if is_short { 1 + state.random.below(room - 1) } else { room };
             let file = &mut state.files[self.number];
             file.write(file.live().len(), &bytes[..count]);
@@ -262,14 +418,12 @@ impl DiskFile for SimulatedFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let mut state = self.disk.0.lock();
-        let State { faults, random, files, .. } = &mut *state;
-        let result = faults.check(Operation::Sync, random);
-        match &result {
-            Ok(()) => files[self.number].sync(),
-            Err(_) => files[self.number].fail_to_sync(random),
-        }
-        result
+        let number = self.number;
+        let sync = |state: &mut State| {
+            state.files[number].sync();
+            Ok(())
+        };
+        self.disk.run_or(Operation::Sync, sync, |state| state.files[number].fail_to_sync(&mut state.random))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

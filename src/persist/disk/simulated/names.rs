@@ -61,11 +61,11 @@ impl Names {
         self.live.keys().map(PathBuf::as_path).filter(move |path| parent(path) == dir)
     }
 
-    /// Returns the numbers of the files that have names.
-    pub(super) fn files(&self) -> impl Iterator<Item = usize> {
-        self.live.values().filter_map(|target| match target {
+    /// Returns the files by their names, each with its number.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&Path, usize)> {
+        self.live.iter().filter_map(|(path, target)| match target {
             Target::Dir => None,
-            Target::File(number) => Some(*number),
+            Target::File(number) => Some((path.as_path(), *number)),
         })
     }
 

@@ -1,0 +1,531 @@
+//! Crashes of the whole server, on a simulated disk: whenever the power is cut or the process dies, and whatever fails on
+//! the disk before, the next start has a state that the data has had, not older than what was acknowledged as durable.
+//!
+//! A seed is a history of several lives of a server. Clients send commands one after the other, so that the state after
+//! each is known; replies may be read much later. What is durable is known by replies alone: with `appendfsync always` by
+//! those of the writes, else by those of WAITAOF and SAVE, and by the end of CONFIG SET appendonly yes.
+//!
+//! `KEYLATCH_SEED` is the first seed, `KEYLATCH_HISTORIES` how many there are; with `KEYLATCH_TRACE` all that is done and
+//! replied is printed.
+
+#![allow(clippy::print_stderr, reason = "what a history has done is asked for where it fails")]
+
+mod conversation;
+mod units;
+
+use std::time::Duration;
+
+use keylatch::internals::disk::{End, Failure, Faults, Operation, Planned, SimulatedDisk};
+use keylatch::internals::{calls, image};
+use keylatch::{Clock, Server};
+
+use self::conversation::{Asked, Conversation};
+use self::units::{Unit, unit};
+use crate::differential::random::Random;
+use crate::harness::{PATIENCE, give_up};
+use crate::log::{BEGIN_MS, first_seed};
+
+/// How many histories are run, unless `KEYLATCH_HISTORIES` says it, and how many lives each has.
+const HISTORIES: u64 = 120;
+const LIVES: usize = 8;
+/// How many clients write.
+const CLIENTS: usize = 3;
+
+/// Prints what happens, if that is wanted.
+macro_rules! trace {
+    ($($part:tt)*) => {
+        if std::env::var_os("KEYLATCH_TRACE").is_some() {
+            eprintln!($($part)*);
+        }
+    };
+}
+
+/// How often something has happened.
+#[derive(Debug, Default)]
+struct Seen {
+    lives: usize,
+    units: usize,
+    killed: usize,
+    cut: usize,
+    ended_in_start: usize,
+    stopped: usize,
+    failed_starts: usize,
+    lost_units: usize,
+    healed: usize,
+    rejected: usize,
+    toggled: usize,
+}
+
+/// What is known of the data over all lives of a history.
+struct History {
+    seed: u64,
+    random: Random,
+    disk: SimulatedDisk,
+    wall_ms: i64,
+    /// The settings with which the next life starts.
+    is_logged: bool,
+    policy: &'static str,
+    /// Without checksums nobody can tell what a power cut has left, so only the process dies.
+    has_checksums: bool,
+    /// The states that the data has had, in order, and the first of them that may be found by the next start.
+    states: Vec<Vec<String>>,
+    least: usize,
+    /// The greatest fence that a client was told.
+    greatest_fence: i64,
+    seen: Seen,
+}
+
+/// A life of a server.
+struct Life<'a> {
+    history: &'a mut History,
+    server: Server,
+    clients: Vec<Conversation>,
+    /// The client that asks about files and settings, which may wait for the disk, and one that does not.
+    control: Conversation,
+    operator: Conversation,
+    /// How many units were sent, each of which ends with an ECHO.
+    sent: u64,
+    /// The greatest fence of former lives.
+    former_fence: i64,
+    has_faults: bool,
+    /// The reply to a write says that it is durable.
+    is_always: bool,
+}
+
+impl History {
+    fn new(seed: u64, seen: Seen) -> Self {
+        let mut random = Random::new(seed);
+        let (policy, has_checksums) = (["always", "everysec", "no"][random.below(3)], random.below(4) > 0);
+        History {
+            seed,
+            disk: SimulatedDisk::new(seed),
+            is_logged: random.below(4) > 0,
+            random,
+            wall_ms: BEGIN_MS,
+            policy,
+            has_checksums,
+            states: vec![Vec::new()],
+            least: 0,
+            greatest_fence: 0,
+            seen,
+        }
+    }
+
+    fn start(&mut self) -> std::io::Result<Server> {
+        let clock = Clock::manual();
+        clock.set_wall_ms(self.wall_ms);
+        let delay = [0, 0, 40][self.random.below(3)];
+        let builder = Server::builder().clock(clock).disk(self.disk.clone()).set("dir", "/");
+        let builder = builder.set("dbfilename", "dump.rdb").set("save", "").set("rdb-key-save-delay", delay);
+        let builder = builder.set("appendonly", if self.is_logged { "yes" } else { "no" });
+        let builder = builder.set("appendfsync", self.policy);
+        let timestamps = if self.random.below(4) == 0 { "yes" } else { "no" };
+        let builder = builder.set("aof-checksum", if self.has_checksums { "yes" } else { "no" });
+        builder.set("aof-timestamp-enabled", timestamps).start_blocking()
+    }
+
+    /// Plans how and when the life ends, and what goes wrong while the server starts.
+    fn plan(&mut self) -> bool {
+        let is_killed = self.random.below(2) == 0 || !self.has_checksums;
+        let end = if is_killed { End::Kill } else { End::PowerCut };
+        let range = [8, 40, 200, 600][self.random.below(4)];
+        let operations = self.random.below(range);
+        self.disk.end_after(operations, end);
+        let has_faults = self.random.below(8) == 0;
+        if has_faults {
+            self.disk.set_faults(Faults { per_thousand: 80, short_per_thousand: 200, ..Faults::default() });
+        }
+        has_faults
+    }
+
+    /// Runs a life, up to the disk as the next start finds it.
+    fn live(&mut self, number: usize) {
+        self.seen.lives += 1;
+        let has_faults = self.plan();
+        trace!("life {number}, is logged: {}, {}, faults at the start: {has_faults}", self.is_logged, self.policy);
+        let server = match self.start() {
+            Ok(server) => server,
+            Err(error) => {
+                let found = self.disk.found();
+                assert!(
+                    found.is_some() || has_faults,
+                    "seed {}, life {number}: the start is refused: {error}",
+                    self.seed
+                );
+                self.seen.ended_in_start += usize::from(found.is_some());
+                self.seen.failed_starts += usize::from(found.is_none());
+                self.disk = found.unwrap_or_else(|| self.disk.kill());
+                return;
+            }
+        };
+        self.disk.set_faults(Faults::default());
+        server.advance(Duration::ZERO);
+        self.check(number, image(server.namespace()));
+        let mut life = Life::begin(self, server);
+        life.run();
+        life.end();
+    }
+
+    /// Checks what a start has found.
+    #[track_caller]
+    fn check(&mut self, number: usize, found: Vec<String>) {
+        let (seed, least, last) = (self.seed, self.least, self.states.len() - 1);
+        let Some(place) = self.states.iter().rposition(|state| *state == found) else {
+            let expected = &self.states[last];
+            let more: Vec<_> = found.iter().filter(|line| !expected.contains(line)).collect();
+            let less: Vec<_> = expected.iter().filter(|line| !found.contains(line)).collect();
+            let nearest = self.states.iter().enumerate().min_by_key(|(_, state)| {
+                state.iter().filter(|line| !found.contains(line)).count()
+                    + found.iter().filter(|line| !state.contains(line)).count()
+            });
+            panic!(
+                "seed {seed}, life {number}: no state of {least}..={last} is found; the last one has {less:#?}, which \
+                is missing, and not {more:#?}; the nearest is {:?}",
+                nearest.map(|(place, _)| place)
+            );
+        };
+        assert!(
+            place >= least,
+            "seed {seed}, life {number}: state {place} is found, {least} was durable, {last} is the last"
+        );
+        self.seen.lost_units += last - place;
+        if self.is_logged {
+            // What a start has found is durable.
+            (self.states, self.least) = (vec![found], 0);
+        } else {
+            self.states.push(found); // a former snapshot may still come back
+        }
+    }
+}
+
+impl<'a> Life<'a> {
+    fn begin(history: &'a mut History, server: Server) -> Self {
+        let clients = (0..CLIENTS).map(|_| Conversation::connect(server.addr())).collect();
+        let [control, operator] = [(); 2].map(|()| Conversation::connect(server.addr()));
+        let former_fence = history.greatest_fence;
+        let is_always = history.is_logged && history.policy == "always";
+        Life { history, server, clients, control, operator, sent: 0, former_fence, has_faults: false, is_always }
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        self.history.random.below(limit)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.history.disk.found().is_some()
+    }
+
+    /// Returns the number of the present state.
+    fn present(&self) -> usize {
+        self.history.states.len() - 1
+    }
+
+    /// Waits until something is true or the machine has ended; returns whether it is true.
+    #[track_caller]
+    fn wait(&mut self, what: &str, mut is_true: impl FnMut(&mut Self) -> bool) -> bool {
+        let clock = Clock::system();
+        let began_ms = clock.now().mono_ms();
+        loop {
+            if is_true(self) {
+                return true;
+            }
+            if self.has_ended() {
+                return false;
+            }
+            if clock.now().mono_ms() - began_ms > PATIENCE.as_millis() as u64 {
+                give_up(&format!("seed {}: {what}", self.history.seed));
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Lets a client send something, and notes the state after it.
+    fn send(&mut self, client: usize, unit: &Unit) {
+        self.history.seen.units += 1;
+        self.sent += 1;
+        let spelled = unit.commands.iter().map(|command| command.join(&b' ').escape_ascii().to_string());
+        trace!("{client}> {}", spelled.collect::<Vec<_>>().join("; "));
+        self.clients[client].send_unit(&unit.commands);
+        let sent = self.sent;
+        let clock = Clock::system();
+        let began_ms = clock.now().mono_ms();
+        while calls(self.server.namespace(), "echo") < sent {
+            if clock.now().mono_ms() - began_ms > PATIENCE.as_millis() as u64 {
+                give_up(&format!("seed {}: commands are not executed", self.history.seed));
+            }
+            std::thread::yield_now();
+        }
+        // The reply to what has changed nothing waits for nothing.
+        if self.note_state() && self.is_always {
+            self.clients[client].last_asked_is_durable(self.history.states.len() - 1);
+        }
+    }
+
+    /// Notes the present state; returns whether it is another one than before.
+    fn note_state(&mut self) -> bool {
+        let state = image(self.server.namespace());
+        let is_new = self.history.states.last() != Some(&state);
+        self.history.states.push(state);
+        is_new
+    }
+
+    /// Reads the replies that have come.
+    fn listen(&mut self) {
+        for conversation in self.clients.iter_mut().chain([&mut self.control, &mut self.operator]) {
+            for (asked, reply) in conversation.replies() {
+                let history = &mut *self.history;
+                trace!("{asked:?}: {reply}");
+                match asked {
+                    Asked::Durable(state) => history.least = history.least.max(state),
+                    Asked::Sync(state) if reply == "*2 :1 :0" => history.least = history.least.max(state),
+                    Asked::Save(state) if reply == "+OK" && !history.is_logged => {
+                        history.least = history.least.max(state);
+                    }
+                    Asked::Lock => {
+                        let fence = reply.strip_prefix(':').and_then(|digits| digits.parse().ok());
+                        if let Some(fence) = fence.filter(|fence: &i64| *fence > 0) {
+                            let former = self.former_fence;
+                            assert!(fence > former, "seed {}: fence {fence} after {former}", history.seed);
+                            history.greatest_fence = history.greatest_fence.max(fence);
+                        }
+                    }
+                    Asked::Write => history.seen.rejected += usize::from(reply.starts_with("-MISCONF")),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Asks about files or settings, and waits for the reply; `None` if the machine ends before.
+    fn ask(&mut self, request: &str, asked: Asked) -> Option<String> {
+        self.control.send(request, asked);
+        let waits = |life: &mut Self| {
+            life.listen();
+            !life.control.waits()
+        };
+        self.wait(&format!("no reply to {request}"), waits).then(|| self.control.last().to_owned())
+    }
+
+    /// Makes everything durable that was done; returns whether it is.
+    fn sync(&mut self) -> bool {
+        let present = self.present();
+        let reply = match self.history.is_logged {
+            true => self.ask("WAITAOF 1 0 0", Asked::Sync(present)),
+            false => self.ask("SAVE", Asked::Save(present)),
+        };
+        reply.is_some() && self.history.least == present
+    }
+
+    fn run(&mut self) {
+        // A fence may be that of a lock that was lost, if it was given in the same millisecond.
+        self.advance(1);
+        let units = self.below(60);
+        for _ in 0..units {
+            if self.has_ended() {
+                return;
+            }
+            self.act();
+            self.listen();
+        }
+    }
+
+    fn act(&mut self) {
+        let present = self.present();
+        match self.below(40) {
+            0 => self.control.send("BGSAVE", Asked::Other),
+            1..=2 => self.control.send("BGREWRITEAOF", Asked::Other),
+            13..=16 if self.has_faults => self.control.send("BGREWRITEAOF", Asked::Other),
+            3 => self.control.send("WAITAOF 1 0 0", Asked::Sync(present)),
+            4 if !self.history.is_logged => self.control.send("SAVE", Asked::Save(present)),
+            5 => self.begin_faults(),
+            6 if self.has_faults => self.heal(),
+            7..=8 if !self.has_faults => {
+                let ms = [1, 100, 1500, 3000][self.below(4)];
+                self.advance(ms);
+            }
+            9 => {
+                let ms = self.below(1200) as u64;
+                self.history.disk.advance_ms(ms);
+            }
+            10 if !self.has_faults => self.set_policy(),
+            11 if !self.has_faults && self.below(2) == 0 => self.toggle(),
+            12 => _ = self.wait("replies", |life| life.hears_all() || life.has_faults),
+            _ => {
+                let (client, unit) = (self.below(CLIENTS), unit(&mut self.history.random));
+                self.send(client, &unit);
+            }
+        }
+    }
+
+    /// Returns whether every reply has come.
+    fn hears_all(&mut self) -> bool {
+        self.listen();
+        !self.control.waits() && !self.operator.waits() && !self.clients.iter().any(Conversation::waits)
+    }
+
+    /// Lets time pass, once everything is durable: what expires then is gone from all states that may be found.
+    fn advance(&mut self, ms: u64) {
+        if self.sync() {
+            self.server.advance(Duration::from_millis(ms));
+            self.history.disk.advance_ms(ms);
+            self.history.wall_ms += ms as i64;
+            self.note_state();
+        }
+    }
+
+    /// Lets operations fail: any, those that write more than fits, or a few of one kind.
+    fn begin_faults(&mut self) {
+        const KINDS: [Operation; 6] = [
+            Operation::Write,
+            Operation::Sync,
+            Operation::Sync,
+            Operation::SyncDir,
+            Operation::Name,
+            Operation::Create,
+        ];
+        let used: usize = self.history.disk.contents().iter().map(|(_, content)| content.len()).sum();
+        let room = self.below(3000) as u64;
+        let faults = match self.below(4) {
+            0 => Faults { per_thousand: [20, 200, 1000][self.below(3)], ..Faults::default() },
+            1 => Faults { capacity: Some(used as u64 + room), ..Faults::default() },
+            _ => {
+                let planned = |life: &mut Self| Planned {
+                    operation: Some(KINDS[life.below(KINDS.len())]),
+                    after: life.below(4),
+                    count: 1 + life.below(2),
+                    error: [Failure::Full, Failure::Io][life.below(2)],
+                };
+                Faults { planned: (0..1 + self.below(3)).map(|_| planned(self)).collect(), ..Faults::default() }
+            }
+        };
+        trace!("{faults:?}");
+        self.history.disk.set_faults(Faults { short_per_thousand: 200, ..faults });
+        self.has_faults = true;
+    }
+
+    /// Ends the faults, and waits until the server has recovered from them: it has replied to everything, and accepts writes.
+    fn heal(&mut self) {
+        trace!("no faults");
+        self.history.disk.set_faults(Faults::default());
+        self.history.disk.advance_ms(2000); // the writer of the file has waited long enough
+        self.history.seen.healed += 1;
+        for attempt in 0..200 {
+            if self.has_ended() {
+                return;
+            }
+            let setting = if self.history.is_logged { "CONFIG SET appendonly yes" } else { "CONFIG SET appendonly no" };
+            self.operator.send(setting, Asked::Other); // lets the server look
+            let present = self.present();
+            match attempt {
+                _ if !self.history.is_logged => {}
+                // Lets the writer of the file try again at once. A rewrite would repair what it does wrong then.
+                0..4 => self.control.send("WAITAOF 1 0 0", Asked::Sync(present)),
+                _ => self.operator.send("BGREWRITEAOF", Asked::Other), // by itself it is tried again much later
+            }
+            for _ in 0..50 {
+                std::thread::park_timeout(Duration::from_millis(1));
+                if self.hears_all() || self.has_ended() {
+                    break;
+                }
+            }
+            if !self.hears_all() {
+                continue;
+            }
+            let unit = Unit { commands: vec![[&b"SET"[..], b"probe", b"1"].map(<[u8]>::to_vec).to_vec()] };
+            self.send(0, &unit);
+            if self.wait("a reply after faults", Self::hears_all) && self.clients[0].last_write() == "+OK" {
+                self.has_faults = !self.sync();
+                return;
+            }
+        }
+        give_up(&format!("seed {}: writes are rejected after faults", self.history.seed));
+    }
+
+    fn set_policy(&mut self) {
+        let policy = ["always", "everysec", "no"][self.below(3)];
+        self.is_always = false;
+        if self.ask(&format!("CONFIG SET appendfsync {policy}"), Asked::Other).is_some() {
+            self.history.policy = policy;
+            self.is_always = self.history.is_logged && policy == "always";
+        }
+    }
+
+    /// Ends the append-only file, or begins one. An operator who does so changes the configuration file only when the other
+    /// way to keep the data has it.
+    fn toggle(&mut self) {
+        self.history.seen.toggled += 1;
+        let present = self.present();
+        if self.history.is_logged {
+            self.is_always = false;
+            if self.ask("SAVE", Asked::Other).is_some_and(|reply| reply == "+OK") {
+                (self.history.is_logged, self.history.least) = (false, present);
+                self.ask("CONFIG SET appendonly no", Asked::Other);
+            }
+            return;
+        }
+        if self.ask("CONFIG SET appendonly yes", Asked::Other).is_none() {
+            return;
+        }
+        for _ in 0..10_000 {
+            let Some(info) = self.ask("INFO persistence", Asked::Other) else { return };
+            let has = |field: &str| info.contains(field);
+            if has("aof_enabled:1") && has("aof_rewrite_in_progress:0") && has("aof_last_bgrewrite_status:ok") {
+                (self.history.is_logged, self.history.least) = (true, present);
+                self.is_always = self.history.policy == "always";
+                return;
+            }
+        }
+        give_up(&format!("seed {}: the append-only file is not begun", self.history.seed));
+    }
+
+    /// Ends the life as planned, or now.
+    fn end(mut self) {
+        if !self.has_ended() && self.below(4) == 0 {
+            if self.has_faults {
+                self.heal();
+            }
+            self.history.disk.end_after(usize::MAX, End::PowerCut);
+        }
+        self.listen();
+        let is_stopped = !self.has_ended() && !self.has_faults && self.below(4) == 0;
+        let Life { history, server, .. } = self;
+        if is_stopped {
+            server.shutdown_blocking();
+            if history.disk.found().is_none() && history.is_logged {
+                history.least = history.states.len() - 1;
+            }
+            history.seen.stopped += 1;
+        }
+        let is_killed = history.random.below(2) == 0 || !history.has_checksums;
+        trace!("the end, planned: {}, stopped: {is_stopped}, killed: {is_killed}", history.disk.found().is_some());
+        history.seen.killed += usize::from(is_killed);
+        history.seen.cut += usize::from(!is_killed);
+        history.disk = match history.disk.found() {
+            Some(found) => found,
+            None if is_killed => history.disk.kill(),
+            None => history.disk.power_cut(),
+        };
+    }
+}
+
+/// Runs a history.
+fn run(seed: u64, seen: Seen) -> Seen {
+    let mut history = History::new(seed, seen);
+    for number in 0..LIVES {
+        history.live(number);
+    }
+    history.seen
+}
+
+#[test]
+fn whenever_the_machine_ends_the_next_start_has_what_was_acknowledged_and_nothing_else() {
+    let count = std::env::var("KEYLATCH_HISTORIES").map_or(HISTORIES, |text| text.parse().expect("a number"));
+    let first = first_seed();
+    let seen = (first..first + count).fold(Seen::default(), |seen, seed| run(seed, seen));
+    trace!("{seen:?}");
+    if count >= HISTORIES {
+        let Seen { ended_in_start, stopped, failed_starts, lost_units, healed, rejected, toggled, .. } = seen;
+        let least = [ended_in_start, stopped, failed_starts, lost_units, healed, rejected, toggled].into_iter().min();
+        assert!(least >= Some(3), "too little was tried: {seen:?}");
+    }
+}

@@ -1,0 +1,117 @@
+//! A client that does not wait: it sends, and reads the replies that have come.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use bytes::BytesMut;
+use keylatch::internals::resp::FrameDecoder;
+use tokio_util::codec::Decoder;
+
+use crate::harness::{encode, show};
+
+/// What a reply is to.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Asked {
+    /// To a write.
+    Write,
+    /// To a LOCK.ACQUIRE.
+    Lock,
+    /// It says that the state of this number is durable.
+    Durable(usize),
+    /// It is that of a WAITAOF, which may say so.
+    Sync(usize),
+    /// It is that of a SAVE, which may say so.
+    Save(usize),
+    /// To something else.
+    Other,
+}
+
+/// A connection, with what it was asked and has not replied to.
+pub(super) struct Conversation {
+    stream: TcpStream,
+    buffer: BytesMut,
+    waiting: VecDeque<Asked>,
+    last: String,
+    last_write: String,
+}
+
+impl Conversation {
+    pub(super) fn connect(addr: SocketAddr) -> Self {
+        let stream = TcpStream::connect(addr).expect("the server accepts");
+        stream.set_nodelay(true).expect("TCP_NODELAY");
+        stream.set_nonblocking(true).expect("a socket that does not wait");
+        let (buffer, waiting) = (BytesMut::new(), VecDeque::new());
+        Conversation { stream, buffer, waiting, last: String::new(), last_write: String::new() }
+    }
+
+    fn write(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            match self.stream.write(bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
+                Err(error) => panic!("the server does not read: {error}"),
+            }
+        }
+    }
+
+    /// Sends a command, given as words separated by blanks.
+    pub(super) fn send(&mut self, request: &str, asked: Asked) {
+        self.write(&encode(&request.split(' ').collect::<Vec<_>>()));
+        self.waiting.push_back(asked);
+    }
+
+    /// Sends commands, and an ECHO.
+    pub(super) fn send_unit(&mut self, commands: &[Vec<Vec<u8>>]) {
+        let mut bytes = Vec::new();
+        for command in commands {
+            bytes.extend(encode(command));
+            self.waiting.push_back(if command[0] == b"LOCK.ACQUIRE" { Asked::Lock } else { Asked::Write });
+        }
+        bytes.extend(encode(&["ECHO", "."]));
+        self.waiting.push_back(Asked::Other);
+        self.write(&bytes);
+    }
+
+    /// Declares that the reply to the last request says that the state of a number is durable.
+    pub(super) fn last_asked_is_durable(&mut self, state: usize) {
+        self.waiting.iter_mut().next_back().into_iter().for_each(|asked| *asked = Asked::Durable(state));
+    }
+
+    /// Returns whether there are replies to come.
+    pub(super) fn waits(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Returns the last reply.
+    pub(super) fn last(&self) -> &str {
+        &self.last
+    }
+
+    /// Returns the last reply to a write.
+    pub(super) fn last_write(&self) -> &str {
+        &self.last_write
+    }
+
+    /// Returns the replies that have come since the last call.
+    pub(super) fn replies(&mut self) -> Vec<(Asked, String)> {
+        let (mut replies, mut chunk) = (Vec::new(), [0; 16 * 1024]);
+        if self.waiting.is_empty() {
+            return replies;
+        }
+        while let Ok(len @ 1..) = self.stream.read(&mut chunk) {
+            self.buffer.extend_from_slice(&chunk[..len]);
+        }
+        loop {
+            let mut rest = self.buffer.clone();
+            let Some(_) = FrameDecoder::new().decode(&mut rest).expect("a well-formed reply") else { return replies };
+            let bytes = self.buffer.split_to(self.buffer.len() - rest.len());
+            let asked = self.waiting.pop_front().expect("a reply that was asked for");
+            self.last = show(&bytes);
+            if matches!(asked, Asked::Write) {
+                self.last_write.clone_from(&self.last);
+            }
+            replies.push((asked, self.last.clone()));
+        }
+    }
+}
