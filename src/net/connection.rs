@@ -409,7 +409,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut run = BatchRun::new(env, self.generation, &self.client);
         run.set_up_extra_work(&self.client);
         run.plan(batch, *next, self.client.caller.db, plan);
-        let (room, begin) = (input.capacity() - input.len(), output.end());
+        let room = input.capacity() - input.len();
+        // Where the replies begin; if they are to be held back only since they are executed, that is what came before, too.
+        let begin = if self.namespace.log.is_confirmed() { 0 } else { output.end() };
         self.client.caller.info.buffers.set_query_buffer(batch.buffer_len() + input.len(), room);
         // Not dropped in the loop, which continues only with what owns nothing: the drop glue would be called each time.
         let (mut executed, mut left) = (0, ManuallyDrop::new(Next::Done));

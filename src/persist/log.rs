@@ -52,6 +52,8 @@ struct Records {
     db: Option<usize>,
     /// The readers, each at its number; `None` where one has left.
     readers: Vec<Option<Place>>,
+    /// Readers that are not to read on from a position before they are told, see [`LogReader::cut`](reader::LogReader::cut).
+    barriers: Vec<(usize, u64)>,
     kept_max: usize,
 }
 

@@ -441,9 +441,15 @@ impl<'a> Life<'a> {
         give_up(&format!("seed {}: writes are rejected after faults", self.history.seed));
     }
 
+    /// Notes that replies come before what they say is durable, from now on.
+    fn leave_always(&mut self) {
+        self.is_always = false;
+        self.clients.iter_mut().for_each(Conversation::nothing_is_durable);
+    }
+
     fn set_policy(&mut self) {
         let policy = ["always", "everysec", "no"][self.below(3)];
-        self.is_always = false;
+        self.leave_always();
         if self.ask(&format!("CONFIG SET appendfsync {policy}"), Asked::Other).is_some() {
             self.history.policy = policy;
             self.is_always = self.history.is_logged && policy == "always";
@@ -456,7 +462,7 @@ impl<'a> Life<'a> {
         self.history.seen.toggled += 1;
         let present = self.present();
         if self.history.is_logged {
-            self.is_always = false;
+            self.leave_always();
             if self.ask("SAVE", Asked::Other).is_some_and(|reply| reply == "+OK") {
                 (self.history.is_logged, self.history.least) = (false, present);
                 self.ask("CONFIG SET appendonly no", Asked::Other);

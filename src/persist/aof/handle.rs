@@ -120,14 +120,17 @@ impl AofHandle {
     /// Lets the next increment begin at the end of the log, which is returned; `done` gets its number when it is there, and
     /// all before is durable. It belongs to a copy of the data as they are now if the gate is held exclusively.
     pub(crate) fn rotate(&self, done: Done<u64>) -> u64 {
-        let position = self.0.reader.cut();
-        let refused = {
+        let (position, refused) = {
             let mut requests = self.0.requests.lock();
             match requests.rotation.is_some() || requests.is_closed {
-                true => Some((done, if requests.is_closed { AofError::Stopped } else { AofError::Busy })),
+                true => {
+                    let error = if requests.is_closed { AofError::Stopped } else { AofError::Busy };
+                    (self.0.reader.end(), Some((done, error)))
+                }
                 false => {
+                    let position = self.0.reader.cut();
                     requests.rotation = Some(Rotation { position, done });
-                    None
+                    (position, None)
                 }
             }
         };

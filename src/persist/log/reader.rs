@@ -82,7 +82,9 @@ impl LogReader {
         if place.is_none() {
             return Err(LostPlace);
         }
-        let end = records.boundaries.behind(from, limit as u64);
+        let barriers = records.barriers.iter().filter(|(number, barrier)| *number == self.number && from <= *barrier);
+        let barrier = barriers.map(|(_, barrier)| *barrier).min().unwrap_or(u64::MAX);
+        let end = records.boundaries.behind(from, limit as u64).min(barrier);
         let (mut at, mut pieces) = (from, Vec::new());
         while at < end {
             let mut piece = records.chunks.read(at);
@@ -109,6 +111,7 @@ impl LogReader {
     pub(crate) fn restart(&self) -> u64 {
         let mut records = self.log.records.lock();
         let end = records.cut();
+        records.barriers.retain(|(number, _)| *number != self.number);
         if let Some(place) = &mut records.readers[self.number] {
             (place.position, place.is_lost) = (end, false);
         }
@@ -118,9 +121,18 @@ impl LogReader {
 
     /// Marks the end of the log as a place where another file begins: no group of records goes across it, and the next
     /// command selects its database. Returns the position. What follows belongs to a copy of the data as they are now if
-    /// the gate is held exclusively.
+    /// the gate is held exclusively. It is not read before [`LogReader::pass`] is called, so that it cannot get into the
+    /// former file.
     pub(crate) fn cut(&self) -> u64 {
-        self.log.records.lock().cut()
+        let mut records = self.log.records.lock();
+        let position = records.cut();
+        records.barriers.push((self.number, position));
+        position
+    }
+
+    /// Lets the reader read on from a cut, and from those before it.
+    pub(crate) fn pass(&self, cut: u64) {
+        self.log.records.lock().barriers.retain(|(number, barrier)| *number != self.number || *barrier > cut);
     }
 
     /// Waits until there are records behind a position, if there is one, until [`LogReader::wake`] was called since the
@@ -178,6 +190,7 @@ impl LogReader {
 
 impl Drop for LogReader {
     fn drop(&mut self) {
+        self.pass(u64::MAX);
         self.log.change(self.number, |place, _| *place = None);
     }
 }
@@ -215,14 +228,20 @@ mod tests {
     }
 
     #[test]
-    fn no_records_are_read_across_a_cut_and_the_next_command_selects_its_database() {
+    fn no_records_are_read_beyond_a_cut_before_it_is_passed_and_the_next_command_selects_its_database() {
         let log = Arc::new(Log::default());
-        let reader = log.reader(Purpose::Copy);
+        let (reader, other) = (log.reader(Purpose::Copy), log.reader(Purpose::Copy));
         append(&log, 10);
         let cut = reader.cut();
         append(&log, 10);
+        let next = reader.cut();
         append(&log, 10);
-        assert_eq!(len(&reader.records(0, cut as usize).expect("its place")) as u64, cut);
+        let read = |reader: &LogReader, from: u64| from + len(&reader.records(from, 1000).expect("its place")) as u64;
+        assert_eq!((read(&reader, 0), read(&reader, cut), read(&other, cut)), (cut, cut, log.end()));
+        reader.pass(cut);
+        assert_eq!((read(&reader, cut), read(&reader, next)), (next, next));
+        reader.pass(next);
+        assert_eq!(read(&reader, next), log.end());
         let after = reader.records(cut, 1000).expect("its place");
         assert!(after[0].starts_with(b"*2\r\n$6\r\nSELECT"));
     }

@@ -78,6 +78,12 @@ impl Conversation {
         self.waiting.iter_mut().next_back().into_iter().for_each(|asked| *asked = Asked::Durable(state));
     }
 
+    /// Declares that no reply to come says that anything is durable.
+    pub(super) fn nothing_is_durable(&mut self) {
+        let durable = self.waiting.iter_mut().filter(|asked| matches!(asked, Asked::Durable(_)));
+        durable.for_each(|asked| *asked = Asked::Other);
+    }
+
     /// Returns whether there are replies to come.
     pub(super) fn waits(&self) -> bool {
         !self.waiting.is_empty()

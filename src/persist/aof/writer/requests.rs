@@ -45,6 +45,7 @@ impl Writer {
         }
         let Some(rotation) = self.rotation.take() else { return };
         let created = self.shared.dir.create_increment(self.shared.dir.is_detached());
+        self.shared.reader.pass(rotation.position);
         let result = created.map(|(file, seq)| {
             self.switch_to(file, rotation.position);
             seq
@@ -130,6 +131,7 @@ impl Writer {
     /// Tells all who wait for a result that there is none. Ends the writer if it was told to stop in any case.
     pub(super) fn fail_requests(&mut self, error: &AofError) {
         if let Some(rotation) = self.rotation.take() {
+            self.shared.reader.pass(rotation.position);
             (rotation.done)(Err(error.clone()));
         }
         let is_stopped = matches!(error, AofError::Stopped);
