@@ -112,7 +112,7 @@ impl Worker {
                     self.due.put_log_off(self.now_ms());
                 }
             }
-            (false, Some(_)) => self.end_log(),
+            (false, Some(_)) if self.namespace.persistence.begin_log_end() => self.end_log(),
             // Another beginning is tried at once.
             (false, None) => self.due.log_has_worked(),
             _ => {}
@@ -123,8 +123,7 @@ impl Worker {
         }
         self.remove_former_files();
         // Not before its first base is there: who waits for that asks whether a rewrite is in progress.
-        let has_changed = !config.appendonly && self.namespace.settings.current().appendonly;
-        self.namespace.persistence.update(|figures| figures.is_log_starting &= has_changed);
+        self.namespace.persistence.log_settings_followed(config.appendonly);
     }
 
     /// Removes files that are not needed any more, unless the settings keep them.

@@ -208,6 +208,10 @@ struct State {
     rewrite: Option<Order>,
     reload: Option<(Reload, Order)>,
     log: Option<AofHandle>,
+    /// The file is being ended, though it is still there.
+    is_log_ending: bool,
+    /// Whether the settings want a file, as far as that was told.
+    wants_log: Option<bool>,
     /// How many orders there were.
     orders: u64,
 }
@@ -271,6 +275,21 @@ impl Persistence {
         let mut state = self.state.lock();
         state.figures.log = log.as_ref().map(|(_, cut)| LogFigures { cut: *cut, ..LogFigures::default() });
         state.log = log.map(|(handle, _)| handle);
+        state.is_log_ending = false;
+    }
+
+    /// Declares that the append-only file is being ended, unless the settings want it again; returns whether it is to be.
+    pub(crate) fn begin_log_end(&self) -> bool {
+        let mut state = self.state.lock();
+        state.is_log_ending = state.wants_log != Some(true);
+        state.is_log_ending
+    }
+
+    /// Declares that the settings of the append-only file were followed, as they were: none is being begun, unless they have
+    /// changed since.
+    pub(crate) fn log_settings_followed(&self, wants_log: bool) {
+        let mut state = self.state.lock();
+        state.figures.is_log_starting &= state.wants_log.is_some_and(|wanted| wanted != wants_log);
     }
 
     /// Lets what is written to the append-only file be made durable as the settings say, at once, whatever the thread that
@@ -288,7 +307,9 @@ impl Persistence {
         if !state.is_enabled {
             return;
         }
-        let (is_starting, work) = (wants_log && state.log.is_none(), state.figures.work);
+        state.wants_log = Some(wants_log);
+        let is_missing = state.log.is_none() || state.is_log_ending;
+        let (is_starting, work) = (wants_log && is_missing, state.figures.work);
         if is_starting && !state.figures.is_log_starting {
             warn!("AOF was enabled. An AOF background was scheduled to start when possible");
         }
