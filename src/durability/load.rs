@@ -11,6 +11,7 @@ use std::time::Duration;
 use tracing::info;
 
 use crate::dispatch::texts;
+use crate::durability::progress::Progress;
 use crate::durability::save::LAST_FENCE;
 use crate::durability::worker::Worker;
 use crate::namespace::Namespace;
@@ -135,7 +136,7 @@ impl Worker {
         databases: u32,
     ) -> Result<(), String> {
         let namespace = &*self.namespace;
-        let mut is_over = false;
+        let (mut is_over, mut progress) = (false, Progress::new(&namespace.clock));
         while !is_over {
             if namespace.persistence.cancelled().load(Relaxed) {
                 return Err("the server was stopped while it loaded its data".into());
@@ -146,8 +147,7 @@ impl Worker {
             if send.send(batch).is_err() {
                 return Ok(()); // the other thread has the reason
             }
-            let read = reader.offset();
-            namespace.persistence.update(|figures| figures.loading.iter_mut().for_each(|loading| loading.read = read));
+            self.note_read(reader.offset(), &mut progress);
         }
         Ok(())
     }

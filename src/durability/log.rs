@@ -14,6 +14,9 @@ use crate::persist::{Job, LogReader, Order, Purpose};
 use crate::text::system_text;
 use crate::time::clock::Now;
 
+/// The event of the latency monitor that is a write to the file.
+const AOF_WRITE: &str = "aof-write";
+
 /// Returns what is to be written beside the commands.
 fn annotations(config: &Config) -> Annotations {
     Annotations { checksums: config.aof_checksum, timestamps: config.aof_timestamp_enabled }
@@ -74,7 +77,15 @@ impl Worker {
             fence: namespace.lock_holders.last_fence(),
         });
         let boot = self.disk.boot_id().unwrap_or_default();
-        let writer = Writer::open(dir.clone(), reader, start, &options, &boot, stamp)?;
+        let mut writer = Writer::open(dir.clone(), reader, start, &options, &boot, stamp)?;
+        let namespace = self.namespace.clone();
+        writer.set_note_latency(Box::new(move |event, took_ms| {
+            // As in Redis, a write is an event of its own, and one by what may have slowed it down.
+            if event.starts_with(AOF_WRITE) {
+                namespace.note_latency(AOF_WRITE, took_ms);
+            }
+            namespace.note_latency(event, took_ms);
+        }));
         let handle = writer.handle();
         let writer = spawn(writer).map_err(AofError::no_thread)?;
         self.namespace.persistence.set_log(Some((handle.clone(), cut)));

@@ -13,6 +13,7 @@ use crate::client::caller::Caller;
 use crate::dispatch::Env;
 use crate::dispatch::replay::{Replay, ReplayError};
 use crate::durability::load::{Adding, Duplicates};
+use crate::durability::progress::Progress;
 use crate::durability::worker::Worker;
 use crate::persist::aof::{AofDir, AofOptions, PartFile, PartType, Policy, SegmentReader, Tail, Verdict, cut_tail};
 use crate::store::{Cx, Origin};
@@ -115,6 +116,7 @@ impl Worker {
     ) -> Result<End, String> {
         let namespace = &*self.namespace;
         let (mut replay, mut log) = (Replay::new(namespace), BytesMut::new());
+        let mut progress = Progress::new(&namespace.clock);
         // The pieces that are not executed whole: where each begins in the stream of commands, and in the file.
         let (mut fed, mut pieces) = (0, vec![(0, begin)]);
         let named = |offset: u64, reason: &dyn Display| format!("{}, offset {offset}: {reason}", path.display());
@@ -144,8 +146,7 @@ impl Worker {
             })?;
             let done = pieces.partition_point(|(start, _)| *start < replay.executed()).saturating_sub(1);
             pieces.drain(..done);
-            let read = read + offset;
-            namespace.persistence.update(|figures| figures.loading.iter_mut().for_each(|loading| loading.read = read));
+            self.note_read(read + offset, &mut progress);
         }
         match reader.verdict() {
             Verdict::Corrupt { offset, reason } if len - (begin + offset) <= self.tolerated_damage() => {

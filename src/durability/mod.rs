@@ -8,6 +8,7 @@ mod load;
 mod log;
 mod log_file;
 mod log_load;
+mod progress;
 mod save;
 mod worker;
 

@@ -9,6 +9,7 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::dispatch::texts;
+use crate::durability::progress::Progress;
 use crate::durability::worker::Worker;
 use crate::namespace::Namespace;
 use crate::persist::disk::write_all;
@@ -124,11 +125,18 @@ impl Worker {
         });
         order.into_iter().for_each(|order| namespace.persistence.begin(order));
         let head = head(namespace, &options, (&databases, &libraries), job, begun);
+        let (mut progress, mut len) = (Progress::new(&namespace.clock), 0);
         let written = snapshot.write(
             &head,
             &namespace.clock,
             namespace.persistence.cancelled(),
-            &mut |bytes| write_all(&*output, bytes),
+            &mut |bytes| {
+                len += bytes.len() as u64;
+                let written =
+                    namespace.persistence.read(|figures| figures.work.as_ref().map_or(0, |work| work.written));
+                progress.tell(&format!("Background {}", name(job)), (written, keys), "keys", len);
+                write_all(&*output, bytes)
+            },
             &|keys| {
                 namespace.persistence.update(|figures| figures.work.iter_mut().for_each(|work| work.written += keys))
             },

@@ -523,7 +523,11 @@ impl Namespace {
 
     /// Records the latency of an event that began at this reading of the clock's counter, if it is high.
     fn record_latency(&self, event: &'static str, begun: u64) {
-        let took_ms = self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)) / 1_000_000;
+        self.note_latency(event, self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)) / 1_000_000);
+    }
+
+    /// Records how many milliseconds an event has taken, if that is a lot.
+    pub(crate) fn note_latency(&self, event: &'static str, took_ms: u64) {
         if took_ms == 0 {
             return; // saves reading the settings
         }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use keylatch::Clock;
+use keylatch::internals::disk::{Faults, SimulatedDisk};
 
 use crate::files::{assert_same, dir, fill, start_in};
 use crate::harness::{Client, TestServer, encode, wait_until};
@@ -429,4 +430,22 @@ fn a_second_process_in_the_same_directory_ends_with_an_error_and_the_death_of_th
     assert!(!first.wait().success());
     let mut third = Process::start(&args);
     third.client().expect(&[("GET k", "$1 v")]);
+}
+
+#[test]
+fn slow_writes_and_syncs_are_events_of_the_latency_monitor() {
+    let disk = SimulatedDisk::new(1);
+    let builder = keylatch::Server::builder().disk(disk.clone()).set("dir", "/").set("appendonly", "yes");
+    let builder = builder.set("appendfsync", "always").set("latency-monitor-threshold", 20);
+    let server = builder.start_blocking().expect("started");
+    let mut client = Client::connect(server.addr());
+    client.expect(&[("SET k v", "+OK"), ("LATENCY LATEST", "*0")]);
+    disk.set_faults(Faults { slowness_ms: 30, ..Faults::default() });
+    client.expect(&[("SET k w", "+OK")]);
+    let latest = client.call("LATENCY LATEST");
+    for event in ["aof-write", "aof-write-alone", "aof-fsync-always"] {
+        let sample = latest.split(&format!(" {event} :")).nth(1).expect("noted");
+        assert!(sample.split(' ').nth(1) == Some(":30"), "{event}: {latest}");
+    }
+    assert!(client.call("LATENCY DOCTOR").contains("The disk is slow"));
 }

@@ -19,6 +19,7 @@
 //! - [`catalogue`] compares COMMAND, COMMAND DOCS and CONFIG GET field by field.
 //! - [`settings`] gives every setting valid and invalid values.
 //! - [`rewrite`] compares files written by CONFIG REWRITE.
+//! - [`files`] lets each server load what the other has saved.
 //!
 //! Without `redis-server` on PATH the tests pass, and a line at the end of the run says how many; they fail if `CI` or
 //! `KEYLATCH_REQUIRE_REDIS` is set.
@@ -30,6 +31,7 @@ mod companions;
 mod deviations;
 pub(crate) mod dumps;
 mod eviction;
+mod files;
 mod geo;
 mod grids;
 mod hashes;

@@ -229,6 +229,9 @@ fn advice(event: &str) -> Option<&'static str> {
         COMMAND => Some("SLOWLOG GET shows which calls were slow; common causes are KEYS and large MGETs."),
         FAST_COMMAND => Some("Fast commands were slow: the machine is overloaded or swapping."),
         EXPIRE_CYCLE => Some("Many keys expire at the same time; spread their TTLs."),
+        event if event.starts_with("aof-") => {
+            Some("The disk is slow; with appendfsync everysec no client waits for it, and with no nothing does.")
+        }
         _ => None,
     }
 }

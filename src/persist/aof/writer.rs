@@ -48,6 +48,9 @@ const WRITTEN_AGAIN_MAX: u64 = 64 << 20;
 /// Tells the time, for headers and for the pace of syncs. Its `boot_ms` has to run with the system's time.
 pub(crate) type AofClock = Box<dyn FnMut() -> Stamp + Send>;
 
+/// Takes an event of the latency monitor: its name, and how many milliseconds it took.
+pub(crate) type NoteLatency = Box<dyn Fn(&'static str, u64) + Send>;
+
 /// Where a writer begins.
 pub(crate) enum Start {
     /// Behind the valid part of the last increment, which has to end there.
@@ -98,6 +101,7 @@ struct Pause {
 pub(crate) struct Writer {
     shared: Arc<Shared>,
     clock: AofClock,
+    note_latency: NoteLatency,
     syncer: Box<dyn Syncer>,
     boot: String,
     policy: Policy,
@@ -171,6 +175,7 @@ impl Writer {
         let writer = Writer {
             shared: Arc::new(shared),
             clock,
+            note_latency: Box::new(|_, _| {}),
             syncer: Box::new(InlineSyncer::default()),
             boot: boot_field(boot),
             policy: options.policy,
@@ -204,6 +209,11 @@ impl Writer {
     /// Returns the handle by which the writer is asked.
     pub(crate) fn handle(&self) -> AofHandle {
         AofHandle(self.shared.clone())
+    }
+
+    /// Lets events of the latency monitor be noted.
+    pub(crate) fn set_note_latency(&mut self, note: NoteLatency) {
+        self.note_latency = note;
     }
 
     /// Lets another one sync.
@@ -294,11 +304,22 @@ impl Writer {
         self.last_sync_ms = now.boot_ms;
         let syncing = Syncing { mark: self.written, began_ms: now.boot_ms, is_delayed: false };
         if self.policy == Policy::Always {
-            return self.end_sync(&syncing, self.file.sync_data());
+            let begun_ms = (self.clock)().boot_ms;
+            let synced = self.file.sync_data();
+            self.note_since("aof-fsync-always", begun_ms);
+            return self.end_sync(&syncing, synced);
         }
         self.syncing = Some(syncing);
         self.syncer.start(self.file.clone());
         self.finish_sync()
+    }
+
+    /// Notes how long an event has taken that began at a time since boot.
+    fn note_since(&mut self, event: &'static str, began_ms: u64) {
+        let took_ms = (self.clock)().boot_ms.saturating_sub(began_ms);
+        if took_ms > 0 {
+            (self.note_latency)(event, took_ms);
+        }
     }
 
     /// Takes the result of a sync that was begun, if it is there.

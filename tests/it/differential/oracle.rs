@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
@@ -53,7 +53,7 @@ impl Arena {
 }
 
 /// Holds the process of a real server; it ends with the test.
-struct Oracle {
+pub(super) struct Oracle {
     process: Child,
     socket: PathBuf,
     _dir: TempDir,
@@ -61,14 +61,24 @@ struct Oracle {
 
 impl Oracle {
     fn start() -> Option<Self> {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let socket = dir.path().join("redis.sock");
+        Self::start_with(None, &["--appendonly", "no"])
+    }
+
+    /// Starts a server that keeps its files in a directory, with more arguments; `None` if there is no `redis-server`.
+    pub(super) fn start_in(dir: &Path, arguments: &[&str]) -> Option<Self> {
+        Self::start_with(Some(dir), arguments)
+    }
+
+    fn start_with(dir: Option<&Path>, arguments: &[&str]) -> Option<Self> {
+        let own = tempfile::tempdir().expect("a temporary directory");
+        let socket = own.path().join("redis.sock");
         let spawned = Command::new("redis-server")
-            .args(["--port", "0", "--save", "", "--appendonly", "no", "--enable-debug-command", "yes"])
+            .args(["--port", "0", "--save", "", "--enable-debug-command", "yes"])
+            .args(arguments)
             .arg("--unixsocket")
             .arg(&socket)
             .arg("--dir")
-            .arg(dir.path())
+            .arg(dir.unwrap_or(own.path()))
             // SORT compares by the rules of the locale.
             .env("LC_ALL", "C")
             .stdin(Stdio::null())
@@ -83,7 +93,7 @@ impl Oracle {
             Err(error) => panic!("redis-server does not start: {error}"),
         };
         let log = process.stdout.take().expect("the log is piped");
-        let oracle = Oracle { process, socket, _dir: dir };
+        let oracle = Oracle { process, socket, _dir: own };
         oracle.wait_until_ready(BufReader::new(log));
         Some(oracle)
     }
@@ -99,7 +109,7 @@ impl Oracle {
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
     }
 
-    fn connect(&self) -> Peer {
+    pub(super) fn connect(&self) -> Peer {
         let stream = UnixStream::connect(&self.socket).expect("redis-server accepts");
         stream.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
         Peer::over(Box::new(stream))
@@ -180,6 +190,12 @@ impl Peer {
         };
         self.input.extend_from_slice(&chunk[..len]);
         len
+    }
+
+    /// Sends a request, and returns its reply.
+    pub(super) fn call(&mut self, request: &str) -> String {
+        self.send(&crate::harness::encode(&request.split(' ').collect::<Vec<_>>()));
+        self.reply().expect("the server is there").escape_ascii().to_string()
     }
 
     #[track_caller]

@@ -63,8 +63,11 @@ impl Writer {
         let mut slices: Vec<IoSlice<'_>> = vec![IoSlice::new(&before)];
         slices.extend(records.iter().map(|piece| IoSlice::new(piece)));
         self.is_torn = true;
+        let begun_ms = (self.clock)().boot_ms;
         write_slices(&*self.file, &mut slices).map_err(self.io("write to"))?;
         self.is_torn = false;
+        let event = if self.syncing.is_some() { "aof-write-pending-fsync" } else { "aof-write-alone" };
+        self.note_since(event, begun_ms);
         self.last_timestamp = second;
         let len_after = self.written.len + before.len() as u64 + len;
         self.written = Mark { len: len_after, position: self.written.position + len, sum };

@@ -25,7 +25,7 @@ pub enum Operation {
     SyncDir,
 }
 
-/// Which operations fail.
+/// Which operations fail, and how long they take.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     /// How many of a thousand operations fail, and with which error number.
@@ -36,6 +36,8 @@ pub struct Faults {
     pub planned: Vec<Planned>,
     /// How many bytes the files may have together.
     pub capacity: Option<u64>,
+    /// How many milliseconds each write, sync and change of a name takes.
+    pub slowness_ms: u64,
 }
 
 /// Operations that are to fail.

@@ -213,6 +213,7 @@ impl State {
         if matches!(operation, Operation::Read | Operation::Open) {
             return Ok(());
         }
+        self.since_boot_ms += self.faults.slowness_ms;
         self.changes += 1;
         match &mut self.plan {
             Some((0, _)) => self.is_ending = true,

@@ -1,0 +1,51 @@
+//! A line in the log each second while much is loaded or saved.
+
+use tracing::info;
+
+use crate::durability::worker::Worker;
+use crate::time::clock::Clock;
+
+/// How many microseconds lie between two lines.
+const PERIOD_US: u64 = 1_000_000;
+
+/// Tells when a line is due.
+pub(super) struct Progress<'c> {
+    clock: &'c Clock,
+    begun_us: u64,
+    next_us: u64,
+}
+
+impl<'c> Progress<'c> {
+    /// Begins: the first line is due after a second.
+    pub(super) fn new(clock: &'c Clock) -> Self {
+        let begun_us = clock.now().mono_us();
+        Progress { clock, begun_us, next_us: begun_us + PERIOD_US }
+    }
+
+    /// Writes a line if one is due: what is done of how much, and how many bytes that were.
+    pub(super) fn tell(&mut self, what: &str, (done, total): (u64, u64), unit: &str, bytes: u64) {
+        let now_us = self.clock.now().mono_us();
+        if now_us < self.next_us {
+            return;
+        }
+        self.next_us = now_us + PERIOD_US;
+        let seconds = (now_us - self.begun_us) as f64 / 1e6;
+        let left = seconds * total.saturating_sub(done) as f64 / done.max(1) as f64;
+        let rate = bytes as f64 / 1e6 / seconds;
+        info!("{what}: {done} of {total} {unit}, {rate:.0} MB/s, about {left:.0} s left");
+    }
+}
+
+impl Worker {
+    /// Notes up to where files are read, and writes a line if one is due.
+    pub(super) fn note_read(&self, read: u64, progress: &mut Progress<'_>) {
+        let total = self.namespace.persistence.update(|figures| {
+            figures.loading.as_mut().map_or(0, |loading| {
+                loading.read = read;
+                loading.total
+            })
+        });
+        let keys = self.namespace.persistence.read(|figures| figures.keys_loaded);
+        progress.tell(&format!("Loading, {keys} keys so far"), (read, total), "bytes", read);
+    }
+}
