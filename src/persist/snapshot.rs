@@ -33,6 +33,10 @@ const SLICE_NS: u64 = 250_000;
 /// How many bytes of records the walk collects before it passes them on.
 const SLICE_LEN: usize = 256 << 10;
 
+/// How often to look again for a large value that a command is moving, and after how long: commands take microseconds.
+const MOVING_MAX: usize = 5000;
+const MOVING_PAUSE: Duration = Duration::from_millis(1);
+
 /// From which length on, in bytes, a string is written while no shard is locked.
 const SHARED_TEXT_MIN: usize = 64 << 10;
 
@@ -160,7 +164,7 @@ impl<'s> Snapshot<'s> {
     /// Walks over all keys, and puts their records into the queue.
     fn walk(&self, clock: &Clock, is_cancelled: &AtomicBool) {
         let (records, store) = (&*self.records, self.store);
-        let mut cursor = WalkCursor::new(&records.progress);
+        let (mut cursor, mut moving) = (WalkCursor::new(&records.progress), 0);
         let is_given_up = || is_cancelled.load(Relaxed) || records.progress.is_lost();
         while !is_given_up() && records.queue.wait_for_room() {
             let (begun, len) = (clock.ticks(), Cell::new(0));
@@ -179,9 +183,11 @@ impl<'s> Snapshot<'s> {
             if is_slow && keys > 0 {
                 records.queue.pause(records.options.delay * u32::try_from(keys).unwrap_or(u32::MAX));
             }
+            moving = if walked == Walked::Moving { moving + 1 } else { 0 };
             match walked {
                 Walked::More => {}
-                Walked::Moving => std::thread::yield_now(),
+                Walked::Moving if moving < MOVING_MAX => records.queue.pause(MOVING_PAUSE),
+                Walked::Moving => records.progress.lose(),
                 Walked::Blocked => store.busy_flag().wait_until_free(),
                 Walked::All => break,
             }
