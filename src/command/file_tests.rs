@@ -15,8 +15,11 @@ use crate::dispatch::batch::BatchRun;
 use crate::dispatch::plan::Plan;
 use crate::dispatch::{Continuation, Env, Next, Wait};
 use crate::namespace::Namespace;
+use crate::persist::snapshot::{Snapshot, SnapshotOptions};
 use crate::persist::{Job, LogFigures, Order, Task, Work};
+use crate::rdb::file::FileOptions;
 use crate::resp::{Codec, Limits, Output};
+use crate::store::{Cx, Event, Origin, Ttl};
 use crate::time::clock::Clock;
 
 /// What has become of a request.
@@ -392,4 +395,28 @@ fn info_shows_the_figures() {
         assert_eq!(probe.info(field).as_deref(), Some(value), "{field}");
     }
     assert_eq!(probe.call("LASTSAVE"), format!(":{}", (now_ms - 5000).div_euclid(1000)));
+}
+
+#[test]
+fn clients_that_change_more_than_a_snapshot_writes_are_to_wait_until_it_is_written() {
+    let namespace = Namespace::for_test(&handlers().commands, Config::default(), Clock::manual());
+    let (store, now) = (&namespace.store, namespace.clock.now());
+    let set = |number: usize, value: &[u8]| {
+        let name = format!("key:{number}");
+        let key = store.key(name.as_bytes());
+        store.hold(1).view(0, &[key.hash], Cx::new(now, Origin::HOST)).set(key, value, Ttl::Clear, Event::NONE);
+    };
+    let long = vec![b'x'; 1 << 20];
+    (0..70).for_each(|number| set(number, &long));
+    let file = FileOptions { version: crate::rdb::VERSION, compresses: false };
+    let options = SnapshotOptions { file, has_checksum: false, has_usage: false, delay: std::time::Duration::ZERO };
+    let snapshot = Snapshot::cut(store, &mut store.exclusive(), options, now);
+    let before = store.reclaimer().queued();
+    (0..60).for_each(|number| set(number, b"short"));
+    assert!(!store.reclaimer().is_behind());
+    (60..70).for_each(|number| set(number, b"short"));
+    assert!(store.reclaimer().is_behind() && store.reclaimer().queued() > before);
+    let never = std::sync::atomic::AtomicBool::new(false);
+    let written = snapshot.write(b"REDIS0010", &namespace.clock, &never, &mut |_| Ok(()), &|_| {}).expect("written");
+    assert!(written.len > 70 << 20 && !store.reclaimer().is_behind());
 }

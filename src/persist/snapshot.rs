@@ -10,7 +10,7 @@ mod queue;
 use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,6 +20,7 @@ use crate::persist::snapshot::queue::Queue;
 use crate::rdb::checksum::Checksum;
 use crate::rdb::file::{self, FileOptions, KeyMeta, Usage};
 use crate::store::entry::Entry;
+use crate::store::reclaim::Reclaimer;
 use crate::store::usage::{self, UsageRule};
 use crate::store::value::{Part, Progress, Record};
 use crate::store::walk::{Visitor, WalkSink};
@@ -72,8 +73,12 @@ struct Records {
     former_len: AtomicU64,
     /// The lowest version of the format that has all records.
     version: AtomicU16,
+    /// Makes clients wait that change more than is written.
+    reclaimer: Arc<Reclaimer>,
     /// Keys with long strings that are to be written.
     texts: Mutex<Vec<SharedText>>,
+    /// The length of these strings.
+    texts_len: AtomicUsize,
     progress: Arc<Progress>,
 }
 
@@ -100,7 +105,9 @@ impl<'s> Snapshot<'s> {
             queue: Queue::default(),
             former_len,
             version,
+            reclaimer: store.reclaimer().clone(),
             texts: Mutex::default(),
+            texts_len: AtomicUsize::new(0),
             progress: Arc::default(),
         });
         let sink: Arc<dyn WalkSink> = records.clone();
@@ -137,6 +144,7 @@ impl<'s> Snapshot<'s> {
                 while let Some((bytes, keys)) = queue.take(is_cancelled) {
                     emit(&bytes)?;
                     report(keys);
+                    self.records.report_unwritten();
                 }
                 Ok(())
             });
@@ -144,6 +152,7 @@ impl<'s> Snapshot<'s> {
             written
         });
         self.store.end_walk();
+        self.records.reclaimer.set_unwritten(0); // no command is adding anything any more
         written?;
         if is_cancelled.load(Relaxed) {
             return Err(io::ErrorKind::Interrupted.into());
@@ -155,9 +164,12 @@ impl<'s> Snapshot<'s> {
         file::end(&mut end);
         emit(&end)?;
         let version = self.records.version.load(Relaxed);
-        file::replace_version(&mut sum, options.file.version, version);
-        let sum = if options.has_checksum { sum.value() } else { 0 };
-        out(&sum.to_le_bytes())?;
+        let mut value = 0;
+        if options.has_checksum {
+            file::replace_version(&mut sum, options.file.version, version);
+            value = sum.value();
+        }
+        out(&value.to_le_bytes())?;
         Ok(Written { len: len + 8, former_len: self.records.former_len.load(Relaxed), version })
     }
 
@@ -273,9 +285,15 @@ impl Records {
             let mut head = Vec::new();
             file::select(&mut head, db);
             file::text_entry(&mut head, entry, meta, self.options.file);
+            self.texts_len.fetch_add(text.len(), Relaxed);
             self.texts.lock().push(SharedText { head, text: text.clone() });
         }
         true
+    }
+
+    /// Lets clients wait, or go on, as there is much to write or not.
+    fn report_unwritten(&self) {
+        self.reclaimer.set_unwritten(self.queue.len() + self.texts_len.load(Relaxed));
     }
 
     /// Writes the keys with long strings that were kept.
@@ -283,6 +301,7 @@ impl Records {
         while let Some(SharedText { mut head, text }) = { self.texts.lock().pop() } {
             file::string(&mut head, &text, self.options.file);
             self.queue.push_walked(head, 1, false);
+            self.texts_len.fetch_sub(text.len(), Relaxed);
         }
     }
 }
@@ -290,13 +309,14 @@ impl Records {
 impl WalkSink for Records {
     fn add_former(&self, db: usize, entry: &Entry, fence: i64) {
         if self.keep_text(db, entry, fence) {
-            return;
+            return self.report_unwritten();
         }
         let mut record = Vec::new();
         file::select(&mut record, db);
         let keys = u64::from(self.write(&mut record, entry, fence));
         self.former_len.fetch_add(record.len() as u64, Relaxed);
         self.queue.push(record, keys);
+        self.report_unwritten();
     }
 
     fn begin_record(&self, db: usize, entry: &Entry, fence: i64) -> Option<Record> {

@@ -5,8 +5,9 @@
 //! empty. Work decides, not the number of keys: many values of medium size that are removed in a row, as by one DEL, are
 //! queued as soon as they are too much together. Until it is freed, what is queued counts as used memory.
 //!
-//! Who makes and deletes large values in a loop may outrun the thread. Nobody can be made to wait here, where shards are
-//! locked, so the [connection](crate::net::connection) waits between two requests while [`Reclaimer::is_behind`].
+//! Who makes and deletes large values in a loop may outrun the thread, as who changes keys may outrun a snapshot that
+//! has to write what they were. Nobody can be made to wait here, where shards are locked, so the
+//! [connection](crate::net::connection) waits between two requests while [`Reclaimer::is_behind`].
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,7 +33,7 @@ const EFFORT_MAX: usize = 10_000;
 /// allocations a number of bytes may be.
 const BYTES_PER_ALLOCATION: usize = 32;
 
-/// How many bytes of values may be queued before those who add more have to wait.
+/// How many bytes may be queued and unwritten before those who add more have to wait.
 const QUEUED_MAX: usize = 64 << 20;
 
 /// Something to free.
@@ -106,7 +107,9 @@ pub struct Reclaimer {
     pending: AtomicUsize,
     /// The bytes of the values that are queued.
     pending_bytes: AtomicUsize,
-    /// How many values were ever queued.
+    /// The bytes that a snapshot has to write.
+    unwritten: AtomicUsize,
+    /// How often something was added to what is queued or unwritten.
     queued: AtomicU64,
     freed: AtomicU64,
     /// The effort that was freed at once since the queue was emptied.
@@ -123,8 +126,8 @@ pub struct Reclaimer {
 #[derive(Default)]
 pub(super) struct Unvisited {
     pub(super) shards: Vec<Contents>,
-    /// Keys with a large value, some elements of which were not visited.
-    pub(super) entries: Vec<Entry>,
+    /// Keys with a large value, some elements of which were not visited, each with its memory.
+    pub(super) entries: Vec<(Entry, usize)>,
 }
 
 #[derive(Default)]
@@ -146,6 +149,7 @@ impl Reclaimer {
             queue: Mutex::default(),
             pending: AtomicUsize::new(0),
             pending_bytes: AtomicUsize::new(0),
+            unwritten: AtomicUsize::new(0),
             queued: AtomicU64::new(0),
             freed: AtomicU64::new(0),
             spent: AtomicUsize::new(0),
@@ -156,13 +160,21 @@ impl Reclaimer {
         }
     }
 
-    /// Returns whether so much is queued that those who add more should wait.
+    /// Returns whether so much is queued to be freed, or to be written by a snapshot, that those who add more should wait.
     #[inline]
     pub fn is_behind(&self) -> bool {
-        self.pending_bytes.load(Relaxed) > QUEUED_MAX
+        self.pending_bytes.load(Relaxed) + self.unwritten.load(Relaxed) > QUEUED_MAX
     }
 
-    /// Returns how many values were ever queued.
+    /// Sets how many bytes a snapshot has to write: what was read, and what commands have changed meanwhile.
+    pub(crate) fn set_unwritten(&self, len: usize) {
+        if self.unwritten.swap(len, Relaxed) < len {
+            self.queued.fetch_add(1, Relaxed);
+        }
+        self.tail_work.set_behind(self.is_behind());
+    }
+
+    /// Returns how often something was added to what is queued or unwritten.
     pub fn queued(&self) -> u64 {
         self.queued.load(Relaxed)
     }
@@ -195,7 +207,13 @@ impl Reclaimer {
     #[inline(never)] // as Reclaimer::queue
     fn free_large(self: &Arc<Self>, entry: Entry) {
         match entry.record() {
-            Some(_) => self.unvisited.lock().entries.push(entry),
+            Some(_) => {
+                let memory = entry.memory();
+                self.pending_bytes.fetch_add(memory, Relaxed);
+                self.queued.fetch_add(1, Relaxed);
+                self.unvisited.lock().entries.push((entry, memory));
+                self.tail_work.set_behind(self.is_behind());
+            }
             None => self.queue(Garbage::Entry(entry)),
         }
     }
@@ -207,6 +225,14 @@ impl Reclaimer {
         if self.is_too_much(shards.iter().map(allocations).sum()) {
             self.queue(Garbage::Shards(shards));
         }
+    }
+
+    /// Frees an entry that was not visited, and is now, or that needs not be.
+    pub(super) fn free_visited(self: &Arc<Self>, (mut entry, memory): (Entry, usize)) {
+        entry.end_record();
+        self.pending_bytes.fetch_sub(memory, Relaxed);
+        self.tail_work.set_behind(self.is_behind());
+        self.free(entry);
     }
 
     /// Locks what no command sees any more, and what a snapshot is to visit before it is freed.

@@ -143,14 +143,14 @@ impl Store {
         visitor: &mut dyn Visitor,
     ) -> bool {
         let mut unvisited = self.reclaimer().unvisited();
-        let is_of = |entry: &mut Entry| visit_elements(Some(entry), number, is_time_up, visitor);
+        let is_of = |(entry, _): &mut (Entry, usize)| visit_elements(Some(entry), number, is_time_up, visitor);
         let Some(index) = unvisited.entries.iter_mut().position(is_of) else {
             return unvisited.shards.iter_mut().any(|contents| contents.visit_begun(number, is_time_up, visitor));
         };
-        if unvisited.entries[index].record().is_none() {
+        if unvisited.entries[index].0.record().is_none() {
             let visited = unvisited.entries.swap_remove(index);
             drop(unvisited);
-            self.reclaimer().free(visited);
+            self.reclaimer().free_visited(visited);
         }
         true
     }
@@ -169,11 +169,10 @@ impl Store {
         let mut held = self.exclusive();
         held.0.value.each_shard_mut(|shard| shard.keys.end_walk());
         drop(held);
-        let Unvisited { mut shards, mut entries } = std::mem::take(&mut *self.reclaimer().unvisited());
+        let Unvisited { mut shards, entries } = std::mem::take(&mut *self.reclaimer().unvisited());
         shards.iter_mut().for_each(Contents::end_walk);
         self.reclaimer().free_shards(shards);
-        entries.iter_mut().for_each(Entry::end_record);
-        entries.into_iter().for_each(|entry| self.reclaimer().free(entry));
+        entries.into_iter().for_each(|entry| self.reclaimer().free_visited(entry));
     }
 }
 

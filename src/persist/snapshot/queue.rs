@@ -55,6 +55,12 @@ impl Queue {
         }
     }
 
+    /// Returns how many bytes there are.
+    pub(super) fn len(&self) -> usize {
+        let state = self.state.lock();
+        state.len + state.deferred.0.len()
+    }
+
     /// Adds records of the walk; `is_in_record` if the last is not whole.
     pub(super) fn push_walked(&self, bytes: Vec<u8>, keys: u64, is_in_record: bool) {
         let mut state = self.state.lock();
