@@ -55,6 +55,8 @@ struct State {
     /// The names of files that the manifest on the disk may have, if it is not the one that is known here: after an error
     /// that is unknown until one was written again.
     doubtful: Vec<String>,
+    /// Whether the last attempt to write the manifest has worked, so that it is the one that is known here.
+    is_certain: bool,
 }
 
 /// An increment that is not in the manifest yet.
@@ -80,6 +82,7 @@ impl State {
             next_detached: DETACHED_FIRST,
             other_len: 0,
             doubtful: Vec::new(),
+            is_certain: true,
         }
     }
 }
@@ -233,7 +236,9 @@ impl AofDir {
         if text.lines().any(|line| line.len() >= LINE_MAX) {
             return Err(AofError::LongName(self.filename.clone()));
         }
-        replace_file(&*self.disk, &path, text.as_bytes()).map_err(AofError::io("write the manifest", &path))
+        let written = replace_file(&*self.disk, &path, text.as_bytes());
+        self.state.lock().is_certain = written.is_ok();
+        written.map_err(AofError::io("write the manifest", &path))
     }
 
     /// Returns the files in the order in which they are loaded.
@@ -421,10 +426,13 @@ impl AofDir {
         Ok(part)
     }
 
-    /// Removes files of which the manifest that was written now has none.
+    /// Removes files of which the manifest has none, unless it is uncertain which manifest is on the disk.
     fn remove_doubtful(&self) -> Result<(), AofError> {
         let (doubtful, manifest) = {
             let mut state = self.state.lock();
+            if !state.is_certain {
+                return Ok(());
+            }
             (std::mem::take(&mut state.doubtful), state.manifest.clone())
         };
         for name in doubtful.into_iter().filter(|name| manifest.parts().all(|part| part.name != *name)) {
