@@ -6,14 +6,18 @@ use bytes::BytesMut;
 use tokio_util::codec::Decoder;
 
 use crate::client::caller::Caller;
+use crate::dispatch::Env;
 use crate::dispatch::call::Mode;
 use crate::dispatch::nested::nested;
 use crate::dispatch::plan::find;
-use crate::dispatch::{Env, Handlers, effects};
+#[cfg(feature = "internals")]
+use crate::dispatch::{Handlers, effects};
 use crate::namespace::Namespace;
 use crate::resp::{Codec, Limits, Output, OwnedRequest, Request};
 use crate::spec::{Names, Renames};
-use crate::store::{Cx, Origin, View};
+use crate::store::View;
+#[cfg(feature = "internals")]
+use crate::store::{Cx, Origin};
 
 /// Why a log cannot be replayed further; the commands before the error were executed.
 #[derive(Debug)]
@@ -49,6 +53,7 @@ pub struct Replayed {
 ///
 /// # Errors
 /// Why it could not be executed to its end.
+#[cfg(feature = "internals")]
 pub(crate) fn replay(
     namespace: &Namespace,
     handlers: &'static Handlers,

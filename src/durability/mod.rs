@@ -3,7 +3,6 @@
 //! One thread does all of it, `files`, so that no call waits for a disk. Commands place orders
 //! ([`Persistence`](crate::persist::Persistence)); settings are looked at when they change.
 
-mod deadlines;
 mod due;
 mod load;
 mod log;
@@ -113,9 +112,7 @@ impl Worker {
         if let Some(dir) = dir.as_ref().filter(|dir| dir.has_parts()) {
             let loaded = self.load_log(dir)?;
             self.set_loaded();
-            let last = loaded.tail.as_ref().and_then(|tail| tail.last.clone());
-            self.continue_log(dir.clone(), loaded.tail, loaded.cut)?;
-            return self.correct_deadlines(last.as_ref());
+            return self.continue_log(dir.clone(), loaded.tail, loaded.cut);
         }
         let loaded = self.load_snapshot(Duplicates::Refuse);
         let is_there = loaded.map_err(|reason| format!("Fatal error loading the DB: {reason}"))?;

@@ -139,7 +139,7 @@ pub(super) fn parse_header(line: &[u8]) -> Option<ReadHeader> {
 }
 
 /// Returns the number of a boot in the form that a header can have.
-pub(crate) fn boot_field(id: &str) -> String {
+pub(super) fn boot_field(id: &str) -> String {
     let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(BOOT_MAX).collect();
     if id.is_empty() { "-".to_owned() } else { id }
 }

@@ -22,7 +22,7 @@ mod writer;
 #[cfg(test)]
 mod writer_tests;
 
-pub(crate) use block::{Header, Stamp, boot_field};
+pub(crate) use block::Stamp;
 pub(crate) use directory::{AofDir, PartFile};
 pub(crate) use error::AofError;
 pub(crate) use handle::AofHandle;
