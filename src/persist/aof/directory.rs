@@ -24,7 +24,7 @@ const LINE_MAX: usize = 1024;
 
 /// The number of the first increment that is not in the manifest.
 const DETACHED_FIRST: u64 = 1 << 63;
-/// How often to try to lock a directory, and how long to wait in between.
+/// How often to try to lock the files, and how long to wait in between.
 const LOCK_ATTEMPTS: usize = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -38,7 +38,7 @@ pub(crate) struct AofDir {
     changing: Mutex<()>,
     /// Held for moments only.
     state: Mutex<State>,
-    /// Keeps other servers from the directory.
+    /// Keeps other servers from the files.
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -100,15 +100,17 @@ pub(crate) struct PartFile {
     pub(crate) is_last: bool,
 }
 
-/// Takes the directory for this process. One that is about to end may have it for a moment.
-fn lock(disk: &dyn Disk, path: &Path) -> Result<Box<dyn Send + Sync>, AofError> {
+/// Locks the files of a name in a directory, in which servers with other names may have theirs. A process that is about to
+/// end may have the lock for a moment.
+fn lock(disk: &dyn Disk, dir: &Path, filename: &str) -> Result<Box<dyn Send + Sync>, AofError> {
+    let path = dir.join(format!(".{filename}.lock"));
     for _ in 0..LOCK_ATTEMPTS {
-        match disk.lock_dir(path) {
+        match disk.lock(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => std::thread::park_timeout(LOCK_PAUSE),
-            locked => return locked.map_err(AofError::io("lock the directory", path)),
+            locked => return locked.map_err(AofError::io("lock", &path)),
         }
     }
-    Err(AofError::InUse(path.to_owned()))
+    Err(AofError::InUse(dir.join(filename)))
 }
 
 impl AofDir {
@@ -117,11 +119,11 @@ impl AofDir {
     ///
     /// # Errors
     /// When the manifest is damaged, or names a file that is missing; when there is data but no manifest; when another process
-    /// has the directory; when the disk fails.
+    /// has the files; when the disk fails.
     pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, dirname: &str, filename: &str) -> Result<Self, AofError> {
         let path = dir.join(dirname);
         disk.create_dir(&path).map_err(AofError::io("create the directory", &path))?;
-        let lock = lock(&*disk, &path)?;
+        let lock = lock(&*disk, &path, filename)?;
         disk.sync_dir(dir).map_err(AofError::io("sync the directory", dir))?;
         disk.sync_dir(&path).map_err(AofError::io("sync the directory", &path))?;
         let (changing, state) = (Mutex::default(), Mutex::new(State::new(Manifest::default())));
@@ -309,9 +311,8 @@ impl AofDir {
     }
 
     /// Creates the next increment: in the manifest, behind the present ones; or detached, in place of a former detached
-    /// one. Returns it opened, and its number; a
-    /// detached one gets another when it is attached. All that was written to the former one must be durable, or belong to no
-    /// manifest.
+    /// one. Returns it opened, and its number; a detached one gets another when it is attached. All that was written to the
+    /// former one must be durable, or belong to no manifest.
     ///
     /// # Errors
     /// When the disk fails; nothing has changed then.

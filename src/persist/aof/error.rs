@@ -30,7 +30,7 @@ pub(crate) enum AofError {
     },
     /// The manifest names a file that is not there.
     Missing(PathBuf),
-    /// Another process writes to files of this directory.
+    /// Another process writes to the files of this name.
     InUse(PathBuf),
     /// There is no manifest, but a file with data that should be in one.
     Unlisted(PathBuf),
@@ -73,7 +73,10 @@ impl fmt::Display for AofError {
             }
             AofError::InUse(path) => {
                 let path = path.display();
-                write!(f, "another running server has {path}: stop it, or give this one another dir or appenddirname")
+                write!(
+                    f,
+                    "another running server has {path}: stop it, or give this one another dir, appenddirname or appendfilename"
+                )
             }
             AofError::Unlisted(path) => {
                 write!(f, "there is no manifest, but {}: restore the manifest, or move the file away", path.display())

@@ -53,11 +53,11 @@ pub(crate) trait Disk: Send + Sync {
     /// Returns the length of a file; `None` if there is none of this name.
     fn len(&self, path: &Path) -> io::Result<Option<u64>>;
 
-    /// Takes a directory for this process until what is returned is dropped, or the process has ended in whatever way.
+    /// Locks a file, which is created if it is not there, until the guard is dropped or the process ends.
     ///
     /// # Errors
-    /// With [`io::ErrorKind::ResourceBusy`] while another one has it.
-    fn lock_dir(&self, dir: &Path) -> io::Result<Box<dyn Send + Sync>>;
+    /// With [`io::ErrorKind::ResourceBusy`] while another process has the lock.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
 
     /// Returns how many bytes can be written in a directory.
     fn free_space(&self, dir: &Path) -> io::Result<u64>;

@@ -20,10 +20,10 @@ pub(crate) struct RealDisk;
 /// A file of the machine.
 struct RealFile(File);
 
-/// A directory that is locked. Programs that this one executes do not inherit that.
-struct DirLock(File);
+/// A file that is locked. Programs that this one executes do not inherit that.
+struct FileLock(File);
 
-impl Drop for DirLock {
+impl Drop for FileLock {
     fn drop(&mut self) {
         // Closing it alone would not do: a process that is being forked has it open until it executes its program.
         _ = flock(&self.0, FlockOperation::Unlock);
@@ -91,13 +91,12 @@ impl Disk for RealDisk {
         }
     }
 
-    /// The lock is on the directory itself, so that no file says that there is one.
-    fn lock_dir(&self, dir: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        let file = File::open(dir)?;
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        let file = OpenOptions::new().append(true).create(true).open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Err(io::ErrorKind::ResourceBusy.into()),
             // A file system without locks is no reason not to work.
-            _ => Ok(Box::new(DirLock(file))),
+            _ => Ok(Box::new(FileLock(file))),
         }
     }
 
@@ -186,11 +185,12 @@ mod tests {
         assert_eq!(names, [&b"new"[..], b"cd", b"0123abcd"]);
         disk.remove(&path).expect("removed");
         assert_eq!((disk.len(&path).expect("asked"), disk.list(&sub).expect("a list").len()), (None, 2));
-        let lock = disk.lock_dir(&sub).expect("locked");
-        let refused = disk.lock_dir(&sub).err().map(|error| error.kind());
+        let lock = disk.lock(&sub.join("lock")).expect("locked");
+        let refused = disk.lock(&sub.join("lock")).err().map(|error| error.kind());
+        assert!(disk.lock(&sub.join("other")).is_ok());
         assert_eq!(refused, Some(io::ErrorKind::ResourceBusy));
         drop(lock);
-        assert!(disk.lock_dir(&sub).is_ok());
+        assert!(disk.lock(&sub.join("lock")).is_ok());
         assert!(disk.free_space(&sub).expect("asked") > 0);
         assert!(read_small_file(&disk, &sub.join("second"), 7).is_err());
         assert!(disk.read(&sub).is_err(), "a directory is no file");

@@ -377,7 +377,7 @@ impl Disk for SimulatedDisk {
     }
 
     /// Another process is on another disk: that as the former one has left it.
-    fn lock_dir(&self, _: &Path) -> io::Result<Box<dyn Send + Sync>> {
+    fn lock(&self, _: &Path) -> io::Result<Box<dyn Send + Sync>> {
         Ok(Box::new(()))
     }
 
