@@ -8,7 +8,7 @@ use crate::client::caller::Caller;
 use crate::dispatch::Call;
 use crate::dispatch::gate::ON_KEYS;
 use crate::namespace::Namespace;
-use crate::spec::{Effect, NO_QUEUE};
+use crate::spec::{Effect, Group, NO_QUEUE};
 use crate::store::{Key, Lookup, Str};
 use crate::time::clock::{Deadline, Now};
 
@@ -109,6 +109,7 @@ pub(super) fn dependence(call: &mut Call<'_>) -> u64 {
         Some(shards) => log.position_of(&shards),
         // Other calls without keys tell of the server or the client alone, or are reports, which tell no single value.
         None if call.command.flags & (ON_KEYS | NO_QUEUE) != 0 => log.end(),
+        None if call.command.command.group == Group::Scripting => log.end(), // libraries of functions
         None => 0,
     }
 }

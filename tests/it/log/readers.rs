@@ -104,7 +104,10 @@ fn who_reads_other_keys_or_asks_about_the_server_does_not_wait_and_who_may_read_
     others.iter_mut().enumerate().for_each(|(n, other)| other.send(format!("GET other:{n}\r\n").as_bytes()));
     let answered = |others: &[Client]| others.iter().filter(|other| !hears_nothing(other)).count();
     wait_until(|| answered(&others) + file.waiting() == 9 && answered(&others) > 0);
-    let requests = ["GET k", "MGET before k", "DBSIZE", "KEYS before", "SCAN 0", "RANDOMKEY"];
+    let mut requests = vec!["GET k", "MGET before k", "DBSIZE", "KEYS before", "SCAN 0", "RANDOMKEY"];
+    if cfg!(feature = "lua") {
+        requests.push("FUNCTION LIST");
+    }
     for (request, waiting) in requests.iter().zip(file.waiting() + 1..) {
         let mut client = server.client();
         client.send(format!("{request}\r\n").as_bytes());
