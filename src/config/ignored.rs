@@ -100,7 +100,7 @@ pub(super) const INERT: &[Setting] = {
         S::ignored(REPLICATION, "repl-diskless-sync", Switch, "yes", Runtime, &["Would send snapshots to replicas without a file."]),
         S::ignored(REPLICATION, "repl-diskless-sync-delay", Int(0, INT_MAX), "5", Runtime, &["Would wait this many seconds for more replicas."]),
         S::ignored(REPLICATION, "repl-diskless-sync-max-replicas", Int(0, INT_MAX), "0", Runtime, &["Would start without further delay when this many replicas wait."]),
-        S::ignored(REPLICATION, "repl-diskless-load", Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled", Runtime, &["Would let a replica load a snapshot from the connection."]),
+        S::ignored(REPLICATION, "repl-diskless-load", Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled", Runtime, &["Would let a replica load a snapshot from the connection."]).fixed_in_loading(),
         S::ignored(REPLICATION, "repl-ping-replica-period", Int(1, INT_MAX), "10", Runtime, &["Would be the interval of pings to replicas, in seconds."]).alias("repl-ping-slave-period"),
         S::ignored(REPLICATION, "repl-timeout", Int(1, INT_MAX), "60", Runtime, &["Would be the timeout of a replication link, in seconds."]),
         S::ignored(REPLICATION, "repl-disable-tcp-nodelay", Switch, "no", Runtime, &["Would batch small packets to replicas (no TCP_NODELAY)."]),

@@ -56,6 +56,8 @@ pub struct Setting {
     pub secret: bool,
     /// Whether each private instance may have a value of its own; the others are those of the process.
     pub own: bool,
+    /// Whether `CONFIG SET` is refused while data is loaded, because it says what is loaded.
+    pub fixed_in_loading: bool,
     /// Its section in the example file and in `--help`.
     pub section: &'static str,
     /// The type of its value.
@@ -91,7 +93,24 @@ impl Setting {
         let (effect, store) = (Effect::Nothing, Store::Inert);
         let (alias, synonym, since, hidden, secret) = (None, None, None, false, false);
         let own = matches!(change, Change::Runtime); // nothing of the process depends on it
-        Setting { name, alias, synonym, since, hidden, secret, own, section, kind, default, change, effect, doc, store }
+        let fixed_in_loading = false;
+        Setting {
+            name,
+            alias,
+            synonym,
+            since,
+            hidden,
+            secret,
+            own,
+            fixed_in_loading,
+            section,
+            kind,
+            default,
+            change,
+            effect,
+            doc,
+            store,
+        }
     }
 
     /// Sets the alias.
@@ -102,6 +121,11 @@ impl Setting {
     /// Sets the name in Valkey.
     pub(super) const fn synonym(self, name: &'static str) -> Self {
         Setting { synonym: Some(name), ..self }
+    }
+
+    /// Refuses changes while data is loaded.
+    pub(super) const fn fixed_in_loading(self) -> Self {
+        Setting { fixed_in_loading: true, ..self }
     }
 
     /// Declares the value a secret.
@@ -160,11 +184,12 @@ impl Setting {
 /// Declares the settings that are fields of [`Config`]: the struct, its defaults and the rows of the table. `!hidden`
 /// keeps settings that Redis does not have out of `CONFIG GET *`, because test suites and tools set all that they find
 /// there. `?secret` keeps the value out of MONITOR and the slow log. `~` precedes the name in Valkey, `@` the version
-/// of Redis after 7.0 that introduced the setting. `%own` lets each private instance have a value of its own.
+/// of Redis after 7.0 that introduced the setting. `%own` lets each private instance have a value of its own,
+/// and `^fixed` refuses changes while data is loaded.
 macro_rules! supported {
     ($($section:literal { $(
         $(#[doc = $doc:literal])+
-        $name:literal $(| $alias:literal)? $(~ $synonym:literal)? $(! $hidden:ident)? $(? $secret:ident)? $(@ $since:literal)? $(% $own:ident)?
+        $name:literal $(| $alias:literal)? $(~ $synonym:literal)? $(! $hidden:ident)? $(? $secret:ident)? $(@ $since:literal)? $(% $own:ident)? $(^ $fixed:ident)?
             $field:ident: $type:ty = $default:literal, $kind:expr, $change:ident, $effect:ident;
     )+ })+) => {
         /// The values of all settings.
@@ -202,6 +227,7 @@ macro_rules! supported {
             since: [$(Some($since),)? None][0],
             secret: [$({ let $secret = true; $secret },)? false][0],
             own: [$({ let $own = true; $own },)? false][0],
+            fixed_in_loading: [$({ let $fixed = true; $fixed },)? false][0],
             section: $section,
             kind: $kind,
             default: $default,
@@ -263,7 +289,7 @@ supported! {
         /// Appends the log to this file; empty means standard output.
         "logfile" logfile: Option<PathBuf> = "", Kind::Path, Start, Supported;
         /// The working directory, which relative paths start from.
-        "dir" dir: PathBuf = ".", Kind::Directory, Protected, Supported;
+        "dir" ^fixed dir: PathBuf = ".", Kind::Directory, Protected, Supported;
         /// After a crash, or a shutdown while locks were held or keys had a TTL, answers -LOADING to commands on keys for
         /// this many milliseconds, so that no client can believe any more that it holds a lock that is gone: the longest
         /// TTL of a lock. A file in `dir`, named by the port, tells the next start. 0 disables that.
@@ -468,7 +494,7 @@ supported! {
         /// without keys.
         "refuse-empty-start" !hidden refuse_empty_start: bool = "no", Kind::Switch, Start, Supported;
         /// Logs every write to an append-only file, and loads that at the start instead of the snapshot.
-        "appendonly" %own appendonly: bool = "no", Kind::Switch, Runtime, Supported;
+        "appendonly" %own ^fixed appendonly: bool = "no", Kind::Switch, Runtime, Supported;
         /// The first part of the names of the append-only files.
         "appendfilename" appendfilename: OsString = "appendonly.aof", APPENDFILENAME, Start, Supported;
         /// Names the directory of the append-only files, which is in `dir`.

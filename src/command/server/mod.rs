@@ -263,7 +263,8 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
     let pairs: Vec<_> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let is_private = call.namespace.tenant.is_private();
     let by = Requester { is_local: call.caller.info.peer.is_local(), is_private };
-    if call.namespace.restrictions.is_loading() && pairs.iter().any(|(name, _)| is_fixed_while_loading(name)) {
+    let is_fixed = |name: &[u8]| Setting::find(name).is_some_and(|(_, setting)| setting.fixed_in_loading);
+    if call.namespace.restrictions.is_loading() && pairs.iter().any(|(name, _)| is_fixed(name)) {
         return Err(Error::Loading);
     }
     let changed = call.namespace.settings.update(|config| config.set(&pairs, by));
@@ -278,11 +279,6 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
     call.update_recording();
     call.reply.ok();
     Ok(())
-}
-
-/// Returns whether a setting must not change while data is loaded: it says which files are loaded.
-fn is_fixed_while_loading(name: &[u8]) -> bool {
-    ["appendonly", "dir", "repl-diskless-load"].iter().any(|fixed| is_word(name, fixed))
 }
 
 /// Warns of a limit of memory below what is used.
