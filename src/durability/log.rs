@@ -123,7 +123,7 @@ impl Worker {
                     self.due.put_log_off(self.now_ms());
                 }
             }
-            (false, Some(_)) if self.namespace.persistence.begin_log_end() => self.end_log(),
+            (false, Some(_)) if self.namespace.persistence.begin_log_end(|| self.wants_log()) => self.end_log(),
             // Another beginning is tried at once.
             (false, None) => self.due.log_has_worked(),
             _ => {}
@@ -134,7 +134,12 @@ impl Worker {
         }
         self.remove_former_files();
         // Not before its first base is there: who waits for that asks whether a rewrite is in progress.
-        self.namespace.persistence.log_settings_followed(config.appendonly);
+        self.namespace.persistence.log_settings_followed(|| self.wants_log() != config.appendonly);
+    }
+
+    /// Returns whether the settings want a file now.
+    fn wants_log(&self) -> bool {
+        self.namespace.settings.current().appendonly
     }
 
     /// Removes files that are not needed any more, unless the settings keep them.

@@ -139,7 +139,7 @@ impl Log {
         self.records.lock().chunks.end()
     }
 
-    /// Notes what a record that ends at a position is about: keys of some shards, which are locked, or of any.
+    /// Notes that a record which ends at a position changes keys of some shards, which are locked, or of any.
     pub(crate) fn note_change(&self, shards: Option<&[usize]>, position: u64) {
         if !self.is_confirmed() {
             self.changed.raise(shards, position);
@@ -164,7 +164,7 @@ impl Log {
         is_early
     }
 
-    /// Forgets that a client waits, whose connection has ended.
+    /// Removes a client whose connection has ended from those that wait.
     pub(crate) fn stop_waiting(&self, client: u64) {
         self.waiting.lock().remove(&client);
     }

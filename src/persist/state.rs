@@ -57,8 +57,8 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Returns whether all who have placed the order are told how it has ended, so that a failure is no reason to reject the
-    /// writes of others.
+    /// Returns whether everyone who placed the order gets its result, so that a failure is no reason to reject the writes of
+    /// others.
     pub(crate) fn is_awaited(self) -> bool {
         self.is_awaited
     }
@@ -210,8 +210,6 @@ struct State {
     log: Option<AofHandle>,
     /// The file is being ended, though it is still there.
     is_log_ending: bool,
-    /// Whether the settings want a file, as far as that was told.
-    wants_log: Option<bool>,
     /// How many orders there were.
     orders: u64,
 }
@@ -279,17 +277,18 @@ impl Persistence {
     }
 
     /// Declares that the append-only file is being ended, unless the settings want it again; returns whether it is to be.
-    pub(crate) fn begin_log_end(&self) -> bool {
+    /// They are asked while the lock is held, by which [`Persistence::follow_settings`] comes before or after.
+    pub(crate) fn begin_log_end(&self, wants_log: impl FnOnce() -> bool) -> bool {
         let mut state = self.state.lock();
-        state.is_log_ending = state.wants_log != Some(true);
+        state.is_log_ending = !wants_log();
         state.is_log_ending
     }
 
-    /// Declares that the settings of the append-only file were followed, as they were: none is being begun, unless they have
-    /// changed since.
-    pub(crate) fn log_settings_followed(&self, wants_log: bool) {
+    /// Declares that the settings of the append-only file were followed: none is being begun, unless they have changed
+    /// since. They are asked as by [`Persistence::begin_log_end`].
+    pub(crate) fn log_settings_followed(&self, have_changed: impl FnOnce() -> bool) {
         let mut state = self.state.lock();
-        state.figures.is_log_starting &= state.wants_log.is_some_and(|wanted| wanted != wants_log);
+        state.figures.is_log_starting &= have_changed();
     }
 
     /// Lets what is written to the append-only file be made durable as the settings say, at once, whatever the thread that
@@ -307,10 +306,9 @@ impl Persistence {
         if !state.is_enabled {
             return;
         }
-        state.wants_log = Some(wants_log);
         let is_missing = state.log.is_none() || state.is_log_ending;
         let (is_starting, work) = (wants_log && is_missing, state.figures.work);
-        if is_starting && !state.figures.is_log_starting {
+        if is_starting && !state.figures.is_log_starting && work.is_some() {
             warn!("AOF was enabled. An AOF background was scheduled to start when possible");
         }
         if !wants_log && state.log.is_some() && work.is_some_and(|work| work.job == Job::Rewrite) {
