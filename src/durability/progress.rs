@@ -22,13 +22,15 @@ impl<'c> Progress<'c> {
         Progress { clock, begun_us, next_us: begun_us + PERIOD_US }
     }
 
-    /// Writes a line if one is due: what is done of how much, and how many bytes that were.
-    pub(super) fn tell(&mut self, what: &str, (done, total): (u64, u64), unit: &str, bytes: u64) {
+    /// Writes a line if one is due, of what `figures` returns: what is going on, how much is done of how much, and how many
+    /// bytes that were.
+    pub(super) fn tell(&mut self, unit: &str, figures: impl FnOnce() -> (String, (u64, u64), u64)) {
         let now_us = self.clock.now().mono_us();
         if now_us < self.next_us {
             return;
         }
         self.next_us = now_us + PERIOD_US;
+        let (what, (done, total), bytes) = figures();
         let seconds = (now_us - self.begun_us) as f64 / 1e6;
         let left = seconds * total.saturating_sub(done) as f64 / done.max(1) as f64;
         let rate = bytes as f64 / 1e6 / seconds;
@@ -45,7 +47,9 @@ impl Worker {
                 loading.total
             })
         });
-        let keys = self.namespace.persistence.read(|figures| figures.keys_loaded);
-        progress.tell(&format!("Loading, {keys} keys so far"), (read, total), "bytes", read);
+        progress.tell("bytes", || {
+            let keys = self.namespace.persistence.read(|figures| figures.keys_loaded);
+            (format!("Loading, {keys} keys so far"), (read, total), read)
+        });
     }
 }

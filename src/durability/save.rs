@@ -132,9 +132,10 @@ impl Worker {
             namespace.persistence.cancelled(),
             &mut |bytes| {
                 len += bytes.len() as u64;
-                let written =
-                    namespace.persistence.read(|figures| figures.work.as_ref().map_or(0, |work| work.written));
-                progress.tell(&format!("Background {}", name(job)), (written, keys), "keys", len);
+                progress.tell("keys", || {
+                    let work = namespace.persistence.read(|figures| figures.work);
+                    (format!("Progress of {}", name(job)), (work.map_or(0, |work| work.written), keys), len)
+                });
                 write_all(&*output, bytes)
             },
             &|keys| {

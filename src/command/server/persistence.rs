@@ -73,7 +73,7 @@ fn save(call: &mut Call<'_>) -> Result<()> {
     check_snapshot_file(call)?;
     let order = call.namespace.persistence.order_awaited_save().map_err(|busy| refusal(call, busy))?;
     let files = call.namespace.persistence.clone();
-    call.continue_with(Saving { files, order, outcome: None })
+    call.continue_with(Saving { files, order, tells_failure: true, outcome: None })
 }
 
 /// Replies when the snapshot has begun, so that the client's later writes are not in it.
@@ -118,7 +118,8 @@ pub(super) fn save_nothing(call: &mut Call<'_>) -> Result<()> {
     // Where nothing takes orders there is no file, either.
     let order = is_due.then(|| files.order_awaited_save().ok()).flatten();
     // A rewrite can take long, and Redis does not wait for it. EXEC and scripts cannot wait.
-    let rest = order.filter(|_| !is_rewriting).map(|order| Emptied { files, order });
+    let rest =
+        order.filter(|_| !is_rewriting).map(|order| Saving { files, order, tells_failure: false, outcome: None });
     if rest.is_none_or(|rest| call.await_rest(|| Ok(rest)).is_err()) {
         call.reply.ok();
     }
@@ -164,48 +165,28 @@ fn begin(call: &mut Call<'_>, order: Order, [started, scheduled]: [&'static str;
     call.continue_with(Beginning { files, order, reply: started })
 }
 
-/// The rest of SAVE.
+/// The rest of SAVE, and of FLUSHALL, which does not tell whether it has failed.
 struct Saving {
     files: Arc<Persistence>,
     order: Order,
+    tells_failure: bool,
     /// Whether it has ended, and the reason if it has failed.
     outcome: Option<Option<String>>,
 }
 
 impl Continuation for Saving {
     fn wait(&mut self) -> Wait<'_> {
-        let Saving { files, order, outcome } = self;
+        let Saving { files, order, outcome, .. } = self;
         Wait::Work(Box::pin(async { *outcome = Some(files.ended(*order).await) }))
     }
 
     fn step(&mut self, _: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
         match self.outcome.take() {
-            Some(None) => reply.ok(),
-            Some(Some(reason)) => return Err(Error::other(reason)),
+            Some(Some(reason)) if self.tells_failure => return Err(Error::other(reason)),
+            Some(_) => reply.ok(),
             // Made as part of another call, which cannot wait.
             None => reply.simple("Background saving scheduled"),
         }
-        Ok(true)
-    }
-
-    fn needs_no_keys(&self) -> bool {
-        true
-    }
-}
-
-/// The rest of FLUSHALL.
-struct Emptied {
-    files: Arc<Persistence>,
-    order: Order,
-}
-
-impl Continuation for Emptied {
-    fn wait(&mut self) -> Wait<'_> {
-        Wait::Work(Box::pin(async { _ = self.files.ended(self.order).await }))
-    }
-
-    fn step(&mut self, _: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
-        reply.ok();
         Ok(true)
     }
 
