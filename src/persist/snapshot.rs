@@ -144,7 +144,7 @@ impl<'s> Snapshot<'s> {
                 while let Some((bytes, keys)) = queue.take(is_cancelled) {
                     emit(&bytes)?;
                     report(keys);
-                    self.records.report_unwritten();
+                    self.records.report_unwritten(queue.len());
                 }
                 Ok(())
             });
@@ -291,9 +291,9 @@ impl Records {
         true
     }
 
-    /// Lets clients wait, or go on, as there is much to write or not.
-    fn report_unwritten(&self) {
-        self.reclaimer.set_unwritten(self.queue.len() + self.texts_len.load(Relaxed));
+    /// Lets clients wait, or go on, as there is much to write or not: so much in the queue, and what is kept beside it.
+    fn report_unwritten(&self, queue_len: usize) {
+        self.reclaimer.set_unwritten(queue_len + self.texts_len.load(Relaxed));
     }
 
     /// Writes the keys with long strings that were kept.
@@ -309,14 +309,13 @@ impl Records {
 impl WalkSink for Records {
     fn add_former(&self, db: usize, entry: &Entry, fence: i64) {
         if self.keep_text(db, entry, fence) {
-            return self.report_unwritten();
+            return self.report_unwritten(self.queue.len());
         }
         let mut record = Vec::new();
         file::select(&mut record, db);
         let keys = u64::from(self.write(&mut record, entry, fence));
         self.former_len.fetch_add(record.len() as u64, Relaxed);
-        self.queue.push(record, keys);
-        self.report_unwritten();
+        self.report_unwritten(self.queue.push(record, keys));
     }
 
     fn begin_record(&self, db: usize, entry: &Entry, fence: i64) -> Option<Record> {

@@ -168,9 +168,20 @@ impl Reclaimer {
 
     /// Sets how many bytes a snapshot has to write: what was read, and what commands have changed meanwhile.
     pub(crate) fn set_unwritten(&self, len: usize) {
-        if self.unwritten.swap(len, Relaxed) < len {
+        let was_behind = self.is_behind();
+        self.unwritten.store(len, Relaxed);
+        let is_behind = self.is_behind();
+        if is_behind {
             self.queued.fetch_add(1, Relaxed);
         }
+        if is_behind || was_behind {
+            self.publish_behind();
+        }
+    }
+
+    /// Lets calls know whether too much is queued. With the lock, so that the last to set it has seen what all have changed.
+    fn publish_behind(&self) {
+        let _queue = self.queue.lock();
         self.tail_work.set_behind(self.is_behind());
     }
 
@@ -212,7 +223,7 @@ impl Reclaimer {
                 self.pending_bytes.fetch_add(memory, Relaxed);
                 self.queued.fetch_add(1, Relaxed);
                 self.unvisited.lock().entries.push((entry, memory));
-                self.tail_work.set_behind(self.is_behind());
+                self.publish_behind();
             }
             None => self.queue(Garbage::Entry(entry)),
         }
@@ -231,7 +242,7 @@ impl Reclaimer {
     pub(super) fn free_visited(self: &Arc<Self>, (mut entry, memory): (Entry, usize)) {
         entry.end_record();
         self.pending_bytes.fetch_sub(memory, Relaxed);
-        self.tail_work.set_behind(self.is_behind());
+        self.publish_behind();
         self.free(entry);
     }
 

@@ -43,8 +43,8 @@ struct State {
 }
 
 impl Queue {
-    /// Adds records, which begin with the selection of their database.
-    pub(super) fn push(&self, bytes: Vec<u8>, keys: u64) {
+    /// Adds records, which begin with the selection of their database; returns how many bytes there are then.
+    pub(super) fn push(&self, bytes: Vec<u8>, keys: u64) -> usize {
         let mut state = self.state.lock();
         if !state.is_closed {
             match state.is_in_record {
@@ -53,12 +53,12 @@ impl Queue {
             }
             self.tell(&state);
         }
+        state.total_len()
     }
 
     /// Returns how many bytes there are.
     pub(super) fn len(&self) -> usize {
-        let state = self.state.lock();
-        state.len + state.deferred.0.len()
+        self.state.lock().total_len()
     }
 
     /// Adds records of the walk; `is_in_record` if the last is not whole.
@@ -130,6 +130,10 @@ impl Queue {
 }
 
 impl State {
+    fn total_len(&self) -> usize {
+        self.len + self.deferred.0.len()
+    }
+
     fn add(&mut self, bytes: Vec<u8>, keys: u64) {
         self.len += bytes.len();
         if bytes.len() >= PART_LEN {
