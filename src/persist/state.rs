@@ -313,7 +313,7 @@ impl Persistence {
         }
         if !wants_log && state.log.is_some() && work.is_some_and(|work| work.job == Job::Rewrite) {
             info!("Killing running AOF rewrite child, which here is a thread");
-            self.is_cancelled.store(true, Relaxed);
+            self.give_up(&mut state);
         }
         // One that is being begun has a log already.
         state.figures.is_log_starting = is_starting || wants_log && state.figures.is_log_starting;
@@ -400,9 +400,16 @@ impl Persistence {
 
     /// Has the job given up that is being done, if it is this one.
     pub(crate) fn cancel(&self, job: Job) {
-        if self.state.lock().figures.work.is_some_and(|work| work.job == job) {
-            self.is_cancelled.store(true, Relaxed);
+        let mut state = self.state.lock();
+        if state.figures.work.is_some_and(|work| work.job == job) {
+            self.give_up(&mut state);
         }
+    }
+
+    /// Has the present job given up, which counts as over from now on: the next can be ordered.
+    fn give_up(&self, state: &mut State) {
+        self.is_cancelled.store(true, Relaxed);
+        state.figures.work = None;
     }
 
     /// Forgets that the last job was to be given up, unless all are.

@@ -332,7 +332,12 @@ fn a_rewrite_is_given_up_when_the_file_is_turned_off() {
     client.expect(&[("SET a v", "+OK"), ("BGREWRITEAOF", "+Background append only file rewriting started")]);
     assert_eq!((client.info("aof_rewrite_in_progress"), started(&mut client)), ("1".into(), before + 1));
     client.expect(&[("CONFIG SET appendonly no", "+OK")]);
-    wait_until(|| client.info("aof_rewrite_in_progress") == "0" && client.info("aof_enabled") == "0");
+    assert_eq!(client.info("aof_rewrite_in_progress"), "0");
+    wait_until(|| client.info("aof_enabled") == "0");
+    // It is as if it had ended.
+    client.expect(&[("CONFIG SET rdb-key-save-delay 0", "+OK"), ("SAVE", "+OK")]);
+    client.expect(&[("BGREWRITEAOF", "+Background append only file rewriting started")]);
+    wait_until(|| client.info("aof_rewrite_in_progress") == "0");
     let twin = start_in(copy(dir.path()).path(), &ON);
     assert_same(&server, &twin);
 }
