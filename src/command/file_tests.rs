@@ -417,6 +417,8 @@ fn clients_that_change_more_than_a_snapshot_writes_are_to_wait_until_it_is_writt
     (60..70).for_each(|number| set(number, b"short"));
     assert!(store.reclaimer().is_behind() && store.reclaimer().queued() > before);
     let never = std::sync::atomic::AtomicBool::new(false);
-    let written = snapshot.write(b"REDIS0010", &namespace.clock, &never, &mut |_| Ok(()), &|_| {}).expect("written");
+    let written = snapshot
+        .write(b"REDIS0010".to_vec().into(), &namespace.clock, &never, &mut |_| Ok(()), &|_| {})
+        .expect("written");
     assert!(written.len > 70 << 20 && !store.reclaimer().is_behind());
 }

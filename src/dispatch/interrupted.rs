@@ -2,6 +2,7 @@
 //! them before it could log its changes, or a call has set them back to a former state.
 
 use crate::dispatch::Call;
+use crate::memory::marked::MarkedBytes;
 use crate::namespace::Namespace;
 use crate::persist::Effects;
 use crate::rdb::{self, value};
@@ -95,7 +96,7 @@ fn end_ms(entry: &Entry, now: Now) -> i64 {
 fn dump(namespace: &Namespace, entry: &Entry) -> Vec<u8> {
     let config = namespace.settings.current();
     let options = value::Options { compresses: config.rdbcompression, len_max: usize::MAX };
-    let mut body = Vec::new();
+    let mut body = MarkedBytes::default();
     let version = value::write(&mut body, entry, options);
-    rdb::seal(body, version)
+    rdb::seal(rdb::compressed(body), version)
 }

@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::dispatch::texts;
 use crate::durability::progress::Progress;
 use crate::durability::worker::Worker;
+use crate::memory::marked::MarkedBytes;
 use crate::namespace::Namespace;
 use crate::persist::disk::write_all;
 use crate::persist::snapshot::{Snapshot, SnapshotOptions, Written};
@@ -127,7 +128,7 @@ impl Worker {
         let head = head(namespace, &options, (&databases, &libraries), job, begun);
         let (mut progress, mut len) = (Progress::new(&namespace.clock), 0);
         let written = snapshot.write(
-            &head,
+            head,
             &namespace.clock,
             namespace.persistence.cancelled(),
             &mut |bytes| {
@@ -198,8 +199,8 @@ fn head(
     (databases, libraries): (&[(usize, Totals)], &[Vec<u8>]),
     job: Job,
     at: Now,
-) -> Vec<u8> {
-    let (mut head, mut number) = (Vec::new(), itoa::Buffer::new());
+) -> MarkedBytes {
+    let (mut head, mut number) = (MarkedBytes::default(), itoa::Buffer::new());
     file::header(&mut head, options.file.version);
     file::aux(&mut head, b"redis-ver", REDIS_VERSION.as_bytes());
     file::aux(&mut head, b"redis-bits", b"64");

@@ -16,7 +16,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use crate::memory::marked::MarkedBytes;
 use crate::persist::snapshot::queue::Queue;
+use crate::rdb;
 use crate::rdb::checksum::Checksum;
 use crate::rdb::file::{self, FileOptions, KeyMeta, Usage};
 use crate::store::entry::Entry;
@@ -122,7 +124,7 @@ impl<'s> Snapshot<'s> {
     /// Those of `out`; [`io::ErrorKind::Interrupted`] when `is_cancelled` was set.
     pub(crate) fn write(
         self,
-        head: &[u8],
+        head: MarkedBytes,
         clock: &Clock,
         is_cancelled: &AtomicBool,
         out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
@@ -140,9 +142,9 @@ impl<'s> Snapshot<'s> {
         let written = std::thread::scope(|scope| {
             let walk = std::thread::Builder::new().name("snapshot".into());
             walk.spawn_scoped(scope, || self.walk(clock, is_cancelled))?;
-            let written = emit(head).and_then(|()| {
+            let written = emit(&rdb::compressed(head)).and_then(|()| {
                 while let Some((bytes, keys)) = queue.take(is_cancelled) {
-                    emit(&bytes)?;
+                    emit(&rdb::compressed(bytes))?;
                     report(keys);
                     self.records.report_unwritten(queue.len());
                 }
@@ -180,15 +182,15 @@ impl<'s> Snapshot<'s> {
         let is_given_up = || is_cancelled.load(Relaxed) || records.progress.is_lost();
         while !is_given_up() && records.queue.wait_for_room() {
             let (begun, len) = (clock.ticks(), Cell::new(0));
-            let mut slice = Slice { records, bytes: Vec::new(), db: None, keys: 0, len: &len };
+            let mut slice = Slice { records, bytes: MarkedBytes::default(), db: None, keys: 0, len: &len };
             let is_slow = !records.options.delay.is_zero();
             let is_time_up = || {
                 let ns = clock.tick_rate().ns(clock.ticks().saturating_sub(begun));
                 ns >= SLICE_NS || len.get() >= SLICE_LEN || is_slow && len.get() > 0
             };
             let walked = store.walk(&mut cursor, &is_time_up, &mut slice);
-            let (bytes, keys) = (slice.bytes, slice.keys);
-            records.queue.push_walked(bytes, keys, cursor.is_in_record());
+            let (bytes, keys) = (rdb::compressed(slice.bytes), slice.keys); // no shard is locked
+            records.queue.push_walked(bytes.into(), keys, cursor.is_in_record());
             if !cursor.is_in_record() {
                 records.write_texts();
             }
@@ -211,7 +213,7 @@ impl<'s> Snapshot<'s> {
 /// Consecutive records of the walk.
 struct Slice<'s> {
     records: &'s Records,
-    bytes: Vec<u8>,
+    bytes: MarkedBytes,
     /// The database that was selected last.
     db: Option<usize>,
     keys: u64,
@@ -233,7 +235,11 @@ impl Visitor for Slice<'_> {
     }
 
     fn add_part(&mut self, part: Part) {
-        self.bytes.extend_from_slice(&part.bytes);
+        if self.bytes.is_empty() {
+            self.bytes = part.bytes;
+        } else {
+            self.bytes.append(&part.bytes);
+        }
         self.keys += u64::from(part.is_last);
         self.db = None; // its record has selected another, perhaps
         self.len.set(self.bytes.len());
@@ -243,13 +249,13 @@ impl Visitor for Slice<'_> {
 /// A key with a long string, which the entry shares with the snapshot.
 struct SharedText {
     /// The record up to the string.
-    head: Vec<u8>,
+    head: MarkedBytes,
     text: Bytes,
 }
 
 impl Records {
     /// Appends the record of a key, unless it had expired before the cut; returns whether it has.
-    fn write(&self, out: &mut Vec<u8>, entry: &Entry, fence: i64) -> bool {
+    fn write(&self, out: &mut MarkedBytes, entry: &Entry, fence: i64) -> bool {
         let Some(meta) = self.meta(entry, fence) else { return false };
         self.require(file::entry(out, entry, meta, self.options.file));
         true
@@ -282,7 +288,7 @@ impl Records {
             return false;
         }
         if let Some(meta) = self.meta(entry, fence) {
-            let mut head = Vec::new();
+            let mut head = MarkedBytes::default();
             file::select(&mut head, db);
             file::text_entry(&mut head, entry, meta, self.options.file);
             self.texts_len.fetch_add(text.len(), Relaxed);
@@ -300,7 +306,7 @@ impl Records {
     fn write_texts(&self) {
         while let Some(SharedText { mut head, text }) = { self.texts.lock().pop() } {
             file::string(&mut head, &text, self.options.file);
-            self.queue.push_walked(head, 1, false);
+            self.queue.push_walked(rdb::compressed(head).into(), 1, false);
             self.texts_len.fetch_sub(text.len(), Relaxed);
         }
     }
@@ -311,7 +317,7 @@ impl WalkSink for Records {
         if self.keep_text(db, entry, fence) {
             return self.report_unwritten(self.queue.len());
         }
-        let mut record = Vec::new();
+        let mut record = MarkedBytes::default();
         file::select(&mut record, db);
         let keys = u64::from(self.write(&mut record, entry, fence));
         self.former_len.fetch_add(record.len() as u64, Relaxed);
@@ -319,7 +325,7 @@ impl WalkSink for Records {
     }
 
     fn begin_record(&self, db: usize, entry: &Entry, fence: i64) -> Option<Record> {
-        let (meta, mut head) = (self.meta(entry, fence)?, Vec::new());
+        let (meta, mut head) = (self.meta(entry, fence)?, MarkedBytes::default());
         file::select(&mut head, db);
         let (version, body) = file::large_entry(&mut head, entry, meta, self.options.file)?;
         self.require(version);

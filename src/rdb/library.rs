@@ -5,7 +5,8 @@
 //! version, CRC-64             of all that, as behind a value
 //! ```
 
-use crate::rdb::{Reader, VERSION, body_of, seal, write_string};
+use crate::memory::marked::MarkedBytes;
+use crate::rdb::{Reader, VERSION, body_of, compressed, seal, write_string};
 
 /// The opcode that precedes a library.
 pub(crate) const LIBRARY: u8 = 245;
@@ -16,15 +17,15 @@ const CODE_MAX: usize = 512 << 20;
 
 /// Serialises libraries, given by their codes. Without `compresses`, strings are not compressed.
 pub fn dump<'c>(codes: impl Iterator<Item = &'c [u8]>, compresses: bool) -> Vec<u8> {
-    let mut payload = Vec::new();
+    let mut payload = MarkedBytes::default();
     for code in codes {
         write(&mut payload, code, compresses);
     }
-    seal(payload, VERSION)
+    seal(compressed(payload), VERSION)
 }
 
 /// Appends a library.
-pub(crate) fn write(out: &mut Vec<u8>, code: &[u8], compresses: bool) {
+pub(crate) fn write(out: &mut MarkedBytes, code: &[u8], compresses: bool) {
     out.push(LIBRARY);
     write_string(out, code, compresses);
 }

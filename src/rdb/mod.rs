@@ -13,6 +13,8 @@
 
 use std::borrow::Cow;
 
+use crate::memory::marked::MarkedBytes;
+
 pub(crate) mod checksum;
 pub(crate) mod file;
 pub(crate) mod legacy;
@@ -166,26 +168,49 @@ pub fn open(payload: &[u8], checks: bool) -> Result<(u8, Reader<'_>), LoadError>
     read_body(payload).ok_or(LoadError::Format)
 }
 
-/// Writes a string in the shortest encoding, choosing as Redis does.
-pub fn write_string(out: &mut Vec<u8>, value: &[u8], compresses: bool) {
+/// Writes a string in the shortest encoding, choosing as Redis does; where that may be the compressed one, it is marked, for
+/// [`compressed`] to try. Values are written while their shard is locked, and compression takes long.
+pub fn write_string(out: &mut MarkedBytes, value: &[u8], compresses: bool) {
     if value.len() <= INTEGER_LEN_MAX
         && let Some(number) = crate::resp::parse_int(value)
         && write_integer(out, number)
     {
         return;
     }
-    if compresses
-        && value.len() > COMPRESSED_MIN
-        && let Some(packed) = lzf::compress(value, value.len() - GAIN_MIN)
-    {
-        out.push(SPECIAL << 6 | LZF as u8);
-        write_length(out, packed.len());
-        write_length(out, value.len());
-        out.extend_from_slice(&packed);
-        return;
+    write_pieces(out, &[value], compresses);
+}
+
+/// The same for a string that is given in pieces, and is no integer.
+fn write_pieces(out: &mut MarkedBytes, pieces: &[&[u8]], compresses: bool) {
+    let (start, len) = (out.len(), pieces.iter().map(|piece| piece.len()).sum());
+    write_length(out, len);
+    pieces.iter().for_each(|piece| out.extend_from_slice(piece));
+    if compresses && len > COMPRESSED_MIN {
+        out.mark_from(start);
     }
-    write_length(out, value.len());
-    out.extend_from_slice(value);
+}
+
+/// Compresses the marked strings, where that makes them shorter.
+pub fn compressed(marked: MarkedBytes) -> Vec<u8> {
+    let (bytes, marks) = marked.into_parts();
+    if marks.is_empty() {
+        return bytes;
+    }
+    let (mut out, mut copied) = (Vec::with_capacity(bytes.len()), 0);
+    for mark in marks {
+        let mut reader = Reader::new(&bytes[mark.clone()]);
+        let text = reader.length().map_or(&[][..], |_| reader.rest());
+        if let Some(packed) = lzf::compress(text, text.len().saturating_sub(GAIN_MIN)) {
+            out.extend_from_slice(&bytes[copied..mark.start]);
+            out.push(SPECIAL << 6 | LZF as u8);
+            write_length(&mut out, packed.len());
+            write_length(&mut out, text.len());
+            out.extend_from_slice(&packed);
+            copied = mark.end;
+        }
+    }
+    out.extend_from_slice(&bytes[copied..]);
+    out
 }
 
 /// Writes an integer of at most 32 bits; returns false for a larger one.
@@ -342,9 +367,10 @@ mod tests {
     }
 
     fn dump(value: &[u8], compresses: bool) -> Vec<u8> {
-        let mut out = vec![kind::STRING];
+        let mut out = MarkedBytes::default();
+        out.push(kind::STRING);
         write_string(&mut out, value, compresses);
-        seal(out, VERSION)
+        seal(compressed(out), VERSION)
     }
 
     fn load(payload: &[u8], len_max: usize) -> Result<Cow<'_, [u8]>, LoadError> {

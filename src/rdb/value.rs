@@ -13,6 +13,7 @@ mod set;
 mod sorted_set;
 mod stream;
 
+use crate::memory::marked::MarkedBytes;
 use crate::rdb::{self, LoadError, Reader, kind, write_length, write_string};
 use crate::store::ValueRef;
 use crate::store::entry::Entry;
@@ -26,7 +27,7 @@ pub(crate) use options::{Options, Target};
 
 /// Appends the number of the type and the value of an entry, as DUMP does; returns the lowest version that includes the
 /// type.
-pub(crate) fn write(out: &mut Vec<u8>, entry: &Entry, options: Options) -> u16 {
+pub(crate) fn write(out: &mut MarkedBytes, entry: &Entry, options: Options) -> u16 {
     let of = kind_of(entry, rdb::VERSION_MAX);
     out.push(of);
     write_body(out, of, entry, options);
@@ -47,7 +48,7 @@ pub(crate) fn kind_of(entry: &Entry, version: u16) -> u8 {
 }
 
 /// Appends the value of an entry, without the number of the type that [`kind_of`] has returned.
-pub(crate) fn write_body(out: &mut Vec<u8>, of: u8, entry: &Entry, options: Options) {
+pub(crate) fn write_body(out: &mut MarkedBytes, of: u8, entry: &Entry, options: Options) {
     match entry.contents() {
         ValueRef::String(text, _) => write_string(out, text.as_slice(), options.compresses),
         ValueRef::List(list) => list::write(out, list, options),
@@ -60,7 +61,7 @@ pub(crate) fn write_body(out: &mut Vec<u8>, of: u8, entry: &Entry, options: Opti
 
 /// Appends the value of an entry up to its elements, of the type that [`kind_of`] has returned; returns how the rest is
 /// written. The elements of a long string are pieces of it, which is not compressed then. `None` for what is small.
-pub(crate) fn begin_body(out: &mut Vec<u8>, of: u8, entry: &Entry, options: Options) -> Option<RecordBody> {
+pub(crate) fn begin_body(out: &mut MarkedBytes, of: u8, entry: &Entry, options: Options) -> Option<RecordBody> {
     let (elements, write): (usize, WriteElement) = match entry.contents() {
         ValueRef::List(list) => (list.nodes().len(), Box::new(list::begin(out, list, options))),
         ValueRef::Set(set) => (set.len(), Box::new(set::begin(out, set, options))),
@@ -70,7 +71,7 @@ pub(crate) fn begin_body(out: &mut Vec<u8>, of: u8, entry: &Entry, options: Opti
         ValueRef::String(..) => {
             let text = entry.long_text()?;
             write_length(out, text.bytes().len());
-            let append = |element: Element<'_>, out: &mut Vec<u8>| {
+            let append = |element: Element<'_>, out: &mut MarkedBytes| {
                 if let Element::Piece(bytes) = element {
                     out.extend_from_slice(bytes);
                 }
@@ -78,7 +79,7 @@ pub(crate) fn begin_body(out: &mut Vec<u8>, of: u8, entry: &Entry, options: Opti
             (text.pieces(), Box::new(append))
         }
     };
-    let mut tail = Vec::new();
+    let mut tail = MarkedBytes::default();
     if let ValueRef::Stream(stream) = entry.contents() {
         stream::end(&mut tail, of, stream, options);
     }
@@ -107,9 +108,9 @@ pub fn rewrite(payload: &[u8], compresses: bool) -> Result<Vec<u8>, LoadError> {
     let hasher = Hasher::new();
     let target = Target { key: b"key", deadline: None, limits: Limits::default(), hasher: &hasher };
     let entry = read(kind, &mut reader, target, options)?;
-    let mut body = Vec::new();
+    let mut body = MarkedBytes::default();
     let version = write(&mut body, &entry, options);
-    Ok(rdb::seal(body, version))
+    Ok(rdb::seal(rdb::compressed(body), version))
 }
 
 /// Reads a value of a type.

@@ -11,6 +11,7 @@ use crate::command::ttl::{Time, Unit};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
+use crate::memory::marked::MarkedBytes;
 use crate::rdb::value::{self, Target};
 use crate::rdb::{self, LoadError};
 use crate::resp::parse_int;
@@ -89,9 +90,9 @@ impl Parcel {
         let value = match entry.contents() {
             ValueRef::String(text, _) => Taken::Text(text.to_bytes()),
             _ => {
-                let mut body = Vec::new();
+                let mut body = MarkedBytes::default();
                 let version = value::write(&mut body, entry, options);
-                Taken::Dumped(rdb::seal(body, version).into())
+                Taken::Dumped(rdb::seal(rdb::compressed(body), version).into())
             }
         };
         Parcel { value, options }
@@ -101,10 +102,10 @@ impl Parcel {
     pub(crate) fn dump(&self) -> Bytes {
         match &self.value {
             Taken::Text(text) => {
-                let mut body = Vec::with_capacity(text.len() + 32);
+                let mut body = MarkedBytes::from(Vec::with_capacity(text.len() + 32));
                 body.push(rdb::kind::STRING);
                 rdb::write_string(&mut body, text, self.options.compresses);
-                rdb::seal(body, rdb::VERSION).into()
+                rdb::seal(rdb::compressed(body), rdb::VERSION).into()
             }
             Taken::Dumped(dumped) => dumped.clone(),
         }

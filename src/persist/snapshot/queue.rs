@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::memory::marked::MarkedBytes;
+
 /// How many bytes there may be before the walk waits.
-const ROOM: usize = 32 << 20;
+const ROOM: usize = 8 << 20;
 
 /// How often to look whether the snapshot was given up.
 const CANCELLED_EVERY: Duration = Duration::from_millis(50);
@@ -28,14 +30,14 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct State {
     /// Each with the number of keys in it.
-    parts: VecDeque<(Vec<u8>, u64)>,
+    parts: VecDeque<(MarkedBytes, u64)>,
     /// The growing part.
-    open: (Vec<u8>, u64),
+    open: (MarkedBytes, u64),
     len: usize,
     /// Whether the last record of the walk is not whole. No other may come between its parts.
     is_in_record: bool,
     /// What has to wait for the end of that record.
-    deferred: (Vec<u8>, u64),
+    deferred: (MarkedBytes, u64),
     /// The walk is over, and so is the snapshot.
     is_finished: bool,
     /// Nobody takes parts any more.
@@ -44,7 +46,7 @@ struct State {
 
 impl Queue {
     /// Adds records, which begin with the selection of their database; returns how many bytes there are then.
-    pub(super) fn push(&self, bytes: Vec<u8>, keys: u64) -> usize {
+    pub(super) fn push(&self, bytes: MarkedBytes, keys: u64) -> usize {
         let mut state = self.state.lock();
         if !state.is_closed {
             match state.is_in_record {
@@ -62,7 +64,7 @@ impl Queue {
     }
 
     /// Adds records of the walk; `is_in_record` if the last is not whole.
-    pub(super) fn push_walked(&self, bytes: Vec<u8>, keys: u64, is_in_record: bool) {
+    pub(super) fn push_walked(&self, bytes: MarkedBytes, keys: u64, is_in_record: bool) {
         let mut state = self.state.lock();
         if !state.is_closed {
             state.add(bytes, keys);
@@ -82,7 +84,7 @@ impl Queue {
 
     /// Takes records, and the number of keys in them; waits for some. Returns `None` after the last, and when the snapshot
     /// is given up.
-    pub(super) fn take(&self, is_cancelled: &AtomicBool) -> Option<(Vec<u8>, u64)> {
+    pub(super) fn take(&self, is_cancelled: &AtomicBool) -> Option<(MarkedBytes, u64)> {
         let mut state = self.state.lock();
         loop {
             if state.is_finished {
@@ -134,13 +136,13 @@ impl State {
         self.len + self.deferred.0.len()
     }
 
-    fn add(&mut self, bytes: Vec<u8>, keys: u64) {
+    fn add(&mut self, bytes: MarkedBytes, keys: u64) {
         self.len += bytes.len();
         if bytes.len() >= PART_LEN {
             self.close_part();
             self.parts.push_back((bytes, keys));
         } else {
-            self.open.0.extend_from_slice(&bytes);
+            self.open.0.append(&bytes);
             self.open.1 += keys;
             if self.open.0.len() >= PART_LEN {
                 self.close_part();
@@ -149,8 +151,8 @@ impl State {
     }
 
     /// Keeps records back. They do not count for the room, without which the walk could not end its record.
-    fn defer(&mut self, bytes: &[u8], keys: u64) {
-        self.deferred.0.extend_from_slice(bytes);
+    fn defer(&mut self, bytes: &MarkedBytes, keys: u64) {
+        self.deferred.0.append(bytes);
         self.deferred.1 += keys;
     }
 
@@ -175,24 +177,24 @@ mod tests {
         let queue = Queue::default();
         let long = vec![b'x'; PART_LEN];
         for (bytes, keys) in [(b"ab".to_vec(), 1), (long.clone(), 2), (b"cd".to_vec(), 1), (Vec::new(), 0)] {
-            queue.push(bytes, keys);
+            queue.push(bytes.into(), keys);
         }
         queue.finish();
-        let parts: Vec<(Vec<u8>, u64)> = std::iter::from_fn(|| queue.take(&AtomicBool::new(false))).collect();
-        assert_eq!(parts, [(b"ab".to_vec(), 1), (long, 2), (b"cd".to_vec(), 1)]);
+        let parts: Vec<(MarkedBytes, u64)> = std::iter::from_fn(|| queue.take(&AtomicBool::new(false))).collect();
+        assert_eq!(parts, [(b"ab".to_vec().into(), 1), (long.into(), 2), (b"cd".to_vec().into(), 1)]);
     }
 
     #[test]
     fn a_full_queue_makes_the_walk_wait_until_records_are_taken_or_nobody_takes_any() {
         let queue = Queue::default();
         while queue.state.lock().len < ROOM {
-            queue.push(vec![0; PART_LEN], 1);
+            queue.push(vec![0; PART_LEN].into(), 1);
         }
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| queue.wait_for_room());
             queue.take(&AtomicBool::new(false));
             assert!(waiting.join().expect("no panic"));
-            queue.push(vec![0; PART_LEN], 1);
+            queue.push(vec![0; PART_LEN].into(), 1);
             let waiting = scope.spawn(|| queue.wait_for_room());
             queue.close();
             assert!(!waiting.join().expect("no panic"));

@@ -6,7 +6,7 @@
 use std::io::Read;
 
 #[cfg(feature = "internals")]
-use crate::rdb::VERSION;
+use crate::memory::marked::MarkedBytes;
 #[cfg(feature = "internals")]
 use crate::rdb::checksum::Checksum;
 use crate::rdb::file::buffer::Buffer;
@@ -19,6 +19,8 @@ use crate::rdb::file::{
 };
 use crate::rdb::value::{self, Options, Target};
 use crate::rdb::{Reader, VERSION_MAX, checksum, kind};
+#[cfg(feature = "internals")]
+use crate::rdb::{VERSION, compressed};
 use crate::resp::parse_int;
 use crate::store::Hasher;
 use crate::store::entry::Entry;
@@ -353,7 +355,7 @@ pub fn rewrite(source: impl Read, len: Option<u64>) -> Result<Vec<u8>, String> {
     let options = ReadOptions { limits: Limits::default(), hasher: &hasher, checks: true };
     let write = FileOptions { version: VERSION_MAX, compresses: false };
     let mut reader = FileReader::new(source, len, options).map_err(|error| error.to_string())?;
-    let (mut out, mut version) = (Vec::new(), VERSION);
+    let (mut out, mut version) = (MarkedBytes::default(), VERSION);
     header(&mut out, version);
     loop {
         match reader.read().map_err(|error| error.to_string())? {
@@ -373,6 +375,7 @@ pub fn rewrite(source: impl Read, len: Option<u64>) -> Result<Vec<u8>, String> {
         }
     }
     end(&mut out);
+    let mut out = compressed(out);
     let mut sum = Checksum::new();
     sum.update(&out);
     replace_version(&mut sum, VERSION, version);

@@ -9,7 +9,8 @@ use std::io::Read;
 use proptest::prelude::*;
 
 use super::*;
-use crate::rdb::{VERSION, VERSION_7_2, VERSION_7_4, checksum, kind};
+use crate::memory::marked::MarkedBytes;
+use crate::rdb::{VERSION, VERSION_7_2, VERSION_7_4, checksum, compressed, kind};
 use crate::store::Hasher;
 use crate::store::entry::Entry;
 use crate::store::limits::{Limits, PackedLimit};
@@ -103,7 +104,8 @@ fn refusal(file: &[u8]) -> String {
 }
 
 /// Appends end and checksum.
-fn seal(mut file: Vec<u8>) -> Vec<u8> {
+fn seal(file: MarkedBytes) -> Vec<u8> {
+    let mut file = compressed(file);
     end(&mut file);
     let sum = checksum::of(&file);
     file.extend_from_slice(&sum.to_le_bytes());
@@ -112,7 +114,7 @@ fn seal(mut file: Vec<u8>) -> Vec<u8> {
 
 /// Makes a file of a version from records.
 fn file_of(version: u16, records: &[u8]) -> Vec<u8> {
-    let mut file = Vec::new();
+    let mut file = MarkedBytes::default();
     header(&mut file, version);
     file.extend_from_slice(records);
     seal(file)
@@ -120,7 +122,7 @@ fn file_of(version: u16, records: &[u8]) -> Vec<u8> {
 
 /// Makes a file that has a record of each kind and each type, and is as short as may be.
 fn file_of_everything(compresses: bool) -> Vec<u8> {
-    let (hasher, mut file) = (Hasher::new(), Vec::new());
+    let (hasher, mut file) = (Hasher::new(), MarkedBytes::default());
     header(&mut file, VERSION_7_4);
     aux(&mut file, b"redis-ver", b"7.0.15");
     aux(&mut file, b"ctime", b"1700000000");
@@ -167,27 +169,27 @@ fn a_file_of_everything_is_read_the_same_in_any_pieces() {
 fn an_entry_is_written_as_redis_writes_it() {
     let write = FileOptions { version: VERSION, compresses: true };
     let meta = KeyMeta { expires_ms: Some(0x0102_0304_0506_0708), usage: Some(Usage::Frequency(9)), fence: 5 };
-    let mut out = Vec::new();
+    let mut out = MarkedBytes::default();
     assert_eq!(entry(&mut out, &Entry::text(b"key", b"12", None), meta, write), VERSION);
     let fence = b"\xfa\x0ekeylatch-fence\xc0\x05";
-    assert_eq!(out, [&fence[..], b"\xfc\x08\x07\x06\x05\x04\x03\x02\x01", b"\xf9\x09", b"\0\x03key\xc0\x0c"].concat());
-    out.clear();
+    assert_eq!(*out, [&fence[..], b"\xfc\x08\x07\x06\x05\x04\x03\x02\x01", b"\xf9\x09", b"\0\x03key\xc0\x0c"].concat());
+    let mut out = MarkedBytes::default();
     let meta = KeyMeta { usage: Some(Usage::Idle(64)), ..KeyMeta::default() };
     entry(&mut out, &Entry::text(b"-1", b"", None), meta, write);
-    assert_eq!(out, b"\xf8\x40\x40\0\xc0\xff\0");
-    out.clear();
+    assert_eq!(*out, b"\xf8\x40\x40\0\xc0\xff\0");
+    let mut out = MarkedBytes::default();
     header(&mut out, VERSION);
     select(&mut out, 15);
     resize(&mut out, 300, 0);
     end(&mut out);
-    assert_eq!(out, b"REDIS0010\xfe\x0f\xfb\x41\x2c\0\xff");
+    assert_eq!(*out, b"REDIS0010\xfe\x0f\xfb\x41\x2c\0\xff");
 }
 
 #[test]
 fn an_entry_asks_for_the_lowest_version_that_has_its_type() {
     let hasher = Hasher::new();
     let needed = |sample: &Sample, limits, version| {
-        let (mut out, write) = (Vec::new(), FileOptions { version, compresses: false });
+        let (mut out, write) = (MarkedBytes::default(), FileOptions { version, compresses: false });
         let needed = entry(&mut out, &sample.entry(b"", limits, &hasher), KeyMeta::default(), write);
         (needed, out[0])
     };
@@ -264,7 +266,7 @@ proptest! {
         size in prop_oneof![1..50_usize, Just(usize::MAX)],
     ) {
         let limits = |is_low| if is_low { low_limits() } else { Limits::default() };
-        let (hasher, mut file, mut expected, mut version) = (Hasher::new(), Vec::new(), Vec::new(), VERSION);
+        let (hasher, mut file, mut expected, mut version) = (Hasher::new(), MarkedBytes::default(), Vec::new(), VERSION);
         header(&mut file, VERSION_7_4);
         let write = FileOptions { version: VERSION_7_4, compresses };
         let meta = KeyMeta { expires_ms: ms, usage, fence };

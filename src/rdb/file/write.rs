@@ -1,5 +1,7 @@
-//! Writes the pieces of a file. The caller puts them in order, sums them, and appends the checksum.
+//! Writes the pieces of a file. The caller puts them in order, [compresses](crate::rdb::compressed) what is marked, sums
+//! them, and appends the checksum.
 
+use crate::memory::marked::MarkedBytes;
 use crate::rdb::checksum::Checksum;
 use crate::rdb::file::{FENCE, Usage, opcode};
 use crate::rdb::value::{self, Options};
@@ -33,7 +35,7 @@ pub(crate) fn header(out: &mut Vec<u8>, version: u16) {
 }
 
 /// Appends a name and a value about the file.
-pub(crate) fn aux(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+pub(crate) fn aux(out: &mut MarkedBytes, key: &[u8], value: &[u8]) {
     out.push(opcode::AUX);
     // As in Redis, these are not compressed.
     write_string(out, key, false);
@@ -54,12 +56,12 @@ pub(crate) fn resize(out: &mut Vec<u8>, keys: usize, with_ttl: usize) {
 }
 
 /// Appends a library of functions.
-pub(crate) fn library(out: &mut Vec<u8>, code: &[u8], compresses: bool) {
+pub(crate) fn library(out: &mut MarkedBytes, code: &[u8], compresses: bool) {
     libraries::write(out, code, compresses);
 }
 
 /// Appends a key; returns the lowest version of a file that may contain it.
-pub(crate) fn entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta, options: FileOptions) -> u16 {
+pub(crate) fn entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta, options: FileOptions) -> u16 {
     let kind = begin_entry(out, entry, meta, options);
     value::write_body(out, kind, entry, options.value());
     value::lowest_version(kind)
@@ -68,7 +70,7 @@ pub(crate) fn entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta, options: Fi
 /// Appends a key with a large value, up to the first element; returns the lowest version of a file that may contain it, and
 /// how the rest is written. `None` if the value is not large.
 pub(crate) fn large_entry(
-    out: &mut Vec<u8>,
+    out: &mut MarkedBytes,
     entry: &Entry,
     meta: KeyMeta,
     options: FileOptions,
@@ -79,17 +81,17 @@ pub(crate) fn large_entry(
 }
 
 /// Appends a key with a string up to that, which [`string`] appends.
-pub(crate) fn text_entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta, options: FileOptions) {
+pub(crate) fn text_entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta, options: FileOptions) {
     begin_entry(out, entry, meta, options);
 }
 
 /// Appends a string.
-pub(crate) fn string(out: &mut Vec<u8>, text: &[u8], options: FileOptions) {
+pub(crate) fn string(out: &mut MarkedBytes, text: &[u8], options: FileOptions) {
     write_string(out, text, options.compresses);
 }
 
 /// Appends a key up to its value; returns the number of its type.
-fn begin_entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta, options: FileOptions) -> u8 {
+fn begin_entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta, options: FileOptions) -> u8 {
     if meta.fence != 0 {
         aux(out, FENCE, itoa::Buffer::new().format(meta.fence).as_bytes());
     }

@@ -1,5 +1,6 @@
 //! The payloads of hashes.
 
+use crate::memory::marked::MarkedBytes;
 use crate::rdb::value::distinct::are_distinct;
 use crate::rdb::value::options::{Options, Target};
 use crate::rdb::{Reader, kind, legacy, write_length, write_string};
@@ -21,7 +22,7 @@ pub(super) fn kind_of(hash: HashRef<'_>) -> u8 {
 }
 
 /// Appends the value.
-pub(super) fn write(out: &mut Vec<u8>, hash: HashRef<'_>, options: Options) {
+pub(super) fn write(out: &mut MarkedBytes, hash: HashRef<'_>, options: Options) {
     match (hash, hash.nearest_deadline()) {
         (HashRef::Packed(packed), nearest_ms) => {
             if packed.has_deadlines() {
@@ -41,10 +42,10 @@ pub(super) fn write(out: &mut Vec<u8>, hash: HashRef<'_>, options: Options) {
 /// Appends what comes before the fields of a big hash; returns how each is appended. Where some have deadlines, each is
 /// behind its own, which is relative to the earliest: 0 for none, and 1 for that itself.
 pub(super) fn begin(
-    out: &mut Vec<u8>,
+    out: &mut MarkedBytes,
     hash: HashRef<'_>,
     options: Options,
-) -> impl Fn(Element<'_>, &mut Vec<u8>) + use<> {
+) -> impl Fn(Element<'_>, &mut MarkedBytes) + use<> {
     let nearest_ms = hash.nearest_deadline();
     nearest_ms.iter().for_each(|nearest_ms| out.extend_from_slice(&nearest_ms.to_le_bytes()));
     write_length(out, hash.len());

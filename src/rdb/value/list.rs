@@ -2,8 +2,9 @@
 //!
 //! A list is written as the nodes that it has in memory; a packed one is a single node.
 
+use crate::memory::marked::MarkedBytes;
 use crate::rdb::value::options::{Options, Target};
-use crate::rdb::{Reader, kind, legacy, write_length, write_string};
+use crate::rdb::{Reader, kind, legacy, write_length, write_pieces, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::Element;
 use crate::store::value::listpack::{END, Listpack, header};
@@ -18,7 +19,7 @@ const PACKED: u64 = 2;
 const LISTPACK_LEN_MAX: usize = 1 << 30;
 
 /// Appends the value.
-pub(super) fn write(out: &mut Vec<u8>, list: ListRef<'_>, options: Options) {
+pub(super) fn write(out: &mut MarkedBytes, list: ListRef<'_>, options: Options) {
     let write = begin(out, list, options);
     for node in list.nodes() {
         let element = match node {
@@ -31,10 +32,10 @@ pub(super) fn write(out: &mut Vec<u8>, list: ListRef<'_>, options: Options) {
 
 /// Appends what comes before the nodes; returns how each is appended.
 pub(super) fn begin(
-    out: &mut Vec<u8>,
+    out: &mut MarkedBytes,
     list: ListRef<'_>,
     options: Options,
-) -> impl Fn(Element<'_>, &mut Vec<u8>) + use<> {
+) -> impl Fn(Element<'_>, &mut MarkedBytes) + use<> {
     write_length(out, list.nodes().len());
     move |element, out| match element {
         Element::Plain(text) => {
@@ -43,8 +44,7 @@ pub(super) fn begin(
         }
         Element::Packed(elements, count) => {
             write_length(out, PACKED as usize);
-            let listpack = [&header(elements.len(), count)[..], elements, &[END]].concat();
-            write_string(out, &listpack, options.compresses);
+            write_pieces(out, &[&header(elements.len(), count), elements, &[END]], options.compresses);
         }
         _ => {}
     }

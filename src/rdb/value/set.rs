@@ -1,5 +1,6 @@
 //! The payloads of sets.
 
+use crate::memory::marked::MarkedBytes;
 use crate::rdb::value::distinct::are_distinct;
 use crate::rdb::value::options::{Options, Target};
 use crate::rdb::{Reader, kind, write_length, write_string};
@@ -14,7 +15,7 @@ pub(super) fn kind_of(set: SetRef<'_>) -> u8 {
 }
 
 /// Appends the value.
-pub(super) fn write(out: &mut Vec<u8>, set: SetRef<'_>, options: Options) {
+pub(super) fn write(out: &mut MarkedBytes, set: SetRef<'_>, options: Options) {
     if let SetRef::Ints(ints) = set {
         return write_string(out, ints.bytes(), options.compresses);
     }
@@ -24,10 +25,10 @@ pub(super) fn write(out: &mut Vec<u8>, set: SetRef<'_>, options: Options) {
 
 /// Appends what comes before the members of a plain set; returns how each is appended.
 pub(super) fn begin(
-    out: &mut Vec<u8>,
+    out: &mut MarkedBytes,
     set: SetRef<'_>,
     options: Options,
-) -> impl Fn(Element<'_>, &mut Vec<u8>) + use<> {
+) -> impl Fn(Element<'_>, &mut MarkedBytes) + use<> {
     write_length(out, set.len());
     move |element, out| {
         let Element::Member(member) = element else { return };

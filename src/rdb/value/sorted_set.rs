@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::memory::marked::MarkedBytes;
 use crate::rdb::value::distinct::are_distinct;
 use crate::rdb::value::options::{Options, Target};
 use crate::rdb::{Reader, kind, legacy, write_length, write_string};
@@ -24,7 +25,7 @@ pub(super) fn kind_of(set: SortedSetRef<'_>) -> u8 {
 }
 
 /// Appends the value.
-pub(super) fn write(out: &mut Vec<u8>, set: SortedSetRef<'_>, options: Options) {
+pub(super) fn write(out: &mut MarkedBytes, set: SortedSetRef<'_>, options: Options) {
     match set {
         SortedSetRef::Packed(packed) => write_string(out, packed.bytes(), options.compresses),
         SortedSetRef::Big(_) => {
@@ -39,10 +40,10 @@ pub(super) fn write(out: &mut Vec<u8>, set: SortedSetRef<'_>, options: Options) 
 
 /// Appends what comes before the members of a big sorted set; returns how each is appended.
 pub(super) fn begin(
-    out: &mut Vec<u8>,
+    out: &mut MarkedBytes,
     set: SortedSetRef<'_>,
     options: Options,
-) -> impl Fn(Element<'_>, &mut Vec<u8>) + use<> {
+) -> impl Fn(Element<'_>, &mut MarkedBytes) + use<> {
     write_length(out, set.len());
     move |element, out| {
         let Element::Scored(member, score) = element else { return };

@@ -12,6 +12,7 @@
 //! Everything is preceded by its number. The oldest form lacks the first and the largest deleted ID and what
 //! was added and read, the next one the time active.
 
+use crate::memory::marked::MarkedBytes;
 use crate::rdb::value::options::{Options, Target};
 use crate::rdb::{self, Reader, kind, write_length, write_string};
 use crate::store::entry::Entry;
@@ -27,7 +28,7 @@ pub(super) fn kind_of(stream: StreamRef<'_>, version: u16) -> u8 {
 }
 
 /// Appends the value.
-pub(super) fn write(out: &mut Vec<u8>, of: u8, stream: StreamRef<'_>, options: Options) {
+pub(super) fn write(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, options: Options) {
     let write = begin(out, stream, options);
     for (id, chunk) in stream.chunks() {
         write(Element::Chunk(id.to_bytes(), &chunk.to_listpack()), out);
@@ -37,10 +38,10 @@ pub(super) fn write(out: &mut Vec<u8>, of: u8, stream: StreamRef<'_>, options: O
 
 /// Appends what comes before the chunks; returns how each is appended.
 pub(super) fn begin(
-    out: &mut Vec<u8>,
+    out: &mut MarkedBytes,
     stream: StreamRef<'_>,
     options: Options,
-) -> impl Fn(Element<'_>, &mut Vec<u8>) + use<> {
+) -> impl Fn(Element<'_>, &mut MarkedBytes) + use<> {
     write_length(out, stream.chunk_count());
     move |element, out| {
         let Element::Chunk(id, listpack) = element else { return };
@@ -50,7 +51,7 @@ pub(super) fn begin(
 }
 
 /// Appends what comes behind the chunks.
-pub(super) fn end(out: &mut Vec<u8>, of: u8, stream: StreamRef<'_>, options: Options) {
+pub(super) fn end(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, options: Options) {
     write_length(out, stream.len());
     [stream.last(), stream.first(), stream.max_deleted()].into_iter().for_each(|id| write_id(out, id));
     write_length(out, stream.added() as usize);

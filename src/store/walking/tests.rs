@@ -8,6 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
+use crate::memory::marked::MarkedBytes;
 use crate::store::entry::Entry;
 use crate::store::event::{ChangeLog, Event, EventSink, KeyspaceObserver};
 use crate::store::expire::SweepTimer;
@@ -46,7 +47,7 @@ impl KeyspaceObserver for Nobody {
 struct Collected {
     keys: Mutex<Keys>,
     /// The records of large values: what was read of them so far.
-    records: Mutex<BTreeMap<u64, Vec<u8>>>,
+    records: Mutex<BTreeMap<u64, MarkedBytes>>,
     progress: Arc<Progress>,
 }
 
@@ -65,7 +66,7 @@ impl WalkSink for Collected {
 
     fn begin_record(&self, db: usize, entry: &Entry, fence: i64) -> Option<Record> {
         let head = format!("{db} {} {fence}\n", u16::from_le_bytes(*entry.key().first_chunk().expect("a key")));
-        let mut tail = Vec::new();
+        let mut tail = MarkedBytes::default();
         let elements = match entry.contents() {
             ValueRef::List(list) => list.nodes().len(),
             ValueRef::Set(set) => set.len(),
@@ -77,7 +78,8 @@ impl WalkSink for Collected {
                 stream.chunk_count()
             }
         };
-        Some(Record::new(&self.progress, head.into_bytes(), RecordBody { elements, write: Box::new(write), tail }))
+        let body = RecordBody { elements, write: Box::new(write), tail };
+        Some(Record::new(&self.progress, head.into_bytes().into(), body))
     }
 
     fn lose(&self) {
@@ -93,10 +95,10 @@ impl Visitor for &Collected {
     fn add_part(&mut self, part: Part) {
         let mut records = self.records.lock();
         assert!(records.keys().all(|number| *number == part.number), "two records at a time");
-        records.entry(part.number).or_default().extend(part.bytes);
+        records.entry(part.number).or_default().append(&part.bytes);
         if part.is_last {
             let record = records.remove(&part.number).expect("it was added");
-            let text = String::from_utf8(record).expect("text");
+            let text = String::from_utf8(record.to_vec()).expect("text");
             let (head, elements) = text.split_once('\n').expect("a head");
             let numbers: Vec<i64> = head.split(' ').map(|number| number.parse().expect("a number")).collect();
             let key = u16::try_from(numbers[1]).expect("a key");
@@ -106,7 +108,7 @@ impl Visitor for &Collected {
 }
 
 /// Appends an element as a line.
-fn write(element: Element<'_>, out: &mut Vec<u8>) {
+fn write(element: Element<'_>, out: &mut MarkedBytes) {
     match element {
         Element::Piece(bytes) => return out.extend_from_slice(bytes),
         Element::Field(field, value, deadline) => {
@@ -139,7 +141,7 @@ fn ordered(elements: &str, is_list: bool) -> Vec<u8> {
 
 /// Returns the value of a key.
 fn shown(entry: &Entry) -> Vec<u8> {
-    let mut lines = Vec::new();
+    let mut lines = MarkedBytes::default();
     match entry.contents() {
         ValueRef::String(text, _) => return text.as_slice().to_vec(),
         ValueRef::List(list) => {
@@ -158,7 +160,7 @@ fn shown(entry: &Entry) -> Vec<u8> {
             lines.extend(format!("{:?}", stream.last()).bytes());
         }
     }
-    let lines = String::from_utf8(lines).expect("text");
+    let lines = String::from_utf8(lines.to_vec()).expect("text");
     ordered(&lines, matches!(entry.contents(), ValueRef::List(_) | ValueRef::Stream(_)))
 }
 

@@ -23,6 +23,7 @@ use crate::command::server::rewrite_config;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
+use crate::memory::marked::MarkedBytes;
 use crate::rdb::value;
 use crate::resp::{Protocol, parse_int};
 use crate::runtime::panics::Site;
@@ -361,7 +362,7 @@ fn object(call: &mut Call<'_>) -> Result<()> {
     let len = match entry.contents() {
         ValueRef::String(text, hint) => saved_len(hint, text.as_slice()),
         _ => {
-            let mut body = Vec::new();
+            let mut body = MarkedBytes::default();
             value::write(&mut body, entry, options);
             body.len() - 1
         }

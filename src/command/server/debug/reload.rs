@@ -8,6 +8,7 @@ use crate::command::keys::dump;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Continuation, Env, Wait};
 use crate::error::{Error, Result};
+use crate::memory::marked::MarkedBytes;
 use crate::persist::{Order, Persistence, Reload};
 use crate::rdb;
 use crate::rdb::value::{self, Target};
@@ -111,8 +112,9 @@ fn reload_key(
     options: value::Options,
 ) -> Result<()> {
     let Some(entry) = view.lookup(key, Lookup::PEEK) else { return Ok(()) };
-    let (mut body, deadline, usage) = (Vec::new(), entry.deadline(), entry.usage());
+    let (mut body, deadline, usage) = (MarkedBytes::default(), entry.deadline(), entry.usage());
     value::write(&mut body, entry, options);
+    let body = rdb::compressed(body);
     let (kind, mut reader) = rdb::read_body(&body).ok_or(NOT_LOADED)?;
     let target = Target { key: key.bytes, deadline, limits, hasher };
     let loaded = value::read(kind, &mut reader, target, options).map_err(|_| NOT_LOADED)?;

@@ -6,6 +6,8 @@ use std::io::{self, Read};
 use proptest::prelude::*;
 
 use super::*;
+use crate::memory::marked::MarkedBytes;
+use crate::rdb::compressed;
 use crate::rdb::file::grammar::{Extent, Measure};
 
 /// A source that counts the bytes that are read from it.
@@ -139,9 +141,9 @@ fn a_record_is_measured_the_same_in_any_pieces() {
     let mut records: Vec<Vec<u8>> = Vec::new();
     for sample in samples() {
         for limits in [Limits::default(), low_limits()] {
-            let mut record = Vec::new();
+            let mut record = MarkedBytes::default();
             entry(&mut record, &sample.entry(b"key", limits, &hasher), KeyMeta::default(), write);
-            records.push(record);
+            records.push(compressed(record));
         }
     }
     records.push(b"\xf7\x81\0\0\0\0\0\0\0\x07\x02\x01\x01\x05\x03\0\0\0\0\x04\0\0\0\0\0\0\0\0\x05\x02ab\0".to_vec());

@@ -90,7 +90,7 @@ fn what_cannot_be_loaded_is_refused_by_name() {
     assert!(refusal(&file_of(VERSION, b"\xf6\x01a")).starts_with("Pre-GA function format"));
     assert!(refusal(&file_of(13, b"\xf3\x01a")).starts_with("Key metadata of modules"));
     assert!(refusal(&file_of(13, b"\x16\x01a\0")).starts_with("Unknown type or opcode 22"));
-    let valkey = |records: &[u8]| seal([b"VALKEY080", records].concat());
+    let valkey = |records: &[u8]| seal([b"VALKEY080", records].concat().into());
     assert!(refusal(&valkey(b"\xf3\x01a")).starts_with("An unfinished import of cluster slots"));
     assert!(refusal(&valkey(b"\x18\x01a")).starts_with("Unknown type or opcode 24"));
     assert!(refusal(&valkey(b"\x17\x01a")).starts_with("Unknown type or opcode 23"));
@@ -109,7 +109,7 @@ fn the_hashes_of_valkey_have_a_deadline_for_each_field() {
     let lines = ["[97] [49] None", "[98] [50] Some(2000000000000)", "[99] [51] Some(1)"];
     let expected = seen(b"h", ("hash", lines.map(|line| line.as_bytes().to_vec()).to_vec()));
     for magic in [b"VALKEY080", b"VALKEY081"] {
-        let file = seal([magic, &hash.concat()[..]].concat());
+        let file = seal([magic, &hash.concat()[..]].concat().into());
         for size in [1, 5, usize::MAX] {
             let hasher = Hasher::new();
             let (found, error) = read_all(Pieces(&file, size), None, options(&hasher, Limits::default()));

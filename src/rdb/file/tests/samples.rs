@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use crate::memory::marked::MarkedBytes;
 use crate::rdb::kind;
 use crate::rdb::value::{self, Options};
 use crate::store::entry::Entry;
@@ -96,9 +97,9 @@ pub(super) fn describe(entry: &Entry) -> Described {
             return ("list", elements);
         }
         ValueRef::Stream(_) => {
-            let (mut body, options) = (Vec::new(), Options { compresses: false, len_max: 0 });
+            let (mut body, options) = (MarkedBytes::default(), Options { compresses: false, len_max: 0 });
             value::write_body(&mut body, kind::STREAM_LISTPACKS_3, entry, options);
-            return ("stream", vec![body]);
+            return ("stream", vec![body.to_vec()]);
         }
         ValueRef::Set(set) => {
             set.iter().for_each(|member| elements.push(member.with_text(<[u8]>::to_vec)));

@@ -7,6 +7,7 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 
 use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len};
+use crate::memory::marked::MarkedBytes;
 use crate::store::value::big::walk::{Element, Part, Record};
 
 /// The page size of the system, in bytes.
@@ -36,7 +37,7 @@ struct TextWalk {
     /// The number of the next piece to visit.
     next: usize,
     /// Pieces that have changed before they were visited, by their numbers.
-    kept: BTreeMap<usize, Box<[u8]>>,
+    kept: BTreeMap<usize, MarkedBytes>,
     record: Record,
 }
 

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use crate::memory::marked::MarkedBytes;
 use crate::store::value::listpack::Item;
 
 /// An element of a large value, as it is written.
@@ -29,7 +30,7 @@ pub(crate) enum Element<'e> {
 }
 
 /// Appends an element as a snapshot has it.
-pub(crate) type WriteElement = Box<dyn Fn(Element<'_>, &mut Vec<u8>) + Send + Sync>;
+pub(crate) type WriteElement = Box<dyn Fn(Element<'_>, &mut MarkedBytes) + Send + Sync>;
 
 /// What the walks of one snapshot have in common.
 #[derive(Default)]
@@ -63,7 +64,7 @@ impl Progress {
 pub(crate) struct Record {
     progress: Arc<Progress>,
     number: u64,
-    bytes: Vec<u8>,
+    bytes: MarkedBytes,
     /// How many elements are not in the record yet.
     left: usize,
     body: RecordBody,
@@ -75,12 +76,12 @@ pub(crate) struct RecordBody {
     pub(crate) elements: usize,
     pub(crate) write: WriteElement,
     /// What comes behind them.
-    pub(crate) tail: Vec<u8>,
+    pub(crate) tail: MarkedBytes,
 }
 
 impl Record {
     /// Begins a record with what comes before the elements.
-    pub(crate) fn new(progress: &Arc<Progress>, head: Vec<u8>, body: RecordBody) -> Self {
+    pub(crate) fn new(progress: &Arc<Progress>, head: MarkedBytes, body: RecordBody) -> Self {
         progress.unfinished.fetch_add(1, Relaxed);
         let number = progress.last.fetch_add(1, Relaxed) + 1;
         Record { progress: progress.clone(), number, bytes: head, left: body.elements, body }
@@ -98,22 +99,23 @@ impl Record {
     }
 
     /// Adds an element that was written before, see [`Record::written`].
-    pub(super) fn add_written(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+    pub(super) fn add_written(&mut self, bytes: &MarkedBytes) {
+        self.bytes.append(bytes);
         self.left = self.left.wrapping_sub(1);
     }
 
     /// Returns an element as it is written, to be added when its turn comes.
-    pub(super) fn written(&self, element: Element<'_>) -> Box<[u8]> {
-        let mut bytes = Vec::new();
+    pub(super) fn written(&self, element: Element<'_>) -> MarkedBytes {
+        let mut bytes = MarkedBytes::default();
         (self.body.write)(element, &mut bytes);
-        bytes.into_boxed_slice()
+        bytes.shrink();
+        bytes
     }
 
     /// Takes what there is. `is_last` if all elements were added.
     pub(super) fn take(&mut self, is_last: bool) -> Part {
         if is_last {
-            self.bytes.append(&mut self.body.tail);
+            self.bytes.append(&self.body.tail);
         }
         Part { number: self.number, bytes: std::mem::take(&mut self.bytes), is_last }
     }
@@ -132,7 +134,7 @@ impl Drop for Record {
 pub(crate) struct Part {
     /// The number of the record.
     pub(crate) number: u64,
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: MarkedBytes,
     /// Whether the record ends with it.
     pub(crate) is_last: bool,
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::memory::marked::MarkedBytes;
 use crate::store::value::big::list::Chunk;
 use crate::store::value::big::walk::{Element, Part, Record};
 
@@ -13,7 +14,7 @@ pub(super) struct ListWalk {
     /// The chunks that are as they were at the cut and have not been visited, in their order.
     runs: Vec<Run>,
     /// Chunks that have changed before they were visited, by their numbers.
-    kept: BTreeMap<usize, Box<[u8]>>,
+    kept: BTreeMap<usize, MarkedBytes>,
     /// The number of the next chunk to visit.
     next: usize,
     /// How many chunks there were at the cut.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::memory::marked::MarkedBytes;
 use crate::memory::ordered_map::OrderedMap;
 use crate::store::value::big::stream::chunk::Chunk;
 use crate::store::value::big::stream::id::StreamId;
@@ -14,7 +15,7 @@ pub(super) struct StreamWalk {
     /// The last chunk of the cut.
     last: StreamId,
     /// Chunks that have changed before they were visited.
-    kept: BTreeMap<StreamId, Box<[u8]>>,
+    kept: BTreeMap<StreamId, MarkedBytes>,
     record: Record,
 }
 

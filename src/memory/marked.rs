@@ -1,0 +1,55 @@
+//! Bytes of which some ranges are marked, for whoever reads them to treat differently.
+
+use std::ops::{Deref, DerefMut, Range};
+
+/// Bytes and the marked ranges among them, in their order. They only grow, at their end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MarkedBytes {
+    bytes: Vec<u8>,
+    marks: Vec<Range<usize>>,
+}
+
+impl MarkedBytes {
+    /// Marks what was appended from an offset on.
+    pub(crate) fn mark_from(&mut self, start: usize) {
+        self.marks.push(start..self.bytes.len());
+    }
+
+    /// Appends other bytes with their marks.
+    pub(crate) fn append(&mut self, other: &MarkedBytes) {
+        let before = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.marks.extend(other.marks.iter().map(|mark| before + mark.start..before + mark.end));
+    }
+
+    /// Frees what is allocated and not used.
+    pub(crate) fn shrink(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.marks.shrink_to_fit();
+    }
+
+    /// Returns the bytes, and which of them are marked.
+    pub(crate) fn into_parts(self) -> (Vec<u8>, Vec<Range<usize>>) {
+        (self.bytes, self.marks)
+    }
+}
+
+impl From<Vec<u8>> for MarkedBytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        MarkedBytes { bytes, marks: Vec::new() }
+    }
+}
+
+impl Deref for MarkedBytes {
+    type Target = Vec<u8>;
+
+    fn deref(&self) -> &Vec<u8> {
+        &self.bytes
+    }
+}
+
+impl DerefMut for MarkedBytes {
+    fn deref_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+}
