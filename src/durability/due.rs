@@ -17,6 +17,9 @@ pub(super) struct Due {
     /// Until when the append-only file is left as it is, in milliseconds since 1970, and for how long the last time.
     log_until_ms: i64,
     log_pause_ms: i64,
+    /// Whether a rewrite is due because the file does not have the present deadlines: those of the next start would be
+    /// moved by what the clock says then.
+    pub(super) is_rewrite: bool,
 }
 
 impl Due {
@@ -33,7 +36,7 @@ impl Due {
 
     /// Begins with a short wait again.
     pub(super) fn log_has_worked(&mut self) {
-        (self.log_until_ms, self.log_pause_ms) = (0, 0);
+        (self.log_until_ms, self.log_pause_ms, self.is_rewrite) = (0, 0, false);
     }
 
     /// Returns the save point that is reached after so many changes, if one is.

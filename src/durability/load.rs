@@ -12,10 +12,11 @@ use tracing::info;
 
 use crate::dispatch::texts;
 use crate::durability::progress::Progress;
-use crate::durability::save::LAST_FENCE;
+use crate::durability::save::{CUT_AT, LAST_FENCE};
 use crate::durability::worker::Worker;
 use crate::namespace::Namespace;
 use crate::persist::Loading;
+use crate::persist::aof::Moment;
 use crate::rdb::file::{FileReader, Item, ReadOptions, Usage};
 use crate::resp::parse_int;
 use crate::store::entry::Entry;
@@ -46,7 +47,7 @@ pub(super) struct Adding {
     pub(super) keeps_expired: bool,
 }
 
-/// What a file had.
+/// How many keys a file had.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Loaded {
     pub(super) keys: u64,
@@ -85,8 +86,8 @@ impl Worker {
         });
     }
 
-    /// Loads the keys of an RDB file: this thread reads them, another one adds them. Returns its length and what follows it,
-    /// too.
+    /// Loads the keys of an RDB file: this thread reads them, another one adds them. Returns when it was cut, if it says so,
+    /// its length, and what follows it.
     ///
     /// # Errors
     /// What is wrong with the file, and where.
@@ -96,7 +97,7 @@ impl Worker {
         file: R,
         len: u64,
         adding: Adding,
-    ) -> Result<(Loaded, u64, impl Read + use<R>), String> {
+    ) -> Result<(Option<Moment>, u64, impl Read + use<R>), String> {
         let namespace = &*self.namespace;
         let (config, now) = (namespace.settings.current(), namespace.clock.now());
         let options =
@@ -124,7 +125,7 @@ impl Worker {
             added.map_err(|error| named(&String::from_utf8_lossy(&error.wire_text())))?;
         }
         let end = reader.offset();
-        Ok((loaded, end, reader.into_rest()))
+        Ok((content.cut_at, end, reader.into_rest()))
     }
 
     /// Reads a file to its end, and passes the keys on.
@@ -179,6 +180,7 @@ struct Content {
     /// The database that was selected last.
     db: usize,
     libraries: Vec<Vec<u8>>,
+    cut_at: Option<Moment>,
     /// How many keys have no elements, which Redis leaves out, too.
     empty: u64,
 }
@@ -202,6 +204,7 @@ impl Content {
                 Item::Aux { key, value } if *key == *LAST_FENCE => {
                     parse_int(&value).into_iter().for_each(|fence| namespace.lock_holders.continue_after(fence));
                 }
+                Item::Aux { key, value } if *key == *CUT_AT => self.cut_at = Moment::parse(&value),
                 Item::Aux { .. } | Item::Resize { .. } => {}
                 Item::Library(code) => self.libraries.push(code.into()),
                 Item::Skipped { key } => {

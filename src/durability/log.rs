@@ -9,7 +9,9 @@ use crate::config::Config;
 use crate::durability::log_file::LogFile;
 use crate::durability::save::Saved;
 use crate::durability::worker::Worker;
-use crate::persist::aof::{Annotations, AofDir, AofError, AofOptions, Policy, Stamp, Start, Tail, Writer, spawn};
+use crate::persist::aof::{
+    Annotations, AofDir, AofError, AofOptions, Policy, Stamp, Start, Tail, Writer, read_clocks, spawn,
+};
 use crate::persist::{Job, LogReader, Order, Purpose};
 use crate::text::system_text;
 use crate::time::clock::Now;
@@ -71,12 +73,11 @@ impl Worker {
     ) -> Result<(), AofError> {
         let options = self.log_options(policy);
         let (namespace, disk) = (self.namespace.clone(), self.disk.clone());
-        let stamp = Box::new(move || Stamp {
-            wall_ms: namespace.clock.now().wall_ms(),
-            boot_ms: disk.since_boot_ms(),
-            fence: namespace.lock_holders.last_fence(),
+        let stamp = Box::new(move || {
+            let (wall_ms, boot_ms) = read_clocks(&*disk, &namespace.clock);
+            Stamp { wall_ms, boot_ms, fence: namespace.lock_holders.last_fence() }
         });
-        let boot = self.disk.boot_id().unwrap_or_default();
+        let boot = self.disk.boot_id(&self.namespace.clock).unwrap_or_default();
         let mut writer = Writer::open(dir.clone(), reader, start, &options, &boot, stamp)?;
         let namespace = self.namespace.clone();
         writer.set_note_latency(Box::new(move |event, took_ms| {
@@ -168,7 +169,8 @@ impl Worker {
         if has_grown {
             info!("Starting automatic rewriting of AOF on {grown}% growth");
         }
-        if (has_grown || status.needs_rewrite.is_some()) && self.write(Job::Rewrite, None).is_err() {
+        let is_due = has_grown || status.needs_rewrite.is_some() || self.due.is_rewrite;
+        if is_due && self.write(Job::Rewrite, None).is_err() {
             self.due.put_log_off(self.now_ms());
         }
     }

@@ -12,10 +12,13 @@ use tracing::{info, warn};
 use crate::client::caller::Caller;
 use crate::dispatch::Env;
 use crate::dispatch::replay::{Replay, ReplayError};
+use crate::durability::deadlines::ClockSteps;
 use crate::durability::load::{Adding, Duplicates};
 use crate::durability::progress::Progress;
 use crate::durability::worker::Worker;
-use crate::persist::aof::{AofDir, AofOptions, PartFile, PartType, Policy, SegmentReader, Tail, Verdict, cut_tail};
+use crate::persist::aof::{
+    AofDir, AofOptions, Moment, PartFile, PartType, Policy, SegmentReader, Tail, Verdict, cut_tail,
+};
 use crate::store::{Cx, Origin};
 use crate::text::system_text;
 
@@ -35,6 +38,8 @@ pub(super) struct LoadedLog {
     pub(super) tail: Option<Tail>,
     /// How many bytes of an incomplete end were cut off.
     pub(super) cut: u64,
+    /// Whether the clock was set since the end was written.
+    pub(super) has_moved_deadlines: bool,
 }
 
 /// How a part ends.
@@ -64,12 +69,13 @@ impl Worker {
         let parts = dir.parts().map_err(|error| error.to_string())?;
         self.begin_loading(parts.iter().map(|part| part.len).sum());
         let begun = self.namespace.clock.now();
-        let (mut loaded, mut read) = (LoadedLog { tail: None, cut: 0 }, 0);
+        let (mut loaded, mut read) = (LoadedLog { tail: None, cut: 0, has_moved_deadlines: false }, 0);
+        let mut steps = ClockSteps::default();
         for part in &parts {
             let part_begun = self.namespace.clock.now();
             let kind = if part.part.kind == PartType::Increment { "incr" } else { "base" };
             let name = &part.part.name;
-            let kept = match self.load_part(part, read)? {
+            let kept = match self.load_part(part, read, &mut steps)? {
                 End::Complete(tail) => tail,
                 End::Torn { valid_len, reason } => {
                     loaded.cut += self.cut(part, valid_len, &reason)?;
@@ -82,13 +88,16 @@ impl Worker {
             read += part.len;
             loaded.tail = (part.part.kind == PartType::Increment).then_some(kept);
         }
+        let step_ms = steps.note(self.moment());
+        self.move_deadlines(step_ms)?;
+        loaded.has_moved_deadlines = step_ms != 0;
         info!("DB loaded from append only file: {:.3} seconds", self.seconds_since(begun));
         Ok(loaded)
     }
 
     /// Loads a part, which may be a snapshot, commands, or commands behind a snapshot. `read` bytes of other parts were
     /// read before.
-    fn load_part(&self, part: &PartFile, read: u64) -> Result<End, String> {
+    fn load_part(&self, part: &PartFile, read: u64, steps: &mut ClockSteps) -> Result<End, String> {
         let named = |reason: &dyn Display| format!("{}: {reason}", part.path.display());
         let (mut file, len) = self.disk.read(&part.path).map_err(|cause| named(&system_text(&cause)))?;
         let mut magic = Vec::new();
@@ -97,11 +106,15 @@ impl Worker {
         let is_snapshot = RDB_MAGICS.contains(&&magic[..]);
         let whole = Cursor::new(magic).chain(file);
         match is_snapshot {
-            false => self.replay(&part.path, SegmentReader::new(whole, len), (0, len, read)),
+            false => self.replay(&part.path, SegmentReader::new(whole, len), (0, len, read), steps),
             true => {
                 let adding = Adding { duplicates: Duplicates::Refuse, keeps_expired: true };
-                let (_, end, rest) = self.load_rdb(&part.path, whole, len, adding)?;
-                self.replay(&part.path, SegmentReader::new(rest, len.saturating_sub(end)), (end, len, read))
+                let (cut_at, end, rest) = self.load_rdb(&part.path, whole, len, adding)?;
+                match cut_at {
+                    Some(cut_at) => self.move_deadlines(steps.note(cut_at))?,
+                    None => steps.forget(),
+                }
+                self.replay(&part.path, SegmentReader::new(rest, len.saturating_sub(end)), (end, len, read), steps)
             }
         }
     }
@@ -113,6 +126,7 @@ impl Worker {
         path: &Path,
         mut reader: SegmentReader<impl Read>,
         (begin, len, read): (u64, u64, u64),
+        steps: &mut ClockSteps,
     ) -> Result<End, String> {
         let namespace = &*self.namespace;
         let (mut replay, mut log) = (Replay::new(namespace), BytesMut::new());
@@ -125,8 +139,12 @@ impl Worker {
                 return Err("the server was stopped while it loaded its data".into());
             }
             let offset = begin + piece.offset;
-            if let Some(header) = &piece.header {
-                namespace.lock_holders.continue_after(header.at.fence);
+            match &piece.header {
+                Some(header) => {
+                    namespace.lock_holders.continue_after(header.at.fence);
+                    self.move_deadlines(steps.note(Moment::of(header)))?;
+                }
+                None => steps.forget(),
             }
             pieces.push((fed, offset));
             fed += piece.bytes.len() as u64;

@@ -3,6 +3,7 @@
 //! One thread does all of it, `files`, so that no call waits for a disk. Commands place orders
 //! ([`Persistence`](crate::persist::Persistence)); settings are looked at when they change.
 
+mod deadlines;
 mod due;
 mod load;
 mod log;
@@ -112,6 +113,7 @@ impl Worker {
         if let Some(dir) = dir.as_ref().filter(|dir| dir.has_parts()) {
             let loaded = self.load_log(dir)?;
             self.set_loaded();
+            self.due.is_rewrite = loaded.has_moved_deadlines;
             return self.continue_log(dir.clone(), loaded.tail, loaded.cut);
         }
         let loaded = self.load_snapshot(Duplicates::Refuse);

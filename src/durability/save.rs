@@ -13,6 +13,7 @@ use crate::durability::progress::Progress;
 use crate::durability::worker::Worker;
 use crate::memory::marked::MarkedBytes;
 use crate::namespace::Namespace;
+use crate::persist::aof::Moment;
 use crate::persist::disk::write_all;
 use crate::persist::snapshot::{Snapshot, SnapshotOptions, Written};
 use crate::persist::{Job, Order, Work};
@@ -24,6 +25,9 @@ use crate::time::clock::Now;
 
 /// The AUX field with the last fencing token that was given.
 pub(super) const LAST_FENCE: &[u8] = b"keylatch-last-fence";
+
+/// The AUX field with the moment of the cut.
+pub(super) const CUT_AT: &[u8] = b"keylatch-cut-at";
 
 /// What a snapshot has.
 pub(super) struct Saved {
@@ -115,7 +119,7 @@ impl Worker {
         let databases = totals(&mut held, begun);
         let mut sum = Totals::default();
         databases.iter().for_each(|(_, totals)| sum += *totals);
-        let options = options(&config);
+        let (options, moment) = (options(&config), self.moment());
         let snapshot = Snapshot::cut(&namespace.store, &mut held, options, begun);
         let libraries = texts::libraries(namespace);
         at_cut();
@@ -125,7 +129,7 @@ impl Worker {
             figures.work = Some(Work { job, begun_ms: begun.wall_ms(), keys, written: 0 });
         });
         order.into_iter().for_each(|order| namespace.persistence.begin(order));
-        let head = head(namespace, &options, (&databases, &libraries), job, begun);
+        let head = head(namespace, &options, (&databases, &libraries), job, (begun, &moment));
         let (mut progress, mut len) = (Progress::new(&namespace.clock), 0);
         let written = snapshot.write(
             head,
@@ -198,7 +202,7 @@ fn head(
     options: &SnapshotOptions,
     (databases, libraries): (&[(usize, Totals)], &[Vec<u8>]),
     job: Job,
-    at: Now,
+    (at, moment): (Now, &Moment),
 ) -> MarkedBytes {
     let (mut head, mut number) = (MarkedBytes::default(), itoa::Buffer::new());
     file::header(&mut head, options.file.version);
@@ -208,6 +212,9 @@ fn head(
     file::aux(&mut head, b"used-mem", number.format(namespace.store.memory_account().used()).as_bytes());
     file::aux(&mut head, b"aof-base", if job == Job::Rewrite { b"1" } else { b"0" });
     file::aux(&mut head, LAST_FENCE, number.format(namespace.lock_holders.last_fence()).as_bytes());
+    if job == Job::Rewrite {
+        file::aux(&mut head, CUT_AT, moment.to_text().as_bytes());
+    }
     libraries.iter().for_each(|code| file::library(&mut head, code, options.file.compresses));
     for (db, totals) in databases.iter().filter(|(_, totals)| totals.keys > 0) {
         file::select(&mut head, *db);

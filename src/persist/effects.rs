@@ -41,7 +41,7 @@ impl Effects {
         }
         self.last_db = db;
         self.count += 1;
-        write(&mut self.commands, args);
+        write_command(&mut self.commands, args);
     }
 
     /// Takes the effects as they are appended to a log whose last command was in `db`, if there was one.
@@ -62,9 +62,9 @@ impl Effects {
             log.append(commands);
             return log;
         }
-        write(&mut log, [&b"MULTI"[..]].into_iter());
+        write_command(&mut log, [&b"MULTI"[..]].into_iter());
         log.append(commands);
-        write(&mut log, [&b"EXEC"[..]].into_iter());
+        write_command(&mut log, [&b"EXEC"[..]].into_iter());
         log
     }
 }
@@ -78,11 +78,11 @@ impl Clone for Effects {
 
 /// Writes the command that selects a database.
 pub(crate) fn write_select(log: &mut Output, db: usize) {
-    write(log, [&b"SELECT"[..], itoa::Buffer::new().format(db).as_bytes()].into_iter());
+    write_command(log, [&b"SELECT"[..], itoa::Buffer::new().format(db).as_bytes()].into_iter());
 }
 
 /// Writes a command as clients send it: an array of bulk strings.
-fn write<'a>(log: &mut Output, args: impl ExactSizeIterator<Item = &'a [u8]>) {
+pub(crate) fn write_command<'a>(log: &mut Output, args: impl ExactSizeIterator<Item = &'a [u8]>) {
     let mut request = Reply::new(log, Protocol::Resp2);
     request.array(args.len());
     args.for_each(|arg| request.bulk(arg));

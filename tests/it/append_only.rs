@@ -457,3 +457,44 @@ fn slow_writes_and_syncs_are_events_of_the_latency_monitor() {
     }
     assert!(client.call("LATENCY DOCTOR").contains("The disk is slow"));
 }
+
+#[test]
+fn a_clock_that_is_set_while_the_server_is_down_ends_no_lock_early_and_lets_none_live_on() {
+    let disk = SimulatedDisk::new(1);
+    let start = |disk: &SimulatedDisk, wall_ms: i64| {
+        let clock = Clock::manual();
+        clock.set_wall_ms(wall_ms);
+        let builder = keylatch::Server::builder().clock(clock).disk(disk.clone()).set("dir", "/");
+        let server = builder.set("appendonly", "yes").set("appendfsync", "always").start_blocking().expect("started");
+        let client = Client::connect(server.addr());
+        (server, client)
+    };
+    let (server, mut client) = start(&disk, crate::log::BEGIN_MS);
+    client.expect(&[("SET lock v PX 10000", "+OK"), ("SET kept v", "+OK"), ("HSET h f 1 g 2", ":2")]);
+    client.expect(&[("HPEXPIRE h 20000 FIELDS 1 f", "*1 :1"), ("SELECT 3", "+OK"), ("SET other v PX 10000", "+OK")]);
+    server.shutdown_blocking();
+    let ttls = |client: &mut Client, other: &str, lock: &str, field: &str| {
+        client.expect(&[("SELECT 3", "+OK"), ("PTTL other", other), ("SELECT 0", "+OK"), ("PTTL lock", lock)]);
+        client.expect(&[("PTTL kept", ":-1"), ("HPTTL h FIELDS 2 f g", field)]);
+    };
+    disk.advance_ms(500);
+    let hour_ms = 3_600_000;
+    // Once more with what follows it, and with a new base alone.
+    for rewrites in [false, false, true] {
+        let (server, mut client) = start(&disk, crate::log::BEGIN_MS + 500 + hour_ms);
+        ttls(&mut client, ":9500", ":9500", "*2 :19500 :-1");
+        client.expect(&[("SELECT 3", "+OK"), ("SET other v PX 9500", "+OK")]);
+        if rewrites {
+            client.call("BGREWRITEAOF");
+            wait_until(|| client.call("INFO persistence").contains("aof_rewrite_in_progress:0"));
+        }
+        server.shutdown_blocking();
+    }
+    disk.advance_ms(500);
+    let (server, mut client) = start(&disk, crate::log::BEGIN_MS + 1000);
+    ttls(&mut client, ":9000", ":9000", "*2 :19000 :-1");
+    server.shutdown_blocking();
+    // After another boot nothing but the wall clock is known.
+    let (_server, mut client) = start(&disk.power_cut(), crate::log::BEGIN_MS + 5000);
+    ttls(&mut client, ":5000", ":5000", "*2 :15000 :-1");
+}

@@ -98,7 +98,7 @@ impl History {
         let (policy, has_checksums) = (["always", "everysec", "no"][random.below(3)], random.below(4) > 0);
         History {
             seed,
-            disk: SimulatedDisk::new(seed),
+            disk: SimulatedDisk::new(seed).without_boot_ids(), // its time passes apart from the server's
             is_logged: random.below(4) > 0,
             random,
             wall_ms: BEGIN_MS,

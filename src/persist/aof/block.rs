@@ -30,6 +30,8 @@ pub(super) const HEADER_START: &[u8] = b"#HDR:v1;";
 pub(super) const CHECKSUM_FIELD: &[u8] = b"checksum:";
 /// How long an annotation may be, as in Redis, with its line end.
 pub(super) const ANNOTATION_MAX: usize = 1024;
+/// Stands for a boot without a number.
+pub(crate) const NO_BOOT: &str = "-";
 /// How long the number of a boot may be.
 const BOOT_MAX: usize = 64;
 
@@ -141,7 +143,7 @@ pub(super) fn parse_header(line: &[u8]) -> Option<ReadHeader> {
 /// Returns the number of a boot in the form that a header can have.
 pub(super) fn boot_field(id: &str) -> String {
     let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(BOOT_MAX).collect();
-    if id.is_empty() { "-".to_owned() } else { id }
+    if id.is_empty() { NO_BOOT.to_owned() } else { id }
 }
 
 /// Writes the line that says when what follows was written, as Redis does it.

@@ -10,6 +10,7 @@ mod frames;
 mod handle;
 mod input;
 mod manifest;
+mod moment;
 mod policy;
 mod segment;
 #[cfg(test)]
@@ -22,7 +23,7 @@ mod writer;
 #[cfg(test)]
 mod writer_tests;
 
-pub(crate) use block::Stamp;
+pub(crate) use block::{NO_BOOT, Stamp};
 pub(crate) use directory::{AofDir, PartFile};
 pub(crate) use error::AofError;
 pub(crate) use handle::AofHandle;
@@ -31,6 +32,7 @@ pub(crate) use handle::NeedsRewrite;
 #[cfg(feature = "internals")]
 pub(crate) use manifest::Manifest;
 pub(crate) use manifest::PartType;
+pub(crate) use moment::{Moment, read_clocks};
 pub(crate) use policy::{Annotations, AofOptions, Policy};
 #[cfg(test)]
 pub(crate) use segment::Piece;

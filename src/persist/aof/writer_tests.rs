@@ -18,6 +18,7 @@ use crate::persist::disk::simulated::SimulatedDisk;
 use crate::persist::disk::simulated::faults::{Failure, Faults, Operation, Planned};
 use crate::persist::disk::{Disk, DiskFile, read_small_file};
 use crate::persist::{Effects, Log, Purpose};
+use crate::time::clock::Clock;
 
 /// A writer whose steps a test makes, on a simulated disk.
 struct Stepped {
@@ -390,7 +391,7 @@ fn start(path: &Path, policy: Policy, log: &Arc<Log>) -> (AofHandle, std::thread
     let options = AofOptions { timestamps: true, ..options(path, policy) };
     let clock = || Stamp { wall_ms: 1_700_000_000_000, boot_ms: 0, fence: 0 };
     let reader = log.reader(Purpose::Copy);
-    let boot = RealDisk.boot_id().unwrap_or_default();
+    let boot = RealDisk.boot_id(&Clock::system()).unwrap_or_default();
     let writer = Writer::open(dir.clone(), reader, start, &options, &boot, Box::new(clock)).expect("opened");
     let handle = writer.handle();
     (handle, spawn(writer).expect("threads"), dir)

@@ -13,6 +13,8 @@ use std::io::{self, IoSlice, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::time::clock::Clock;
+
 /// How many bytes are copied at a time.
 const COPY_LEN: usize = 256 * 1024;
 
@@ -62,8 +64,8 @@ pub(crate) trait Disk: Send + Sync {
     /// Returns how many bytes can be written in a directory.
     fn free_space(&self, dir: &Path) -> io::Result<u64>;
 
-    /// Returns the system's number of the present boot, if it has one.
-    fn boot_id(&self) -> Option<String>;
+    /// Returns the system's number of the present boot, if it has one whose time runs as the clock's.
+    fn boot_id(&self, clock: &Clock) -> Option<String>;
 
     /// Returns the milliseconds since the system was booted.
     fn since_boot_ms(&self) -> u64;

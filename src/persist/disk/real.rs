@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use crate::persist::disk::{Disk, DiskFile};
 use crate::time::boot::since_boot_ms;
+use crate::time::clock::Clock;
 
 /// The file system of the machine.
 #[derive(Debug, Default)]
@@ -105,7 +106,10 @@ impl Disk for RealDisk {
         Ok(space.f_bavail.saturating_mul(space.f_frsize))
     }
 
-    fn boot_id(&self) -> Option<String> {
+    fn boot_id(&self, clock: &Clock) -> Option<String> {
+        if clock.is_steered() {
+            return None; // it says nothing of the time since boot
+        }
         let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         Some(id.trim().to_owned())
     }

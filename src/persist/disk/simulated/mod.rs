@@ -29,6 +29,7 @@ use crate::persist::disk::simulated::faults::{Failure, Faults, Operation};
 use crate::persist::disk::simulated::names::{Names, Target};
 use crate::persist::disk::simulated::random::Random;
 use crate::persist::disk::{Disk, DiskFile, parent};
+use crate::time::clock::Clock;
 
 #[derive(Clone, Debug)]
 struct State {
@@ -39,6 +40,7 @@ struct State {
     random: Random,
     /// How often the machine was booted, and how long ago that was.
     boots: u64,
+    has_boot_ids: bool,
     since_boot_ms: u64,
     /// How many operations have changed something.
     changes: usize,
@@ -78,6 +80,7 @@ impl SimulatedDisk {
             faults: Faults::default(),
             random: Random::new(seed),
             boots: 1,
+            has_boot_ids: true,
             since_boot_ms: 0,
             changes: 0,
             plan: None,
@@ -126,6 +129,13 @@ impl SimulatedDisk {
     /// Returns how many operations have changed something.
     pub fn changes(&self) -> usize {
         self.0.lock().changes
+    }
+
+    /// Lets the machine have no numbers of its boots: its time need not run as that of a server's clock then.
+    #[must_use]
+    pub fn without_boot_ids(self) -> Self {
+        self.0.lock().has_boot_ids = false;
+        self
     }
 
     /// Lets time pass.
@@ -385,8 +395,9 @@ impl Disk for SimulatedDisk {
         self.run(Operation::Read, |state| Ok(state.room()))
     }
 
-    fn boot_id(&self) -> Option<String> {
-        Some(format!("boot-{}", self.0.lock().boots))
+    fn boot_id(&self, _: &Clock) -> Option<String> {
+        let state = self.0.lock();
+        state.has_boot_ids.then(|| format!("boot-{}", state.boots))
     }
 
     fn since_boot_ms(&self) -> u64 {

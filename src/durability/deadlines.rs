@@ -1,0 +1,163 @@
+//! Deadlines over a restart: a wall clock that was set meanwhile ends no lock early, and lets none live on.
+//!
+//! The append-only file has deadlines by the wall clock. Its base and each of its blocks say when they were written, by the
+//! wall clock and by the time since the system was booted, so a start can tell between which of them the clock was set. The
+//! deadlines that were loaded by then are moved as far.
+
+use tracing::info;
+
+use crate::client::caller::Caller;
+use crate::dispatch::Env;
+use crate::dispatch::replay::Replay;
+use crate::durability::worker::Worker;
+use crate::persist::aof::{Moment, NO_BOOT};
+use crate::persist::{write_command, write_select};
+use crate::resp::Output;
+use crate::store::{Cx, Origin, ValueRef, View};
+use crate::time::clock::Deadline;
+
+/// By how many milliseconds the wall clock and the time since boot may differ in what they say has passed: the wall clock
+/// is corrected all the time, by little.
+const TOLERATED_MS: i64 = 1000;
+
+/// How many deadlines are moved at once.
+const BATCH: usize = 1000;
+
+/// Finds where the wall clock was set in between moments that are noted in their order.
+#[derive(Default)]
+pub(super) struct ClockSteps {
+    last: Option<Moment>,
+}
+
+impl ClockSteps {
+    /// Notes a moment; returns by how many milliseconds the clock was set since the last one.
+    pub(super) fn note(&mut self, moment: Moment) -> i64 {
+        let step_ms = self.last.as_ref().map_or(0, |last| step_ms(last, &moment));
+        self.last = Some(moment);
+        step_ms
+    }
+
+    /// Forgets the last moment: something follows of which nobody knows when it was written.
+    pub(super) fn forget(&mut self) {
+        self.last = None;
+    }
+}
+
+fn step_ms(last: &Moment, next: &Moment) -> i64 {
+    let passed_ms = i128::from(next.wall_ms) - i128::from(last.wall_ms);
+    let step_ms = match last.boot == next.boot && next.boot != NO_BOOT {
+        true => passed_ms - (i128::from(next.boot_ms) - i128::from(last.boot_ms)),
+        // After another boot the wall clock decides, but no time that has passed passes again.
+        false => passed_ms.min(0),
+    };
+    let step_ms = step_ms.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+    if (-TOLERATED_MS..=TOLERATED_MS).contains(&step_ms) { 0 } else { step_ms }
+}
+
+impl Worker {
+    /// Returns the present moment.
+    pub(super) fn moment(&self) -> Moment {
+        Moment::present(&*self.disk, &self.namespace.clock)
+    }
+
+    /// Moves all deadlines of keys and fields.
+    ///
+    /// # Errors
+    /// When a command is not executed, which is a bug.
+    pub(super) fn move_deadlines(&self, by_ms: i64) -> Result<(), String> {
+        if by_ms == 0 {
+            return Ok(());
+        }
+        info!("The clock was set by {by_ms} ms since a part of the append only file was written: deadlines are moved");
+        let namespace = &*self.namespace;
+        let (mut replay, mut log) = (Replay::new(namespace), bytes::BytesMut::new());
+        let mut held = namespace.store.exclusive();
+        let mut view = held.view(0, Cx::new(namespace.clock.now(), Origin::Replay));
+        for db in view.used_databases() {
+            let mut cursor = Some(0);
+            while let Some(from) = cursor {
+                let mut commands = Output::new();
+                write_select(&mut commands, db);
+                cursor = view.in_db(db, |view| push_deadlines(view, from, by_ms, &mut commands));
+                log.extend_from_slice(&commands.into_bytes());
+                let moved = Env::with_present(namespace, self.handlers, 0, |env| {
+                    replay.go_on(env, &mut view, &mut log, Caller::forget_effects)
+                });
+                moved.map_err(|error| format!("deadlines cannot be moved: {error}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds commands that move deadlines of a database, from a place of a scan on; returns where to go on, if there is more.
+fn push_deadlines(view: &mut View<'_>, mut cursor: u64, by_ms: i64, commands: &mut Output) -> Option<u64> {
+    let (mut count, now) = (0, view.now());
+    let moved = |at_ms: i64| at_ms.saturating_add(by_ms).max(1).to_string();
+    while count < BATCH {
+        cursor = view.scan(cursor, |entry| {
+            if let Some(at_ms) = entry.deadline().map(|deadline| Deadline::wall_ms(deadline, now)) {
+                count += 1;
+                write_command(commands, [&b"PEXPIREAT"[..], entry.key(), moved(at_ms).as_bytes()].into_iter());
+            }
+            let ValueRef::Hash(hash) = entry.contents() else { return };
+            if hash.nearest_deadline().is_some() {
+                hash.for_each_timed(|field, _, deadline| {
+                    let Some(at_ms) = deadline.map(moved) else { return };
+                    count += 1;
+                    field.with(|field| {
+                        let args = [&b"HPEXPIREAT"[..], entry.key(), at_ms.as_bytes(), b"FIELDS", b"1", field];
+                        write_command(commands, args.into_iter());
+                    });
+                });
+            }
+        });
+        if cursor == 0 {
+            return None;
+        }
+    }
+    Some(cursor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(boot: &str, wall_ms: i64, boot_ms: u64) -> Moment {
+        Moment { boot: boot.into(), wall_ms, boot_ms }
+    }
+
+    #[test]
+    fn what_the_clock_was_set_by_is_what_differs_from_the_time_since_boot() {
+        for (boot, wall_ms, boot_ms, expected) in [
+            ("one", 103_000, 8000, 0),
+            ("one", 104_000, 8000, 0),
+            ("one", 104_001, 8000, 1001),
+            ("one", 102_000, 8000, 0),
+            ("one", 101_999, 8000, -1001),
+            ("one", 5_000_000, 8000, 4_897_000),
+            // Another boot, of which nothing but the wall clock is known.
+            ("other", 5_000_000, 10, 0),
+            ("other", 98_999, 10, -1001),
+            ("one", i64::MIN, u64::MAX, i64::MIN),
+            ("one", i64::MAX, 0, i64::MAX - 95_000),
+            ("one", 99_000, 0, 4000),
+        ] {
+            let mut steps = ClockSteps::default();
+            assert_eq!(steps.note(moment("one", 100_000, 5000)), 0);
+            assert_eq!(steps.note(moment(boot, wall_ms, boot_ms)), expected, "{boot} {wall_ms} {boot_ms}");
+            assert_eq!(steps.note(moment(boot, wall_ms, boot_ms)), 0);
+        }
+    }
+
+    #[test]
+    fn nothing_is_known_of_a_clock_across_what_has_no_moment_and_without_the_number_of_a_boot() {
+        let mut steps = ClockSteps::default();
+        steps.note(moment("one", 100_000, 5000));
+        steps.forget();
+        assert_eq!(steps.note(moment("one", 900_000, 5000)), 0);
+        steps.note(moment(NO_BOOT, 900_000, 5000));
+        assert_eq!(steps.note(moment(NO_BOOT, 990_000, 5000)), 0);
+        assert_eq!(steps.note(moment(NO_BOOT, 900_000, 5000)), -90_000);
+    }
+}

@@ -1,0 +1,70 @@
+//! When something was written, by two clocks.
+
+use crate::persist::aof::block::{Header, boot_field};
+use crate::persist::disk::Disk;
+use crate::time::clock::Clock;
+
+/// How long it may take to read both clocks, in milliseconds. A thread that is interrupted in between reads them again.
+const READING_MAX_MS: u64 = 10;
+
+/// A moment, by the wall clock, and by the time since the system was booted, which nobody can set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// The number of the boot, or [`NO_BOOT`](crate::persist::aof::NO_BOOT).
+    pub(crate) boot: String,
+    /// Milliseconds since 1970.
+    pub(crate) wall_ms: i64,
+    /// Milliseconds since the boot.
+    pub(crate) boot_ms: u64,
+}
+
+/// Returns the milliseconds since 1970 and since the boot.
+pub(crate) fn read_clocks(disk: &dyn Disk, clock: &Clock) -> (i64, u64) {
+    loop {
+        let (before_ms, wall_ms) = (disk.since_boot_ms(), clock.now().wall_ms());
+        if disk.since_boot_ms().saturating_sub(before_ms) <= READING_MAX_MS {
+            return (wall_ms, before_ms);
+        }
+    }
+}
+
+impl Moment {
+    /// Returns the present one.
+    pub(crate) fn present(disk: &dyn Disk, clock: &Clock) -> Self {
+        let (wall_ms, boot_ms) = read_clocks(disk, clock);
+        Moment { boot: boot_field(&disk.boot_id(clock).unwrap_or_default()), wall_ms, boot_ms }
+    }
+
+    /// Returns that at which a block was written.
+    pub(crate) fn of(header: &Header) -> Self {
+        Moment { boot: header.boot.clone(), wall_ms: header.at.wall_ms, boot_ms: header.at.boot_ms }
+    }
+
+    /// Returns it as text.
+    pub(crate) fn to_text(&self) -> String {
+        let Moment { boot, wall_ms, boot_ms } = self;
+        format!("{boot},{wall_ms},{boot_ms}")
+    }
+
+    /// Reads the text.
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        let mut fields = std::str::from_utf8(text).ok()?.split(',');
+        let (boot, wall_ms, boot_ms) =
+            (fields.next()?.to_owned(), fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        Some(Moment { boot, wall_ms, boot_ms })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_read_as_it_was_written_and_what_is_none_is_not() {
+        let moment = Moment { boot: "0f9b-1".into(), wall_ms: -5, boot_ms: 7 };
+        assert_eq!(Moment::parse(moment.to_text().as_bytes()), Some(moment));
+        for text in ["", "a", "a,1", "a,1,-1", "a,x,1"] {
+            assert_eq!(Moment::parse(text.as_bytes()), None, "{text}");
+        }
+    }
+}
