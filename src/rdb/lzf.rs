@@ -10,7 +10,7 @@
 //! looks, so that dumps have the same bytes. Redis leaves its table of positions uninitialised, so it occasionally
 //! finds one more repetition by chance; such input decompresses as well.
 
-use smallvec::SmallVec;
+use std::cell::RefCell;
 
 /// The maximum expansion: how many bytes one byte of input can decompress to. Three bytes repeat 264.
 pub const EXPANSION_MAX: usize = 88;
@@ -28,64 +28,55 @@ const UNCHECKED: usize = 16;
 
 const HASH_BITS: u32 = 16;
 
-/// Up to this length, the places of an input are kept in a table of its size: to clear a full one takes longer than to
-/// compress so little.
-const FEW_MAX: usize = 4096;
-/// How many places lie on the stack.
-const FEW_INLINE: usize = 512;
+/// The number of slots.
+const SLOTS: usize = 1 << HASH_BITS;
+
+thread_local! {
+    static PLACES: RefCell<Places> = const { RefCell::new(Places { cells: Vec::new(), former: 0 }) };
+}
+
+/// The last place of each slot. A place is a position plus one; 0 means none. The table is kept for the next input of the
+/// thread, because to clear it takes longer than to compress what is short: what is in it from former inputs is below what
+/// this one writes.
+struct Places {
+    cells: Vec<u32>,
+    /// What is up to this one is from former inputs.
+    former: u32,
+}
+
+impl Places {
+    /// Makes room for the places of an input.
+    fn begin(&mut self, len: usize) {
+        if self.cells.is_empty() || self.former.checked_add(len as u32).is_none() {
+            (self.cells, self.former) = (vec![0; SLOTS], 0);
+        }
+    }
+
+    /// Sets the place of a slot; returns the one before.
+    fn replace(&mut self, slot: usize, place: u32) -> u32 {
+        std::mem::replace(&mut self.cells[slot], self.former + place).saturating_sub(self.former)
+    }
+
+    /// Forgets the places of the input, of which `len` was the last.
+    fn end(&mut self, len: usize) {
+        self.former += len as u32;
+    }
+}
 
 /// Compresses `input` to at most `room` bytes; `None` when it does not fit.
 pub fn compress(input: &[u8], room: usize) -> Option<Vec<u8>> {
-    match input.len() {
-        0..3 => None,
-        len @ 3..=FEW_MAX => compress_with(input, room, Few::new(len)),
-        _ => compress_with(input, room, vec![0_u32; 1 << HASH_BITS]),
+    if input.len() < 3 || u32::try_from(input.len()).is_err() {
+        return None;
     }
+    PLACES.with_borrow_mut(|places| {
+        places.begin(input.len());
+        let packed = compress_with(input, room, places);
+        places.end(input.len());
+        packed
+    })
 }
 
-/// The last place of each slot. A place is a position plus one; 0 means none.
-trait Places {
-    /// Sets the place of a slot; returns the one before.
-    fn replace(&mut self, slot: usize, place: u32) -> u32;
-}
-
-impl Places for Vec<u32> {
-    fn replace(&mut self, slot: usize, place: u32) -> u32 {
-        std::mem::replace(&mut self[slot], place)
-    }
-}
-
-/// The places of the slots that a short input uses: each with its slot above it, at the first free place from where a
-/// hash of the slot points to.
-struct Few {
-    cells: SmallVec<[u64; FEW_INLINE]>,
-    /// The number of cells less one; they are a power of two.
-    mask: usize,
-}
-
-impl Few {
-    /// Makes room for the places of an input of this length, in twice as many cells.
-    fn new(len: usize) -> Self {
-        let count = (2 * len).next_power_of_two();
-        Few { cells: SmallVec::from_elem(0, count), mask: count - 1 }
-    }
-}
-
-impl Places for Few {
-    fn replace(&mut self, slot: usize, place: u32) -> u32 {
-        let mut at = slot.wrapping_mul(0x9e37) >> 4 & self.mask;
-        loop {
-            let before = self.cells[at];
-            if before == 0 || before >> 32 == slot as u64 {
-                self.cells[at] = (slot as u64) << 32 | u64::from(place);
-                return before as u32;
-            }
-            at = (at + 1) & self.mask;
-        }
-    }
-}
-
-fn compress_with(input: &[u8], room: usize, mut places: impl Places) -> Option<Vec<u8>> {
+fn compress_with(input: &[u8], room: usize, places: &mut Places) -> Option<Vec<u8>> {
     if room == 0 {
         return None;
     }
@@ -251,18 +242,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_small_table_of_places_finds_what_the_full_one_finds(
-            input in prop_oneof![
-                prop::collection::vec(prop_oneof![Just(b'a'), Just(b'b'), any::<u8>()], 3..=FEW_MAX),
-                prop::collection::vec(any::<u8>(), 3..=FEW_MAX),
+        fn what_former_inputs_have_left_in_the_table_changes_nothing(
+            inputs in prop::collection::vec(prop_oneof![
+                prop::collection::vec(prop_oneof![Just(b'a'), Just(b'b'), any::<u8>()], 3..5000),
+                prop::collection::vec(any::<u8>(), 3..5000),
                 prop::collection::vec(prop_oneof![Just(0), Just(1)], 3..300),
-            ],
-            room in 0..FEW_MAX,
+            ], 1..5),
+            room in 0..5000_usize,
+            former in prop_oneof![Just(0), u32::MAX - 10_000..u32::MAX],
         ) {
-            let packed = compress_with(&input, room, Few::new(input.len()));
-            prop_assert_eq!(&packed, &compress_with(&input, room, vec![0; 1 << HASH_BITS]));
-            if let Some(packed) = packed {
-                prop_assert_eq!(decompress(&packed, input.len()), Some(input));
+            let fresh = || Places { cells: vec![0; SLOTS], former: 0 };
+            let mut kept = Places { former, ..fresh() };
+            for input in inputs {
+                kept.begin(input.len());
+                let packed = compress_with(&input, room, &mut kept);
+                kept.end(input.len());
+                prop_assert_eq!(&packed, &compress_with(&input, room, &mut fresh()));
+                if let Some(packed) = packed {
+                    prop_assert_eq!(decompress(&packed, input.len()), Some(input));
+                }
             }
         }
     }
