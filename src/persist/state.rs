@@ -207,6 +207,8 @@ struct State {
     save: Option<Order>,
     rewrite: Option<Order>,
     reload: Option<(Reload, Order)>,
+    /// Whether the settings want an append-only file, as of the last look at them.
+    wants_log: bool,
     log: Option<AofHandle>,
     /// The file is being ended, though it is still there.
     is_log_ending: bool,
@@ -300,9 +302,11 @@ impl Persistence {
         }
     }
 
-    /// Looks whether an append-only file is to be begun or ended, because the settings have changed.
+    /// Looks whether an append-only file is to be begun or ended, because the settings have changed. With the file, the
+    /// rewrites of it end: what is written, and what is scheduled.
     pub(crate) fn follow_settings(&self, wants_log: bool) {
         let mut state = self.state.lock();
+        let is_turned_off = std::mem::replace(&mut state.wants_log, wants_log) && !wants_log;
         if !state.is_enabled {
             return;
         }
@@ -314,6 +318,10 @@ impl Persistence {
         if !wants_log && state.log.is_some() && work.is_some_and(|work| work.job == Job::Rewrite) {
             info!("Killing running AOF rewrite child, which here is a thread");
             self.give_up(&mut state);
+        }
+        if is_turned_off && let Some(order) = state.rewrite.take() {
+            state.figures.is_rewrite_scheduled = false;
+            self.end(order, Some("the append only file was turned off".into()));
         }
         // One that is being begun has a log already.
         state.figures.is_log_starting = is_starting || wants_log && state.figures.is_log_starting;
@@ -460,14 +468,21 @@ impl Persistence {
 
     /// Tells those who wait for an order that the snapshot is what the data was at this moment.
     pub(crate) fn begin(&self, Order { kind, number, .. }: Order) {
-        self.progress.send_modify(|progress| progress.begun[kind as usize] = number);
+        self.progress.send_modify(|progress| {
+            let begun = &mut progress.begun[kind as usize];
+            *begun = number.max(*begun);
+        });
     }
 
     /// Tells those who wait for an order that it has ended: with an error if it has failed.
     pub(crate) fn end(&self, Order { kind, number, .. }: Order, error: Option<String>) {
         self.progress.send_modify(|progress| {
-            progress.begun[kind as usize] = number;
-            progress.ended[kind as usize] = (number, error);
+            let (begun, ended) = (&mut progress.begun[kind as usize], &mut progress.ended[kind as usize]);
+            *begun = number.max(*begun);
+            // One that is dropped may end before one that is being given up.
+            if number > ended.0 {
+                *ended = (number, error);
+            }
         });
     }
 

@@ -343,6 +343,28 @@ fn a_rewrite_is_given_up_when_the_file_is_turned_off() {
 }
 
 #[test]
+fn a_rewrite_that_is_scheduled_is_dropped_when_the_file_is_turned_off() {
+    let dir = dir();
+    let server = start_in(dir.path(), &[ON[0], ("rdb-key-save-delay", "1000000000")]);
+    let mut client = server.client();
+    let rewrites = client.info("aof_rewrites");
+    client.expect(&[("SET a v", "+OK"), ("BGSAVE", "+Background saving started")]);
+    let scheduled = ("BGREWRITEAOF", "+Background append only file rewriting scheduled");
+    client.expect(&[scheduled]);
+    assert_eq!(client.info("aof_rewrite_scheduled"), "1");
+    client.expect(&[("CONFIG SET appendonly no", "+OK")]);
+    assert_eq!(client.info("aof_rewrite_scheduled"), "0");
+    // Another one is not dropped by other settings.
+    client.expect(&[scheduled, ("CONFIG SET appendonly no maxmemory 0", "+OK")]);
+    assert_eq!(client.info("aof_rewrite_scheduled"), "1");
+    client.expect(&[("CONFIG SET appendonly yes", "+OK"), ("CONFIG SET appendonly no", "+OK")]);
+    assert_eq!(client.info("aof_rewrite_scheduled"), "0");
+    client.expect(&[("FLUSHALL", "+OK")]); // gives the save up
+    wait_until(|| client.info("aof_enabled") == "0");
+    assert_eq!(client.info("aof_rewrites"), rewrites);
+}
+
+#[test]
 fn a_file_that_is_turned_on_during_a_save_is_scheduled() {
     let dir = dir();
     let server = start_in(dir.path(), &[("rdb-key-save-delay", "1000000000")]);
