@@ -251,7 +251,7 @@ pub mod internals {
 
         /// Reads a manifest; returns it as it would be written.
         pub fn manifest(text: &[u8]) -> Option<String> {
-            Some(Manifest::parse(text).ok()?.to_text())
+            Some(Manifest::parse(text).ok()?.to_text(true))
         }
     }
 

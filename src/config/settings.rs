@@ -513,8 +513,8 @@ supported! {
         "aof-load-corrupt-tail-max-size" @ "8.4" %own aof_load_corrupt_tail_max_size: u64 = "0", Kind::Memory(0, LONG_MAX), Runtime, Supported;
         /// Writes the time into the append-only file, as annotations that Redis 7.0 and later skip.
         "aof-timestamp-enabled" %own aof_timestamp_enabled: bool = "no", Kind::Switch, Runtime, Supported;
-        /// Writes checksums into the append-only file, as annotations that Redis 7.0 and later skip; a change takes effect
-        /// with the next rewrite.
+        /// Writes checksums into the append-only file and its manifest, as annotations that Redis 7.0 and later skip; a
+        /// change takes effect with the next rewrite.
         "aof-checksum" !hidden %own aof_checksum: bool = "yes", Kind::Switch, Runtime, Supported;
         /// Keeps append-only files that are no longer needed. For tests.
         "aof-disable-auto-gc" %own aof_disable_auto_gc: bool = "no", Kind::Switch, Runtime, Supported;

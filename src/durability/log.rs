@@ -131,6 +131,7 @@ impl Worker {
         }
         if let Some(log) = self.log.as_mut().filter(|log| log.annotations != annotations(&config)) {
             log.annotations = annotations(&config);
+            log.dir.set_checksum(log.annotations.checksums);
             log.handle.set_annotations(log.annotations);
         }
         self.remove_former_files();

@@ -56,8 +56,8 @@ impl Worker {
     /// # Errors
     /// When it cannot be opened, or lacks a file.
     pub(super) fn open_log_dir(&self) -> Result<Arc<AofDir>, String> {
-        let AofOptions { dir, dirname, filename, .. } = self.log_options(Policy::No);
-        let opened = AofDir::open(self.disk.clone(), &dir, &dirname, &filename);
+        let AofOptions { dir, dirname, filename, checksums, .. } = self.log_options(Policy::No);
+        let opened = AofDir::open(self.disk.clone(), &dir, &dirname, &filename, checksums);
         opened.map(Arc::new).map_err(|error| error.to_string())
     }
 

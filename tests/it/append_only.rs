@@ -201,6 +201,60 @@ fn a_start_without_the_manifest_or_without_a_part_is_refused() {
 }
 
 #[test]
+fn a_damaged_manifest_is_refused_until_the_line_with_its_checksum_is_removed() {
+    let dir = dir();
+    let server = start_in(dir.path(), &ON);
+    server.client().call("SET k v");
+    let twin = copy_of_end(dir.path(), &server);
+    server.end();
+    let path = twin.path().join("appendonlydir/appendonly.aof.manifest");
+    let text = fs::read_to_string(&path).expect("a manifest");
+    let damaged = text.replace("type i", "type h");
+    fs::write(&path, &damaged).expect("writable");
+    let builder = keylatch::Server::builder().set("dir", twin.path().display()).set("appendonly", "yes");
+    let error = builder.start_blocking().err().expect("refused").to_string();
+    assert!(error.contains("appendonly.aof.manifest, line 3: the manifest is damaged"), "{error}");
+    assert!(error.contains("remove the line that begins with #checksum"), "{error}");
+    let lines = |text: &str| {
+        text.lines().filter(|line| !line.starts_with('#')).fold(String::new(), |all, line| all + line + "\n")
+    };
+    fs::write(&path, lines(&damaged)).expect("writable");
+    assert_eq!(start_in(twin.path(), &ON).client().call("EXISTS k"), ":0", "the increment was history");
+    // The whole manifest is read with its checksum or without, whatever the setting is.
+    for text in [text.clone(), lines(&text)] {
+        fs::write(dir.path().join("appendonlydir/appendonly.aof.manifest"), text).expect("writable");
+        start_in(dir.path(), &[ON[0], ("aof-checksum", "no")]).client().expect(&[("GET k", "$1 v")]);
+    }
+}
+
+#[test]
+fn without_checksums_the_manifest_has_none() {
+    let dir = dir();
+    let server = start_in(dir.path(), &[ON[0], ("aof-checksum", "no")]);
+    let mut client = server.client();
+    let has_checksum = || {
+        let text = fs::read_to_string(dir.path().join("appendonlydir/appendonly.aof.manifest"));
+        text.expect("a manifest").contains("#checksum:")
+    };
+    let rewrite = |client: &mut Client| {
+        client.expect(&[("BGREWRITEAOF", "+Background append only file rewriting started")]);
+        wait_until(|| client.info("aof_rewrite_in_progress") == "0");
+    };
+    assert!(!has_checksum());
+    client.expect(&[("CONFIG SET aof-checksum yes", "+OK")]);
+    wait_until(|| {
+        rewrite(&mut client);
+        has_checksum()
+    });
+    client.expect(&[("CONFIG SET aof-checksum no", "+OK")]);
+    wait_until(|| {
+        rewrite(&mut client);
+        !has_checksum()
+    });
+    assert_restarted(dir.path(), server);
+}
+
+#[test]
 fn a_single_file_of_former_versions_is_taken_over() {
     let dir = dir();
     let old = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";

@@ -14,13 +14,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::persist::aof::error::AofError;
-use crate::persist::aof::manifest::{Manifest, Part, PartType};
+use crate::persist::aof::manifest::{LINE_MAX, Manifest, Part, PartType};
 use crate::persist::disk::{Disk, DiskFile, read_small_file, replace_file};
 
 /// How long a manifest may be, in bytes.
 const MANIFEST_MAX: u64 = 16 << 20;
-/// How long a line of a manifest may be for Redis, with room for the pairs that may follow the name.
-const LINE_MAX: usize = 1024;
 
 /// The number of the first increment that is not in the manifest.
 const DETACHED_FIRST: u64 = 1 << 63;
@@ -57,6 +55,8 @@ struct State {
     doubtful: Vec<String>,
     /// Whether the last attempt to write the manifest has worked, so that it is the one that is known here.
     is_certain: bool,
+    /// Whether the manifest is written with its checksum.
+    has_checksum: bool,
 }
 
 /// An increment that is not in the manifest yet.
@@ -68,7 +68,7 @@ struct Detached {
 }
 
 impl State {
-    fn new(manifest: Manifest) -> Self {
+    fn new(manifest: Manifest, has_checksum: bool) -> Self {
         let next = |kind: PartType| {
             let seqs = manifest.parts().filter(|part| part.kind == kind || part.kind == PartType::History);
             seqs.map(|part| part.seq).max().unwrap_or(0) + 1
@@ -83,6 +83,7 @@ impl State {
             other_len: 0,
             doubtful: Vec::new(),
             is_certain: true,
+            has_checksum,
         }
     }
 }
@@ -115,18 +116,25 @@ fn lock(disk: &dyn Disk, dir: &Path, filename: &str) -> Result<Box<dyn Send + Sy
 
 impl AofDir {
     /// Opens the directory `dirname` in `dir`, which is created if it is not there, and takes over a single file of Redis
-    /// before version 7. What is found there is durable then. Removes what a former process has left half done.
+    /// before version 7. What is found there is durable then. Removes what a former process has left half done. A manifest
+    /// is written with a checksum if that is wanted.
     ///
     /// # Errors
     /// When the manifest is damaged, or names a file that is missing; when there is data but no manifest; when another process
     /// has the files; when the disk fails.
-    pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, dirname: &str, filename: &str) -> Result<Self, AofError> {
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        dirname: &str,
+        filename: &str,
+        has_checksum: bool,
+    ) -> Result<Self, AofError> {
         let path = dir.join(dirname);
         disk.create_dir(&path).map_err(AofError::io("create the directory", &path))?;
         let lock = lock(&*disk, &path, filename)?;
         disk.sync_dir(dir).map_err(AofError::io("sync the directory", dir))?;
         disk.sync_dir(&path).map_err(AofError::io("sync the directory", &path))?;
-        let (changing, state) = (Mutex::default(), Mutex::new(State::new(Manifest::default())));
+        let (changing, state) = (Mutex::default(), Mutex::new(State::new(Manifest::default(), has_checksum)));
         let opened = AofDir { disk, path, filename: filename.to_owned(), changing, state, _lock: lock };
         let manifest = match opened.read_manifest()? {
             Some(manifest) => manifest,
@@ -136,7 +144,7 @@ impl AofDir {
         for part in manifest.base.iter().chain(&manifest.increments) {
             opened.len_of(part)?;
         }
-        *opened.state.lock() = State::new(manifest);
+        *opened.state.lock() = State::new(manifest, has_checksum);
         opened.measure();
         opened.remove_temporary_files()?;
         Ok(opened)
@@ -234,13 +242,19 @@ impl AofDir {
 
     /// Writes a manifest.
     fn persist(&self, manifest: &Manifest) -> Result<(), AofError> {
-        let (path, text) = (self.manifest_path(), manifest.to_text());
+        let has_checksum = self.state.lock().has_checksum;
+        let (path, text) = (self.manifest_path(), manifest.to_text(has_checksum));
         if text.lines().any(|line| line.len() >= LINE_MAX) {
             return Err(AofError::LongName(self.filename.clone()));
         }
         let written = replace_file(&*self.disk, &path, text.as_bytes());
         self.state.lock().is_certain = written.is_ok();
         written.map_err(AofError::io("write the manifest", &path))
+    }
+
+    /// Has the manifest written with a checksum from the next time on, or without.
+    pub(crate) fn set_checksum(&self, has_checksum: bool) {
+        self.state.lock().has_checksum = has_checksum;
     }
 
     /// Returns the files in the order in which they are loaded.

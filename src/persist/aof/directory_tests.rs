@@ -20,7 +20,7 @@ fn disk(seed: u64) -> SimulatedDisk {
 }
 
 fn open(disk: &SimulatedDisk) -> Result<AofDir, AofError> {
-    AofDir::open(Arc::new(disk.clone()), Path::new("/data"), "aof", "a.aof")
+    AofDir::open(Arc::new(disk.clone()), Path::new("/data"), "aof", "a.aof", false)
 }
 
 fn path(name: &str) -> PathBuf {
@@ -124,7 +124,7 @@ fn data_that_is_missing_or_that_nothing_names_is_no_empty_start() {
     write(&disk, &path("a.aof.manifest"), b"# ours\nfile\n");
     let message = "cannot read the manifest /data/aof/a.aof.manifest, line 2: Invalid AOF manifest file format";
     assert_eq!(error(open(&disk)), message);
-    let long = AofDir::open(Arc::new(disk), Path::new("/data"), "aof", &"x".repeat(1010)).expect("opened");
+    let long = AofDir::open(Arc::new(disk), Path::new("/data"), "aof", &"x".repeat(1010), false).expect("opened");
     assert!(error(long.create_increment(false)).contains("too long"));
 }
 

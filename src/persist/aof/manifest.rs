@@ -4,13 +4,21 @@
 //! (history), and the increments in the order in which they are read. Further pairs may follow; those that are unknown are
 //! ignored. `startoffset` and `endoffset` are of newer Redis. `basesize` is ours: the size of the base when it was written,
 //! with which the growth is compared that makes a rewrite due, so that a restart does not reset it. Redis ignores it.
+//!
+//! A damaged manifest can look whole: one bit makes history of an increment. So the last line is one that Redis skips,
+//! `#checksum:<16 hexadecimal digits>;`, with the CRC-64 of all bytes before it. A manifest without this line is read, as
+//! Redis writes none; where it stands, it must be right, and nothing may follow.
 
 use std::fmt::Write as _;
 
+use crate::rdb::checksum;
 use crate::text::{quote, split_words};
 
-/// How long a line may be, with its line end.
-const LINE_MAX: usize = 1024;
+/// How long a line may be for Redis, with its line end.
+pub(super) const LINE_MAX: usize = 1024;
+
+/// What the line with the checksum begins with.
+const CHECKSUM_START: &str = "#checksum:";
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +64,7 @@ pub(crate) struct Manifest {
 pub(crate) struct ManifestError {
     /// The number of the line, from 1 on.
     pub(crate) line: usize,
-    /// What is wrong, in the words of Redis.
+    /// What is wrong; in the words of Redis, where it refuses that, too.
     pub(crate) reason: &'static str,
 }
 
@@ -65,6 +73,9 @@ const KEYS: [&[u8]; 6] = [b"file", b"seq", b"type", b"startoffset", b"endoffset"
 
 /// The form is wrong.
 const FORMAT: &str = "Invalid AOF manifest file format";
+/// The checksum is wrong, or does not stand at the end.
+const CHECKSUM: &str = "the manifest is damaged, or was edited: its checksum is wrong. Restore it from a backup; if it \
+was edited on purpose, remove the line that begins with #checksum";
 
 impl Part {
     /// Creates a part of which all counts.
@@ -143,6 +154,11 @@ fn needs_quotes(name: &str) -> bool {
     name.bytes().any(|byte| !byte.is_ascii_graphic() || matches!(byte, b'"' | b'\'' | b'\\')) || name.is_empty()
 }
 
+/// Returns the line with the checksum of what stands before it.
+fn checksum_line(before: &[u8]) -> String {
+    format!("{CHECKSUM_START}{:016x};\n", checksum::of(before))
+}
+
 impl Manifest {
     /// Reads a manifest.
     ///
@@ -151,10 +167,13 @@ impl Manifest {
     pub(crate) fn parse(text: &[u8]) -> Result<Self, ManifestError> {
         let mut manifest = Manifest::default();
         let lines = text.split_inclusive(|byte| *byte == b'\n');
-        let mut count = 0;
+        let (mut count, mut offset) = (0, 0);
         for (line, number) in lines.zip(1..) {
-            manifest.parse_line(line).map_err(|reason| ManifestError { line: number, reason })?;
-            count = number;
+            let (before, rest) = text.split_at(offset);
+            let is_wrong = line.starts_with(CHECKSUM_START.as_bytes()) && *rest != *checksum_line(before).as_bytes();
+            let parsed = if is_wrong { Err(CHECKSUM) } else { manifest.parse_line(line) };
+            parsed.map_err(|reason| ManifestError { line: number, reason })?;
+            (count, offset) = (number, offset + line.len());
         }
         match manifest == Manifest::default() {
             true => Err(ManifestError { line: count, reason: "Found an empty AOF manifest" }),
@@ -182,10 +201,13 @@ impl Manifest {
         Ok(())
     }
 
-    /// Writes the manifest.
-    pub(crate) fn to_text(&self) -> String {
+    /// Writes the manifest, with its checksum if that is wanted.
+    pub(crate) fn to_text(&self, has_checksum: bool) -> String {
         let mut text = String::new();
         self.parts().for_each(|part| part.write(&mut text));
+        if has_checksum {
+            text.push_str(&checksum_line(text.as_bytes()));
+        }
         text
     }
 
@@ -222,8 +244,52 @@ mod tests {
         assert_eq!(manifest.increments[0].name, "a file\"");
         assert_eq!((manifest.increments[0].start, manifest.increments[0].end), (Some(0), Some(77)));
         assert_eq!(manifest.base.as_ref().and_then(|base| base.base_size), Some(88));
-        assert_eq!(parse(&manifest.to_text()), Ok(manifest.clone()));
-        assert_eq!(manifest.to_text(), text.replace("\\x20", " "));
+        for has_checksum in [false, true] {
+            assert_eq!(parse(&manifest.to_text(has_checksum)), Ok(manifest.clone()));
+        }
+        assert_eq!(manifest.to_text(false), text.replace("\\x20", " "));
+    }
+
+    /// Returns a manifest with files of all types, and its text.
+    fn summed() -> (Manifest, String) {
+        let lines =
+            "file b.2 seq 2 type b basesize 88\nfile b.1 seq 1 type h\nfile i.4 seq 4 type i\nfile i.5 seq 5 type i\n";
+        let manifest = parse(lines).expect("a manifest");
+        let text = manifest.to_text(true);
+        (manifest, text)
+    }
+
+    #[test]
+    fn a_bit_that_flips_is_found_or_changes_nothing() {
+        let (manifest, text) = summed();
+        assert_eq!(parse(&text), Ok(manifest.clone()));
+        for bit in 0..text.len() * 8 {
+            let mut flipped = text.clone().into_bytes();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            if let Ok(read) = Manifest::parse(&flipped) {
+                assert_eq!(read, manifest, "bit {bit}: {}", flipped.escape_ascii());
+            }
+        }
+        // The one that matters most.
+        assert_eq!(parse(&text.replace("seq 5 type i", "seq 5 type h")), Err((5, CHECKSUM)));
+    }
+
+    #[test]
+    fn whatever_a_manifest_lacks_or_has_behind_its_checksum_is_found() {
+        let (_, text) = summed();
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        for missing in 0..lines.len() - 1 {
+            let others = lines.iter().enumerate().filter(|(number, _)| *number != missing);
+            let left: String = others.map(|(_, line)| *line).collect();
+            assert_eq!(parse(&left), Err((lines.len() - 1, CHECKSUM)), "line {missing}");
+        }
+        for behind in ["\n", "#\n", "file i.6 seq 6 type i\n", lines[4]] {
+            assert_eq!(parse(&format!("{text}{behind}")), Err((5, CHECKSUM)), "{behind:?}");
+        }
+        let first = text.len() - lines[4].len();
+        for end in first + CHECKSUM_START.len()..text.len() {
+            assert_eq!(parse(&text[..end]), Err((5, CHECKSUM)), "{end} bytes");
+        }
     }
 
     #[test]
@@ -270,6 +336,6 @@ mod tests {
         let manifest = manifest.expect("a manifest").with_base(Part::new("b2".to_owned(), 2, PartType::Base), 2);
         let expected = "file b2 seq 2 type b\nfile h seq 1 type h\nfile b1 seq 1 type h\nfile i1 seq 1 type h\n\
                         file i2 seq 2 type i\n";
-        assert_eq!(manifest.to_text(), expected);
+        assert_eq!(manifest.to_text(false), expected);
     }
 }

@@ -99,7 +99,7 @@ fn open_transaction(pieces: &[Piece]) -> Option<u64> {
 /// Recovers what a disk has, as a start does.
 fn recover(disk: &SimulatedDisk) -> Result<Recovered, String> {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let dir = AofDir::open(shared, Path::new("/data"), "aof", "a").map_err(|error| error.to_string())?;
+    let dir = AofDir::open(shared, Path::new("/data"), "aof", "a", true).map_err(|error| error.to_string())?;
     let (mut numbers, mut tail, mut has_torn) = (Vec::new(), None, false);
     for file in dir.parts().map_err(|error| error.to_string())? {
         if file.path.to_string_lossy().ends_with(".base.rdb") {

@@ -39,7 +39,7 @@ fn stepped(policy: Policy) -> Stepped {
     let disk = SimulatedDisk::new(1);
     disk.create_dir(Path::new("/data")).expect("created");
     disk.sync_dir(Path::new("/")).expect("synced");
-    let dir = AofDir::open(Arc::new(disk.clone()), Path::new("/data"), "aof", "a").expect("opened");
+    let dir = AofDir::open(Arc::new(disk.clone()), Path::new("/data"), "aof", "a", true).expect("opened");
     let (dir, log, now_ms) = (Arc::new(dir), Arc::new(Log::default()), Arc::new(AtomicU64::new(5000)));
     let time = now_ms.clone();
     let clock = move || Stamp { wall_ms: time.load(Relaxed) as i64, boot_ms: time.load(Relaxed), fence: 0 };
@@ -78,7 +78,7 @@ impl Stepped {
 
     /// Returns the commands in the files of a disk.
     fn commands(&self, disk: &SimulatedDisk) -> String {
-        let dir = AofDir::open(Arc::new(disk.clone()), Path::new("/data"), "aof", "a").expect("opened");
+        let dir = AofDir::open(Arc::new(disk.clone()), Path::new("/data"), "aof", "a", true).expect("opened");
         let read = |path: PathBuf| commands(disk, &path).0;
         dir.parts().expect("files").into_iter().map(|file| read(file.path)).collect()
     }
@@ -380,7 +380,7 @@ fn a_writer_that_is_forced_to_stop_does_so_in_any_case() {
 
 /// Starts a writer with its threads on a real disk.
 fn start(path: &Path, policy: Policy, log: &Arc<Log>) -> (AofHandle, std::thread::JoinHandle<()>, Arc<AofDir>) {
-    let dir = Arc::new(AofDir::open(Arc::new(RealDisk), path, "aof", "a").expect("opened"));
+    let dir = Arc::new(AofDir::open(Arc::new(RealDisk), path, "aof", "a", true).expect("opened"));
     let start = match dir.increment() {
         Some(path) => {
             let len = RealDisk.len(&path).expect("asked").expect("the file");

@@ -6,7 +6,7 @@ use std::process::Command;
 use keylatch::Clock;
 
 use crate::differential::oracle::{Oracle, Peer};
-use crate::harness::{Client, TestServer};
+use crate::harness::{Client, TestServer, wait_until};
 
 /// Requests that make keys of all types in all encodings, which both servers know.
 const REQUESTS: [&str; 24] = [
@@ -146,6 +146,36 @@ fn append_only_files_of_redis_and_of_keylatch_are_loaded_and_continued_by_the_ot
     there.call("SET last v");
     let digest = there.digest();
     drop(redis);
+    let (_server, mut here) = keylatch(dir.path(), "yes");
+    assert_eq!(here.digest(), digest);
+}
+
+#[test]
+fn a_manifest_with_a_checksum_is_read_by_redis_and_by_its_tool() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let Some(_) = Oracle::start_in(dir.path(), &[]) else { return };
+    let (server, mut here) = keylatch(dir.path(), "yes");
+    here.fill();
+    assert_eq!(here.call("BGREWRITEAOF"), "+Background append only file rewriting started");
+    wait_until(|| server.client().info("aof_rewrite_in_progress") == "0");
+    here.call("SET last v");
+    let digest = here.digest();
+    server.end();
+    let path = dir.path().join("appendonlydir/appendonly.aof.manifest");
+    let text = std::fs::read_to_string(&path).expect("a manifest");
+    let last = text.lines().last().expect("a line");
+    assert!(last.starts_with("#checksum:") && last.len() == 27, "{text}");
+    check("redis-check-aof", path.clone());
+    let redis = Oracle::start_in(dir.path(), &["--appendonly", "yes"]).expect("it was there");
+    let mut there = Either::Redis(redis.connect());
+    assert_eq!(there.digest(), digest);
+    // Redis writes a manifest without one, which is none that is wrong.
+    assert_eq!(there.call("BGREWRITEAOF"), "+Background append only file rewriting started\\r\\n");
+    wait_until(|| there.call("INFO persistence").contains("aof_rewrite_in_progress:0"));
+    there.call("SET later v");
+    let digest = there.digest();
+    drop(redis);
+    assert!(!std::fs::read_to_string(&path).expect("a manifest").contains("#checksum"));
     let (_server, mut here) = keylatch(dir.path(), "yes");
     assert_eq!(here.digest(), digest);
 }

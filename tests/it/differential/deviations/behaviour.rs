@@ -149,7 +149,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Setting("restart-grace-ms"), "a setting of keylatch", "does not exist", "0; otherwise a start after a crash, or after a stop while locks were held or keys had a TTL, answers `-LOADING` for that many milliseconds", "no lock of before is believed to be held any more"),
     (Setting("unsupported-settings"), "a setting of keylatch", "does not exist", "`warn`: settings without effect are named in the log; with `refuse` the server does not start with them", "a strict mode"),
     (Setting("save"), "`save`, `dbfilename`, in test mode and in an embedded server", "the same as ever", "empty unless they are set; without a name, nothing is loaded, and `SAVE` is an error", "a test double touches no files"),
-    (Setting("aof-checksum"), "a setting of keylatch", "does not exist", "`yes`: annotations with checksums in the append-only file, which Redis skips", "damage is found"),
+    (Setting("aof-checksum"), "a setting of keylatch", "does not exist", "`yes`: annotations with checksums in the append-only file and its manifest, which Redis skips", "damage is found"),
     (Setting("rdb-version"), "a setting of keylatch", "does not exist", "0: snapshots in the lowest version of the format that expresses the data; or 10, 11, 12", "older servers read them"),
     (Setting("refuse-empty-start"), "a setting of keylatch", "does not exist", "`no`; with `yes` the server does not start where its files are missing", "no empty server by mistake"),
     (Setting("replicaof"), "`replicaof` with a host, `cluster-enabled yes`", "a replica, a node of a cluster", "the server does not start", "it would be an empty primary"),
