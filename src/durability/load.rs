@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 use std::time::Duration;
 
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::dispatch::texts;
 use crate::durability::progress::Progress;
@@ -17,6 +17,7 @@ use crate::durability::worker::Worker;
 use crate::namespace::Namespace;
 use crate::persist::Loading;
 use crate::persist::aof::Moment;
+use crate::persist::disk::sync_found;
 use crate::rdb::file::{FileReader, Item, ReadOptions, Usage};
 use crate::resp::parse_int;
 use crate::store::entry::Entry;
@@ -69,6 +70,11 @@ impl Worker {
         let begun = self.namespace.clock.now();
         self.load_rdb(&path, file, len, Adding { duplicates, keeps_expired: false })?;
         info!("DB loaded from disk: {:.3} seconds", self.seconds_since(begun));
+        // Whoever has written it may have ended before that was durable, and nobody is to see what can vanish.
+        if let Err(cause) = sync_found(&*self.disk, &path) {
+            let cause = system_text(&cause);
+            warn!("{} was loaded, and may be lost in a power cut: it cannot be synced: {cause}", path.display());
+        }
         Ok(true)
     }
 

@@ -92,6 +92,10 @@ impl Worker {
         self.move_deadlines(step_ms)?;
         loaded.has_moved_deadlines = step_ms != 0;
         info!("DB loaded from append only file: {:.3} seconds", self.seconds_since(begun));
+        // Whoever has written it may have ended before that was durable, and nobody is to see what can vanish.
+        if let Err(error) = dir.sync_found() {
+            warn!("The append only file was loaded, and may be lost in a power cut: {error}");
+        }
         Ok(loaded)
     }
 

@@ -13,6 +13,7 @@
 mod conversation;
 mod units;
 
+use std::path::Path;
 use std::time::Duration;
 
 use keylatch::internals::disk::{End, Failure, Faults, Operation, Planned, SimulatedDisk};
@@ -22,7 +23,7 @@ use keylatch::{Clock, Server};
 use self::conversation::{Asked, Conversation};
 use self::units::{Unit, unit};
 use crate::differential::random::Random;
-use crate::harness::{PATIENCE, give_up};
+use crate::harness::{Client, PATIENCE, encode, give_up};
 use crate::log::{BEGIN_MS, first_seed};
 
 /// How many histories are run, unless `KEYLATCH_HISTORIES` says it, and how many lives each has.
@@ -160,15 +161,15 @@ impl History {
         };
         self.disk.set_faults(Faults::default());
         server.advance(Duration::ZERO);
-        self.check(number, image(server.namespace()));
+        self.check(number, image(server.namespace()), has_faults);
         let mut life = Life::begin(self, server);
         life.run();
         life.end();
     }
 
-    /// Checks what a start has found.
+    /// Checks what a start has found, with faults or without.
     #[track_caller]
-    fn check(&mut self, number: usize, found: Vec<String>) {
+    fn check(&mut self, number: usize, found: Vec<String>, has_faults: bool) {
         let (seed, least, last) = (self.seed, self.least, self.states.len() - 1);
         let Some(place) = self.states.iter().rposition(|state| *state == found) else {
             let expected = &self.states[last];
@@ -189,7 +190,7 @@ impl History {
             "seed {seed}, life {number}: state {place} is found, {least} was durable, {last} is the last"
         );
         self.seen.lost_units += last - place;
-        if self.is_logged {
+        if self.is_logged || !has_faults && self.disk.found().is_none() {
             // What a start has found is durable.
             (self.states, self.least) = (vec![found], 0);
         } else {
@@ -533,5 +534,64 @@ fn whenever_the_machine_ends_the_next_start_has_what_was_acknowledged_and_nothin
         let Seen { ended_in_start, stopped, failed_starts, lost_units, healed, rejected, toggled, .. } = seen;
         let least = [ended_in_start, stopped, failed_starts, lost_units, healed, rejected, toggled].into_iter().min();
         assert!(least >= Some(3), "too little was tried: {seen:?}");
+    }
+}
+
+/// Starts a server on a disk; returns it with its digest.
+fn start_on(disk: &SimulatedDisk, appendonly: &str) -> (Server, String) {
+    let builder = Server::builder().disk(disk.clone()).set("dir", "/").set("dbfilename", "dump.rdb").set("save", "");
+    let builder = builder.set("appendonly", appendonly).set("enable-debug-command", "yes");
+    let server = builder.start_blocking().expect("started");
+    let digest = Client::connect(server.addr()).call("DEBUG DIGEST");
+    (server, digest)
+}
+
+#[test]
+fn a_snapshot_that_a_start_has_loaded_is_durable_though_the_process_before_died_early() {
+    let mut seen = [0, 0];
+    for seed in 0..200 {
+        let disk = SimulatedDisk::new(seed);
+        let (server, _) = start_on(&disk, "no");
+        let mut client = Client::connect(server.addr());
+        client.expect(&[("SET k old", "+OK"), ("SAVE", "+OK"), ("SET k new", "+OK")]);
+        disk.end_after(seed as usize % 10, End::Kill);
+        client.call("SAVE"); // it may fail
+        let found = disk.found().unwrap_or_else(|| disk.kill());
+        let (server, digest) = start_on(&found, "no");
+        seen[usize::from(Client::connect(server.addr()).call("GET k") == "$3 new")] += 1;
+        let (_again, later) = start_on(&found.power_cut(), "no");
+        assert_eq!(later, digest, "seed {seed}");
+    }
+    assert!(seen.into_iter().min() >= Some(20), "too little was tried: {seen:?}");
+}
+
+#[test]
+fn all_parts_of_an_append_only_file_that_a_start_has_loaded_are_durable() {
+    let manifest = "file base.aof seq 1 type b\nfile one.aof seq 1 type i\nfile two.aof seq 2 type i\n";
+    let parts = [("base.aof", "a"), ("one.aof", "b"), ("two.aof", "c")];
+    for seed in 0..100 {
+        let disk = SimulatedDisk::new(seed);
+        disk.create_durable_dir(Path::new("/appendonlydir")).expect("created");
+        let write = |name: &str, content: &[u8]| disk.write_unsynced(&Path::new("/appendonlydir").join(name), content);
+        parts.iter().for_each(|(name, key)| write(name, &encode(&["SET", key, "v"])));
+        write("appendonly.aof.manifest", manifest.as_bytes());
+        let (server, _) = start_on(&disk, "yes");
+        Client::connect(server.addr()).expect(&[("MGET a b c", "*3 $1 v $1 v $1 v")]);
+        let (again, _) = start_on(&disk.power_cut(), "yes");
+        Client::connect(again.addr()).expect(&[("MGET a b c", "*3 $1 v $1 v $1 v")]);
+    }
+}
+
+#[test]
+fn what_cannot_be_made_durable_is_served_all_the_same() {
+    for appendonly in ["no", "yes"] {
+        let disk = SimulatedDisk::new(1);
+        let (server, _) = start_on(&disk, appendonly);
+        Client::connect(server.addr()).expect(&[("SET k v", "+OK"), ("SAVE", "+OK")]);
+        let found = disk.kill();
+        let fails = Planned { operation: Some(Operation::Sync), after: 0, count: 1, error: Failure::Io };
+        found.set_faults(Faults { planned: vec![fails], ..Faults::default() });
+        let (again, _) = start_on(&found, appendonly);
+        Client::connect(again.addr()).expect(&[("GET k", "$1 v")]);
     }
 }

@@ -282,6 +282,18 @@ impl AofDir {
         Ok(files)
     }
 
+    /// Makes durable what was found: the manifest, all files that it names, and their names.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(crate) fn sync_found(&self) -> Result<(), AofError> {
+        let paths = self.parts()?.into_iter().map(|file| file.path);
+        for path in paths.chain([self.manifest_path()]) {
+            self.disk.sync_file(&path).map_err(AofError::io("sync", &path))?;
+        }
+        self.sync()
+    }
+
     /// Returns whether there is a file whose name is in the manifest.
     pub(crate) fn has_parts(&self) -> bool {
         let state = self.state.lock();

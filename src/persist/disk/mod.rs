@@ -43,6 +43,9 @@ pub(crate) trait Disk: Send + Sync {
     /// Removes the name of a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
+    /// Makes a file durable that is there, whoever has written it.
+    fn sync_file(&self, path: &Path) -> io::Result<()>;
+
     /// Makes durable which names a directory has.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
@@ -149,6 +152,15 @@ pub(crate) fn replace_file(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Re
         _ = disk.remove(&temporary); // it may stay, as it is overwritten the next time
         return Err(error);
     }
+    disk.sync_dir(parent(path))
+}
+
+/// Makes a file durable under its name that a former process has left, which may have ended before it did that.
+///
+/// # Errors
+/// When something fails.
+pub(crate) fn sync_found(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    disk.sync_file(path)?;
     disk.sync_dir(parent(path))
 }
 

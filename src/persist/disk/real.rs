@@ -69,6 +69,10 @@ impl Disk for RealDisk {
         fs::remove_file(path)
     }
 
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         File::open(dir)?.sync_all()
     }

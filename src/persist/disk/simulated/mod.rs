@@ -173,6 +173,16 @@ impl SimulatedDisk {
         disk
     }
 
+    /// Writes a file below a directory that is there, neither of which is durable then.
+    pub fn write_unsynced(&self, path: &Path, content: &[u8]) {
+        let mut state = self.0.lock();
+        let mut file = Content::default();
+        file.write(0, content);
+        state.files.push(file);
+        let number = state.files.len() - 1;
+        state.names.add(path, Target::File(number));
+    }
+
     /// Returns the content of all files, by their paths.
     pub fn contents(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let state = self.0.lock();
@@ -348,6 +358,10 @@ impl Disk for SimulatedDisk {
             state.names.remove(path);
             Ok(())
         })
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.open(path)?.sync_data()
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
