@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
+use tracing::info;
 
 use crate::acl::Acl;
 use crate::command;
@@ -222,10 +223,7 @@ impl Builder {
             true => OwnRuntime(Some(worker::runtime(0)?)),
             false => OwnRuntime(None),
         };
-        let accepting = match &runtime.0 {
-            Some(own) => own.handle().clone(),
-            None => Handle::current(),
-        };
+        let accepting = runtime.0.as_ref().map_or_else(Handle::current, |own| own.handle().clone());
         if self.workers.is_empty() {
             self.workers.push(accepting.clone());
         }
@@ -272,6 +270,7 @@ impl Builder {
             tasks,
             accepting: TaskTracker::new(),
         });
+        info!("Server initialized"); // as in Redis, before the data is loaded
         let (files, loaded) = durability::start(&shared.namespace, handlers, self.disk)?;
         shared.ports.lock().all().into_iter().for_each(|opened| shared.listen(opened));
         metrics_port.serve(&shared.namespace, shared.handlers, &shared.tasks, &shared.accepting);

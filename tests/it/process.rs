@@ -138,6 +138,19 @@ fn the_log_says_what_tools_wait_for_in_that_order() {
 }
 
 #[test]
+fn the_log_says_that_the_server_is_initialized_before_the_data_is_loaded() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let args = ["--dir", dir.path().to_str().expect("a plain path")];
+    let mut process = Process::start(&args);
+    process.client().expect(&[("SET k v", "+OK"), ("SAVE", "+OK")]);
+    process.signal("TERM");
+    assert!(process.wait().success());
+    let log = Process::start(&args).read_until("Ready to accept connections tcp");
+    let initialized = log.find("Server initialized").expect("Server initialized");
+    assert!(log.find("DB loaded from disk").is_some_and(|loaded| initialized < loaded), "{log}");
+}
+
+#[test]
 fn sigterm_and_sigint_end_it_with_status_0() {
     for name in ["TERM", "INT"] {
         let mut process = Process::start(&[]);
