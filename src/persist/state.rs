@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{oneshot, watch};
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::persist::aof::{AofHandle, Policy};
 
@@ -312,8 +312,8 @@ impl Persistence {
         }
         let is_missing = state.log.is_none() || state.is_log_ending;
         let (is_starting, work) = (wants_log && is_missing, state.figures.work);
-        if is_starting && !state.figures.is_log_starting && work.is_some() {
-            warn!("AOF was enabled. An AOF background was scheduled to start when possible");
+        if is_starting && !state.figures.is_log_starting {
+            info!("AOF was enabled. An AOF background was scheduled to start when possible");
         }
         if !wants_log && state.log.is_some() && work.is_some_and(|work| work.job == Job::Rewrite) {
             info!("Killing running AOF rewrite child, which here is a thread");

@@ -151,6 +151,14 @@ fn the_log_says_that_the_server_is_initialized_before_the_data_is_loaded() {
 }
 
 #[test]
+fn the_log_says_that_an_append_only_file_is_to_begin() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut process = Process::start(&["--dir", dir.path().to_str().expect("a plain path")]);
+    process.client().expect(&[("CONFIG SET appendonly yes", "+OK")]);
+    process.read_until("AOF background was scheduled");
+}
+
+#[test]
 fn sigterm_and_sigint_end_it_with_status_0() {
     for name in ["TERM", "INT"] {
         let mut process = Process::start(&[]);
