@@ -77,7 +77,6 @@ pub(super) const INERT: &[Setting] = {
         S::ignored(GENERAL, "commandlog-reply-larger-than", Int(-1, i64::MAX), "1048576", Runtime, &["Would log commands with replies of more bytes than this."]).hidden(),
         S::ignored(GENERAL, "commandlog-large-reply-max-len", Int(0, i64::MAX), "128", Runtime, &["Would be the number of large replies to keep."]).hidden(),
         S::ignored(GENERAL, "req-res-logfile", Text, "", Start, &["Would record requests and replies."]).hidden(),
-        S::ignored(SNAPSHOTS, "aof-use-rdb-preamble", Switch, "yes", Runtime, &["Would select whether a rewritten append-only file begins with a snapshot; here it always does."]),
         S::ignored(SNAPSHOTS, "rdb-del-sync-files", Switch, "no", Runtime, &["Would remove snapshots that were only written for replicas."]),
         S::ignored(SNAPSHOTS, "rdb-save-incremental-fsync", Switch, "yes", Runtime, &["Would fsync snapshots incrementally while they are written."]),
         S::ignored(SNAPSHOTS, "sanitize-dump-payload", Choice(&["no", "yes", "clients"]), "no", Runtime, &["Would check snapshots and RESTORE payloads in depth."]),

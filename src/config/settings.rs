@@ -506,6 +506,9 @@ supported! {
         "auto-aof-rewrite-percentage" %own auto_aof_rewrite_percentage: u32 = "100", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// Does not rewrite an append-only file by itself that is smaller than this.
         "auto-aof-rewrite-min-size" %own auto_aof_rewrite_min_size: u64 = "67108864", Kind::Memory(0, LONG_MAX), Runtime, Supported;
+        /// Writes the data as a snapshot when an append-only file is rewritten; otherwise as commands, which take more space
+        /// and time and have no checksum.
+        "aof-use-rdb-preamble" %own aof_use_rdb_preamble: bool = "yes", Kind::Switch, Runtime, Supported;
         /// Loads an append-only file whose last command is incomplete, without that command; otherwise the server does not
         /// start with it.
         "aof-load-truncated" %own aof_load_truncated: bool = "yes", Kind::Switch, Runtime, Supported;

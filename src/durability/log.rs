@@ -5,8 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use tracing::{info, warn};
 
-use crate::config::Config;
-use crate::durability::log_file::LogFile;
+use crate::durability::log_file::{LogFile, annotations};
 use crate::durability::save::Saved;
 use crate::durability::worker::Worker;
 use crate::persist::aof::{
@@ -18,11 +17,6 @@ use crate::time::clock::Now;
 
 /// The event of the latency monitor that is a write to the file.
 const AOF_WRITE: &str = "aof-write";
-
-/// Returns what is to be written beside the commands.
-fn annotations(config: &Config) -> Annotations {
-    Annotations { checksums: config.aof_checksum, timestamps: config.aof_timestamp_enabled }
-}
 
 impl Worker {
     fn now_ms(&self) -> i64 {
@@ -190,7 +184,7 @@ impl Worker {
         let installed = written.map_err(|cause| system_text(&cause)).and_then(|saved| {
             let first = next_increment(told)?;
             let size = saved.written.len + handle.status().file_len;
-            dir.install_base(&path, true, first, size).map_err(|error| error.to_string())?;
+            dir.install_base(&path, saved.is_rdb, first, size).map_err(|error| error.to_string())?;
             Ok(saved)
         });
         if installed.is_err() {
@@ -210,7 +204,7 @@ impl Worker {
         let path = dir.temporary_base();
         let written = self.write_file(&path, (Job::Rewrite, order), begun, || {}).map_err(|cause| system_text(&cause));
         written.and_then(|saved| {
-            let installed = dir.install_base(&path, true, u64::MAX, saved.written.len);
+            let installed = dir.install_base(&path, saved.is_rdb, u64::MAX, saved.written.len);
             installed.and_then(|()| dir.remove_history()).map_err(|error| error.to_string())?;
             Ok(saved)
         })

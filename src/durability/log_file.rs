@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
+use crate::config::Config;
 use crate::persist::aof::{Annotations, AofDir, AofHandle};
 
 /// The append-only file that is written.
@@ -27,4 +28,9 @@ impl LogFile {
         let synced = told.recv().map_err(|_| "the writer of the append only file has ended".to_owned())?;
         synced.map_err(|error| error.to_string())
     }
+}
+
+/// Returns what the settings want to be written beside the commands.
+pub(super) fn annotations(config: &Config) -> Annotations {
+    Annotations { checksums: config.aof_checksum, timestamps: config.aof_timestamp_enabled }
 }

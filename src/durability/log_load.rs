@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 use std::io::{Cursor, Read};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -110,7 +109,7 @@ impl Worker {
         let is_snapshot = RDB_MAGICS.contains(&&magic[..]);
         let whole = Cursor::new(magic).chain(file);
         match is_snapshot {
-            false => self.replay(&part.path, SegmentReader::new(whole, len), (0, len, read), steps),
+            false => self.replay(part, SegmentReader::new(whole, len), (0, len, read), steps),
             true => {
                 let adding = Adding { duplicates: Duplicates::Refuse, keeps_expired: true };
                 let (cut_at, end, rest) = self.load_rdb(&part.path, whole, len, adding)?;
@@ -118,7 +117,7 @@ impl Worker {
                     Some(cut_at) => self.move_deadlines(steps.note(cut_at))?,
                     None => steps.forget(),
                 }
-                self.replay(&part.path, SegmentReader::new(rest, len.saturating_sub(end)), (end, len, read), steps)
+                self.replay(part, SegmentReader::new(rest, len.saturating_sub(end)), (end, len, read), steps)
             }
         }
     }
@@ -127,12 +126,12 @@ impl Worker {
     /// parts were read before.
     fn replay(
         &self,
-        path: &Path,
+        part: &PartFile,
         mut reader: SegmentReader<impl Read>,
         (begin, len, read): (u64, u64, u64),
         steps: &mut ClockSteps,
     ) -> Result<End, String> {
-        let namespace = &*self.namespace;
+        let (namespace, path) = (&*self.namespace, &part.path);
         let (mut replay, mut log) = (Replay::new(namespace), BytesMut::new());
         let mut progress = Progress::new(&namespace.clock);
         // The pieces that are not executed whole: where each begins in the stream of commands, and in the file.
@@ -143,12 +142,13 @@ impl Worker {
                 return Err("the server was stopped while it loaded its data".into());
             }
             let offset = begin + piece.offset;
-            match &piece.header {
-                Some(header) => {
-                    namespace.lock_holders.continue_after(header.at.fence);
-                    self.move_deadlines(steps.note(Moment::of(header)))?;
+            let tail = reader.tail();
+            match &tail.last {
+                Some(last) if tail.position.is_some() || part.part.kind == PartType::Base => {
+                    self.move_deadlines(steps.note(Moment::of(last)))?;
                 }
-                None => steps.forget(),
+                // Redis has appended it, nobody knows when.
+                _ => steps.forget(),
             }
             pieces.push((fed, offset));
             fed += piece.bytes.len() as u64;
@@ -169,6 +169,9 @@ impl Worker {
             let done = pieces.partition_point(|(start, _)| *start < replay.executed()).saturating_sub(1);
             pieces.drain(..done);
             self.note_read(read + offset, &mut progress);
+        }
+        if let Some(last) = &reader.tail().last {
+            namespace.lock_holders.continue_after(last.at.fence);
         }
         match reader.verdict() {
             Verdict::Corrupt { offset, reason } if len - (begin + offset) <= self.tolerated_damage() => {

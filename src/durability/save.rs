@@ -9,13 +9,14 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::dispatch::texts;
+use crate::durability::log_file::annotations;
 use crate::durability::progress::Progress;
 use crate::durability::worker::Worker;
 use crate::memory::marked::MarkedBytes;
 use crate::namespace::Namespace;
 use crate::persist::aof::Moment;
 use crate::persist::disk::write_all;
-use crate::persist::snapshot::{Snapshot, SnapshotOptions, Written};
+use crate::persist::snapshot::{Form, Snapshot, SnapshotOptions, Written};
 use crate::persist::{Job, Order, Work};
 use crate::rdb;
 use crate::rdb::file::{self, FileOptions};
@@ -34,6 +35,8 @@ pub(super) struct Saved {
     pub(super) written: Written,
     /// How many changes there had been at the cut.
     pub(super) changes: u64,
+    /// Whether it is an RDB file, and not commands.
+    pub(super) is_rdb: bool,
 }
 
 impl Worker {
@@ -119,7 +122,7 @@ impl Worker {
         let databases = totals(&mut held, begun);
         let mut sum = Totals::default();
         databases.iter().for_each(|(_, totals)| sum += *totals);
-        let (options, moment) = (options(&config), self.moment());
+        let (options, moment) = (options(&config, job), self.moment());
         let snapshot = Snapshot::cut(&namespace.store, &mut held, options, begun);
         let libraries = texts::libraries(namespace);
         at_cut();
@@ -129,7 +132,10 @@ impl Worker {
             figures.work = Some(Work { job, begun_ms: begun.wall_ms(), keys, written: 0 });
         });
         order.into_iter().for_each(|order| namespace.persistence.begin(order));
-        let head = head(namespace, &options, (&databases, &libraries), job, (begun, &moment));
+        let head = match options.form {
+            Form::File(..) => head(namespace, options.form, (&databases, &libraries), job, (begun, &moment)),
+            Form::Commands => head_of_commands(namespace, &libraries, &moment),
+        };
         let (mut progress, mut len) = (Progress::new(&namespace.clock), 0);
         let written = snapshot.write(
             head,
@@ -147,7 +153,7 @@ impl Worker {
                 namespace.persistence.update(|figures| figures.work.iter_mut().for_each(|work| work.written += keys))
             },
         )?;
-        if written.version > options.file.version {
+        if written.version > options.form.version() {
             if config.rdb_version != 0 {
                 let reason =
                     format!("the data needs version {}, and rdb-version is {}", written.version, config.rdb_version);
@@ -158,7 +164,7 @@ impl Worker {
             self.disk.update(path)?.write_at(&header, 0)?;
         }
         output.sync_data()?;
-        Ok(Saved { written, changes: sum.changes })
+        Ok(Saved { written, changes: sum.changes, is_rdb: matches!(options.form, Form::File(..)) })
     }
 }
 
@@ -182,30 +188,34 @@ fn totals(held: &mut Exclusive<'_>, at: Now) -> Vec<(usize, Totals)> {
     databases.into_iter().map(|db| (db, view.in_db(db, |view| view.totals()))).collect()
 }
 
-/// Returns how to write a snapshot: in the lowest version that expresses the data, unless one is set.
-fn options(config: &Config) -> SnapshotOptions {
+/// Returns how to write a snapshot: in the lowest version that expresses the data, unless one is set; or as commands, where
+/// the base of an append-only file is to have these.
+fn options(config: &Config, job: Job) -> SnapshotOptions {
     let version = match config.rdb_version {
         0 => rdb::VERSION,
         version => version as u16,
     };
+    let form = match job == Job::Save || config.aof_use_rdb_preamble {
+        true => Form::File(FileOptions { version, compresses: config.rdbcompression }, config.rdbchecksum),
+        false => Form::Commands,
+    };
     SnapshotOptions {
-        file: FileOptions { version, compresses: config.rdbcompression },
-        has_checksum: config.rdbchecksum,
+        form,
         has_usage: config.maxmemory_policy.needs_usage(),
         delay: Duration::from_micros(u64::try_from(config.rdb_key_save_delay).unwrap_or(0)),
     }
 }
 
-/// Returns the beginning of the file, up to the first key.
+/// Returns the beginning of an RDB file, up to the first key.
 fn head(
     namespace: &Namespace,
-    options: &SnapshotOptions,
+    form: Form,
     (databases, libraries): (&[(usize, Totals)], &[Vec<u8>]),
     job: Job,
     (at, moment): (Now, &Moment),
 ) -> MarkedBytes {
     let (mut head, mut number) = (MarkedBytes::default(), itoa::Buffer::new());
-    file::header(&mut head, options.file.version);
+    file::header(&mut head, form.version());
     file::aux(&mut head, b"redis-ver", REDIS_VERSION.as_bytes());
     file::aux(&mut head, b"redis-bits", b"64");
     file::aux(&mut head, b"ctime", number.format(at.wall_ms().div_euclid(1000)).as_bytes());
@@ -215,10 +225,18 @@ fn head(
     if job == Job::Rewrite {
         file::aux(&mut head, CUT_AT, moment.to_text().as_bytes());
     }
-    libraries.iter().for_each(|code| file::library(&mut head, code, options.file.compresses));
+    libraries.iter().for_each(|code| form.library(&mut head, code));
     for (db, totals) in databases.iter().filter(|(_, totals)| totals.keys > 0) {
         file::select(&mut head, *db);
         file::resize(&mut head, totals.keys, totals.with_ttl);
     }
+    head
+}
+
+/// Returns the beginning of a base of commands, up to the first key.
+fn head_of_commands(namespace: &Namespace, libraries: &[Vec<u8>], moment: &Moment) -> MarkedBytes {
+    let (wanted, fence) = (annotations(&namespace.settings.current()), namespace.lock_holders.last_fence());
+    let mut head: MarkedBytes = moment.annotations(wanted, fence).into();
+    libraries.iter().for_each(|code| Form::Commands.library(&mut head, code));
     head
 }

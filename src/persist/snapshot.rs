@@ -1,10 +1,13 @@
-//! Snapshots: the data as they were at one moment, as the records of an RDB file, written while commands change them.
+//! Snapshots: the data as they were at one moment, as the records of an RDB file or as commands, written while commands
+//! change them.
 //!
 //! The moment is [`Snapshot::cut`], with the gate held exclusively. Then one thread walks over the keys
 //! ([`store::walk`](crate::store::walk)) and writes records into a queue; commands that change a key ahead of it put the
 //! record of what the key was into the same queue; and the thread that called [`Snapshot::write`] takes the records out.
 //! The walk stops while the queue is full.
 
+mod commands;
+mod form;
 mod queue;
 
 use std::cell::Cell;
@@ -20,7 +23,7 @@ use crate::memory::marked::MarkedBytes;
 use crate::persist::snapshot::queue::Queue;
 use crate::rdb;
 use crate::rdb::checksum::Checksum;
-use crate::rdb::file::{self, FileOptions, KeyMeta, Usage};
+use crate::rdb::file::{self, KeyMeta, Usage};
 use crate::store::entry::Entry;
 use crate::store::reclaim::Reclaimer;
 use crate::store::usage::{self, UsageRule};
@@ -29,6 +32,8 @@ use crate::store::walk::{Visitor, WalkSink};
 use crate::store::walking::{WalkCursor, Walked};
 use crate::store::{Exclusive, Store, Str, ValueRef};
 use crate::time::clock::{Clock, Now};
+
+pub(crate) use form::Form;
 
 /// How long the walk keeps a shard locked, in nanoseconds.
 const SLICE_NS: u64 = 250_000;
@@ -46,10 +51,8 @@ const SHARED_TEXT_MIN: usize = 64 << 10;
 /// How a snapshot is written.
 #[derive(Clone, Copy)]
 pub(crate) struct SnapshotOptions {
-    /// The version of the format, and whether strings are compressed.
-    pub(crate) file: FileOptions,
-    /// Whether the file has a checksum.
-    pub(crate) has_checksum: bool,
+    /// In which form.
+    pub(crate) form: Form,
     /// Whether the usage of keys is written, which only matters with a policy of eviction that asks for it.
     pub(crate) has_usage: bool,
     /// How long to wait after each key, for tests.
@@ -91,7 +94,7 @@ pub(crate) struct Written {
     pub(crate) len: u64,
     /// The bytes of records of keys that were changed meanwhile.
     pub(crate) former_len: u64,
-    /// The version that the file must have, and that its checksum is made for.
+    /// The version that the file must have, and that its checksum is made for; 0 for commands.
     pub(crate) version: u16,
 }
 
@@ -99,7 +102,7 @@ impl<'s> Snapshot<'s> {
     /// Cuts a snapshot: what is in the store now will be written.
     pub(crate) fn cut(store: &'s Store, held: &mut Exclusive<'_>, options: SnapshotOptions, at: Now) -> Self {
         let rule = store.memory_account().rule();
-        let (former_len, version) = (AtomicU64::new(0), AtomicU16::new(options.file.version));
+        let (former_len, version) = (AtomicU64::new(0), AtomicU16::new(options.form.version()));
         let records = Arc::new(Records {
             options,
             at,
@@ -130,10 +133,10 @@ impl<'s> Snapshot<'s> {
         out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
         report: &dyn Fn(u64),
     ) -> io::Result<Written> {
-        let (queue, options) = (&self.records.queue, self.records.options);
+        let (queue, form) = (&self.records.queue, self.records.options.form);
         let (mut sum, mut len) = (Checksum::new(), 0);
         let mut emit = |bytes: &[u8]| {
-            if options.has_checksum {
+            if form.has_checksum() {
                 sum.update(bytes);
             }
             len += bytes.len() as u64;
@@ -162,17 +165,20 @@ impl<'s> Snapshot<'s> {
         if self.records.progress.is_lost() {
             return Err(io::Error::other("keys were lost before they were written, which is a bug"));
         }
+        let (version, former_len) = (self.records.version.load(Relaxed), self.records.former_len.load(Relaxed));
+        if let Form::Commands = form {
+            return Ok(Written { len, former_len, version });
+        }
         let mut end = Vec::new();
         file::end(&mut end);
         emit(&end)?;
-        let version = self.records.version.load(Relaxed);
         let mut value = 0;
-        if options.has_checksum {
-            file::replace_version(&mut sum, options.file.version, version);
+        if form.has_checksum() {
+            file::replace_version(&mut sum, form.version(), version);
             value = sum.value();
         }
         out(&value.to_le_bytes())?;
-        Ok(Written { len: len + 8, former_len: self.records.former_len.load(Relaxed), version })
+        Ok(Written { len: len + 8, former_len, version })
     }
 
     /// Walks over all keys, and puts their records into the queue.
@@ -227,7 +233,7 @@ impl Visitor for Slice<'_> {
             return;
         }
         if self.db != Some(db) {
-            file::select(&mut self.bytes, db);
+            self.records.options.form.select(&mut self.bytes, db);
             self.db = Some(db);
         }
         self.keys += u64::from(self.records.write(&mut self.bytes, entry, fence));
@@ -251,13 +257,15 @@ struct SharedText {
     /// The record up to the string.
     head: MarkedBytes,
     text: Bytes,
+    /// What follows.
+    tail: Vec<u8>,
 }
 
 impl Records {
     /// Appends the record of a key, unless it had expired before the cut; returns whether it has.
     fn write(&self, out: &mut MarkedBytes, entry: &Entry, fence: i64) -> bool {
         let Some(meta) = self.meta(entry, fence) else { return false };
-        self.require(file::entry(out, entry, meta, self.options.file));
+        self.require(self.options.form.entry(out, entry, meta));
         true
     }
 
@@ -276,7 +284,7 @@ impl Records {
 
     /// Notes that the file needs a version.
     fn require(&self, version: u16) {
-        if version > self.options.file.version {
+        if version > self.options.form.version() {
             self.version.fetch_max(version, Relaxed);
         }
     }
@@ -289,10 +297,10 @@ impl Records {
         }
         if let Some(meta) = self.meta(entry, fence) {
             let mut head = MarkedBytes::default();
-            file::select(&mut head, db);
-            file::text_entry(&mut head, entry, meta, self.options.file);
+            self.options.form.select(&mut head, db);
+            let tail = self.options.form.text_entry(&mut head, entry, text.len(), meta);
             self.texts_len.fetch_add(text.len(), Relaxed);
-            self.texts.lock().push(SharedText { head, text: text.clone() });
+            self.texts.lock().push(SharedText { head, text: text.clone(), tail });
         }
         true
     }
@@ -304,8 +312,9 @@ impl Records {
 
     /// Writes the keys with long strings that were kept.
     fn write_texts(&self) {
-        while let Some(SharedText { mut head, text }) = { self.texts.lock().pop() } {
-            file::string(&mut head, &text, self.options.file);
+        while let Some(SharedText { mut head, text, tail }) = { self.texts.lock().pop() } {
+            self.options.form.string(&mut head, &text);
+            head.extend_from_slice(&tail);
             self.queue.push_walked(rdb::compressed(head).into(), 1, false);
             self.texts_len.fetch_sub(text.len(), Relaxed);
         }
@@ -318,7 +327,7 @@ impl WalkSink for Records {
             return self.report_unwritten(self.queue.len());
         }
         let mut record = MarkedBytes::default();
-        file::select(&mut record, db);
+        self.options.form.select(&mut record, db);
         let keys = u64::from(self.write(&mut record, entry, fence));
         self.former_len.fetch_add(record.len() as u64, Relaxed);
         self.report_unwritten(self.queue.push(record, keys));
@@ -326,8 +335,8 @@ impl WalkSink for Records {
 
     fn begin_record(&self, db: usize, entry: &Entry, fence: i64) -> Option<Record> {
         let (meta, mut head) = (self.meta(entry, fence)?, MarkedBytes::default());
-        file::select(&mut head, db);
-        let (version, body) = file::large_entry(&mut head, entry, meta, self.options.file)?;
+        self.options.form.select(&mut head, db);
+        let (version, body) = self.options.form.large_entry(&mut head, entry, meta)?;
         self.require(version);
         Some(Record::new(&self.progress, head, body))
     }

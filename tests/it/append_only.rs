@@ -28,7 +28,7 @@ fn increment(dir: &Path) -> PathBuf {
 }
 
 /// Copies a directory with its one subdirectory.
-fn copy(from: &Path) -> tempfile::TempDir {
+pub(crate) fn copy(from: &Path) -> tempfile::TempDir {
     let to = dir();
     fs::create_dir(to.path().join("appendonlydir")).expect("writable");
     for name in names(from) {
@@ -556,11 +556,12 @@ fn a_clock_that_is_set_while_the_server_is_down_ends_no_lock_early_and_lets_none
     disk.advance_ms(500);
     let hour_ms = 3_600_000;
     // Once more with what follows it, and with a new base alone.
-    for rewrites in [false, false, true] {
+    for base in ["", "", "yes", "no", ""] {
         let (server, mut client) = start(&disk, crate::log::BEGIN_MS + 500 + hour_ms);
         ttls(&mut client, ":9500", ":9500", "*2 :19500 :-1");
         client.expect(&[("SELECT 3", "+OK"), ("SET other v PX 9500", "+OK")]);
-        if rewrites {
+        if !base.is_empty() {
+            client.call(&format!("CONFIG SET aof-use-rdb-preamble {base}"));
             client.call("BGREWRITEAOF");
             wait_until(|| client.call("INFO persistence").contains("aof_rewrite_in_progress:0"));
         }

@@ -15,6 +15,7 @@ mod blocked;
 mod blocked_calls;
 mod blocking;
 mod client;
+mod command_bases;
 mod conditions;
 mod config;
 mod connection;

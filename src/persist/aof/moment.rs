@@ -1,6 +1,7 @@
 //! When something was written, by two clocks.
 
-use crate::persist::aof::block::{Header, boot_field};
+use crate::persist::aof::block::{Header, Running, Stamp, boot_field, timestamp};
+use crate::persist::aof::policy::Annotations;
 use crate::persist::disk::Disk;
 use crate::time::clock::Clock;
 
@@ -38,6 +39,22 @@ impl Moment {
     /// Returns that at which a block was written.
     pub(crate) fn of(header: &Header) -> Self {
         Moment { boot: header.boot.clone(), wall_ms: header.at.wall_ms, boot_ms: header.at.boot_ms }
+    }
+
+    /// Returns the annotations at the beginning of a base of commands: when it was written, and in the header of an empty
+    /// block the last fencing token by then, too.
+    pub(crate) fn annotations(&self, wanted: Annotations, fence: i64) -> Vec<u8> {
+        let (mut lines, mut sum) = (Vec::new(), Running::default());
+        if wanted.timestamps {
+            lines = timestamp(self.wall_ms);
+            sum.add(&lines);
+        }
+        if wanted.checksums {
+            let at = Stamp { wall_ms: self.wall_ms, boot_ms: self.boot_ms, fence };
+            let header = Header { position: 0, len: 0, boot: self.boot.clone(), at, synced: 0 };
+            lines.extend_from_slice(&header.write([], &mut sum));
+        }
+        lines
     }
 
     /// Returns it as text.

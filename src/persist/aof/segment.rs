@@ -37,8 +37,6 @@ pub(crate) struct Piece {
     pub(crate) offset: u64,
     /// The commands.
     pub(crate) bytes: Bytes,
-    /// The header, if they are a block.
-    pub(crate) header: Option<Header>,
 }
 
 /// How a file ends.
@@ -209,7 +207,7 @@ impl<R: Read> SegmentReader<R> {
             position: Some(header.position + header.len),
             last: Some(header.clone()),
         };
-        Ok((!block.is_empty()).then_some(Piece { offset, bytes: block, header: Some(header) }))
+        Ok((!block.is_empty()).then_some(Piece { offset, bytes: block }))
     }
 
     /// Reads commands that belong to no block.
@@ -238,7 +236,7 @@ impl<R: Read> SegmentReader<R> {
         let offset = self.input.offset();
         let bytes = self.accept(len);
         self.tail.position = None;
-        Ok(Some(Piece { offset, bytes, header: None }))
+        Ok(Some(Piece { offset, bytes }))
     }
 
     /// Takes bytes that are valid and belong to no block.

@@ -7,6 +7,7 @@ use crate::time::clock::Deadline;
 
 pub(crate) use crate::store::value::big::stream::{
     BigStream, Bound, Chunk, Consumer, ConsumerNumber, Group, Pending, References, StreamEntry, StreamId, Trim, Walk,
+    entries_of,
 };
 
 /// The data type of streams.

@@ -75,6 +75,15 @@ impl Either {
         }
     }
 
+    /// Rewrites the append-only file.
+    fn rewrite(&mut self) {
+        self.call("BGREWRITEAOF");
+        wait_until(|| {
+            let info = self.call("INFO persistence");
+            info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0")
+        });
+    }
+
     /// Returns what tells whether the data of two servers are the same.
     fn digest(&mut self) -> String {
         let digest = self.call("DEBUG DIGEST");
@@ -119,6 +128,36 @@ fn snapshots_of_redis_and_of_keylatch_are_loaded_by_the_other() {
     check("redis-check-rdb", dir.path().join("dump.rdb"));
     let redis = Oracle::start_in(dir.path(), &[]).expect("it was there");
     assert_eq!(Either::Redis(redis.connect()).digest(), digest);
+}
+
+/// The settings with which a rewritten append-only file begins with a snapshot, and with commands.
+const FORMS: [&str; 2] = ["yes", "no"];
+
+#[test]
+fn rewritten_append_only_files_of_redis_and_of_keylatch_are_loaded_by_the_other_in_both_forms() {
+    for form in FORMS {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let settings = ["--appendonly", "yes", "--aof-use-rdb-preamble", form];
+        let Some(redis) = Oracle::start_in(dir.path(), &settings) else { return };
+        let mut there = Either::Redis(redis.connect());
+        there.fill();
+        there.rewrite();
+        let digest = there.digest();
+        drop(redis);
+        let (server, mut here) = keylatch(dir.path(), "yes");
+        assert_eq!(here.digest(), digest);
+        here.call(&format!("CONFIG SET aof-use-rdb-preamble {form}"));
+        here.call("SET more v");
+        here.rewrite();
+        let digest = here.digest();
+        server.end();
+        let kind = if form == "yes" { "rdb" } else { "aof" };
+        let base = dir.path().join(format!("appendonlydir/appendonly.aof.3.base.{kind}"));
+        assert!(base.exists(), "{form}");
+        check("redis-check-aof", dir.path().join("appendonlydir/appendonly.aof.manifest"));
+        let redis = Oracle::start_in(dir.path(), &settings).expect("it was there");
+        assert_eq!(Either::Redis(redis.connect()).digest(), digest);
+    }
 }
 
 #[test]

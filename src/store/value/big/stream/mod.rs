@@ -23,7 +23,7 @@ pub(crate) use chunk::Chunk;
 pub(crate) use group::{Consumer, ConsumerNumber, Group, GroupMut, Pending};
 pub(crate) use id::StreamId;
 pub(crate) use trim::{Bound, References, Trim};
-pub(crate) use walk::{StreamEntry, Walk};
+pub(crate) use walk::{StreamEntry, Walk, entries_of};
 
 use group::{COUNT_MAX, Groups};
 use steps::StreamWalk;

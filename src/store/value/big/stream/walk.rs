@@ -97,3 +97,17 @@ impl<'a> Iterator for Walk<'a> {
         }
     }
 }
+
+/// Calls `visit` with the entries of a node: a listpack that was made of one, and the ID of its first entry.
+pub(crate) fn entries_of(first: StreamId, listpack: &[u8], mut visit: impl FnMut(StreamEntry<'_>)) {
+    let chunk = Chunk::from_checked(listpack, 0);
+    let master = chunk.master();
+    let mut at = master.entries_at;
+    while !chunk.is_end(at) {
+        let place = chunk.entry_at(first, &master, at);
+        at = chunk.after(&place);
+        if !place.is_deleted() {
+            visit(StreamEntry { id: place.id, fields: chunk.fields(&master, &place) });
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Keys as the commands that make them, in place of the records of an RDB file: the base of an append-only file with
+//! `aof-use-rdb-preamble no`, for people and tools that read no RDB files.
+//!
+//! A command has at most 64 elements, as in Redis. Commands cannot say how often a key was used, or when a
+//! consumer of a stream was seen; and what was deleted from a stream is not pending after they were executed.
+
+mod elements;
+mod stream;
+mod words;
+
+use crate::memory::marked::MarkedBytes;
+use crate::persist::snapshot::commands::elements::Elements;
+use crate::persist::snapshot::commands::words::{begin_word, command, word, words};
+use crate::rdb::file::KeyMeta;
+use crate::store::entry::Entry;
+use crate::store::value::{Element, RecordBody, WriteElement};
+use crate::store::{Node, ValueRef};
+
+/// Appends the selection of a database.
+pub(super) fn select(out: &mut Vec<u8>, db: usize) {
+    command(out, &[b"SELECT", itoa::Buffer::new().format(db).as_bytes()]);
+}
+
+/// Appends what loads a library of functions.
+pub(super) fn library(out: &mut Vec<u8>, code: &[u8]) {
+    command(out, &[b"FUNCTION", b"LOAD", code]);
+}
+
+/// Appends what makes a key.
+pub(super) fn entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta) {
+    let key = entry.key();
+    match entry.contents() {
+        ValueRef::String(text, _) => {
+            let text = text.as_slice();
+            begin_text(out, key, text.len(), meta);
+            out.extend_from_slice(text);
+            return end_text(out, key, meta);
+        }
+        ValueRef::List(list) => {
+            for node in list.nodes() {
+                elements::push(out, key, element_of(node));
+            }
+        }
+        ValueRef::Set(set) => {
+            let members = Elements::new(key, b"SADD", set.len());
+            set.iter().for_each(|member| members.write(Element::Member(member), out));
+        }
+        ValueRef::SortedSet(set) => {
+            let members = Elements::new(key, b"ZADD", set.len());
+            for (member, score) in set.iter() {
+                member.with_text(|member| members.write(Element::Scored(member, score.get()), out));
+            }
+        }
+        ValueRef::Hash(hash) => {
+            let fields = Elements::new(key, b"HMSET", hash.len());
+            hash.for_each_timed(|field, value, deadline| {
+                field.with(|field| value.with(|value| fields.write(Element::Field(field, value, deadline), out)));
+            });
+        }
+        ValueRef::Stream(stream) => {
+            stream::begin(out, key, stream);
+            stream.chunks().for_each(|(id, chunk)| stream::add(out, key, id, &chunk.to_listpack()));
+            stream::end(out, key, stream);
+        }
+    }
+    expire(out, key, meta);
+}
+
+/// Appends what makes a key with a large value, up to the first element; returns how the rest is written. `None` if the
+/// value is not large.
+pub(super) fn large_entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta) -> Option<RecordBody> {
+    let (key, mut tail): (Box<[u8]>, _) = (entry.key().into(), Vec::new());
+    let (elements, write): (usize, WriteElement) = match entry.contents() {
+        ValueRef::String(..) => {
+            let text = entry.long_text()?;
+            begin_text(out, &key, text.bytes().len(), meta);
+            end_text(&mut tail, &key, meta);
+            let append = |element: Element<'_>, out: &mut MarkedBytes| {
+                if let Element::Piece(bytes) = element {
+                    out.extend_from_slice(bytes);
+                }
+            };
+            return Some(RecordBody { elements: text.pieces(), write: Box::new(append), tail: tail.into() });
+        }
+        ValueRef::List(list) => (list.nodes().len(), Box::new(move |element, out| elements::push(out, &key, element))),
+        ValueRef::Set(set) => (set.len(), Elements::new(key, b"SADD", set.len()).into_writer()),
+        ValueRef::SortedSet(set) => (set.len(), Elements::new(key, b"ZADD", set.len()).into_writer()),
+        ValueRef::Hash(hash) => (hash.len(), Elements::new(key, b"HMSET", hash.len()).into_writer()),
+        ValueRef::Stream(stream) => {
+            stream::begin(out, &key, stream);
+            stream::end(&mut tail, &key, stream);
+            (stream.chunk_count(), Box::new(move |element, out| stream::add_chunk(out, &key, element)))
+        }
+    };
+    expire(&mut tail, entry.key(), meta);
+    Some(RecordBody { elements, write, tail: tail.into() })
+}
+
+/// Appends what sets a string, up to its bytes. One with a fence is written with that, which sets it, too.
+pub(super) fn begin_text(out: &mut Vec<u8>, key: &[u8], len: usize, meta: KeyMeta) {
+    match meta.fence {
+        0 => words(out, 3, &[b"SET", key]),
+        _ => words(out, 4, &[b"SETIFGREATER", key]),
+    }
+    begin_word(out, len);
+}
+
+/// Appends what comes behind the bytes of a string.
+pub(super) fn end_text(out: &mut Vec<u8>, key: &[u8], meta: KeyMeta) {
+    out.extend_from_slice(b"\r\n");
+    if meta.fence != 0 {
+        word(out, itoa::Buffer::new().format(meta.fence).as_bytes());
+    }
+    expire(out, key, meta);
+}
+
+/// Appends what limits the life of a key, if it has a deadline.
+fn expire(out: &mut Vec<u8>, key: &[u8], meta: KeyMeta) {
+    if let Some(ms) = meta.expires_ms {
+        command(out, &[b"PEXPIREAT", key, itoa::Buffer::new().format(ms).as_bytes()]);
+    }
+}
+
+fn element_of(node: Node<'_>) -> Element<'_> {
+    match node {
+        Node::Plain(text) => Element::Plain(text),
+        Node::Packed(elements, count) => Element::Packed(elements, count),
+    }
+}

@@ -1,0 +1,90 @@
+//! The elements of collections, several in each command.
+
+use parking_lot::Mutex;
+
+use crate::persist::snapshot::commands::words::{command, word, words};
+use crate::store::value::listpack::Items;
+use crate::store::value::{Element, WriteElement};
+use crate::text::double::write_double;
+
+/// How many elements a command has at most.
+const ELEMENTS_MAX: usize = 64;
+
+/// Appends a node of a list.
+pub(super) fn push(out: &mut Vec<u8>, key: &[u8], node: Element<'_>) {
+    match node {
+        Element::Plain(text) => command(out, &[b"RPUSH", key, text]),
+        Element::Packed(elements, mut left) => {
+            let mut items = Items::new(elements);
+            while left > 0 {
+                let count = left.min(ELEMENTS_MAX);
+                words(out, 2 + count, &[b"RPUSH", key]);
+                items.by_ref().take(count).for_each(|item| item.with_text(|text| word(out, text)));
+                left -= count;
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Writes the elements of a set, a sorted set or a hash as they come.
+pub(super) struct Elements<K> {
+    key: K,
+    /// The command that adds some.
+    command: &'static [u8],
+    state: Mutex<State>,
+}
+
+struct State {
+    /// How many elements are to be written.
+    left: usize,
+    /// How many of them the last command lacks.
+    lacking: usize,
+    /// What follows that command: the deadlines of its fields.
+    after: Vec<u8>,
+}
+
+impl<K: AsRef<[u8]>> Elements<K> {
+    /// Begins to write so many elements of a key.
+    pub(super) fn new(key: K, command: &'static [u8], count: usize) -> Self {
+        Elements { key, command, state: Mutex::new(State { left: count, lacking: 0, after: Vec::new() }) }
+    }
+
+    /// Appends an element.
+    pub(super) fn write(&self, element: Element<'_>, out: &mut Vec<u8>) {
+        let (mut state, key) = (self.state.lock(), self.key.as_ref());
+        if state.lacking == 0 {
+            state.lacking = state.left.min(ELEMENTS_MAX);
+            let words_each = if matches!(element, Element::Member(_)) { 1 } else { 2 };
+            words(out, 2 + words_each * state.lacking, &[self.command, key]);
+        }
+        match element {
+            Element::Member(member) => member.with_text(|text| word(out, text)),
+            Element::Scored(member, score) => {
+                word(out, &write_double(score));
+                word(out, member);
+            }
+            Element::Field(field, value, deadline) => {
+                word(out, field);
+                word(out, value);
+                if let Some(ms) = deadline {
+                    let mut number = itoa::Buffer::new();
+                    let ms = number.format(ms).as_bytes();
+                    command(&mut state.after, &[b"HPEXPIREAT", key, ms, b"FIELDS", b"1", field]);
+                }
+            }
+            _ => {}
+        }
+        (state.left, state.lacking) = (state.left.saturating_sub(1), state.lacking.saturating_sub(1));
+        if state.lacking == 0 {
+            out.append(&mut state.after);
+        }
+    }
+}
+
+impl Elements<Box<[u8]>> {
+    /// Returns what a record writes its elements with.
+    pub(super) fn into_writer(self) -> WriteElement {
+        Box::new(move |element, out| self.write(element, out))
+    }
+}

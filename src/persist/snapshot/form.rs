@@ -1,0 +1,88 @@
+//! In which form a snapshot is written.
+
+use crate::memory::marked::MarkedBytes;
+use crate::persist::snapshot::commands;
+use crate::rdb::file::{self, FileOptions, KeyMeta};
+use crate::store::entry::Entry;
+use crate::store::value::RecordBody;
+
+/// The form of a snapshot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Form {
+    /// The records of an RDB file, of a version, and whether it has a checksum.
+    File(FileOptions, bool),
+    /// Commands.
+    Commands,
+}
+
+impl Form {
+    /// Returns the version up to which an RDB file may use types; 0 for commands.
+    pub(crate) fn version(self) -> u16 {
+        match self {
+            Form::File(options, _) => options.version,
+            Form::Commands => 0,
+        }
+    }
+
+    /// Returns whether there is a checksum at the end.
+    pub(super) fn has_checksum(self) -> bool {
+        matches!(self, Form::File(_, true))
+    }
+
+    /// Appends the selection of a database.
+    pub(super) fn select(self, out: &mut MarkedBytes, db: usize) {
+        match self {
+            Form::File(..) => file::select(out, db),
+            Form::Commands => commands::select(out, db),
+        }
+    }
+
+    /// Appends a library of functions.
+    pub(crate) fn library(self, out: &mut MarkedBytes, code: &[u8]) {
+        match self {
+            Form::File(options, _) => file::library(out, code, options.compresses),
+            Form::Commands => commands::library(out, code),
+        }
+    }
+
+    /// Appends a key; returns the lowest version of a file that may contain it.
+    pub(super) fn entry(self, out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta) -> u16 {
+        match self {
+            Form::File(options, _) => file::entry(out, entry, meta, options),
+            Form::Commands => {
+                commands::entry(out, entry, meta);
+                0
+            }
+        }
+    }
+
+    /// Appends a key with a large value, up to the first element; returns the lowest version of a file that may contain it,
+    /// and how the rest is written. `None` if the value is not large.
+    pub(super) fn large_entry(self, out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta) -> Option<(u16, RecordBody)> {
+        match self {
+            Form::File(options, _) => file::large_entry(out, entry, meta, options),
+            Form::Commands => Some((0, commands::large_entry(out, entry, meta)?)),
+        }
+    }
+
+    /// Appends a key with a string of a length up to that, which [`Form::string`] appends; returns what comes behind it.
+    pub(super) fn text_entry(self, out: &mut MarkedBytes, entry: &Entry, len: usize, meta: KeyMeta) -> Vec<u8> {
+        let mut tail = Vec::new();
+        match self {
+            Form::File(options, _) => file::text_entry(out, entry, meta, options),
+            Form::Commands => {
+                commands::begin_text(out, entry.key(), len, meta);
+                commands::end_text(&mut tail, entry.key(), meta);
+            }
+        }
+        tail
+    }
+
+    /// Appends a string.
+    pub(super) fn string(self, out: &mut MarkedBytes, text: &[u8]) {
+        match self {
+            Form::File(options, _) => file::string(out, text, options),
+            Form::Commands => out.extend_from_slice(text),
+        }
+    }
+}
