@@ -224,21 +224,39 @@ impl<T: Item> Table<T> {
     /// Every item that is present from the first position to the end is visited, however the table
     /// grows or shrinks in between, and none twice.
     pub(crate) fn scan(&self, position: u64, mut visit: impl FnMut(&T)) -> Option<u64> {
-        let low_bits = position.reverse_bits() >> (u64::BITS - SCAN_BITS);
-        let index = self.bucket_of(low_bits)?;
+        let index = self.bucket_at(position)?;
         // A bucket numbered by n bits of the hash covers the positions that begin with those n bits.
         let is_split = index > self.mask || index + self.mask + 1 < self.buckets;
         let bits = (self.mask + 1).trailing_zeros() + u32::from(is_split);
         let width = SCAN_POSITIONS >> bits;
         // A bucket that was merged since the last step holds items of positions visited before.
         let is_merged = position & (width - 1) != 0;
+        let next = (position & !(width - 1)) + width;
+        self.prefetch_scan(next, next + width);
         self.for_each_in(index, |item| {
             if !is_merged || self.position_of(item) >= position {
                 visit(item);
             }
         });
-        let next = (position & !(width - 1)) + width;
         (next < SCAN_POSITIONS).then_some(next)
+    }
+
+    /// Returns the bucket at a scan position, if there is one; behind the end, one at the beginning.
+    fn bucket_at(&self, position: u64) -> Option<usize> {
+        self.bucket_of(position.reverse_bits() >> (u64::BITS - SCAN_BITS))
+    }
+
+    /// Asks the processor to bring in what is visited next at two scan positions: the items at the first one, whose bucket
+    /// should be in the cache by now, and the bucket at the second one.
+    fn prefetch_scan(&self, first: u64, second: u64) {
+        if let Some(index) = self.bucket_at(second) {
+            prefetch(self.bucket(index));
+        }
+        let items = self.bucket_at(first).into_iter().flat_map(|index| self.bucket(index).in_slots());
+        for address in items.filter_map(T::address) {
+            prefetch(address);
+            prefetch(address.wrapping_add(PREFETCH_AHEAD));
+        }
     }
 
     fn position_of(&self, item: &T) -> u64 {
