@@ -165,6 +165,13 @@ pub(crate) struct Figures {
     pub(crate) is_log_starting: bool,
 }
 
+impl Figures {
+    /// Returns whether the first base of an append-only file is written, or is to be written next.
+    pub(crate) fn begins_log(&self) -> bool {
+        self.is_log_starting && self.work.is_none_or(|work| work.job == Job::Rewrite)
+    }
+}
+
 impl Outcome {
     /// Adds a job that took so long and has failed, or not.
     pub(crate) fn record(&mut self, error: Option<String>, took_s: u64) {

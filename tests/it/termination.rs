@@ -58,6 +58,24 @@ fn a_shutdown_can_be_aborted_while_its_snapshot_is_written_and_a_second_sigint_l
     assert!(!part.exists());
 }
 
+#[test]
+fn a_server_that_writes_the_first_base_of_its_append_only_file_stops_only_by_force() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().to_str().expect("text");
+    let mut process = Process::start(&["--dir", path, "--rdb-key-save-delay", "1000000000"]);
+    let mut client = process.client();
+    client.expect(&[("SET k v", "+OK"), ("CONFIG SET appendonly yes", "+OK")]);
+    for request in ["SHUTDOWN", "SHUTDOWN NOSAVE", "SHUTDOWN SAVE"] {
+        client.expect(&[(request, "-ERR Errors trying to SHUTDOWN. Check logs.")]);
+        process.read_until("Writing initial AOF, can't exit");
+    }
+    process.signal("TERM");
+    process.read_until("Writing initial AOF, can't exit");
+    client.expect(&[("GET k", "$1 v")]);
+    client.send(&encode(&["SHUTDOWN", "NOSAVE", "FORCE"]));
+    assert_eq!(process.wait().code(), Some(0));
+}
+
 /// Counts the bytes sent by a client that the server has not read yet, as the kernel sees them.
 fn unread_bytes(client: SocketAddr, server: SocketAddr) -> u64 {
     let shown = |addr: SocketAddr| match addr.ip() {

@@ -1,7 +1,7 @@
 //! Shutdown, by SHUTDOWN or by a signal, with the same options.
 //!
 //! With save points, or with `save`, the server stops when a last snapshot is saved, and goes on if that fails, unless
-//! `force` is given. A server that is still loading its data saves none. Who has asked for the shutdown waits, or does not: a task finishes it.
+//! `force` is given. Neither does it stop, without `force`, while the first base of an append-only file is written. A server that is still loading its data saves none. Who has asked for the shutdown waits, or does not: a task finishes it.
 
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -11,6 +11,7 @@ use crate::config::ShutdownOptions;
 use crate::dispatch::{Continuation, Env, Wait};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
+use crate::persist::Figures;
 use crate::resp::Reply;
 use crate::store::View;
 
@@ -28,6 +29,14 @@ pub(crate) enum Shutdown {
 /// Stops the server, if the options require it after a snapshot.
 pub(crate) fn shut_down(namespace: &Namespace, options: ShutdownOptions) -> Shutdown {
     info!("User requested shutdown...");
+    // The next start would load the append-only file, whatever is saved beside it.
+    if namespace.persistence.read(Figures::begins_log) {
+        if !options.force {
+            warn!("Writing initial AOF, can't exit.");
+            return refused();
+        }
+        warn!("Writing initial AOF. Exit anyway.");
+    }
     let config = namespace.settings.current();
     let is_due = options.save || !options.nosave && !config.save_points.is_empty();
     // What is loaded so far must not replace the file that it comes from.
@@ -44,13 +53,17 @@ pub(crate) fn shut_down(namespace: &Namespace, options: ShutdownOptions) -> Shut
         };
         if options.save && !options.force {
             warn!("Error trying to save the DB, can't exit: {refusal}");
-            warn!("Errors trying to shut down the server. Check the logs for more information.");
-            return Shutdown::Refused;
+            return refused();
         }
         warn!("Error trying to save the DB: {refusal}. Exit anyway: the data is lost.");
     }
     namespace.begin_shutdown();
     Shutdown::Begun
+}
+
+fn refused() -> Shutdown {
+    warn!("Errors trying to shut down the server. Check the logs for more information.");
+    Shutdown::Refused
 }
 
 /// The rest of SHUTDOWN while the snapshot is saved. It replies to failures only: when the server stops, the connection

@@ -32,8 +32,7 @@ pub(super) const PERSISTENCE: &[Field] = &[
     field("aof_enabled", |from| u64::from(from.files().log.is_some()).into()),
     field("aof_rewrite_in_progress", |from| {
         // One that is about to begin counts, so that who waits for its end does not miss it.
-        let is_starting = from.files().is_log_starting && running(from, Job::Save).is_none();
-        u64::from(is_starting || running(from, Job::Rewrite).is_some()).into()
+        u64::from(from.files().begins_log() || running(from, Job::Rewrite).is_some()).into()
     }),
     field("aof_rewrite_scheduled", |from| {
         let waits = from.files().is_log_starting && running(from, Job::Save).is_some();
