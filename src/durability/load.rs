@@ -18,10 +18,11 @@ use crate::namespace::Namespace;
 use crate::persist::Loading;
 use crate::persist::aof::Moment;
 use crate::persist::disk::sync_found;
-use crate::rdb::file::{FileReader, Item, ReadOptions, Usage};
+use crate::rdb::file::{FileReader, Item, ReadOptions, RetiredFence, Usage};
 use crate::resp::parse_int;
 use crate::store::entry::Entry;
-use crate::store::{Cx, Origin, View, usage};
+use crate::store::fences::Retired;
+use crate::store::{Cx, Key as StoredKey, Origin, View, usage};
 use crate::text::system_text;
 use crate::time::clock::Now;
 
@@ -139,7 +140,7 @@ impl Worker {
         &self,
         content: &mut Content,
         reader: &mut FileReader<'_, impl Read>,
-        send: &SyncSender<Vec<Key>>,
+        send: &SyncSender<Batch>,
         databases: u32,
     ) -> Result<(), String> {
         let namespace = &*self.namespace;
@@ -148,9 +149,9 @@ impl Worker {
             if namespace.persistence.cancelled().load(Relaxed) {
                 return Err("the server was stopped while it loaded its data".into());
             }
-            let mut batch = Vec::with_capacity(BATCH);
+            let mut batch = Batch { keys: Vec::with_capacity(BATCH), retired: Vec::new() };
             is_over = content.read_batch(namespace, reader, databases, &mut batch)?;
-            self.delay(batch.len());
+            self.delay(batch.keys.len());
             if send.send(batch).is_err() {
                 return Ok(()); // the other thread has the reason
             }
@@ -180,6 +181,12 @@ struct Key {
     fence: i64,
 }
 
+/// Some of what a file has, in no order: a key that is there has not been removed.
+struct Batch {
+    keys: Vec<Key>,
+    retired: Vec<RetiredFence<Box<[u8]>>>,
+}
+
 /// What is read from a file beside keys.
 #[derive(Default)]
 struct Content {
@@ -198,11 +205,14 @@ impl Content {
         namespace: &Namespace,
         reader: &mut FileReader<'_, impl Read>,
         databases: u32,
-        batch: &mut Vec<Key>,
+        batch: &mut Batch,
     ) -> Result<bool, String> {
-        while batch.len() < BATCH {
+        while batch.keys.len() + batch.retired.len() < BATCH {
             match reader.read().map_err(|error| error.to_string())? {
-                Item::Entry { entry, usage, fence } => batch.push(Key { db: self.db, entry, usage, fence }),
+                Item::Entry { entry, usage, fence } => batch.keys.push(Key { db: self.db, entry, usage, fence }),
+                // Nobody writes to a database that is not there.
+                Item::RetiredFence(retired) if retired.db >= u64::from(databases) => {}
+                Item::RetiredFence(retired) => batch.retired.push(retired),
                 Item::Select(db) if db < u64::from(databases) => self.db = db as usize,
                 Item::Select(db) => {
                     return Err(format!("it has keys of database {db}, and 'databases' is {databases}"));
@@ -239,20 +249,34 @@ struct KeyAdder<'n> {
 
 impl KeyAdder<'_> {
     /// Adds all keys that come.
-    fn add_all(mut self, batches: Receiver<Vec<Key>>) -> Result<Loaded, String> {
+    fn add_all(mut self, batches: Receiver<Batch>) -> Result<Loaded, String> {
         for batch in batches {
             let mut hold = self.namespace.store.hold(1);
             let mut view = hold.view(0, &[], Cx::new(self.now, Origin::Replay));
-            batch.into_iter().try_for_each(|key| self.add(&mut view, key))?;
+            batch.keys.into_iter().try_for_each(|key| self.add(&mut view, key))?;
+            batch.retired.into_iter().for_each(|retired| self.add_retired(&mut view, &retired));
             let Loaded { keys, expired } = self.loaded;
             self.namespace.persistence.update(|figures| (figures.keys_loaded, figures.keys_expired) = (keys, expired));
         }
         Ok(self.loaded)
     }
 
+    /// Remembers the fence of a removed key for the rest of the time.
+    fn add_retired(&self, view: &mut View<'_>, RetiredFence { db, fence, removed_ms, key }: &RetiredFence<Box<[u8]>>) {
+        // A clock that was set back makes no time negative.
+        let age_ms = self.now.wall_ms().saturating_sub(*removed_ms).max(0);
+        let retired = Retired { fence: *fence, at_ms: self.now.mono_ms().cast_signed().saturating_sub(age_ms) };
+        let key = StoredKey { bytes: key, hash: self.namespace.store.hash(key) };
+        view.load_retired_fence(*db as usize, key, retired);
+    }
+
     fn add(&mut self, view: &mut View<'_>, Key { db, entry, usage, fence }: Key) -> Result<(), String> {
         if !self.rules.keeps_expired && entry.deadline().is_some_and(|deadline| deadline.is_due(self.now)) {
             self.loaded.expired += 1;
+            if let Some(deadline) = entry.deadline().filter(|_| fence != 0) {
+                let (db, removed_ms) = (db as u64, deadline.wall_ms(self.now));
+                self.add_retired(view, &RetiredFence { db, fence, removed_ms, key: entry.key().into() });
+            }
             return Ok(());
         }
         let rule = self.namespace.store.memory_account().rule();

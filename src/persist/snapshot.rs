@@ -25,6 +25,7 @@ use crate::rdb;
 use crate::rdb::checksum::Checksum;
 use crate::rdb::file::{self, KeyMeta, Usage};
 use crate::store::entry::Entry;
+use crate::store::fences::Retired;
 use crate::store::reclaim::Reclaimer;
 use crate::store::usage::{self, UsageRule};
 use crate::store::value::{Part, Progress, Record};
@@ -229,6 +230,11 @@ struct Slice<'s> {
 
 impl Visitor for Slice<'_> {
     fn visit(&mut self, db: usize, entry: &Entry, fence: i64) {
+        if self.records.has_expired(entry) {
+            self.records.write_expired(&mut self.bytes, db, entry.key(), fence);
+            self.db = None; // it may have selected another, too
+            return;
+        }
         if self.records.keep_text(db, entry, fence) {
             return;
         }
@@ -240,6 +246,12 @@ impl Visitor for Slice<'_> {
         self.len.set(self.bytes.len());
     }
 
+    fn visit_retired(&mut self, db: usize, key: &[u8], retired: Retired) {
+        self.records.write_retired(&mut self.bytes, db, key, retired);
+        self.db = None; // as above
+        self.len.set(self.bytes.len());
+    }
+
     fn add_part(&mut self, part: Part) {
         if self.bytes.is_empty() {
             self.bytes = part.bytes;
@@ -247,7 +259,7 @@ impl Visitor for Slice<'_> {
             self.bytes.append(&part.bytes);
         }
         self.keys += u64::from(part.is_last);
-        self.db = None; // its record has selected another, perhaps
+        self.db = None; // as above
         self.len.set(self.bytes.len());
     }
 }
@@ -269,12 +281,31 @@ impl Records {
         true
     }
 
+    /// Returns whether a key had expired before the cut, and was not deleted yet.
+    fn has_expired(&self, entry: &Entry) -> bool {
+        entry.deadline().is_some_and(|deadline| deadline.is_due(self.at))
+    }
+
+    /// Appends the fence of a key that had expired before the cut, if it has one.
+    fn write_expired(&self, out: &mut MarkedBytes, db: usize, key: &[u8], fence: i64) {
+        if fence != 0 {
+            self.write_retired(out, db, key, Retired { fence, at_ms: self.at.mono_ms().cast_signed() });
+        }
+    }
+
+    /// Appends the fence of a key that was removed before the cut.
+    fn write_retired(&self, out: &mut MarkedBytes, db: usize, key: &[u8], Retired { fence, at_ms }: Retired) {
+        let age_ms = self.at.mono_ms().cast_signed().saturating_sub(at_ms);
+        let removed_ms = self.at.wall_ms().saturating_sub(age_ms);
+        self.options.form.retired_fence(out, &file::RetiredFence { db: db as u64, fence, removed_ms, key });
+    }
+
     /// Returns what is written about a key; `None` if it had expired before the cut.
     fn meta(&self, entry: &Entry, fence: i64) -> Option<KeyMeta> {
-        let deadline = entry.deadline();
-        if deadline.is_some_and(|deadline| deadline.is_due(self.at)) {
+        if self.has_expired(entry) {
             return None;
         }
+        let deadline = entry.deadline();
         let usage = self.options.has_usage.then(|| match self.rule.counts() {
             true => Usage::Frequency(self.rule.count(entry.usage(), self.at) as u8),
             false => Usage::Idle(usage::idle_s(entry.usage(), self.at)),
@@ -327,14 +358,31 @@ impl WalkSink for Records {
             return self.report_unwritten(self.queue.len());
         }
         let mut record = MarkedBytes::default();
-        self.options.form.select(&mut record, db);
-        let keys = u64::from(self.write(&mut record, entry, fence));
+        let keys = if self.has_expired(entry) {
+            self.write_expired(&mut record, db, entry.key(), fence);
+            0
+        } else {
+            self.options.form.select(&mut record, db);
+            u64::from(self.write(&mut record, entry, fence))
+        };
         self.former_len.fetch_add(record.len() as u64, Relaxed);
         self.report_unwritten(self.queue.push(record, keys));
     }
 
+    fn add_retired(&self, db: usize, key: &[u8], retired: Retired) {
+        let mut record = MarkedBytes::default();
+        self.write_retired(&mut record, db, key, retired);
+        self.former_len.fetch_add(record.len() as u64, Relaxed);
+        self.report_unwritten(self.queue.push(record, 0));
+    }
+
     fn begin_record(&self, db: usize, entry: &Entry, fence: i64) -> Option<Record> {
-        let (meta, mut head) = (self.meta(entry, fence)?, MarkedBytes::default());
+        let mut head = MarkedBytes::default();
+        let Some(meta) = self.meta(entry, fence) else {
+            self.write_expired(&mut head, db, entry.key(), fence);
+            self.queue.push(head, 0);
+            return None;
+        };
         self.options.form.select(&mut head, db);
         let (version, body) = self.options.form.large_entry(&mut head, entry, meta)?;
         self.require(version);

@@ -11,7 +11,9 @@
 //! 255, CRC-64 of everything before
 //! ```
 //!
-//! A key with a fence has a record 250 of its own before it, [`FENCE`]; other servers skip that.
+//! A key with a fence has a record 250 of its own before it, [`FENCE`]. For a key that was removed and whose fence is
+//! remembered there is a record 250, [`RETIRED_FENCE`], anywhere between the keys, with the value `database fence time key`.
+//! Other servers skip both.
 
 mod buffer;
 mod error;
@@ -28,8 +30,8 @@ pub(crate) use error::{FileError, Reason};
 pub use read::rewrite;
 pub(crate) use read::{FileReader, Item, ReadOptions};
 pub(crate) use write::{
-    FileOptions, KeyMeta, aux, end, entry, header, large_entry, library, replace_version, resize, select, string,
-    text_entry,
+    FileOptions, KeyMeta, aux, end, entry, header, large_entry, library, replace_version, resize, retired_fence,
+    select, string, text_entry,
 };
 
 /// The numbers of records that are no keys.
@@ -62,10 +64,25 @@ mod opcode {
 
 /// The name of the record that holds the fence of the next key.
 const FENCE: &[u8] = b"keylatch-fence";
+/// The name of the record that holds the fence of a removed key.
+const RETIRED_FENCE: &[u8] = b"keylatch-retired-fence";
 /// The length of magic and version, in bytes.
 const HEADER_LEN: usize = 9;
 /// The first version with a checksum at the end.
 const CHECKSUMS_SINCE: u16 = 5;
+
+/// The fence of a removed key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RetiredFence<K> {
+    /// The database that the key was in.
+    pub db: u64,
+    /// The fence; no smaller one may create the key.
+    pub fence: i64,
+    /// When the key was removed, in milliseconds since 1970.
+    pub removed_ms: i64,
+    /// The key.
+    pub key: K,
+}
 
 /// How a key was used, as far as the policy of eviction records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,12 +20,21 @@ struct Fenced {
     hash: u64,
     key: Box<[u8]>,
     fence: i64,
-    /// When the key was removed, in monotonic milliseconds; [`LIVE`] while it is there.
-    retired_ms: u64,
+    /// When the key was removed, in monotonic milliseconds, which are negative before the server was started; [`LIVE`]
+    /// while it is there.
+    retired_ms: i64,
 }
 
 /// Stands for a key that is there.
-const LIVE: u64 = u64::MAX;
+const LIVE: i64 = i64::MAX;
+
+/// The fence of a removed key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Retired {
+    pub(crate) fence: i64,
+    /// When the key was removed, in monotonic milliseconds, which are negative before the server was started.
+    pub(crate) at_ms: i64,
+}
 
 /// The fences of the keys of a shard. Takes no memory while there are none.
 #[derive(Default)]
@@ -37,7 +46,20 @@ struct Table {
     /// Memory of the keys.
     bytes: usize,
     /// The removed keys, by time and hash, in order. One that got another fence since is not what it says.
-    retired: VecDeque<(u64, u64)>,
+    retired: VecDeque<(i64, u64)>,
+    /// How many were taken off its front.
+    taken: u64,
+}
+
+impl Fenced {
+    fn retired(&self) -> Option<Retired> {
+        (self.retired_ms != LIVE).then_some(Retired { fence: self.fence, at_ms: self.retired_ms })
+    }
+
+    /// Returns whether the key has this hash and was removed then.
+    fn is_retired_at(&self, at_ms: i64, hash: u64) -> bool {
+        self.hash == hash && self.retired_ms == at_ms
+    }
 }
 
 impl Fences {
@@ -51,8 +73,30 @@ impl Fences {
     }
 
     /// Returns the fence of a key, or the one that it had when it was removed, unless that was before a time.
-    pub(super) fn get_since(&self, key: Key<'_>, since_ms: u64) -> i64 {
+    pub(super) fn get_since(&self, key: Key<'_>, since_ms: i64) -> i64 {
         self.find(key).filter(|fenced| fenced.retired_ms >= since_ms).map_or(0, |fenced| fenced.fence)
+    }
+
+    /// Returns the fence of a removed key.
+    pub(super) fn retired(&self, key: Key<'_>) -> Option<Retired> {
+        self.find(key).and_then(Fenced::retired)
+    }
+
+    /// Calls `visit` with removed keys, by time, from a position on, until it returns true; returns the position behind the
+    /// last one then, and `None` after all. Positions keep their meaning while keys are removed and forgotten.
+    pub(super) fn visit_retired(&self, from: u64, mut visit: impl FnMut(&[u8], Retired) -> bool) -> Option<u64> {
+        let table = self.0.as_deref()?;
+        let first = from.max(table.taken);
+        let skipped = usize::try_from(first - table.taken).unwrap_or(usize::MAX);
+        for ((at_ms, hash), position) in table.retired.iter().skip(skipped).zip(first..) {
+            let fenced = table.keys.find(*hash, |fenced| fenced.is_retired_at(*at_ms, *hash));
+            if let Some((fenced, retired)) = fenced.and_then(|fenced| Some((fenced, fenced.retired()?)))
+                && visit(&fenced.key, retired)
+            {
+                return Some(position + 1);
+            }
+        }
+        None
     }
 
     fn find(&self, key: Key<'_>) -> Option<&Fenced> {
@@ -74,22 +118,43 @@ impl Fences {
         }
     }
 
+    /// Adds a key that a former process has removed, unless a greater fence is known of it.
+    pub(super) fn load_retired(&mut self, key: Key<'_>, Retired { fence, at_ms }: Retired) {
+        if self.find(key).is_some_and(|fenced| fenced.fence >= fence) {
+            return;
+        }
+        self.forget(key);
+        self.set(key, fence);
+        let Some(table) = &mut self.0 else { return };
+        if let Some(fenced) = table.keys.find_mut(key.hash, |fenced| *fenced.key == *key.bytes) {
+            fenced.retired_ms = at_ms;
+            let place = table.retired.partition_point(|(before_ms, _)| *before_ms <= at_ms);
+            table.retired.insert(place, (at_ms, key.hash));
+        }
+        self.forget_excess();
+    }
+
     /// Records that a key was removed.
-    pub(super) fn retire(&mut self, key: Key<'_>, now_ms: u64) {
+    pub(super) fn retire(&mut self, key: Key<'_>, now_ms: i64) {
         let Some(table) = &mut self.0 else { return };
         if let Some(fenced) = table.keys.find_mut(key.hash, |fenced| *fenced.key == *key.bytes)
             && fenced.retired_ms == LIVE
         {
             fenced.retired_ms = now_ms;
             table.retired.push_back((now_ms, key.hash));
-            if table.retired.len() > RETIRED_MAX {
-                self.forget_first();
-            }
+            self.forget_excess();
+        }
+    }
+
+    /// Forgets the fence of the key that was removed first, if there are too many.
+    fn forget_excess(&mut self) {
+        if self.0.as_ref().is_some_and(|table| table.retired.len() > RETIRED_MAX) {
+            self.forget_first();
         }
     }
 
     /// Forgets the fences of keys that were removed by a time.
-    pub(super) fn forget_retired(&mut self, until_ms: u64) {
+    pub(super) fn forget_retired(&mut self, until_ms: i64) {
         while self.0.as_ref().and_then(|table| table.retired.front()).is_some_and(|(at_ms, _)| *at_ms <= until_ms) {
             self.forget_first();
         }
@@ -98,8 +163,10 @@ impl Fences {
     /// Forgets the fence of the key that was removed first.
     fn forget_first(&mut self) {
         let Some(table) = &mut self.0 else { return };
-        if let Some((at_ms, hash)) = table.retired.pop_front()
-            && let Ok(slot) = table.keys.find_entry(hash, |fenced| fenced.hash == hash && fenced.retired_ms == at_ms)
+        let first = table.retired.pop_front();
+        table.taken += u64::from(first.is_some());
+        if let Some((at_ms, hash)) = first
+            && let Ok(slot) = table.keys.find_entry(hash, |fenced| fenced.is_retired_at(at_ms, hash))
         {
             table.bytes -= allocation_len(slot.get().key.len());
             slot.remove();
@@ -131,7 +198,7 @@ impl Fences {
     pub(super) fn memory(&self) -> usize {
         let table = self.0.as_deref();
         table.map_or(0, |table| {
-            let queue = list_len::<(u64, u64)>(table.retired.capacity());
+            let queue = list_len::<(i64, u64)>(table.retired.capacity());
             allocation_len(size_of::<Table>()) + table.keys.allocation_size() + queue + table.bytes
         })
     }
@@ -166,7 +233,7 @@ mod tests {
         let key = |at: usize| Key { bytes: &keys[at], hash: 7 * at as u64 };
         for at in 0..keys.len() {
             fences.set(key(at), 5);
-            fences.retire(key(at), 100 + at as u64);
+            fences.retire(key(at), 100 + at as i64);
             assert_eq!((fences.get(key(at)), fences.get_since(key(at), 99)), (0, 5));
         }
         // The first two had to go.
@@ -175,9 +242,38 @@ mod tests {
         fences.set(key(3), 6);
         fences.forget_retired(103);
         assert_eq!((fences.get(key(3)), fences.get_since(key(2), 0), fences.get_since(key(4), 0)), (6, 0, 5));
-        fences.forget_retired(u64::MAX - 1);
+        fences.forget_retired(i64::MAX - 1);
         assert_eq!((fences.get(key(3)), fences.is_empty()), (6, false));
         fences.forget(key(3));
         assert!(fences.is_empty() && fences.memory() == 0);
+    }
+
+    #[test]
+    fn what_a_former_process_has_removed_is_remembered_by_its_time() {
+        let mut fences = Fences::default();
+        let keys = [b"a", b"b", b"c"];
+        let key = |at: usize| Key { bytes: keys[at], hash: 7 };
+        let retired = |fence, at_ms| Retired { fence, at_ms };
+        fences.load_retired(key(0), retired(5, -10));
+        fences.load_retired(key(1), retired(6, -20));
+        fences.load_retired(key(0), retired(4, 3)); // a smaller one
+        fences.set(key(2), 8);
+        let mut seen = Vec::new();
+        let mut position = Some(0);
+        while let Some(from) = position {
+            position = fences.visit_retired(from, |key, retired| {
+                seen.push((key.to_vec(), retired));
+                true
+            });
+        }
+        assert_eq!(seen, [(b"b".to_vec(), retired(6, -20)), (b"a".to_vec(), retired(5, -10))]);
+        assert_eq!((fences.retired(key(1)), fences.retired(key(2))), (Some(retired(6, -20)), None));
+        let second = fences.visit_retired(0, |_, _| true).expect("there is another");
+        fences.forget_retired(-15);
+        assert_eq!(fences.visit_retired(second, |key, _| key == b"a"), Some(2));
+        assert_eq!((fences.get_since(key(0), -10), fences.get_since(key(1), i64::MIN)), (5, 0));
+        fences.load_retired(key(0), retired(9, -30)); // a greater one
+        fences.forget_retired(-20);
+        assert_eq!((fences.get_since(key(0), i64::MIN), fences.get(key(2))), (0, 8));
     }
 }

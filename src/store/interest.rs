@@ -11,7 +11,7 @@ use hashbrown::hash_table::Entry as Slot;
 
 use crate::memory::heap::{allocation_len, list_len};
 use crate::memory::ordered_map::OrderedMap;
-use crate::store::fences::Fences;
+use crate::store::fences::{Fences, Retired};
 use crate::store::key::{Key, SHARDS, shard_of};
 use crate::store::lock::{Lock, LockRecord, LockWaiter, lock_position};
 use crate::store::memory_account::{MemoryAccount, Share};
@@ -247,13 +247,24 @@ impl Interests {
         self.report();
     }
 
+    /// Returns the fences.
+    pub(super) fn fences(&self) -> &Fences {
+        &self.fences
+    }
+
+    /// Adds the fence of a key that a former process has removed.
+    pub(super) fn load_retired(&mut self, key: Key<'_>, retired: Retired) {
+        self.fences.load_retired(key, retired);
+        self.report();
+    }
+
     /// Returns the fence of a key, or the one that it had when it was removed since a time; 0 without one.
-    pub(super) fn fence_since(&self, key: Key<'_>, since_ms: u64) -> i64 {
+    pub(super) fn fence_since(&self, key: Key<'_>, since_ms: i64) -> i64 {
         self.fences.get_since(key, since_ms)
     }
 
     /// Remembers the fence of a key that was removed, for a time; forgets that of one that is there without a fence.
-    pub(super) fn follow_fence(&mut self, key: Key<'_>, is_there: bool, now_ms: u64) {
+    pub(super) fn follow_fence(&mut self, key: Key<'_>, is_there: bool, now_ms: i64) {
         match is_there {
             false => self.fences.retire(key, now_ms),
             true if self.fences.get(key) == 0 => self.fences.forget(key),
@@ -263,7 +274,7 @@ impl Interests {
     }
 
     /// Forgets the fences of keys that were removed by a time.
-    pub(super) fn forget_retired_fences(&mut self, until_ms: u64) {
+    pub(super) fn forget_retired_fences(&mut self, until_ms: i64) {
         if self.has_fences() {
             self.fences.forget_retired(until_ms);
             self.report();

@@ -20,7 +20,7 @@ pub(crate) mod entry;
 pub(crate) mod event;
 pub(crate) mod evict;
 pub(crate) mod expire;
-mod fences;
+pub(crate) mod fences;
 mod gate;
 mod generation;
 mod hold;

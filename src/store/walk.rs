@@ -16,6 +16,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::store::entry::Entry;
+use crate::store::fences::{Fences, Retired};
 use crate::store::key::Key;
 use crate::store::table::{SCAN_POSITIONS, Table, scan_position};
 use crate::store::value::{Part, Record};
@@ -24,6 +25,10 @@ use crate::store::value::{Part, Record};
 pub(crate) trait WalkSink: Send + Sync {
     /// Takes a key as it was at the cut, with the number that its database had then, and its fence.
     fn add_former(&self, db: usize, entry: &Entry, fence: i64);
+
+    /// Takes the fence of a key that was removed before the cut, with the number that its database had then. It may be
+    /// given twice.
+    fn add_retired(&self, db: usize, key: &[u8], retired: Retired);
 
     /// Begins the record of a key with a large value; `None` if it had expired before the cut.
     fn begin_record(&self, db: usize, entry: &Entry, fence: i64) -> Option<Record>;
@@ -36,6 +41,9 @@ pub(crate) trait WalkSink: Send + Sync {
 pub(crate) trait Visitor {
     /// Takes a key: the number that its database had at the cut, the key with its value, and its fence.
     fn visit(&mut self, db: usize, entry: &Entry, fence: i64);
+
+    /// Takes the fence of a removed key, as [`WalkSink::add_retired`] does.
+    fn visit_retired(&mut self, db: usize, key: &[u8], retired: Retired);
 
     /// Takes a part of the record of a large value.
     fn add_part(&mut self, part: Part);
@@ -61,6 +69,8 @@ struct Scan {
     db: usize,
     /// The scan position up to which keys were visited.
     position: u64,
+    /// The position from which on fences of removed keys are to be visited; `None` when all were.
+    retired_from: Option<u64>,
     /// The keys beyond the position that are not to be visited: they were given to the sink, or created after the cut.
     passed_over: HashSet<Box<[u8]>, ahash::RandomState>,
     sink: Arc<dyn WalkSink>,
@@ -77,7 +87,7 @@ impl Drop for Scan {
 impl Walk {
     /// Begins a walk.
     pub(super) fn new(db: usize, sink: &Arc<dyn WalkSink>) -> Self {
-        let scan = Scan { db, position: 0, passed_over: HashSet::default(), sink: sink.clone() };
+        let scan = Scan { db, position: 0, retired_from: Some(0), passed_over: HashSet::default(), sink: sink.clone() };
         Walk { scan: Some(scan), begun: Vec::new() }
     }
 
@@ -102,8 +112,14 @@ impl Walk {
     }
 
     /// Gives a key to the sink that is about to change, unless it was reached or given before. `entry` is what it holds,
-    /// if it exists.
-    pub(super) fn before_change(&mut self, key: Key<'_>, entry: Option<&mut Entry>, fence: i64) {
+    /// if it exists, and `retired` the fence that is remembered, if it was removed.
+    pub(super) fn before_change(
+        &mut self,
+        key: Key<'_>,
+        entry: Option<&mut Entry>,
+        fence: i64,
+        retired: Option<Retired>,
+    ) {
         let Some(scan) = &mut self.scan else { return };
         if scan_position(key.hash) < scan.position || scan.passed_over.contains(key.bytes) {
             return;
@@ -112,8 +128,29 @@ impl Walk {
         match entry {
             Some(entry) if entry.is_large() => self.begin(entry, fence),
             Some(entry) => scan.sink.add_former(scan.db, entry, fence),
-            None => {}
+            None if scan.retired_from.is_none() => {}
+            None => retired.into_iter().for_each(|retired| scan.sink.add_retired(scan.db, key.bytes, retired)),
         }
+    }
+
+    /// Visits fences of keys that were removed before the cut, until the time is up; returns whether all were visited. It
+    /// comes before the first scan.
+    pub(super) fn visit_retired(
+        &mut self,
+        fences: &Fences,
+        is_time_up: &dyn Fn() -> bool,
+        visitor: &mut dyn Visitor,
+    ) -> bool {
+        let Some(Scan { db, retired_from: from, passed_over, .. }) = &mut self.scan else { return true };
+        *from = from.and_then(|first| {
+            fences.visit_retired(first, |key, retired| {
+                if !passed_over.contains(key) {
+                    visitor.visit_retired(*db, key, retired);
+                }
+                is_time_up()
+            })
+        });
+        from.is_none()
     }
 
     /// Begins the record of a key with a large value.

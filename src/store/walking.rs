@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parking_lot::MutexGuard;
 
 use crate::store::entry::Entry;
+use crate::store::fences::Retired;
 use crate::store::hold::Exclusive;
 use crate::store::key::{Key, SHARDS};
 use crate::store::reclaim::{Contents, Unvisited};
@@ -57,6 +58,10 @@ struct Parts<'v> {
 impl Visitor for Parts<'_> {
     fn visit(&mut self, db: usize, entry: &Entry, fence: i64) {
         self.visitor.visit(db, entry, fence);
+    }
+
+    fn visit_retired(&mut self, db: usize, key: &[u8], retired: Retired) {
+        self.visitor.visit_retired(db, key, retired);
     }
 
     fn add_part(&mut self, part: Part) {
@@ -180,6 +185,10 @@ impl Contents {
     /// Goes on with the walk over the keys.
     fn walk(&mut self, is_time_up: &dyn Fn() -> bool, visitor: &mut dyn Visitor) {
         let Some(mut walk) = self.walk.take() else { return };
+        if !walk.visit_retired(&self.fences, is_time_up, visitor) {
+            self.walk = Some(walk);
+            return;
+        }
         let fence =
             |key: &[u8], contents: &Contents| contents.fences.get(Key { bytes: key, hash: contents.table.hash(key) });
         let fence_of = |entry: &Entry| if self.fences.is_empty() { 0 } else { fence(entry.key(), self) };

@@ -1,7 +1,11 @@
 //! SETIFGREATER and DELIFGREATER: a write with a smaller fencing token than the last one is refused. No redis-server has
 //! them, so the expected replies are those of Garnet's documentation.
 
-use crate::harness::{Client, TestServer};
+use std::path::Path;
+
+use keylatch::Clock;
+
+use crate::harness::{Client, TestServer, wait_until};
 use crate::log;
 
 /// Returns the fence of an existing string, which such a request does not change; 0 without one.
@@ -85,6 +89,102 @@ fn a_late_write_is_refused_also_after_the_key_is_gone_for_as_long_as_fence_memor
     let server = TestServer::start_with(&[("fence-memory-ms", "0")]);
     let mut client = server.client();
     client.expect(&[("SETIFGREATER k a 7", "*2 :7 $-1"), ("DEL k", ":1"), ("SETIFGREATER k b 6", "*2 :6 $-1")]);
+}
+
+/// Starts a server that keeps its files in a directory, so many milliseconds after the first one.
+fn start_after(dir: &Path, appendonly: &str, ms: i64) -> TestServer {
+    let clock = Clock::manual();
+    clock.set_wall_ms(log::BEGIN_MS + ms);
+    let dir = dir.to_str().expect("text");
+    let settings = [
+        ("dir", dir),
+        ("dbfilename", "dump.rdb"),
+        ("appendonly", appendonly),
+        ("fence-memory-ms", "1000"),
+        ("save", ""),
+        ("enable-debug-command", "yes"),
+    ];
+    TestServer::start_on(clock, &settings)
+}
+
+#[test]
+fn a_late_write_is_refused_also_after_a_restart_until_the_time_is_over() {
+    let saves: [(&str, &[&str]); 2] = [("no", &["SAVE"]), ("yes", &["BGREWRITEAOF"])];
+    for (appendonly, saves) in saves {
+        let dir = tempfile::tempdir().expect("a directory");
+        let server = start_after(dir.path(), appendonly, 0);
+        let mut client = server.client();
+        client.expect(&[
+            ("SETIFGREATER deleted a 7", "*2 :7 $-1"),
+            ("DEL deleted", ":1"),
+            ("SETIFGREATER expired a 8 PX 1", "*2 :8 $-1"),
+            ("SETIFGREATER expires a 9 PX 300", "*2 :9 $-1"),
+            ("SETIFGREATER again a 10", "*2 :10 $-1"),
+            ("DEL again", ":1"),
+            ("SET again b", "+OK"),
+            ("SELECT 9", "+OK"),
+            ("SETIFGREATER deleted a 11", "*2 :11 $-1"),
+            ("DEL deleted", ":1"),
+        ]);
+        server.advance_ms(10);
+        for save in saves {
+            let reply = client.call(save);
+            assert!(reply.starts_with('+'), "{reply}");
+        }
+        wait_until(|| client.info("aof_rewrite_in_progress") == "0");
+        let refused = [
+            ("SETIFGREATER deleted late 6", "*2 :7 $-1"),
+            ("SETIFGREATER expired late 6", "*2 :8 $-1"),
+            ("SETIFGREATER expires late 6", "*2 :9 $-1"),
+            ("SETIFGREATER again c 6", "*2 :6 $-1"),
+            ("SELECT 9", "+OK"),
+            ("SETIFGREATER deleted late 6", "*2 :11 $-1"),
+            ("DBSIZE", ":0"),
+        ];
+        server.end();
+        let again = start_after(dir.path(), appendonly, 500);
+        again.client().expect(&[("DEBUG RELOAD", "+OK"), ("EXISTS deleted expired expires", ":0")]);
+        again.client().expect(&refused);
+        again.advance_ms(498);
+        again.client().expect(&refused[..1]);
+        again.advance_ms(2);
+        again.client().expect(&[("SETIFGREATER deleted late 6", "*2 :6 $-1"), refused[2]]);
+    }
+}
+
+#[test]
+fn what_a_file_says_of_a_removed_key_is_forgotten_when_its_time_is_over_at_the_start() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = start_after(dir.path(), "no", 0);
+    server.client().expect(&[("SETIFGREATER k a 7", "*2 :7 $-1"), ("DEL k", ":1"), ("SAVE", "+OK")]);
+    server.end();
+    for (ms, reply) in [(-5000, "*2 :7 $-1"), (999, "*2 :7 $-1"), (1000, "*2 :6 $-1")] {
+        let again = start_after(dir.path(), "no", ms);
+        assert_eq!(again.client().call("SETIFGREATER k late 6"), reply, "{ms}");
+    }
+}
+
+#[test]
+fn what_changes_while_a_snapshot_is_written_is_not_in_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = start_after(dir.path(), "no", 0);
+    let mut client = server.client();
+    let all = |of: &dyn Fn(usize) -> String| (0..300).map(of).collect::<Vec<String>>();
+    client.pipeline(&all(&|at| format!("SETIFGREATER gone:{at} a 7")));
+    client.pipeline(&all(&|at| format!("DEL gone:{at}")));
+    client.pipeline(&all(&|at| format!("SETIFGREATER there:{at} a 7")));
+    client.expect(&[("CONFIG SET rdb-key-save-delay 200", "+OK"), ("BGSAVE", "+Background saving started")]);
+    client.pipeline(&all(&|at| format!("SETIFGREATER gone:{at} b 9")));
+    client.pipeline(&all(&|at| format!("DEL gone:{at} there:{at}")));
+    client.pipeline(&all(&|at| format!("SET gone:{at} c")));
+    wait_until(|| client.info("rdb_bgsave_in_progress") == "0");
+    server.end();
+    let again = start_after(dir.path(), "no", 500);
+    let mut client = again.client();
+    for at in 0..300 {
+        let [gone, there] = ["gone", "there"].map(|name| format!("SETIFGREATER {name}:{at} late 6"));
+        client.expect(&[(&gone, "*2 :7 $-1"), (&there, "*2 :7 $1 a")]);
+    }
 }
 
 #[test]

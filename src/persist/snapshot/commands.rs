@@ -11,7 +11,7 @@ mod words;
 use crate::memory::marked::MarkedBytes;
 use crate::persist::snapshot::commands::elements::Elements;
 use crate::persist::snapshot::commands::words::{begin_word, command, word, words};
-use crate::rdb::file::KeyMeta;
+use crate::rdb::file::{KeyMeta, RetiredFence};
 use crate::store::entry::Entry;
 use crate::store::value::{Element, RecordBody, WriteElement};
 use crate::store::{Node, ValueRef};
@@ -24,6 +24,13 @@ pub(super) fn select(out: &mut Vec<u8>, db: usize) {
 /// Appends what loads a library of functions.
 pub(super) fn library(out: &mut Vec<u8>, code: &[u8]) {
     command(out, &[b"FUNCTION", b"LOAD", code]);
+}
+
+/// Appends what leaves the fence of a key that was removed: for as long as if that were now.
+pub(super) fn retired_fence(out: &mut Vec<u8>, RetiredFence { db, fence, key, .. }: &RetiredFence<&[u8]>) {
+    select(out, *db as usize);
+    command(out, &[b"SETIFGREATER", key, b"", itoa::Buffer::new().format(*fence).as_bytes()]);
+    command(out, &[b"DEL", key]);
 }
 
 /// Appends what makes a key.

@@ -2,7 +2,7 @@
 
 use crate::memory::marked::MarkedBytes;
 use crate::persist::snapshot::commands;
-use crate::rdb::file::{self, FileOptions, KeyMeta};
+use crate::rdb::file::{self, FileOptions, KeyMeta, RetiredFence};
 use crate::store::entry::Entry;
 use crate::store::value::RecordBody;
 
@@ -42,6 +42,14 @@ impl Form {
         match self {
             Form::File(options, _) => file::library(out, code, options.compresses),
             Form::Commands => commands::library(out, code),
+        }
+    }
+
+    /// Appends the fence of a key that was removed.
+    pub(super) fn retired_fence(self, out: &mut MarkedBytes, retired: &RetiredFence<&[u8]>) {
+        match self {
+            Form::File(..) => file::retired_fence(out, retired),
+            Form::Commands => commands::retired_fence(out, retired),
         }
     }
 

@@ -12,10 +12,13 @@ use crate::rdb::checksum::Checksum;
 use crate::rdb::file::buffer::Buffer;
 use crate::rdb::file::error::{FileError, Reason};
 use crate::rdb::file::grammar::{Extent, Measure, is_value};
-use crate::rdb::file::{CHECKSUMS_SINCE, FENCE, Family, HEADER_LEN, Usage, module, opcode};
+use crate::rdb::file::{
+    CHECKSUMS_SINCE, FENCE, Family, HEADER_LEN, RETIRED_FENCE, RetiredFence, Usage, module, opcode,
+};
 #[cfg(feature = "internals")]
 use crate::rdb::file::{
-    FileOptions, KeyMeta, aux, end, entry as write_entry, header, library, replace_version, resize, select,
+    FileOptions, KeyMeta, aux, end, entry as write_entry, header, library, replace_version, resize, retired_fence,
+    select,
 };
 use crate::rdb::value::{self, Options, Target};
 use crate::rdb::{Reader, VERSION_MAX, checksum, kind};
@@ -77,6 +80,8 @@ pub(crate) enum Item {
         /// The largest fencing token that it was written with; 0 without one.
         fence: i64,
     },
+    /// The fence of a removed key.
+    RetiredFence(RetiredFence<Box<[u8]>>),
     /// A key without elements, which cannot be loaded.
     Skipped {
         /// The key.
@@ -319,6 +324,7 @@ fn parse_other(of: u8, has_checksum: bool, reader: &mut Reader<'_>) -> Option<Pi
             let (key, value) = (reader.string(usize::MAX)?, reader.string(usize::MAX)?);
             match &*key {
                 FENCE => Piece::Fence(parse_int(&value)?),
+                RETIRED_FENCE => Piece::Item(Item::RetiredFence(parse_retired(&value)?)),
                 key => Piece::Item(Item::Aux { key: key.into(), value: value.into() }),
             }
         }
@@ -338,6 +344,15 @@ fn parse_other(of: u8, has_checksum: bool, reader: &mut Reader<'_>) -> Option<Pi
         _ => return None,
     };
     Some(piece)
+}
+
+/// Reads what is known of a removed key with a fence.
+fn parse_retired(value: &[u8]) -> Option<RetiredFence<Box<[u8]>>> {
+    let mut words = value.splitn(4, |byte| *byte == b' ');
+    let mut number = || words.next().and_then(parse_int);
+    let (db, fence, removed_ms) = (number()?, number()?, number()?);
+    let key = words.next()?.into();
+    Some(RetiredFence { db: u64::try_from(db).ok()?, fence, removed_ms, key })
 }
 
 /// Returns a deadline that was written in seconds.
@@ -369,6 +384,9 @@ pub fn rewrite(source: impl Read, len: Option<u64>) -> Result<Vec<u8>, String> {
             Item::Entry { entry, usage, fence } => {
                 let meta = KeyMeta { expires_ms: entry.deadline().map(Deadline::absolute_ms), usage, fence };
                 version = version.max(write_entry(&mut out, &entry, meta, write));
+            }
+            Item::RetiredFence(RetiredFence { db, fence, removed_ms, key }) => {
+                retired_fence(&mut out, &RetiredFence { db, fence, removed_ms, key: &key });
             }
             Item::Skipped { .. } => {}
             Item::End { .. } => break,

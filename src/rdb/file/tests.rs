@@ -46,6 +46,7 @@ enum Seen {
     Resize(u64, u64),
     Library(Vec<u8>),
     Entry(Vec<u8>, Described, Option<i64>, Option<Usage>, i64),
+    Retired(RetiredFence<Box<[u8]>>),
     Skipped(Vec<u8>),
     End(bool),
 }
@@ -61,6 +62,7 @@ impl From<Item> for Seen {
                 let deadline = entry.deadline().map(Deadline::absolute_ms);
                 Seen::Entry(entry.key().to_vec(), describe(&entry), deadline, usage, fence)
             }
+            Item::RetiredFence(retired) => Seen::Retired(retired),
             Item::Skipped { key } => Seen::Skipped(key.into()),
             Item::End { is_checked } => Seen::End(is_checked),
         }
@@ -141,6 +143,7 @@ fn file_of_everything(compresses: bool) -> Vec<u8> {
             entry(&mut file, &sample.entry(key.as_bytes(), limits, &hasher), metas[at % metas.len()], write);
         }
     }
+    retired_fence(&mut file, &RetiredFence { db: 3, fence: i64::MAX, removed_ms: -5, key: b"a \xff key" });
     select(&mut file, 300);
     entry(&mut file, &Entry::text(b"", b"", None), KeyMeta::default(), write);
     seal(file)
@@ -152,6 +155,8 @@ fn a_file_of_everything_is_read_the_same_in_any_pieces() {
         let file = file_of_everything(compresses);
         let expected = read_file(&file);
         assert_eq!(expected.last(), Some(&Seen::End(true)));
+        let retired = RetiredFence { db: 3, fence: i64::MAX, removed_ms: -5, key: b"a \xff key"[..].into() };
+        assert!(expected.contains(&Seen::Retired(retired)));
         assert_eq!(expected.iter().filter(|item| matches!(item, Seen::Entry(..))).count(), 2 * samples().len() + 1);
         let hasher = Hasher::new();
         for size in [1, 2, 3, 7, 100, usize::MAX] {

@@ -3,7 +3,7 @@
 
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::checksum::Checksum;
-use crate::rdb::file::{FENCE, Usage, opcode};
+use crate::rdb::file::{FENCE, RETIRED_FENCE, RetiredFence, Usage, opcode};
 use crate::rdb::value::{self, Options};
 use crate::rdb::{library as libraries, write_length, write_string};
 use crate::store::entry::Entry;
@@ -40,6 +40,17 @@ pub(crate) fn aux(out: &mut MarkedBytes, key: &[u8], value: &[u8]) {
     // As in Redis, these are not compressed.
     write_string(out, key, false);
     write_string(out, value, false);
+}
+
+/// Appends the fence of a removed key.
+pub(crate) fn retired_fence(out: &mut MarkedBytes, RetiredFence { db, fence, removed_ms, key }: &RetiredFence<&[u8]>) {
+    let (mut value, mut number) = (Vec::with_capacity(key.len() + 48), itoa::Buffer::new());
+    for text in [number.format(*db), itoa::Buffer::new().format(*fence), itoa::Buffer::new().format(*removed_ms)] {
+        value.extend_from_slice(text.as_bytes());
+        value.push(b' ');
+    }
+    value.extend_from_slice(key);
+    aux(out, RETIRED_FENCE, &value);
 }
 
 /// Appends the number of the database that the next keys belong to.

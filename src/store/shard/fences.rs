@@ -4,6 +4,7 @@ use crate::store::changes::ChangeCx;
 use crate::store::cx::Cx;
 use crate::store::entry::Entry;
 use crate::store::event::Event;
+use crate::store::fences::Retired;
 use crate::store::key::Key;
 use crate::store::shard::Keys;
 use crate::time::clock::Now;
@@ -24,14 +25,24 @@ impl Keys {
 
     /// Returns the fence of a key, or that of a removed one while it is remembered.
     pub(crate) fn fence_or_memory(&self, key: Key<'_>, cx: &Cx) -> i64 {
-        let since_ms = (cx.now.mono_ms() + 1).saturating_sub(self.sweep_timer.fence_memory_ms());
-        self.interests.fence_since(key, since_ms)
+        self.interests.fence_since(key, self.forgotten_until_ms(cx.now).saturating_add(1))
     }
 
     /// Forgets the fences of removed keys that were remembered for long enough.
     pub(in crate::store) fn forget_retired_fences(&mut self, now: Now) {
-        if let Some(until_ms) = now.mono_ms().checked_sub(self.sweep_timer.fence_memory_ms()) {
-            self.interests.forget_retired_fences(until_ms);
+        self.interests.forget_retired_fences(self.forgotten_until_ms(now));
+    }
+
+    /// Returns until when keys were removed whose fences are forgotten, in monotonic milliseconds.
+    fn forgotten_until_ms(&self, now: Now) -> i64 {
+        let memory_ms = i64::try_from(self.sweep_timer.fence_memory_ms()).unwrap_or(i64::MAX);
+        now.mono_ms().cast_signed().saturating_sub(memory_ms)
+    }
+
+    /// Adds the fence of a key that a former process has removed, unless the key is there, or that was too long ago.
+    pub(crate) fn load_retired_fence(&mut self, key: Key<'_>, retired: Retired, cx: &Cx) {
+        if retired.at_ms > self.forgotten_until_ms(cx.now) && self.find_undeleted(key).is_none() {
+            self.interests.load_retired(key, retired);
         }
     }
 

@@ -17,7 +17,10 @@ impl Keys {
         let nearest = nearest_deadline(&entry);
         self.attach(key, entry, cx);
         self.record_fields(key, false, nearest, cx);
-        self.set_fence(key, fence);
+        match fence {
+            0 => self.interests.forget_fence(key), // that of a removed key
+            fence => self.set_fence(key, fence),
+        }
         self.unfinished -= 1;
         is_there.then(|| key.bytes.into())
     }

@@ -27,7 +27,7 @@ impl Keys {
         }
         if self.interests.has_fences() {
             let is_there = self.find_undeleted(key).is_some();
-            self.interests.follow_fence(key, is_there, cx.now.mono_ms());
+            self.interests.follow_fence(key, is_there, cx.now.mono_ms().cast_signed());
         }
     }
 

@@ -8,16 +8,16 @@ use crate::store::shard::Keys;
 use crate::store::walk::{Entries, Visitor, Walk, WalkSink};
 
 impl Keys {
-    /// Lets a walk over the present keys begin, if there are any.
+    /// Lets a walk over the present keys and fences begin, if there are any.
     pub(in crate::store) fn begin_walk(&mut self, sink: &Arc<dyn WalkSink>) {
-        self.walk = (!self.is_empty()).then(|| Box::new(Walk::new(self.db(), sink)));
+        self.walk = (!self.is_empty() || self.interests.has_fences()).then(|| Box::new(Walk::new(self.db(), sink)));
     }
 
     /// Gives a key that is about to change to the walk, if there is one.
     pub(super) fn give_to_walk(&mut self, key: Key<'_>) {
         self.with_walk(|walk, keys| {
-            let fence = keys.fence(key);
-            walk.before_change(key, keys.entry(key.bytes), fence);
+            let (fence, retired) = (keys.fence(key), keys.interests.fences().retired(key));
+            walk.before_change(key, keys.entry(key.bytes), fence, retired);
         });
     }
 
@@ -32,6 +32,9 @@ impl Keys {
     /// Goes on with the walk over the keys until the time is up; returns whether it is over, or `None` where there is none.
     pub(in crate::store) fn walk(&mut self, is_time_up: &dyn Fn() -> bool, visitor: &mut dyn Visitor) -> Option<bool> {
         let is_over = self.with_walk(|walk, keys| {
+            if !walk.visit_retired(keys.interests.fences(), is_time_up, visitor) {
+                return false;
+            }
             let fence = |entry: &Entry| if keys.interests.has_fences() { keys.fence(keys.key(entry.key())) } else { 0 };
             for name in walk.scan(keys.table(), fence, is_time_up, visitor) {
                 let fence = keys.fence(keys.key(&name));

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use crate::store::cx::Lookup;
 use crate::store::entry::Entry;
 use crate::store::event::Event;
+use crate::store::fences::Retired;
 use crate::store::key::{Key, shard_of};
 use crate::store::lock::Loss;
 use crate::store::shard::Edit;
@@ -108,6 +109,13 @@ impl View<'_> {
         let View { access, cx, .. } = self;
         let key = Key { bytes: &bytes, hash };
         access.with_shard(Some(db), shard_of(hash), |shard| shard.keys.load(key, entry, fence, cx))
+    }
+
+    /// Adds the fence of a key with this hash that a former process has removed from the database with this number. For
+    /// views without declared keys.
+    pub(crate) fn load_retired_fence(&mut self, db: usize, key: Key<'_>, retired: Retired) {
+        let View { access, cx, .. } = self;
+        access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.load_retired_fence(key, retired, cx));
     }
 
     /// Deletes a key; returns whether it existed.

@@ -12,6 +12,7 @@ use crate::memory::marked::MarkedBytes;
 use crate::store::entry::Entry;
 use crate::store::event::{ChangeLog, Event, EventSink, KeyspaceObserver};
 use crate::store::expire::SweepTimer;
+use crate::store::fences::Retired;
 use crate::store::value::listpack::Items;
 use crate::store::value::{Element, Part, Progress, Record, RecordBody, ValueRef};
 use crate::store::walk::{Visitor, WalkSink};
@@ -23,6 +24,9 @@ use large::change;
 
 /// Keys with their databases: the value and the fence.
 type Keys = BTreeMap<(usize, Vec<u8>), (Vec<u8>, i64)>;
+
+/// Removed keys with their databases: the fence.
+type Fences = BTreeMap<(usize, Vec<u8>), i64>;
 
 /// Nobody is told of anything.
 struct Nobody;
@@ -46,6 +50,8 @@ impl KeyspaceObserver for Nobody {
 #[derive(Default)]
 struct Collected {
     keys: Mutex<Keys>,
+    /// The fences of removed keys, with their databases.
+    retired: Mutex<Fences>,
     /// The records of large values: what was read of them so far.
     records: Mutex<BTreeMap<u64, MarkedBytes>>,
     progress: Arc<Progress>,
@@ -62,6 +68,11 @@ impl Collected {
 impl WalkSink for Collected {
     fn add_former(&self, db: usize, entry: &Entry, fence: i64) {
         self.add(db, entry.key(), shown(entry), fence);
+    }
+
+    fn add_retired(&self, db: usize, key: &[u8], retired: Retired) {
+        let before = self.retired.lock().insert((db, key.to_vec()), retired.fence);
+        assert!(before.is_none_or(|fence| fence == retired.fence), "{} of database {db}", key.escape_ascii());
     }
 
     fn begin_record(&self, db: usize, entry: &Entry, fence: i64) -> Option<Record> {
@@ -90,6 +101,10 @@ impl WalkSink for Collected {
 impl Visitor for &Collected {
     fn visit(&mut self, db: usize, entry: &Entry, fence: i64) {
         self.add(db, entry.key(), shown(entry), fence);
+    }
+
+    fn visit_retired(&mut self, db: usize, key: &[u8], retired: Retired) {
+        self.add_retired(db, key, retired);
     }
 
     fn add_part(&mut self, part: Part) {
@@ -239,6 +254,9 @@ fn action() -> impl Strategy<Value = Action> {
         100 => (0..2_usize, 0..KEYS, any::<u8>()).prop_map(|(db, key, value)| Action::Set { db, key, value }),
         20 => (0..2_usize, 0..KEYS, any::<u8>()).prop_map(|(db, key, at_ms)| Action::SetUntil { db, key, at_ms }),
         60 => (0..2_usize, 0..KEYS).prop_map(|(db, key)| Action::Remove { db, key }),
+        // Keys with fences.
+        40 => (0..2_usize, 0..9_u16).prop_map(|(db, key)| Action::Set { db, key: 16 * key, value: 3 }),
+        40 => (0..2_usize, 0..9_u16).prop_map(|(db, key)| Action::Remove { db, key: 16 * key }),
         2 => any::<u8>().prop_map(|now_ms| Action::Expire { now_ms }),
         1 => Just(Action::Swap),
         1 => (0..2_usize).prop_map(|db| Action::Flush { db }),
@@ -257,7 +275,9 @@ fn fill(store: &Store, now: Now) {
 
 fn new_store() -> Store {
     let events = EventSink::new(Nobody, Arc::new(Nobody));
-    Store::new((2, false), 1, Arc::new(SweepTimer::new(|| {})), Arc::default(), events)
+    let store = Store::new((2, false), 1, Arc::new(SweepTimer::new(|| {})), Arc::default(), events);
+    store.remember_fences(1_000_000);
+    store
 }
 
 fn set(store: &Store, (db, number): (usize, u16), value: &[u8], ttl: Ttl, cx: Cx) {
@@ -326,6 +346,21 @@ fn all(store: &Store, now: Now) -> Keys {
     keys
 }
 
+/// Returns the fences of removed keys.
+fn all_retired(store: &Store, now: Now) -> Fences {
+    let mut held = store.exclusive();
+    let mut retired = Fences::new();
+    for (db, number) in [0, 1].into_iter().flat_map(|db| (0..KEYS).map(move |number| (db, number))) {
+        let (name, mut view) = (number.to_le_bytes(), held.view(db, Cx::new(now, Origin::HOST)));
+        let key = store.key(&name);
+        let fence = view.locks().fence_or_memory(key);
+        if fence != 0 && !view.exists(key) {
+            retired.insert((db, name.to_vec()), fence);
+        }
+    }
+    retired
+}
+
 /// Takes steps of the walk, of a bucket each; returns whether it is over.
 fn walk(store: &Store, cursor: &mut WalkCursor, mut collected: &Collected, steps: usize) -> bool {
     (0..steps).any(|_| store.walk(cursor, &|| true, &mut collected) == Walked::All)
@@ -343,7 +378,7 @@ proptest! {
         fill(&store, now);
         before.iter().for_each(|action| perform(&store, action, &mut now));
         store.sweep(Cx::new(now, Origin::Expiry), || false, &|_| {});
-        let expected = all(&store, now);
+        let (expected, retired) = (all(&store, now), all_retired(&store, now));
         let collected = Arc::<Collected>::default();
         let sink: Arc<dyn WalkSink> = collected.clone();
         let keys = store.begin_walk(&mut store.exclusive(), &sink);
@@ -359,6 +394,7 @@ proptest! {
         store.end_walk();
         prop_assert!(!collected.progress.is_lost());
         prop_assert_eq!(&*collected.keys.lock(), &expected);
+        prop_assert_eq!(&*collected.retired.lock(), &retired);
         let unvisited = store.reclaimer().unvisited();
         prop_assert!(unvisited.shards.is_empty() && unvisited.entries.is_empty());
     }

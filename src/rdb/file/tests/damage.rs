@@ -72,7 +72,7 @@ fn a_wrong_checksum_is_named_and_none_is_not_compared() {
 
 #[test]
 fn a_malformed_record_is_refused_without_reading_on() {
-    let records: [(&[u8], &str); 14] = [
+    let records: [(&[u8], &str); 17] = [
         (b"\x08", "Unknown type or opcode 8"),
         (b"\x1a", "Unknown type or opcode 26"),
         (b"\xf2", "Unknown type or opcode 242"),
@@ -80,6 +80,9 @@ fn a_malformed_record_is_refused_without_reading_on() {
         (b"\xfa\x01a\xc5", "Malformed record with opcode 250"),
         (b"\xfe\x82", "Malformed record with opcode 254"),
         (b"\xfa\x0ekeylatch-fence\x01x", "Malformed record with opcode 250"),
+        (b"\xfa\x16keylatch-retired-fence\x051 2 3", "Malformed record with opcode 250"),
+        (b"\xfa\x16keylatch-retired-fence\x091 2 x key", "Malformed record with opcode 250"),
+        (b"\xfa\x16keylatch-retired-fence\x0a-1 2 3 key", "Malformed record with opcode 250"),
         (b"\x04\x01a\x03\x01f\x01v\x01f\x01v\x01g\x01v", "Malformed value of type 4 for the key \"a\""),
         (b"\x0b\x01a\x08\x02\0\0\0\0\0\0\0", "Malformed value of type 11 for the key \"a\""),
         (b"\x10\x02\xff\"\x03abc", "Malformed value of type 16 for the key \"\\xff\\\"\""),
