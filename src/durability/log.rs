@@ -6,10 +6,11 @@ use std::sync::mpsc::{Receiver, channel};
 use tracing::{info, warn};
 
 use crate::durability::log_file::{LogFile, annotations};
+use crate::durability::log_load::LoadedLog;
 use crate::durability::save::Saved;
 use crate::durability::worker::Worker;
 use crate::persist::aof::{
-    Annotations, AofDir, AofError, AofOptions, Policy, Stamp, Start, Tail, Writer, read_clocks, spawn,
+    Annotations, AofDir, AofError, AofOptions, Policy, Stamp, Start, Writer, read_clocks, spawn,
 };
 use crate::persist::{Job, LogReader, Order, Purpose};
 use crate::text::system_text;
@@ -37,18 +38,20 @@ impl Worker {
     }
 
     /// Begins to write to a file that was loaded, behind its tail.
-    pub(super) fn continue_log(&mut self, dir: Arc<AofDir>, tail: Option<Tail>, cut: u64) -> Result<(), String> {
+    pub(super) fn continue_log(&mut self, dir: Arc<AofDir>, loaded: LoadedLog) -> Result<(), String> {
+        let LoadedLog { tail, cut, has_moved_deadlines } = loaded;
+        self.due.is_rewrite = has_moved_deadlines;
         let policy = self.namespace.log_policy();
         let start = tail.map_or(Start::New, Start::Append);
         let reader = self.namespace.read_log(Purpose::Copy);
-        self.start_writer(dir, reader, start, policy, cut).map_err(|error| error.to_string())
+        self.start_writer(dir, reader, start, policy, (cut, has_moved_deadlines)).map_err(|error| error.to_string())
     }
 
     /// Begins an append-only file with the present data as its base.
     pub(super) fn begin_log(&mut self, dir: Arc<AofDir>) -> Result<(), String> {
         // Nothing depends on the file before its base is there.
         let reader = self.namespace.read_log(Purpose::Copy);
-        let started = self.start_writer(dir, reader, Start::Detached, Policy::EverySec, 0);
+        let started = self.start_writer(dir, reader, Start::Detached, Policy::EverySec, (0, false));
         started.map_err(|error| error.to_string())?;
         let begun = self.write(Job::Rewrite, None);
         if begun.is_err() {
@@ -63,7 +66,7 @@ impl Worker {
         reader: LogReader,
         start: Start,
         policy: Policy,
-        cut: u64,
+        (cut, is_marked): (u64, bool),
     ) -> Result<(), AofError> {
         let options = self.log_options(policy);
         let (namespace, disk) = (self.namespace.clone(), self.disk.clone());
@@ -73,6 +76,9 @@ impl Worker {
         });
         let boot = self.disk.boot_id(&self.namespace.clock).unwrap_or_default();
         let mut writer = Writer::open(dir.clone(), reader, start, &options, &boot, stamp)?;
+        if is_marked {
+            writer.mark();
+        }
         let namespace = self.namespace.clone();
         writer.set_note_latency(Box::new(move |event, took_ms| {
             // As in Redis, a write is an event of its own, and one by what may have slowed it down.

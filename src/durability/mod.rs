@@ -113,8 +113,7 @@ impl Worker {
         if let Some(dir) = dir.as_ref().filter(|dir| dir.has_parts()) {
             let loaded = self.load_log(dir)?;
             self.set_loaded();
-            self.due.is_rewrite = loaded.has_moved_deadlines;
-            return self.continue_log(dir.clone(), loaded.tail, loaded.cut);
+            return self.continue_log(dir.clone(), loaded);
         }
         let loaded = self.load_snapshot(Duplicates::Refuse);
         let is_there = loaded.map_err(|reason| format!("Fatal error loading the DB: {reason}"))?;

@@ -35,7 +35,7 @@ const PIECE_LEN: usize = 64 * 1024;
 pub(crate) struct Piece {
     /// The offset in the file of the first byte.
     pub(crate) offset: u64,
-    /// The commands.
+    /// The commands; there may be none in a block.
     pub(crate) bytes: Bytes,
 }
 
@@ -207,7 +207,7 @@ impl<R: Read> SegmentReader<R> {
             position: Some(header.position + header.len),
             last: Some(header.clone()),
         };
-        Ok((!block.is_empty()).then_some(Piece { offset, bytes: block }))
+        Ok(Some(Piece { offset, bytes: block }))
     }
 
     /// Reads commands that belong to no block.

@@ -116,6 +116,14 @@ impl Writer {
         true
     }
 
+    /// Appends an empty block, which says when that was.
+    pub(crate) fn mark(&mut self) {
+        let now = (self.clock)();
+        if self.has_checksums {
+            _ = self.write_block(&[], now); // what is not whole is cut off before the next
+        }
+    }
+
     /// Appends an empty block that says that all before it is durable, so that damage there is not taken for a torn tail.
     fn close(&mut self, now: Stamp) {
         if !self.has_checksums || self.is_closed || self.written.len == 0 || self.lost.is_some() {
