@@ -237,3 +237,26 @@ fn the_form_of_a_base_follows_the_setting_and_the_time_is_told_where_that_is_ask
     rewrite(&mut client);
     assert!(bases(dir.path())[0].0.ends_with("3.base.rdb"));
 }
+
+#[test]
+fn a_base_of_commands_leaves_the_fences_of_removed_keys() {
+    let dir = dir();
+    let server = start_in(dir.path(), &ON);
+    let mut client = server.client();
+    client.expect(&[
+        ("SETIFGREATER gone v 7", "*2 :7 $-1"),
+        ("DEL gone", ":1"),
+        ("SELECT 3", "+OK"),
+        ("SETIFGREATER gone v 9", "*2 :9 $-1"),
+        ("DEL gone", ":1"),
+        ("SET there v", "+OK"),
+    ]);
+    rewrite(&mut client);
+    server.end();
+    start_in(dir.path(), &ON).client().expect(&[
+        ("SETIFGREATER gone late 6", "*2 :7 $-1"),
+        ("SELECT 3", "+OK"),
+        ("SETIFGREATER gone late 6", "*2 :9 $-1"),
+        ("KEYS *", "*1 $5 there"),
+    ]);
+}

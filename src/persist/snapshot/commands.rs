@@ -26,7 +26,7 @@ pub(super) fn library(out: &mut Vec<u8>, code: &[u8]) {
     command(out, &[b"FUNCTION", b"LOAD", code]);
 }
 
-/// Appends what leaves the fence of a key that was removed: for as long as if that were now.
+/// Appends what leaves the fence of a removed key. Its time begins again when that is executed.
 pub(super) fn retired_fence(out: &mut Vec<u8>, RetiredFence { db, fence, key, .. }: &RetiredFence<&[u8]>) {
     select(out, *db as usize);
     command(out, &[b"SETIFGREATER", key, b"", itoa::Buffer::new().format(*fence).as_bytes()]);

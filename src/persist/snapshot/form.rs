@@ -45,7 +45,7 @@ impl Form {
         }
     }
 
-    /// Appends the fence of a key that was removed.
+    /// Appends the fence of a removed key.
     pub(super) fn retired_fence(self, out: &mut MarkedBytes, retired: &RetiredFence<&[u8]>) {
         match self {
             Form::File(..) => file::retired_fence(out, retired),
