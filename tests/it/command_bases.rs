@@ -174,8 +174,8 @@ fn a_base_of_commands_is_what_there_was_though_it_changes_meanwhile() {
         client.call("SETRANGE longest 20000000 y");
     }
     let mut client = server.client();
-    client.expect(&[("BGREWRITEAOF", STARTED)]);
     let base = bases(dir.path());
+    client.expect(&[("BGREWRITEAOF", STARTED)]);
     let changes: Vec<String> = (0..2000)
         .flat_map(|n| {
             [
