@@ -43,7 +43,8 @@ impl ClockSteps {
     }
 }
 
-fn step_ms(last: &Moment, next: &Moment) -> i64 {
+/// Returns by how many milliseconds the clock was set between two moments.
+pub(super) fn step_ms(last: &Moment, next: &Moment) -> i64 {
     let passed_ms = i128::from(next.wall_ms) - i128::from(last.wall_ms);
     let step_ms = match last.boot == next.boot && next.boot != NO_BOOT {
         true => passed_ms - (i128::from(next.boot_ms) - i128::from(last.boot_ms)),

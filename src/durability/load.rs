@@ -11,6 +11,7 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use crate::dispatch::texts;
+use crate::durability::deadlines::step_ms;
 use crate::durability::progress::Progress;
 use crate::durability::save::{CUT_AT, LAST_FENCE};
 use crate::durability::worker::Worker;
@@ -71,7 +72,7 @@ impl Worker {
         let begun = self.namespace.clock.now();
         self.load_rdb(&path, file, len, Adding { duplicates, keeps_expired: false })?;
         info!("DB loaded from disk: {:.3} seconds", self.seconds_since(begun));
-        // Whoever has written it may have ended before that was durable, and nobody is to see what can vanish.
+        // The process that wrote it may have ended before it was durable, and clients must not see what a crash takes back.
         if let Err(cause) = sync_found(&*self.disk, &path) {
             let cause = system_text(&cause);
             warn!("{} was loaded, and may be lost in a power cut: it cannot be synced: {cause}", path.display());
@@ -144,13 +145,13 @@ impl Worker {
         databases: u32,
     ) -> Result<(), String> {
         let namespace = &*self.namespace;
-        let (mut is_over, mut progress) = (false, Progress::new(&namespace.clock));
+        let (mut is_over, mut progress, present) = (false, Progress::new(&namespace.clock), self.moment());
         while !is_over {
             if namespace.persistence.cancelled().load(Relaxed) {
                 return Err("the server was stopped while it loaded its data".into());
             }
             let mut batch = Batch { keys: Vec::with_capacity(BATCH), retired: Vec::new() };
-            is_over = content.read_batch(namespace, reader, databases, &mut batch)?;
+            is_over = content.read_batch((namespace, &present), reader, databases, &mut batch)?;
             self.delay(batch.keys.len());
             if send.send(batch).is_err() {
                 return Ok(()); // the other thread has the reason
@@ -194,6 +195,8 @@ struct Content {
     db: usize,
     libraries: Vec<Vec<u8>>,
     cut_at: Option<Moment>,
+    /// By how many milliseconds the clock was set since the cut.
+    step_ms: i64,
     /// How many keys have no elements, which Redis leaves out, too.
     empty: u64,
 }
@@ -202,7 +205,7 @@ impl Content {
     /// Reads some keys; returns whether the file is over.
     fn read_batch(
         &mut self,
-        namespace: &Namespace,
+        (namespace, present): (&Namespace, &Moment),
         reader: &mut FileReader<'_, impl Read>,
         databases: u32,
         batch: &mut Batch,
@@ -212,7 +215,10 @@ impl Content {
                 Item::Entry { entry, usage, fence } => batch.keys.push(Key { db: self.db, entry, usage, fence }),
                 // Nobody writes to a database that is not there.
                 Item::RetiredFence(retired) if retired.db >= u64::from(databases) => {}
-                Item::RetiredFence(retired) => batch.retired.push(retired),
+                Item::RetiredFence(retired) => {
+                    let removed_ms = retired.removed_ms.saturating_add(self.step_ms);
+                    batch.retired.push(RetiredFence { removed_ms, ..retired });
+                }
                 Item::Select(db) if db < u64::from(databases) => self.db = db as usize,
                 Item::Select(db) => {
                     return Err(format!("it has keys of database {db}, and 'databases' is {databases}"));
@@ -220,7 +226,10 @@ impl Content {
                 Item::Aux { key, value } if *key == *LAST_FENCE => {
                     parse_int(&value).into_iter().for_each(|fence| namespace.lock_holders.continue_after(fence));
                 }
-                Item::Aux { key, value } if *key == *CUT_AT => self.cut_at = Moment::parse(&value),
+                Item::Aux { key, value } if *key == *CUT_AT => {
+                    self.cut_at = Moment::parse(&value);
+                    self.step_ms = self.cut_at.as_ref().map_or(0, |cut_at| step_ms(cut_at, present));
+                }
                 Item::Aux { .. } | Item::Resize { .. } => {}
                 Item::Library(code) => self.libraries.push(code.into()),
                 Item::Skipped { key } => {

@@ -91,7 +91,7 @@ impl Worker {
         self.move_deadlines(step_ms)?;
         loaded.has_moved_deadlines = step_ms != 0;
         info!("DB loaded from append only file: {:.3} seconds", self.seconds_since(begun));
-        // Whoever has written it may have ended before that was durable, and nobody is to see what can vanish.
+        // The process that wrote it may have ended before it was durable, and clients must not see what a crash takes back.
         if let Err(error) = dir.sync_found() {
             warn!("The append only file was loaded, and may be lost in a power cut: {error}");
         }

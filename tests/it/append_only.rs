@@ -8,7 +8,7 @@ use keylatch::internals::disk::{Faults, SimulatedDisk};
 
 use crate::files::{assert_same, dir, fill, start_in};
 use crate::harness::{Client, TestServer, encode, wait_until};
-use crate::log::rows::STORIES;
+use crate::log::rows::{STORIES, call_all};
 
 const ON: [(&str, &str); 1] = [("appendonly", "yes")];
 
@@ -63,10 +63,8 @@ fn what_every_command_writes_is_in_the_append_only_file() {
         let dir = dir();
         let server = start_in(dir.path(), &ON);
         let mut client = server.client();
-        for request in before.split("; ").chain([*request]).filter(|request| !request.is_empty()) {
-            let reply = client.call(request);
-            assert!(!reply.starts_with('-'), "{name}: {request}: {reply}");
-        }
+        call_all(&mut client, name, before);
+        call_all(&mut client, name, request);
         let twin = start_in(copy_of_end(dir.path(), &server).path(), &ON);
         assert_same(&server, &twin);
     }
@@ -534,18 +532,33 @@ fn slow_writes_and_syncs_are_events_of_the_latency_monitor() {
     assert!(client.call("LATENCY DOCTOR").contains("The disk is slow"));
 }
 
+/// Starts a server with the files of a disk, at a date.
+fn start_at(disk: &SimulatedDisk, wall_ms: i64) -> (keylatch::Server, Client) {
+    let clock = Clock::manual();
+    clock.set_wall_ms(wall_ms);
+    let builder = keylatch::Server::builder().clock(clock).disk(disk.clone()).set("dir", "/");
+    let server = builder.set("appendonly", "yes").set("appendfsync", "always").start_blocking().expect("started");
+    let client = Client::connect(server.addr());
+    (server, client)
+}
+
+#[test]
+fn a_clock_that_is_set_while_the_server_is_down_lets_no_late_write_in() {
+    let disk = SimulatedDisk::new(1);
+    let (server, mut client) = start_at(&disk, crate::log::BEGIN_MS);
+    client.expect(&[("SETIFGREATER gone v 7", "*2 :7 $-1"), ("DEL gone", ":1")]);
+    client.call("BGREWRITEAOF");
+    wait_until(|| client.info("aof_rewrite_in_progress") == "0");
+    server.shutdown_blocking();
+    disk.advance_ms(500);
+    let (_server, mut client) = start_at(&disk, crate::log::BEGIN_MS + 500 + 3_600_000);
+    client.expect(&[("SETIFGREATER gone late 6", "*2 :7 $-1"), ("EXISTS gone", ":0")]);
+}
+
 #[test]
 fn a_clock_that_is_set_while_the_server_is_down_ends_no_lock_early_and_lets_none_live_on() {
     let disk = SimulatedDisk::new(1);
-    let start = |disk: &SimulatedDisk, wall_ms: i64| {
-        let clock = Clock::manual();
-        clock.set_wall_ms(wall_ms);
-        let builder = keylatch::Server::builder().clock(clock).disk(disk.clone()).set("dir", "/");
-        let server = builder.set("appendonly", "yes").set("appendfsync", "always").start_blocking().expect("started");
-        let client = Client::connect(server.addr());
-        (server, client)
-    };
-    let (server, mut client) = start(&disk, crate::log::BEGIN_MS);
+    let (server, mut client) = start_at(&disk, crate::log::BEGIN_MS);
     client.expect(&[("SET lock v PX 10000", "+OK"), ("SET kept v", "+OK"), ("HSET h f 1 g 2", ":2")]);
     client.expect(&[("HPEXPIRE h 20000 FIELDS 1 f", "*1 :1"), ("SELECT 3", "+OK"), ("SET other v PX 10000", "+OK")]);
     server.shutdown_blocking();
@@ -557,21 +570,21 @@ fn a_clock_that_is_set_while_the_server_is_down_ends_no_lock_early_and_lets_none
     let hour_ms = 3_600_000;
     // Once more with what follows it, and with a new base alone.
     for base in ["", "", "yes", "no", ""] {
-        let (server, mut client) = start(&disk, crate::log::BEGIN_MS + 500 + hour_ms);
+        let (server, mut client) = start_at(&disk, crate::log::BEGIN_MS + 500 + hour_ms);
         ttls(&mut client, ":9500", ":9500", "*2 :19500 :-1");
         client.expect(&[("SELECT 3", "+OK"), ("SET other v PX 9500", "+OK")]);
         if !base.is_empty() {
             client.call(&format!("CONFIG SET aof-use-rdb-preamble {base}"));
             client.call("BGREWRITEAOF");
-            wait_until(|| client.call("INFO persistence").contains("aof_rewrite_in_progress:0"));
+            wait_until(|| client.info("aof_rewrite_in_progress") == "0");
         }
         server.shutdown_blocking();
     }
     disk.advance_ms(500);
-    let (server, mut client) = start(&disk, crate::log::BEGIN_MS + 1000);
+    let (server, mut client) = start_at(&disk, crate::log::BEGIN_MS + 1000);
     ttls(&mut client, ":9000", ":9000", "*2 :19000 :-1");
     server.shutdown_blocking();
     // After another boot nothing but the wall clock is known.
-    let (_server, mut client) = start(&disk.power_cut(), crate::log::BEGIN_MS + 5000);
+    let (_server, mut client) = start_at(&disk.power_cut(), crate::log::BEGIN_MS + 5000);
     ttls(&mut client, ":5000", ":5000", "*2 :15000 :-1");
 }
