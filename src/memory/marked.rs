@@ -1,4 +1,4 @@
-//! Bytes of which some ranges are marked, for whoever reads them to treat differently.
+//! Bytes of which some ranges are marked, to be treated differently by their reader.
 
 use std::ops::{Deref, DerefMut, Range};
 

@@ -7,7 +7,7 @@ use crate::append_only::copy;
 use crate::files::{assert_same, dir, fill, start_in};
 use crate::harness::{Client, wait_until};
 use crate::log::BEGIN_MS;
-use crate::log::rows::STORIES;
+use crate::log::rows::{STORIES, call_all};
 
 const ON: [(&str, &str); 2] = [("appendonly", "yes"), ("aof-use-rdb-preamble", "no")];
 
@@ -71,10 +71,8 @@ fn what_every_command_writes_is_in_a_base_of_commands() {
         let dir = dir();
         let server = start_in(dir.path(), &ON);
         let mut client = server.client();
-        for request in before.split("; ").chain([*request]).filter(|request| !request.is_empty()) {
-            let reply = client.call(request);
-            assert!(!reply.starts_with('-'), "{name}: {request}: {reply}");
-        }
+        call_all(&mut client, name, before);
+        call_all(&mut client, name, request);
         rewrite(&mut client);
         assert_same(&server, &start_in(copy(dir.path()).path(), &ON));
     }

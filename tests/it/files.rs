@@ -6,7 +6,7 @@ use keylatch::Clock;
 use tempfile::TempDir;
 
 use crate::harness::{Client, TestServer, wait_until};
-use crate::log::rows::STORIES;
+use crate::log::rows::{STORIES, call_all};
 use crate::log::{BEGIN_MS, keys};
 
 pub(crate) fn dir() -> TempDir {
@@ -120,10 +120,8 @@ fn what_every_command_writes_is_there_after_a_restart() {
         let dir = dir();
         let server = start_in(dir.path(), &[]);
         let mut client = server.client();
-        for request in before.split("; ").chain([*request]).filter(|request| !request.is_empty()) {
-            let reply = client.call(request);
-            assert!(!reply.starts_with('-'), "{name}: {request}: {reply}");
-        }
+        call_all(&mut client, name, before);
+        call_all(&mut client, name, request);
         assert_eq!(client.call("SAVE"), "+OK", "{name}");
         assert_same(&server, &start_in(dir.path(), &[]));
     }

@@ -1,7 +1,8 @@
 //! Shutdown, by SHUTDOWN or by a signal, with the same options.
 //!
 //! With save points, or with `save`, the server stops when a last snapshot is saved, and goes on if that fails, unless
-//! `force` is given. Neither does it stop, without `force`, while the first base of an append-only file is written. A server that is still loading its data saves none. Who has asked for the shutdown waits, or does not: a task finishes it.
+//! `force` is given. Neither does it stop, without `force`, while the first base of an append-only file is written. A server
+//! that is still loading its data saves none. A task finishes the shutdown, whether its client waits or not.
 
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};

@@ -43,7 +43,7 @@ pub(crate) trait Disk: Send + Sync {
     /// Removes the name of a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a file durable that is there, whoever has written it.
+    /// Makes an existing file durable, also if another process has written it.
     fn sync_file(&self, path: &Path) -> io::Result<()>;
 
     /// Makes durable which names a directory has.

@@ -145,15 +145,21 @@ const OF_FUNCTIONS: [&str; 3] = ["function|delete", "function|flush", "function|
 #[cfg(feature = "lua")]
 const LIBRARY: &str = "#!lua name=mylib\nredis.register_function('f', function() return 1 end)";
 
+/// Sends requests of the story of a command, none of which fails.
+#[track_caller]
+pub(crate) fn call_all(client: &mut Client, name: &str, requests: &str) {
+    for request in requests.split("; ").filter(|request| !request.is_empty()) {
+        let reply = client.call(request);
+        assert!(!reply.starts_with('-'), "{name}: {request}: {reply}");
+    }
+}
+
 /// Asserts that a request, which `act` sends, is in the log, and that all of the log makes the same keys elsewhere.
 #[track_caller]
 fn assert_recorded(name: &str, before: &str, act: impl FnOnce(&TestServer, &mut Client) -> String) {
     let server = start();
     let mut client = server.client();
-    for request in before.split("; ").filter(|request| !request.is_empty()) {
-        let reply = client.call(request);
-        assert!(!reply.starts_with('-'), "{name}: {request}: {reply}");
-    }
+    call_all(&mut client, name, before);
     let mut log = server.take_log();
     let reply = act(&server, &mut client);
     assert!(!reply.starts_with('-'), "{name}: {reply}");
