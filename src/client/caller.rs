@@ -59,8 +59,13 @@ impl Caller {
     }
 
     /// Adds a command that repeats what the call that is being executed has changed in the selected database.
-    pub(crate) fn push_effect<'a>(&mut self, args: impl ExactSizeIterator<Item = &'a [u8]>) {
+    pub(crate) fn push_effect(&mut self, args: &[&[u8]]) {
         self.effects.get_or_insert_default().push(self.db, args);
+    }
+
+    /// Begins such a command; the caller appends it.
+    pub(crate) fn begin_effect(&mut self) -> &mut Vec<u8> {
+        self.effects.get_or_insert_default().begin(self.db)
     }
 
     /// Returns what the call that is being executed has changed, unless that is nothing.

@@ -8,6 +8,7 @@ use crate::client::caller::Caller;
 use crate::dispatch::Call;
 use crate::dispatch::gate::ON_KEYS;
 use crate::namespace::Namespace;
+use crate::resp::{begin_command, write_word};
 use crate::spec::{Effect, Group, NO_QUEUE};
 use crate::store::{Key, Lookup, Str};
 use crate::time::clock::{Deadline, Now};
@@ -17,7 +18,7 @@ impl Call<'_> {
     /// [`Effect::Given`].
     pub(crate) fn log(&mut self, args: &[&[u8]]) {
         if self.namespace.store.is_logged() {
-            self.caller.push_effect(args.iter().copied());
+            self.caller.push_effect(args);
         }
     }
 
@@ -117,9 +118,13 @@ pub(super) fn dependence(call: &mut Call<'_>) -> u64 {
 /// Adds the request, with the command's declared name even if it is renamed.
 fn push_request(call: &mut Call<'_>) {
     let (command, request) = (call.command, call.args.request());
-    let names = command.name.split('|').map(str::as_bytes);
-    let args: SmallVec<[&[u8]; 8]> = names.chain(request.args().skip(command.name_args)).collect();
-    call.caller.push_effect(args.into_iter());
+    let out = call.caller.begin_effect();
+    begin_command(out, request.len());
+    match command.name_args {
+        1 => write_word(out, command.name.as_bytes()),
+        _ => command.name.split('|').for_each(|name| write_word(out, name.as_bytes())),
+    }
+    request.skip(command.name_args).args().for_each(|arg| write_word(out, arg));
 }
 
 /// Adds commands that set the keys of the request to their present values.
@@ -135,10 +140,11 @@ fn push_values(call: &mut Call<'_>) {
                 if let Some(deadline) = &deadline {
                     set.extend([deadline.choose(&b"PXAT"[..], b"PX"), number.format(deadline.ms).as_bytes()]);
                 }
-                call.caller.push_effect(set.into_iter());
+                call.caller.push_effect(&set);
+                drop(set);
                 push_fence(call, key);
             }
-            Ok(None) => call.caller.push_effect([b"DEL", key.bytes].into_iter()),
+            Ok(None) => call.caller.push_effect(&[b"DEL", key.bytes]),
             // The key has another type: the command has rejected it, and changed other keys.
             Err(_) => {}
         }
@@ -153,7 +159,7 @@ fn push_fence(call: &mut Call<'_>, key: Key<'_>) {
     {
         let mut number = itoa::Buffer::new();
         let set = [b"SETIFGREATER", key.bytes, text.as_slice(), number.format(fence).as_bytes()];
-        call.caller.push_effect(set.into_iter());
+        call.caller.push_effect(&set);
     }
 }
 

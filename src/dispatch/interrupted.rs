@@ -31,35 +31,35 @@ pub(super) fn log_restored(call: &mut Call<'_>, libraries: &[Vec<u8>]) {
     let mut effects = states(namespace, &mut call.view, restored);
     // A server without scripts has no such command, and neither have its copies.
     if cfg!(feature = "lua") {
-        effects.push(0, [&b"FUNCTION"[..], b"FLUSH"].into_iter());
-        libraries.iter().for_each(|code| effects.push(0, [&b"FUNCTION"[..], b"LOAD", code].into_iter()));
+        effects.push(0, &[b"FUNCTION", b"FLUSH"]);
+        libraries.iter().for_each(|code| effects.push(0, &[b"FUNCTION", b"LOAD", code]));
     }
     let position = namespace.log.append(&mut effects);
     namespace.log.note_change(None, position);
 }
 
 /// Returns commands that set keys to what they hold now.
-fn states(namespace: &Namespace, view: &mut View<'_>, Interrupted { mut names, is_all }: Interrupted) -> Effects {
+fn states(namespace: &Namespace, view: &mut View<'_>, mut changed: Interrupted) -> Effects {
     let mut effects = Effects::default();
-    if is_all {
-        effects.push(0, [&b"FLUSHALL"[..]].into_iter());
-        names = all_names(view);
+    if changed.is_all {
+        effects.push(0, &[b"FLUSHALL"]);
+        changed = all_names(view);
     }
-    for (db, bytes) in &names {
+    for (db, bytes) in changed.names() {
         let key = namespace.store.key(bytes);
-        view.in_db(*db, |view| push_state(namespace, (*db, key), view, &mut effects));
+        view.in_db(db, |view| push_state(namespace, (db, key), view, &mut effects));
     }
     effects
 }
 
 /// Returns the names of all keys, each with the number of its database.
-fn all_names(view: &mut View<'_>) -> Vec<(usize, Box<[u8]>)> {
-    let mut names = Vec::new();
+fn all_names(view: &mut View<'_>) -> Interrupted {
+    let mut names = Interrupted::default();
     for db in view.used_databases() {
         view.in_db(db, |view| {
             let mut cursor = 0;
             loop {
-                cursor = view.scan(cursor, |entry| names.push((db, entry.key().into())));
+                cursor = view.scan(cursor, |entry| names.push(db, entry.key()));
                 if cursor == 0 {
                     return;
                 }
@@ -73,17 +73,17 @@ fn all_names(view: &mut View<'_>) -> Vec<(usize, Box<[u8]>)> {
 fn push_state(namespace: &Namespace, (db, key): (usize, Key<'_>), view: &mut View<'_>, effects: &mut Effects) {
     let (fence, now) = (view.locks().fence(key), view.now());
     let Some(entry) = view.peek_all(&[key]).pop().flatten() else {
-        return effects.push(db, [&b"DEL"[..], key.bytes].into_iter());
+        return effects.push(db, &[b"DEL", key.bytes]);
     };
     let (payload, mut number) = (dump(namespace, entry), itoa::Buffer::new());
     let end_ms = number.format(end_ms(entry, now)).as_bytes();
-    effects.push(db, [&b"RESTORE"[..], key.bytes, end_ms, &payload, b"REPLACE", b"ABSTTL"].into_iter());
+    effects.push(db, &[b"RESTORE", key.bytes, end_ms, &payload, b"REPLACE", b"ABSTTL"]);
     if fence != 0
         && let Ok(text) = entry.get::<Str>()
     {
         let mut number = itoa::Buffer::new();
         let fence = number.format(fence).as_bytes();
-        effects.push(db, [&b"SETIFGREATER"[..], key.bytes, text.as_slice(), fence].into_iter());
+        effects.push(db, &[b"SETIFGREATER", key.bytes, text.as_slice(), fence]);
     }
 }
 

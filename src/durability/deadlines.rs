@@ -11,8 +11,7 @@ use crate::dispatch::Env;
 use crate::dispatch::replay::Replay;
 use crate::durability::worker::Worker;
 use crate::persist::aof::{Moment, NO_BOOT};
-use crate::persist::{write_command, write_select};
-use crate::resp::Output;
+use crate::resp::{write_command, write_select};
 use crate::store::{Cx, Origin, ValueRef, View};
 use crate::time::clock::Deadline;
 
@@ -77,10 +76,10 @@ impl Worker {
         for db in view.used_databases() {
             let mut cursor = Some(0);
             while let Some(from) = cursor {
-                let mut commands = Output::new();
+                let mut commands = Vec::new();
                 write_select(&mut commands, db);
                 cursor = view.in_db(db, |view| push_deadlines(view, from, by_ms, &mut commands));
-                log.extend_from_slice(&commands.into_bytes());
+                log.extend_from_slice(&commands);
                 let moved = Env::with_present(namespace, self.handlers, 0, |env| {
                     replay.go_on(env, &mut view, &mut log, Caller::forget_effects)
                 });
@@ -92,14 +91,14 @@ impl Worker {
 }
 
 /// Adds commands that move deadlines of a database, from a place of a scan on; returns where to go on, if there is more.
-fn push_deadlines(view: &mut View<'_>, mut cursor: u64, by_ms: i64, commands: &mut Output) -> Option<u64> {
+fn push_deadlines(view: &mut View<'_>, mut cursor: u64, by_ms: i64, commands: &mut Vec<u8>) -> Option<u64> {
     let (mut count, now) = (0, view.now());
     let moved = |at_ms: i64| at_ms.saturating_add(by_ms).max(1).to_string();
     while count < BATCH {
         cursor = view.scan(cursor, |entry| {
             if let Some(at_ms) = entry.deadline().map(|deadline| Deadline::wall_ms(deadline, now)) {
                 count += 1;
-                write_command(commands, [&b"PEXPIREAT"[..], entry.key(), moved(at_ms).as_bytes()].into_iter());
+                write_command(commands, &[b"PEXPIREAT", entry.key(), moved(at_ms).as_bytes()]);
             }
             let ValueRef::Hash(hash) = entry.contents() else { return };
             if hash.nearest_deadline().is_some() {
@@ -107,8 +106,10 @@ fn push_deadlines(view: &mut View<'_>, mut cursor: u64, by_ms: i64, commands: &m
                     let Some(at_ms) = deadline.map(moved) else { return };
                     count += 1;
                     field.with(|field| {
-                        let args = [&b"HPEXPIREAT"[..], entry.key(), at_ms.as_bytes(), b"FIELDS", b"1", field];
-                        write_command(commands, args.into_iter());
+                        write_command(
+                            commands,
+                            &[b"HPEXPIREAT", entry.key(), at_ms.as_bytes(), b"FIELDS", b"1", field],
+                        );
                     });
                 });
             }

@@ -1,12 +1,19 @@
 //! The effects of one call.
 
-use crate::resp::{Output, Protocol, Reply};
+use crate::resp::{write_command, write_select};
+
+/// The most bytes that are kept for the next effects, so that a client's effects do not allocate each time.
+const IDLE_CAPACITY_MAX: usize = 1024;
+
+/// What comes before several effects in the log, and after them: they are one transaction.
+const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 /// The effects of a call and of those nested in it, until all of them are appended to the log together.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     /// The commands, with `SELECT` where the database changes.
-    commands: Output,
+    commands: Vec<u8>,
     /// How many there are, not counting `SELECT`.
     count: usize,
     /// The databases of the first and the last one.
@@ -18,7 +25,7 @@ impl Effects {
     /// Returns the effect that one command repeats.
     pub(crate) fn one(db: usize, args: &[&[u8]]) -> Self {
         let mut effects = Effects::default();
-        effects.push(db, args.iter().copied());
+        effects.push(db, args);
         effects
     }
 
@@ -33,7 +40,12 @@ impl Effects {
     }
 
     /// Adds a command that repeats a change in a database.
-    pub(crate) fn push<'a>(&mut self, db: usize, args: impl ExactSizeIterator<Item = &'a [u8]>) {
+    pub(crate) fn push(&mut self, db: usize, args: &[&[u8]]) {
+        write_command(self.begin(db), args);
+    }
+
+    /// Begins a command that repeats a change in a database; the caller appends it.
+    pub(crate) fn begin(&mut self, db: usize) -> &mut Vec<u8> {
         if self.count == 0 {
             self.first_db = db;
         } else if self.last_db != db {
@@ -41,31 +53,34 @@ impl Effects {
         }
         self.last_db = db;
         self.count += 1;
-        write_command(&mut self.commands, args);
+        &mut self.commands
     }
 
-    /// Takes the effects as they are appended to a log whose last command was in `db`, if there was one.
-    pub(super) fn take(&mut self, db: &mut Option<usize>) -> Output {
-        let Effects { commands, count, first_db, last_db } = std::mem::take(self);
-        let is_selected = count == 0 || *db == Some(first_db);
-        if count > 0 {
-            *db = Some(last_db);
+    /// Returns what a log has before the commands and after them, if its last command was in `db`.
+    pub(super) fn frame(&self, db: &mut Option<usize>) -> (Vec<u8>, &'static [u8]) {
+        let mut before = Vec::new();
+        if self.count > 0 && db.replace(self.last_db) != Some(self.first_db) {
+            write_select(&mut before, self.first_db);
         }
-        if is_selected && count <= 1 {
-            return commands;
+        if self.count <= 1 {
+            return (before, b"");
         }
-        let mut log = Output::new();
-        if !is_selected {
-            write_select(&mut log, first_db);
+        before.extend_from_slice(MULTI);
+        (before, EXEC)
+    }
+
+    /// Borrows the commands, which the log may take.
+    pub(super) fn commands(&mut self) -> &mut Vec<u8> {
+        &mut self.commands
+    }
+
+    /// Removes all of them.
+    pub(super) fn clear(&mut self) {
+        self.count = 0;
+        self.commands.clear();
+        if self.commands.capacity() > IDLE_CAPACITY_MAX {
+            self.commands = Vec::new();
         }
-        if count == 1 {
-            log.append(commands);
-            return log;
-        }
-        write_command(&mut log, [&b"MULTI"[..]].into_iter());
-        log.append(commands);
-        write_command(&mut log, [&b"EXEC"[..]].into_iter());
-        log
     }
 }
 
@@ -76,18 +91,6 @@ impl Clone for Effects {
     }
 }
 
-/// Writes the command that selects a database.
-pub(crate) fn write_select(log: &mut Output, db: usize) {
-    write_command(log, [&b"SELECT"[..], itoa::Buffer::new().format(db).as_bytes()].into_iter());
-}
-
-/// Writes a command as clients send it: an array of bulk strings.
-pub(crate) fn write_command<'a>(log: &mut Output, args: impl ExactSizeIterator<Item = &'a [u8]>) {
-    let mut request = Reply::new(log, Protocol::Resp2);
-    request.array(args.len());
-    args.for_each(|arg| request.bulk(arg));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,11 +98,13 @@ mod tests {
     fn logged(effects: &[(usize, &str)], db: &mut Option<usize>) -> String {
         let mut collected = Effects::default();
         for (db, command) in effects {
-            collected.push(*db, command.split(' ').map(str::as_bytes).collect::<Vec<_>>().into_iter());
+            collected.push(*db, &command.split(' ').map(str::as_bytes).collect::<Vec<_>>());
         }
-        let log = collected.take(db);
-        assert_eq!(collected.count(), 0);
-        String::from_utf8_lossy(&log.into_bytes()).replace("\r\n", " ")
+        let (before, after) = collected.frame(db);
+        let log = [&before, &*collected.commands, after].concat();
+        collected.clear();
+        assert_eq!((collected.count(), collected.commands.len()), (0, 0));
+        String::from_utf8_lossy(&log).replace("\r\n", " ")
     }
 
     #[test]

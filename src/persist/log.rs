@@ -23,7 +23,6 @@ use crate::persist::Effects;
 use crate::persist::log::boundaries::Boundaries;
 use crate::persist::log::changed::LastChanges;
 use crate::persist::log::chunks::Chunks;
-use crate::resp::Output;
 use crate::store::{ChangeLog, LockRecord};
 
 /// The most bytes that are kept for the slowest reader.
@@ -108,8 +107,7 @@ impl Log {
     /// shards are locked.
     pub(crate) fn append(&self, effects: &mut Effects) -> u64 {
         let mut records = self.records.lock();
-        let commands = effects.take(&mut records.db);
-        let end = records.append(commands);
+        let end = records.append(effects);
         if records.sleeping > 0 {
             self.appended.notify_all();
         }
@@ -187,7 +185,7 @@ impl Log {
     }
 
     /// Changes the place of a reader.
-    fn change<T>(&self, number: usize, change: impl FnOnce(&mut Option<Place>, &Chunks) -> T) -> T {
+    fn change<T>(&self, number: usize, change: impl FnOnce(&mut Option<Place>, &mut Chunks) -> T) -> T {
         let mut records = self.records.lock();
         let Records { readers, chunks, .. } = &mut *records;
         let result = change(&mut readers[number], chunks);
@@ -214,17 +212,19 @@ impl ChangeLog for Log {
 }
 
 impl Records {
-    fn append(&mut self, commands: Output) -> u64 {
-        match self.readers.iter().flatten().any(|place| !place.is_lost) {
-            true => {
-                commands.into_chunks().for_each(|chunk| self.chunks.push(chunk));
-                self.boundaries.add(self.chunks.end());
-            }
-            false => {
-                self.chunks.skip(commands.len());
-                self.boundaries.clear(self.chunks.end());
-            }
+    fn append(&mut self, effects: &mut Effects) -> u64 {
+        let (before, after) = effects.frame(&mut self.db);
+        let commands = effects.commands();
+        if self.readers.iter().flatten().any(|place| !place.is_lost) {
+            self.chunks.extend(&before);
+            self.chunks.append(commands);
+            self.chunks.extend(after);
+            self.boundaries.add(self.chunks.end());
+        } else {
+            self.chunks.skip(before.len() + commands.len() + after.len());
+            self.boundaries.clear(self.chunks.end());
         }
+        effects.clear();
         if self.chunks.len() > self.kept_max {
             self.give_up_the_slowest();
         }
@@ -269,7 +269,7 @@ mod tests {
     /// Appends a command to a log; returns the position behind it.
     fn append(log: &Log, key: &str) -> u64 {
         let mut effects = Effects::default();
-        effects.push(0, [&b"DEL"[..], key.as_bytes()].into_iter());
+        effects.push(0, &[b"DEL", key.as_bytes()]);
         log.append(&mut effects)
     }
 
@@ -291,7 +291,7 @@ mod tests {
         let (mut read, mut cut) = (Vec::new(), None);
         for (number, name) in names.iter().enumerate() {
             append(&log, name);
-            read.extend(keys(&fast.read().expect("its place")));
+            read.extend(keys(&fast.read_all().expect("its place")));
             if number == 9_999 {
                 cut = Some(log.reader(Purpose::Copy));
             }

@@ -15,7 +15,7 @@ mod log;
 pub(crate) mod snapshot;
 mod state;
 
-pub(crate) use effects::{Effects, write_command, write_select};
+pub(crate) use effects::Effects;
 pub(crate) use log::Log;
 #[cfg(feature = "internals")]
 pub use log::LostPlace;

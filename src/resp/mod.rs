@@ -7,6 +7,7 @@
 //! Architecture Invariant: the same bytes, split anywhere, give the same requests followed by the same
 //! error, and no input panics or allocates more than a small multiple of what has really arrived.
 
+mod command;
 mod decode;
 mod frame;
 mod inline;
@@ -22,6 +23,7 @@ use bytes::BytesMut;
 use tokio_util::codec::{Decoder, Encoder};
 
 pub use crate::text::double::write_double;
+pub(crate) use command::{begin_command, begin_word, write_command, write_select, write_word, write_words};
 pub use decode::{BATCH_REQUESTS_MAX, DecodeError, Limits, ProtocolError, RequestDecoder, parse_int, reserve_exact};
 pub use frame::{FRAME_DEPTH_MAX, Frame, FrameDecoder, FrameError};
 pub use output::{Mark, Output, SHARED_MIN};

@@ -7,9 +7,9 @@
 
 use bytes::Bytes;
 
+use crate::resp::command::write_header;
 use crate::resp::output::{Mark, Output};
 use crate::text::double::write_double;
-use crate::text::{DIGITS_MAX, put_digits};
 
 /// The version of the protocol replies are written in; HELLO changes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -229,29 +229,10 @@ impl<'a> Reply<'a> {
         self.out.rollback(mark);
     }
 
-    /// Writes `kind`, a number and a line end. Almost all numbers are below 100, and writing those as arrays of a fixed
-    /// size compiles to one store instead of a call.
+    /// Writes `kind`, a number and a line end.
     #[inline]
     fn header(&mut self, kind: u8, number: u64) {
-        match number as u8 {
-            ones if number < 10 => self.out.extend(&[kind, b'0' + ones, b'\r', b'\n']),
-            two if number < 100 => {
-                let (tens, ones) = (b'0' + two / 10, b'0' + two % 10);
-                self.out.extend(&[kind, tens, ones, b'\r', b'\n']);
-            }
-            _ => self.long_header(kind, number),
-        }
-    }
-
-    /// Writes what [`Reply::header`] does for a number of any length, by one copy.
-    #[inline(never)] // keeps the path of short numbers short
-    fn long_header(&mut self, kind: u8, number: u64) {
-        let mut line = [b'\n'; 1 + DIGITS_MAX + 2];
-        let end = line.len() - 2;
-        line[end] = b'\r';
-        let start = put_digits(&mut line, end, number) - 1;
-        line[start] = kind;
-        self.out.extend(&line[start..]);
+        write_header(kind, number, |line| self.out.extend(line));
     }
 
     /// Writes a single line: `\r` and `\n` in the text become blanks.

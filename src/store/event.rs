@@ -340,14 +340,14 @@ impl EventSink {
     #[cold]
     pub(super) fn interrupt_call(&self) {
         let unlogged = unlogged::take();
-        if unlogged.is_all || !unlogged.names.is_empty() {
+        if !unlogged.is_empty() {
             self.interrupt(unlogged);
         }
     }
 
     /// Remembers which keys calls have changed that have panicked.
     pub(super) fn interrupt(&self, changed: Interrupted) {
-        self.interrupted.lock().get_or_insert_default().add(changed);
+        self.interrupted.lock().get_or_insert_default().add(&changed);
     }
 
     /// Takes what was remembered of calls that have panicked.

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-use crate::persist::{Effects, Log, LogReader, Purpose, write_select};
-use crate::resp::Output;
+use crate::persist::{Effects, Log, LogReader, Purpose};
+use crate::resp::write_select;
 use crate::store::{ByKey, ChangeLog, LockImage, LockRecord};
 use crate::time::clock::Now;
 
@@ -255,10 +255,10 @@ impl State {
         let (mut writes, mut done) = (Vec::with_capacity(self.ends.len()), 0);
         for End { position, at, db, locks } in std::mem::take(&mut self.ends) {
             let end = (position - begin) as usize;
-            let mut effects = Output::new();
+            let mut effects = Vec::new();
             write_select(&mut effects, self.db);
-            effects.extend(&bytes[done..end]);
-            writes.push(Write { at, effects: effects.into_bytes()[..].into(), locks });
+            effects.extend_from_slice(&bytes[done..end]);
+            writes.push(Write { at, effects: effects.into(), locks });
             (done, self.db) = (end, db);
         }
         self.unfinished = bytes.split_off(done);
@@ -309,7 +309,7 @@ mod tests {
         recorder.discard();
         let (mut effects, at) = (Effects::default(), Now::at_ms(0, 0));
         let mut written = |db, key: &str| {
-            effects.push(db, [&b"DEL"[..], key.as_bytes()].into_iter());
+            effects.push(db, &[b"DEL", key.as_bytes()]);
             recorder.append(&mut effects, at);
         };
         written(2, "a");

@@ -218,7 +218,7 @@ impl Life {
         let value = vec![b'x'; self.random.below(10) * self.random.below(300)];
         let mut effects = Effects::one(self.random.below(2), &[b"DEL", key.as_bytes(), &value]);
         if self.random.below(4) == 0 {
-            effects.push(0, [&b"DEL"[..], key.as_bytes()].into_iter());
+            effects.push(0, &[b"DEL", key.as_bytes()]);
         }
         self.ends.push(self.log.append(&mut effects));
         self.records.push(self.next);

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
-/// From which length on the growing end becomes a chunk, in bytes.
+/// How long chunks are, in bytes, unless they are read earlier; a record of this length or more is a chunk of its own.
 const CHUNK_LEN: usize = 64 * 1024;
 
 /// Consecutive bytes of a log, by position: how many bytes were appended before them since the log began.
@@ -14,7 +14,8 @@ const CHUNK_LEN: usize = 64 * 1024;
 pub(super) struct Chunks {
     /// Each with the position of its first byte; none is empty.
     chunks: VecDeque<(u64, Bytes)>,
-    growing: Vec<u8>,
+    /// Its buffer is shared with the chunks before it. Once it is full and these are freed, it is used again.
+    growing: BytesMut,
     /// The position of the first byte of the growing end.
     growing_start: u64,
 }
@@ -36,33 +37,43 @@ impl Chunks {
     }
 
     /// Appends a copy of bytes.
-    pub(super) fn extend(&mut self, bytes: &[u8]) {
-        self.growing.extend_from_slice(bytes);
-        if self.growing.len() >= CHUNK_LEN {
-            self.seal();
+    pub(super) fn extend(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.growing.len() == self.growing.capacity() {
+                self.seal();
+                self.growing.reserve(CHUNK_LEN);
+            }
+            let room = self.growing.capacity() - self.growing.len();
+            let (fitting, rest) = bytes.split_at(room.min(bytes.len()));
+            self.growing.extend_from_slice(fitting);
+            bytes = rest;
         }
     }
 
-    /// Appends bytes that are shared, without copying them when they are a chunk of their own.
-    pub(super) fn push(&mut self, bytes: Bytes) {
+    /// Appends bytes; takes them without copying when they are a chunk of their own.
+    pub(super) fn append(&mut self, bytes: &mut Vec<u8>) {
         if bytes.len() < CHUNK_LEN {
-            return self.extend(&bytes);
+            return self.extend(bytes);
         }
         self.seal();
-        self.chunks.push_back((self.growing_start, bytes));
-        self.growing_start = self.chunks.back().map_or(0, |(start, chunk)| start + chunk.len() as u64);
+        let mut own = std::mem::take(bytes);
+        own.shrink_to_fit();
+        self.push(own.into());
     }
 
     /// Makes the growing end a chunk.
     fn seal(&mut self) {
-        if self.growing.is_empty() {
-            return;
+        if !self.growing.is_empty() {
+            let sealed = self.growing.split().freeze();
+            self.push(sealed);
         }
-        let mut sealed = std::mem::take(&mut self.growing);
-        sealed.shrink_to_fit();
+    }
+
+    /// Adds a chunk before the growing end, which is empty.
+    fn push(&mut self, chunk: Bytes) {
         let start = self.growing_start;
-        self.growing_start += sealed.len() as u64;
-        self.chunks.push_back((start, sealed.into()));
+        self.growing_start += chunk.len() as u64;
+        self.chunks.push_back((start, chunk));
     }
 
     /// Moves on without keeping the next bytes, which nobody will read.
@@ -70,15 +81,15 @@ impl Chunks {
         *self = Chunks { growing_start: self.end() + len as u64, ..Chunks::default() };
     }
 
-    /// Returns the bytes from a position on, up to the end of the chunk that they are in; those of the growing end are
-    /// copied. There are none at the end, nor before the start.
-    pub(super) fn read(&self, position: u64) -> Bytes {
-        if let Some(offset) = position.checked_sub(self.growing_start) {
-            return Bytes::copy_from_slice(self.growing.get(offset as usize..).unwrap_or_default());
+    /// Returns the bytes from a position on, up to the end of the chunk that they are in. There are none at the end, nor
+    /// before the start.
+    pub(super) fn read(&mut self, position: u64) -> Bytes {
+        if position >= self.growing_start {
+            self.seal();
         }
         let after = self.chunks.partition_point(|(start, _)| *start <= position);
         let Some((start, chunk)) = after.checked_sub(1).and_then(|at| self.chunks.get(at)) else { return Bytes::new() };
-        chunk.slice((position - start) as usize..)
+        chunk.slice(chunk.len().min((position - start) as usize)..)
     }
 
     /// Frees the chunks that lie before a position altogether.
@@ -87,7 +98,8 @@ impl Chunks {
             self.chunks.pop_front();
         }
         if position >= self.end() {
-            self.skip(0);
+            self.growing_start = self.end();
+            self.growing.clear();
         }
     }
 }
@@ -100,7 +112,7 @@ mod tests {
     fn bytes_are_read_by_position_across_chunks_and_freed_behind_one() {
         let mut chunks = Chunks::default();
         chunks.extend(b"ab");
-        chunks.push(Bytes::from(vec![b'x'; CHUNK_LEN]));
+        chunks.append(&mut vec![b'x'; CHUNK_LEN]);
         chunks.extend(b"cd");
         let end = CHUNK_LEN as u64 + 4;
         assert_eq!((chunks.start(), chunks.end(), chunks.len()), (0, end, CHUNK_LEN + 4));
@@ -124,5 +136,21 @@ mod tests {
         let mut chunks = Chunks::default();
         (0..CHUNK_LEN / 4 + 1).for_each(|_| chunks.extend(b"1234"));
         assert_eq!((chunks.read(0).len(), &chunks.read(CHUNK_LEN as u64)[..]), (CHUNK_LEN, &b"1234"[..]));
+    }
+
+    #[test]
+    fn what_is_appended_after_a_read_changes_nothing_that_was_read_and_a_freed_buffer_is_used_again() {
+        let mut chunks = Chunks::default();
+        let mut buffers = std::collections::HashSet::new();
+        for round in 0..CHUNK_LEN as u64 {
+            chunks.extend(&round.to_le_bytes());
+            let read = chunks.read(round * 8);
+            chunks.extend(b"");
+            buffers.insert(read.as_ptr() as usize / CHUNK_LEN);
+            assert_eq!((&read[..], chunks.read(round * 8)), (&round.to_le_bytes()[..], read.clone()));
+            drop(read);
+            chunks.free_before(round * 8 + 8);
+        }
+        assert!(buffers.len() <= 2, "{} buffers", buffers.len());
     }
 }

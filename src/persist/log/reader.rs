@@ -77,7 +77,7 @@ impl LogReader {
     /// # Errors
     /// When the log has not waited for this reader, or the position has been released.
     pub(crate) fn records(&self, from: u64, limit: usize) -> Result<Vec<Bytes>, LostPlace> {
-        let records = self.log.records.lock();
+        let mut records = self.log.records.lock();
         let place = records.readers[self.number].filter(|place| !place.is_lost && place.position <= from);
         if place.is_none() {
             return Err(LostPlace);

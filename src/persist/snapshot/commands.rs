@@ -6,31 +6,25 @@
 
 mod elements;
 mod stream;
-mod words;
 
 use crate::memory::marked::MarkedBytes;
 use crate::persist::snapshot::commands::elements::Elements;
-use crate::persist::snapshot::commands::words::{begin_word, command, word, words};
 use crate::rdb::file::{KeyMeta, RetiredFence};
+use crate::resp::{begin_word, write_command, write_select, write_word, write_words};
 use crate::store::entry::Entry;
 use crate::store::value::{Element, RecordBody, WriteElement};
 use crate::store::{Node, ValueRef};
 
-/// Appends the selection of a database.
-pub(super) fn select(out: &mut Vec<u8>, db: usize) {
-    command(out, &[b"SELECT", itoa::Buffer::new().format(db).as_bytes()]);
-}
-
 /// Appends what loads a library of functions.
 pub(super) fn library(out: &mut Vec<u8>, code: &[u8]) {
-    command(out, &[b"FUNCTION", b"LOAD", code]);
+    write_command(out, &[b"FUNCTION", b"LOAD", code]);
 }
 
 /// Appends what leaves the fence of a removed key. Its time begins again when that is executed.
 pub(super) fn retired_fence(out: &mut Vec<u8>, RetiredFence { db, fence, key, .. }: &RetiredFence<&[u8]>) {
-    select(out, *db as usize);
-    command(out, &[b"SETIFGREATER", key, b"", itoa::Buffer::new().format(*fence).as_bytes()]);
-    command(out, &[b"DEL", key]);
+    write_select(out, *db as usize);
+    write_command(out, &[b"SETIFGREATER", key, b"", itoa::Buffer::new().format(*fence).as_bytes()]);
+    write_command(out, &[b"DEL", key]);
 }
 
 /// Appends what makes a key.
@@ -106,8 +100,8 @@ pub(super) fn large_entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta) -> Op
 /// Appends what sets a string, up to its bytes. One with a fence is written with that, which sets it, too.
 pub(super) fn begin_text(out: &mut Vec<u8>, key: &[u8], len: usize, meta: KeyMeta) {
     match meta.fence {
-        0 => words(out, 3, &[b"SET", key]),
-        _ => words(out, 4, &[b"SETIFGREATER", key]),
+        0 => write_words(out, 3, &[b"SET", key]),
+        _ => write_words(out, 4, &[b"SETIFGREATER", key]),
     }
     begin_word(out, len);
 }
@@ -116,7 +110,7 @@ pub(super) fn begin_text(out: &mut Vec<u8>, key: &[u8], len: usize, meta: KeyMet
 pub(super) fn end_text(out: &mut Vec<u8>, key: &[u8], meta: KeyMeta) {
     out.extend_from_slice(b"\r\n");
     if meta.fence != 0 {
-        word(out, itoa::Buffer::new().format(meta.fence).as_bytes());
+        write_word(out, itoa::Buffer::new().format(meta.fence).as_bytes());
     }
     expire(out, key, meta);
 }
@@ -124,7 +118,7 @@ pub(super) fn end_text(out: &mut Vec<u8>, key: &[u8], meta: KeyMeta) {
 /// Appends what limits the life of a key, if it has a deadline.
 fn expire(out: &mut Vec<u8>, key: &[u8], meta: KeyMeta) {
     if let Some(ms) = meta.expires_ms {
-        command(out, &[b"PEXPIREAT", key, itoa::Buffer::new().format(ms).as_bytes()]);
+        write_command(out, &[b"PEXPIREAT", key, itoa::Buffer::new().format(ms).as_bytes()]);
     }
 }
 

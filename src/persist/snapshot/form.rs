@@ -3,6 +3,7 @@
 use crate::memory::marked::MarkedBytes;
 use crate::persist::snapshot::commands;
 use crate::rdb::file::{self, FileOptions, KeyMeta, RetiredFence};
+use crate::resp::write_select;
 use crate::store::entry::Entry;
 use crate::store::value::RecordBody;
 
@@ -33,7 +34,7 @@ impl Form {
     pub(super) fn select(self, out: &mut MarkedBytes, db: usize) {
         match self {
             Form::File(..) => file::select(out, db),
-            Form::Commands => commands::select(out, db),
+            Form::Commands => write_select(out, db),
         }
     }
 

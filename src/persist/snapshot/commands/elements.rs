@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 
-use crate::persist::snapshot::commands::words::{command, word, words};
+use crate::resp::{write_command, write_word, write_words};
 use crate::store::value::listpack::Items;
 use crate::store::value::{Element, WriteElement};
 use crate::text::double::write_double;
@@ -13,13 +13,13 @@ const ELEMENTS_MAX: usize = 64;
 /// Appends a node of a list.
 pub(super) fn push(out: &mut Vec<u8>, key: &[u8], node: Element<'_>) {
     match node {
-        Element::Plain(text) => command(out, &[b"RPUSH", key, text]),
+        Element::Plain(text) => write_command(out, &[b"RPUSH", key, text]),
         Element::Packed(elements, mut left) => {
             let mut items = Items::new(elements);
             while left > 0 {
                 let count = left.min(ELEMENTS_MAX);
-                words(out, 2 + count, &[b"RPUSH", key]);
-                items.by_ref().take(count).for_each(|item| item.with_text(|text| word(out, text)));
+                write_words(out, 2 + count, &[b"RPUSH", key]);
+                items.by_ref().take(count).for_each(|item| item.with_text(|text| write_word(out, text)));
                 left -= count;
             }
         }
@@ -56,21 +56,21 @@ impl<K: AsRef<[u8]>> Elements<K> {
         if state.lacking == 0 {
             state.lacking = state.left.min(ELEMENTS_MAX);
             let words_each = if matches!(element, Element::Member(_)) { 1 } else { 2 };
-            words(out, 2 + words_each * state.lacking, &[self.command, key]);
+            write_words(out, 2 + words_each * state.lacking, &[self.command, key]);
         }
         match element {
-            Element::Member(member) => member.with_text(|text| word(out, text)),
+            Element::Member(member) => member.with_text(|text| write_word(out, text)),
             Element::Scored(member, score) => {
-                word(out, &write_double(score));
-                word(out, member);
+                write_word(out, &write_double(score));
+                write_word(out, member);
             }
             Element::Field(field, value, deadline) => {
-                word(out, field);
-                word(out, value);
+                write_word(out, field);
+                write_word(out, value);
                 if let Some(ms) = deadline {
                     let mut number = itoa::Buffer::new();
                     let ms = number.format(ms).as_bytes();
-                    command(&mut state.after, &[b"HPEXPIREAT", key, ms, b"FIELDS", b"1", field]);
+                    write_command(&mut state.after, &[b"HPEXPIREAT", key, ms, b"FIELDS", b"1", field]);
                 }
             }
             _ => {}

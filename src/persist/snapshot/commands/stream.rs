@@ -1,6 +1,6 @@
 //! Streams: their entries, then their counters and groups.
 
-use crate::persist::snapshot::commands::words::{command, word, words};
+use crate::resp::{write_command, write_word, write_words};
 use crate::store::value::Element;
 use crate::store::{Group, StreamId, StreamRef, entries_of};
 
@@ -9,17 +9,17 @@ use crate::store::{Group, StreamId, StreamRef, entries_of};
 pub(super) fn begin(out: &mut Vec<u8>, key: &[u8], stream: StreamRef<'_>) {
     if stream.len() == 0 {
         let id = stream.last().max(StreamId::new(0, 1)).text();
-        command(out, &[b"XADD", key, b"MAXLEN", b"0", &id, b"x", b"y"]);
+        write_command(out, &[b"XADD", key, b"MAXLEN", b"0", &id, b"x", b"y"]);
     }
 }
 
 /// Appends the entries of a node: the listpack, and the ID of its first one.
 pub(super) fn add(out: &mut Vec<u8>, key: &[u8], first: StreamId, listpack: &[u8]) {
     entries_of(first, listpack, |entry| {
-        words(out, 3 + 2 * entry.fields.len(), &[b"XADD", key, &entry.id.text()]);
+        write_words(out, 3 + 2 * entry.fields.len(), &[b"XADD", key, &entry.id.text()]);
         for (field, value) in entry.fields {
-            field.with_text(|text| word(out, text));
-            value.with_text(|text| word(out, text));
+            field.with_text(|text| write_word(out, text));
+            value.with_text(|text| write_word(out, text));
         }
     });
 }
@@ -35,11 +35,11 @@ pub(super) fn add_chunk(out: &mut Vec<u8>, key: &[u8], chunk: Element<'_>) {
 pub(super) fn end(out: &mut Vec<u8>, key: &[u8], stream: StreamRef<'_>) {
     let (last, max_deleted, mut number) = (stream.last().text(), stream.max_deleted().text(), itoa::Buffer::new());
     let added = number.format(stream.added()).as_bytes();
-    command(out, &[b"XSETID", key, &last, b"ENTRIESADDED", added, b"MAXDELETEDID", &max_deleted]);
+    write_command(out, &[b"XSETID", key, &last, b"ENTRIESADDED", added, b"MAXDELETEDID", &max_deleted]);
     for (name, group) in stream.groups() {
         let (last, mut number) = (group.last.text(), itoa::Buffer::new());
         let read = group.read.map_or("-1", |read| number.format(read)).as_bytes();
-        command(out, &[b"XGROUP", b"CREATE", key, name, &last, b"ENTRIESREAD", read]);
+        write_command(out, &[b"XGROUP", b"CREATE", key, name, &last, b"ENTRIESREAD", read]);
         write_consumers(out, key, name, group);
     }
 }
@@ -48,7 +48,7 @@ pub(super) fn end(out: &mut Vec<u8>, key: &[u8], stream: StreamRef<'_>) {
 fn write_consumers(out: &mut Vec<u8>, key: &[u8], group_name: &[u8], group: &Group) {
     for consumer in group.consumers() {
         let name = &consumer.name;
-        command(out, &[b"XGROUP", b"CREATECONSUMER", key, group_name, name]);
+        write_command(out, &[b"XGROUP", b"CREATECONSUMER", key, group_name, name]);
         for id in consumer.pending.keys() {
             let Some(pending) = group.pending().get(id) else { continue };
             let (mut time, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
@@ -56,7 +56,7 @@ fn write_consumers(out: &mut Vec<u8>, key: &[u8], group_name: &[u8], group: &Gro
             let mut claim: Vec<&[u8]> = vec![b"XCLAIM", key, group_name, name, b"0"];
             let id = id.text();
             claim.extend([&id[..], b"TIME", time, b"RETRYCOUNT", count, b"JUSTID", b"FORCE"]);
-            command(out, &claim);
+            write_command(out, &claim);
         }
     }
 }
