@@ -1,15 +1,15 @@
 //! The CRC-64 at the end of dumps and files: over bytes at hand, or over chunks as they come.
 
-use crc::{CRC_64_REDIS, Crc, Digest, Table};
+use crc_fast::{CrcAlgorithm, Digest};
 
 /// The length of a checksum, in bytes.
 pub(crate) const LEN: usize = 8;
 
 /// The CRC-64 of dumps, files, and blocks of append-only files.
-pub(crate) static CRC: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
+const ALGORITHM: CrcAlgorithm = CrcAlgorithm::Crc64Redis;
 
 /// The polynomial with its bits reversed, as a checksum's bits are: the highest bit stands for 1.
-const POLYNOMIAL: u64 = CRC_64_REDIS.poly.reverse_bits();
+const POLYNOMIAL: u64 = 0xad93_d235_94c9_35a9_u64.reverse_bits();
 /// The polynomial 1.
 const ONE: u64 = 1 << 63;
 /// The polynomial by which a checksum is multiplied when a zero byte is appended.
@@ -17,13 +17,20 @@ const BYTE: u64 = ONE >> 8;
 
 /// Returns the checksum of bytes.
 pub(crate) fn of(bytes: &[u8]) -> u64 {
-    CRC.checksum(bytes)
+    crc_fast::checksum(ALGORITHM, bytes)
+}
+
+/// Returns the checksum of bytes that follow others, whose checksum is `before`.
+pub(crate) fn continued(before: u64, bytes: &[u8]) -> u64 {
+    let mut digest = Digest::new_with_init_state(ALGORITHM, before);
+    digest.update(bytes);
+    digest.finalize()
 }
 
 /// A running checksum.
 #[derive(Clone)]
 pub(crate) struct Checksum {
-    digest: Digest<'static, u64, Table<16>>,
+    value: u64,
     /// The number of bytes so far.
     len: u64,
     /// What [`Checksum::replace_start`] has changed.
@@ -33,12 +40,12 @@ pub(crate) struct Checksum {
 impl Checksum {
     /// Creates the checksum of no bytes.
     pub(crate) fn new() -> Self {
-        Checksum { digest: CRC.digest(), len: 0, difference: 0 }
+        Checksum { value: 0, len: 0, difference: 0 }
     }
 
     /// Adds the next bytes.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
-        self.digest.update(bytes);
+        self.value = continued(self.value, bytes);
         self.len += bytes.len() as u64;
         if self.difference != 0 {
             self.difference = shifted(self.difference, bytes.len() as u64);
@@ -54,7 +61,7 @@ impl Checksum {
 
     /// Returns the checksum of the bytes so far.
     pub(crate) fn value(&self) -> u64 {
-        self.digest.clone().finalize() ^ self.difference
+        self.value ^ self.difference
     }
 }
 

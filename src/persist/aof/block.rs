@@ -22,7 +22,7 @@
 //! may have lost from what it may not have. Further fields may come before the checksum; readers ignore those that they
 //! do not know.
 
-use crate::rdb::checksum::CRC;
+use crate::rdb::checksum;
 
 /// What a header begins with.
 pub(super) const HEADER_START: &[u8] = b"#HDR:v1;";
@@ -58,10 +58,7 @@ impl Running {
 
     /// Adds bytes.
     pub(super) fn add(&mut self, bytes: &[u8]) {
-        // The state of a reflected CRC is its value; an initial value is given unreflected.
-        let mut digest = CRC.digest_with_initial(self.0.reverse_bits());
-        digest.update(bytes);
-        self.0 = digest.finalize();
+        self.0 = checksum::continued(self.0, bytes);
     }
 
     /// Returns the checksum of what was added.
