@@ -30,6 +30,12 @@ use crate::time::clock::Now;
 /// How many keys are added before other clients get their turn.
 const BATCH: usize = 1_000;
 
+/// How many keys are prefetched before the first of them is added: enough to overlap their cache misses.
+const PREFETCHED: usize = 64;
+
+/// How many bytes a key has in a file at least.
+const KEY_LEN_MIN: u64 = 4;
+
 /// How many batches may be read ahead of those that are added.
 const BATCHES_AHEAD: usize = 8;
 
@@ -113,7 +119,7 @@ impl Worker {
         let named = |reason: &dyn Display| format!("{}: {reason}", path.display());
         let mut reader = FileReader::new(file, Some(len), options).map_err(|error| named(&error))?;
         info!("Loading {}, an RDB file of version {}", path.display(), reader.version());
-        let mut content = Content::default();
+        let mut content = Content { file_len: len, ..Content::default() };
         let added = thread::scope(|scope| {
             let (send, batches) = mpsc::sync_channel(BATCHES_AHEAD);
             let add = || KeyAdder { namespace, now, rules: adding, loaded: Loaded::default() }.add_all(batches);
@@ -177,6 +183,7 @@ impl Worker {
 /// A key of a file.
 struct Key {
     db: usize,
+    hash: u64,
     entry: Entry,
     usage: Option<Usage>,
     fence: i64,
@@ -191,6 +198,7 @@ struct Batch {
 /// What is read from a file beside keys.
 #[derive(Default)]
 struct Content {
+    file_len: u64,
     /// The database that was selected last.
     db: usize,
     libraries: Vec<Vec<u8>>,
@@ -212,7 +220,10 @@ impl Content {
     ) -> Result<bool, String> {
         while batch.keys.len() + batch.retired.len() < BATCH {
             match reader.read().map_err(|error| error.to_string())? {
-                Item::Entry { entry, usage, fence } => batch.keys.push(Key { db: self.db, entry, usage, fence }),
+                Item::Entry { entry, usage, fence } => {
+                    let hash = namespace.store.hash(entry.key());
+                    batch.keys.push(Key { db: self.db, hash, entry, usage, fence });
+                }
                 // Nobody writes to a database that is not there.
                 Item::RetiredFence(retired) if retired.db >= u64::from(databases) => {}
                 Item::RetiredFence(retired) => {
@@ -230,7 +241,14 @@ impl Content {
                     self.cut_at = Moment::parse(&value);
                     self.step_ms = self.cut_at.as_ref().map_or(0, |cut_at| step_ms(cut_at, present));
                 }
-                Item::Aux { .. } | Item::Resize { .. } => {}
+                Item::Aux { .. } => {}
+                Item::Resize { keys, with_ttl } => {
+                    // Keys with a deadline may have expired. A damaged file has no more keys than fit in it.
+                    let keys = keys.saturating_sub(with_ttl).min(self.file_len / KEY_LEN_MIN);
+                    let mut hold = namespace.store.hold(1);
+                    let cx = Cx::new(namespace.clock.now(), Origin::Replay);
+                    hold.view(0, &[], cx).reserve(self.db, keys as usize);
+                }
                 Item::Library(code) => self.libraries.push(code.into()),
                 Item::Skipped { key } => {
                     info!("skipping empty key: {}", key.escape_ascii());
@@ -259,10 +277,18 @@ struct KeyAdder<'n> {
 impl KeyAdder<'_> {
     /// Adds all keys that come.
     fn add_all(mut self, batches: Receiver<Batch>) -> Result<Loaded, String> {
+        let now = self.now;
+        let cx = || Cx::new(now, Origin::Replay);
         for batch in batches {
-            let mut hold = self.namespace.store.hold(1);
-            let mut view = hold.view(0, &[], Cx::new(self.now, Origin::Replay));
-            batch.keys.into_iter().try_for_each(|key| self.add(&mut view, key))?;
+            let (mut hold, mut keys) = (self.namespace.store.hold(1), batch.keys.into_iter());
+            while let [first, ..] = keys.as_slice() {
+                let (db, window) = (first.db, keys.as_slice().iter().take(PREFETCHED));
+                let count = window.take_while(|key| key.db == db).count();
+                hold.prefetch_insertions(db, keys.as_slice()[..count].iter().map(|key| (key.hash, &key.entry)));
+                let mut view = hold.view(0, &[], cx());
+                keys.by_ref().take(count).try_for_each(|key| self.add(&mut view, key))?;
+            }
+            let mut view = hold.view(0, &[], cx());
             batch.retired.into_iter().for_each(|retired| self.add_retired(&mut view, &retired));
             let Loaded { keys, expired } = self.loaded;
             self.namespace.persistence.update(|figures| (figures.keys_loaded, figures.keys_expired) = (keys, expired));
@@ -279,7 +305,7 @@ impl KeyAdder<'_> {
         view.load_retired_fence(*db as usize, key, retired);
     }
 
-    fn add(&mut self, view: &mut View<'_>, Key { db, entry, usage, fence }: Key) -> Result<(), String> {
+    fn add(&mut self, view: &mut View<'_>, Key { db, hash, entry, usage, fence }: Key) -> Result<(), String> {
         if !self.rules.keeps_expired && entry.deadline().is_some_and(|deadline| deadline.is_due(self.now)) {
             self.loaded.expired += 1;
             if let Some(deadline) = entry.deadline().filter(|_| fence != 0) {
@@ -294,7 +320,6 @@ impl KeyAdder<'_> {
             Some(Usage::Idle(idle_s)) if !rule.counts() => usage::idle_for(idle_s, self.now),
             _ => rule.fresh(self.now),
         });
-        let hash = self.namespace.store.hash(entry.key());
         if let Some(name) = view.load(db, hash, entry, fence)
             && self.rules.duplicates == Duplicates::Refuse
         {

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::store::entry::Entry;
 use crate::store::hold::GateGuard;
 use crate::store::key::shard_of;
-use crate::store::table::Table;
+use crate::store::table::{Table, prefetch};
 use crate::store::value::Value;
 
 /// An element that a command looks up.
@@ -32,6 +32,16 @@ impl GateGuard<'_> {
             }
             _ => self.prefetch_all(db, hashes),
         }
+    }
+
+    /// Prefetches entries that come with their hashes, and what their insertion will access.
+    pub(crate) fn prefetch_insertions<'e>(&mut self, db: usize, entries: impl Iterator<Item = (u64, &'e Entry)>) {
+        let hashes = entries.map(|(hash, entry)| {
+            prefetch(entry.address());
+            hash
+        });
+        let hashes: SmallVec<[u64; 64]> = hashes.collect();
+        self.prefetch_all(db, &hashes);
     }
 
     #[inline]

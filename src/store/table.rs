@@ -153,6 +153,14 @@ impl<T: Item> Table<T> {
         bucket.at_mut(at)
     }
 
+    /// Makes room for so many items in a table that has none, so that they come without splitting a bucket.
+    pub(crate) fn reserve(&mut self, items: usize) {
+        let buckets = items.saturating_mul(3).div_ceil(GROW_THIRDS);
+        while self.len == 0 && self.buckets < buckets {
+            self.add_bucket();
+        }
+    }
+
     /// Adds an item whose key is known to be absent. Returns the bucket that was split to make room and the new
     /// bucket, if any.
     pub(crate) fn insert(&mut self, hash: u64, item: T) -> Option<(usize, usize)> {
@@ -232,7 +240,7 @@ impl<T: Item> Table<T> {
         // A bucket that was merged since the last step holds items of positions visited before.
         let is_merged = position & (width - 1) != 0;
         let next = (position & !(width - 1)) + width;
-        self.prefetch_scan(next, next + width);
+        self.prefetch_ahead(self.bucket_at(next), self.bucket_at(next + width));
         self.for_each_in(index, |item| {
             if !is_merged || self.position_of(item) >= position {
                 visit(item);
@@ -246,13 +254,13 @@ impl<T: Item> Table<T> {
         self.bucket_of(position.reverse_bits() >> (u64::BITS - SCAN_BITS))
     }
 
-    /// Asks the processor to bring in what is visited next at two scan positions: the items at the first one, whose bucket
-    /// should be in the cache by now, and the bucket at the second one.
-    fn prefetch_scan(&self, first: u64, second: u64) {
-        if let Some(index) = self.bucket_at(second) {
+    /// Asks the processor to bring in what is needed next: the items of the first bucket, which should be in the cache by
+    /// now, and the second bucket.
+    fn prefetch_ahead(&self, first: Option<usize>, second: Option<usize>) {
+        if let Some(index) = second {
             prefetch(self.bucket(index));
         }
-        let items = self.bucket_at(first).into_iter().flat_map(|index| self.bucket(index).in_slots());
+        let items = first.into_iter().flat_map(|index| self.bucket(index).in_slots());
         for address in items.filter_map(T::address) {
             prefetch(address);
             prefetch(address.wrapping_add(PREFETCH_AHEAD));
@@ -275,6 +283,8 @@ impl<T: Item> Table<T> {
         self.add_bucket(); // which widens the mask when a round begins
         let from = to & self.mask;
         self.place_all_of(from);
+        // The items of the next buckets to split lie anywhere in memory.
+        self.prefetch_ahead(Some((to + 1) & self.mask), Some((to + 2) & self.mask));
         (from, to)
     }
 

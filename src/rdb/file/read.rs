@@ -63,10 +63,8 @@ pub(crate) enum Item {
     /// How many keys follow.
     Resize {
         /// How many keys the database has.
-        #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "tables grow by themselves"))]
         keys: u64,
         /// How many of them have a deadline.
-        #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "as above"))]
         with_ttl: u64,
     },
     /// The code of a library of functions.

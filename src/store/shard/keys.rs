@@ -602,6 +602,12 @@ impl Keys {
         Some(entry)
     }
 
+    /// Makes room for so many keys, if there are none yet.
+    pub(crate) fn reserve(&mut self, keys: usize) {
+        self.table.reserve(keys);
+        self.report();
+    }
+
     /// Inserts an entry of a missing key into the table; every caller ends in `changed`.
     pub(super) fn attach(&mut self, key: Key<'_>, entry: Entry, cx: &mut ChangeCx) {
         self.before_change(key);

@@ -7,7 +7,7 @@ use crate::store::cx::Lookup;
 use crate::store::entry::Entry;
 use crate::store::event::Event;
 use crate::store::fences::Retired;
-use crate::store::key::{Key, shard_of};
+use crate::store::key::{Key, SHARDS, shard_of};
 use crate::store::lock::Loss;
 use crate::store::shard::Edit;
 use crate::store::value::{Kind, SHARED_MIN, StringHint, Type, Value, WrongType};
@@ -100,6 +100,13 @@ impl View<'_> {
     pub fn set_deadline(&mut self, key: Key<'_>, deadline: Option<Deadline>, event: &'static Event) {
         let (keys, cx) = self.keys(key);
         keys.set_deadline(key, deadline, event, cx);
+    }
+
+    /// Makes room for so many keys in the database with this number, if it has none yet. For views without declared keys.
+    pub(crate) fn reserve(&mut self, db: usize, keys: usize) {
+        for shard in 0..SHARDS {
+            self.access.with_shard(Some(db), shard, |shard| shard.keys.reserve(keys / SHARDS));
+        }
     }
 
     /// Adds a key with this hash from a file, with its fence, in the database with this number; returns its name
