@@ -39,6 +39,7 @@ use crate::net::buffers::{BufferPool, ConnBuffers, READ_LEN};
 use crate::net::held::HeldOutput;
 use crate::resp::{DecodeError, Limits, Output, Reply};
 use crate::runtime::panics::caught;
+use crate::runtime::wakes;
 use crate::store::NEVER;
 use crate::time::clock::Clock;
 use crate::upkeep::time_travel;
@@ -435,6 +436,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         if !self.namespace.log.is_confirmed() {
             self.held.get_or_insert_default().add(output, begin, run.dependence(), &self.namespace.log);
+            wakes::count_batch();
         }
         self.outruns_reclaimer = reclaimer.is_behind() && reclaimer.queued() != queued;
         let left = ManuallyDrop::into_inner(left);

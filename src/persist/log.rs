@@ -14,6 +14,7 @@ mod chunks;
 pub(super) mod reader;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 
@@ -23,6 +24,7 @@ use crate::persist::Effects;
 use crate::persist::log::boundaries::Boundaries;
 use crate::persist::log::changed::LastChanges;
 use crate::persist::log::chunks::Chunks;
+use crate::runtime::wakes;
 use crate::store::{ChangeLog, LockRecord};
 
 /// The most bytes that are kept for the slowest reader.
@@ -32,7 +34,7 @@ const KEPT_MAX: usize = 256 << 20;
 pub(crate) struct Log {
     records: Mutex<Records>,
     /// Wakes the threads of readers that wait for records.
-    appended: Condvar,
+    appended: Arc<Condvar>,
     /// The position up to which every reader that confirms has done so; `u64::MAX` if none confirms.
     confirmed: AtomicU64,
     /// What replies depend on; kept while a reader confirms.
@@ -96,7 +98,7 @@ impl Log {
         let records = Mutex::new(Records { kept_max, ..Records::default() });
         Log {
             records,
-            appended: Condvar::new(),
+            appended: Arc::default(),
             confirmed: AtomicU64::new(u64::MAX),
             changed: LastChanges::default(),
             waiting: Mutex::default(),
@@ -109,7 +111,10 @@ impl Log {
         let mut records = self.records.lock();
         let end = records.append(effects);
         if records.sleeping > 0 {
-            self.appended.notify_all();
+            match self.is_confirmed() {
+                true => _ = self.appended.notify_all(),
+                false => wakes::wake(&self.appended),
+            }
         }
         end
     }
@@ -262,8 +267,6 @@ impl Records {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     /// Appends a command to a log; returns the position behind it.

@@ -28,6 +28,7 @@ use slab::Slab;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::runtime::panics::{Panics, caught};
+use crate::runtime::wakes;
 
 /// How many polls the pump does before it lets timers, the sweeper and new connections run.
 const POLLS_PER_ROUND: usize = 32;
@@ -262,6 +263,7 @@ pub(crate) fn hand_over() {
     if let Some(queue) = CURRENT.with_borrow(Option::clone) {
         queue.start_pump();
     }
+    wakes::leave_worker();
     // The new thread has taken over when it runs this task; until then the old one would take its work back.
     let (taken, over) = mpsc::channel();
     runtime.spawn(async move { taken.send(()) });

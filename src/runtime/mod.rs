@@ -5,4 +5,5 @@ pub(crate) mod executor;
 pub(crate) mod log_queue;
 pub(crate) mod panics;
 pub(crate) mod park;
+pub(crate) mod wakes;
 pub mod worker;

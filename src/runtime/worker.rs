@@ -9,6 +9,8 @@ use std::thread;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
+use crate::runtime::wakes;
+
 /// Starts `count` worker threads, or one for every two cores when `count` is 0; returns their runtimes.
 ///
 /// The other half of the cores is for the kernel's network work and for clients on the same machine: a worker without
@@ -29,7 +31,9 @@ pub fn start(count: usize) -> io::Result<Vec<Handle>> {
 /// # Errors
 /// When the thread or the runtime cannot be created.
 pub fn runtime(number: usize) -> io::Result<Runtime> {
-    Builder::new_multi_thread().worker_threads(1).thread_name(format!("worker-{number}")).enable_all().build()
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(1).thread_name(format!("worker-{number}")).enable_all();
+    builder.on_thread_park(wakes::before_worker_waits).build()
 }
 
 fn start_one(number: usize) -> io::Result<Handle> {

@@ -31,7 +31,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("config", &["acl", "error", "glob", "spec", "store", "text"]),
     ("acl", &["error", "glob", "memory", "resp", "spec", "text"]),
     ("test_mode", &["error", "glob", "persist", "resp", "spec", "store", "time"]),
-    ("persist", &["memory", "rdb", "resp", "store", "text", "time"]),
+    ("persist", &["memory", "rdb", "resp", "runtime", "store", "text", "time"]),
     ("rdb", &["memory", "resp", "store", "time"]),
     ("spec", &["resp", "store"]),
     ("error", &["store", "text"]),

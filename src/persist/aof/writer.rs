@@ -29,6 +29,7 @@ use crate::persist::aof::policy::{AofOptions, Policy};
 use crate::persist::aof::segment::Tail;
 use crate::persist::aof::sync::{InlineSyncer, Syncer, ThreadSyncer};
 use crate::persist::disk::{DiskFile, write_again_from};
+use crate::time::clock::Clock;
 
 /// How long after a sync the next one begins with [`Policy::EverySec`].
 const SYNC_PERIOD_MS: u64 = 1000;
@@ -42,6 +43,10 @@ const PAUSE_MAX_MS: u64 = 1000;
 /// How long the thread waits after a block, if no client waits for the disk: under load, records are written once in this
 /// time, and no append has to wake the thread.
 const LINGER: Duration = Duration::from_millis(1);
+/// For which part of the time that a sync has taken the next one waits for the clients that it has answered: one in two.
+const GATHERING_SHARE: u64 = 2;
+/// How long it waits at most, in microseconds: a disk that has stalled once is not to be slow twice.
+const GATHERING_MAX_US: u64 = 5_000;
 /// How many of the last bytes of a file are written again when it is opened.
 const WRITTEN_AGAIN_MAX: u64 = 64 << 20;
 
@@ -116,6 +121,8 @@ pub(crate) struct Writer {
     synced: Mark,
     /// Up to which position of the log it would be recovered after a power cut; less than that if the base is not there.
     durable: u64,
+    /// How many clients waited for a confirmation when there was one last.
+    waited: usize,
     syncing: Option<Syncing>,
     last_sync_ms: u64,
     /// The file may be longer than what is written. That it is cut need not be durable before the same records, which are
@@ -186,6 +193,7 @@ impl Writer {
             written: mark,
             synced: mark,
             durable: begin,
+            waited: 0,
             syncing: None,
             last_sync_ms,
             is_torn: false,
@@ -371,7 +379,7 @@ impl Writer {
         }
         self.durable = self.synced.position;
         if self.policy == Policy::Always {
-            self.shared.reader.confirm(self.durable);
+            self.waited = self.shared.reader.confirm(self.durable);
         }
     }
 
@@ -397,6 +405,20 @@ impl Writer {
     /// Returns a function that says what was tried when the disk failed.
     fn io(&self, action: &'static str) -> impl FnOnce(io::Error) -> AofError + use<> {
         AofError::io(action, &self.shared.dir.increment().unwrap_or_default())
+    }
+
+    /// Waits until as many clients wait for the next sync as have waited for the last one, or until a time. Otherwise
+    /// clients that send a write after each reply would be divided among two syncs, each of which takes as long as one for
+    /// all of them.
+    fn gather(&self, clock: &Clock, until_us: u64) {
+        let reader = &self.shared.reader;
+        while reader.waiting() < self.waited {
+            let left_us = until_us.saturating_sub(clock.now().mono_us());
+            if left_us == 0 {
+                return;
+            }
+            reader.wait(Some(reader.end()), Some(Duration::from_micros(left_us)));
+        }
     }
 
     /// Waits as a step says.
@@ -433,9 +455,16 @@ fn open_tail(dir: &AofDir, tail: &Tail) -> Result<Arc<dyn DiskFile>, AofError> {
 pub(crate) fn spawn(mut writer: Writer) -> io::Result<JoinHandle<()>> {
     let shared = writer.shared.clone();
     writer.set_syncer(Box::new(ThreadSyncer::start_thread(move || shared.reader.wake())?));
-    let mut has_written = false;
+    let (mut has_written, clock) = (false, Clock::system());
     let run = move || loop {
-        match writer.step() {
+        let (durable, begun_us) = (writer.durable, clock.now().mono_us());
+        let step = writer.step();
+        if writer.durable > durable && writer.policy == Policy::Always {
+            let ended_us = clock.now().mono_us();
+            let longest_us = ((ended_us - begun_us) / GATHERING_SHARE).min(GATHERING_MAX_US);
+            writer.gather(&clock, ended_us + longest_us);
+        }
+        match step {
             Step::Again => has_written = true,
             Step::Wait(_) if has_written && writer.policy != Policy::Always => {
                 has_written = false;

@@ -164,17 +164,19 @@ impl LogReader {
     }
 
     /// Returns how many clients wait for a confirmation.
-    #[cfg(feature = "internals")]
     pub fn waiting(&self) -> usize {
         self.log.waiting.lock().len()
     }
 
-    /// Confirms what lies before a position, if the reader confirms.
-    pub fn confirm(&self, position: u64) {
+    /// Confirms what lies before a position, if the reader confirms; returns how many clients have waited for a
+    /// confirmation.
+    pub fn confirm(&self, position: u64) -> usize {
+        let waiting = self.waiting();
         self.log.change(self.number, |place, _| {
             let confirmed = place.as_mut().and_then(|place| place.confirmed.as_mut());
             confirmed.into_iter().for_each(|confirmed| *confirmed = position.max(*confirmed));
         });
+        waiting
     }
 
     /// Makes the reader one that confirms, and has done so up to a position; with `None` one that does not. Clients that
