@@ -264,6 +264,7 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
         // A failure is logged and does not prevent the start.
         let _ = oom.apply(&server.namespace().settings.current());
         follow_settings(&server.namespace().settings, log.clone(), oom);
+        server.leave_data();
         let (addr, pid) = (server.addr(), process::id());
         // Once the ports are this server's: of a start that fails, no file of the server that runs is touched.
         let _pid_file = pid_file.and_then(write_pid_file);

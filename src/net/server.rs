@@ -3,7 +3,7 @@
 //! A [`Server`] stops when it is dropped.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
@@ -110,6 +110,13 @@ impl Server {
     /// Removes a snapshot that is being written, for a process that does not wait for it.
     pub(crate) fn remove_unfinished(&self) {
         let _ = std::fs::remove_file(unfinished(&self.namespace().settings.current().dir)); // it may not be there
+    }
+
+    /// Leaves the data to the system, for a process that ends with this server: to free ten million keys one by one takes
+    /// it a second.
+    pub(crate) fn leave_data(&self) {
+        static LEFT: OnceLock<Arc<Namespace>> = OnceLock::new();
+        let _ = LEFT.set(self.shared.namespace.clone()); // only the first server is of the program
     }
 
     /// Stops gracefully: accepts no new connections, writes the pending replies and closes every connection.
