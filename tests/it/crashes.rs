@@ -476,7 +476,8 @@ impl<'a> Life<'a> {
         for _ in 0..10_000 {
             let Some(info) = self.ask("INFO persistence", Asked::Other) else { return };
             let has = |field: &str| info.contains(field);
-            if has("aof_enabled:1") && has("aof_rewrite_in_progress:0") && has("aof_last_bgrewrite_status:ok") {
+            let is_begun = has("aof_rewrite_in_progress:0") && has("aof_rewrite_scheduled:0");
+            if has("aof_enabled:1") && is_begun && has("aof_last_bgrewrite_status:ok") {
                 (self.history.is_logged, self.history.least) = (true, present);
                 self.is_always = self.history.policy == "always";
                 return;
