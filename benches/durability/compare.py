@@ -3,7 +3,7 @@
 
     benches/durability/compare.py [PART...]    log, always, snapshot, large, load; all of them by default
 
-Needs redis-server and redis-benchmark, a release build in target/release (or KEYLATCH=path), and an idle machine with 8 GB
+Needs redis-server, redis-benchmark, a C compiler, a release build in target/release (or KEYLATCH=path), and an idle machine with 8 GB
 of memory. KEYS=10000000 and LARGE_MB=1024 say how much data there is. Files are written below TMPDIR, so that is the disk
 that is measured. Prints tables; servers take turns, and figures are medians of ROUNDS=3 unless they are worst cases.
 """
@@ -26,6 +26,12 @@ ROUNDS = int(os.environ.get("ROUNDS", 3))
 SERVERS = {"keylatch": KEYLATCH, "redis": "redis-server"}
 TICKS = os.sysconf("SC_CLK_TCK")
 WRITES_PER_S = 50_000
+SYNC_DELAY_US = 2_000
+SLOW_SYNC = """
+#include <unistd.h>
+#include <sys/syscall.h>
+int fdatasync(int file) { usleep(DELAY_US); return syscall(SYS_fdatasync, file); }
+"""
 
 
 def encode(*words):
@@ -78,7 +84,7 @@ class Client:
 
 
 class Server:
-    def __init__(self, kind, folder, *options):
+    def __init__(self, kind, folder, *options, environment=None):
         self.kind = kind
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port = probe.getsockname()[1]
@@ -86,7 +92,9 @@ class Server:
         if "--save" not in options:
             words += ["--save", ""]
         self.log = open(os.path.join(folder, f"log-{kind}"), "wb")
-        self.process = subprocess.Popen([str(word) for word in words], stdout=self.log, stderr=self.log)
+        words = [str(word) for word in words]
+        environment = {**os.environ, **(environment or {})}
+        self.process = subprocess.Popen(words, stdout=self.log, stderr=self.log, env=environment)
 
     def client(self):
         """Connects, and waits until the data is loaded."""
@@ -188,22 +196,32 @@ def log_part(folder):
 
 
 def always_part(folder):
+    always(folder, "appendfsync always, 50 clients")
+    # A disk without a battery takes milliseconds for what the present one may do in microseconds.
+    library = os.path.join(folder, "slow.so")
+    compiler = ["cc", "-shared", "-fPIC", f"-DDELAY_US={SYNC_DELAY_US}", "-x", "c", "-", "-o", library]
+    subprocess.run(compiler, input=SLOW_SYNC, text=True, check=True)
+    always(folder, f"the same with {SYNC_DELAY_US} microseconds more for each sync", {"LD_PRELOAD": library})
+
+
+def always(folder, title, environment=None):
     rates, waits = {}, {}
     for number in range(ROUNDS):
         for kind in SERVERS:
             below = os.path.join(folder, f"{number}-{kind}")
             os.mkdir(below)
-            server = Server(kind, below, "--appendonly", "yes", "--appendfsync", "always")
+            server = Server(kind, below, "--appendonly", "yes", "--appendfsync", "always", environment=environment)
             server.client().call("SET", "other", "v")
             reader = Probe(server.port, "GET", "other")
             reader.start()
-            rates.setdefault(kind, []).append(redis_benchmark(server.port, "-t", "set", "-n", 100_000, "-c", 50))
+            rates.setdefault(kind, []).append(redis_benchmark(server.port, "-t", "set", "-n", 40_000, "-c", 50))
             waits.setdefault(kind, []).append(reader.end()[1])
             server.stop()
+            shutil.rmtree(below)
     median = {kind: (statistics.median(rates[kind]), statistics.median(waits[kind])) for kind in SERVERS}
     rows = [(what, median["keylatch"][at], median["redis"][at], median["keylatch"][at] / median["redis"][at])
             for at, what in enumerate(("SET a second", "p99 of a reader of another key, ms"))]
-    table("appendfsync always, 50 clients", ("", "keylatch", "redis", "times"), rows)
+    table(title, ("", "keylatch", "redis", "times"), rows)
 
 
 class Load(threading.Thread):
