@@ -14,6 +14,7 @@ use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -143,12 +144,13 @@ impl<'s> Snapshot<'s> {
             len += bytes.len() as u64;
             out(bytes)
         };
-        let written = std::thread::scope(|scope| {
-            let walk = std::thread::Builder::new().name("snapshot".into());
+        let written = thread::scope(|scope| {
+            let walk = thread::Builder::new().name("snapshot".into());
             walk.spawn_scoped(scope, || self.walk(clock, is_cancelled))?;
             let written = emit(&rdb::compressed(head)).and_then(|()| {
                 while let Some((bytes, keys)) = queue.take(is_cancelled) {
                     emit(&rdb::compressed(bytes))?;
+                    thread::yield_now(); // as in the walk
                     report(keys);
                     self.records.report_unwritten(queue.len());
                 }
@@ -198,6 +200,8 @@ impl<'s> Snapshot<'s> {
             let walked = store.walk(&mut cursor, &is_time_up, &mut slice);
             let (bytes, keys) = (rdb::compressed(slice.bytes), slice.keys); // no shard is locked
             records.queue.push_walked(bytes.into(), keys, cursor.is_in_record());
+            // A kernel that preempts lazily lets a worker that was woken wait for the next tick, unless this thread calls it.
+            thread::yield_now();
             if !cursor.is_in_record() {
                 records.write_texts();
             }
