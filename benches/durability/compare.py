@@ -70,18 +70,6 @@ class Client:
         found = [line for line in self.call("INFO").split(b"\r\n") if line.startswith(field.encode() + b":")]
         return found[0].split(b":")[1].decode() if found else None
 
-    def fill(self, commands):
-        """Sends many commands, and waits for their replies."""
-        batch = []
-        for command in commands:
-            batch.append(command)
-            if len(batch) == 1000:
-                self.socket.sendall(b"".join(batch))
-                batch = [self.read() for _ in batch] and []
-        self.socket.sendall(b"".join(batch))
-        for _ in batch:
-            self.read()
-
 
 class Server:
     def __init__(self, kind, folder, *options, environment=None):
@@ -284,14 +272,20 @@ def snapshot_part(folder):
 def fill_large(client, what):
     noise = os.urandom(1 << 20)
     size = LARGE_MB << 20
-    piece = lambda at: noise[at * 37 % (len(noise) - 100):][:88]
     if what == "string":
         for _ in range(size >> 20 if size <= 512 << 20 else 511):
             client.call("APPEND", "large", noise)
-    else:
-        name = {"list": lambda at: encode("RPUSH", "large", b"%012d" % at + piece(at)),
-                "hash": lambda at: encode("HSET", "large", b"f%010d" % at, piece(at))}[what]
-        client.fill(name(at) for at in range(size // 100))
+        return
+    element = {"list": "'RPUSH', KEYS[1], ('%012d'):format(at) .. piece", "hash": "'HSET', KEYS[1], ('f%010d'):format(at), piece"}
+    script = f"""
+        for at = ARGV[2], ARGV[3] do
+            local from = at * 37 % (#ARGV[1] - 100)
+            local piece = ARGV[1]:sub(from + 1, from + 88)
+            redis.call({element[what]})
+        end"""
+    count, step = size // 100, 100_000
+    for begin in range(0, count, step):
+        client.call("EVAL", script, 1, "large", noise, begin, min(begin + step, count) - 1)
 
 
 def large_part(folder):

@@ -247,6 +247,19 @@ fn a_damaged_file_is_refused_with_its_name_and_place_and_stays_as_it_is() {
 }
 
 #[test]
+fn a_file_that_announces_more_keys_than_it_has_takes_no_memory_for_them() {
+    let dir = dir();
+    let announced = [&[0xfb, 0x81][..], &(1_u64 << 62).to_be_bytes(), &[0]].concat();
+    let file = [&b"REDIS0009\xfe\0"[..], &announced, b"\0\x01k\x01v\xff", &[0; 8]].concat();
+    std::fs::write(dir.path().join("dump.rdb"), file).expect("writable");
+    let server = start_in(dir.path(), &[]);
+    let mut client = server.client();
+    client.expect(&[("GET k", "$1 v"), ("DBSIZE", ":1")]);
+    let used: u64 = client.info("used_memory").parse().expect("a number");
+    assert!(used < 10_000_000, "{used} bytes");
+}
+
+#[test]
 fn a_reload_replies_when_the_data_is_there_and_loses_no_write_that_was_acknowledged_meanwhile() {
     let dir = dir();
     let server = start_in(dir.path(), &[]);

@@ -56,6 +56,27 @@ fn a_bucket_is_one_cache_line() {
 }
 
 #[test]
+fn in_a_table_with_room_for_all_items_no_bucket_is_split_and_they_are_found() {
+    let hasher = Hasher::new();
+    for count in [0, 1, 5, 6, 1000, 12_345] {
+        let mut table: Table<Pair> = Table::new(hasher.clone());
+        table.reserve(count as usize);
+        let buckets = table.buckets();
+        for number in 0..count {
+            assert_eq!(table.insert(hasher.hash_one(&key(number)[..]), Pair::new(&key(number), b"")), None);
+        }
+        assert_eq!((table.buckets(), table.count()), (buckets, count as usize));
+        let (grown, _) = filled(count);
+        assert_eq!(table.buckets(), grown.buckets(), "no more than it would have grown to");
+        assert!((0..count).all(|number| table.find(hasher.hash_one(&key(number)[..]), &key(number)).is_some()));
+        if count > 0 {
+            table.reserve(1_000_000); // it has items
+            assert_eq!(table.buckets(), buckets);
+        }
+    }
+}
+
+#[test]
 fn it_behaves_as_a_plain_map_while_it_grows_and_shrinks() {
     let hasher = Hasher::new();
     let mut table: Table<Pair> = Table::new(hasher.clone());
