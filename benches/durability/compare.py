@@ -185,7 +185,7 @@ def log_part(folder):
 
 def always_part(folder):
     always(folder, "appendfsync always, 50 clients")
-    # A disk without a battery takes milliseconds for what the present one may do in microseconds.
+    # A disk without a battery takes milliseconds for what the present one may do in a tenth of one.
     library = os.path.join(folder, "slow.so")
     compiler = ["cc", "-shared", "-fPIC", f"-DDELAY_US={SYNC_DELAY_US}", "-x", "c", "-", "-o", library]
     subprocess.run(compiler, input=SLOW_SYNC, text=True, check=True)

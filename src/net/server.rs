@@ -112,8 +112,8 @@ impl Server {
         let _ = std::fs::remove_file(unfinished(&self.namespace().settings.current().dir)); // it may not be there
     }
 
-    /// Leaves the data to the system, for a process that ends with this server: to free ten million keys one by one takes
-    /// it a second.
+    /// Keeps the data until the process ends, which ends with this server: the operating system frees all of it at once,
+    /// where dropping it would free each key.
     pub(crate) fn leave_data(&self) {
         static LEFT: OnceLock<Arc<Namespace>> = OnceLock::new();
         let _ = LEFT.set(self.shared.namespace.clone()); // only the first server is of the program

@@ -10,7 +10,7 @@ pub(crate) fn write_command(out: &mut Vec<u8>, args: &[&[u8]]) {
     write_words(out, args.len(), args);
 }
 
-/// Appends the first words of a command that has so many.
+/// Appends the header of a command with `count` arguments, and the first of these.
 pub(crate) fn write_words(out: &mut Vec<u8>, count: usize, first: &[&[u8]]) {
     begin_command(out, count);
     first.iter().for_each(|text| write_word(out, text));
@@ -21,7 +21,7 @@ pub(crate) fn write_select(out: &mut Vec<u8>, db: usize) {
     write_command(out, &[b"SELECT", itoa::Buffer::new().format(db).as_bytes()]);
 }
 
-/// Appends what comes before the words of a command that has so many.
+/// Appends the header of a command with `count` arguments.
 #[inline]
 pub(crate) fn begin_command(out: &mut Vec<u8>, count: usize) {
     write_header(b'*', count as u64, |header| out.extend_from_slice(header));

@@ -153,7 +153,7 @@ impl<T: Item> Table<T> {
         bucket.at_mut(at)
     }
 
-    /// Makes room for so many items in a table that has none, so that they come without splitting a bucket.
+    /// Reserves buckets for `items` items in an empty table: inserting these splits no bucket.
     pub(crate) fn reserve(&mut self, items: usize) {
         let buckets = items.saturating_mul(3).div_ceil(GROW_THIRDS);
         while self.len == 0 && self.buckets < buckets {

@@ -602,7 +602,7 @@ impl Keys {
         Some(entry)
     }
 
-    /// Makes room for so many keys, if there are none yet.
+    /// Reserves space for `keys` keys in a shard that is empty.
     pub(crate) fn reserve(&mut self, keys: usize) {
         self.table.reserve(keys);
         self.report();

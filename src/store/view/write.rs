@@ -102,7 +102,7 @@ impl View<'_> {
         keys.set_deadline(key, deadline, event, cx);
     }
 
-    /// Makes room for so many keys in the database with this number, if it has none yet. For views without declared keys.
+    /// Reserves space for `keys` keys in the empty shards of a database. For views without declared keys.
     pub(crate) fn reserve(&mut self, db: usize, keys: usize) {
         for shard in 0..SHARDS {
             self.access.with_shard(Some(db), shard, |shard| shard.keys.reserve(keys / SHARDS));
