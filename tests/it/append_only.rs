@@ -425,6 +425,9 @@ fn a_file_that_is_turned_on_during_a_save_is_scheduled() {
     client.expect(&[("SET a v", "+OK"), ("BGSAVE", "+Background saving started")]);
     client.expect(&[("CONFIG SET appendonly yes rdb-key-save-delay 0", "+OK")]);
     assert_eq!(rewrite(&mut client), ("0".into(), "1".into()));
+    for (field, value) in [("aof_enabled", "1"), ("aof_current_size", "0"), ("aof_pending_rewrite", "1")] {
+        assert_eq!(client.info(field), value, "{field}");
+    }
     client.expect(&[("FLUSHALL", "+OK"), ("SET b v", "+OK")]);
     wait_until(|| rewrite(&mut client) == ("0".into(), "0".into()) && client.info("aof_enabled") == "1");
     assert_restarted(dir.path(), server);

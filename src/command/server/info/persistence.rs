@@ -34,10 +34,7 @@ pub(super) const PERSISTENCE: &[Field] = &[
         // One that is about to begin counts, so that who waits for its end does not miss it.
         u64::from(from.files().begins_log() || running(from, Job::Rewrite).is_some()).into()
     }),
-    field("aof_rewrite_scheduled", |from| {
-        let waits = from.files().is_log_starting && running(from, Job::Save).is_some();
-        u64::from(waits || from.files().is_rewrite_scheduled).into()
-    }),
+    field("aof_rewrite_scheduled", |from| u64::from(is_rewrite_scheduled(from)).into()),
     field("aof_last_rewrite_time_sec", |from| took_s(&from.files().rewrites)),
     field("aof_current_rewrite_time_sec", |from| running_s(from, Job::Rewrite)),
     field("aof_last_bgrewrite_status", |from| status(&from.files().rewrites.error)),
@@ -50,8 +47,8 @@ pub(super) const PERSISTENCE: &[Field] = &[
     optional("aof_current_size", |from| log(from, |log| log.len)),
     optional("aof_base_size", |from| log(from, |log| log.base_len)),
     optional("aof_pending_rewrite", |from| {
-        let is_scheduled = from.files().is_rewrite_scheduled;
-        log(from, |_| u64::from(is_scheduled))
+        let is_scheduled = u64::from(is_rewrite_scheduled(from));
+        log(from, |_| 0).map(|_| is_scheduled.into())
     }),
     optional("aof_buffer_length", |from| log(from, |log| log.unwritten)),
     optional("aof_pending_bio_fsync", |from| log(from, |log| u64::from(log.is_syncing))),
@@ -113,7 +110,17 @@ fn percent(part: u64, whole: u64) -> Value {
 
 /// Returns a figure of the append-only file, if there is one.
 fn log(from: &mut Reading<'_, '_>, read: impl FnOnce(&LogFigures) -> u64) -> Option<Value> {
-    from.files().log.as_ref().map(|log| read(log).into())
+    let files = from.files();
+    match &files.log {
+        Some(log) => Some(read(log).into()),
+        None => files.is_log_starting.then(|| 0_u64.into()), // as Redis, before the first base is written
+    }
+}
+
+/// Returns whether a rewrite waits for a save, or the first base of a file does.
+fn is_rewrite_scheduled(from: &mut Reading<'_, '_>) -> bool {
+    let waits = from.files().is_log_starting && running(from, Job::Save).is_some();
+    waits || from.files().is_rewrite_scheduled
 }
 
 /// Returns a figure of the load that is in progress, if one is.
