@@ -14,7 +14,8 @@ use tokio_util::codec::Decoder;
 
 use crate::resp::decode::parse_int;
 use crate::resp::output::Output;
-use crate::resp::reply::{Protocol, Reply};
+use crate::resp::protocol::Protocol;
+use crate::resp::reply::Reply;
 
 /// The deepest nesting of aggregates [`FrameDecoder`] accepts.
 pub const FRAME_DEPTH_MAX: usize = 32;

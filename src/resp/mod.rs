@@ -12,6 +12,7 @@ mod decode;
 mod frame;
 mod inline;
 mod output;
+mod protocol;
 mod reply;
 mod request;
 #[cfg(test)]
@@ -26,8 +27,10 @@ pub use crate::text::double::write_double;
 pub(crate) use command::{begin_command, begin_word, write_command, write_select, write_word, write_words};
 pub use decode::{BATCH_REQUESTS_MAX, DecodeError, Limits, ProtocolError, RequestDecoder, parse_int, reserve_exact};
 pub use frame::{FRAME_DEPTH_MAX, Frame, FrameDecoder, FrameError};
-pub use output::{Mark, Output, SHARED_MIN};
-pub use reply::{Protocol, Reply, format_general};
+#[cfg_attr(not(feature = "lua"), allow(unused_imports, reason = "only scripts keep replies"))]
+pub use output::{Kept, Mark, Output, SHARED_MIN};
+pub use protocol::Protocol;
+pub use reply::{Reply, format_general};
 pub use request::{Batch, OwnedRequest, Request, RequestBuffer};
 
 /// The server's side of the protocol: decodes batches of requests, encodes frames as replies.

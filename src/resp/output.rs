@@ -16,6 +16,8 @@ use std::io::IoSlice;
 
 use bytes::{Buf, Bytes, BytesMut};
 
+use crate::resp::protocol::Protocol;
+
 /// A shared value of this size or more, in bytes, is queued without a copy; below, copying is cheaper.
 pub const SHARED_MIN: usize = 16 * 1024;
 
@@ -37,6 +39,27 @@ pub struct Output {
     tail: BytesMut,
     /// Bytes already written, which makes marks independent of writing.
     written: u64,
+    /// The reply that is kept as a value instead of being encoded.
+    kept: Kept,
+}
+
+/// A reply that is a single value and not encoded, for who would decode it at once. The bytes of a string are those of the
+/// output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kept {
+    /// None: replies are encoded.
+    #[default]
+    Encoded,
+    /// None yet: the next value is kept, unless it is an array or of another type than the following.
+    Nothing,
+    /// An integer.
+    Int(i64),
+    /// The absent value, of a protocol.
+    Null(Protocol),
+    /// A bulk string.
+    Bulk,
+    /// A simple string.
+    Simple,
 }
 
 impl Output {
@@ -193,6 +216,49 @@ impl Output {
                 self.push_chunk(last);
             }
         }
+    }
+
+    /// Drops everything, and keeps the next reply as a value if it is a single one.
+    #[inline]
+    pub fn keep_next(&mut self) {
+        if !self.is_empty() {
+            self.advance(self.len());
+        }
+        self.kept = Kept::Nothing;
+    }
+
+    /// Returns what is kept; replies are encoded from now on.
+    #[inline]
+    pub fn take_kept(&mut self) -> Kept {
+        std::mem::take(&mut self.kept)
+    }
+
+    /// Returns whether the next value may be kept.
+    #[inline]
+    pub(super) fn keeps(&self) -> bool {
+        self.kept != Kept::Encoded
+    }
+
+    /// Returns whether no value is kept yet.
+    #[inline]
+    pub(super) fn is_waiting(&self) -> bool {
+        self.kept == Kept::Nothing
+    }
+
+    /// Keeps a value, with its bytes; returns whether that was possible.
+    #[inline]
+    pub(super) fn keep(&mut self, value: Kept, bytes: &[u8]) -> bool {
+        let is_first = self.kept == Kept::Nothing && self.is_empty();
+        if is_first {
+            self.extend(bytes);
+            self.kept = value;
+        }
+        is_first
+    }
+
+    /// Forgets what is kept, when it is rolled back.
+    pub(super) fn keep_nothing(&mut self) {
+        self.kept = Kept::Nothing;
     }
 
     /// Returns everything as one slice, unless shared values are queued.

@@ -8,18 +8,9 @@
 use bytes::Bytes;
 
 use crate::resp::command::write_header;
-use crate::resp::output::{Mark, Output};
+use crate::resp::output::{Kept, Mark, Output};
+use crate::resp::protocol::Protocol;
 use crate::text::double::write_double;
-
-/// The version of the protocol replies are written in; HELLO changes it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
-    /// The protocol every client speaks.
-    #[default]
-    Resp2,
-    /// The protocol with maps, sets, doubles, booleans and pushes.
-    Resp3,
-}
 
 /// Writes replies of one client to its output.
 #[derive(Debug)]
@@ -46,17 +37,24 @@ impl<'a> Reply<'a> {
 
     /// Returns the output, for a nested call or for parts that are already encoded.
     pub fn output(&mut self) -> &mut Output {
+        self.encode();
         self.out
     }
 
     /// Writes `+OK`.
     #[inline(never)] // so that a copy of five bytes stays one, and is no call of memcpy
     pub fn ok(&mut self) {
+        if self.keep(Kept::Simple, b"OK") {
+            return;
+        }
         self.out.extend(b"+OK\r\n");
     }
 
     /// Writes a simple string; line breaks become blanks.
     pub fn simple(&mut self, text: &str) {
+        if !text.contains(['\r', '\n']) && self.keep(Kept::Simple, text.as_bytes()) {
+            return;
+        }
         self.line(b'+', text.as_bytes());
     }
 
@@ -68,6 +66,9 @@ impl<'a> Reply<'a> {
     /// Writes an integer.
     #[inline]
     pub fn int(&mut self, value: i64) {
+        if self.keep(Kept::Int(value), b"") {
+            return;
+        }
         match u64::try_from(value) {
             Ok(value) => self.header(b':', value),
             Err(_) => self.line(b':', itoa::Buffer::new().format(value).as_bytes()),
@@ -77,6 +78,9 @@ impl<'a> Reply<'a> {
     /// Writes a bulk string, copying it.
     #[inline]
     pub fn bulk(&mut self, value: &[u8]) {
+        if self.keep(Kept::Bulk, value) {
+            return;
+        }
         // One reservation covers the header (at most 23 bytes), the value and the line end.
         self.out.reserve(value.len() + 25);
         self.header(b'$', value.len() as u64);
@@ -99,6 +103,9 @@ impl<'a> Reply<'a> {
     /// Writes the absent value.
     #[inline]
     pub fn null(&mut self) {
+        if self.keep(Kept::Null(self.protocol), b"") {
+            return;
+        }
         match self.protocol {
             Protocol::Resp2 => self.out.extend(b"$-1\r\n"),
             Protocol::Resp3 => self.out.extend(b"_\r\n"),
@@ -107,6 +114,7 @@ impl<'a> Reply<'a> {
 
     /// Writes the absent array; in RESP3 it is the same as the absent value.
     pub fn null_array(&mut self) {
+        self.encode();
         match self.protocol {
             Protocol::Resp2 => self.out.extend(b"*-1\r\n"),
             Protocol::Resp3 => self.out.extend(b"_\r\n"),
@@ -115,6 +123,7 @@ impl<'a> Reply<'a> {
 
     /// Writes a boolean; to RESP2 clients the integer 1 or 0.
     pub fn bool(&mut self, value: bool) {
+        self.encode();
         self.out.extend(match (self.protocol, value) {
             (Protocol::Resp2, true) => b":1\r\n",
             (Protocol::Resp2, false) => b":0\r\n",
@@ -195,6 +204,7 @@ impl<'a> Reply<'a> {
     pub fn announce_at(&mut self, mark: Mark, announce: impl FnOnce(&mut Reply<'_>)) {
         let mut header = Output::new();
         announce(&mut Reply::new(&mut header, self.protocol));
+        self.encode();
         self.out.insert(mark, header.into_bytes().freeze());
     }
 
@@ -216,27 +226,74 @@ impl<'a> Reply<'a> {
 
     /// Writes bytes that are already encoded.
     pub fn raw(&mut self, bytes: &[u8]) {
+        self.encode();
         self.out.extend(bytes);
     }
 
     /// Returns the present position, to roll back to.
-    pub fn mark(&self) -> Mark {
+    #[inline]
+    pub fn mark(&mut self) -> Mark {
+        if self.out.keeps() && !self.out.is_waiting() {
+            self.encode();
+        }
         self.out.mark()
     }
 
     /// Drops every reply written after `mark`.
     pub fn rollback(&mut self, mark: Mark) {
         self.out.rollback(mark);
+        if self.out.keeps() {
+            self.out.keep_nothing();
+        }
+    }
+
+    /// Keeps a value instead of encoding it, where the output does so; see [`Output::keep_next`].
+    #[inline]
+    fn keep(&mut self, value: Kept, bytes: &[u8]) -> bool {
+        if !self.out.keeps() {
+            return false;
+        }
+        let is_kept = self.out.keep(value, bytes);
+        if !is_kept {
+            self.encode();
+        }
+        is_kept
+    }
+
+    /// Encodes a value that was kept, because it is not the whole reply.
+    #[inline]
+    fn encode(&mut self) {
+        if self.out.keeps() {
+            self.encode_kept();
+        }
+    }
+
+    #[cold]
+    fn encode_kept(&mut self) {
+        let kept = self.out.take_kept();
+        let bytes = self.out.as_slice().unwrap_or_default().to_vec();
+        if !bytes.is_empty() {
+            self.out.truncate(0);
+        }
+        match kept {
+            Kept::Encoded | Kept::Nothing => {}
+            Kept::Int(value) => self.int(value),
+            Kept::Null(_) => self.null(),
+            Kept::Bulk => self.bulk(&bytes),
+            Kept::Simple => self.line(b'+', &bytes),
+        }
     }
 
     /// Writes `kind`, a number and a line end.
     #[inline]
     fn header(&mut self, kind: u8, number: u64) {
+        self.encode();
         write_header(kind, number, |line| self.out.extend(line));
     }
 
     /// Writes a single line: `\r` and `\n` in the text become blanks.
     pub(super) fn line(&mut self, kind: u8, text: &[u8]) {
+        self.encode();
         self.out.reserve(text.len() + 3);
         self.out.extend(&[kind]);
         let mut rest = text;
@@ -371,7 +428,10 @@ mod tests {
         };
         assert_eq!(written(Protocol::Resp2, count_later), "+OK\r\n*6\r\n:1\r\n:2\r\n:3\r\n+OK\r\n");
         assert_eq!(written(Protocol::Resp3, count_later), "+OK\r\n%3\r\n:1\r\n:2\r\n:3\r\n+OK\r\n");
-        let of_nothing = |reply: &mut Reply<'_>| reply.announce_at(reply.mark(), |reply| reply.array(0));
+        let of_nothing = |reply: &mut Reply<'_>| {
+            let mark = reply.mark();
+            reply.announce_at(mark, |reply| reply.array(0));
+        };
         assert_eq!(written(Protocol::Resp2, of_nothing), "*0\r\n");
     }
 

@@ -1,0 +1,11 @@
+//! The versions of the protocol.
+
+/// The version of the protocol replies are written in; HELLO changes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// The protocol every client speaks.
+    #[default]
+    Resp2,
+    /// The protocol with maps, sets, doubles, booleans and pushes.
+    Resp3,
+}
