@@ -1,29 +1,17 @@
-//! Compiles Lua into a static library, which mlua's functions then find when the program is linked.
-
-use std::path::Path;
+//! Compiles Lua, which comes from the package `lua-src`, and this crate's own C into static libraries.
 
 fn main() {
-    let sources = Path::new("lua-5.1.5");
-    let libraries = Path::new("src");
-    let mut files: Vec<_> = [sources, libraries]
-        .into_iter()
-        .flat_map(|directory| std::fs::read_dir(directory).expect("the sources stand beside this file"))
+    let is_debug = std::env::var("PROFILE").is_ok_and(|profile| profile == "debug");
+    let lua = lua_src::Build::new().debug(is_debug).build(lua_src::Lua51);
+    let mut files: Vec<_> = std::fs::read_dir("src")
+        .expect("the sources stand beside this file")
         .map(|file| file.expect("a readable directory").path())
+        .filter(|file| file.extension().is_some_and(|extension| extension == "c"))
         .collect();
     files.sort();
     let mut build = cc::Build::new();
-    build.include(sources).warnings(false).flag_if_supported("-fno-common").flag_if_supported("-fwrapv");
-    build.files(files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "c")));
-    // Windows has no POSIX functions, and Lua needs none of them.
-    if std::env::var("CARGO_CFG_UNIX").is_ok() {
-        build.define("LUA_USE_POSIX", None);
-    }
-    if std::env::var("PROFILE").is_ok_and(|profile| profile == "debug") {
-        build.define("LUA_USE_APICHECK", None);
-    }
-    // Whole, because mlua, whose functions need it, may stand before it or behind it.
-    build.link_lib_modifier("+whole-archive");
+    build.include(lua.include_dir()).files(files).flag_if_supported("-fno-common").flag_if_supported("-fwrapv");
     build.compile("keylatch_lua");
-    println!("cargo:rerun-if-changed=lua-5.1.5");
+    lua.print_cargo_metadata();
     println!("cargo:rerun-if-changed=src");
 }

@@ -12,6 +12,7 @@
 #include "lauxlib.h"
 #include "cjson.h"
 #include "scratch.h"
+#include "work.h"
 
 /* The number of values between two calls of `lua_work`, and how many instructions they count as. */
 #define VALUES_PER_CHECK 256

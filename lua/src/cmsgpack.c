@@ -12,6 +12,7 @@
 
 #include "lauxlib.h"
 #include "scratch.h"
+#include "work.h"
 
 /* How deep tables are written; what is nested deeper becomes nil. */
 #define PACK_DEPTH_MAX 16
@@ -293,7 +294,7 @@ static void unpack_value (lua_State *L, Reader *r, int depth) {
   unsigned marker;
   r->values++;
   if (r->values % VALUES_PER_CHECK == 0) lua_work(L, CHECK_INSTRUCTIONS);
-  if (!lua_checkresults(L, 1)) {
+  if (!lua_checkstack(L, 1)) {
     luaL_error(L, "stack overflow (%s)", "too many return values at once; use unpack_one or unpack_limit instead.");
   }
   marker = *take(L, r, 1);

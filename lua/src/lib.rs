@@ -1,4 +1,14 @@
-//! Links Lua 5.1.5, with the repairs of all advisories published for it as Redis embeds it, into keylatch.
+//! Lua 5.1, in which scripts run, with what a server asks of it beyond its own: a sandbox, limits and interrupts.
 //!
-//! There is nothing to call here: the interpreter is used through `mlua`, whose feature `external` leaves it to another
-//! crate to bring one. Its README names the origin of the sources and every change.
+//! [`Lua`] is an interpreter, [`Frame`] its stack for safe code. The interpreter is the unchanged one of the package
+//! `lua-src`; whatever is different for scripts is done through its public interface: functions of its libraries that
+//! could take long are replaced by some in C that count their work, and none can read or change what other scripts see.
+
+#[allow(unsafe_code, reason = "declarations of foreign functions")]
+mod ffi;
+#[allow(unsafe_code, reason = "memory for Lua, and the errors that its hook raises")]
+mod meter;
+#[allow(unsafe_code, reason = "the only calls of Lua's interface")]
+mod stack;
+
+pub use stack::{Frame, Kind, Level, Lua, Native, Raised, Scalar, Supervisor};

@@ -1,87 +1,58 @@
-//! The arguments of a native function, converted and checked as in Lua's auxiliary library.
+//! The arguments of a native function, converted and checked as in Lua's auxiliary library. Positions count from 1, as in
+//! error messages.
 
-use mlua::{Lua, LuaString, MultiValue, Result, Value};
+use std::fmt::Display;
 
-use crate::script::raise;
+use keylatch_lua::{Kind, Raised};
 
-/// The arguments of one call. Positions count from 1, as in error messages.
-pub(super) struct Arguments<'l> {
-    lua: &'l Lua,
-    values: MultiValue,
+use crate::script::shared::Frame;
+
+/// Creates the error for an invalid argument, as `luaL_argerror` does.
+pub(super) fn argument_error(frame: &mut Frame<'_>, position: usize, complaint: impl Display) -> Raised {
+    let called = frame.level(0).unwrap_or_default();
+    let name = called.name.unwrap_or_else(|| "?".into());
+    frame.error(match (called.is_method, position) {
+        (true, 1) => format!("calling '{name}' on bad self ({complaint})"),
+        // In a method call the object before the colon is not counted.
+        (true, _) => format!("bad argument #{} to '{name}' ({complaint})", position - 1),
+        (false, _) => format!("bad argument #{position} to '{name}' ({complaint})"),
+    })
 }
 
-impl<'l> Arguments<'l> {
-    pub(super) fn new(lua: &'l Lua, values: MultiValue) -> Self {
-        Arguments { lua, values }
-    }
+/// Creates the error for an argument of the wrong type, as `luaL_typerror` does.
+fn type_error(frame: &mut Frame<'_>, position: usize, expected: &str) -> Raised {
+    let given = frame.type_name(position);
+    argument_error(frame, position, format!("{expected} expected, got {given}"))
+}
 
-    /// Returns how many there are.
-    pub(super) fn len(&self) -> usize {
-        self.values.len()
-    }
-
-    /// Returns an argument, if there is one at this position.
-    pub(super) fn get(&self, position: usize) -> Option<&Value> {
-        self.values.get(position - 1)
-    }
-
-    /// Returns an argument, nil where there is none.
-    pub(super) fn value(&self, position: usize) -> Value {
-        self.get(position).cloned().unwrap_or(Value::Nil)
-    }
-
-    /// Returns whether the argument at this position is missing or nil.
-    pub(super) fn is_nil(&self, position: usize) -> bool {
-        matches!(self.get(position), None | Some(Value::Nil))
-    }
-
-    /// Returns a string, or a number as a string.
-    pub(super) fn string(&self, position: usize) -> Result<LuaString> {
-        match self.get(position) {
-            Some(Value::String(string)) => Ok(string.clone()),
-            Some(number @ (Value::Integer(_) | Value::Number(_))) => {
-                let string = self.lua.coerce_string(number.clone())?;
-                string.ok_or_else(|| raise::argument_type(self.lua, position, "string", Some(number)))
-            }
-            other => Err(raise::argument_type(self.lua, position, "string", other)),
-        }
-    }
-
-    /// Returns a number, or a string converted to one.
-    pub(super) fn number(&self, position: usize) -> Result<f64> {
-        let value = self.get(position);
-        value
-            .and_then(|value| number_of(self.lua, value))
-            .ok_or_else(|| raise::argument_type(self.lua, position, "number", value))
-    }
-
-    /// Returns a number truncated to an integer.
-    pub(super) fn integer(&self, position: usize) -> Result<i64> {
-        self.number(position).map(truncate)
-    }
-
-    /// Returns an integer, or `default` for a missing argument.
-    pub(super) fn integer_or(&self, position: usize, default: i64) -> Result<i64> {
-        if self.is_nil(position) { Ok(default) } else { self.integer(position) }
-    }
-
-    /// Returns the error for an invalid argument.
-    pub(super) fn complain(&self, position: usize, complaint: &str) -> mlua::Error {
-        raise::argument(self.lua, position, complaint)
+/// Checks that an argument is a string; a number becomes one.
+pub(super) fn check_string(frame: &mut Frame<'_>, position: usize) -> Result<(), Raised> {
+    match frame.to_string(position) {
+        true => Ok(()),
+        false => Err(type_error(frame, position, "string")),
     }
 }
 
-/// Converts a value to a number, if it is one or a string of one.
-pub(super) fn number_of(lua: &Lua, value: &Value) -> Option<f64> {
-    match value {
-        Value::Integer(number) => Some(*number as f64),
-        Value::Number(number) => Some(*number),
-        Value::String(_) => lua.coerce_number(value.clone()).ok().flatten(),
-        _ => None,
+/// Returns a number, or a string converted to one.
+pub(super) fn number(frame: &mut Frame<'_>, position: usize) -> Result<f64, Raised> {
+    frame.number(position).ok_or_else(|| type_error(frame, position, "number"))
+}
+
+/// Returns a number truncated to an integer.
+pub(super) fn integer(frame: &mut Frame<'_>, position: usize) -> Result<i64, Raised> {
+    number(frame, position).map(truncate)
+}
+
+/// Returns an integer, or `default` for a missing argument.
+pub(super) fn integer_or(frame: &mut Frame<'_>, position: usize, default: i64) -> Result<i64, Raised> {
+    match frame.kind(position) {
+        Kind::Nil => Ok(default),
+        _ => integer(frame, position),
     }
 }
 
 /// Truncates a number to an integer as the processor does: one out of range becomes the minimum integer.
+#[inline]
 pub(super) fn truncate(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }

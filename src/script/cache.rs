@@ -109,7 +109,7 @@ impl Cache {
     ///
     /// # Errors
     /// The compilation error.
-    pub fn load(&mut self, vm: &Vm, text: &[u8], origin: Origin) -> Result<Arc<Script>, Vec<u8>> {
+    pub fn load(&mut self, vm: &mut Vm, text: &[u8], origin: Origin) -> Result<Arc<Script>, Vec<u8>> {
         let sha = sha(text);
         if let Some(script) = self.find_to_run(&sha) {
             if origin == Origin::Load {
@@ -119,12 +119,12 @@ impl Cache {
         }
         let (flags, start) = shebang::of_script(text)?;
         let complain = |complaint: Vec<u8>| [b"Error compiling script (new function): ", &complaint[..]].concat();
-        let function = vm.compile(&text[start..], "@user_script").map_err(complain)?;
+        let compiled = vm.compile(&text[start..], "@user_script").map_err(complain)?;
         let (number, recent) = match origin {
             Origin::Load => (self.next_number(), None),
             Origin::Eval => self.make_recent(sha),
         };
-        vm.define(number, function);
+        vm.define(number, compiled);
         let name = String::from_utf8_lossy(&sha).into_owned();
         let script = Arc::new(Script { name, text: text.into(), number, flags });
         self.script_bytes += script.memory();
@@ -173,7 +173,7 @@ impl Cache {
     }
 
     /// Drops all scripts but those with these texts, if each was also loaded to stay or not.
-    pub(crate) fn retain(&mut self, vm: &Vm, kept: &[(Box<[u8]>, bool)]) {
+    pub(crate) fn retain(&mut self, vm: &mut Vm, kept: &[(Box<[u8]>, bool)]) {
         let kept: HashMap<Sha, bool> = kept.iter().map(|(text, is_loaded)| (sha(text), *is_loaded)).collect();
         let is_dropped = |(sha, cached): &(&Sha, &Cached)| kept.get(*sha) != Some(&cached.recent.is_none());
         let dropped: Vec<Sha> = self.by_sha.iter().filter(is_dropped).map(|(sha, _)| *sha).collect();

@@ -5,10 +5,7 @@
 //! in use, the collector begins earlier and takes larger steps. Only the garbage of a single script with large tables
 //! is collected at once, when that script has ended: the time is proportional to what the script has allocated.
 
-use std::cell::Cell;
-
-use mlua::Lua;
-use mlua::state::{GcIncParams, GcMode};
+use keylatch_lua::{Lua, Supervisor};
 
 /// How much garbage of a single script is left to the incremental collector, in bytes; or a quarter of the memory
 /// before it.
@@ -22,33 +19,31 @@ const DEFAULT_PERCENT: usize = 200;
 #[derive(Default)]
 pub(super) struct Collector {
     /// The memory for which the parameters were last set, in units of [`GROWTH`].
-    level: Cell<usize>,
+    level: usize,
 }
 
 impl Collector {
     /// Called at the end of a script; `before` is the memory in bytes at its start.
     #[inline]
-    pub(super) fn follow(&self, lua: &Lua, before: usize) {
-        let used = lua.used_memory();
-        if used / GROWTH != self.level.get() || used.saturating_sub(before) > LEFT_MAX {
+    pub(super) fn follow<D: Supervisor>(&mut self, lua: &mut Lua<D>, before: usize) {
+        let used = lua.used();
+        if used / GROWTH != self.level || used.saturating_sub(before) > LEFT_MAX {
             self.adapt(lua, before, used);
         }
     }
 
     #[cold]
-    fn adapt(&self, lua: &Lua, before: usize, used: usize) {
+    fn adapt<D: Supervisor>(&mut self, lua: &mut Lua<D>, before: usize, used: usize) {
         if used.saturating_sub(before) > LEFT_MAX.max(before / 4) {
-            // This fails only for lack of memory; the next script gets a new limit.
-            let _ = lua.gc_collect();
+            lua.collect();
         }
-        let used = lua.used_memory();
-        self.level.set(used / GROWTH);
+        let used = lua.used();
+        self.level = used / GROWTH;
         // A pause of 110 % begins a cycle when a tenth more is in use. A step multiplier of 500 % processes five bytes
         // for each allocated one, so that the cycle ends when a fifth more is in use.
         let pause = (100 + 100 * GROWTH / used.max(1)).min(DEFAULT_PERCENT);
-        let step_multiplier = (100 * used / GROWTH).max(DEFAULT_PERCENT);
+        let step = (100 * used / GROWTH).max(DEFAULT_PERCENT);
         let percent = |value: usize| value.try_into().unwrap_or(i32::MAX);
-        let params = GcIncParams::default().pause(percent(pause)).step_multiplier(percent(step_multiplier));
-        lua.gc_set_mode(GcMode::Incremental(params));
+        lua.set_collector(percent(pause), percent(step));
     }
 }

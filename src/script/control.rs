@@ -7,27 +7,22 @@
 //! its own is blocked (`block_in_place`). For a short script all this costs a few plain stores.
 //!
 //! A native function that may take long counts its work as executed instructions, so that it is interrupted as well:
-//! matching patterns, sorting, moving items, collecting garbage, copying long strings, JSON and MessagePack in C
-//! (`lua_work` of the crate keylatch-lua), hashing and commands in Rust (`Control::spend`).
+//! matching patterns, sorting, moving items, collecting garbage, JSON and MessagePack in C, hashing and commands in Rust
+//! (`Frame::work`); allocated memory counts, too.
 
-use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use mlua::{HookTriggers, Lua, VmState};
 use parking_lot::Mutex;
 use tracing::warn;
 
 use crate::error::Error;
 use crate::runtime::executor::hand_over;
 use crate::script::host::HOST;
-use crate::script::raise;
 use crate::store::BusyFlag;
 use crate::text::Dialect;
 use crate::time::clock::Clock;
 
-/// The number of instructions between two interrupts of the interpreter.
-const INTERRUPT_EVERY: u32 = 100_000;
 /// How long the registration of a library's functions may take, in milliseconds.
 const LOAD_MS_MAX: u64 = 500;
 
@@ -44,10 +39,10 @@ const KILLED: u8 = 1 << 4;
 const LOADING: u8 = 1 << 5;
 
 /// The error in a killed script or function.
-const KILLED_IN_REDIS: &str = "Script killed by user with SCRIPT KILL...";
+const KILLED_IN_REDIS: &str = "ERR Script killed by user with SCRIPT KILL...";
 /// The same in Valkey's dialect, for a script and for a function.
 const KILLED_IN_VALKEY: [&str; 2] =
-    ["Script killed by user with SCRIPT KILL.", "Script killed by user with FUNCTION KILL."];
+    ["ERR Script killed by user with SCRIPT KILL.", "ERR Script killed by user with FUNCTION KILL."];
 
 /// The state of the running script.
 pub struct Control {
@@ -63,16 +58,12 @@ pub struct Control {
     /// By the real clock, where the other one can be moved.
     started_real_ms: AtomicU64,
     threshold_ms: AtomicU64,
-    /// The instructions of native functions that were not counted yet.
-    spent: AtomicU32,
     /// Set when the server stops: no script may continue.
     is_over: AtomicBool,
     /// Whether scripts get errors in Valkey's dialect.
     is_valkey: AtomicBool,
     /// Set when the script becomes busy.
     busy: Mutex<Option<Running>>,
-    /// The payload of a panic in a command that the script has called.
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 /// A script that has exceeded its time limit.
@@ -97,11 +88,9 @@ impl Control {
             started_ms: AtomicU64::new(0),
             started_real_ms: AtomicU64::new(0),
             threshold_ms: AtomicU64::new(0),
-            spent: AtomicU32::new(0),
             is_over: AtomicBool::new(false),
             is_valkey: AtomicBool::new(false),
             busy: Mutex::new(None),
-            panic: Mutex::new(None),
         }
     }
 
@@ -133,26 +122,13 @@ impl Control {
         by_own.max(if is_steered { since(&self.started_real_ms, self.real_clock.now().mono_ms()) } else { 0 })
     }
 
-    /// Called when it has ended. Returns whether it was killed.
-    pub(super) fn end(&self) -> bool {
+    /// Called when it has ended.
+    pub(super) fn end(&self) {
         if self.state.load(Relaxed) & BUSY != 0 {
             // A kill checks the state under this lock.
             *self.busy.lock() = None;
         }
-        self.state.swap(0, Relaxed) & KILLED != 0
-    }
-
-    /// Ends the script because a command that it has called panicked. A normal error could be caught by the script and
-    /// hide the panic; this one cannot, and [`Control::take_panic`] lets the panic continue in the script's caller.
-    #[cold]
-    pub(super) fn end_by_panic(self: &Arc<Self>, lua: &Lua, panic: Box<dyn Any + Send>) -> mlua::Error {
-        *self.panic.lock() = Some(panic);
-        self.stop(lua, "A command has panicked").err().unwrap_or_else(|| raise::reply("A command has panicked"))
-    }
-
-    /// Returns the panic that has ended the script, if any.
-    pub(super) fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
-        self.panic.lock().take()
+        self.state.store(0, Relaxed);
     }
 
     /// Called when a library is about to be loaded.
@@ -211,69 +187,28 @@ impl Control {
         self.is_over.store(true, Relaxed);
     }
 
-    /// Returns whether the running script must end.
-    pub(super) fn is_killed(&self) -> bool {
-        self.state.load(Relaxed) & KILLED != 0
-    }
-
-    /// Counts work of a native function as executed instructions, and interrupts at intervals.
+    /// Decides whether a script may continue; the interpreter asks at intervals.
     ///
     /// # Errors
-    /// When the script must end.
-    #[inline]
-    pub(super) fn spend(self: &Arc<Self>, lua: &Lua, instructions: usize) -> mlua::Result<()> {
-        let spent = u32::try_from(instructions).unwrap_or(u32::MAX).saturating_add(self.spent.load(Relaxed));
-        if spent < INTERRUPT_EVERY {
-            self.spent.store(spent, Relaxed);
-            return Ok(());
-        }
-        self.spent.store(0, Relaxed);
-        self.interrupt(lua).map(drop)
-    }
-
-    /// Makes the interpreter call [`Control::interrupt`] at intervals.
-    pub(super) fn watch(self: &Arc<Self>, lua: &Lua) {
-        let control = self.clone();
-        let triggers = HookTriggers::new().every_nth_instruction(INTERRUPT_EVERY);
-        let asked = lua.set_global_hook(triggers, move |lua, _| control.interrupt(lua));
-        asked.expect("a hook needs no further memory");
-    }
-
-    /// Decides whether a script may continue.
-    fn interrupt(self: &Arc<Self>, lua: &Lua) -> mlua::Result<VmState> {
+    /// The line of the error that ends it.
+    pub(super) fn interrupt(&self) -> Result<(), &'static str> {
         let state = self.state.load(Relaxed);
         if state & LOADING != 0 {
             let passed_ms = self.real_clock.now().mono_ms().saturating_sub(self.started_real_ms.load(Relaxed));
-            return if passed_ms > LOAD_MS_MAX {
-                self.stop(lua, "FUNCTION LOAD timeout")
-            } else {
-                Ok(VmState::Continue)
-            };
+            return if passed_ms > LOAD_MS_MAX { Err("ERR FUNCTION LOAD timeout") } else { Ok(()) };
         }
         if state & BUSY == 0 {
             self.look_at_the_clock();
         }
-        if self.state.load(Relaxed) & KILLED != 0 || self.is_over.load(Relaxed) {
-            self.state.fetch_or(KILLED, Relaxed);
-            return self.stop(
-                lua,
-                self.dialect().choose(KILLED_IN_REDIS, KILLED_IN_VALKEY[usize::from(state & FUNCTION != 0)]),
-            );
+        if self.state.load(Relaxed) & KILLED == 0 && !self.is_over.load(Relaxed) {
+            return Ok(());
         }
-        Ok(VmState::Continue)
+        Err(self.dialect().choose(KILLED_IN_REDIS, KILLED_IN_VALKEY[usize::from(state & FUNCTION != 0)]))
     }
 
-    /// Raises an error now, and again at every further instruction, so that a script cannot continue by catching it.
-    fn stop(self: &Arc<Self>, lua: &Lua, message: &'static str) -> mlua::Result<VmState> {
-        self.state.fetch_or(KILLED, Relaxed);
-        lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), move |_, frame| {
-            // The prelude must restore its state before it returns.
-            match frame.source().source.is_some_and(|name| name == raise::PRELUDE_NAME) {
-                true => Ok(VmState::Continue),
-                false => Err(raise::reply(message)),
-            }
-        })?;
-        Err(raise::reply(message))
+    /// Returns the real time since any moment, in microseconds.
+    pub(super) fn now_us(&self) -> u64 {
+        self.real_clock.now().mono_us()
     }
 
     fn look_at_the_clock(&self) {

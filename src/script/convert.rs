@@ -5,12 +5,12 @@
 //! that a script returns is converted the same way back.
 
 use bytes::Bytes;
-use mlua::{Lua, LuaString, Result, Table, Value};
+use keylatch_lua::{Kind, Raised};
 
-use crate::resp::{Frame, Protocol, Reply, parse_int};
+use crate::resp::{self, Protocol, Reply, parse_int};
 use crate::script::arguments::truncate;
-use crate::script::raise;
-use crate::script::tables::{COUNTED, error_line, tagged};
+use crate::script::raise::push_counted_error;
+use crate::script::shared::{Frame, stored};
 use crate::text::until_nul;
 
 /// How deep tables in a reply may be nested. Redis allows as many levels as fit on Lua's stack, about eight thousand.
@@ -22,39 +22,60 @@ const REPLY_MAX: usize = 1 << 30;
 /// The minimum size counted for a value or table, in bytes: about its memory in the interpreter.
 const VALUE_LEN: usize = 16;
 const TABLE_LEN: usize = 128;
+/// The slots that a value takes while it is converted, without those of the values in it.
+const SLOTS: usize = 5;
+/// How many instructions an item of a reply counts as.
+const ITEM_INSTRUCTIONS: usize = 4;
+/// How many fields a table may get from a reply: more than memory has, and fewer than Lua refuses.
+const FIELDS_MAX: usize = 1 << 25;
 
-/// Converts the bytes of a reply to a Lua value.
-pub(super) fn from_reply(lua: &Lua, reply: &[u8]) -> Result<Value> {
-    ReplyReader { lua, rest: reply }.value()
+/// Pushes the value of a reply, given as its bytes.
+///
+/// # Errors
+/// When it is nested deeper than the stack allows, or has too many fields.
+pub(super) fn push_reply(frame: &mut Frame<'_>, reply: &[u8]) -> Result<(), Raised> {
+    ReplyReader { frame, rest: reply }.value()
 }
 
-struct ReplyReader<'l, 'r> {
-    lua: &'l Lua,
+/// Pushes a status reply.
+pub(super) fn push_status(frame: &mut Frame<'_>, text: &[u8]) {
+    frame.push_table(0, 1);
+    let table = frame.top();
+    frame.push_stored(stored::OK);
+    frame.push_bytes(text);
+    frame.set(table);
+}
+
+struct ReplyReader<'f, 'l, 'r> {
+    frame: &'f mut Frame<'l>,
     rest: &'r [u8],
 }
 
-impl<'r> ReplyReader<'_, 'r> {
-    fn value(&mut self) -> Result<Value> {
+impl<'r> ReplyReader<'_, '_, 'r> {
+    fn value(&mut self) -> Result<(), Raised> {
+        self.frame.reserve(SLOTS)?;
         let (kind, line) = self.line();
-        let lua = self.lua;
-        Ok(match kind {
-            b':' => number(line),
-            b'$' if line == b"-1" => Value::Boolean(false),
-            b'$' => Value::String(lua.create_string(self.take(length(line)))?),
-            b'+' => Value::Table(tagged(lua, "ok", lua.create_string(line)?)?),
-            b'-' => reply_error(lua, line)?,
-            b'*' if line == b"-1" => Value::Boolean(false),
+        match kind {
+            b':' => self.frame.push_number(parse_int(line).unwrap_or_default() as f64),
+            b'$' if line == b"-1" => self.frame.push_boolean(false),
+            b'$' => {
+                let string = self.take(length(line));
+                self.frame.push_bytes(string);
+            }
+            b'+' => push_status(self.frame, line),
+            b'-' => push_counted_error(self.frame, &[b"-", line].concat()),
+            b'*' if line == b"-1" => self.frame.push_boolean(false),
             b'*' | b'>' => self.array(length(line))?,
             b'%' => self.map(length(line))?,
             b'~' => self.set(length(line))?,
-            b'_' => Value::Nil,
-            b'#' => Value::Boolean(line == b"t"),
-            b',' => Value::Table(tagged(lua, "double", double(line))?),
-            b'(' => Value::Table(tagged(lua, "big_number", lua.create_string(line)?)?),
-            b'=' => self.verbatim(length(line))?,
+            b'#' => self.frame.push_boolean(line == b"t"),
+            b',' => self.tagged("double", |frame| frame.push_number(double(line))),
+            b'(' => self.tagged("big_number", |frame| frame.push_bytes(line)),
+            b'=' => self.verbatim(length(line)),
             b'|' => self.behind_attribute(length(line))?,
-            _ => Value::Nil,
-        })
+            _ => self.frame.push_nil(),
+        }
+        Ok(())
     }
 
     /// Takes the rest of a line: its type byte, and what follows.
@@ -72,53 +93,76 @@ impl<'r> ReplyReader<'_, 'r> {
         string
     }
 
-    fn array(&mut self, len: usize) -> Result<Value> {
-        let table = self.lua.create_table_with_capacity(len, 0)?;
+    /// Pushes a table with one field, which `push` pushes.
+    fn tagged(&mut self, tag: &str, push: impl FnOnce(&mut Frame<'_>)) {
+        self.frame.push_table(0, 1);
+        let table = self.frame.top();
+        push(self.frame);
+        self.frame.set_field(table, tag);
+    }
+
+    fn array(&mut self, len: usize) -> Result<(), Raised> {
+        self.frame.push_table(len, 0);
+        let table = self.frame.top();
         for index in 1..=len {
-            table.raw_set(index, self.value()?)?;
+            self.frame.work(ITEM_INSTRUCTIONS)?;
+            self.value()?;
+            self.frame.set_item(table, index as i32);
         }
-        Ok(Value::Table(table))
+        Ok(())
     }
 
     /// Attributes are not visible to scripts.
-    fn behind_attribute(&mut self, len: usize) -> Result<Value> {
+    fn behind_attribute(&mut self, len: usize) -> Result<(), Raised> {
         for _ in 0..len * 2 {
             self.value()?;
+            self.frame.pop();
         }
         self.value()
     }
 
     /// The table grows as in Redis, because the order of iteration in a script depends on that.
-    fn map(&mut self, len: usize) -> Result<Value> {
-        let table = self.lua.create_table()?;
-        for _ in 0..len {
-            let (key, value) = (self.value()?, self.value()?);
-            table.raw_set(key, value)?;
-        }
-        Ok(Value::Table(tagged(self.lua, "map", table)?))
+    fn map(&mut self, len: usize) -> Result<(), Raised> {
+        self.fields("map", len, ReplyReader::value)
     }
 
     /// See `map`.
-    fn set(&mut self, len: usize) -> Result<Value> {
-        let table = self.lua.create_table()?;
-        for _ in 0..len {
-            table.raw_set(self.value()?, true)?;
-        }
-        Ok(Value::Table(tagged(self.lua, "set", table)?))
+    fn set(&mut self, len: usize) -> Result<(), Raised> {
+        self.fields("set", len, |reader| {
+            reader.frame.push_boolean(true);
+            Ok(())
+        })
     }
 
-    fn verbatim(&mut self, len: usize) -> Result<Value> {
+    fn fields(&mut self, tag: &str, len: usize, value: fn(&mut Self) -> Result<(), Raised>) -> Result<(), Raised> {
+        if len > FIELDS_MAX {
+            return Err(self.frame.plain_error("too many fields in a reply"));
+        }
+        self.frame.push_table(0, 1);
+        self.frame.push_table(0, 0);
+        let table = self.frame.top();
+        for _ in 0..len {
+            self.frame.work(ITEM_INSTRUCTIONS)?;
+            self.value()?;
+            value(self)?;
+            self.frame.set(table);
+        }
+        self.frame.set_field(table - 1, tag);
+        Ok(())
+    }
+
+    fn verbatim(&mut self, len: usize) {
         let whole = self.take(len);
         let (format, text) = whole.split_at(whole.len().min(3));
-        let table = tagged(self.lua, "string", self.lua.create_string(text.get(1..).unwrap_or_default())?)?;
-        table.raw_set("format", self.lua.create_string(format)?)?;
-        Ok(Value::Table(tagged(self.lua, "verbatim_string", table)?))
+        self.tagged("verbatim_string", |frame| {
+            frame.push_table(0, 2);
+            let table = frame.top();
+            frame.push_bytes(text.get(1..).unwrap_or_default());
+            frame.set_field(table, "string");
+            frame.push_bytes(format);
+            frame.set_field(table, "format");
+        });
     }
-}
-
-fn number(digits: &[u8]) -> Value {
-    // Lua's numbers are doubles: large integers lose precision.
-    Value::Number(parse_int(digits).unwrap_or_default() as f64)
 }
 
 fn length(digits: &[u8]) -> usize {
@@ -127,13 +171,6 @@ fn length(digits: &[u8]) -> usize {
 
 fn double(digits: &[u8]) -> f64 {
     std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).unwrap_or(f64::NAN)
-}
-
-/// Creates the table of an error replied by a command. The command has counted it already, hence the second field.
-fn reply_error(lua: &Lua, line: &[u8]) -> Result<Value> {
-    let table = tagged(lua, "err", lua.create_string(error_line(&[b"-", line].concat()))?)?;
-    table.raw_set(COUNTED, true)?;
-    Ok(Value::Table(table))
 }
 
 /// The result of writing a script's value.
@@ -147,56 +184,22 @@ pub(super) enum Written {
     Error(Vec<u8>),
 }
 
-/// Writes the value returned by a script as a reply. `script` is the protocol that the script has selected.
+/// Writes the value on the top, returned by a script, as a reply. `script` is the protocol that the script has selected.
 ///
 /// # Errors
-/// When memory runs out.
-pub(super) fn write_reply(names: &Names, value: &Value, script: Protocol, reply: &mut Reply<'_>) -> Result<Written> {
-    let mut writer = ReplyWriter { names, script, reply, written: Written::Done, size: 0 };
-    writer.value(value, 0)?;
+/// When it is too large.
+pub(super) fn write_reply(
+    frame: &mut Frame<'_>,
+    script: Protocol,
+    reply: &mut Reply<'_>,
+) -> Result<Written, &'static str> {
+    let mut writer = ReplyWriter { frame, script, reply, written: Written::Done, size: 0 };
+    writer.value(0)?;
     Ok(writer.written)
 }
 
-/// Field names as strings of one interpreter.
-pub(super) struct Names {
-    err: LuaString,
-    counted: LuaString,
-    ok: LuaString,
-    double: LuaString,
-    big_number: LuaString,
-    verbatim_string: LuaString,
-    format: LuaString,
-    string: LuaString,
-    map: LuaString,
-    set: LuaString,
-}
-
-impl Names {
-    pub(super) fn new(lua: &Lua) -> Result<Self> {
-        Ok(Names {
-            err: lua.create_string("err")?,
-            counted: lua.create_string(COUNTED)?,
-            ok: lua.create_string("ok")?,
-            double: lua.create_string("double")?,
-            big_number: lua.create_string("big_number")?,
-            verbatim_string: lua.create_string("verbatim_string")?,
-            format: lua.create_string("format")?,
-            string: lua.create_string("string")?,
-            map: lua.create_string("map")?,
-            set: lua.create_string("set")?,
-        })
-    }
-}
-
-fn text(table: &Table, field: &LuaString) -> Result<Option<LuaString>> {
-    match table.raw_get(field)? {
-        Value::String(text) => Ok(Some(text)),
-        _ => Ok(None),
-    }
-}
-
-struct ReplyWriter<'w, 'r> {
-    names: &'w Names,
+struct ReplyWriter<'w, 'l, 'r> {
+    frame: &'w mut Frame<'l>,
     script: Protocol,
     reply: &'w mut Reply<'r>,
     written: Written,
@@ -204,165 +207,181 @@ struct ReplyWriter<'w, 'r> {
     size: usize,
 }
 
-impl ReplyWriter<'_, '_> {
-    fn value(&mut self, value: &Value, depth: usize) -> Result<()> {
-        self.size += match value {
-            Value::String(string) => VALUE_LEN + string.as_bytes().len(),
-            Value::Table(_) => TABLE_LEN,
-            _ => VALUE_LEN,
-        };
-        if self.size > REPLY_MAX {
-            return Err(raise::plain("reply of the script is too large"));
-        }
-        match value {
-            Value::String(string) => self.reply.bulk(&string.as_bytes()),
-            Value::Integer(number) => self.reply.int(*number),
-            Value::Number(number) => self.reply.int(truncate(*number)),
-            Value::Boolean(truth) => match (self.script, truth) {
-                (Protocol::Resp3, truth) => self.reply.bool(*truth),
+impl ReplyWriter<'_, '_, '_> {
+    /// Writes the value on the top, which stays there.
+    fn value(&mut self, depth: usize) -> Result<(), &'static str> {
+        let at = self.frame.top();
+        let kind = self.frame.kind(at);
+        self.size += if kind == Kind::Table { TABLE_LEN } else { VALUE_LEN };
+        match kind {
+            Kind::String => {
+                let bytes = self.frame.bytes(at).unwrap_or_default();
+                self.size += bytes.len();
+                if self.size <= REPLY_MAX {
+                    self.reply.bulk(bytes);
+                }
+            }
+            Kind::Number => self.reply.int(truncate(self.frame.raw_number(at))),
+            Kind::Boolean => match (self.script, self.frame.truth(at)) {
+                (Protocol::Resp3, truth) => self.reply.bool(truth),
                 (Protocol::Resp2, true) => self.reply.int(1),
                 (Protocol::Resp2, false) => self.reply.null(),
             },
-            Value::Table(_) if depth >= DEPTH_MAX => self.reply.error(b"ERR reached lua stack limit"),
-            Value::Table(table) => self.table(table, depth)?,
+            Kind::Table if depth >= DEPTH_MAX => self.reply.error(b"ERR reached lua stack limit"),
+            Kind::Table => self.table(at, depth)?,
             _ => self.reply.null(),
         }
-        Ok(())
+        match self.size {
+            ..=REPLY_MAX => Ok(()),
+            _ => Err("reply of the script is too large"),
+        }
+    }
+
+    /// Pushes a field of a table; returns whether it has this type, and pops it otherwise.
+    fn has(&mut self, table: usize, name: i32, kind: Kind) -> bool {
+        self.frame.push_stored(name);
+        self.frame.get(table);
+        let is_so = self.frame.kind(self.frame.top()) == kind;
+        if !is_so {
+            self.frame.pop();
+        }
+        is_so
+    }
+
+    /// Returns the bytes of the string on the top.
+    fn text(&self) -> &[u8] {
+        self.frame.bytes(self.frame.top()).unwrap_or_default()
     }
 
     /// Writes a table by the first of its special fields, or else as an array.
-    fn table(&mut self, table: &Table, depth: usize) -> Result<()> {
-        let names = self.names;
-        if let Some(text) = text(table, &names.err)? {
-            return self.error(table, &text.as_bytes());
-        }
-        if let Some(text) = text(table, &names.ok)? {
-            Frame::Simple(Bytes::copy_from_slice(until_nul(&text.as_bytes()))).write(self.reply);
+    fn table(&mut self, table: usize, depth: usize) -> Result<(), &'static str> {
+        if let Err(raised) = self.frame.reserve(SLOTS) {
+            drop(raised);
+            self.frame.set_top(table);
+            self.reply.error(b"ERR reached lua stack limit");
             return Ok(());
         }
-        let double = match table.raw_get(&names.double)? {
-            Value::Integer(number) => Some(number as f64),
-            Value::Number(number) => Some(number),
-            _ => None,
-        };
-        if let Some(number) = double {
-            self.reply.double(number);
-            return Ok(());
-        }
-        if let Some(digits) = text(table, &names.big_number)? {
+        if self.has(table, stored::ERR, Kind::String) {
+            self.error(table);
+        } else if self.has(table, stored::OK, Kind::String) {
+            let text = Bytes::copy_from_slice(until_nul(self.text()));
+            resp::Frame::Simple(text).write(self.reply);
+        } else if self.has(table, stored::DOUBLE, Kind::Number) {
+            self.reply.double(self.frame.raw_number(table + 1));
+        } else if self.has(table, stored::BIG_NUMBER, Kind::String) {
             let is_line_end = |byte: u8| matches!(byte, b'\r' | b'\n');
-            let digits = digits.as_bytes().iter().map(|&byte| if is_line_end(byte) { b' ' } else { byte }).collect();
-            Frame::BigNumber(digits).write(self.reply);
-            return Ok(());
+            let digits = self.text().iter().map(|&byte| if is_line_end(byte) { b' ' } else { byte }).collect();
+            resp::Frame::BigNumber(digits).write(self.reply);
+        } else if self.has(table, stored::VERBATIM, Kind::Table) && self.verbatim(table + 1) {
+        } else if self.has(table, stored::MAP, Kind::Table) {
+            self.pairs(table + 1, depth, true)?;
+        } else if self.has(table, stored::SET, Kind::Table) {
+            self.pairs(table + 1, depth, false)?;
+        } else {
+            self.array(table, depth)?;
         }
-        if let Value::Table(parts) = table.raw_get(&names.verbatim_string)?
-            && let (Some(format), Some(string)) = (text(&parts, &names.format)?, text(&parts, &names.string)?)
-        {
-            self.verbatim(&format.as_bytes(), &string.as_bytes());
-            return Ok(());
-        }
-        if let Value::Table(map) = table.raw_get(&names.map)? {
-            return self.map(&map, depth);
-        }
-        if let Value::Table(set) = table.raw_get(&names.set)? {
-            return self.set(&set, depth);
-        }
-        self.array(table, depth)
-    }
-
-    fn error(&mut self, table: &Table, text: &[u8]) -> Result<()> {
-        self.reply.error(until_nul(text));
-        self.written = match table.raw_get(&self.names.counted)? {
-            Value::Boolean(true) => Written::CountedError,
-            _ => Written::Error(until_nul(text).to_vec()),
-        };
+        self.frame.set_top(table);
         Ok(())
     }
 
-    fn verbatim(&mut self, format: &[u8], text: &[u8]) {
-        let mut kind = *b"   ";
-        for (slot, byte) in kind.iter_mut().zip(until_nul(format)) {
-            *slot = *byte;
-        }
-        Frame::Verbatim(kind, Bytes::copy_from_slice(text)).write(self.reply);
+    fn error(&mut self, table: usize) {
+        let line = until_nul(self.text()).to_vec();
+        self.reply.error(&line);
+        self.written = match self.has(table, stored::COUNTED, Kind::Boolean) && self.frame.truth(self.frame.top()) {
+            true => Written::CountedError,
+            false => Written::Error(line),
+        };
     }
 
-    fn array(&mut self, table: &Table, depth: usize) -> Result<()> {
+    /// Writes a verbatim string, if the table has its parts; otherwise drops the table.
+    fn verbatim(&mut self, parts: usize) -> bool {
+        let is_whole = self.has(parts, stored::FORMAT, Kind::String) && self.has(parts, stored::STRING, Kind::String);
+        if is_whole {
+            let mut kind = *b"   ";
+            for (slot, byte) in kind.iter_mut().zip(until_nul(self.frame.bytes(parts + 1).unwrap_or_default())) {
+                *slot = *byte;
+            }
+            let text = Bytes::copy_from_slice(self.text());
+            resp::Frame::Verbatim(kind, text).write(self.reply);
+        } else {
+            self.frame.set_top(parts - 1);
+        }
+        is_whole
+    }
+
+    fn array(&mut self, table: usize, depth: usize) -> Result<(), &'static str> {
         let mut len = 0;
-        while !table.raw_get::<Value>(len + 1)?.is_nil() {
+        loop {
+            self.frame.push_item(table, len + 1);
+            let is_end = self.frame.kind(table + 1) == Kind::Nil;
+            self.frame.pop();
+            if is_end {
+                break;
+            }
             len += 1;
         }
-        self.reply.array(len);
+        self.reply.array(len as usize);
         for index in 1..=len {
-            self.value(&table.raw_get(index)?, depth + 1)?;
+            self.frame.push_item(table, index);
+            self.value(depth + 1)?;
+            self.frame.set_top(table);
         }
         Ok(())
     }
 
-    fn map(&mut self, table: &Table, depth: usize) -> Result<()> {
-        let len = table.pairs::<Value, Value>().count();
-        self.reply.map(len);
-        for pair in table.pairs::<Value, Value>() {
-            let (key, value) = pair?;
-            self.value(&key, depth + 1)?;
-            self.value(&value, depth + 1)?;
+    /// Writes a map, or the keys of a table as a set.
+    fn pairs(&mut self, table: usize, depth: usize, is_map: bool) -> Result<(), &'static str> {
+        let mut len = 0;
+        self.frame.push_nil();
+        while self.frame.next(table) {
+            self.frame.pop();
+            len += 1;
         }
-        Ok(())
-    }
-
-    fn set(&mut self, table: &Table, depth: usize) -> Result<()> {
-        let len = table.pairs::<Value, Value>().count();
-        self.reply.set(len);
-        for pair in table.pairs::<Value, Value>() {
-            self.value(&pair?.0, depth + 1)?;
+        if is_map {
+            self.reply.map(len)
+        } else {
+            self.reply.set(len)
+        }
+        self.frame.push_nil();
+        while self.frame.next(table) {
+            self.frame.push_copy(table + 1);
+            self.value(depth + 1)?;
+            self.frame.pop();
+            if is_map {
+                self.value(depth + 1)?;
+            }
+            self.frame.pop();
         }
         Ok(())
     }
 }
 
-/// Formats the error that a script ended with, for its caller. Also returns whether it is already counted.
-pub(super) fn final_error(lua: &Lua, error: &Value, name: &str) -> Result<(Vec<u8>, bool)> {
-    let Value::Table(table) = error else {
-        let text = match lua.coerce_string(error.clone())? {
-            Some(text) => text.as_bytes().to_vec(),
-            None => b"execution failure".to_vec(),
+/// Formats the error on the top, which a script ended with, for its caller. Also returns whether it is already counted.
+pub(super) fn final_error(frame: &mut Frame<'_>, name: &str) -> (Vec<u8>, bool) {
+    let error = frame.top();
+    if frame.kind(error) != Kind::Table {
+        let text = match frame.to_string(error) {
+            true => frame.bytes(error).unwrap_or_default(),
+            false => b"execution failure",
         };
         let text = &text[..text.len().min(100)];
-        return Ok(([b"ERR Error running script ", name.as_bytes(), b", ", text].concat(), false));
-    };
-    let field = |name: &str| -> Result<Option<Vec<u8>>> {
-        let value = lua.coerce_string(table.raw_get(name)?)?;
-        Ok(value.map(|text| until_nul(&text.as_bytes()).to_vec()))
+        return ([b"ERR Error running script ", name.as_bytes(), b", ", text].concat(), false);
+    }
+    let mut field = |name: &str| {
+        frame.push_field(error, name);
+        let at = frame.top();
+        let text = frame.to_string(at).then(|| until_nul(frame.bytes(at).unwrap_or_default()).to_vec());
+        frame.set_top(error);
+        text
     };
     // Redis crashes on an error without a text.
-    let mut line = field("err")?.unwrap_or_else(|| b"ERR unknown error".to_vec());
-    if let (Some(source), Some(number)) = (field("source")?, field("line")?) {
+    let mut line = field("err").unwrap_or_else(|| b"ERR unknown error".to_vec());
+    if let (Some(source), Some(number)) = (field("source"), field("line")) {
         line.extend([b" script: ", name.as_bytes(), b", on ", &source, b":", &number, b"."].concat());
     }
-    let counted = matches!(table.raw_get(COUNTED)?, Value::Boolean(true));
-    Ok((line, counted))
-}
-
-/// The error handler: records the position in the script.
-pub(super) fn on_error(lua: &Lua, error: Value) -> Result<Value> {
-    let error = match raise::relocate(lua, &error)? {
-        Some(relocated) => relocated,
-        None => raise::unwrap(lua, error)?,
-    };
-    let table = match error {
-        Value::Table(table) => table,
-        other => {
-            let text = lua.coerce_string(other.clone())?;
-            let text = match text {
-                Some(text) => text.as_bytes().to_vec(),
-                None => other.to_string()?.into_bytes(),
-            };
-            tagged(lua, "err", lua.create_string([b"ERR ", &text[..]].concat())?)?
-        }
-    };
-    if let Some((source, line)) = raise::culprit(lua) {
-        table.raw_set("source", source)?;
-        table.raw_set("line", line)?;
-    }
-    Ok(Value::Table(table))
+    frame.push_stored(stored::COUNTED);
+    frame.get(error);
+    let is_counted = frame.kind(error + 1) == Kind::Boolean && frame.truth(error + 1);
+    frame.set_top(error);
+    (line, is_counted)
 }

@@ -1,22 +1,15 @@
 //! The dialect of the errors that scripts see.
 
-use std::sync::Arc;
+use keylatch_lua::Raised;
 
-use mlua::{Error, Lua};
-
-use crate::script::control::Control;
 use crate::script::raise;
+use crate::script::shared::Frame;
 use crate::text::Dialect;
 
-/// Returns the dialect of errors in scripts.
-pub(super) fn of(lua: &Lua) -> Dialect {
-    lua.app_data_ref::<Arc<Control>>().map_or(Dialect::Redis, |control| control.dialect())
-}
-
 /// Creates an error table whose message names a function of the table `redis`, or `server` in Valkey's dialect.
-pub(super) fn reply_on_api(lua: &Lua, message: &str) -> Error {
-    match of(lua) {
-        Dialect::Redis => raise::reply(message),
-        Dialect::Valkey => raise::reply(message.replace("redis.", "server.")),
+pub(super) fn reply_on_api(frame: &mut Frame<'_>, message: &str) -> Raised {
+    match frame.data().control.dialect() {
+        Dialect::Redis => raise::reply(frame, message),
+        Dialect::Valkey => raise::reply(frame, message.replace("redis.", "server.")),
     }
 }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use crate::memory::heap::{COUNTED_LEN, allocation_len, hash_map_len, list_len};
 use crate::memory::ordered_map::OrderedMap;
-use crate::script::register::{NAME_RULE, Registered, Registrations, is_name};
+use crate::script::register::{NAME_RULE, is_name};
+use crate::script::shared::Registered;
 use crate::script::shebang;
 use crate::script::shebang::Flags;
 use crate::script::vm::Vm;
@@ -15,8 +16,6 @@ pub struct Libraries {
     by_name: OrderedMap<Vec<u8>, Library>,
     /// By their names in lower case.
     functions: HashMap<Vec<u8>, Entry>,
-    /// How many functions were ever linked; the next one's number in the interpreter.
-    linked: usize,
     /// Memory of all libraries: texts, names and records of functions.
     library_bytes: usize,
 }
@@ -80,7 +79,7 @@ impl Libraries {
     ///
     /// # Errors
     /// What is wrong with it; the libraries are unchanged.
-    pub fn load(&mut self, vm: &Vm, code: &[u8], replace: bool) -> Result<Vec<u8>, Vec<u8>> {
+    pub fn load(&mut self, vm: &mut Vm, code: &[u8], replace: bool) -> Result<Vec<u8>, Vec<u8>> {
         let heading = shebang::of_library(code)?;
         check_heading(&heading)?;
         let name = heading.name;
@@ -93,15 +92,17 @@ impl Libraries {
             self.function(&function.name).is_some() && !is_own
         };
         if let Some(taken) = library.functions.iter().find(is_taken) {
-            return Err([b"Function ", &taken.name[..], b" already exists"].concat());
+            let complaint = [b"Function ", &taken.name[..], b" already exists"].concat();
+            library.forget(vm);
+            return Err(complaint);
         }
         self.delete(vm, &name);
-        self.link(vm, library);
+        self.link(library);
         Ok(name)
     }
 
     /// Deletes a library; returns whether it existed.
-    pub fn delete(&mut self, vm: &Vm, name: &[u8]) -> bool {
+    pub fn delete(&mut self, vm: &mut Vm, name: &[u8]) -> bool {
         let Some(library) = self.by_name.remove(name) else { return false };
         self.library_bytes -= library.memory();
         for function in &library.functions {
@@ -116,30 +117,39 @@ impl Libraries {
     ///
     /// # Errors
     /// What is wrong with them; the libraries are unchanged.
-    pub fn restore(&mut self, vm: &Vm, codes: &[Vec<u8>], policy: Restore) -> Result<(), Vec<u8>> {
+    pub fn restore(&mut self, vm: &mut Vm, codes: &[Vec<u8>], policy: Restore) -> Result<(), Vec<u8>> {
         let mut restored = Libraries::default();
-        for code in codes {
-            let heading = shebang::of_library(code)?;
-            check_heading(&heading)?;
-            if restored.by_name.contains_key(&heading.name) {
-                return Err([b"Library '", &heading.name[..], b"' already exists"].concat());
-            }
-            let library = run_library(vm, &heading.name, &code[heading.end..], code)?;
-            for function in &library.functions {
-                let entry = Entry { name: "".into(), number: 0, flags: 0 };
-                if restored.functions.insert(function.name.to_ascii_lowercase(), entry).is_some() {
-                    return Err([b"Function ", &function.name[..], b" already exists"].concat());
-                }
-            }
-            restored.by_name.insert(heading.name, library);
+        let loaded = codes.iter().try_for_each(|code| restored.add(vm, code));
+        if let Err(complaint) = loaded.and_then(|()| self.make_room(vm, &restored, policy)) {
+            restored.by_name.values().for_each(|library| library.forget(vm));
+            return Err(complaint);
         }
-        self.make_room(vm, &restored, policy)?;
-        restored.by_name.into_values().for_each(|library| self.link(vm, library));
+        restored.by_name.into_values().for_each(|library| self.link(library));
+        Ok(())
+    }
+
+    /// Loads a library beside others that are restored with it; none of them is linked yet.
+    fn add(&mut self, vm: &mut Vm, code: &[u8]) -> Result<(), Vec<u8>> {
+        let heading = shebang::of_library(code)?;
+        check_heading(&heading)?;
+        if self.by_name.contains_key(&heading.name) {
+            return Err([b"Library '", &heading.name[..], b"' already exists"].concat());
+        }
+        let library = run_library(vm, &heading.name, &code[heading.end..], code)?;
+        for function in &library.functions {
+            let entry = Entry { name: "".into(), number: 0, flags: 0 };
+            if self.functions.insert(function.name.to_ascii_lowercase(), entry).is_some() {
+                let complaint = [b"Function ", &function.name[..], b" already exists"].concat();
+                library.forget(vm);
+                return Err(complaint);
+            }
+        }
+        self.by_name.insert(heading.name, library);
         Ok(())
     }
 
     /// Deletes libraries by the policy, unless the remaining ones conflict.
-    fn make_room(&mut self, vm: &Vm, restored: &Libraries, policy: Restore) -> Result<(), Vec<u8>> {
+    fn make_room(&mut self, vm: &mut Vm, restored: &Libraries, policy: Restore) -> Result<(), Vec<u8>> {
         let goes = |name: &Vec<u8>| match policy {
             Restore::Append => false,
             Restore::Replace => restored.by_name.contains_key(name),
@@ -160,12 +170,10 @@ impl Libraries {
         Ok(())
     }
 
-    fn link(&mut self, vm: &Vm, mut library: Library) {
-        for function in &mut library.functions {
-            self.linked += 1;
-            function.function.take().into_iter().for_each(|code| vm.define(self.linked, code));
+    fn link(&mut self, library: Library) {
+        for function in &library.functions {
             let name = String::from_utf8_lossy(&function.name).into();
-            let entry = Entry { name, number: self.linked, flags: function.flags };
+            let entry = Entry { name, number: function.number, flags: function.flags };
             self.functions.insert(function.name.to_ascii_lowercase(), entry);
         }
         self.library_bytes += library.memory();
@@ -174,6 +182,11 @@ impl Libraries {
 }
 
 impl Library {
+    /// Removes its functions from the interpreter.
+    fn forget(&self, vm: &mut Vm) {
+        self.functions.iter().for_each(|function| vm.forget(function.number));
+    }
+
     fn has(&self, function: &[u8]) -> bool {
         self.functions.iter().any(|known| known.name.eq_ignore_ascii_case(function))
     }
@@ -201,15 +214,11 @@ fn check_heading(heading: &shebang::Heading) -> Result<(), Vec<u8>> {
     Ok(())
 }
 
-fn run_library(vm: &Vm, name: &[u8], text: &[u8], code: &[u8]) -> Result<Library, Vec<u8>> {
+fn run_library(vm: &mut Vm, name: &[u8], text: &[u8], code: &[u8]) -> Result<Library, Vec<u8>> {
     let complain = |what: &str, complaint: Vec<u8>| [what.as_bytes(), &complaint].concat();
     let compiled =
         vm.compile(text, "@user_function").map_err(|complaint| complain("Error compiling function: ", complaint))?;
-    vm.lua().set_app_data(Registrations::default());
-    let ran = vm.load(compiled);
-    let registered = vm.lua().remove_app_data::<Registrations>().unwrap_or_default();
-    ran.map_err(|complaint| complain("Error registering functions: ", complaint))?;
-    let functions = registered.0.into_inner();
+    let functions = vm.load(compiled).map_err(|complaint| complain("Error registering functions: ", complaint))?;
     if functions.is_empty() {
         return Err(b"No functions registered".to_vec());
     }

@@ -2,18 +2,30 @@
 
 use std::borrow::Cow;
 
-use crate::resp::{Protocol, Request, RequestBuffer};
+use crate::resp::{Kept, Protocol, Request, RequestBuffer};
+use crate::spec::CommandSpec;
+
+/// The reply of a command to a script.
+pub enum CallReply<'r> {
+    /// A single value, which was not encoded, with its bytes.
+    Kept(Kept, &'r [u8]),
+    /// Any other one.
+    Encoded(Cow<'r, [u8]>),
+}
 
 /// What a running script can do outside of its interpreter: call commands on behalf of its caller.
 pub trait Host {
     /// Borrows the buffer for the arguments of the next call.
     fn args(&mut self) -> &mut RequestBuffer;
 
-    /// Executes the command whose arguments were filled in, and returns the bytes of its reply.
+    /// Finds the command whose arguments were filled in.
+    fn find(&self) -> Option<&'static CommandSpec>;
+
+    /// Executes a command, whose arguments were filled in, and returns its reply; an unknown one is refused.
     ///
     /// # Errors
     /// Why the command may not be called from this script; the text after `ERR`.
-    fn call(&mut self) -> Result<Cow<'_, [u8]>, Cow<'static, str>>;
+    fn call(&mut self, command: Option<&'static CommandSpec>) -> Result<CallReply<'_>, Cow<'static, str>>;
 
     /// Returns whether the caller's user may call the command whose arguments were filled in; `None` for an unknown
     /// command.

@@ -1,8 +1,8 @@
 //! Lua scripts and functions: EVAL, FUNCTION and related commands.
 //!
-//! - `vm` creates an interpreter whose globals no script can change (`prelude.lua`), and runs scripts in it.
-//! - `api` is the table `redis`, alias `server`; `struct_`, `bit` and `text` are libraries. `cjson` and `cmsgpack`,
-//!   which process large tables, are written in C and part of the interpreter (`lua/src`).
+//! - `vm` creates an interpreter, whose globals no script can change, and runs scripts in it. The interpreter and its
+//!   sandbox are a crate of their own (`lua/`), with the libraries that are written in C.
+//! - `api` is the table `redis`, alias `server`; `struct_` and `bit` are libraries, `random` two functions of `math`.
 //! - `convert` converts between replies and Lua values; `raise` creates the errors that scripts see.
 //! - `cache` keeps scripts by their SHA1, `functions` the libraries of functions, which `register` collects.
 //! - `collector` controls when garbage is collected.
@@ -20,20 +20,20 @@ mod api;
 mod arguments;
 mod bit;
 mod cache;
+mod call_sites;
 mod collector;
 pub(crate) mod control;
 mod convert;
 mod dialect;
 mod functions;
 mod host;
-mod limit;
 mod raise;
+mod random;
 mod register;
 mod sha1;
+mod shared;
 mod shebang;
 mod struct_;
-mod tables;
-mod text;
 mod vm;
 
 use std::ops::{Deref, DerefMut};
@@ -51,8 +51,8 @@ use crate::time::clock::Clock;
 pub(crate) use cache::{Cache, Origin, Script};
 pub(crate) use control::Control;
 pub(crate) use functions::{Libraries, Library, Restore};
-pub(crate) use host::Host;
-pub(crate) use register::Registered;
+pub(crate) use host::{CallReply, Host};
+pub(crate) use shared::Registered;
 pub(crate) use shebang::{ALLOW_OOM, COMPATIBLE, FLAG_NAMES, Flags, NO_WRITES};
 pub(crate) use vm::{Invocation, Outcome, Vm};
 
@@ -213,8 +213,8 @@ impl Drop for EnginesGuard<'_> {
 
 impl Engines {
     /// Returns the interpreter of scripts.
-    pub fn eval(&mut self, control: &Arc<Control>) -> &Vm {
-        self.eval.get_or_insert_with(|| Vm::new(vm::Kind::Eval, control.clone()))
+    pub fn eval(&mut self, control: &Arc<Control>) -> &mut Vm {
+        self.eval.get_or_insert_with(|| Vm::new(shared::Kind::Eval, control.clone()))
     }
 
     /// Compiles a script, unless it is cached, and returns it.
@@ -222,13 +222,13 @@ impl Engines {
     /// # Errors
     /// The compilation error.
     pub fn load_script(&mut self, control: &Arc<Control>, text: &[u8], origin: Origin) -> Result<Arc<Script>, Vec<u8>> {
-        let vm = self.eval.get_or_insert_with(|| Vm::new(vm::Kind::Eval, control.clone()));
+        let vm = self.eval.get_or_insert_with(|| Vm::new(shared::Kind::Eval, control.clone()));
         self.cache.load(vm, text, origin)
     }
 
     /// Returns the interpreter of functions and the libraries.
-    pub fn libraries(&mut self, control: &Arc<Control>) -> (&Vm, &mut Libraries) {
-        let vm = self.functions.get_or_insert_with(|| Vm::new(vm::Kind::Functions, control.clone()));
+    pub fn libraries(&mut self, control: &Arc<Control>) -> (&mut Vm, &mut Libraries) {
+        let vm = self.functions.get_or_insert_with(|| Vm::new(shared::Kind::Functions, control.clone()));
         (vm, &mut self.libraries)
     }
 
@@ -252,7 +252,7 @@ impl Engines {
         if scripts.is_empty() && self.cache.is_empty() {
             return Ok(());
         }
-        let vm = self.eval.get_or_insert_with(|| Vm::new(vm::Kind::Eval, control.clone()));
+        let vm = self.eval.get_or_insert_with(|| Vm::new(shared::Kind::Eval, control.clone()));
         self.cache.retain(vm, scripts);
         for (text, is_loaded) in scripts {
             self.cache.load(vm, text, if *is_loaded { Origin::Load } else { Origin::Eval })?;

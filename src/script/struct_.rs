@@ -1,49 +1,29 @@
 //! The library `struct`: packs numbers and strings as C structures.
 
-use std::sync::Arc;
+use keylatch_lua::Raised;
 
-use mlua::{IntoLuaMulti, Lua, LuaString, MultiValue, Result, Table, Value};
+use crate::script::arguments::{argument_error, check_string, integer_or, number, truncate};
+use crate::script::shared::{Frame, set_native};
 
-use crate::script::arguments::{Arguments, number_of, truncate};
-use crate::script::control::Control;
-use crate::script::raise;
+type Result<T> = std::result::Result<T, Raised>;
 
 /// The size of the largest integer, in bytes.
 const INTEGER_MAX: usize = 32;
+/// The longest string that is packed, in bytes.
+const PACKED_MAX: usize = 512 << 20;
 /// The alignment of `!` without a number.
 const ALIGNMENT: usize = 8;
 
-/// The maximum number of arguments and results together.
-const STACK_MAX: usize = 8000;
-
-/// Creates the library's contents.
-pub(super) fn table(lua: &Lua, control: &Arc<Control>) -> Result<Table> {
-    let table = lua.create_table()?;
-    fn add<R: IntoLuaMulti + 'static>(
-        table: &Table,
-        lua: &Lua,
-        control: &Arc<Control>,
-        name: &str,
-        act: fn(&Lua, MultiValue) -> Result<R>,
-    ) -> Result<()> {
-        let control = control.clone();
-        let function = lua.create_function(move |lua, args: MultiValue| {
-            if let Some(Value::String(format)) = args.front() {
-                control.spend(lua, format.as_bytes().len())?;
-            }
-            act(lua, args)
-        })?;
-        table.set(name, function)
-    }
-    add(&table, lua, control, "pack", pack)?;
-    add(&table, lua, control, "unpack", unpack)?;
-    add(&table, lua, control, "size", size)?;
-    Ok(table)
+/// Pushes the library.
+pub(super) fn push_library(frame: &mut Frame<'_>) {
+    frame.push_table(0, 3);
+    set_native(frame, "pack", pack);
+    set_native(frame, "unpack", unpack);
+    set_native(frame, "size", size);
 }
 
 /// A parser of formats, option by option.
-struct Format<'l> {
-    lua: &'l Lua,
+struct Format {
     text: Vec<u8>,
     at: usize,
     big_endian: bool,
@@ -56,15 +36,18 @@ struct Item {
     size: usize,
 }
 
-impl<'l> Format<'l> {
-    fn new(lua: &'l Lua, format: &LuaString) -> Self {
-        let mut text = format.as_bytes().to_vec();
+impl Format {
+    /// Takes the first argument, and counts it as work.
+    fn new(frame: &mut Frame<'_>) -> Result<Self> {
+        check_string(frame, 1)?;
+        let mut text = frame.bytes(1).unwrap_or_default().to_vec();
         text.truncate(memchr::memchr(0, &text).unwrap_or(text.len()));
-        Format { lua, text, at: 0, big_endian: false, align: 1 }
+        frame.work(text.len())?;
+        Ok(Format { text, at: 0, big_endian: false, align: 1 })
     }
 
     /// Parses the next option and its size.
-    fn next(&mut self) -> Result<Option<Item>> {
+    fn next(&mut self, frame: &mut Frame<'_>) -> Result<Option<Item>> {
         let Some(&option) = self.text.get(self.at) else { return Ok(None) };
         self.at += 1;
         let size = match option {
@@ -72,12 +55,12 @@ impl<'l> Format<'l> {
             b'H' | b'h' => 2,
             b'f' => 4,
             b'L' | b'l' | b'T' | b'd' => 8,
-            b'c' => self.number(1)?,
+            b'c' => self.number(frame, 1)?,
             b'i' | b'I' => {
-                let size = self.number(4)?;
+                let size = self.number(frame, 4)?;
                 if size > INTEGER_MAX {
                     let complaint = format!("integral size {size} is larger than limit of {INTEGER_MAX}");
-                    return Err(raise::text(self.lua, complaint));
+                    return Err(frame.error(complaint));
                 }
                 size
             }
@@ -86,7 +69,7 @@ impl<'l> Format<'l> {
         Ok(Some(Item { option, size }))
     }
 
-    fn number(&mut self, default: usize) -> Result<usize> {
+    fn number(&mut self, frame: &mut Frame<'_>, default: usize) -> Result<usize> {
         let digits = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         if digits == 0 {
             return Ok(default);
@@ -94,7 +77,7 @@ impl<'l> Format<'l> {
         let mut number: i32 = 0;
         for digit in &self.text[self.at..self.at + digits] {
             let next = number.checked_mul(10).and_then(|number| number.checked_add(i32::from(digit - b'0')));
-            number = next.ok_or_else(|| raise::text(self.lua, "integral size overflow"))?;
+            number = next.ok_or_else(|| frame.error("integral size overflow"))?;
         }
         self.at += digits;
         Ok(number as usize)
@@ -110,21 +93,21 @@ impl<'l> Format<'l> {
     }
 
     /// Applies an option about the format itself.
-    fn control(&mut self, option: u8) -> Result<()> {
+    fn control(&mut self, frame: &mut Frame<'_>, option: u8) -> Result<()> {
         match option {
             b' ' => {}
             b'>' => self.big_endian = true,
             b'<' => self.big_endian = false,
             b'!' => {
-                let align = self.number(ALIGNMENT)?;
+                let align = self.number(frame, ALIGNMENT)?;
                 if !align.is_power_of_two() {
-                    return Err(raise::text(self.lua, format!("alignment {align} is not a power of 2")));
+                    return Err(frame.error(format!("alignment {align} is not a power of 2")));
                 }
                 self.align = align;
             }
             _ => {
                 let complaint = format!("invalid format option '{}'", char::from(option));
-                return Err(raise::argument(self.lua, 1, complaint));
+                return Err(argument_error(frame, 1, complaint));
             }
         }
         Ok(())
@@ -166,18 +149,15 @@ fn is_integer(option: u8) -> bool {
     matches!(option, b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I')
 }
 
-fn pack(lua: &Lua, mut args: MultiValue) -> Result<LuaString> {
-    if !args.is_empty() {
-        args.push_back(Value::Nil); // a missing value is nil
-    }
-    let args = Arguments::new(lua, args);
-    let mut format = Format::new(lua, &args.string(1)?);
+fn pack(frame: &mut Frame<'_>) -> Result<usize> {
+    let mut format = Format::new(frame)?;
+    frame.push_nil(); // a missing value is nil
     let (mut out, mut next) = (Vec::new(), 2);
-    while let Some(item) = format.next()? {
+    while let Some(item) = format.next(frame)? {
         out.resize(out.len() + format.padding(out.len(), &item), 0);
         match item.option {
             option if is_integer(option) => {
-                let number = args.number(next)?;
+                let number = number(frame, next)?;
                 let value = if number < 0.0 { truncate(number) as u64 } else { to_unsigned(number) };
                 let mut bytes = [0; INTEGER_MAX];
                 bytes[..8].copy_from_slice(&value.to_le_bytes());
@@ -186,30 +166,35 @@ fn pack(lua: &Lua, mut args: MultiValue) -> Result<LuaString> {
             }
             b'x' => out.push(0),
             b'f' => {
-                format.put(&mut out, &(args.number(next)? as f32).to_le_bytes());
+                format.put(&mut out, &(number(frame, next)? as f32).to_le_bytes());
                 next += 1;
             }
             b'd' => {
-                format.put(&mut out, &args.number(next)?.to_le_bytes());
+                format.put(&mut out, &number(frame, next)?.to_le_bytes());
                 next += 1;
             }
             b'c' | b's' => {
-                let string = args.string(next)?;
-                let string = string.as_bytes();
+                check_string(frame, next)?;
+                let string = frame.bytes(next).unwrap_or_default();
                 next += 1;
                 let size = if item.size == 0 { string.len() } else { item.size };
                 if string.len() < size {
-                    return Err(args.complain(next, "string too short"));
+                    return Err(argument_error(frame, next, "string too short"));
+                }
+                if size > PACKED_MAX.saturating_sub(out.len()) {
+                    return Err(frame.plain_error("not enough memory"));
                 }
                 out.extend(&string[..size]);
                 if item.option == b's' {
                     out.push(0);
                 }
+                frame.work(size / 16)?;
             }
-            option => format.control(option)?,
+            option => format.control(frame, option)?,
         }
     }
-    lua.create_string(out)
+    frame.push_bytes(&out);
+    Ok(1)
 }
 
 /// Converts as C does on x86-64, where a number out of range wraps instead of saturating.
@@ -218,69 +203,84 @@ fn to_unsigned(number: f64) -> u64 {
     if number < HALF { truncate(number) as u64 } else { truncate(number - HALF) as u64 ^ 1 << 63 }
 }
 
-fn unpack(lua: &Lua, args: MultiValue) -> Result<MultiValue> {
-    let args = Arguments::new(lua, args);
-    let mut format = Format::new(lua, &args.string(1)?);
-    let data = args.string(2)?;
-    let data = data.as_bytes();
-    let start = args.integer_or(3, 1)? as usize;
+fn unpack(frame: &mut Frame<'_>) -> Result<usize> {
+    let mut format = Format::new(frame)?;
+    check_string(frame, 2)?;
+    let start = integer_or(frame, 3, 1)? as usize;
     if start == 0 {
-        return Err(args.complain(3, "offset must be 1 or greater"));
+        return Err(argument_error(frame, 3, "offset must be 1 or greater"));
     }
-    let (mut at, mut results) = (start - 1, Vec::new());
-    let too_short = || args.complain(2, "data string too short");
-    while let Some(item) = format.next()? {
-        if args.len() + results.len() + 2 > STACK_MAX {
-            return Err(raise::text(lua, "stack overflow (too many results)"));
+    // Positions in the data may wrap, and are behind it then.
+    let (mut at, args) = (start - 1, frame.top());
+    while let Some(item) = format.next(frame)? {
+        if frame.reserve(2).is_err() {
+            return Err(frame.error("stack overflow (too many results)"));
         }
         let Item { option, mut size } = item;
         at = at.wrapping_add(format.padding(at, &item));
-        let bytes = data.get(at..).and_then(|rest| rest.get(..size)).ok_or_else(too_short)?;
+        let data = frame.bytes(2).unwrap_or_default();
+        let Some(bytes) = data.get(at..).and_then(|rest| rest.get(..size)) else { return Err(too_short(frame)) };
         match option {
             option if is_integer(option) => {
-                results.push(Value::Number(format.integer(bytes, option.is_ascii_lowercase())));
+                let number = format.integer(bytes, option.is_ascii_lowercase());
+                frame.push_number(number);
             }
             b'x' => {}
-            b'f' => results.push(Value::Number(f64::from(f32::from_le_bytes(format.little_endian(bytes))))),
-            b'd' => results.push(Value::Number(f64::from_le_bytes(format.little_endian(bytes)))),
+            b'f' => {
+                let number = f32::from_le_bytes(format.little_endian(bytes));
+                frame.push_number(f64::from(number));
+            }
+            b'd' => {
+                let number = f64::from_le_bytes(format.little_endian(bytes));
+                frame.push_number(number);
+            }
             b'c' => {
                 if size == 0 {
-                    let Some(given) = results.pop().and_then(|value| number_of(lua, &value)) else {
-                        return Err(raise::text(lua, "format 'c0' needs a previous size"));
-                    };
+                    let given = (frame.top() > args).then(|| frame.number(frame.top())).flatten();
+                    let Some(given) = given else { return Err(frame.error("format 'c0' needs a previous size")) };
                     size = truncate(given) as usize;
+                    frame.pop();
                 }
-                let bytes = data[at..].get(..size).ok_or_else(too_short)?;
-                results.push(Value::String(lua.create_string(bytes)?));
+                push_part(frame, at, size)?;
             }
             b's' => {
                 let Some(len) = memchr::memchr(0, &data[at..]) else {
-                    return Err(raise::text(lua, "unfinished string in data"));
+                    return Err(frame.error("unfinished string in data"));
                 };
-                results.push(Value::String(lua.create_string(&data[at..at + len])?));
+                push_part(frame, at, len)?;
                 size = len + 1;
             }
-            option => format.control(option)?,
+            option => format.control(frame, option)?,
         }
         at += size;
     }
-    results.push(Value::Number((at + 1) as f64));
-    Ok(MultiValue::from_vec(results))
+    frame.push_number((at + 1) as f64);
+    Ok(frame.top() - args)
 }
 
-fn size(lua: &Lua, args: MultiValue) -> Result<usize> {
-    let args = Arguments::new(lua, args);
-    let mut format = Format::new(lua, &args.string(1)?);
+fn too_short(frame: &mut Frame<'_>) -> Raised {
+    argument_error(frame, 2, "data string too short")
+}
+
+/// Pushes a part of the data.
+fn push_part(frame: &mut Frame<'_>, at: usize, len: usize) -> Result<()> {
+    let is_inside = frame.push_part(2, at, len);
+    if is_inside { Ok(()) } else { Err(too_short(frame)) }
+}
+
+fn size(frame: &mut Frame<'_>) -> Result<usize> {
+    let mut format = Format::new(frame)?;
     let mut at = 0;
-    while let Some(item) = format.next()? {
+    while let Some(item) = format.next(frame)? {
         at += format.padding(at, &item);
         match item.option {
-            b's' => return Err(args.complain(1, "option 's' has no fixed size")),
-            b'c' if item.size == 0 => return Err(args.complain(1, "option 'c0' has no fixed size")),
-            option if !option.is_ascii_alphanumeric() => format.control(option)?,
+            b's' => return Err(argument_error(frame, 1, "option 's' has no fixed size")),
+            b'c' if item.size == 0 => return Err(argument_error(frame, 1, "option 'c0' has no fixed size")),
+            option if !option.is_ascii_alphanumeric() => format.control(frame, option)?,
             _ => {}
         }
         at += item.size;
     }
-    Ok(at)
+    frame.push_number(at as f64);
+    Ok(1)
 }

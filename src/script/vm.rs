@@ -1,43 +1,44 @@
-//! One interpreter: creates it, sandboxes it, and runs scripts.
+//! One interpreter: creates it, gives its scripts what they may use, and runs them.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use keylatch_lua as _; // the interpreter itself
-use mlua::chunk::ChunkMode;
-use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
+use keylatch_lua::Lua;
 
 use crate::resp::{Protocol, Reply, Request};
 use crate::script::collector::Collector;
 use crate::script::control::Control;
-use crate::script::convert::{Names, Written};
+use crate::script::convert::Written;
 use crate::script::host::{HOST, Host};
-use crate::script::limit::Limited;
-use crate::script::{api, bit, convert, raise, register, struct_, text};
+use crate::script::shared::{Frame, Kind, Registered, Shared, set_native, stored};
+use crate::script::{api, bit, convert, raise, random, register, struct_};
 
 /// The position of the first key in the request that runs a script: after the command, the script and the number of
 /// keys.
 const FIRST_KEY: usize = 3;
 
-/// The purpose of an interpreter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Scripts, by EVAL.
-    Eval,
-    /// Functions, by FCALL.
-    Functions,
+/// The memory that a script may allocate in addition to what its interpreter uses at the start, in bytes. Redis sets no
+/// limit.
+const MEMORY_MAX: usize = 512 << 20;
+
+/// What is always on the stack below scripts: positions.
+mod base {
+    /// The error handler of scripts.
+    pub(super) const ON_ERROR: usize = 1;
+    /// The compiled scripts or the functions of libraries, by number.
+    pub(super) const FUNCTIONS: usize = 2;
+    /// The real globals, and the names of those that each script has for itself.
+    pub(super) const GLOBALS: usize = 3;
+    pub(super) const KEYS: usize = 4;
+    pub(super) const ARGV: usize = 5;
+    /// The number of these values.
+    pub(super) const TOP: usize = 5;
 }
 
 /// Runs Lua.
 pub struct Vm {
-    lua: Lua,
-    names: Names,
-    control: Arc<Control>,
+    lua: Lua<Shared>,
     collector: Collector,
-    define: Function,
-    run: Function,
-    call: Function,
-    load: Function,
     kind: Kind,
 }
 
@@ -53,8 +54,13 @@ pub struct Invocation<'i> {
     pub threshold_ms: u64,
 }
 
-/// The result of a script or function: whether it succeeded, and its value or error.
-pub struct Ended(mlua::Result<(bool, Value)>);
+/// A compiled text, which is on the interpreter's stack.
+#[must_use]
+pub(super) struct Compiled(());
+
+/// A script or function has ended: whether without an error. Its value is on the interpreter's stack.
+#[must_use]
+pub struct Ended(bool);
 
 /// The result of a script or function for its caller.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,79 +76,78 @@ pub enum Outcome {
 impl Vm {
     /// Creates an interpreter.
     pub(super) fn new(kind: Kind, control: Arc<Control>) -> Self {
-        Vm::make(kind, control).expect("the prelude runs, and there is memory for an interpreter")
-    }
-
-    fn make(kind: Kind, control: Arc<Control>) -> mlua::Result<Self> {
-        let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS, LuaOptions::new())?;
-        lua.set_app_data(control.clone()); // it holds the dialect of errors
-        let prelude = lua.load(include_str!("prelude.lua")).set_name(raise::PRELUDE_NAME).set_mode(ChunkMode::Text);
-        let api: Table =
-            prelude.into_function()?.call((natives(&lua, kind, &control)?, lua.globals(), kind == Kind::Eval))?;
-        control.watch(&lua);
-        Ok(Vm {
-            names: Names::new(&lua)?,
-            define: api.get("define")?,
-            run: api.get("run")?,
-            call: api.get("call")?,
-            load: api.get("load")?,
-            control,
-            collector: Collector::default(),
-            kind,
-            lua,
-        })
+        let mut lua = Lua::new(Shared::new(control)).expect("there is memory for an interpreter");
+        let mut frame = lua.frame();
+        store_values(&mut frame);
+        set_globals(&mut frame, kind);
+        frame.close_sandbox();
+        frame.push_stored(stored::GLOBALS);
+        frame.push_field(1, "redis");
+        frame.set_field(1, "server");
+        frame.push_globals();
+        frame.push_metatable(2);
+        frame.store(stored::ENVIRONMENT);
+        if kind == Kind::Functions {
+            register::store_environment(&mut frame);
+        }
+        push_base(&mut frame);
+        Vm { lua, collector: Collector::default(), kind }
     }
 
     /// Returns the memory of the interpreter in bytes.
     pub fn memory(&self) -> usize {
-        self.lua.used_memory()
+        self.lua.used()
     }
 
     /// Compiles a text.
     ///
     /// # Errors
     /// The compilation error.
-    pub fn compile(&self, text: &[u8], name: &str) -> Result<Function, Vec<u8>> {
-        let chunk = self.lua.load(text).set_name(name).set_mode(ChunkMode::Text);
-        match text.first() {
-            // Bytecode; the parser would report its first byte as an unexpected symbol.
-            Some(27) => {
-                Err(format!("{}:1: unexpected symbol near 'char(27)'", name.trim_start_matches('@')).into_bytes())
-            }
-            _ => chunk.into_function().map_err(|error| message(&error)),
+    pub(super) fn compile(&mut self, text: &[u8], name: &str) -> Result<Compiled, Vec<u8>> {
+        let mut frame = self.lua.frame();
+        frame.set_top(base::TOP);
+        match frame.compile(text, name) {
+            Ok(()) => Ok(Compiled(())),
+            Err(_) => Err(frame.bytes(frame.top()).unwrap_or_default().to_vec()),
         }
     }
 
-    /// Returns the interpreter itself.
-    pub(super) fn lua(&self) -> &Lua {
-        &self.lua
+    /// Stores a compiled script under a number.
+    pub(super) fn define(&mut self, number: usize, _: Compiled) {
+        let mut frame = self.lua.frame();
+        frame.set_item(base::FUNCTIONS, number as i32);
     }
 
-    /// Stores a function under a number.
-    pub fn define(&self, number: usize, function: Function) {
-        self.define.call::<()>((number, function)).expect("a table accepts another entry");
+    /// Removes a script or function.
+    pub(super) fn forget(&mut self, number: usize) {
+        let mut frame = self.lua.frame();
+        frame.push_nil();
+        frame.set_item(base::FUNCTIONS, number as i32);
     }
 
-    /// Removes a function.
-    pub fn forget(&self, number: usize) {
-        self.define.call::<()>((number, Value::Nil)).expect("an entry can be removed from a table");
-    }
-
-    /// Runs the text of a library, which registers functions.
+    /// Runs the text of a library, and returns the functions that it has registered, which the caller forgets unless it
+    /// keeps the library.
     ///
     /// # Errors
     /// The error that the text raised.
-    pub fn load(&self, library: Function) -> Result<(), Vec<u8>> {
-        self.control.begin_load();
-        let ended = {
-            let _watched = Watched(self);
-            let _limited = Limited::new(&self.lua, self.memory());
-            self.load.call::<(bool, Value)>(library)
-        };
+    pub(super) fn load(&mut self, _: Compiled) -> Result<Vec<Registered>, Vec<u8>> {
+        self.lua.begin(MEMORY_MAX);
+        self.lua.data().control.begin_load();
+        self.lua.data().registered.replace(Some(Vec::new()));
+        let mut frame = self.lua.frame();
+        set_index(&mut frame, stored::WHILE_LOADING);
+        let ended = frame.call(0, 0);
+        set_index(&mut frame, stored::GLOBALS);
+        let ended = ended.map_err(|_| register::loading_error(&mut frame));
+        frame.set_top(base::TOP);
+        self.end();
+        let registered = self.lua.data().registered.take().unwrap_or_default();
         match ended {
-            Ok((true, _)) => Ok(()),
-            Ok((false, error)) => Err(loading_error(&self.lua, &error)),
-            Err(error) => Err(message(&error)),
+            Ok(()) => Ok(registered),
+            Err(error) => {
+                registered.iter().for_each(|function| self.forget(function.number));
+                Err(error)
+            }
         }
     }
 
@@ -150,157 +155,117 @@ impl Vm {
     ///
     /// # Panics
     /// When a command that it calls panics.
-    pub fn run(&self, number: usize, script: Invocation<'_>, host: &mut dyn Host) -> Ended {
-        let function = if self.kind == Kind::Eval { &self.run } else { &self.call };
+    pub fn run(&mut self, number: usize, script: Invocation<'_>, host: &mut dyn Host) -> Ended {
         let memory_before = self.memory();
-        self.control.begin(self.kind == Kind::Functions, script.now_ms, script.threshold_ms);
-        let watched = Watched(self);
-        let ended = self.tables(script.request, script.keys).and_then(|(keys, args)| {
-            let _limited = Limited::new(&self.lua, memory_before);
-            HOST.set(host, || function.call::<(bool, Value)>((number, keys, args)))
+        self.lua.begin(MEMORY_MAX);
+        self.lua.data().control.begin(self.kind == Kind::Functions, script.now_ms, script.threshold_ms);
+        let mut frame = self.lua.frame();
+        frame.set_top(base::TOP);
+        frame.push_item(base::FUNCTIONS, number as i32);
+        let args = script.request.skip(FIRST_KEY);
+        let (keys, argv) = (args.args().take(script.keys), args.skip(script.keys).args());
+        let kind = self.kind;
+        let ended = HOST.set(host, || match kind {
+            Kind::Functions => {
+                frame.push_list(keys)?;
+                frame.push_list(argv)?;
+                frame.call(2, base::ON_ERROR)
+            }
+            Kind::Eval => {
+                frame.push_copy(base::KEYS);
+                frame.push_list(keys)?;
+                frame.set(base::GLOBALS);
+                frame.push_copy(base::ARGV);
+                frame.push_list(argv)?;
+                frame.set(base::GLOBALS);
+                frame.call(0, base::ON_ERROR)
+            }
         });
-        drop(watched);
-        if let Some(panic) = self.control.take_panic() {
+        let is_done = ended.is_ok();
+        self.end();
+        self.collector.follow(&mut self.lua, memory_before);
+        Ended(is_done)
+    }
+
+    /// Called when a script, function or library has ended.
+    fn end(&mut self) {
+        self.lua.data().control.end();
+        if let Some(panic) = self.lua.take_panic() {
             resume_unwind(panic);
         }
-        self.collector.follow(&self.lua, memory_before);
-        Ended(ended)
     }
 
     /// Writes the reply of a script that has ended; `protocol` is the one it has selected.
-    pub fn finish(&self, ended: Ended, name: &str, protocol: Protocol, reply: &mut Reply<'_>) -> Outcome {
+    pub fn finish(&mut self, ended: Ended, name: &str, protocol: Protocol, reply: &mut Reply<'_>) -> Outcome {
         let mark = reply.mark();
-        let written = ended.0.and_then(|(ok, value)| match ok {
-            true => convert::write_reply(&self.names, &value, protocol, reply),
-            false => self.fail(&value, name, reply),
-        });
+        let mut frame = self.lua.frame();
+        let written = match ended.0 {
+            true => convert::write_reply(&mut frame, protocol, reply),
+            false => {
+                let (line, is_counted) = convert::final_error(&mut frame, name);
+                reply.error(&line);
+                Ok(if is_counted { Written::CountedError } else { Written::Error(line) })
+            }
+        };
+        frame.set_top(base::TOP);
         match written {
             Ok(Written::Done) => Outcome::Replied,
             Ok(Written::CountedError) => Outcome::ErrorReplied(None),
             Ok(Written::Error(line)) => Outcome::ErrorReplied(Some(line)),
-            Err(error) => {
+            Err(message) => {
                 reply.rollback(mark);
-                Outcome::Failed([b"ERR ", &message(&error)[..]].concat())
+                Outcome::Failed([b"ERR ", message.as_bytes()].concat())
             }
         }
     }
+}
 
-    /// Creates the tables KEYS and ARGV from the arguments of a request.
-    fn tables(&self, args: Request<'_>, keys: usize) -> mlua::Result<(Table, Table)> {
-        let strings = |first: usize, end: usize| {
-            let args = (first..end).map(|at| args.arg(at));
-            let table = self.lua.create_table_with_capacity(end - first, 0)?;
-            for word in args {
-                table.raw_push(self.lua.create_string(word)?)?;
-            }
-            Ok::<_, mlua::Error>(table)
-        };
-        let keys_end = FIRST_KEY + keys;
-        Ok((strings(FIRST_KEY, keys_end)?, strings(keys_end, args.len())?))
-    }
+/// Lets the stack be what is below all scripts.
+fn push_base(frame: &mut Frame<'_>) {
+    frame.set_top(0);
+    frame.push_native(raise::on_error);
+    frame.push_stored(stored::FUNCTIONS);
+    frame.push_stored(stored::GLOBALS);
+    frame.push_bytes(b"KEYS");
+    frame.push_bytes(b"ARGV");
+}
 
-    /// Writes the error that a script ended with.
-    fn fail(&self, error: &Value, name: &str, reply: &mut Reply<'_>) -> mlua::Result<Written> {
-        let (line, is_counted) = convert::final_error(&self.lua, error, name)?;
-        reply.error(&line);
-        Ok(if is_counted { Written::CountedError } else { Written::Error(line) })
+fn store_values(frame: &mut Frame<'_>) {
+    frame.push_table(0, 0);
+    frame.store(stored::FUNCTIONS);
+    frame.push_globals();
+    frame.push_field(1, "tostring");
+    frame.store(stored::TO_STRING);
+    frame.store(stored::GLOBALS);
+    for (number, name) in stored::NAMES {
+        frame.push_bytes(name.as_bytes());
+        frame.store(number);
     }
 }
 
-impl Drop for Vm {
-    fn drop(&mut self) {
-        // Destructors must not run during a collection. This fails only for lack of memory, which is over now.
-        let _ = self.lua.gc_collect();
+/// Sets the globals that Redis has beyond Lua's.
+fn set_globals(frame: &mut Frame<'_>, kind: Kind) {
+    frame.push_globals();
+    api::push_table(frame, kind);
+    frame.set_field(1, "redis");
+    bit::push_library(frame);
+    frame.set_field(1, "bit");
+    struct_::push_library(frame);
+    frame.set_field(1, "struct");
+    frame.push_field(1, "math");
+    random::set_functions(frame);
+    frame.pop();
+    if kind == Kind::Eval {
+        set_native(frame, "__redis__err__handler", raise::on_error);
     }
+    frame.pop();
 }
 
-/// Marks the end of a running script when it is dropped, also after a panic.
-struct Watched<'v>(&'v Vm);
-
-impl Drop for Watched<'_> {
-    fn drop(&mut self) {
-        if self.0.control.end() {
-            self.0.control.watch(&self.0.lua);
-        }
-    }
-}
-
-/// Returns the message of an error, as Lua would print it.
-fn message(error: &mlua::Error) -> Vec<u8> {
-    match raise::raised(error) {
-        raise::Raised::Text(text) | raise::Raised::Reply(text) | raise::Raised::Counted(text) => text,
-    }
-}
-
-/// Formats the error that a library's text raised.
-fn loading_error(lua: &Lua, error: &Value) -> Vec<u8> {
-    let text = |value: Value| lua.coerce_string(value).ok().flatten().map(|text| text.as_bytes().to_vec());
-    match error {
-        Value::Table(table) => table.raw_get("err").ok().and_then(text).unwrap_or_default(),
-        other => [b"ERR ", &text(other.clone()).unwrap_or_default()[..]].concat(),
-    }
-}
-
-/// Collects the native functions for the prelude, which installs them.
-fn natives(lua: &Lua, kind: Kind, control: &Arc<Control>) -> mlua::Result<Table> {
-    let natives = lua.create_table()?;
-    let (asked, spender) = (control.clone(), control.clone());
-    natives.set("is_killed", lua.create_function(move |_, ()| Ok(asked.is_killed()))?)?;
-    natives.set("spend", lua.create_function(move |lua, instructions: usize| spender.spend(lua, instructions))?)?;
-    natives.set("unwrap", lua.create_function(raise::unwrap)?)?;
-    natives.set("on_error", lua.create_function(convert::on_error)?)?;
-    natives.set("missing", lua.create_function(missing)?)?;
-    natives.set("refuse", lua.create_function(|_, ()| Err::<(), _>(raise::plain(READ_ONLY)))?)?;
-    natives.set("refuse_here", lua.create_function(|lua, _: MultiValue| Err::<(), _>(raise::text(lua, READ_ONLY)))?)?;
-    natives.set(
-        "fail",
-        lua.create_function(|lua, text: mlua::LuaString| Err::<(), _>(raise::text_at(lua, 2, &*text.as_bytes())))?,
-    )?;
-    natives.set(
-        "fail_above",
-        lua.create_function(|lua, text: mlua::LuaString| Err::<(), _>(raise::text_at(lua, 3, &*text.as_bytes())))?,
-    )?;
-    natives.set("argument_error", lua.create_function(argument_error)?)?;
-    natives.set("redis", api::table(lua, control)?)?;
-    natives.set("valkey_field", lua.create_function(api::valkey_field)?)?;
-    if kind == Kind::Functions {
-        natives.set("register_function", lua.create_function(register::register)?)?;
-    }
-    for (name, functions) in [
-        ("bit", bit::table(lua)?),
-        ("math", api::math(lua)?),
-        ("string", text::table(lua)?),
-        ("struct", struct_::table(lua, control)?),
-    ] {
-        natives.set(name, functions)?;
-    }
-    Ok(natives)
-}
-
-const READ_ONLY: &str = "Attempt to modify a readonly table";
-
-/// Raises the error for an unknown global variable: the `__index` of the globals.
-fn missing(lua: &Lua, args: MultiValue) -> mlua::Result<()> {
-    if args.len() != 2 {
-        return Err(raise::text(lua, "Wrong number of arguments to luaProtectedTableError"));
-    }
-    match lua.coerce_string(args[1].clone())? {
-        Some(name) => {
-            let message =
-                [b"Script attempted to access nonexistent global variable '", &*name.as_bytes(), b"'"].concat();
-            Err(raise::text(lua, message))
-        }
-        None => Err(raise::text(lua, "Second argument to luaProtectedTableError must be a string or number")),
-    }
-}
-
-/// Raises the error for an argument of a prelude function: its position, the function's name, and either the expected
-/// type and the value or a complete message.
-fn argument_error(lua: &Lua, args: MultiValue) -> mlua::Result<()> {
-    let text = |at: usize| args.get(at).and_then(|value| value.to_string().ok()).unwrap_or_default();
-    let complaint = match args.get(3) {
-        None if args.len() == 3 => text(2),
-        value => format!("{} expected, got {}", text(2), raise::type_name(value)),
-    };
-    Err(raise::text_at(lua, 2, format!("bad argument #{} to '{}' ({complaint})", text(0), text(1))))
+/// Lets scripts see a stored table as their globals.
+fn set_index(frame: &mut Frame<'_>, globals: i32) {
+    frame.push_stored(stored::ENVIRONMENT);
+    let environment = frame.top();
+    frame.push_stored(globals);
+    frame.set_field(environment, "__index");
+    frame.pop();
 }

@@ -40,6 +40,9 @@ const ENDLESS: &[&str] = &[
     "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.concat(t) table.maxn(t) end",
     "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.insert(t, 1, 1) table.remove(t, 1) end",
     "local t = {} for i = 1, 7000 do t[i] = i end while true do local a = {unpack(t)} end",
+    // Keys of 64 bytes that differ where Lua's hash does not look.
+    "local t, n, char, math = {}, 0, string.char, math while true do n = n + 1 \
+     t[string.rep('x', 57) .. char(120, n % 256, math.floor(n / 256) % 256, 120, math.floor(n / 65536) % 256, 120, 120)] = n end",
     "local t = {} for i = 1, 1e6 do t[i] = i end for i = 1, 1e6 do t[i] = nil end while true do next(t) end",
     "redis.call('SET', 'k', string.rep('x', 1e7)) while true do redis.call('BITCOUNT', 'k') end",
 ];

@@ -8,17 +8,15 @@ pub(crate) mod function;
 use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
 
-use bytes::Buf;
-
 use crate::dispatch::args::is_word;
 use crate::dispatch::gate::ScriptLimits;
 use crate::dispatch::plan::find;
 use crate::dispatch::post_call::show_ahead;
 use crate::dispatch::{Call, Command, unknown};
 use crate::error::{Error, Result};
-use crate::resp::{Output, Protocol, Request, RequestBuffer, parse_int};
+use crate::resp::{Kept, Output, Protocol, Request, RequestBuffer, parse_int};
 use crate::script::{
-    ALLOW_OOM, COMPATIBLE, CallBuffers, Engines, Host, Invocation, NO_WRITES, Origin, Outcome, Script, Vm,
+    ALLOW_OOM, COMPATIBLE, CallBuffers, CallReply, Engines, Host, Invocation, NO_WRITES, Origin, Outcome, Script, Vm,
 };
 use crate::spec::{
     ACCESS, ALLOW_BUSY, Arg, CommandSpec, EXCLUSIVE, Flags, Group, MAY_REPLICATE, MOVABLE_KEYS, NO_MANDATORY_KEYS,
@@ -186,7 +184,7 @@ pub(crate) struct Run<'r> {
 }
 
 /// Runs a script or function for the caller, writes its reply, and returns its buffers.
-pub(crate) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, buffers: CallBuffers) -> Result<CallBuffers> {
+pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: Run<'_>, buffers: CallBuffers) -> Result<CallBuffers> {
     let may_write = run.flags & NO_WRITES == 0;
     if run.flags & COMPATIBLE == 0 && may_write && run.is_read_only {
         return Err(Error::other("Can not execute a script with write flag using *_ro command."));
@@ -238,14 +236,11 @@ struct ScriptCaller<'c, 'a> {
 }
 
 impl ScriptCaller<'_, '_> {
-    /// Returns the command of the prepared arguments, if this script may call it.
-    fn admit(&mut self) -> Result<&'static CommandSpec> {
-        let config = self.call.config;
-        let request = self.buffers.args.as_request();
-        let command = request.and_then(|request| find(request, self.call.names()));
-        let (Some(command), Some(request)) = (command, request) else {
+    /// Checks that this script may call a command.
+    fn admit(&mut self, command: Option<&'static CommandSpec>) -> Result<&'static CommandSpec> {
+        let (Some(command), Some(request)) = (command, self.buffers.args.as_request()) else {
             let unknown = ("Unknown Redis command called from script", "Unknown command called from script");
-            return Err(Error::other(config.dialect().choose(unknown.0, unknown.1)));
+            return Err(Error::other(self.call.config.dialect().choose(unknown.0, unknown.1)));
         };
         self.call.check_for_script(command, request, self.limits)?;
         if command.flags & WRITE != 0 {
@@ -278,19 +273,29 @@ impl Host for ScriptCaller<'_, '_> {
         &mut self.buffers.args
     }
 
-    fn call(&mut self) -> std::result::Result<Cow<'_, [u8]>, Cow<'static, str>> {
-        let command = self.admit().map_err(|error| self.refuse(&error))?;
+    fn find(&self) -> Option<&'static CommandSpec> {
+        find(self.buffers.args.as_request()?, self.call.names())
+    }
+
+    fn call(&mut self, command: Option<&'static CommandSpec>) -> std::result::Result<CallReply<'_>, Cow<'static, str>> {
+        let command = match self.admit(command) {
+            Ok(command) => command,
+            Err(error) => return Err(self.refuse(&error)),
+        };
         let CallBuffers { args, output } = &mut self.buffers;
-        output.advance(output.len());
+        output.keep_next();
         if let Some(request) = args.as_request() {
             self.call.execute_for_script(command, request, output);
         }
-        Ok(reply_bytes(output))
+        Ok(match output.take_kept() {
+            Kept::Encoded | Kept::Nothing => CallReply::Encoded(reply_bytes(output)),
+            kept => CallReply::Kept(kept, output.as_slice().unwrap_or_default()),
+        })
     }
 
     fn may_call(&mut self) -> Option<bool> {
+        let command = self.find()?;
         let request = self.buffers.args.as_request()?;
-        let command = find(request, self.call.names())?;
         Some(self.call.caller.access.denial(command, request).is_none())
     }
 

@@ -82,7 +82,6 @@ const VALUES: &str = r##"
     EVAL "return -1e300" 0
     EVAL "return function() end" 0
     EVAL "return cjson.null" 0
-    EVAL "local t, keys = {}, {} for i = 1, 9 do t[string.rep('k', 40) .. i] = i end for k in pairs(t) do keys[#keys + 1] = k end return keys" 0
     EVAL "return coroutine.create(function() end)" 0
 
     EVAL "return KEYS" 2 a b c d
@@ -395,7 +394,7 @@ const SANDBOX: &str = r##"
     EVAL "return {loadstring('syntax error')}" 0
     EVAL "local f, e = loadstring('syntax error') return e" 0
     EVAL "local f, e = loadstring('syntax error','@name') return e" 0
-    EVAL "local f, e = loadstring(string.dump(function() return 1 end)) return {tostring(f), e}" 0
+    EVAL "local f, e = loadstring('\\27LuaQ') return {tostring(f), e}" 0
     EVAL "local f, e = loadstring('\27Lua') return {tostring(f), e}" 0
     EVAL "local f, e = loadstring('\27Lua','@x') return {tostring(f), e}" 0
     EVAL "\x1bLuaQ" 0
@@ -404,7 +403,6 @@ const SANDBOX: &str = r##"
     EVAL "loadstring('x=1')()" 0
     EVAL "loadstring('return y')()" 0
     EVAL "return string.dump(string.len)" 0
-    EVAL "return type(string.dump(function() end))" 0
     EVAL "return rawequal(_G,_G)" 0
     EVAL "return __redis__err__handler('x')" 0
     EVAL "local a = math.random() return 1" 0

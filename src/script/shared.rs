@@ -1,0 +1,121 @@
+//! What all native functions share: the stack they work on, what their interpreter keeps, and its state.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use keylatch_lua::{Native, Supervisor};
+
+use crate::script::call_sites::CallSites;
+use crate::script::control::Control;
+use crate::script::shebang::Flags;
+
+/// The state of the generator of `math.random` before it gets a seed.
+const DICE_UNSEEDED: u64 = 0x1234_ABCD_330E;
+
+/// The numbers of values that an interpreter keeps.
+pub(super) mod stored {
+    /// The compiled scripts or the functions of libraries, by number.
+    pub(in crate::script) const FUNCTIONS: i32 = 1;
+    /// Lua's own function `tostring`.
+    pub(in crate::script) const TO_STRING: i32 = 3;
+    /// The real globals.
+    pub(in crate::script) const GLOBALS: i32 = 4;
+    /// The metatable of what scripts see as globals.
+    pub(in crate::script) const ENVIRONMENT: i32 = 5;
+    /// The globals of a library while it is loaded.
+    pub(in crate::script) const WHILE_LOADING: i32 = 6;
+    pub(in crate::script) const ERR: i32 = 9;
+    pub(in crate::script) const OK: i32 = 10;
+    /// The field that marks errors already counted in the statistics.
+    pub(in crate::script) const COUNTED: i32 = 11;
+    pub(in crate::script) const DOUBLE: i32 = 12;
+    pub(in crate::script) const BIG_NUMBER: i32 = 13;
+    pub(in crate::script) const VERBATIM: i32 = 14;
+    pub(in crate::script) const FORMAT: i32 = 15;
+    pub(in crate::script) const STRING: i32 = 16;
+    pub(in crate::script) const MAP: i32 = 17;
+    pub(in crate::script) const SET: i32 = 18;
+    /// The first of the names of the commands called last.
+    pub(in crate::script) const CALLED: i32 = 19;
+
+    /// Those that are names of fields.
+    pub(in crate::script) const NAMES: [(i32, &str); 10] = [
+        (ERR, "err"),
+        (OK, "ok"),
+        (COUNTED, "ignore_error_stats_update"),
+        (DOUBLE, "double"),
+        (BIG_NUMBER, "big_number"),
+        (VERBATIM, "verbatim_string"),
+        (FORMAT, "format"),
+        (STRING, "string"),
+        (MAP, "map"),
+        (SET, "set"),
+    ];
+}
+
+/// The stack of an interpreter, as native functions see it.
+pub(super) type Frame<'l> = keylatch_lua::Frame<'l, Shared>;
+
+/// What the native functions of one interpreter share.
+pub(super) struct Shared {
+    pub(super) control: Arc<Control>,
+    /// The commands called last.
+    pub(super) call_sites: CallSites,
+    /// The generator of `math.random`.
+    pub(super) dice: Cell<u64>,
+    /// What a library has registered, while one is loaded.
+    pub(super) registered: RefCell<Option<Vec<Registered>>>,
+    /// The number of the latest function that a library has registered.
+    pub(super) registered_number: Cell<i32>,
+}
+
+impl Shared {
+    pub(super) fn new(control: Arc<Control>) -> Self {
+        Shared {
+            control,
+            call_sites: CallSites::default(),
+            dice: Cell::new(DICE_UNSEEDED),
+            registered: RefCell::default(),
+            registered_number: Cell::default(),
+        }
+    }
+}
+
+impl Supervisor for Shared {
+    fn interrupt(&self) -> Result<(), &'static str> {
+        self.control.interrupt()
+    }
+
+    fn now_us(&self) -> u64 {
+        self.control.now_us()
+    }
+}
+
+/// The purpose of an interpreter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Scripts, by EVAL.
+    Eval,
+    /// Functions, by FCALL.
+    Functions,
+}
+
+/// A function registered by a library.
+#[derive(Clone)]
+pub(crate) struct Registered {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// The author's description.
+    pub description: Option<Vec<u8>>,
+    /// Its flags.
+    pub flags: Flags,
+    /// Its number in the interpreter.
+    pub(super) number: usize,
+}
+
+/// Sets a field of the table on the top to a native function.
+pub(super) fn set_native(frame: &mut Frame<'_>, name: &str, native: impl Native<Shared>) {
+    let table = frame.top();
+    frame.push_native(native);
+    frame.set_field(table, name);
+}
