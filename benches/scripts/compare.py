@@ -36,7 +36,7 @@ LIBRARY = "#!lua name=bench\n" + "".join(
     for named in (("release", RELEASE), ("extend", EXTEND), ("limit", LIMIT))
 )
 
-LOCK, HELD, WINDOW = "1 lock:__rand_int__ token", "1 held:__rand_int__ token 30000", "1 limit:__rand_int__ 1000 500 5 m"
+LOCK, HELD, WINDOW = "1 lock:__rand_int__ token", "1 held:__rand_int__ token 100000000", "1 limit:__rand_int__ 1000 500 5 m"
 # Name, text or function, arguments, depths, scripts at depth 1 (four times as many at others).
 SCRIPTS = [
     ("release, not held", RELEASE, LOCK, (1, 16, 64), 40_000),
