@@ -25,19 +25,20 @@ fn random(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if !HOST.is_set() {
         return Err(frame.error("math.random can only be called inside a script invocation"));
     }
+    // Arguments that are refused take a number, too.
+    let (dice, roll) = roll(frame.data().dice.get());
+    frame.data().dice.set(dice);
     let (low, high) = match frame.top() {
         0 => (0, 0),
         1 => (1, integer(frame, 1)? as i32),
-        _ => (integer(frame, 1)? as i32, integer(frame, 2)? as i32),
+        2 => (integer(frame, 1)? as i32, integer(frame, 2)? as i32),
+        _ => return Err(frame.error("wrong number of arguments")),
     };
-    let (dice, roll) = roll(frame.data().dice.get());
-    frame.data().dice.set(dice);
     let number = match frame.top() {
         0 => roll,
-        count @ (1 | 2) if low > high => return Err(argument_error(frame, count, "interval is empty")),
+        count if low > high => return Err(argument_error(frame, count, "interval is empty")),
         1 => (roll * f64::from(high)).floor() + 1.0,
-        2 => (roll * f64::from(high.wrapping_sub(low).wrapping_add(1))).floor() + f64::from(low),
-        _ => return Err(frame.error("wrong number of arguments")),
+        _ => (roll * f64::from(high.wrapping_sub(low).wrapping_add(1))).floor() + f64::from(low),
     };
     frame.push_number(number);
     Ok(1)
