@@ -121,7 +121,8 @@ static int insert_item (lua_State *L) {
   return table_insert(L);
 }
 
-/* As Lua's own, but of an error that is a table with a text, a script sees the text, as in Redis. */
+/* As Lua's own, but of an error that is a table with a text, a script sees the text, as in Redis; behind another table is
+** one more result, its field. */
 static int protected_call (lua_State *L) {
   int status;
   luaL_checkany(L, 1);
@@ -129,9 +130,12 @@ static int protected_call (lua_State *L) {
   if (status != 0 && lua_istable(L, -1)) {
     lua_pushliteral(L, "err");
     lua_rawget(L, -2);
-    lua_remove(L, lua_isstring(L, -1) ? -2 : -1);
+    if (lua_isstring(L, -1)) lua_remove(L, -2);
   }
-  lua_checkstack(L, 1);
+  if (!lua_checkstack(L, 1)) {
+    lua_settop(L, 1);
+    return luaL_error(L, "stack overflow");
+  }
   lua_pushboolean(L, status == 0);
   lua_insert(L, 1);
   return lua_gettop(L);
@@ -161,12 +165,6 @@ static int call_with_handler (lua_State *L) {
   lua_pushboolean(L, status == 0);
   lua_replace(L, 1);
   return lua_gettop(L);
-}
-
-/* Compiled code is refused wherever it is loaded, so there is nothing to write it for. */
-static int dump (lua_State *L) {
-  luaL_checktype(L, 1, LUA_TFUNCTION);
-  return luaL_error(L, "unable to dump given function");
 }
 
 /* Resumes a coroutine, and takes its work and memory into account; see meter.rs. */
@@ -305,8 +303,6 @@ void sandbox_open (lua_State *L) {
   set_functions(L, string_functions);
   lua_getfield(L, -1, "gmatch");
   lua_setfield(L, -2, "gfind");
-  lua_pushcfunction(L, dump);
-  lua_setfield(L, -2, "dump");
   lua_getglobal(L, LUA_TABLIBNAME);
   set_functions(L, table_functions);
   lua_pushcfunction(L, insert_item);
