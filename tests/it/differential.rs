@@ -49,6 +49,8 @@ pub mod random;
 mod rewrite;
 mod script;
 #[cfg(feature = "lua")]
+mod script_calls;
+#[cfg(feature = "lua")]
 mod script_functions;
 #[cfg(feature = "lua")]
 mod script_libraries;

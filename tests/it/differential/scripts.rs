@@ -394,7 +394,7 @@ const SANDBOX: &str = r##"
     EVAL "return {loadstring('syntax error')}" 0
     EVAL "local f, e = loadstring('syntax error') return e" 0
     EVAL "local f, e = loadstring('syntax error','@name') return e" 0
-    EVAL "local f, e = loadstring('\\27LuaQ') return {tostring(f), e}" 0
+    EVAL "local f, e = loadstring(string.dump(function() return 1 end)) return {tostring(f), e}" 0
     EVAL "local f, e = loadstring('\27Lua') return {tostring(f), e}" 0
     EVAL "local f, e = loadstring('\27Lua','@x') return {tostring(f), e}" 0
     EVAL "\x1bLuaQ" 0
@@ -403,6 +403,7 @@ const SANDBOX: &str = r##"
     EVAL "loadstring('x=1')()" 0
     EVAL "loadstring('return y')()" 0
     EVAL "return string.dump(string.len)" 0
+    EVAL "return type(string.dump(function() end))" 0
     EVAL "return rawequal(_G,_G)" 0
     EVAL "return __redis__err__handler('x')" 0
     EVAL "local a = math.random() return 1" 0
