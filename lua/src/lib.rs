@@ -11,4 +11,4 @@ mod meter;
 #[allow(unsafe_code, reason = "the only calls of Lua's interface")]
 mod stack;
 
-pub use stack::{Frame, Kind, Level, Lua, Native, Raised, Scalar, Supervisor};
+pub use stack::{Frame, ITEM_INSTRUCTIONS, Kind, Level, Lua, Native, Raised, Scalar, Supervisor};

@@ -12,7 +12,7 @@
 #include "lauxlib.h"
 #include "pattern.h"
 
-/* Each so many bytes of a set are counted as steps; what is less costs about as much as the item itself. */
+/* The number of bytes of a set that count as `SET_STEPS`; a shorter set costs about as much as the item itself. */
 #define SET_PART 32
 #define SET_STEPS 8
 /* How many bytes a repetition takes between two looks at the meter. */

@@ -21,7 +21,7 @@ typedef struct Scratch {
   size_t size;
 } Scratch;
 
-/* Makes room for more bytes than there is room for; raises `not enough memory`. */
+/* Reserves memory for more bytes than there is memory for; raises `not enough memory`. */
 void scratch_grow (lua_State *L, Scratch *text, size_t more);
 
 /* Raises `not enough memory`, as Lua itself does: without a place in the script. */
@@ -36,7 +36,7 @@ int scratch_call (lua_State *L, lua_CFunction act, void *context, Scratch *text)
 /* Raises an error from within `scratch_call`, with the place in the script where the library was called. */
 int scratch_error (lua_State *L, const char *format, ...);
 
-/* Makes room for this many more bytes; the caller bounds their number. */
+/* Reserves memory for this many more bytes; the caller bounds their number. */
 static inline void scratch_reserve (lua_State *L, Scratch *text, size_t more) {
   if (more > text->size - text->len) scratch_grow(L, text, more);
 }

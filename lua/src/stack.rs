@@ -22,8 +22,8 @@ use crate::meter::{self, Asks, Meter, NO_MEMORY, allocate};
 
 /// The slots that a native function has beyond its arguments.
 const SLOTS: usize = 20;
-/// How many instructions an item of a list counts as.
-const ITEM_INSTRUCTIONS: usize = 4;
+/// How many instructions an item of a list counts as, when it becomes a value.
+pub const ITEM_INSTRUCTIONS: usize = 4;
 /// The greatest number of fields that a table is made for.
 const FIELDS_MAX: usize = 1 << 24;
 
@@ -696,7 +696,7 @@ impl<D: Supervisor> Frame<'_, D> {
     /// The value of the error is on the top instead.
     ///
     /// # Panics
-    /// When there are not so many values.
+    /// When there are fewer values.
     #[inline]
     pub fn call(&mut self, args: usize, handler: usize) -> Result<(), Raised> {
         assert!(args < self.top && handler < self.top - args, "a function and its arguments");

@@ -53,7 +53,7 @@ static size_t offset_of (lua_State *L, size_t len) {
   return (size_t)position - 1 < len ? (size_t)position - 1 : len;
 }
 
-/* Tells whether a pattern matches only itself, as far as it goes: until its first byte 0. */
+/* Tells whether a pattern, which ends at its first byte 0, matches only itself. */
 static int is_plain (Meter *meter, const char *pattern) {
   const char *at;
   for (at = pattern;; at++) {

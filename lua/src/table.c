@@ -12,9 +12,9 @@
 #include "libs.h"
 #include "scratch.h"
 
-/* So many results are too many for a call, whatever the stack has room for. */
+/* The least number of results that is refused, whatever the stack allows. */
 #define UNPACKED_MAX 8000
-/* So many results are counted at once. */
+/* The number of results that are counted at once. */
 #define UNPACKED_PART 256
 /* Parts of an array that wait to be sorted; each is at least as large as all that was found after it. */
 #define PARTS_MAX 40

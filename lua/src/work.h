@@ -18,7 +18,7 @@ void lua_work (lua_State *L, size_t units);
 /* How many bytes are copied, compared or searched at once, and how many of them are a step. */
 #define WORK_PART ((size_t)8192)
 #define WORK_BYTES 16
-/* So few steps are not worth a call of their own at the end of a function. */
+/* The least number of steps that is counted at the end of a function. */
 #define WORK_TRIFLE 64
 
 /* Counts steps until they are worth a call of `lua_work`. */

@@ -5,7 +5,7 @@
 //! that a script returns is converted the same way back.
 
 use bytes::Bytes;
-use keylatch_lua::{Kind, Raised};
+use keylatch_lua::{ITEM_INSTRUCTIONS, Kind, Raised};
 
 use crate::resp::{self, Protocol, Reply, parse_int};
 use crate::script::arguments::truncate;
@@ -24,8 +24,6 @@ const VALUE_LEN: usize = 16;
 const TABLE_LEN: usize = 128;
 /// The slots that a value takes while it is converted, without those of the values in it.
 const SLOTS: usize = 5;
-/// How many instructions an item of a reply counts as.
-const ITEM_INSTRUCTIONS: usize = 4;
 /// How many fields a table may get from a reply: more than memory has, and fewer than Lua refuses.
 const FIELDS_MAX: usize = 1 << 25;
 

@@ -17,26 +17,26 @@ pub(super) mod stored {
     /// The compiled scripts or the functions of libraries, by number.
     pub(in crate::script) const FUNCTIONS: i32 = 1;
     /// Lua's own function `tostring`.
-    pub(in crate::script) const TO_STRING: i32 = 3;
+    pub(in crate::script) const TO_STRING: i32 = 2;
     /// The real globals.
-    pub(in crate::script) const GLOBALS: i32 = 4;
+    pub(in crate::script) const GLOBALS: i32 = 3;
     /// The metatable of what scripts see as globals.
-    pub(in crate::script) const ENVIRONMENT: i32 = 5;
+    pub(in crate::script) const ENVIRONMENT: i32 = 4;
     /// The globals of a library while it is loaded.
-    pub(in crate::script) const WHILE_LOADING: i32 = 6;
-    pub(in crate::script) const ERR: i32 = 9;
-    pub(in crate::script) const OK: i32 = 10;
+    pub(in crate::script) const WHILE_LOADING: i32 = 5;
+    pub(in crate::script) const ERR: i32 = 6;
+    pub(in crate::script) const OK: i32 = 7;
     /// The field that marks errors already counted in the statistics.
-    pub(in crate::script) const COUNTED: i32 = 11;
-    pub(in crate::script) const DOUBLE: i32 = 12;
-    pub(in crate::script) const BIG_NUMBER: i32 = 13;
-    pub(in crate::script) const VERBATIM: i32 = 14;
-    pub(in crate::script) const FORMAT: i32 = 15;
-    pub(in crate::script) const STRING: i32 = 16;
-    pub(in crate::script) const MAP: i32 = 17;
-    pub(in crate::script) const SET: i32 = 18;
+    pub(in crate::script) const COUNTED: i32 = 8;
+    pub(in crate::script) const DOUBLE: i32 = 9;
+    pub(in crate::script) const BIG_NUMBER: i32 = 10;
+    pub(in crate::script) const VERBATIM: i32 = 11;
+    pub(in crate::script) const FORMAT: i32 = 12;
+    pub(in crate::script) const STRING: i32 = 13;
+    pub(in crate::script) const MAP: i32 = 14;
+    pub(in crate::script) const SET: i32 = 15;
     /// The first of the names of the commands called last.
-    pub(in crate::script) const CALLED: i32 = 19;
+    pub(in crate::script) const CALLED: i32 = 16;
 
     /// Those that are names of fields.
     pub(in crate::script) const NAMES: [(i32, &str); 10] = [
