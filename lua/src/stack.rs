@@ -271,6 +271,16 @@ unsafe fn run_native<D: Supervisor, F: Native<D>>(state: *mut State) -> Option<c
     ended
 }
 
+/// Appends what `lua_dump` writes.
+///
+/// # Safety
+/// `code` is the address of a `Vec<u8>`, and there are `len` bytes.
+unsafe extern "C-unwind" fn append(_: *mut State, bytes: *const c_void, len: usize, code: *mut c_void) -> c_int {
+    // SAFETY: see above.
+    unsafe { (*code.cast::<Vec<u8>>()).extend_from_slice(std::slice::from_raw_parts(bytes.cast(), len)) };
+    0
+}
+
 impl<D: Supervisor> Frame<'_, D> {
     /// Returns what native functions share.
     #[inline]
@@ -506,14 +516,32 @@ impl<D: Supervisor> Frame<'_, D> {
     #[inline]
     pub fn push_list<'b>(&mut self, items: impl ExactSizeIterator<Item = &'b [u8]>) -> Result<(), Raised> {
         self.push_table(items.len(), 0);
+        self.fill_list(self.top, items)
+    }
+
+    /// Lets the first items of the table at a position be strings.
+    ///
+    /// # Errors
+    /// As `push_list`.
+    ///
+    /// # Panics
+    /// When there is no table.
+    #[inline]
+    pub fn fill_list<'b>(
+        &mut self,
+        table: usize,
+        items: impl ExactSizeIterator<Item = &'b [u8]>,
+    ) -> Result<(), Raised> {
+        assert_eq!(self.kind(table), Kind::Table, "a table for items");
+        let at = Self::at(table);
         self.count();
         self.top -= 1;
         for (index, item) in (1..).zip(items) {
             self.work(ITEM_INSTRUCTIONS)?;
-            // SAFETY: there is a slot for the string, and the table is below it.
+            // SAFETY: there is a slot for the string, and a table at the position.
             unsafe {
                 ffi::lua_pushlstring(self.state, item.as_ptr().cast(), item.len());
-                ffi::lua_rawseti(self.state, -2, index);
+                ffi::lua_rawseti(self.state, at, index);
             }
         }
         Ok(())
@@ -687,6 +715,33 @@ impl<D: Supervisor> Frame<'_, D> {
             0 => Ok(()),
             _ => Err(Raised(PhantomData)),
         }
+    }
+
+    /// Returns the compiled code of the function on the top; nothing for what is not a function written in Lua.
+    pub fn dump(&self) -> Vec<u8> {
+        let mut code = Vec::new();
+        if self.kind(self.top) == Kind::Function {
+            // SAFETY: there is a function; what is written is given to `append`, with the address of the bytes.
+            unsafe { ffi::lua_dump(self.state, append, (&raw mut code).cast()) };
+        }
+        code
+    }
+
+    /// Pops the table on the top, which becomes the globals of the function below it, if that is written in Lua.
+    ///
+    /// # Panics
+    /// When there is no table.
+    pub fn set_environment(&mut self) {
+        assert!(self.top > 1 && self.kind(self.top) == Kind::Table, "a function and a table");
+        let function = Self::at(self.top - 1);
+        // SAFETY: there are two values, the upper one a table, and the lower one a function if it may have globals.
+        unsafe {
+            match self.kind(self.top - 1) == Kind::Function && ffi::lua_iscfunction(self.state, function) == 0 {
+                true => _ = ffi::lua_setfenv(self.state, function),
+                false => ffi::lua_settop(self.state, function),
+            }
+        }
+        self.top -= 1;
     }
 
     /// Calls the function below `args` values on the top, which are popped, and pushes its only result. `handler` is the

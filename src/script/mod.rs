@@ -2,6 +2,8 @@
 //!
 //! - `vm` creates an interpreter, whose globals no script can change, and runs scripts in it. The interpreter and its
 //!   sandbox are a crate of their own (`lua/`), with the libraries that are written in C.
+//! - `access` finds scripts that only read tables that others have, too: they see other `globals`, and have the same `lists`
+//!   of arguments, one after another.
 //! - `api` is the table `redis`, alias `server`; `struct_` and `bit` are libraries, `random` two functions of `math`.
 //! - `convert` converts between replies and Lua values; `raise` creates the errors that scripts see.
 //! - `cache` keeps scripts by their SHA1, `functions` the libraries of functions, which `register` collects.
@@ -16,6 +18,7 @@
 //! Invariant: no state of a script is visible to the next one, except its writes to the store and libraries registered
 //! by FUNCTION LOAD.
 
+mod access;
 mod api;
 mod arguments;
 mod bit;
@@ -26,7 +29,9 @@ pub(crate) mod control;
 mod convert;
 mod dialect;
 mod functions;
+mod globals;
 mod host;
+mod lists;
 mod raise;
 mod random;
 mod register;
@@ -48,6 +53,7 @@ use crate::spec::CommandSpec;
 use crate::store::{BusyFlag, MemoryAccount};
 use crate::time::clock::Clock;
 
+pub(crate) use access::Access;
 pub(crate) use cache::{Cache, Origin, Script};
 pub(crate) use control::Control;
 pub(crate) use functions::{Libraries, Library, Restore};

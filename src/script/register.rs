@@ -2,6 +2,7 @@
 
 use keylatch_lua::{Kind, Raised};
 
+use crate::script::access::Access;
 use crate::script::dialect::reply_on_api;
 use crate::script::shared::{Frame, Registered, set_native, stored};
 use crate::script::shebang::Flags;
@@ -104,7 +105,7 @@ fn text(frame: &mut Frame<'_>, position: usize) -> Option<Vec<u8>> {
 fn positional(frame: &mut Frame<'_>) -> Result<Registered, &'static str> {
     let name = text(frame, 1).ok_or("first argument to redis.register_function must be a string")?;
     match frame.kind(2) {
-        Kind::Function => Ok(Registered { name, description: None, flags: 0, number: 0 }),
+        Kind::Function => Ok(Registered { name, description: None, flags: 0, number: 0, access: Access::Any }),
         _ => Err("second argument to redis.register_function must be a function"),
     }
 }
@@ -147,7 +148,7 @@ fn named(frame: &mut Frame<'_>) -> Result<Registered, &'static str> {
     }
     let name = name.ok_or("redis.register_function must get a function name argument")?;
     match frame.kind(2) {
-        Kind::Function => Ok(Registered { name, description, flags, number: 0 }),
+        Kind::Function => Ok(Registered { name, description, flags, number: 0, access: Access::Any }),
         _ => Err("redis.register_function must get a callback argument"),
     }
 }

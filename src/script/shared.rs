@@ -5,12 +5,36 @@ use std::sync::Arc;
 
 use keylatch_lua::{Native, Supervisor};
 
+use crate::script::access::Access;
 use crate::script::call_sites::CallSites;
 use crate::script::control::Control;
 use crate::script::shebang::Flags;
 
 /// The state of the generator of `math.random` before it gets a seed.
 const DICE_UNSEEDED: u64 = 0x1234_ABCD_330E;
+
+/// The names of the tables of a script's arguments.
+pub(super) const KEYS: &[u8] = b"KEYS";
+pub(super) const ARGV: &[u8] = b"ARGV";
+
+/// The values on the stack below all scripts.
+pub(super) mod base {
+    /// Adds the source and line to errors.
+    pub(in crate::script) const ON_ERROR: usize = 1;
+    /// The compiled scripts or the functions of libraries.
+    pub(in crate::script) const FUNCTIONS: usize = 2;
+    /// The real globals, which have fronts for tables, and the names of the tables of a script's arguments among them.
+    pub(in crate::script) const GLOBALS: usize = 3;
+    pub(in crate::script) const KEYS: usize = 4;
+    pub(in crate::script) const ARGV: usize = 5;
+    /// The globals of scripts that only read.
+    pub(in crate::script) const DIRECT: usize = 6;
+    /// The tables of a script's arguments that are used again and again.
+    pub(in crate::script) const KEYS_LIST: usize = 7;
+    pub(in crate::script) const ARGV_LIST: usize = 8;
+    /// The number of these values.
+    pub(in crate::script) const TOP: usize = 8;
+}
 
 /// The numbers of values that an interpreter keeps.
 pub(super) mod stored {
@@ -111,6 +135,8 @@ pub(crate) struct Registered {
     pub flags: Flags,
     /// Its number in the interpreter.
     pub(super) number: usize,
+    /// What it may do to its arguments.
+    pub(super) access: Access,
 }
 
 /// Sets a field of the table on the top to a native function.

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use keylatch_lua::Lua;
 
 use crate::resp::{Protocol, Reply, Request};
+use crate::script::access::Access;
 use crate::script::collector::Collector;
 use crate::script::control::Control;
 use crate::script::convert::Written;
+use crate::script::globals;
 use crate::script::host::{HOST, Host};
-use crate::script::shared::{Frame, Kind, Registered, Shared, set_native, stored};
+use crate::script::lists::Lists;
+use crate::script::shared::{ARGV, Frame, KEYS, Kind, Registered, Shared, base, set_native, stored};
 use crate::script::{api, bit, convert, raise, random, register, struct_};
 
 /// The position of the first key in the request that runs a script: after the command, the script and the number of
@@ -21,25 +24,12 @@ const FIRST_KEY: usize = 3;
 /// limit.
 const MEMORY_MAX: usize = 512 << 20;
 
-/// What is always on the stack below scripts: positions.
-mod base {
-    /// The error handler of scripts.
-    pub(super) const ON_ERROR: usize = 1;
-    /// The compiled scripts or the functions of libraries, by number.
-    pub(super) const FUNCTIONS: usize = 2;
-    /// The real globals, and the names of those that each script has for itself.
-    pub(super) const GLOBALS: usize = 3;
-    pub(super) const KEYS: usize = 4;
-    pub(super) const ARGV: usize = 5;
-    /// The number of these values.
-    pub(super) const TOP: usize = 5;
-}
-
 /// Runs Lua.
 pub struct Vm {
     lua: Lua<Shared>,
     collector: Collector,
     kind: Kind,
+    lists: Lists,
 }
 
 /// A call of a script or function.
@@ -48,6 +38,8 @@ pub struct Invocation<'i> {
     pub request: Request<'i>,
     /// The number of keys.
     pub keys: usize,
+    /// What it may do to tables that others have, too.
+    pub access: Access,
     /// The start time, in monotonic milliseconds.
     pub now_ms: u64,
     /// The time in milliseconds after which it is busy; 0 is never.
@@ -90,8 +82,8 @@ impl Vm {
         if kind == Kind::Functions {
             register::store_environment(&mut frame);
         }
-        push_base(&mut frame);
-        Vm { lua, collector: Collector::default(), kind }
+        let lists = push_base(&mut frame, kind);
+        Vm { lua, collector: Collector::default(), kind, lists }
     }
 
     /// Returns the memory of the interpreter in bytes.
@@ -112,10 +104,15 @@ impl Vm {
         }
     }
 
-    /// Stores a compiled script under a number.
-    pub(super) fn define(&mut self, number: usize, _: Compiled) {
+    /// Stores a compiled script under a number; returns what it may do to globals.
+    pub(super) fn define(&mut self, number: usize, _: Compiled) -> Access {
         let mut frame = self.lua.frame();
+        let access = globals::access(&mut frame);
+        if access != Access::Any {
+            globals::give_direct(&mut frame);
+        }
         frame.set_item(base::FUNCTIONS, number as i32);
+        access
     }
 
     /// Removes a script or function.
@@ -132,6 +129,7 @@ impl Vm {
     /// The error that the text raised.
     pub(super) fn load(&mut self, _: Compiled) -> Result<Vec<Registered>, Vec<u8>> {
         self.lua.begin(MEMORY_MAX);
+        let access = globals::access(&mut self.lua.frame());
         self.lua.data().control.begin_load();
         self.lua.data().registered.replace(Some(Vec::new()));
         let mut frame = self.lua.frame();
@@ -140,8 +138,16 @@ impl Vm {
         set_index(&mut frame, stored::GLOBALS);
         let ended = ended.map_err(|_| register::loading_error(&mut frame));
         frame.set_top(base::TOP);
+        let mut registered = frame.data().registered.take().unwrap_or_default();
+        for function in &mut registered {
+            frame.push_item(base::FUNCTIONS, function.number as i32);
+            function.access = Access::of_function(&frame.dump());
+            if access != Access::Any {
+                globals::give_direct(&mut frame);
+            }
+            frame.pop();
+        }
         self.end();
-        let registered = self.lua.data().registered.take().unwrap_or_default();
         match ended {
             Ok(()) => Ok(registered),
             Err(error) => {
@@ -164,12 +170,22 @@ impl Vm {
         frame.push_item(base::FUNCTIONS, number as i32);
         let args = script.request.skip(FIRST_KEY);
         let (keys, argv) = (args.args().take(script.keys), args.skip(script.keys).args());
-        let kind = self.kind;
+        let (kind, lists) = (self.kind, &mut self.lists);
         let ended = HOST.set(host, || match kind {
+            Kind::Functions if script.access == Access::Reads => {
+                lists.fill(&mut frame, keys, argv)?;
+                frame.push_copy(base::KEYS_LIST);
+                frame.push_copy(base::ARGV_LIST);
+                frame.call(2, base::ON_ERROR)
+            }
             Kind::Functions => {
                 frame.push_list(keys)?;
                 frame.push_list(argv)?;
                 frame.call(2, base::ON_ERROR)
+            }
+            Kind::Eval if script.access != Access::Any => {
+                lists.fill(&mut frame, keys, argv)?;
+                frame.call(0, base::ON_ERROR)
             }
             Kind::Eval => {
                 frame.push_copy(base::KEYS);
@@ -182,6 +198,7 @@ impl Vm {
             }
         });
         let is_done = ended.is_ok();
+        lists.end(&mut frame, script.access, args);
         self.end();
         self.collector.follow(&mut self.lua, memory_before);
         Ended(is_done)
@@ -221,13 +238,15 @@ impl Vm {
 }
 
 /// Lets the stack be what is below all scripts.
-fn push_base(frame: &mut Frame<'_>) {
+fn push_base(frame: &mut Frame<'_>, kind: Kind) -> Lists {
     frame.set_top(0);
     frame.push_native(raise::on_error);
     frame.push_stored(stored::FUNCTIONS);
     frame.push_stored(stored::GLOBALS);
-    frame.push_bytes(b"KEYS");
-    frame.push_bytes(b"ARGV");
+    frame.push_bytes(KEYS);
+    frame.push_bytes(ARGV);
+    globals::push_direct(frame);
+    Lists::push(frame, kind)
 }
 
 fn store_values(frame: &mut Frame<'_>) {

@@ -235,11 +235,68 @@ fn nothing_of_a_script_is_left_for_the_next() {
         "collectgarbage('stop')",
         "rawset(KEYS, 7, 'x') table.insert(ARGV, 'y')",
     ] {
-        assert!(!client.call_args(&["EVAL", script, "1", "k", "a"]).starts_with('-'), "{script}");
-        let look = "return {#KEYS, #ARGV, tostring(KEYS.extra), tostring(KEYS[5]), type(redis.call('GET', 'none'))}";
-        assert_eq!(client.call_args(&["EVAL", look, "0"]), "*5 :0 :0 $3 nil $3 nil $7 boolean", "after {script}");
+        // One that only reads fields, one that gives its arguments away, and one that may do anything: `access.rs`.
+        for (begin, keys) in [("", "KEYS"), ("local keys = KEYS", "keys"), ("local globals = _G", "KEYS")] {
+            assert!(!client.call_args(&["EVAL", script, "1", "k", "a"]).starts_with('-'), "{script}");
+            let look = format!(
+                "{begin} return {{#{keys}, #ARGV, tostring({keys}.extra), tostring({keys}[5]), \
+                 type(redis.call('GET', 'none'))}}"
+            );
+            assert_eq!(client.call_args(&["EVAL", &look, "0"]), "*5 :0 :0 $3 nil $3 nil $7 boolean", "after {script}");
+        }
         assert_eq!(client.call("SET db0 here"), "+OK");
     }
+}
+
+/// Scripts that only read get tables that were used before.
+#[test]
+fn each_script_has_its_own_keys_and_arguments_alone() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let words = |count: usize, len: usize| -> Vec<String> { (0..count).map(|n| format!("{n:0len$}")).collect() };
+    for (keys, args) in [(3, 2), (1, 5), (0, 0), (2, 0), (70, 70), (1, 1), (0, 300), (5, 0), (0, 1)] {
+        for len in [1, 20_000] {
+            let (count, keys_and_args) = (keys.to_string(), words(keys + args, len));
+            let look = "local found = {#KEYS, #ARGV, KEYS[#KEYS + 1], ARGV[#ARGV + 1]} \
+                        for i = 1, 400 do if KEYS[i] then found[1] = found[1] + 1000 end if ARGV[i] then found[2] = \
+                        found[2] + 1000 end end return found";
+            let mut request = vec!["EVAL", look, &count];
+            request.extend(keys_and_args.iter().map(String::as_str));
+            assert_eq!(client.call_args(&request), format!("*2 :{} :{}", keys * 1001, args * 1001));
+            let last = "return {KEYS[#KEYS] or 'none', ARGV[#ARGV] or 'none'}";
+            request[1] = last;
+            let wanted = |first: usize, end: usize| match end - first {
+                0 => "$4 none".to_owned(),
+                _ => format!("${} {}", keys_and_args[end - 1].len(), keys_and_args[end - 1]),
+            };
+            let wanted = format!("*2 {} {}", wanted(0, keys), wanted(keys, keys + args));
+            assert_eq!(client.call_args(&request), wanted);
+        }
+    }
+}
+
+/// A script that reads a field of such a table gets no other table by it, which it could write to.
+#[test]
+fn no_table_of_the_globals_holds_another() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let look = "local found = {} for name, value in pairs(_G) do if type(value) == 'table' and value ~= _G then \
+                for field, inner in pairs(value) do if type(inner) == 'table' then found[#found + 1] = name .. '.' .. \
+                field end end end end return found";
+    assert_eq!(client.call_args(&["EVAL", look, "0"]), "*0");
+    let library = format!("#!lua name=lib\nredis.register_function('look', function() {look} end)");
+    assert_eq!(client.call_args(&["FUNCTION", "LOAD", &library]), "$3 lib");
+    assert_eq!(client.call("FCALL look 0"), "*0");
+}
+
+#[test]
+fn functions_have_no_global_keys() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let library = "#!lua name=lib\nredis.register_function('look', function(keys) return KEYS[1] end)";
+    assert_eq!(client.call_args(&["FUNCTION", "LOAD", library]), "$3 lib");
+    let reply = client.call("FCALL look 1 k");
+    assert!(reply.contains("Script attempted to access nonexistent global variable 'KEYS'"), "{reply}");
 }
 
 #[test]

@@ -102,7 +102,8 @@ fn call_function(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     let keys = key_count(call, Error::other("Bad number of keys provided"))?;
     let buffers = std::mem::take(&mut engines.buffers);
     let (vm, _) = engines.libraries(&scripts.control);
-    let function = Run { name: &entry.name, number: entry.number, flags: entry.flags, keys, is_read_only };
+    let function =
+        Run { name: &entry.name, number: entry.number, flags: entry.flags, keys, is_read_only, access: entry.access };
     engines.buffers = run(call, vm, function, buffers)?;
     Ok(())
 }

@@ -16,7 +16,8 @@ use crate::dispatch::{Call, Command, unknown};
 use crate::error::{Error, Result};
 use crate::resp::{Kept, Output, Protocol, Request, RequestBuffer, parse_int};
 use crate::script::{
-    ALLOW_OOM, COMPATIBLE, CallBuffers, CallReply, Engines, Host, Invocation, NO_WRITES, Origin, Outcome, Script, Vm,
+    ALLOW_OOM, Access, COMPATIBLE, CallBuffers, CallReply, Engines, Host, Invocation, NO_WRITES, Origin, Outcome,
+    Script, Vm,
 };
 use crate::spec::{
     ACCESS, ALLOW_BUSY, Arg, CommandSpec, EXCLUSIVE, Flags, Group, MAY_REPLICATE, MOVABLE_KEYS, NO_MANDATORY_KEYS,
@@ -149,7 +150,14 @@ fn run_script(
     is_read_only: bool,
 ) -> Result<()> {
     let buffers = std::mem::take(&mut engines.buffers);
-    let subject = Run { name: &script.name, number: script.number, flags: script.flags, keys, is_read_only };
+    let subject = Run {
+        name: &script.name,
+        number: script.number,
+        flags: script.flags,
+        keys,
+        is_read_only,
+        access: script.access,
+    };
     engines.buffers = run(call, engines.eval(&call.namespace.scripts.control), subject, buffers)?;
     Ok(())
 }
@@ -181,6 +189,8 @@ pub(crate) struct Run<'r> {
     pub(crate) keys: usize,
     /// Whether it is called by a read-only command.
     pub(crate) is_read_only: bool,
+    /// What it may do to tables that others have, too.
+    pub(crate) access: Access,
 }
 
 /// Runs a script or function for the caller, writes its reply, and returns its buffers.
@@ -199,6 +209,7 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: Run<'_>, buffers: CallB
     let invocation = Invocation {
         request: call.args.request(),
         keys: run.keys,
+        access: run.access,
         now_ms: call.now().mono_ms(),
         threshold_ms: call.config.busy_reply_threshold_ms,
     };
