@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 #[cfg(feature = "lua")]
-use crate::script::Restore;
+use crate::script::{Functions, Restore};
 
 /// Returns the codes of the libraries of functions.
 #[cfg(feature = "lua")]
@@ -57,7 +57,7 @@ pub(crate) fn set_libraries(_: &Namespace, _: &[Vec<u8>]) -> Result<()> {
 #[cfg(feature = "lua")]
 pub(crate) fn add_libraries(namespace: &Namespace, libraries: &[Vec<u8>], replaces: bool) -> Result<()> {
     let mut engines = namespace.scripts.engines();
-    let (vm, all) = engines.libraries(&namespace.scripts.control);
+    let Functions { vm, libraries: all, .. } = engines.functions(&namespace.scripts.control);
     let policy = if replaces { Restore::Replace } else { Restore::Append };
     all.restore(vm, libraries, policy).map_err(library_error)
 }

@@ -28,10 +28,12 @@ pub enum Origin {
     Load,
 }
 
+type BySha = HashMap<Sha, Cached, ahash::RandomState>;
+
 /// The cached scripts.
 #[derive(Default)]
 pub struct Cache {
-    by_sha: HashMap<Sha, Cached, ahash::RandomState>,
+    by_sha: BySha,
     /// The scripts that may be evicted, unordered.
     recent: Vec<Recent>,
     /// The number of runs of scripts that may be evicted.
@@ -84,28 +86,28 @@ pub(super) fn sha(text: &[u8]) -> Sha {
     sha
 }
 
+#[inline]
+fn find<'c>(by_sha: &'c BySha, sha: &[u8]) -> Option<&'c Cached> {
+    let sha: &Sha = sha.try_into().ok()?;
+    by_sha.get(sha).or_else(|| by_sha.get(&sha.to_ascii_lowercase()[..]))
+}
+
 impl Cache {
     /// Finds a script by its SHA1, case-insensitive.
     #[inline]
-    pub fn find(&self, sha: &[u8]) -> Option<&Arc<Script>> {
-        self.cached(sha).map(|cached| &cached.script)
-    }
-
-    fn cached(&self, sha: &[u8]) -> Option<&Cached> {
-        let sha: &Sha = sha.try_into().ok()?;
-        self.by_sha.get(sha).or_else(|| self.by_sha.get(&sha.to_ascii_lowercase()[..]))
+    pub fn find(&self, sha: &[u8]) -> Option<&Script> {
+        find(&self.by_sha, sha).map(|cached| &*cached.script)
     }
 
     /// Finds a script in order to run it, which makes it the most recent one.
     #[inline]
-    pub fn find_to_run(&mut self, sha: &[u8]) -> Option<Arc<Script>> {
-        let cached = self.cached(sha)?;
-        let (script, recent) = (cached.script.clone(), cached.recent);
-        if let Some(recent) = recent {
+    pub fn find_to_run(&mut self, sha: &[u8]) -> Option<&Arc<Script>> {
+        let cached = find(&self.by_sha, sha)?;
+        if let Some(recent) = cached.recent {
             self.uses += 1;
             self.recent[recent].used = self.uses;
         }
-        Some(script)
+        Some(&cached.script)
     }
 
     /// Compiles a script, unless it is cached, and returns it.
@@ -114,7 +116,7 @@ impl Cache {
     /// The compilation error.
     pub fn load(&mut self, vm: &mut Vm, text: &[u8], origin: Origin) -> Result<Arc<Script>, Vec<u8>> {
         let sha = sha(text);
-        if let Some(script) = self.find_to_run(&sha) {
+        if let Some(script) = self.find_to_run(&sha).cloned() {
             if origin == Origin::Load {
                 self.keep(&sha);
             }

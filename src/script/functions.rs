@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::memory::heap::{COUNTED_LEN, allocation_len, hash_map_len, list_len};
+use crate::memory::heap::{allocation_len, hash_map_len, list_len};
 use crate::memory::ordered_map::OrderedMap;
 use crate::script::access::Access;
 use crate::script::register::{NAME_RULE, is_name};
@@ -16,7 +16,7 @@ use crate::script::vm::Vm;
 pub struct Libraries {
     by_name: OrderedMap<Vec<u8>, Library>,
     /// By their names in lower case.
-    functions: HashMap<Vec<u8>, Entry>,
+    functions: HashMap<Vec<u8>, Entry, ahash::RandomState>,
     /// Memory of all libraries: texts, names and records of functions.
     library_bytes: usize,
 }
@@ -32,10 +32,10 @@ pub(crate) struct Library {
 }
 
 /// What FCALL needs to know about a function.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Entry {
     /// Its name as text.
-    pub name: std::sync::Arc<str>,
+    pub name: Box<str>,
     /// Its number in the interpreter.
     pub number: usize,
     /// What it may do to its arguments.
@@ -199,7 +199,7 @@ impl Library {
     fn memory(&self) -> usize {
         let function = |function: &Registered| {
             let (name, description) = (function.name.len(), function.description.as_ref().map_or(0, Vec::len));
-            2 * allocation_len(name) + allocation_len(COUNTED_LEN + name) + allocation_len(description)
+            3 * allocation_len(name) + allocation_len(description)
         };
         let functions = list_len::<Registered>(self.functions.capacity());
         let texts = 2 * allocation_len(self.name.len()) + allocation_len(self.code.len());

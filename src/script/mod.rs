@@ -56,7 +56,7 @@ use crate::time::clock::Clock;
 pub(crate) use access::Access;
 pub(crate) use cache::{Cache, Origin, Script};
 pub(crate) use control::Control;
-pub(crate) use functions::{Libraries, Library, Restore};
+pub(crate) use functions::{Entry, Libraries, Library, Restore};
 pub(crate) use host::{CallReply, Host};
 pub(crate) use shared::Registered;
 pub(crate) use shebang::{ALLOW_OOM, COMPATIBLE, FLAG_NAMES, Flags, NO_WRITES};
@@ -91,8 +91,27 @@ pub struct Engines {
     pub cache: Cache,
     /// Functions by name.
     pub libraries: Libraries,
-    /// Buffers that are reused by the next script.
-    pub buffers: CallBuffers,
+    buffers: CallBuffers,
+}
+
+/// What runs scripts.
+pub struct Evaluation<'e> {
+    /// The interpreter.
+    pub vm: &'e mut Vm,
+    /// The scripts.
+    pub cache: &'e mut Cache,
+    /// Buffers, which the next script has again.
+    pub buffers: &'e mut CallBuffers,
+}
+
+/// What runs functions.
+pub struct Functions<'e> {
+    /// The interpreter.
+    pub vm: &'e mut Vm,
+    /// The functions.
+    pub libraries: &'e mut Libraries,
+    /// Buffers, which the next function has again.
+    pub buffers: &'e mut CallBuffers,
 }
 
 /// A lock on the interpreters. When it is released, their memory is counted.
@@ -218,24 +237,16 @@ impl Drop for EnginesGuard<'_> {
 }
 
 impl Engines {
-    /// Returns the interpreter of scripts.
-    pub fn eval(&mut self, control: &Arc<Control>) -> &mut Vm {
-        self.eval.get_or_insert_with(|| Vm::new(shared::Kind::Eval, control.clone()))
-    }
-
-    /// Compiles a script, unless it is cached, and returns it.
-    ///
-    /// # Errors
-    /// The compilation error.
-    pub fn load_script(&mut self, control: &Arc<Control>, text: &[u8], origin: Origin) -> Result<Arc<Script>, Vec<u8>> {
+    /// Returns what runs scripts.
+    pub fn evaluation(&mut self, control: &Arc<Control>) -> Evaluation<'_> {
         let vm = self.eval.get_or_insert_with(|| Vm::new(shared::Kind::Eval, control.clone()));
-        self.cache.load(vm, text, origin)
+        Evaluation { vm, cache: &mut self.cache, buffers: &mut self.buffers }
     }
 
-    /// Returns the interpreter of functions and the libraries.
-    pub fn libraries(&mut self, control: &Arc<Control>) -> (&mut Vm, &mut Libraries) {
+    /// Returns what runs functions.
+    pub fn functions(&mut self, control: &Arc<Control>) -> Functions<'_> {
         let vm = self.functions.get_or_insert_with(|| Vm::new(shared::Kind::Functions, control.clone()));
-        (vm, &mut self.libraries)
+        Functions { vm, libraries: &mut self.libraries, buffers: &mut self.buffers }
     }
 
     /// Lets the libraries be those with these texts.
@@ -246,7 +257,7 @@ impl Engines {
         if self.libraries.all().values().map(|library| &library.code).eq(codes) {
             return Ok(());
         }
-        let (vm, libraries) = self.libraries(control);
+        let Functions { vm, libraries, .. } = self.functions(control);
         libraries.restore(vm, codes, Restore::Flush)
     }
 
@@ -258,10 +269,10 @@ impl Engines {
         if scripts.is_empty() && self.cache.is_empty() {
             return Ok(());
         }
-        let vm = self.eval.get_or_insert_with(|| Vm::new(shared::Kind::Eval, control.clone()));
-        self.cache.retain(vm, scripts);
+        let Evaluation { vm, cache, .. } = self.evaluation(control);
+        cache.retain(vm, scripts);
         for (text, is_loaded) in scripts {
-            self.cache.load(vm, text, if *is_loaded { Origin::Load } else { Origin::Eval })?;
+            cache.load(vm, text, if *is_loaded { Origin::Load } else { Origin::Eval })?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::glob::Pattern;
 use crate::rdb::library;
 use crate::resp::Reply;
-use crate::script::{FLAG_NAMES, Library, Registered, Restore};
+use crate::script::{Entry, FLAG_NAMES, Functions, Library, Registered, Restore};
 use crate::spec::{
     ALLOW_BUSY, DENY_OOM, EXCLUSIVE, Effect, Flags, Group, MAY_REPLICATE, NO_SCRIPT, READ, WRITE, one_of, string, token,
 };
@@ -98,14 +98,11 @@ fn call_function(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     let name = call.args.bytes()?;
     let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
-    let entry = engines.libraries.function(name).cloned().ok_or(Error::other("Function not found"))?;
-    let keys = key_count(call, Error::other("Bad number of keys provided"))?;
-    let buffers = std::mem::take(&mut engines.buffers);
-    let (vm, _) = engines.libraries(&scripts.control);
-    let function =
-        Run { name: &entry.name, number: entry.number, flags: entry.flags, keys, is_read_only, access: entry.access };
-    engines.buffers = run(call, vm, function, buffers)?;
-    Ok(())
+    let Functions { vm, libraries, buffers } = engines.functions(&scripts.control);
+    let Entry { name, number, flags, access } =
+        libraries.function(name).ok_or_else(|| Error::other("Function not found"))?;
+    let keys = key_count(call, || Error::other("Bad number of keys provided"))?;
+    run(call, vm, Run { name, number: *number, flags: *flags, keys, is_read_only, access: *access }, buffers)
 }
 
 fn load(call: &mut Call<'_>) -> Result<()> {
@@ -120,7 +117,7 @@ fn load(call: &mut Call<'_>) -> Result<()> {
     let code = call.args.next_arg().ok_or(Error::other("Function code is missing"))?;
     let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
-    let (vm, libraries) = engines.libraries(&scripts.control);
+    let Functions { vm, libraries, .. } = engines.functions(&scripts.control);
     let name = libraries.load(vm, code, replace).map_err(script_error)?;
     call.reply.bulk(&name);
     drop(engines);
@@ -132,7 +129,7 @@ fn delete(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
     let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
-    let (vm, libraries) = engines.libraries(&scripts.control);
+    let Functions { vm, libraries, .. } = engines.functions(&scripts.control);
     if !libraries.delete(vm, name) {
         return Err(Error::other("Library not found"));
     }
@@ -243,7 +240,7 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
     let codes = library::parse(payload).map_err(Error::other)?;
     let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
-    let (vm, libraries) = engines.libraries(&scripts.control);
+    let Functions { vm, libraries, .. } = engines.functions(&scripts.control);
     libraries.restore(vm, &codes, policy).map_err(script_error)?;
     call.reply.ok();
     drop(engines);

@@ -16,7 +16,7 @@ use crate::dispatch::{Call, Command, unknown};
 use crate::error::{Error, Result};
 use crate::resp::{Kept, Output, Protocol, Request, RequestBuffer, parse_int};
 use crate::script::{
-    ALLOW_OOM, Access, COMPATIBLE, CallBuffers, CallReply, Engines, Host, Invocation, NO_WRITES, Origin, Outcome,
+    ALLOW_OOM, Access, COMPATIBLE, CallBuffers, CallReply, Evaluation, Host, Invocation, NO_WRITES, Origin, Outcome,
     Script, Vm,
 };
 use crate::spec::{
@@ -121,12 +121,13 @@ fn eval_sha_ro(call: &mut Call<'_>) -> Result<()> {
 fn run_text(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     show_ahead(call);
     let text = call.args.bytes()?;
-    let keys = key_count(call, Error::NotInteger)?;
+    let keys = key_count(call, || Error::NotInteger)?;
     let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
-    let script = engines.load_script(&scripts.control, text, Origin::Eval).map_err(script_error)?;
-    call.namespace.observed.stats.evicted_scripts.fetch_add(engines.cache.take_evicted(), Relaxed);
-    run_script(call, &mut engines, &script, keys, is_read_only)
+    let Evaluation { vm, cache, buffers } = engines.evaluation(&scripts.control);
+    let script = cache.load(vm, text, Origin::Eval).map_err(script_error)?;
+    call.namespace.observed.stats.evicted_scripts.fetch_add(cache.take_evicted(), Relaxed);
+    run(call, vm, Run::script(&script, keys, is_read_only), buffers)
 }
 
 fn run_sha(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
@@ -135,31 +136,12 @@ fn run_sha(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     if sha.len() != 40 {
         return Err(Error::NoScript);
     }
-    let keys = key_count(call, Error::NotInteger)?;
+    let keys = key_count(call, || Error::NotInteger)?;
     let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
-    let script = engines.cache.find_to_run(sha).ok_or(Error::NoScript)?;
-    run_script(call, &mut engines, &script, keys, is_read_only)
-}
-
-fn run_script(
-    call: &mut Call<'_>,
-    engines: &mut Engines,
-    script: &Script,
-    keys: usize,
-    is_read_only: bool,
-) -> Result<()> {
-    let buffers = std::mem::take(&mut engines.buffers);
-    let subject = Run {
-        name: &script.name,
-        number: script.number,
-        flags: script.flags,
-        keys,
-        is_read_only,
-        access: script.access,
-    };
-    engines.buffers = run(call, engines.eval(&call.namespace.scripts.control), subject, buffers)?;
-    Ok(())
+    let Evaluation { vm, cache, buffers } = engines.evaluation(&scripts.control);
+    let script = cache.find_to_run(sha).ok_or(Error::NoScript)?;
+    run(call, vm, Run::script(script, keys, is_read_only), buffers)
 }
 
 /// Builds an error reply from the interpreter's message, which lacks the code.
@@ -168,8 +150,8 @@ pub(crate) fn script_error(complaint: Vec<u8>) -> Error {
 }
 
 /// Parses the number of keys among the following arguments.
-pub(crate) fn key_count(call: &mut Call<'_>, not_a_number: Error) -> Result<usize> {
-    let count = parse_int(call.args.bytes()?).ok_or(not_a_number)?;
+pub(crate) fn key_count(call: &mut Call<'_>, not_a_number: fn() -> Error) -> Result<usize> {
+    let count = parse_int(call.args.bytes()?).ok_or_else(not_a_number)?;
     match usize::try_from(count) {
         Ok(count) if count <= call.args.left() => Ok(count),
         Ok(_) => Err(Error::other("Number of keys can't be greater than number of args")),
@@ -193,8 +175,15 @@ pub(crate) struct Run<'r> {
     pub(crate) access: Access,
 }
 
-/// Runs a script or function for the caller, writes its reply, and returns its buffers.
-pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: Run<'_>, buffers: CallBuffers) -> Result<CallBuffers> {
+impl<'r> Run<'r> {
+    fn script(script: &'r Script, keys: usize, is_read_only: bool) -> Self {
+        let Script { name, number, flags, access, .. } = script;
+        Run { name, number: *number, flags: *flags, keys, is_read_only, access: *access }
+    }
+}
+
+/// Runs a script or function for the caller, and writes its reply.
+pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: Run<'_>, buffers: &mut CallBuffers) -> Result<()> {
     let may_write = run.flags & NO_WRITES == 0;
     if run.flags & COMPATIBLE == 0 && may_write && run.is_read_only {
         return Err(Error::other("Can not execute a script with write flag using *_ro command."));
@@ -221,18 +210,18 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: Run<'_>, buffers: CallB
     }
     caller.call.caller.is_in_script = true;
     let ended = vm.run(run.number, invocation, &mut caller);
-    let ScriptCaller { call, buffers, .. } = caller;
+    let ScriptCaller { call, .. } = caller;
     call.caller.is_in_script = false;
     let chosen = std::mem::replace(&mut call.caller.protocol, protocol);
     if call.caller.db != db {
         call.caller.select(db);
     }
     match vm.finish(ended, run.name, chosen, &mut call.reply) {
-        Outcome::Replied => Ok(buffers),
+        Outcome::Replied => Ok(()),
         Outcome::ErrorReplied(line) => {
             line.iter().for_each(|line| call.namespace.observed.errors.count_made_up(line));
             call.timer.fail(call.command);
-            Ok(buffers)
+            Ok(())
         }
         Outcome::Failed(line) => Err(Error::Script(line)),
     }
@@ -241,7 +230,7 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: Run<'_>, buffers: CallB
 /// Calls commands for a script, on behalf of the client that runs it.
 struct ScriptCaller<'c, 'a> {
     call: &'c mut Call<'a>,
-    buffers: CallBuffers,
+    buffers: &'c mut CallBuffers,
     name: &'c str,
     limits: ScriptLimits,
 }
@@ -293,7 +282,7 @@ impl Host for ScriptCaller<'_, '_> {
             Ok(command) => command,
             Err(error) => return Err(self.refuse(&error)),
         };
-        let CallBuffers { args, output } = &mut self.buffers;
+        let CallBuffers { args, output } = &mut *self.buffers;
         output.keep_next();
         if let Some(request) = args.as_request() {
             self.call.execute_for_script(command, request, output);
@@ -334,7 +323,9 @@ fn reply_bytes(output: &mut Output) -> Cow<'_, [u8]> {
 fn load(call: &mut Call<'_>) -> Result<()> {
     let text = call.args.bytes()?;
     let scripts = &call.namespace.scripts;
-    let script = scripts.engines().load_script(&scripts.control, text, Origin::Load).map_err(script_error)?;
+    let mut engines = scripts.engines();
+    let Evaluation { vm, cache, .. } = engines.evaluation(&scripts.control);
+    let script = cache.load(vm, text, Origin::Load).map_err(script_error)?;
     call.reply.bulk(script.name.as_bytes());
     Ok(())
 }
