@@ -15,7 +15,9 @@
 //! What is read is what `lua_dump` writes, described by "A No-Frills Introduction to Lua 5.1 VM Instructions". Of code in a
 //! form that is not known, a script may do anything.
 
-use crate::script::shared::{ARGV, KEYS};
+/// The names of the tables of a script's arguments.
+pub(super) const KEYS: &[u8] = b"KEYS";
+pub(super) const ARGV: &[u8] = b"ARGV";
 
 /// What a script or function may do to tables that others have, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

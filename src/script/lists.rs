@@ -3,8 +3,8 @@
 use keylatch_lua::Raised;
 
 use crate::resp::Request;
-use crate::script::access::Access;
-use crate::script::shared::{ARGV, Frame, KEYS, Kind, base};
+use crate::script::access::{ARGV, Access, KEYS};
+use crate::script::shared::{Frame, Kind, base};
 
 /// How many keys and other arguments, and how many bytes of them, may be kept until the next script.
 const KEPT_ARGS_MAX: usize = 64;

@@ -13,10 +13,6 @@ use crate::script::shebang::Flags;
 /// The state of the generator of `math.random` before it gets a seed.
 const DICE_UNSEEDED: u64 = 0x1234_ABCD_330E;
 
-/// The names of the tables of a script's arguments.
-pub(super) const KEYS: &[u8] = b"KEYS";
-pub(super) const ARGV: &[u8] = b"ARGV";
-
 /// The values on the stack below all scripts.
 pub(super) mod base {
     /// Adds the source and line to errors.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use keylatch_lua::Lua;
 
 use crate::resp::{Protocol, Reply, Request};
-use crate::script::access::Access;
+use crate::script::access::{ARGV, Access, KEYS};
 use crate::script::collector::Collector;
 use crate::script::control::Control;
 use crate::script::convert::Written;
 use crate::script::globals;
 use crate::script::host::{HOST, Host};
 use crate::script::lists::Lists;
-use crate::script::shared::{ARGV, Frame, KEYS, Kind, Registered, Shared, base, set_native, stored};
+use crate::script::shared::{Frame, Kind, Registered, Shared, base, set_native, stored};
 use crate::script::{api, bit, convert, raise, random, register, struct_};
 
 /// The position of the first key in the request that runs a script: after the command, the script and the number of
