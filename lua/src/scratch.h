@@ -21,7 +21,7 @@ typedef struct Scratch {
   size_t size;
 } Scratch;
 
-/* Reserves memory for more bytes than there is memory for; raises `not enough memory`. */
+/* Lets a text that is full take this many more bytes; raises `not enough memory`. */
 void scratch_grow (lua_State *L, Scratch *text, size_t more);
 
 /* Raises `not enough memory`, as Lua itself does: without a place in the script. */

@@ -24,6 +24,8 @@ use crate::meter::{self, Asks, Meter, NO_MEMORY, allocate};
 const SLOTS: usize = 20;
 /// How many instructions an item of a list counts as, when it becomes a value.
 pub const ITEM_INSTRUCTIONS: usize = 4;
+/// How many bytes of a function's code are returned at most.
+const CODE_MAX: usize = 1 << 20;
 /// The greatest number of fields that a table is made for.
 const FIELDS_MAX: usize = 1 << 24;
 
@@ -271,14 +273,16 @@ unsafe fn run_native<D: Supervisor, F: Native<D>>(state: *mut State) -> Option<c
     ended
 }
 
-/// Appends what `lua_dump` writes.
+/// Appends what `lua_dump` writes, up to [`CODE_MAX`]; returns whether it is to end.
 ///
 /// # Safety
 /// `code` is the address of a `Vec<u8>`, and there are `len` bytes.
 unsafe extern "C-unwind" fn append(_: *mut State, bytes: *const c_void, len: usize, code: *mut c_void) -> c_int {
     // SAFETY: see above.
-    unsafe { (*code.cast::<Vec<u8>>()).extend_from_slice(std::slice::from_raw_parts(bytes.cast(), len)) };
-    0
+    let (code, bytes) = unsafe { (&mut *code.cast::<Vec<u8>>(), std::slice::from_raw_parts(bytes.cast(), len)) };
+    let left = CODE_MAX - code.len();
+    code.extend_from_slice(&bytes[..len.min(left)]);
+    c_int::from(len > left)
 }
 
 impl<D: Supervisor> Frame<'_, D> {
@@ -717,7 +721,8 @@ impl<D: Supervisor> Frame<'_, D> {
         }
     }
 
-    /// Returns the compiled code of the function on the top; nothing for what is not a function written in Lua.
+    /// Returns the compiled code of the function on the top, up to a megabyte of it; nothing for what is not a function
+    /// written in Lua.
     pub fn dump(&self) -> Vec<u8> {
         let mut code = Vec::new();
         if self.kind(self.top) == Kind::Function {

@@ -98,7 +98,7 @@ impl<'c> Reader<'c> {
         Some(bytes.strip_suffix(b"\0").unwrap_or(bytes))
     }
 
-    /// Reads a function as far as its instructions.
+    /// Reads the beginning of a function, with its instructions.
     fn head(&mut self) -> Option<Head<'c>> {
         self.string()?;
         self.take(2 * 4)?; // lines

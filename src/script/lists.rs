@@ -55,11 +55,12 @@ impl Lists {
         frame.fill_list(base::ARGV_LIST, argv)
     }
 
-    /// Called when a script has ended, with its arguments.
+    /// Replaces the tables after a script that may have done anything to them, or has had many or long arguments.
     pub(super) fn end(&mut self, frame: &mut Frame<'_>, access: Access, args: Request<'_>) {
         let may_stay = match access {
-            Access::Any => true,                                // it has had others
-            Access::AnyToLists => self.kind == Kind::Functions, // as well
+            // It has had others.
+            Access::Any => true,
+            Access::AnyToLists => self.kind == Kind::Functions,
             Access::Reads => args.len() <= KEPT_ARGS_MAX && args.bytes_len() <= KEPT_BYTES_MAX,
         };
         if !may_stay {

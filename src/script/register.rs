@@ -12,6 +12,9 @@ use crate::script::{raise, shebang};
 pub(super) const NAME_RULE: &str =
     "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
 
+/// How many bytes of a function's code count as an instruction.
+const CODE_BYTES: usize = 16;
+
 /// The fields of the table `redis` that a library sees while it is loaded, beside `register_function`.
 const WHILE_LOADING: [&str; 7] =
     ["log", "LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING", "REDIS_VERSION", "REDIS_VERSION_NUM"];
@@ -79,6 +82,9 @@ fn register(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if frame.data().registered.borrow().as_ref().is_some_and(is_known) {
         return Err(raise::reply(frame, "Function already exists in the library"));
     }
+    let code = frame.dump();
+    frame.work(code.len() / CODE_BYTES)?; // a library may register the same function again and again
+    registered.access = Access::of_function(&code);
     let number = frame.data().registered_number.get() + 1;
     frame.data().registered_number.set(number);
     let callback = frame.top();

@@ -138,13 +138,10 @@ impl Vm {
         set_index(&mut frame, stored::GLOBALS);
         let ended = ended.map_err(|_| register::loading_error(&mut frame));
         frame.set_top(base::TOP);
-        let mut registered = frame.data().registered.take().unwrap_or_default();
-        for function in &mut registered {
+        let registered = frame.data().registered.take().unwrap_or_default();
+        for function in registered.iter().filter(|_| access != Access::Any) {
             frame.push_item(base::FUNCTIONS, function.number as i32);
-            function.access = Access::of_function(&frame.dump());
-            if access != Access::Any {
-                globals::give_direct(&mut frame);
-            }
+            globals::give_direct(&mut frame);
             frame.pop();
         }
         self.end();

@@ -326,6 +326,21 @@ fn a_library_that_does_not_come_to_an_end_is_given_up() {
     assert_eq!(reply, "-ERR Error registering functions: ERR FUNCTION LOAD timeout");
 }
 
+/// The code of each function that is registered is looked at, within the same time.
+#[test]
+fn a_library_that_registers_a_large_function_again_and_again_is_not_loaded() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let body: String = (0..50_000).map(|number| format!("a('c{number}') ")).collect();
+    let library = format!(
+        "#!lua name=lib\nlocal i, f = 0, function(a) {body} end while true do i = i + 1 \
+         redis.register_function('f' .. i, f) end"
+    );
+    let reply = client.call_args(&["FUNCTION", "LOAD", &library]);
+    assert_eq!(reply, "-ERR Error registering functions: ERR FUNCTION LOAD timeout");
+    assert_eq!(client.call("FUNCTION LIST"), "*0");
+}
+
 #[test]
 fn server_is_another_name_of_redis() {
     let server = TestServer::start();
