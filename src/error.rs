@@ -94,8 +94,14 @@ pub enum Error {
     NotInMulti,
     /// A command about the process, called in a private instance.
     NotInPrivate,
-    /// A call that asks for a replica.
-    NoReplication,
+    /// The server is a replica that takes no writes.
+    ReadOnlyReplica,
+    /// The server is a replica without a link to its primary, and shows no old data.
+    StaleReplica,
+    /// A replica without a link to its primary is asked for its data.
+    NoPrimaryLink,
+    /// The server has become a replica while the client was blocked.
+    RoleChanged,
     /// The client is subscribed in RESP2, where few commands are allowed; holds the command's full name.
     NotWhileListening(String),
     /// UNSUBSCRIBE without a subscription, which Valkey rejects; holds the command's name.
@@ -359,7 +365,12 @@ impl Error {
             Error::NotInPrivate => {
                 "ERR this command is about the whole process, which a private instance cannot change"
             }
-            Error::NoReplication => "ERR this server has no replicas and is none: there is no replication",
+            Error::ReadOnlyReplica => "READONLY You can't write against a read only replica.",
+            Error::StaleReplica => "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            Error::NoPrimaryLink => "NOMASTERLINK Can't SYNC while not connected with my master",
+            Error::RoleChanged => {
+                "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
+            }
             Error::Unblocked => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
             Error::Internal => "ERR internal error: the command has failed by a bug of the server, see its log",
             Error::ClientName => "ERR Client names cannot contain spaces, newlines or special characters.",

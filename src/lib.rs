@@ -117,6 +117,7 @@ mod app;
 mod client;
 mod command;
 mod config;
+mod dial;
 mod dispatch;
 mod durability;
 mod error;
@@ -131,6 +132,7 @@ mod observe;
 mod persist;
 mod push;
 mod rdb;
+mod replication;
 #[cfg_attr(not(feature = "internals"), allow(dead_code, unused_imports, reason = "tests use all of the protocol"))]
 mod resp;
 mod runtime;

@@ -53,7 +53,7 @@ mod client {
 mod store {
     /// Replaces `store/sync.rs`.
     pub(crate) mod sync {
-        pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+        pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     }
 }
 

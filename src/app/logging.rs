@@ -42,8 +42,8 @@ impl Log {
     pub(crate) fn start(config: &Config) -> io::Result<Self> {
         let (filter, handle) = reload::Layer::new(filter(config.loglevel));
         let registry = tracing_subscriber::registry().with(filter);
-        let line = Line { clock: Clock::system(), pid: std::process::id() };
-        let about_dropped = line.about_dropped();
+        let (clock, pid) = (Clock::system(), std::process::id());
+        let about_dropped = about_dropped(clock.clone(), pid);
         // What cannot be written is lost: there is nobody to tell.
         let queue = match &config.logfile {
             None => log_queue::start(|lines| drop(io::stdout().write_all(lines)), about_dropped)?,
@@ -52,7 +52,7 @@ impl Log {
                 log_queue::start(move |lines| drop(file.current().write_all(lines)), about_dropped)?
             }
         };
-        let entry = Entry(queue.clone());
+        let (entry, line) = (Entry(queue.clone()), Line { clock, pid, queue: queue.clone() });
         registry.with(layer().with_ansi(false).event_format(line).with_writer(move || entry.clone())).init();
         Ok(Log { filter: handle, queue })
     }
@@ -149,18 +149,20 @@ fn filter(level: LogLevel) -> LevelFilter {
 struct Line {
     clock: Clock,
     pid: u32,
+    queue: Arc<LogQueue>,
 }
 
-impl Line {
-    /// Returns what begins a line now.
-    fn head(&self, mark: char) -> String {
-        format!("{}:M {} {mark} ", self.pid, moment(self.clock.wall_us().div_euclid(1000)))
-    }
+/// Returns what begins a line now: with the role of the server, as in Redis.
+fn head(clock: &Clock, pid: u32, queue: &LogQueue, mark: char) -> String {
+    let role = if queue.is_replica() { 'S' } else { 'M' };
+    format!("{pid}:{role} {} {mark} ", moment(clock.wall_us().div_euclid(1000)))
+}
 
-    /// Returns what makes the line about dropped ones.
-    fn about_dropped(&self) -> impl Fn(u64) -> String + Send + use<> {
-        let line = Line { clock: self.clock.clone(), pid: self.pid };
-        move |count| format!("{}{count} log lines were dropped: the log is not written fast enough\n", line.head('#'))
+/// Returns what makes the line about dropped ones.
+fn about_dropped(clock: Clock, pid: u32) -> impl Fn(&LogQueue, u64) -> String + Send {
+    move |queue, count| {
+        let head = head(&clock, pid, queue, '#');
+        format!("{head}{count} log lines were dropped: the log is not written fast enough\n")
     }
 }
 
@@ -176,7 +178,7 @@ where
             Level::INFO => '*',
             Level::WARN | Level::ERROR => '#',
         };
-        to.write_str(&self.head(mark))?;
+        to.write_str(&head(&self.clock, self.pid, &self.queue, mark))?;
         context.format_fields(to.by_ref(), event)?;
         writeln!(to)
     }

@@ -2,7 +2,6 @@
 
 pub(crate) mod cli;
 pub(crate) mod daemon;
-pub(crate) mod dial;
 pub(crate) mod healthcheck;
 pub(crate) mod logging;
 pub(crate) mod oom_score;

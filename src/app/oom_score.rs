@@ -39,6 +39,10 @@ impl OomAdjustment {
         let name = match () {
             () if old.oom_score_adj != new.oom_score_adj => "oom-score-adj",
             () if old.oom_score_adj_values != new.oom_score_adj_values => "oom-score-adj-values",
+            () if old.replicaof.is_some() != new.replicaof.is_some() => {
+                let _ = self.apply(new); // logged; the role changes all the same
+                return Ok(());
+            }
             () => return Ok(()),
         };
         self.apply(new).map_err(|_| SetError::Refused {
@@ -47,7 +51,7 @@ impl OomAdjustment {
         })
     }
 
-    /// Sets the kernel's value from the settings: by the first of the three values, which is that of a primary.
+    /// Sets the kernel's value from the settings: by the first of the three values on a primary, and the second on a replica.
     ///
     /// # Errors
     /// When the file cannot be read or written, which is also logged.
@@ -58,10 +62,11 @@ impl OomAdjustment {
             None if config.oom_score_adj == OomScore::No => return Ok(()),
             None => self.read().inspect_err(|cause| warn!("Unable to read oom_score_adj: {}", system_text(cause)))?,
         };
+        let own = config.oom_score_adj_values[usize::from(config.replicaof.is_some())];
         let value = match config.oom_score_adj {
             OomScore::No => before,
-            OomScore::Relative => before + config.oom_score_adj_values[0],
-            OomScore::Absolute => config.oom_score_adj_values[0],
+            OomScore::Relative => before + own,
+            OomScore::Absolute => own,
         };
         let text = format!("{}\n", value.clamp(BOUNDS.0, BOUNDS.1));
         fs::write(&self.file, text)

@@ -68,9 +68,14 @@ impl Caller {
         self.effects.get_or_insert_default().begin(self.db)
     }
 
+    /// Begins a command that is for replicas alone; the caller appends it.
+    pub(crate) fn begin_aside(&mut self) -> &mut Vec<u8> {
+        self.effects.get_or_insert_default().begin_aside()
+    }
+
     /// Returns what the call that is being executed has changed, unless that is nothing.
     pub(crate) fn effects(&mut self) -> Option<&mut Effects> {
-        self.effects.as_deref_mut().filter(|effects| effects.count() > 0)
+        self.effects.as_deref_mut().filter(|effects| !effects.is_empty())
     }
 
     /// Forgets what the call that is being executed has changed.

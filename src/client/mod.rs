@@ -8,6 +8,7 @@ pub(crate) mod outbox;
 pub(crate) mod pause;
 pub(crate) mod pending;
 pub(crate) mod registry;
+pub(crate) mod replica;
 pub(crate) mod session;
 pub(crate) mod subscriptions;
 mod sync;

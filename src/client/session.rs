@@ -9,6 +9,8 @@ use crate::acl::Acl;
 use crate::client::caller::Caller;
 use crate::client::info::ClientInfo;
 use crate::client::outbox::PUSHED;
+use crate::client::replica::Replica;
+use crate::client::replica::feed::Feed;
 use crate::client::subscriptions::Subscriptions;
 use crate::memory::heap::list_len;
 use crate::memory::ordered_map::OrderedMap;
@@ -38,6 +40,10 @@ pub struct Session {
     dropped_watches: Option<Box<Vec<Watch>>>,
     /// Whether the client runs MONITOR.
     pub(crate) is_monitor: bool,
+    /// What it has said of itself as a replica.
+    pub(crate) replica: Option<Arc<Replica>>,
+    /// What it is sent as a replica, if it is one.
+    pub(crate) feed: Option<Box<Feed>>,
     /// The client's subscriptions.
     pub subscriptions: Subscriptions,
     /// Whether replies are written.

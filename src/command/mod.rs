@@ -24,6 +24,7 @@ pub(crate) mod list;
 pub(crate) mod lock;
 mod multi_pop;
 pub(crate) mod pubsub;
+pub(crate) mod replication;
 pub(crate) mod scan_elements;
 #[cfg(feature = "lua")]
 pub(crate) mod scripting;
@@ -86,6 +87,8 @@ pub const FAMILIES: &[&[Command]] = &[
     keys::wait::COMMANDS,
     server::modules::COMMANDS,
     server::persistence::COMMANDS,
+    replication::COMMANDS,
+    replication::role::COMMANDS,
     server::slowlog::COMMANDS,
     server::latency::COMMANDS,
     server::monitor::COMMANDS,

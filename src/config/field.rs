@@ -29,18 +29,44 @@ pub struct OutputLimit {
     pub soft_seconds: u32,
 }
 
-/// The minimum of a limit: Redis does not count what fits into the fixed buffer of every client.
-const OUTPUT_LIMIT_LEAST: u64 = 16 * 1024;
-
 impl OutputLimit {
+    /// The minimum of a limit, in bytes: Redis does not count what fits into the fixed buffer of every client.
+    pub(crate) const LEAST: usize = 16 * 1024;
+
     /// Returns the hard limit, if there is one.
     pub fn hard(self) -> Option<u64> {
-        (self.hard_bytes != 0).then(|| self.hard_bytes.max(OUTPUT_LIMIT_LEAST))
+        (self.hard_bytes != 0).then(|| self.hard_bytes.max(Self::LEAST as u64))
+    }
+
+    /// Returns these limits with none below a number of bytes.
+    pub(crate) fn at_least(self, bytes: u64) -> Self {
+        let raised = |limit: u64| if limit == 0 { 0 } else { limit.max(bytes) };
+        OutputLimit { hard_bytes: raised(self.hard_bytes), soft_bytes: raised(self.soft_bytes), ..self }
     }
 
     /// Returns whether `waiting` bytes exceed the soft limit.
     pub fn is_over_soft(self, waiting: u64) -> bool {
-        self.soft_bytes != 0 && waiting > self.soft_bytes.max(OUTPUT_LIMIT_LEAST)
+        self.soft_bytes != 0 && waiting > self.soft_bytes.max(Self::LEAST as u64)
+    }
+}
+
+/// Where another server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The name or the address of the host.
+    pub host: String,
+    /// The TCP port.
+    pub port: u16,
+}
+
+impl Field for Option<Address> {
+    fn from_text(text: &[u8]) -> Self {
+        let at = text.iter().rposition(|byte| *byte == b' ')?;
+        Some(Address { host: String::from_utf8_lossy(&text[..at]).into_owned(), port: number(&text[at + 1..]) })
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        self.as_ref().map_or(Vec::new(), |Address { host, port }| format!("{host} {port}").into_bytes())
     }
 }
 
@@ -148,6 +174,15 @@ macro_rules! choice_fields {
 }
 
 choice_fields! {
+    /// When a replica loads the data of its primary from the connection.
+    DisklessLoad {
+        /// Never.
+        Disabled = "disabled",
+        /// When it has no keys.
+        OnEmpty = "on-empty-db",
+        /// As if it were `disabled`: the present data is kept until all of it is here.
+        Swap = "swapdb",
+    }
     /// The channels that a new user may use before any rule is applied.
     ChannelDefault {
         /// Every channel.
@@ -482,6 +517,8 @@ mod tests {
         round::<Option<PathBuf>>("../x y");
         round::<PathBuf>("/");
         round::<Vec<String>>("* -::*");
+        round::<Option<Address>>("");
+        round::<Option<Address>>("::1 6379");
         round::<OsString>("appendonly.aof");
         AppendFsync::WORDS.iter().for_each(|word| round::<AppendFsync>(word));
         round::<Vec<SavePoint>>("3600 1 60 10000");

@@ -27,16 +27,17 @@ mod warnings;
 mod words;
 
 use std::fmt;
+use std::path::PathBuf;
 
 pub use crate::store::limits::Limits;
 pub(crate) use environment::{Environment, read_environment};
 #[cfg(feature = "internals")]
 pub use example::example_file;
+pub(crate) use field::{Address, AppendFsync, DisklessLoad, SavePoint};
 pub(crate) use field::{
     Allowance, ChannelDefault, ClientMemory, LogLevel, OnDeadlock, OomScore, OutputLimit, ShutdownOptions, Supervisor,
     TlsAuthClients, Unsupported,
 };
-pub(crate) use field::{AppendFsync, SavePoint};
 pub(crate) use help::{setting_help, settings_help};
 pub(crate) use kind::Kind;
 pub(crate) use live::Settings;
@@ -189,8 +190,20 @@ impl Config {
         }
     }
 
-    /// Returns whether writes are rejected because of too few replicas: there are none.
-    pub fn lacks_replicas(&self) -> bool {
+    /// Returns the files with the certificate that a replica shows its primary, and with its key, if it has one.
+    pub fn link_identity(&self) -> Option<(PathBuf, PathBuf)> {
+        let own = self.tls_client_cert_file.clone().zip(self.tls_client_key_file.clone());
+        own.or_else(|| self.tls_cert_file.clone().zip(self.tls_key_file.clone()))
+    }
+
+    /// Returns whether a replica loads the data of its primary from the connection, and not from a file that it is written to
+    /// first.
+    pub fn loads_diskless(&self, is_empty: bool) -> bool {
+        is_empty && self.repl_diskless_load == DisklessLoad::OnEmpty
+    }
+
+    /// Returns whether writes are rejected while there are too few replicas.
+    pub fn wants_replicas(&self) -> bool {
         self.min_replicas_to_write > 0 && self.min_replicas_max_lag_s > 0
     }
 
@@ -313,7 +326,7 @@ mod tests {
         let config = Config::default();
         let changed = set(
             &config,
-            &[("TIMEOUT", "7"), ("save", ""), ("repl-diskless-sync", "no"), ("maxmemory", "1kb"), ("hz", "1000")],
+            &[("TIMEOUT", "7"), ("save", ""), ("activerehashing", "no"), ("maxmemory", "1kb"), ("hz", "1000")],
         )
         .expect("valid");
         assert_eq!(
@@ -321,7 +334,7 @@ mod tests {
             ["timeout=7", "save=", "maxmemory=1024", "hz=500"]
         );
         assert_eq!(changed.timeout_s, 7);
-        assert_eq!(ignored_changes(&changed), ["repl-diskless-sync"]);
+        assert_eq!(ignored_changes(&changed), ["activerehashing"]);
         assert!(ignored_changes(&config).is_empty());
         assert!(set(&config, &[("timeout", "7"), ("loglevel", "xx")]).is_err());
         assert_eq!(config.timeout_s, 0);

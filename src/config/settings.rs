@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 use crate::config::directives::Directives;
 use crate::config::field::{
-    Allowance, AppendFsync, ChannelDefault, ClientMemory, Field, LogLevel, OnDeadlock, OomScore, OutputLimit,
-    SavePoint, ShutdownOptions, Supervisor, TlsAuthClients, Unsupported,
+    Address, Allowance, AppendFsync, ChannelDefault, ClientMemory, DisklessLoad, Field, LogLevel, OnDeadlock, OomScore,
+    OutputLimit, SavePoint, ShutdownOptions, Supervisor, TlsAuthClients, Unsupported,
 };
 use crate::config::kind::{INT_MAX, INT_MIN, Kind, LONG_MAX};
 use crate::store::{Classes, ListLimit, Policy};
@@ -116,16 +116,6 @@ impl Setting {
     /// Sets the alias.
     pub(super) const fn alias(self, name: &'static str) -> Self {
         Setting { alias: Some(name), ..self }
-    }
-
-    /// Sets the name in Valkey.
-    pub(super) const fn synonym(self, name: &'static str) -> Self {
-        Setting { synonym: Some(name), ..self }
-    }
-
-    /// Refuses changes while data is loaded.
-    pub(super) const fn fixed_in_loading(self) -> Self {
-        Setting { fixed_in_loading: true, ..self }
     }
 
     /// Declares the value a secret.
@@ -349,6 +339,13 @@ supported! {
         "tls-auth-clients" tls_auth_clients: TlsAuthClients = "yes", Kind::Choice(TlsAuthClients::WORDS), Runtime, Supported;
         /// The enabled versions of the protocol, TLSv1.2 and TLSv1.3; empty means both. Older ones are ignored.
         "tls-protocols" tls_protocols: Option<Vec<u8>> = "", Kind::Text, Runtime, Supported;
+        /// Uses TLS for the link of a replica to its primary, whose certificate must be signed by an authority in
+        /// `tls-ca-cert-file`, for whatever name.
+        "tls-replication" tls_replication: bool = "no", Kind::Switch, Runtime, Supported;
+        /// The certificate that a replica shows its primary, in a PEM file; without it, that of `tls-cert-file`.
+        "tls-client-cert-file" tls_client_cert_file: Option<PathBuf> = "", Kind::Path, Runtime, Supported;
+        /// The private key of that certificate, in a PEM file.
+        "tls-client-key-file" tls_client_key_file: Option<PathBuf> = "", Kind::Path, Runtime, Supported;
         /// Lets clients of TLSv1.2 resume a session, which saves half of the handshake.
         "tls-session-caching" tls_session_caching: bool = "yes", Kind::Switch, Runtime, Supported;
         /// The number of sessions that can be resumed.
@@ -523,9 +520,48 @@ supported! {
         "aof-disable-auto-gc" %own aof_disable_auto_gc: bool = "no", Kind::Switch, Runtime, Supported;
     }
     "Replication" {
-        /// Rejects writes with fewer replicas than this. keylatch has none, so any value but 0 rejects every write,
-        /// unless `min-replicas-max-lag` is 0.
+        /// Makes the server a replica of the one at this host and port, of which it gets all data and every change; see
+        /// REPLICAOF, which changes it.
+        "replicaof" | "slaveof" replicaof: Option<Address> = "", Kind::Primary, Start, Supported;
+        /// The password that a replica gives its primary.
+        "masterauth" ~"primaryauth" ?secret masterauth: Option<Vec<u8>> = "", Kind::Bytes, Runtime, Supported;
+        /// The user as whom a replica logs in to its primary; without it, the default user.
+        "masteruser" ~"primaryuser" ?secret masteruser: Option<Vec<u8>> = "", Kind::Text, Runtime, Supported;
+        /// Lets a replica serve clients without a link to its primary; otherwise they get -MASTERDOWN.
+        "replica-serve-stale-data" | "slave-serve-stale-data" replica_serve_stale_data: bool = "yes", Kind::Switch, Runtime, Supported;
+        /// Rejects writes of clients on a replica. What they write otherwise is not sent to replicas of the replica, nor is
+        /// it in the append-only file.
+        "replica-read-only" | "slave-read-only" replica_read_only: bool = "yes", Kind::Switch, Runtime, Supported;
+        /// The priority by which Sentinel selects a replica to be promoted, the lowest first; 0 is never promoted.
+        "replica-priority" | "slave-priority" replica_priority: u32 = "100", Kind::Int(0, INT_MAX), Runtime, Supported;
+        /// Lets Sentinel tell clients of this replica.
+        "replica-announced" replica_announced: bool = "yes", Kind::Switch, Runtime, Supported;
+        /// The address that a replica tells its primary, where the primary does not see the right one.
+        "replica-announce-ip" | "slave-announce-ip" replica_announce_ip: Option<Vec<u8>> = "", Kind::Text, Runtime, Supported;
+        /// The port that a replica tells its primary, where it is not its own; 0 is its own.
+        "replica-announce-port" | "slave-announce-port" replica_announce_port: u16 = "0", Kind::Int(0, 65535), Runtime, Supported;
+        /// Leaves evictions to the primary: a replica does not evict keys of its own accord.
+        "replica-ignore-maxmemory" | "slave-ignore-maxmemory" replica_ignore_maxmemory: bool = "yes", Kind::Switch, Runtime, Supported;
+        /// Loads the data of the primary from the connection where there are no keys (`on-empty-db`); otherwise, and with
+        /// `swapdb`, it is written to a file first, so that the present data is served until all of it is here.
+        "repl-diskless-load" ^fixed repl_diskless_load: DisklessLoad = "disabled", Kind::Choice(DisklessLoad::WORDS), Runtime, Supported;
+        /// Ends the link between a primary and a replica when it was silent for this many seconds.
+        "repl-timeout" %own repl_timeout_s: u64 = "60", Kind::Int(1, INT_MAX), Runtime, Supported;
+        /// Rejects writes with fewer replicas than this, unless `min-replicas-max-lag` is 0.
         "min-replicas-to-write" | "min-slaves-to-write" %own min_replicas_to_write: u32 = "0", Kind::Int(0, INT_MAX), Runtime, Supported;
+        /// Sends snapshots to replicas as they are written. With `no`, and to replicas that do not understand this, they are
+        /// written to a temporary file first.
+        "repl-diskless-sync" %own repl_diskless_sync: bool = "yes", Kind::Switch, Runtime, Supported;
+        /// Waits this many seconds for more replicas before a snapshot is sent to all that have asked for one.
+        "repl-diskless-sync-delay" %own repl_diskless_sync_delay_s: u64 = "5", Kind::Int(0, INT_MAX), Runtime, Supported;
+        /// Does not wait longer once this many replicas have asked; 0 is no such number.
+        "repl-diskless-sync-max-replicas" %own repl_diskless_sync_max_replicas: usize = "0", Kind::Int(0, INT_MAX), Runtime, Supported;
+        /// Pings the replicas at this interval, in seconds.
+        "repl-ping-replica-period" | "repl-ping-slave-period" %own repl_ping_replica_period_s: u64 = "10", Kind::Int(1, INT_MAX), Runtime, Supported;
+        /// Forgets the latest changes, and logs none, once there have been no replicas for this many seconds; 0 keeps them.
+        "repl-backlog-ttl" %own repl_backlog_ttl_s: u64 = "3600", Kind::Int(0, i64::MAX), Runtime, Supported;
+        /// Keeps this many bytes of the latest changes for replicas that come back.
+        "repl-backlog-size" %own repl_backlog_size: u64 = "1048576", Kind::Raised(16 * 1024), Runtime, Supported;
         /// Does not count a replica that was silent for this many seconds; 0 disables `min-replicas-to-write`.
         "min-replicas-max-lag" | "min-slaves-max-lag" %own min_replicas_max_lag_s: u32 = "10", Kind::Int(0, INT_MAX), Runtime, Supported;
     }

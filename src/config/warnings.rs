@@ -26,12 +26,6 @@ pub(crate) fn start_warnings(config: &Config) -> Vec<String> {
 /// Returns why a server must not start with these settings, if there is a reason: what they ask for is missing, and a
 /// server without it would do something else.
 pub(crate) fn refusal(config: &Config) -> Option<String> {
-    if !text(config, "replicaof").is_empty() {
-        return Some(
-            "the setting 'replicaof' asks for a replica, but there is no replication: the server would be an empty primary"
-                .into(),
-        );
-    }
     if text(config, "cluster-enabled") == "yes" {
         return Some(
             "the setting 'cluster-enabled' asks for a cluster, but the server would be a standalone one".into(),
@@ -56,15 +50,20 @@ mod tests {
     use crate::spec::sample::commands;
 
     #[test]
-    fn what_asks_for_a_replica_or_a_cluster_prevents_the_start_and_the_rest_if_that_is_wanted() {
+    fn what_asks_for_a_cluster_prevents_the_start_and_the_rest_if_that_is_wanted() {
         let refusal = |text: &str| refusal(&load(commands(), None, Some(text.as_bytes()), b"").expect("valid"));
-        for text in ["", "replicaof no one", "slaveof NO ONE", "cluster-enabled no", "save 1 1\nappendonly yes"] {
+        for text in [
+            "",
+            "replicaof no one",
+            "slaveof NO ONE",
+            "replicaof h 1",
+            "cluster-enabled no",
+            "save 1 1\nappendonly yes",
+        ] {
             assert_eq!(refusal(text), None, "{text}");
         }
         for (text, names) in [
-            ("replicaof h 1", &["'replicaof'"][..]),
-            ("slaveof h 1\nunsupported-settings warn", &["'replicaof'"]),
-            ("cluster-enabled yes", &["'cluster-enabled'"]),
+            ("cluster-enabled yes", &["'cluster-enabled'"][..]),
             (
                 "unsupported-settings refuse\nappendonly yes\nsyslog-enabled yes\nactiverehashing no",
                 &["'syslog-enabled'", "'activerehashing'"],
@@ -86,7 +85,7 @@ mod tests {
         }
         for (text, said) in [
             ("maxmemory 1kb", "maxmemory is 1024 bytes"),
-            ("repl-diskless-sync no", "the setting 'repl-diskless-sync' is accepted and has no effect"),
+            ("syslog-enabled yes", "the setting 'syslog-enabled' is accepted and has no effect"),
         ] {
             assert!(warnings(text).iter().any(|line| line.contains(said)), "{text}: {:?}", warnings(text));
         }

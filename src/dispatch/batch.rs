@@ -4,6 +4,8 @@ mod entry;
 #[cfg(test)]
 pub(crate) mod probe;
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use tracing::warn;
 
 use crate::acl::Context;
@@ -245,9 +247,29 @@ impl<'n> BatchRun<'n> {
         if next.is_unfinished() {
             return next;
         }
+        if client.session.feed.is_some() && out.mark() != before {
+            self.disconnect_replica(client, command, out.split_off(before));
+        }
         let delayed = client.end_request(out, before, answered);
         self.write_own_pushes(client, command, delayed.is_none().then_some(out));
         delayed.map_or(next, Next::Delay)
+    }
+
+    /// Disconnects a replica that has sent a command with a reply, which it would take for a part of the log.
+    #[cold]
+    fn disconnect_replica(&self, client: &mut Client, command: Option<&CommandSpec>, reply: Output) {
+        let name = command.map_or("<unknown>", |command| &command.name);
+        if let Some(error) = reply.as_slice().and_then(|reply| reply.strip_prefix(b"-")) {
+            let error = String::from_utf8_lossy(error);
+            self.env.namespace.observed.stats.replication_errors.fetch_add(1, Relaxed);
+            warn!(
+                "== CRITICAL == This master is sending an error to its replica: '{}' after processing the command '{name}'",
+                error.trim_end()
+            );
+        }
+        let line = client.caller.info.line(self.now, 0);
+        warn!("Replica generated a reply to command '{name}', disconnecting it: {line}");
+        client.caller.closing = true;
     }
 
     /// Makes a checkpoint of the history; later, while a busy script holds the gate.
@@ -423,8 +445,17 @@ impl<'n> BatchRun<'n> {
         let mut view = guard.view(caller.db, &[], self.cx());
         let mut reply = Reply::new(out, caller.protocol);
         let is_served = matches!(woken, Unblocked::Served(_));
-        caller.closing |= matches!(woken, Unblocked::Panicked);
-        let result = rest.step(self.env, &mut view, &mut reply, woken);
+        caller.closing |= matches!(woken, Unblocked::Panicked | Unblocked::RoleChanged);
+        let may_write = caller.called.is_some_and(|command| command.flags & WRITE != 0);
+        let result = match may_write && self.env.namespace.restrictions.is_read_only() && rest.blocked_call().is_none()
+        {
+            // Since it began, the server has become a replica.
+            true => {
+                rest.abandon(&mut view);
+                Err(Error::ReadOnlyReplica)
+            }
+            false => rest.step(self.env, &mut view, &mut reply, woken),
+        };
         drop(view);
         if self.env.namespace.store.has_ready_keys() {
             wake_remaining(&mut guard, self.cx(), self.env);

@@ -12,7 +12,7 @@ use crate::store::{Key, LockWaiter, NEVER, Str, View};
 
 impl Call<'_> {
     /// Blocks the client until a time, in monotonic milliseconds, and then replies; a nested call replies at once.
-    pub fn wait_until(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
+    pub fn wait_until(&mut self, until_ms: u64, on_timeout: impl Fn(&mut Reply<'_>) + Send + 'static) {
         self.block(until_ms, Box::new(on_timeout), None);
     }
 
@@ -164,6 +164,7 @@ impl Continuation for BlockedRest {
         match woken {
             Unblocked::InTime => (self.on_timeout)(reply),
             Unblocked::WithError => return Err(Error::Unblocked),
+            Unblocked::RoleChanged => return Err(Error::RoleChanged),
             Unblocked::Panicked => return Err(Error::Internal),
             Unblocked::Served(served) => reply.output().append(served),
         }

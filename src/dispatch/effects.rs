@@ -2,6 +2,8 @@
 //!
 //! Nested calls, as inside EXEC and scripts, only collect their effects: all of them are appended at once.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use smallvec::{SmallVec, smallvec};
 
 use crate::client::caller::Caller;
@@ -36,6 +38,17 @@ impl Call<'_> {
         match !deadline.is_wall() && left_ms > 0 && is_kept() {
             true => LoggedDeadline { is_relative: true, ms: left_ms },
             false => LoggedDeadline { is_relative: false, ms: deadline.wall_ms(self.now()) },
+        }
+    }
+
+    /// Repeats the request, which has changed no keys, at the replicas.
+    pub(crate) fn replicate_request(&mut self) {
+        if self.namespace.store.is_logged() && self.namespace.replicas.has_backlog() {
+            let request = self.args.request();
+            let out = self.caller.begin_aside();
+            begin_command(out, request.len());
+            write_word(out, self.command.name.as_bytes());
+            request.skip(1).args().for_each(|arg| write_word(out, arg));
         }
     }
 
@@ -86,7 +99,7 @@ pub(super) fn log_outermost(call: &mut Call<'_>) {
         collect(call);
         debug_assert_eq!(
             call.view.changes().is_empty(),
-            call.caller.effects().is_none(),
+            call.caller.effects().is_none_or(|effects| effects.count() == 0),
             "the changes of {} and what it logs",
             call.name()
         );
@@ -98,7 +111,8 @@ pub(super) fn log_outermost(call: &mut Call<'_>) {
 /// Appends the effects of a call at a time, and of those nested in it: to keys of some shards, if it is known which.
 pub(super) fn append(namespace: &Namespace, caller: &mut Caller, at: Now, shards: Option<&[usize]>) {
     if let Some(effects) = caller.effects() {
-        namespace.record(effects, at, shards);
+        let position = namespace.record(effects, at, shards);
+        caller.info.written.store(position, Relaxed);
     }
     namespace.store.forget_unlogged();
 }

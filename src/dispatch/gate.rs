@@ -17,12 +17,13 @@ use crate::error::{Denial, Error};
 use crate::namespace::Namespace;
 use crate::namespace::files::SaveFailure;
 use crate::namespace::restrictions::{
-    FAILS_TO_SAVE, IN_TEST_MODE, IS_PRIVATE, LACKS_REPLICAS, LOADING_DATA, RESTARTING, RESTRICTION_BITS,
+    FAILS_TO_SAVE, IN_TEST_MODE, IS_PRIVATE, IS_READ_ONLY, IS_STALE, LACKS_REPLICAS, LOADING_DATA, RESTARTING,
+    RESTRICTION_BITS,
 };
 use crate::resp::Request;
 use crate::spec::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, CONTROL, CommandSpec, DENY_OOM, EVERY, Flags, Group, LOADING, MAY_REPLICATE, NO_AUTH,
-    NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, READ, SKIP_MONITOR, WRITE,
+    NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, READ, SKIP_MONITOR, STALE, WRITE,
 };
 use crate::test_mode::FaultKind;
 use crate::text::Dialect;
@@ -110,7 +111,7 @@ const MAY_WRITE: Flags = WRITE | CONTROL;
 pub(super) const ON_KEYS: Flags = READ | WRITE | MAY_REPLICATE | SKIP_MONITOR;
 
 /// The checks of a client's request, in Redis' order: the first failing one determines the error.
-pub(crate) const CHECKS: [Row; 13] = [
+pub(crate) const CHECKS: [Row; 15] = [
     (EVERY, EACH_TIME, arity),
     (EVERY, LIMITED_USER, login),
     (NO_MULTI, IN_TRANSACTION, no_multi),
@@ -119,7 +120,9 @@ pub(crate) const CHECKS: [Row; 13] = [
     (EVERY, EACH_TIME, memory),
     (EVERY, FAILS_TO_SAVE, saving),
     (MAY_WRITE, LACKS_REPLICAS, replicas),
+    (MAY_WRITE, IS_READ_ONLY, read_only),
     (EVERY, EXTRA_WORK, subscribed),
+    (EVERY, IS_STALE, stale),
     (EVERY, RESTARTING | LOADING_DATA, loading),
     (EVERY, EACH_TIME, script_runs),
     (ON_KEYS, IN_MONITOR, monitor),
@@ -134,23 +137,34 @@ pub(crate) const FAULTS: [Row; 1] = [(EVERY, IN_TEST_MODE, fault)];
 pub(crate) const EXEC_CHECKS: [Row; 1] = [(EVERY, LIMITED_USER, permission_at_exec)];
 
 /// The checks of a blocked call when it is executed again, all of them each time; it passed [`CHECKS`] when it blocked.
-pub(crate) const WAKE_CHECKS: [Row; 5] = [
+pub(crate) const WAKE_CHECKS: [Row; 6] = [
     (EVERY, EACH_TIME, login),
     (EVERY, EACH_TIME, permission),
     (EVERY, EACH_TIME, memory),
     (EVERY, EACH_TIME, saving),
     (EVERY, EACH_TIME, replicas),
+    (EVERY, EACH_TIME, read_only),
 ];
 
 /// The checks of a command that a script calls.
-pub(crate) const SCRIPT_CHECKS: [Row; 7] = [
+pub(crate) const SCRIPT_CHECKS: [Row; 9] = [
     (EVERY, EACH_TIME, arity_in_script),
     (NO_SCRIPT, IN_SCRIPT, not_for_scripts),
+    (EVERY, IS_STALE, stale_in_script),
     (EVERY, LIMITED_USER, permission_in_script),
     (WRITE | MAY_REPLICATE, IN_READ_ONLY_SCRIPT, read_only_script),
+    (WRITE, IS_READ_ONLY, read_only_in_script),
     (WRITE, FAILS_TO_SAVE, saving_in_script),
     (WRITE, LACKS_REPLICAS, replicas_in_script),
     (DENY_OOM, IN_SHORT_SCRIPT, memory_in_script),
+];
+
+/// The checks of a command that a script calls that is replayed: it has run where it was logged, whatever the state of this
+/// server is.
+pub(crate) const REPLAY_CHECKS: [Row; 3] = [
+    (EVERY, EACH_TIME, arity_in_script),
+    (NO_SCRIPT, IN_SCRIPT, not_for_scripts),
+    (WRITE | MAY_REPLICATE, IN_READ_ONLY_SCRIPT, read_only_script),
 ];
 
 /// Returns the flags of commands that must be examined when a client calls them: none for a plain client of a server
@@ -299,6 +313,21 @@ fn replicas(call: &Admission<'_>) -> Option<Obstacle> {
     (call.namespace.restrictions.lacks_replicas() && call.executes(writes)).then(|| Error::NoReplicas.into())
 }
 
+fn read_only(call: &Admission<'_>) -> Option<Obstacle> {
+    let writes =
+        |command: &'static CommandSpec, request: Request<'_>| declares_writes(call.namespace, command, request, WRITE);
+    (call.namespace.restrictions.is_read_only() && call.executes(writes)).then(|| Error::ReadOnlyReplica.into())
+}
+
+/// A replica without its primary may show old data only if the settings let it.
+fn stale(call: &Admission<'_>) -> Option<Obstacle> {
+    let needs_keys =
+        |command: &'static CommandSpec, request: Request<'_>| needs_fresh_data(call.namespace, command, request);
+    let is_refused =
+        call.namespace.restrictions.is_stale() && (needs_keys(call.command, call.request) || call.executes(needs_keys));
+    is_refused.then(|| Error::StaleReplica.into())
+}
+
 fn subscribed(call: &Admission<'_>) -> Option<Obstacle> {
     let is_refused = call.caller.is_subscribed_in_resp2() && !call.has(ALLOW_SUBSCRIBED);
     is_refused.then(|| Error::NotWhileListening(call.command.name.clone()).into())
@@ -322,7 +351,8 @@ fn script_runs(call: &Admission<'_>) -> Option<Obstacle> {
 
 /// Redis treats a monitor as a kind of replica.
 fn monitor(call: &Admission<'_>) -> Option<Obstacle> {
-    let is_refused = call.session.is_some_and(|session| session.is_monitor) && call.has(ON_KEYS);
+    let is_replica = call.session.is_some_and(|session| session.is_monitor || session.feed.is_some());
+    let is_refused = is_replica && call.has(ON_KEYS);
     is_refused.then(|| Error::other("Replica can't interact with the keyspace").into())
 }
 
@@ -397,6 +427,15 @@ fn read_only_script(call: &Admission<'_>) -> Option<Obstacle> {
     is_refused.then(|| Error::other("Write commands are not allowed from read-only scripts.").into())
 }
 
+fn stale_in_script(call: &Admission<'_>) -> Option<Obstacle> {
+    let is_refused = call.namespace.restrictions.is_stale() && !call.has(STALE);
+    is_refused.then(|| Error::other("Can not execute the command on a stale replica").into())
+}
+
+fn read_only_in_script(call: &Admission<'_>) -> Option<Obstacle> {
+    (call.has(WRITE) && call.namespace.restrictions.is_read_only()).then(|| Error::ReadOnlyReplica.into())
+}
+
 fn saving_in_script(call: &Admission<'_>) -> Option<Obstacle> {
     if !call.has(WRITE) || !call.namespace.restrictions.fails_to_save() {
         return None;
@@ -425,6 +464,18 @@ fn declares_writes(namespace: &Namespace, command: &'static CommandSpec, request
     }
     let _ = (namespace, request);
     command.flags & flags != 0
+}
+
+/// Returns whether a request must not see old data: by the declaration of the script that it runs, or by the command's
+/// flags.
+#[cold]
+fn needs_fresh_data(namespace: &Namespace, command: &'static CommandSpec, request: Request<'_>) -> bool {
+    #[cfg(feature = "lua")]
+    if let Some(flags) = namespace.scripts.flags_of(command, request, namespace.store.busy_flag()) {
+        return flags & crate::script::ALLOW_STALE == 0;
+    }
+    let _ = (namespace, request);
+    command.flags & STALE == 0
 }
 
 /// Returns the BUSY error.

@@ -3,7 +3,9 @@
 use crate::acl::Context;
 use crate::client::caller::Caller;
 use crate::dispatch::call::Mode;
-use crate::dispatch::gate::{Admission, EXEC_CHECKS, Obstacle, SCRIPT_CHECKS, ScriptLimits, closed_in_exec};
+use crate::dispatch::gate::{
+    Admission, EXEC_CHECKS, Obstacle, REPLAY_CHECKS, SCRIPT_CHECKS, ScriptLimits, closed_in_exec,
+};
 #[cfg(feature = "lua")]
 use crate::dispatch::gate::{closed_to_script, is_open};
 use crate::dispatch::run::{refuse, run};
@@ -14,7 +16,7 @@ use crate::error::Result;
 use crate::resp::{Output, Request};
 use crate::spec::CommandSpec;
 use crate::spec::registry::Hashes;
-use crate::store::{Cx, Lookup, View};
+use crate::store::{Cx, Lookup, Origin, View};
 
 impl Call<'_> {
     /// Executes a queued command for EXEC, if its user still has permission, which may have changed since it was
@@ -69,6 +71,7 @@ impl Call<'_> {
     ) -> Option<Error> {
         let (checks, context) = match script {
             None => (&EXEC_CHECKS[..], Context::Multi),
+            Some(_) if self.view.cx().origin == Origin::Replay => (&REPLAY_CHECKS[..], Context::Lua),
             Some(_) => (&SCRIPT_CHECKS[..], Context::Lua),
         };
         let Call { namespace, config, caller, mode, .. } = self;

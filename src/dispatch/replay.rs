@@ -2,8 +2,11 @@
 //!
 //! The gate is not consulted, and no key expires or is evicted: the log contains such deletions.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use bytes::BytesMut;
 use tokio_util::codec::Decoder;
+use tracing::warn;
 
 use crate::client::caller::Caller;
 use crate::dispatch::Env;
@@ -19,6 +22,9 @@ use crate::store::View;
 #[cfg(feature = "internals")]
 use crate::store::{Cx, Origin};
 
+/// How much of an error is logged, in characters.
+const ERROR_SHOWN_MAX: usize = 4096;
+
 /// Why a log cannot be replayed further; the commands before the error were executed.
 #[derive(Debug)]
 pub enum ReplayError {
@@ -26,6 +32,8 @@ pub enum ReplayError {
     Format,
     /// There is no command of this name.
     Unknown(Vec<u8>),
+    /// It selects a database that there is not.
+    NoDatabase,
     /// It ends in the middle of a request or of a transaction, of which nothing was executed.
     Truncated,
 }
@@ -35,6 +43,7 @@ impl std::fmt::Display for ReplayError {
         match self {
             ReplayError::Format => f.write_str("the log is damaged"),
             ReplayError::Unknown(name) => write!(f, "Unknown command '{}'", name.escape_ascii()),
+            ReplayError::NoDatabase => f.write_str("it selects a database that the setting 'databases' does not give"),
             ReplayError::Truncated => f.write_str("the log is cut short"),
         }
     }
@@ -76,7 +85,7 @@ pub(super) fn replay_in(
     end: impl Fn(&mut Caller),
 ) -> Result<Replayed, ReplayError> {
     let mut replay = Replay::new(env.namespace);
-    replay.go_on(env, view, &mut log, end)?;
+    replay.go_on(env, view, &mut log, |repeated| end(repeated.caller))?;
     if replay.is_between_writes() && log.is_empty() { Ok(replay.replayed) } else { Err(ReplayError::Truncated) }
 }
 
@@ -84,13 +93,27 @@ pub(super) fn replay_in(
 pub(crate) struct Replay {
     caller: Caller,
     codec: Codec,
+    /// Whether the log is sent by a primary.
+    is_of_primary: bool,
     /// The commands since MULTI, if EXEC was not read yet.
     queue: Option<Vec<OwnedRequest>>,
     /// What was executed.
     pub(crate) replayed: Replayed,
+    /// Whether the primary has asked what was executed, since that was last said.
+    pub(crate) is_asked: bool,
     /// How many bytes the complete commands take, and those that were executed.
     read: u64,
     executed: u64,
+}
+
+/// A write that was replayed: a command, or a transaction.
+pub(crate) struct Repeated<'a> {
+    /// Who has executed it.
+    pub(crate) caller: &'a mut Caller,
+    /// How many bytes of the log are executed with it.
+    pub(crate) executed: u64,
+    /// Whether it is for replicas alone, and changes nothing.
+    pub(crate) is_aside: bool,
 }
 
 impl Replay {
@@ -100,11 +123,21 @@ impl Replay {
         Replay {
             caller: Caller::new(info, &namespace.acl),
             codec: Codec::new(Limits { bulk_len_max: isize::MAX as usize, authenticated: true }),
+            is_of_primary: false,
             queue: None,
             replayed: Replayed { commands: 0, failed: 0 },
+            is_asked: false,
             read: 0,
             executed: 0,
         }
+    }
+
+    /// Begins in the middle of the log of a primary, where a database is selected. A command that is not known fails, as the
+    /// primary may be of a later version.
+    pub(crate) fn of_primary(namespace: &Namespace, db: usize) -> Self {
+        let mut replay = Replay::new(namespace);
+        (replay.is_of_primary, replay.caller.db) = (true, db);
+        replay
     }
 
     /// Returns whether nothing waits for an EXEC.
@@ -118,8 +151,17 @@ impl Replay {
         self.executed
     }
 
-    /// Executes the complete commands at the start of `log`, and leaves what follows; `end` is called with the caller after
-    /// each write.
+    /// Returns the database that is selected.
+    pub(crate) fn db(&self) -> usize {
+        self.caller.db
+    }
+
+    /// Returns how many bytes all complete commands take, also those that wait for an EXEC.
+    pub(crate) fn read(&self) -> u64 {
+        self.read
+    }
+
+    /// Executes the complete commands at the start of `log`, and leaves what follows; `end` is called after each write.
     ///
     /// # Errors
     /// Why they cannot be executed.
@@ -128,45 +170,108 @@ impl Replay {
         env: Env<'_>,
         view: &mut View<'_>,
         log: &mut BytesMut,
-        end: impl Fn(&mut Caller),
+        mut end: impl FnMut(Repeated<'_>),
     ) -> Result<(), ReplayError> {
         while let Some(batch) = self.codec.decode(log).map_err(|_| ReplayError::Format)? {
             for request in batch.iter() {
                 self.read += wire_len(request);
-                if request.name().eq_ignore_ascii_case(b"MULTI") {
-                    if self.queue.replace(Vec::new()).is_some() {
-                        return Err(ReplayError::Format);
-                    }
-                    continue;
-                }
-                if request.name().eq_ignore_ascii_case(b"EXEC") {
-                    let queued = self.queue.take().ok_or(ReplayError::Format)?;
-                    queued.iter().try_for_each(|request| self.execute(env, view, request.as_request()))?;
-                } else if let Some(queue) = &mut self.queue {
-                    queue.push(request.to_owned());
-                    continue;
-                } else {
-                    self.execute(env, view, request)?;
-                }
-                end(&mut self.caller);
+                let is_aside = match self.take(env, view, request)? {
+                    Taken::Queued => continue,
+                    Taken::Executed => false,
+                    Taken::Aside => true,
+                };
                 self.executed = self.read;
+                end(Repeated { caller: &mut self.caller, executed: self.executed, is_aside });
             }
         }
         Ok(())
     }
 
-    fn execute(&mut self, env: Env<'_>, view: &mut View<'_>, request: Request<'_>) -> Result<(), ReplayError> {
+    /// Executes a command, or queues it until the EXEC of its transaction.
+    fn take(&mut self, env: Env<'_>, view: &mut View<'_>, request: Request<'_>) -> Result<Taken, ReplayError> {
+        let name = request.name();
+        if name.eq_ignore_ascii_case(b"MULTI") {
+            return match self.queue.replace(Vec::new()) {
+                None => Ok(Taken::Queued),
+                Some(_) => Err(ReplayError::Format),
+            };
+        }
+        if name.eq_ignore_ascii_case(b"EXEC") {
+            let queued = self.queue.take().ok_or(ReplayError::Format)?;
+            queued.iter().try_for_each(|request| self.execute(env, view, request.as_request()).map(drop))?;
+        } else if let Some(queue) = &mut self.queue {
+            queue.push(request.to_owned());
+            return Ok(Taken::Queued);
+        } else if self.is_of_primary && is_word(name, &["PING", "REPLCONF"]) {
+            if request.len() == 2 {
+                env.namespace.hear_of_fences(request.arg(1));
+            }
+            self.is_asked |= request.len() > 1 && request.arg(1).eq_ignore_ascii_case(b"GETACK");
+            return Ok(Taken::Aside);
+        } else {
+            return match self.execute(env, view, request)? {
+                _ if self.is_of_primary && is_word(name, &["PUBLISH", "SPUBLISH"]) => Ok(Taken::Aside),
+                taken => Ok(taken),
+            };
+        }
+        Ok(Taken::Executed)
+    }
+
+    /// Executes a command. One that is not known here changes nothing, and would prevent a start with the append-only file.
+    fn execute(&mut self, env: Env<'_>, view: &mut View<'_>, request: Request<'_>) -> Result<Taken, ReplayError> {
         // The log contains the declared names, even of renamed commands.
         let renames = Renames::default();
         let command = find(request, Names::new(env.namespace.commands, &renames));
-        let command = command.filter(|command| command.accepts(request.len()));
-        let command = command.ok_or_else(|| ReplayError::Unknown(request.name().to_vec()))?;
+        let Some(command) = command.filter(|command| command.accepts(request.len())) else {
+            self.replayed.failed += 1;
+            return match self.is_of_primary {
+                true => {
+                    let error = format!("ERR unknown command '{}'", request.name().escape_ascii());
+                    self.report_divergence(env.namespace, &error, "<unknown>");
+                    Ok(Taken::Aside)
+                }
+                false => Err(ReplayError::Unknown(request.name().to_vec())),
+            };
+        };
         let mut out = Output::new();
         nested(env, &mut self.caller, view, (command, request), Mode::Replay, &mut out);
+        let has_failed = out.as_slice().is_some_and(|reply| reply.starts_with(b"-"));
         self.replayed.commands += 1;
-        self.replayed.failed += usize::from(out.as_slice().is_some_and(|reply| reply.starts_with(b"-")));
-        Ok(())
+        self.replayed.failed += usize::from(has_failed);
+        if has_failed && self.is_of_primary {
+            let reply = out.as_slice().unwrap_or_default();
+            let error = String::from_utf8_lossy(reply.get(1..).unwrap_or_default());
+            self.report_divergence(env.namespace, error.trim_end(), &command.name);
+        }
+        match has_failed && command.name == "select" {
+            true => Err(ReplayError::NoDatabase), // what follows would be written to another one
+            false => Ok(Taken::Executed),
+        }
     }
+
+    /// Tells that a command of the primary has failed, with which the data may be another than the primary's.
+    #[cold]
+    fn report_divergence(&self, namespace: &Namespace, error: &str, command: &str) {
+        namespace.observed.stats.replication_errors.fetch_add(1, Relaxed);
+        let error: String = error.chars().take(ERROR_SHOWN_MAX).collect();
+        warn!(
+            "== CRITICAL == This replica is sending an error to its master: '{error}' after processing the command \
+             '{command}'"
+        );
+    }
+}
+
+/// What became of a command.
+enum Taken {
+    /// It waits for EXEC.
+    Queued,
+    Executed,
+    /// It is for replicas alone.
+    Aside,
+}
+
+fn is_word(name: &[u8], words: &[&str]) -> bool {
+    words.iter().any(|word| name.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// Returns how many bytes a request takes as an array of bulk strings.

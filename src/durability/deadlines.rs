@@ -6,7 +6,6 @@
 
 use tracing::info;
 
-use crate::client::caller::Caller;
 use crate::dispatch::Env;
 use crate::dispatch::replay::Replay;
 use crate::durability::worker::Worker;
@@ -81,7 +80,7 @@ impl Worker {
                 cursor = view.in_db(db, |view| push_deadlines(view, from, by_ms, &mut commands));
                 log.extend_from_slice(&commands);
                 let moved = Env::with_present(namespace, self.handlers, 0, |env| {
-                    replay.go_on(env, &mut view, &mut log, Caller::forget_effects)
+                    replay.go_on(env, &mut view, &mut log, |repeated| repeated.caller.forget_effects())
                 });
                 moved.map_err(|error| format!("deadlines cannot be moved: {error}"))?;
             }

@@ -13,9 +13,10 @@ use tracing::{info, warn};
 use crate::dispatch::texts;
 use crate::durability::deadlines::step_ms;
 use crate::durability::progress::Progress;
-use crate::durability::save::{CUT_AT, LAST_FENCE};
+use crate::durability::save::{CUT_AT, HISTORY, LAST_FENCE, POSITION, STREAM_DB};
 use crate::durability::worker::Worker;
 use crate::namespace::Namespace;
+use crate::namespace::history::{ID_LEN, Place};
 use crate::persist::Loading;
 use crate::persist::aof::Moment;
 use crate::persist::disk::sync_found;
@@ -35,6 +36,9 @@ const PREFETCHED: usize = 64;
 
 /// How many bytes a key has in a file at least.
 const KEY_LEN_MIN: u64 = 4;
+
+/// For how many keys there is room at once, where nobody knows the length of a file.
+const RESERVED_MAX: u64 = 1 << 20;
 
 /// How many batches may be read ahead of those that are added.
 const BATCHES_AHEAD: usize = 8;
@@ -63,27 +67,42 @@ pub(super) struct Loaded {
     pub(super) expired: u64,
 }
 
+/// What an RDB file says beside its keys.
+pub(super) struct RdbContent<R> {
+    /// When it was cut, if it says so.
+    pub(super) cut_at: Option<Moment>,
+    /// The place of the data in its history, if it says so.
+    pub(super) place: Option<Place>,
+    /// The database that is selected in the replication stream behind it.
+    pub(super) stream_db: usize,
+    /// Its length.
+    pub(super) end: u64,
+    /// What follows it.
+    pub(super) rest: R,
+}
+
 impl Worker {
-    /// Loads the snapshot file, if there is one; returns whether there is.
-    pub(super) fn load_snapshot(&self, duplicates: Duplicates) -> Result<bool, String> {
+    /// Loads the snapshot file, if there is one; returns the place of the data in its history, if the file says so.
+    pub(super) fn load_snapshot(&self, duplicates: Duplicates) -> Result<Option<Option<Place>>, String> {
         let config = self.namespace.settings.current();
-        let Some(name) = &config.dbfilename else { return Ok(false) };
+        let Some(name) = &config.dbfilename else { return Ok(None) };
         let path = config.dir.join(name);
         let (file, len) = match self.disk.read(&path) {
             Ok(opened) => opened,
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(cause) => return Err(format!("can't open {}: {}", path.display(), system_text(&cause))),
         };
         self.begin_loading(len);
         let begun = self.namespace.clock.now();
-        self.load_rdb(&path, file, len, Adding { duplicates, keeps_expired: false })?;
+        let keeps_expired = self.namespace.role.is_replica(); // the primary says when they are gone
+        let content = self.load_rdb(&path, file, Some(len), Adding { duplicates, keeps_expired })?;
         info!("DB loaded from disk: {:.3} seconds", self.seconds_since(begun));
         // The process that wrote it may have ended before it was durable, and clients must not see what a crash takes back.
         if let Err(cause) = sync_found(&*self.disk, &path) {
             let cause = system_text(&cause);
             warn!("{} was loaded, and may be lost in a power cut: it cannot be synced: {cause}", path.display());
         }
-        Ok(true)
+        Ok(Some(content.place))
     }
 
     /// Returns how many seconds have passed.
@@ -100,8 +119,7 @@ impl Worker {
         });
     }
 
-    /// Loads the keys of an RDB file: this thread reads them, another one adds them. Returns when it was cut, if it says so,
-    /// its length, and what follows it.
+    /// Loads the keys of an RDB file: this thread reads them, another one adds them.
     ///
     /// # Errors
     /// What is wrong with the file, and where.
@@ -109,17 +127,18 @@ impl Worker {
         &self,
         path: &Path,
         file: R,
-        len: u64,
+        len: Option<u64>,
         adding: Adding,
-    ) -> Result<(Option<Moment>, u64, impl Read + use<R>), String> {
+    ) -> Result<RdbContent<impl Read + use<R>>, String> {
         let namespace = &*self.namespace;
         let (config, now) = (namespace.settings.current(), namespace.clock.now());
         let options =
             ReadOptions { limits: config.limits(), hasher: namespace.store.hasher(), checks: config.rdbchecksum };
         let named = |reason: &dyn Display| format!("{}: {reason}", path.display());
-        let mut reader = FileReader::new(file, Some(len), options).map_err(|error| named(&error))?;
+        let mut reader = FileReader::new(file, len, options).map_err(|error| named(&error))?;
         info!("Loading {}, an RDB file of version {}", path.display(), reader.version());
-        let mut content = Content { file_len: len, ..Content::default() };
+        let keys_max = len.map_or(RESERVED_MAX, |len| len / KEY_LEN_MIN);
+        let mut content = Content { keys_max, ..Content::default() };
         let added = thread::scope(|scope| {
             let (send, batches) = mpsc::sync_channel(BATCHES_AHEAD);
             let add = || KeyAdder { namespace, now, rules: adding, loaded: Loaded::default() }.add_all(batches);
@@ -139,7 +158,9 @@ impl Worker {
             added.map_err(|error| named(&String::from_utf8_lossy(&error.wire_text())))?;
         }
         let end = reader.offset();
-        Ok((content.cut_at, end, reader.into_rest()))
+        let (Content { cut_at, history, position, stream_db, .. }, rest) = (content, reader.into_rest());
+        let place = history.zip(position).map(|(id, position)| Place { id, position, db: stream_db });
+        Ok(RdbContent { cut_at, place, stream_db, end, rest })
     }
 
     /// Reads a file to its end, and passes the keys on.
@@ -198,11 +219,16 @@ struct Batch {
 /// What is read from a file beside keys.
 #[derive(Default)]
 struct Content {
-    file_len: u64,
+    /// No more keys than these fit in it.
+    keys_max: u64,
     /// The database that was selected last.
     db: usize,
     libraries: Vec<Vec<u8>>,
     cut_at: Option<Moment>,
+    /// What it says of the place of the data in its history.
+    history: Option<String>,
+    position: Option<u64>,
+    stream_db: usize,
     /// By how many milliseconds the clock was set since the cut.
     step_ms: i64,
     /// How many keys have no elements, which Redis leaves out, too.
@@ -241,10 +267,19 @@ impl Content {
                     self.cut_at = Moment::parse(&value);
                     self.step_ms = self.cut_at.as_ref().map_or(0, |cut_at| step_ms(cut_at, present));
                 }
+                Item::Aux { key, value } if *key == *STREAM_DB => {
+                    self.stream_db = parse_int(&value).and_then(|db| usize::try_from(db).ok()).unwrap_or(0);
+                }
+                Item::Aux { key, value } if *key == *POSITION => {
+                    self.position = parse_int(&value).and_then(|position| u64::try_from(position).ok());
+                }
+                Item::Aux { key, value } if *key == *HISTORY && value.len() == ID_LEN => {
+                    self.history = String::from_utf8(value.into()).ok();
+                }
                 Item::Aux { .. } => {}
                 Item::Resize { keys, with_ttl } => {
                     // Keys with a deadline may have expired. A damaged file has no more keys than fit in it.
-                    let keys = keys.saturating_sub(with_ttl).min(self.file_len / KEY_LEN_MIN);
+                    let keys = keys.saturating_sub(with_ttl).min(self.keys_max);
                     let mut hold = namespace.store.hold(1);
                     let cx = Cx::new(namespace.clock.now(), Origin::Replay);
                     hold.view(0, &[], cx).reserve(self.db, keys as usize);

@@ -39,7 +39,7 @@ impl Worker {
 
     /// Begins to write to a file that was loaded, behind its tail.
     pub(super) fn continue_log(&mut self, dir: Arc<AofDir>, loaded: LoadedLog) -> Result<(), String> {
-        let LoadedLog { tail, cut, has_moved_deadlines } = loaded;
+        let LoadedLog { tail, cut, has_moved_deadlines, .. } = loaded;
         self.due.is_rewrite = has_moved_deadlines;
         let policy = self.namespace.log_policy();
         let start = tail.map_or(Start::New, Start::Append);
@@ -72,7 +72,8 @@ impl Worker {
         let (namespace, disk) = (self.namespace.clone(), self.disk.clone());
         let stamp = Box::new(move || {
             let (wall_ms, boot_ms) = read_clocks(&*disk, &namespace.clock);
-            Stamp { wall_ms, boot_ms, fence: namespace.lock_holders.last_fence() }
+            let (fence, history) = (namespace.lock_holders.last_fence(), namespace.shared_history());
+            Stamp { wall_ms, boot_ms, fence, history }
         });
         let boot = self.disk.boot_id(&self.namespace.clock).unwrap_or_default();
         let mut writer = Writer::open(dir.clone(), reader, start, &options, &boot, stamp)?;
@@ -108,7 +109,7 @@ impl Worker {
         }
         self.namespace.persistence.set_log(None);
         let _alone = self.namespace.store.exclusive();
-        self.namespace.store.set_logged(self.namespace.test_mode.is_some());
+        self.namespace.follow_log_readers();
     }
 
     /// Begins or ends the file as the settings say.

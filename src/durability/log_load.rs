@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use bytes::BytesMut;
 use tracing::{info, warn};
 
-use crate::client::caller::Caller;
 use crate::dispatch::Env;
 use crate::dispatch::replay::{Replay, ReplayError};
 use crate::durability::deadlines::ClockSteps;
-use crate::durability::load::{Adding, Duplicates};
+use crate::durability::load::{Adding, Duplicates, RdbContent};
 use crate::durability::progress::Progress;
 use crate::durability::worker::Worker;
+use crate::namespace::history::Place;
 use crate::persist::aof::{
     AofDir, AofOptions, Moment, PartFile, PartType, Policy, SegmentReader, Tail, Verdict, cut_tail,
 };
@@ -39,6 +39,8 @@ pub(super) struct LoadedLog {
     pub(super) cut: u64,
     /// Whether the clock was set since the end was written.
     pub(super) has_moved_deadlines: bool,
+    /// The place of the data in its history, if the end says so.
+    pub(super) place: Option<Place>,
 }
 
 /// How a part ends.
@@ -68,13 +70,13 @@ impl Worker {
         let parts = dir.parts().map_err(|error| error.to_string())?;
         self.begin_loading(parts.iter().map(|part| part.len).sum());
         let begun = self.namespace.clock.now();
-        let (mut loaded, mut read) = (LoadedLog { tail: None, cut: 0, has_moved_deadlines: false }, 0);
+        let (mut loaded, mut read) = (LoadedLog { tail: None, cut: 0, has_moved_deadlines: false, place: None }, 0);
         let mut steps = ClockSteps::default();
         for part in &parts {
             let part_begun = self.namespace.clock.now();
             let kind = if part.part.kind == PartType::Increment { "incr" } else { "base" };
             let name = &part.part.name;
-            let kept = match self.load_part(part, read, &mut steps)? {
+            let kept = match self.load_part(part, read, &mut steps, &mut loaded.place)? {
                 End::Complete(tail) => tail,
                 End::Torn { valid_len, reason } => {
                     loaded.cut += self.cut(part, valid_len, &reason)?;
@@ -100,7 +102,13 @@ impl Worker {
 
     /// Loads a part, which may be a snapshot, commands, or commands behind a snapshot. `read` bytes of other parts were
     /// read before.
-    fn load_part(&self, part: &PartFile, read: u64, steps: &mut ClockSteps) -> Result<End, String> {
+    fn load_part(
+        &self,
+        part: &PartFile,
+        read: u64,
+        steps: &mut ClockSteps,
+        place: &mut Option<Place>,
+    ) -> Result<End, String> {
         let named = |reason: &dyn Display| format!("{}: {reason}", part.path.display());
         let (mut file, len) = self.disk.read(&part.path).map_err(|cause| named(&system_text(&cause)))?;
         let mut magic = Vec::new();
@@ -109,15 +117,17 @@ impl Worker {
         let is_snapshot = RDB_MAGICS.contains(&&magic[..]);
         let whole = Cursor::new(magic).chain(file);
         match is_snapshot {
-            false => self.replay(part, SegmentReader::new(whole, len), (0, len, read), steps),
+            false => self.replay(part, SegmentReader::new(whole, len), (0, len, read), steps, place),
             true => {
                 let adding = Adding { duplicates: Duplicates::Refuse, keeps_expired: true };
-                let (cut_at, end, rest) = self.load_rdb(&part.path, whole, len, adding)?;
+                let content = self.load_rdb(&part.path, whole, Some(len), adding)?;
+                let RdbContent { cut_at, end, rest, .. } = content;
+                *place = content.place;
                 match cut_at {
                     Some(cut_at) => self.move_deadlines(steps.note(cut_at))?,
                     None => steps.forget(),
                 }
-                self.replay(part, SegmentReader::new(rest, len.saturating_sub(end)), (end, len, read), steps)
+                self.replay(part, SegmentReader::new(rest, len.saturating_sub(end)), (end, len, read), steps, place)
             }
         }
     }
@@ -130,6 +140,7 @@ impl Worker {
         mut reader: SegmentReader<impl Read>,
         (begin, len, read): (u64, u64, u64),
         steps: &mut ClockSteps,
+        place: &mut Option<Place>,
     ) -> Result<End, String> {
         let (namespace, path) = (&*self.namespace, &part.path);
         let (mut replay, mut log) = (Replay::new(namespace), BytesMut::new());
@@ -156,13 +167,13 @@ impl Worker {
             let mut held = namespace.store.exclusive();
             let mut view = held.view(0, Cx::new(namespace.clock.now(), Origin::Replay));
             let executed = Env::with_present(namespace, self.handlers, 0, |env| {
-                replay.go_on(env, &mut view, &mut log, Caller::forget_effects)
+                replay.go_on(env, &mut view, &mut log, |repeated| repeated.caller.forget_effects())
             });
             executed.map_err(|error| match error {
                 ReplayError::Unknown(_) => {
                     format!("{error} reading the append only file {}", named(offset, &ADVICE))
                 }
-                ReplayError::Format | ReplayError::Truncated => {
+                ReplayError::Format | ReplayError::NoDatabase | ReplayError::Truncated => {
                     format!("{BAD_FORMAT} {}", named(offset, &format!("{error}; {ADVICE}")))
                 }
             })?;
@@ -170,9 +181,7 @@ impl Worker {
             pieces.drain(..done);
             self.note_read(read + offset, &mut progress);
         }
-        if let Some(last) = &reader.tail().last {
-            namespace.lock_holders.continue_after(last.at.fence);
-        }
+        self.note_end(reader.tail(), &replay, place);
         match reader.verdict() {
             Verdict::Corrupt { offset, reason } if len - (begin + offset) <= self.tolerated_damage() => {
                 Ok(End::Torn { valid_len: begin + offset, reason })
@@ -181,12 +190,24 @@ impl Worker {
                 Err(format!("{BAD_FORMAT} {}", named(begin + offset, &format!("{reason}; {ADVICE}"))))
             }
             _ if !replay.is_between_writes() => {
+                *place = None; // the end of the last block is not reached
                 let (start, offset) = pieces[0];
                 let valid_len = offset + (replay.executed() - start);
                 Ok(End::Torn { valid_len, reason: "it ends inside a transaction".into() })
             }
+            // A torn block has no place; those before have.
             Verdict::TornTail { valid_len, reason } => Ok(End::Torn { valid_len: begin + valid_len, reason }),
             Verdict::Complete => Ok(End::Complete(reader.tail().clone())),
+        }
+    }
+
+    /// Notes what the end of a file of commands says.
+    fn note_end(&self, tail: &Tail, replay: &Replay, place: &mut Option<Place>) {
+        if let Some(last) = &tail.last {
+            self.namespace.lock_holders.continue_after(last.at.fence);
+        }
+        if replay.executed() > 0 || tail.last.is_some() {
+            *place = place_of(tail, replay.db());
         }
     }
 
@@ -218,4 +239,10 @@ impl Worker {
         }
         Ok(cut.map_or(0, |cut| cut.len))
     }
+}
+
+/// Returns the place in its history of the data up to the end of a file.
+fn place_of(tail: &Tail, db: usize) -> Option<Place> {
+    let (id, position) = (tail.last.as_ref()?.at.history?, tail.position?);
+    Some(Place { id: id.escape_ascii().to_string(), position, db })
 }

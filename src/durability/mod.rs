@@ -5,12 +5,14 @@
 
 mod deadlines;
 mod due;
+mod full_sync;
 mod load;
 mod log;
 mod log_file;
 mod log_load;
 mod progress;
 mod save;
+mod take_over;
 mod worker;
 
 use std::io;
@@ -31,6 +33,7 @@ use crate::persist::{Job, Order, Reload, Task};
 use crate::store::{Cx, Origin};
 
 pub(crate) use save::unfinished;
+pub(crate) use take_over::{Received, TakeOver};
 
 /// How often to look whether a snapshot is due.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -67,7 +70,8 @@ pub(crate) fn start(
     disk: Arc<dyn Disk>,
 ) -> io::Result<(Files, Loaded)> {
     let ((tell_loaded, loaded), (tell_ended, ended)) = (oneshot::channel(), oneshot::channel());
-    let worker = Worker { namespace: namespace.clone(), handlers, disk, due: Due::default(), log: None };
+    let worker =
+        Worker { namespace: namespace.clone(), handlers, disk, due: Due::default(), log: None, sync_version: None };
     namespace.persistence.set_enabled(true);
     namespace.persistence.update(|figures| figures.saved_ms = namespace.clock.now().wall_ms());
     namespace.set_loading(true);
@@ -96,7 +100,10 @@ impl Drop for Files {
 
 impl Worker {
     fn run(mut self, loaded: oneshot::Sender<Result<(), String>>) {
+        let namespace = self.namespace.clone();
+        let alone = namespace.persistence.alone();
         let result = self.load();
+        drop(alone);
         self.namespace.set_loading(false);
         let is_loaded = result.is_ok();
         let _ = loaded.send(result); // nobody waits when the server was stopped
@@ -111,16 +118,18 @@ impl Worker {
         let config = self.namespace.settings.current();
         let dir = config.appendonly.then(|| self.open_log_dir()).transpose()?;
         if let Some(dir) = dir.as_ref().filter(|dir| dir.has_parts()) {
-            let loaded = self.load_log(dir)?;
+            let mut loaded = self.load_log(dir)?;
             self.set_loaded();
+            loaded.place.take().into_iter().for_each(|place| self.namespace.continue_from(place));
             return self.continue_log(dir.clone(), loaded);
         }
         let loaded = self.load_snapshot(Duplicates::Refuse);
-        let is_there = loaded.map_err(|reason| format!("Fatal error loading the DB: {reason}"))?;
-        if !is_there && config.refuse_empty_start {
+        let loaded = loaded.map_err(|reason| format!("Fatal error loading the DB: {reason}"))?;
+        if loaded.is_none() && config.refuse_empty_start {
             return Err("there is no data to load, and refuse-empty-start is yes".into());
         }
         self.set_loaded();
+        loaded.flatten().into_iter().for_each(|place| self.namespace.continue_from(place));
         dir.map_or(Ok(()), |dir| self.begin_log(dir))
     }
 
@@ -180,8 +189,8 @@ impl Worker {
             };
         }
         match self.load_snapshot(duplicates)? {
-            true => Ok(()),
-            false => Err("there is no file to load".into()),
+            Some(_) => Ok(()),
+            None => Err("there is no file to load".into()),
         }
     }
 
@@ -190,7 +199,9 @@ impl Worker {
         let namespace = self.namespace.clone();
         loop {
             let timeout = self.has_to_look().then_some(LOOK_EVERY);
-            match namespace.persistence.next_task(timeout) {
+            let task = namespace.persistence.next_task(timeout);
+            let _alone = namespace.persistence.alone();
+            match task {
                 Task::Write(job, order) => _ = self.write(job, Some(order)), // who has ordered it is told
                 Task::Load(reload, order) => self.reload(reload, order),
                 Task::Look => self.look(),
@@ -202,13 +213,15 @@ impl Worker {
     /// Returns whether something may become due by itself.
     fn has_to_look(&self) -> bool {
         let config = self.namespace.settings.current();
-        self.log.is_some() || config.appendonly || !config.save_points.is_empty()
+        self.log.is_some() || self.serves_replicas() || config.appendonly || !config.save_points.is_empty()
     }
 
     /// Does what is due by itself.
     fn look(&mut self) {
         self.follow_log_settings();
         self.rewrite_if_due();
+        self.synchronize_if_due();
+        self.namespace.free_idle_backlog(self.namespace.clock.now());
         let namespace = self.namespace.clone();
         let Some(totals) = namespace.held_locks() else { return };
         let (config, now_ms) = (namespace.settings.current(), namespace.clock.now().wall_ms());

@@ -14,6 +14,7 @@ use crate::durability::progress::Progress;
 use crate::durability::worker::Worker;
 use crate::memory::marked::MarkedBytes;
 use crate::namespace::Namespace;
+use crate::namespace::history::Place;
 use crate::persist::aof::Moment;
 use crate::persist::disk::write_all;
 use crate::persist::snapshot::{Form, Snapshot, SnapshotOptions, Written};
@@ -29,6 +30,11 @@ pub(super) const LAST_FENCE: &[u8] = b"keylatch-last-fence";
 
 /// The AUX field with the moment of the cut.
 pub(super) const CUT_AT: &[u8] = b"keylatch-cut-at";
+
+/// The AUX fields with the place of the data in its history.
+pub(super) const STREAM_DB: &[u8] = b"repl-stream-db";
+pub(super) const HISTORY: &[u8] = b"repl-id";
+pub(super) const POSITION: &[u8] = b"repl-offset";
 
 /// What a snapshot has.
 pub(super) struct Saved {
@@ -124,7 +130,7 @@ impl Worker {
         databases.iter().for_each(|(_, totals)| sum += *totals);
         let (options, moment) = (options(&config, job), self.moment());
         let snapshot = Snapshot::cut(&namespace.store, &mut held, options, begun);
-        let libraries = texts::libraries(namespace);
+        let (libraries, place) = (texts::libraries(namespace), namespace.place());
         at_cut();
         drop(held);
         let keys = snapshot.keys as u64;
@@ -133,7 +139,10 @@ impl Worker {
         });
         order.into_iter().for_each(|order| namespace.persistence.begin(order));
         let head = match options.form {
-            Form::File(..) => head(namespace, options.form, (&databases, &libraries), job, (begun, &moment)),
+            Form::File(..) => {
+                let base = (job == Job::Rewrite).then_some(&moment);
+                head(namespace, options.form, (&databases, &libraries), begun, base, place.as_ref())
+            }
             Form::Commands => head_of_commands(namespace, &libraries, &moment),
         };
         let (mut progress, mut len) = (Progress::new(&namespace.clock), 0);
@@ -182,7 +191,7 @@ fn name(job: Job) -> &'static str {
 }
 
 /// Returns the totals of each database that has keys.
-fn totals(held: &mut Exclusive<'_>, at: Now) -> Vec<(usize, Totals)> {
+pub(super) fn totals(held: &mut Exclusive<'_>, at: Now) -> Vec<(usize, Totals)> {
     let mut view = held.view(0, Cx::new(at, Origin::HOST));
     let databases = view.used_databases();
     databases.into_iter().map(|db| (db, view.in_db(db, |view| view.totals()))).collect()
@@ -199,20 +208,27 @@ fn options(config: &Config, job: Job) -> SnapshotOptions {
         true => Form::File(FileOptions { version, compresses: config.rdbcompression }, config.rdbchecksum),
         false => Form::Commands,
     };
+    SnapshotOptions { form, ..snapshot_options(config) }
+}
+
+/// Returns how to write a snapshot in the lowest version of the format.
+pub(super) fn snapshot_options(config: &Config) -> SnapshotOptions {
+    let options = FileOptions { version: rdb::VERSION, compresses: config.rdbcompression };
     SnapshotOptions {
-        form,
+        form: Form::File(options, config.rdbchecksum),
         has_usage: config.maxmemory_policy.needs_usage(),
         delay: Duration::from_micros(u64::try_from(config.rdb_key_save_delay).unwrap_or(0)),
     }
 }
 
-/// Returns the beginning of an RDB file, up to the first key.
-fn head(
+/// Returns the beginning of an RDB file, up to the first key; that of a base has the moment of its cut.
+pub(super) fn head(
     namespace: &Namespace,
     form: Form,
     (databases, libraries): (&[(usize, Totals)], &[Vec<u8>]),
-    job: Job,
-    (at, moment): (Now, &Moment),
+    at: Now,
+    base: Option<&Moment>,
+    place: Option<&Place>,
 ) -> MarkedBytes {
     let (mut head, mut number) = (MarkedBytes::default(), itoa::Buffer::new());
     file::header(&mut head, form.version());
@@ -220,9 +236,14 @@ fn head(
     file::aux(&mut head, b"redis-bits", b"64");
     file::aux(&mut head, b"ctime", number.format(at.wall_ms().div_euclid(1000)).as_bytes());
     file::aux(&mut head, b"used-mem", number.format(namespace.store.memory_account().used()).as_bytes());
-    file::aux(&mut head, b"aof-base", if job == Job::Rewrite { b"1" } else { b"0" });
-    file::aux(&mut head, LAST_FENCE, number.format(namespace.lock_holders.last_fence()).as_bytes());
-    if job == Job::Rewrite {
+    if let Some(Place { id, position, db }) = place {
+        file::aux(&mut head, STREAM_DB, number.format(*db).as_bytes());
+        file::aux(&mut head, HISTORY, id.as_bytes());
+        file::aux(&mut head, POSITION, number.format(*position).as_bytes());
+    }
+    file::aux(&mut head, b"aof-base", if base.is_some() { b"1" } else { b"0" });
+    file::aux(&mut head, LAST_FENCE, number.format(namespace.lock_holders.fence_bound()).as_bytes());
+    if let Some(moment) = base {
         file::aux(&mut head, CUT_AT, moment.to_text().as_bytes());
     }
     libraries.iter().for_each(|code| form.library(&mut head, code));

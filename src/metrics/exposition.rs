@@ -175,6 +175,7 @@ impl Collector for Scrape {
         one(out, &unlabelled("redis_last_slow_execution_duration_seconds", help), last_slow_s)?;
         self.commands(out)?;
         self.databases(out)?;
+        self.replicas(out)?;
         durations(out, "keylatch_lock_wait_seconds", "How long acquired locks were waited for", &self.waits)?;
         durations(out, "keylatch_lock_hold_seconds", "How long locks were held", &self.holds)
     }
@@ -204,6 +205,23 @@ impl Scrape {
         counters(out, "redis_commands_failed_calls", help, "cmd", calls("failed_calls", 1.0))?;
         let errors = self.figures.family("errorstat_").map(|(error, value)| (error, figures::part(value, "count")));
         counters(out, "redis_errors", "Errors by their first words", "err", errors)
+    }
+
+    fn replicas(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut of_each = |name, help, part: &str| {
+            let mut family = out.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (_, value) in self.figures.family("slave") {
+                let label = |part: &str| value.part(part).map(Value::to_string).unwrap_or_default();
+                let labels =
+                    [("slave_ip", label("ip")), ("slave_port", label("port")), ("slave_state", label("state"))];
+                family.encode_family(&labels)?.encode_gauge(&figures::part(value, part))?;
+            }
+            Ok(())
+        };
+        let help = "Offset up to which each replica has acknowledged the replication stream";
+        of_each("redis_connected_slave_offset_bytes", help, "offset")?;
+        let help = "Time since each replica has acknowledged something";
+        of_each("redis_connected_slave_lag_seconds", help, "lag")
     }
 
     fn databases(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -1,11 +1,17 @@
 //! The holders of a namespace's locks: the last fencing token, and the clients that disconnected while a script kept
 //! the keys locked.
 
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicI64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use parking_lot::Mutex;
 
 use crate::client::info::LockName;
+
+/// How many tokens replicas are told of at once: those of ten seconds.
+const ANNOUNCED_AHEAD: i64 = 10_000_000;
 
 /// A client whose connection has closed, and the locks to be released for that.
 type Departed = (u64, Vec<LockName>);
@@ -15,6 +21,10 @@ type Departed = (u64, Vec<LockName>);
 pub(crate) struct LockHolders {
     /// The fencing token of the last lock.
     last_fence: AtomicI64,
+    /// Up to which one the replicas know that they may have been given.
+    announced: AtomicI64,
+    /// Held while they are told.
+    telling: Mutex<()>,
     departed: Mutex<Vec<Departed>>,
 }
 
@@ -32,7 +42,30 @@ impl LockHolders {
         self.last_fence.load(Relaxed)
     }
 
-    /// Lets the next fencing token be larger than one from before a restart.
+    /// Returns a fencing token that none is larger than which was given, and none will be before replicas are told.
+    pub(crate) fn fence_bound(&self) -> i64 {
+        self.last_fence().max(self.announced.load(Relaxed))
+    }
+
+    /// Tells replicas that a token may have been given, and up to which one others may be, unless they know. When this
+    /// returns, they have been told, by whatever thread.
+    pub(super) fn announce(&self, fence: i64, tell: impl FnOnce(i64)) {
+        if self.announced.load(Acquire) < fence {
+            let _telling = self.telling.lock();
+            if self.announced.load(Relaxed) < fence {
+                let bound = fence.saturating_add(ANNOUNCED_AHEAD);
+                tell(bound);
+                self.announced.store(bound, Release);
+            }
+        }
+    }
+
+    /// Forgets what the replicas know.
+    pub(super) fn forget_announced(&self) {
+        self.announced.store(0, Relaxed);
+    }
+
+    /// Lets the next fencing token be larger than one from before a restart, or of a primary.
     pub(crate) fn continue_after(&self, fence: i64) {
         self.last_fence.fetch_max(fence, Relaxed);
     }
@@ -40,6 +73,11 @@ impl LockHolders {
     /// Remembers clients whose locks cannot be released yet.
     pub(super) fn remember_departed(&self, departed: impl IntoIterator<Item = Departed>) {
         self.departed.lock().extend(departed);
+    }
+
+    /// Forgets the clients whose locks are still to be released: they are those of a primary now.
+    pub(super) fn forget_departed(&self) {
+        self.departed.lock().clear();
     }
 
     /// Returns the clients whose locks are still to be released, and forgets them.

@@ -3,12 +3,18 @@
 //!
 //! A server has a main namespace and, in test mode, private ones. What they share belongs to the [`Instance`].
 
+pub(crate) mod failover;
 pub(crate) mod files;
 pub(crate) mod final_save;
+mod handover;
+pub(crate) mod history;
 mod lock_holders;
+mod primary;
 mod private;
 mod push;
+mod replication;
 pub(crate) mod restrictions;
+pub(crate) mod role;
 mod shutdown;
 mod tenant;
 mod upkeep;
@@ -20,13 +26,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use crate::acl::{Access, Acl};
 use crate::client::info::{ClientInfo, LockName};
 use crate::client::registry::Clients;
+use crate::client::replica::Replicas;
 use crate::config::{Config, Settings};
 use crate::instance::Instance;
+use crate::namespace::failover::Failover;
 use crate::namespace::final_save::FinalSave;
 use crate::namespace::lock_holders::LockHolders;
 use crate::namespace::private::PrivateNamespaces;
 use crate::namespace::push::Push;
-use crate::namespace::restrictions::{IN_TEST_MODE, IS_PRIVATE, LACKS_REPLICAS, Restrictions};
+use crate::namespace::restrictions::{IN_TEST_MODE, IS_PRIVATE, Restrictions};
+use crate::namespace::role::Role;
 use crate::namespace::tenant::Tenant;
 use crate::namespace::upkeep::Upkeep;
 use crate::observe::latency::{EVICTION_CYCLE, EXPIRE_CYCLE};
@@ -65,6 +74,12 @@ pub struct Namespace {
     pub push: Push,
     /// The log of changes, while it is enabled.
     pub(crate) log: Arc<Log>,
+    /// The replicas.
+    pub(crate) replicas: Arc<Replicas>,
+    /// Whether it is a replica itself, and its link to the primary.
+    pub(crate) role: Role,
+    /// The failover that is under way, if there is one.
+    pub(crate) failover: Failover,
     /// Its files.
     pub(crate) persistence: Arc<Persistence>,
     /// The shutdown that waits for its snapshot, if there is one.
@@ -252,6 +267,9 @@ impl Namespace {
             clock,
             push,
             log,
+            replicas: Arc::default(),
+            role: Role::default(),
+            failover: Failover::default(),
             persistence: Arc::default(),
             final_save: FinalSave::default(),
             restrictions,
@@ -262,7 +280,11 @@ impl Namespace {
         };
         namespace.persistence.update(|figures| figures.saved_ms = namespace.tenant.started.wall_ms());
         namespace.apply_settings();
-        namespace.store.set_logged(namespace.test_mode.is_some());
+        {
+            let _alone = namespace.store.exclusive();
+            namespace.follow_log_readers();
+        }
+        namespace.begin_as_replica();
         namespace
     }
 
@@ -291,7 +313,9 @@ impl Namespace {
         self.store.set_policy(policy, config.maxmemory_samples as usize, rule);
         self.store.memory_account().set_limit(config.maxmemory);
         self.store.remember_fences(config.fence_memory_ms);
-        self.restrictions.set(LACKS_REPLICAS, config.lacks_replicas());
+        self.follow_replicas(self.clock.now());
+        self.follow_role();
+        self.follow_backlog_size();
         #[cfg(feature = "lua")]
         self.scripts.control.set_dialect(config.dialect());
         self.store.events().set_classes(self.push.notifier.follow(config.clone()));
@@ -374,8 +398,9 @@ impl Namespace {
     /// Enables the log of changes; returns a reader of it.
     pub fn read_log(&self, purpose: Purpose) -> LogReader {
         let _alone = self.store.exclusive();
-        self.store.set_logged(true);
-        self.log.reader(purpose)
+        let reader = self.log.reader(purpose);
+        self.follow_log_readers();
+        reader
     }
 
     /// Appends the effects of a call at a time to the log, and clears them; returns the position behind them. Must be
@@ -408,6 +433,9 @@ impl Namespace {
 
     /// Evicts some keys if memory usage exceeds the limit. When there is more to do, the sweeper continues.
     pub fn evict_to_fit(&self, hold: &mut GateGuard<'_>, cx: Cx) -> Eviction {
+        if self.leaves_eviction_to_primary() {
+            return Eviction::Enough;
+        }
         let now = cx.now;
         let tenacity = self.settings.current().maxmemory_eviction_tenacity;
         let begun = self.clock.ticks();
@@ -486,7 +514,11 @@ impl Namespace {
         true
     }
 
+    /// Releases locks of a client; on a replica they are those of the primary, and stay.
     fn release(&self, client: u64, names: &[LockName], view: &mut View<'_>) {
+        if self.role.is_replica() {
+            return;
+        }
         for (db, key) in names {
             // One that cannot be released ends by its TTL; the others are released all the same.
             let release = || view.locks().end_of_session(*db, self.store.key(key), client);

@@ -1,5 +1,5 @@
 //! What keeps a namespace from executing commands: too few replicas, a start after a crash, data that is being loaded or
-//! cannot be saved, test mode, being private, CLIENT PAUSE.
+//! cannot be saved, test mode, being private or a replica, CLIENT PAUSE.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -18,6 +18,10 @@ pub(crate) const IS_PRIVATE: u32 = 1 << 3;
 pub(crate) const LOADING_DATA: u32 = 1 << 4;
 /// Data cannot be saved: no keys are changed.
 pub(crate) const FAILS_TO_SAVE: u32 = 1 << 5;
+/// The namespace is a replica that takes no writes of clients.
+pub(crate) const IS_READ_ONLY: u32 = 1 << 6;
+/// The namespace is a replica without a link to its primary, whose data may be too old to be shown.
+pub(crate) const IS_STALE: u32 = 1 << 7;
 /// How many bits the restrictions above may have.
 pub(crate) const RESTRICTION_BITS: u32 = 8;
 
@@ -34,7 +38,8 @@ pub struct Restrictions {
 
 impl Restrictions {
     /// Returns why commands are rejected, or may be, because of the state of the server: a set of [`LACKS_REPLICAS`],
-    /// [`RESTARTING`], [`IN_TEST_MODE`], [`IS_PRIVATE`], [`LOADING_DATA`] and [`FAILS_TO_SAVE`].
+    /// [`RESTARTING`], [`IN_TEST_MODE`], [`IS_PRIVATE`], [`LOADING_DATA`], [`FAILS_TO_SAVE`], [`IS_READ_ONLY`] and
+    /// [`IS_STALE`].
     #[inline]
     pub(crate) fn bits(&self) -> u32 {
         self.bits.load(Relaxed)
@@ -54,6 +59,16 @@ impl Restrictions {
     /// Returns whether writes are rejected because data cannot be saved.
     pub(crate) fn fails_to_save(&self) -> bool {
         self.bits.load(Relaxed) & FAILS_TO_SAVE != 0
+    }
+
+    /// Returns whether writes of clients are rejected because this is a replica.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.bits.load(Relaxed) & IS_READ_ONLY != 0
+    }
+
+    /// Returns whether a replica shows no data because it has no link to its primary.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.bits.load(Relaxed) & IS_STALE != 0
     }
 
     /// Adds or removes a restriction; returns whether that is a change.

@@ -73,7 +73,7 @@ impl Namespace {
     }
 
     /// Lets clients that write wait, as CLIENT PAUSE does, for as long as it takes. Returns the pause in force before.
-    fn hold_writes(&self) -> Option<(Held, u64)> {
+    pub(super) fn hold_writes(&self) -> Option<(Held, u64)> {
         let now = self.clock.now();
         let before = self.restrictions.pause.in_force(now);
         self.restrictions.pause.begin(Held::Writes, NEVER, now);
@@ -83,7 +83,7 @@ impl Namespace {
     }
 
     /// Ends what [`Namespace::hold_writes`] has begun; the pause before it goes on.
-    fn release_writes(&self, before: Option<(Held, u64)>) {
+    pub(super) fn release_writes(&self, before: Option<(Held, u64)>) {
         self.restrictions.pause.end();
         if let Some((held, until_ms)) = before {
             self.restrictions.pause.begin(held, until_ms, self.clock.now());

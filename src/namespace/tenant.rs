@@ -1,16 +1,16 @@
 //! Which tenant a namespace serves: its name, the id of its data set, and from when until when it is served.
 
-use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::instance::random_hex;
+use crate::namespace::history::History;
 use crate::time::clock::Now;
 
 /// The tenant of a namespace.
 pub struct Tenant {
     /// The name of a private namespace, which is that of its user; `None` for the main one.
     name: Option<Box<[u8]>>,
-    replication_id: Mutex<String>,
+    /// The history of its data.
+    pub(crate) history: History,
     /// The time of its creation.
     pub started: Now,
     /// Cancelled when the namespace must stop: with the server, or when a private one is not needed any more.
@@ -18,9 +18,9 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    /// Creates the tenant of a private namespace, or that of the main one, with a new replication id.
+    /// Creates the tenant of a private namespace, or that of the main one, with a new history.
     pub(super) fn new(name: Option<Box<[u8]>>, started: Now, stop: CancellationToken) -> Self {
-        Tenant { name, replication_id: Mutex::new(random_hex()), started, stop }
+        Tenant { name, history: History::default(), started, stop }
     }
 
     /// Returns the name of a private namespace.
@@ -33,13 +33,8 @@ impl Tenant {
         self.name.is_some()
     }
 
-    /// Returns the replication id of the data set; there are no replicas.
+    /// Returns the replication id of the data set.
     pub fn replication_id(&self) -> String {
-        self.replication_id.lock().clone()
-    }
-
-    /// Changes the replication id.
-    pub fn change_replication_id(&self) {
-        *self.replication_id.lock() = random_hex();
+        self.history.ids().id
     }
 }

@@ -34,6 +34,7 @@ use crate::net::server::{OwnRuntime, Server};
 use crate::net::tenancy::Tenancy;
 use crate::persist::disk::Disk;
 use crate::persist::disk::real::RealDisk;
+use crate::replication::{hand_over, keep_link};
 use crate::runtime::log_queue::LogQueue;
 use crate::runtime::park::block_on;
 use crate::runtime::worker;
@@ -271,7 +272,9 @@ impl Builder {
             accepting: TaskTracker::new(),
         });
         info!("Server initialized"); // as in Redis, before the data is loaded
-        let (files, loaded) = durability::start(&shared.namespace, handlers, self.disk)?;
+        let (files, loaded) = durability::start(&shared.namespace, handlers, self.disk.clone())?;
+        shared.tasks.spawn(hand_over(shared.namespace.clone()));
+        shared.tasks.spawn(keep_link(shared.namespace.clone(), handlers, self.disk));
         shared.ports.lock().all().into_iter().for_each(|opened| shared.listen(opened));
         metrics_port.serve(&shared.namespace, shared.handlers, &shared.tasks, &shared.accepting);
         shared.follow_settings();

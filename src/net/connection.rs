@@ -4,6 +4,7 @@
 //! connection continues to read, as Redis does, because many clients send a whole pipeline before they read; the
 //! pending output is limited by `client-output-buffer-limit` and by the total of all clients (`Backlog`).
 
+mod feed;
 mod follow;
 mod leave;
 mod life;
@@ -166,6 +167,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.client.caller.info.outbox.signals() != 0 && self.poll_outbox(cx)?.is_ready() {
             return Poll::Ready(Ok(Exchange::Ended));
         }
+        if self.client.session.feed.is_some() && self.poll_feed(cx)?.is_ready() {
+            return Poll::Ready(Ok(Exchange::Ended));
+        }
         let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
         if waiting > 0 {
             buffers.output.shrink();
@@ -232,7 +236,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let Some(buffers) = &mut self.buffers {
             while !buffers.output.is_empty() {
                 let (log, client) = (&self.namespace.log, self.client.caller.info.id);
-                let writable = match log.is_confirmed() {
+                // A replica may have what is not durable here.
+                let writable = match log.is_confirmed() || self.client.session.feed.is_some() {
                     true => buffers.output.len(),
                     false => self.held.get_or_insert_default().writable(&buffers.output, log, client, cx.waker()),
                 };
@@ -393,6 +398,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn pass_empty_requests(&mut self, buffers: &mut ConnBuffers) {
         if buffers.codec.requests.take_empties() {
             self.client.session.replies.pass_empty_request();
+            self.hear_replica();
         }
     }
 

@@ -64,6 +64,12 @@ pub struct Stats {
     pub acl_denied_channel: AtomicU64,
     /// EVAL scripts evicted because there were too many.
     pub evicted_scripts: AtomicU64,
+    /// Replicas that have asked for all data, those that have continued where they were, and those that could not.
+    pub full_syncs: AtomicU64,
+    pub partial_syncs: AtomicU64,
+    pub refused_partial_syncs: AtomicU64,
+    /// Commands of the primary, or of replicas, that have failed.
+    pub replication_errors: AtomicU64,
     /// How long memory usage has exceeded the limit.
     pub shortage: Shortage,
 }

@@ -16,6 +16,8 @@ pub(crate) struct Effects {
     commands: Vec<u8>,
     /// How many there are, not counting `SELECT`.
     count: usize,
+    /// Commands that are for replicas alone, and come behind the others.
+    asides: Vec<u8>,
     /// The databases of the first and the last one.
     first_db: usize,
     last_db: usize,
@@ -37,6 +39,21 @@ impl Effects {
     /// Returns how many effects there are.
     pub(crate) fn count(&self) -> usize {
         self.count
+    }
+
+    /// Returns whether there is nothing to be logged.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0 && self.asides.is_empty()
+    }
+
+    /// Begins a command that is for replicas alone; the caller appends it.
+    pub(crate) fn begin_aside(&mut self) -> &mut Vec<u8> {
+        &mut self.asides
+    }
+
+    /// Borrows the commands that are for replicas alone.
+    pub(super) fn asides(&self) -> &[u8] {
+        &self.asides
     }
 
     /// Adds a command that repeats a change in a database.
@@ -77,6 +94,7 @@ impl Effects {
     /// Removes all of them.
     pub(super) fn clear(&mut self) {
         self.count = 0;
+        self.asides = Vec::new();
         self.commands.clear();
         if self.commands.capacity() > IDLE_CAPACITY_MAX {
             self.commands = Vec::new();

@@ -7,7 +7,12 @@
 //!
 //! A reader may also *confirm* up to which position it has done its work, such as writing it to a disk. Clients whose
 //! replies must not be seen before that wait for it.
+//!
+//! The log is the replication stream, and a position in it is a replication offset. So it also has what is for replicas
+//! alone (`asides`), which other readers pass over. The *backlog* is what is kept for replicas that come back, though no
+//! reader needs it any more.
 
+mod asides;
 mod boundaries;
 mod changed;
 mod chunks;
@@ -21,6 +26,7 @@ use std::task::Waker;
 use parking_lot::{Condvar, Mutex};
 
 use crate::persist::Effects;
+use crate::persist::log::asides::Asides;
 use crate::persist::log::boundaries::Boundaries;
 use crate::persist::log::changed::LastChanges;
 use crate::persist::log::chunks::Chunks;
@@ -29,6 +35,9 @@ use crate::store::{ChangeLog, LockRecord};
 
 /// The most bytes that are kept for the slowest reader.
 const KEPT_MAX: usize = 256 << 20;
+
+/// How many bytes more than the backlog may be kept, so that not each record frees some.
+const BACKLOG_SLACK: u64 = 64 << 10;
 
 /// The log of a namespace.
 pub(crate) struct Log {
@@ -47,10 +56,18 @@ pub(crate) struct Log {
 struct Records {
     chunks: Chunks,
     boundaries: Boundaries,
+    /// What is for replicas alone.
+    asides: Asides,
+    /// How many of the last bytes are kept for replicas that come back; `None` while none is expected.
+    backlog: Option<u64>,
     /// How many threads wait for records.
     sleeping: usize,
+    /// The tasks that wait for records.
+    tasks: Vec<Waker>,
     /// The database selected by the last command; `None` if a reader does not know it.
     db: Option<usize>,
+    /// The database selected by the last command of another server's log, while this one is a copy of that.
+    copied_db: Option<usize>,
     /// The readers, each at its number; `None` where one has left.
     readers: Vec<Option<Place>>,
     /// Readers that are not to read on from a position before they are told, see [`LogReader::cut`](reader::LogReader::cut).
@@ -80,6 +97,8 @@ pub enum Purpose {
     Confirm,
     /// It repeats each write by a clock that says when it was made, so that a record may count from then on.
     Repeat,
+    /// It sends what it reads to a replica, and so reads what is for replicas alone, too.
+    Replicate,
 }
 
 /// A reader was too slow: what it has not read was freed.
@@ -110,19 +129,116 @@ impl Log {
     pub(crate) fn append(&self, effects: &mut Effects) -> u64 {
         let mut records = self.records.lock();
         let end = records.append(effects);
+        self.wake(&mut records);
+        end
+    }
+
+    /// Appends a command that is for replicas alone; returns the position behind it.
+    pub(crate) fn append_aside(&self, command: &[u8]) -> u64 {
+        let mut records = self.records.lock();
+        let end = records.add_aside(command);
+        self.wake(&mut records);
+        end
+    }
+
+    /// Appends whole commands of another server's log, of which this one is a copy, and which have selected a database;
+    /// returns the position behind them. What is for replicas alone was cut out, and is to be appended in its place.
+    pub(crate) fn append_copy(&self, commands: &[u8], db: usize) -> u64 {
+        let mut records = self.records.lock();
+        records.copied_db = Some(db);
+        let end = records.add(commands);
+        self.wake(&mut records);
+        end
+    }
+
+    /// Returns the database that is selected at the end, where this log is a copy, and nobody selects it for a new reader.
+    pub(crate) fn copied_db(&self) -> Option<usize> {
+        self.records.lock().copied_db
+    }
+
+    /// Returns the database that the last command has selected, if any has since a reader needed to know.
+    pub(crate) fn selected_db(&self) -> usize {
+        let records = self.records.lock();
+        records.copied_db.or(records.db).unwrap_or(0)
+    }
+
+    /// Ends the copy of another server's log: the next command is of this server.
+    pub(crate) fn end_copy(&self) {
+        let mut records = self.records.lock();
+        (records.copied_db, records.db) = (None, None);
+        let end = records.chunks.end();
+        records.boundaries.fix(end);
+    }
+
+    /// Wakes who waits for records.
+    fn wake(&self, records: &mut Records) {
         if records.sleeping > 0 {
             match self.is_confirmed() {
                 true => _ = self.appended.notify_all(),
                 false => wakes::wake(&self.appended),
             }
         }
-        end
+        records.tasks.drain(..).for_each(Waker::wake);
     }
 
-    /// Returns whether anybody copies the log, and so needs a record of every change, with dates in place of times from then
-    /// on.
+    /// Sets how many of the last bytes are kept for replicas that come back, from now on.
+    pub(crate) fn set_backlog(&self, len: Option<u64>) {
+        let mut records = self.records.lock();
+        if records.backlog.is_none() && len.is_some() && !records.is_read() {
+            records.cut(); // what comes is kept from here on
+        }
+        records.backlog = len;
+        records.free();
+    }
+
+    /// Returns whether changes are kept for replicas that come back.
+    pub(crate) fn has_backlog(&self) -> bool {
+        self.records.lock().backlog.is_some()
+    }
+
+    /// Returns the position of the first byte that is kept, and the one behind the last.
+    pub(crate) fn kept(&self) -> (u64, u64) {
+        let records = self.records.lock();
+        (records.chunks.start(), records.chunks.end())
+    }
+
+    /// Returns how many bytes are kept.
+    pub(crate) fn kept_len(&self) -> usize {
+        self.records.lock().chunks.len()
+    }
+
+    /// Lets the next byte have a position, as the primary has it, whose data was taken over, with a database selected.
+    /// Everybody who reads the log loses their place. Must be called while the gate is held exclusively.
+    pub(crate) fn continue_at(&self, position: u64, db: usize) {
+        let mut records = self.records.lock();
+        records.chunks = Chunks::begin_at(position);
+        records.boundaries.clear(position);
+        records.asides = Asides::default();
+        records.barriers.clear();
+        (records.copied_db, records.db) = (Some(db), None);
+        for place in records.readers.iter_mut().flatten() {
+            (place.position, place.is_lost) = (position, true);
+            place.confirmed = place.confirmed.map(|_| position);
+        }
+        self.changed.restart(position);
+        let mut waiting = self.waiting.lock();
+        waiting.drain().for_each(|(_, (_, waker))| waker.wake());
+        drop(waiting);
+        self.follow_confirmations(&records);
+        self.wake(&mut records);
+    }
+
+    /// Returns whether anybody copies the log, or may later, and so needs a record of every change, with dates in place of
+    /// times from then on.
     pub(crate) fn is_copied(&self) -> bool {
-        self.records.lock().readers.iter().flatten().any(|place| place.purpose != Purpose::Repeat)
+        let records = self.records.lock();
+        records.backlog.is_some() || records.readers.iter().flatten().any(|place| place.purpose != Purpose::Repeat)
+    }
+
+    /// Returns whether there are readers, or replicas may come back, so that changes must be logged.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let records = self.records.lock();
+        records.backlog.is_some() || records.readers.iter().any(Option::is_some)
     }
 
     /// Returns whether nobody who confirms reads the log, so that all of it counts as confirmed.
@@ -158,8 +274,9 @@ impl Log {
     /// Wakes the task of a client once what lies before a position is confirmed; returns false if it is now. A client waits
     /// for one position at a time.
     pub(crate) fn wake_when_confirmed(&self, position: u64, client: u64, waker: &Waker) -> bool {
+        let is_there = position <= self.end(); // otherwise it was in a former log
         let mut waiting = self.waiting.lock();
-        let is_early = self.confirmed() < position; // read with the list locked, so that no confirmation is missed
+        let is_early = self.confirmed() < position && is_there; // read with the list locked, so that none is missed
         match is_early {
             true => _ = waiting.insert(client, (position, waker.clone())),
             false => _ = waiting.remove(&client),
@@ -220,7 +337,7 @@ impl Records {
     fn append(&mut self, effects: &mut Effects) -> u64 {
         let (before, after) = effects.frame(&mut self.db);
         let commands = effects.commands();
-        if self.readers.iter().flatten().any(|place| !place.is_lost) {
+        if self.is_read() {
             self.chunks.extend(&before);
             self.chunks.append(commands);
             self.chunks.extend(after);
@@ -229,11 +346,52 @@ impl Records {
             self.chunks.skip(before.len() + commands.len() + after.len());
             self.boundaries.clear(self.chunks.end());
         }
+        if !effects.asides().is_empty() {
+            self.add_aside(effects.asides());
+        }
         effects.clear();
-        if self.chunks.len() > self.kept_max {
+        self.keep_to_the_limits();
+        self.chunks.end()
+    }
+
+    /// Adds commands that are for replicas alone.
+    #[cold]
+    fn add_aside(&mut self, commands: &[u8]) -> u64 {
+        let begin = self.chunks.end();
+        self.boundaries.fix(begin);
+        let end = self.add(commands);
+        self.asides.add(begin, end);
+        self.boundaries.fix(end);
+        end
+    }
+
+    /// Adds bytes that are one record.
+    fn add(&mut self, bytes: &[u8]) -> u64 {
+        if self.is_read() {
+            self.chunks.extend(bytes);
+            self.boundaries.add(self.chunks.end());
+        } else {
+            self.chunks.skip(bytes.len());
+            self.boundaries.clear(self.chunks.end());
+        }
+        self.keep_to_the_limits();
+        self.chunks.end()
+    }
+
+    /// Returns whether what is appended must be kept.
+    fn is_read(&self) -> bool {
+        self.backlog.is_some() || self.readers.iter().flatten().any(|place| !place.is_lost)
+    }
+
+    /// Frees what is more than the backlog, and more than the slowest reader may need.
+    fn keep_to_the_limits(&mut self) {
+        let kept = self.chunks.len() as u64;
+        if self.backlog.is_some_and(|len| kept > len + BACKLOG_SLACK) {
+            self.free();
+        }
+        if self.chunks.len() > self.kept_max.max(self.backlog.unwrap_or(0) as usize + BACKLOG_SLACK as usize) {
             self.give_up_the_slowest();
         }
-        self.chunks.end()
     }
 
     /// Lets the next command select its database, and keeps its begin as a boundary; returns that.
@@ -247,9 +405,11 @@ impl Records {
     /// Frees what all readers have read.
     fn free(&mut self) {
         let read = self.readers.iter().flatten().filter(|place| !place.is_lost).map(|place| place.position);
-        let read = read.min().unwrap_or(u64::MAX).min(self.chunks.end());
-        self.chunks.free_before(read);
-        self.boundaries.free_before(read);
+        let end = self.chunks.end();
+        let begin = read.min().unwrap_or(end).min(self.backlog.map_or(end, |len| end.saturating_sub(len)));
+        self.chunks.free_before(begin);
+        self.boundaries.free_before(begin);
+        self.asides.free_before(begin);
     }
 
     /// Frees so much that the limit holds again, whoever has not read it.

@@ -69,6 +69,26 @@ pub(crate) struct Snapshot<'s> {
     pub(crate) keys: usize,
 }
 
+/// Writes a file without keys, whose beginning is `head`.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn write_without_keys(
+    head: MarkedBytes,
+    form: Form,
+    out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<Written> {
+    let mut bytes = rdb::compressed(head).to_vec();
+    file::end(&mut bytes);
+    let mut sum = Checksum::new();
+    if form.has_checksum() {
+        sum.update(&bytes);
+    }
+    bytes.extend_from_slice(&sum.value().to_le_bytes());
+    out(&bytes)?;
+    Ok(Written { len: bytes.len() as u64, former_len: 0, version: form.version() })
+}
+
 /// Writes the records of keys, those that commands are about to change too.
 struct Records {
     options: SnapshotOptions,

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::{oneshot, watch};
 use tracing::info;
 
@@ -14,6 +14,9 @@ use crate::persist::aof::{AofHandle, Policy};
 
 /// How long who waits for a sync waits after one that has failed before the next. Each is tried at once.
 const SYNC_AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// How long to wait for a job that was given up before it is told again.
+const GIVEN_UP_WITHIN: Duration = Duration::from_millis(100);
 
 /// A file to be written from a snapshot of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +157,8 @@ pub(crate) struct Figures {
     /// How many changes the last successful save, or the loaded data, has.
     pub(crate) saved_changes: u64,
     pub(crate) work: Option<Work>,
+    /// Since when a snapshot is sent to replicas, if one is, in milliseconds since 1970.
+    pub(crate) sent_since_ms: Option<i64>,
     /// How many jobs were begun for which Redis forks.
     pub(crate) begun_in_background: u64,
     pub(crate) is_rewrite_scheduled: bool,
@@ -201,6 +206,8 @@ pub(crate) struct Persistence {
     /// Whether what that thread is doing is to be given up.
     is_cancelled: AtomicBool,
     progress: watch::Sender<Progress>,
+    /// Held by who writes a snapshot or loads data.
+    work: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -260,6 +267,7 @@ impl Default for Persistence {
             wake: Condvar::new(),
             is_cancelled: AtomicBool::new(false),
             progress: watch::Sender::default(),
+            work: Mutex::default(),
         }
     }
 }
@@ -418,6 +426,22 @@ impl Persistence {
         let mut state = self.state.lock();
         if state.figures.work.is_some_and(|work| work.job == job) {
             self.give_up(&mut state);
+        }
+    }
+
+    /// Waits until nothing else is written or loaded, and lets nothing be until the guard is dropped.
+    pub(crate) fn alone(&self) -> MutexGuard<'_, ()> {
+        self.work.lock()
+    }
+
+    /// The same, but has given up what is being written.
+    pub(crate) fn alone_at_once(&self) -> MutexGuard<'_, ()> {
+        loop {
+            self.give_up(&mut self.state.lock());
+            // A job that was just begun has not seen that.
+            if let Some(alone) = self.work.try_lock_for(GIVEN_UP_WITHIN) {
+                return alone;
+            }
         }
     }
 

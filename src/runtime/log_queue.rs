@@ -6,6 +6,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct LogQueue {
     state: Mutex<State>,
     changed: Condvar,
+    /// Whether lines say that the server is a replica.
+    is_replica: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -44,7 +47,7 @@ struct State {
 /// When there is no thread.
 pub(crate) fn start(
     mut write: impl FnMut(&[u8]) + Send + 'static,
-    report: impl Fn(u64) -> String + Send + 'static,
+    report: impl Fn(&LogQueue, u64) -> String + Send + 'static,
 ) -> io::Result<Arc<LogQueue>> {
     let queue = Arc::<LogQueue>::default();
     let queued = queue.clone();
@@ -58,6 +61,16 @@ pub(crate) fn start(
 }
 
 impl LogQueue {
+    /// Lets lines say that the server is a replica, or a primary.
+    pub(crate) fn set_replica(&self, is_replica: bool) {
+        self.is_replica.store(is_replica, Relaxed);
+    }
+
+    /// Returns whether lines say that the server is a replica.
+    pub(crate) fn is_replica(&self) -> bool {
+        self.is_replica.load(Relaxed)
+    }
+
     /// Adds a line, with its end, or drops it. Never waits.
     pub fn push(&self, line: &[u8]) {
         let mut state = self.state.lock();
@@ -89,7 +102,7 @@ impl LogQueue {
     }
 
     /// Waits for lines and takes them; `None` at the end.
-    fn take(&self, report: &impl Fn(u64) -> String) -> Option<Vec<u8>> {
+    fn take(&self, report: &impl Fn(&LogQueue, u64) -> String) -> Option<Vec<u8>> {
         let mut state = self.state.lock();
         self.changed.wait_while(&mut state, |state| state.pending.is_empty() && !state.is_closed);
         if state.pending.is_empty() {
@@ -97,7 +110,7 @@ impl LogQueue {
         }
         let mut lines = std::mem::take(&mut state.pending);
         if state.unreported > 0 {
-            lines.extend_from_slice(report(std::mem::take(&mut state.unreported)).as_bytes());
+            lines.extend_from_slice(report(self, std::mem::take(&mut state.unreported)).as_bytes());
         }
         state.is_writing = true;
         Some(lines)
@@ -131,7 +144,7 @@ mod tests {
             may_go_on.recv().expect("the test lets it go on");
             written.send(lines.to_vec()).expect("the test looks at it");
         };
-        let queue = start(write, |count| format!("{count} dropped\n")).expect("a thread");
+        let queue = start(write, |_, count| format!("{count} dropped\n")).expect("a thread");
         queue.push(b"first\n");
         has_begun.recv().expect("it is taken");
         let line = [b'x'; 1024];

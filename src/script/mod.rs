@@ -59,7 +59,7 @@ pub(crate) use control::Control;
 pub(crate) use functions::{Entry, Libraries, Library, Restore};
 pub(crate) use host::{CallReply, Host};
 pub(crate) use shared::Registered;
-pub(crate) use shebang::{ALLOW_OOM, COMPATIBLE, FLAG_NAMES, Flags, NO_WRITES};
+pub(crate) use shebang::{ALLOW_OOM, ALLOW_STALE, COMPATIBLE, FLAG_NAMES, Flags, NO_WRITES};
 pub(crate) use vm::{Invocation, Outcome, Vm};
 
 use std::sync::Arc;
@@ -168,6 +168,11 @@ impl Scripts {
     /// not exist, or a busy script holds the interpreters.
     #[cold]
     pub fn declared_flags(&self, command: &CommandSpec, request: Request<'_>, busy_flag: &BusyFlag) -> Option<Flags> {
+        self.flags_of(command, request, busy_flag).filter(|flags| flags & COMPATIBLE == 0)
+    }
+
+    /// Returns the flags of the script or function that a request runs; `None` if it runs none that is known.
+    pub fn flags_of(&self, command: &CommandSpec, request: Request<'_>, busy_flag: &BusyFlag) -> Option<Flags> {
         let subject = (request.len() > 1).then(|| request.arg(1))?;
         let flags = match &command.name[..] {
             "eval" | "eval_ro" => shebang::of_script(subject).ok().map(|(flags, _)| flags)?,
@@ -175,7 +180,7 @@ impl Scripts {
             "fcall" | "fcall_ro" => self.engines_soon(busy_flag)?.libraries.function(subject)?.flags,
             _ => return None,
         };
-        (flags & COMPATIBLE == 0).then_some(flags)
+        Some(flags)
     }
 
     /// Updates the statistics; the memory of the interpreters is used memory.

@@ -10,7 +10,7 @@ pub(crate) const NO_WRITES: Flags = 1;
 /// It may run when memory is over the limit.
 pub(crate) const ALLOW_OOM: Flags = 1 << 1;
 /// It may run on a replica that has lost its primary.
-pub(super) const ALLOW_STALE: Flags = 1 << 2;
+pub(crate) const ALLOW_STALE: Flags = 1 << 2;
 /// It must not run in a cluster.
 pub(super) const NO_CLUSTER: Flags = 1 << 3;
 /// It may access keys of several slots.

@@ -9,7 +9,7 @@
 //!
 //! Cost: 8 bytes per bucket, which is about 2 bytes per key, and only in shards where a TTL was ever set.
 
-use crate::store::sync::{AtomicU64, Ordering};
+use crate::store::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// The bound of a bucket or shard without deadlines.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -151,6 +151,8 @@ pub struct SweepTimer {
     due_ms: AtomicU64,
     /// Until when expired keys are kept (invisibly), in monotonic milliseconds.
     frozen_until_ms: AtomicU64,
+    /// Whether expired keys are kept (invisibly) until a primary says that they are gone.
+    is_following: AtomicBool,
     /// How long the fences of removed keys are remembered, in milliseconds.
     fence_memory_ms: AtomicU64,
     wake: Box<dyn Fn() + Send + Sync>,
@@ -162,6 +164,7 @@ impl SweepTimer {
         SweepTimer {
             due_ms: AtomicU64::new(NEVER),
             frozen_until_ms: AtomicU64::new(0),
+            is_following: AtomicBool::new(false),
             fence_memory_ms: AtomicU64::new(0),
             wake: Box::new(wake),
         }
@@ -172,9 +175,18 @@ impl SweepTimer {
         self.frozen_until_ms.store(until_ms, Ordering::Release);
     }
 
+    /// Keeps expired keys until a primary says that they are gone, or no longer.
+    pub fn follow(&self, is_following: bool) {
+        self.is_following.store(is_following, Ordering::Release);
+        (self.wake)(); // what has expired meanwhile is due
+    }
+
     /// Returns until when expired keys must not be deleted, if that is after `now_ms`.
     pub fn frozen_until_ms(&self, now_ms: u64) -> Option<u64> {
-        let until_ms = self.frozen_until_ms.load(Ordering::Acquire);
+        let until_ms = match self.is_following.load(Ordering::Acquire) {
+            true => NEVER,
+            false => self.frozen_until_ms.load(Ordering::Acquire),
+        };
         (now_ms < until_ms).then_some(until_ms)
     }
 

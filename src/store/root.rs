@@ -272,6 +272,11 @@ impl Store {
         self.services.sweep_timer.wake();
     }
 
+    /// Keeps expired keys (invisibly) until a primary says that they are gone, or no longer.
+    pub fn follow(&self, is_following: bool) {
+        self.services.sweep_timer.follow(is_following);
+    }
+
     /// Lets the shards count again in which a panic has interrupted a change; those of a busy script do so at the next
     /// sweep.
     pub fn recover(&self, cx: Cx) {

@@ -5,9 +5,11 @@
 //! the log, of which this is a reader; what the log does not have, when each write was made and what it has done to locks,
 //! is recorded beside it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::persist::{Effects, Log, LogReader, Purpose};
@@ -84,8 +86,8 @@ struct State {
     begin: u64,
     /// The database of the next command that it reads.
     db: usize,
-    /// What it has read of the write after the last one.
-    unfinished: Vec<u8>,
+    /// What it has read of the write after the last one, in pieces, each with its position in the log.
+    unfinished: VecDeque<(u64, Bytes)>,
     /// The writes since the last checkpoint.
     ends: Vec<End>,
     touched: Touched,
@@ -118,9 +120,9 @@ impl Recorder {
     /// called while the changed shards are locked.
     pub(crate) fn append(&self, effects: &mut Effects, at: Now) -> u64 {
         self.change(|state| {
-            let db = effects.last_db();
+            let (db, is_write) = (effects.last_db(), effects.count() > 0);
             let position = self.log.append(effects);
-            if state.reader.is_some() {
+            if state.reader.is_some() && is_write {
                 let locks = std::mem::take(&mut state.locks);
                 state.ends.push(End { position, at, db, locks });
             }
@@ -213,7 +215,7 @@ impl State {
     }
 
     fn forget_writes(&mut self) {
-        (self.reader, self.ends, self.unfinished, self.locks) = (None, Vec::new(), Vec::new(), ByKey::default());
+        (self.reader, self.ends, self.unfinished, self.locks) = (None, Vec::new(), VecDeque::new(), ByKey::default());
     }
 
     fn is_checkpoint_due(&self) -> bool {
@@ -243,26 +245,33 @@ impl State {
 
     /// Reads the writes since the last checkpoint from the log; `None` if it has not kept them.
     fn take_writes(&mut self) -> Option<Vec<Write>> {
-        let reader = self.reader.as_ref()?;
-        let begin = reader.position() - self.unfinished.len() as u64;
-        let Ok(read) = reader.read_all() else {
+        let Ok(read) = self.reader.as_ref()?.take_records() else {
             self.forget_writes();
             self.has_missed = true;
             return None;
         };
-        let mut bytes = std::mem::take(&mut self.unfinished);
-        bytes.extend_from_slice(&read);
-        let (mut writes, mut done) = (Vec::with_capacity(self.ends.len()), 0);
+        self.unfinished.extend(read);
+        let mut writes = Vec::with_capacity(self.ends.len());
         for End { position, at, db, locks } in std::mem::take(&mut self.ends) {
-            let end = (position - begin) as usize;
             let mut effects = Vec::new();
             write_select(&mut effects, self.db);
-            effects.extend_from_slice(&bytes[done..end]);
+            self.take_unfinished(position, &mut effects);
             writes.push(Write { at, effects: effects.into(), locks });
-            (done, self.db) = (end, db);
+            self.db = db;
         }
-        self.unfinished = bytes.split_off(done);
         Some(writes)
+    }
+
+    /// Moves what lies before a position out of the records that no write has.
+    fn take_unfinished(&mut self, position: u64, out: &mut Vec<u8>) {
+        while let Some((begin, piece)) = self.unfinished.front_mut().filter(|(begin, _)| *begin < position) {
+            let len = piece.len().min((position - *begin) as usize);
+            out.extend_from_slice(&piece.split_to(len));
+            *begin += len as u64;
+            if piece.is_empty() {
+                self.unfinished.pop_front();
+            }
+        }
     }
 
     /// Records that a key has changed.
@@ -326,5 +335,30 @@ mod tests {
         assert_eq!(shown(recorder.checkpoint()), [first, select(2) + &del("b") + &del("c")]);
         written(2, "e");
         assert_eq!(shown(recorder.checkpoint()), [select(2) + &del("d") + &del("e")]);
+    }
+
+    #[test]
+    fn what_is_for_replicas_alone_is_no_write_and_in_none() {
+        const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+        let log = Arc::<Log>::default();
+        let recorder = Recorder::new(log.clone());
+        recorder.remember(10);
+        recorder.discard();
+        let (mut effects, at) = (Effects::default(), Now::at_ms(0, 0));
+        log.append_aside(PING);
+        for key in [b"a", b"b"] {
+            effects.push(0, &[b"DEL", key]);
+            effects.begin_aside().extend_from_slice(PING);
+            recorder.append(&mut effects, at);
+            effects.begin_aside().extend_from_slice(PING);
+            recorder.append(&mut effects, at);
+            recorder.append_removal(0, b"c");
+            log.append_aside(PING);
+        }
+        let changes = recorder.checkpoint();
+        let text = |write: &Write| String::from_utf8_lossy(&write.effects).replace("\r\n", " ");
+        let (select, [a, b, c]) = ("*2 $6 SELECT $1 0 ", ["a", "b", "c"].map(|key| format!("*2 $3 DEL $1 {key} ")));
+        let texts: Vec<_> = changes.writes.iter().map(text).collect();
+        assert_eq!(texts, [format!("{select}{select}{a}"), format!("{select}{c}{b}")]);
     }
 }

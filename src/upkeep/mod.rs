@@ -95,9 +95,11 @@ pub(crate) async fn housekeeping(namespace: Arc<Namespace>) {
 /// Does one round of housekeeping in a namespace.
 fn keep_house(namespace: &Namespace, is_full: bool) {
     let begun = namespace.clock.ticks();
+    namespace.limit_replicas(namespace.clock.now());
     match is_full {
         true => {
             check_clients(namespace);
+            namespace.tend_replicas(namespace.clock.now());
             namespace.sample();
         }
         false => relieve_clients(namespace),
@@ -126,7 +128,7 @@ fn check_clients(namespace: &Namespace) {
     let now = namespace.clock.now();
     for client in namespace.clients.all() {
         client.record_soft_limit(client.output_limit(&config), now);
-        let is_waiting = client.flags.is_blocked() || client.session.class() == Class::Subscriber;
+        let is_waiting = client.flags.is_blocked() || client.session.class() != Class::Normal;
         if timeout_ms != 0 && client.traffic.idle_ms(now) > timeout_ms && !is_waiting {
             info!(client = client.id, "closing an idle or slow client");
             client.outbox.signal(END);

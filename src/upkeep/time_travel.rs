@@ -131,6 +131,8 @@ impl Steps {
 /// Does what does not depend on exact instants.
 fn finish(namespace: &Namespace) {
     check_clients(namespace);
+    namespace.limit_replicas(namespace.clock.now());
+    namespace.tend_replicas(namespace.clock.now());
     namespace.clients.nudge_blocked();
     namespace.upkeep.sweep_notify.notify_one();
     namespace.sample();

@@ -87,17 +87,6 @@ fn config_set_refuses_values_outside_their_type() {
 }
 
 #[test]
-fn what_asks_for_a_replica_gets_an_error_that_says_so() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    for call in ["SYNC", "PSYNC ? -1", "REPLICAOF h 1", "SLAVEOF h 1"] {
-        let refused = "-ERR this server has no replicas and is none: there is no replication";
-        assert_eq!(client.call(call), refused, "{call}");
-    }
-    client.expect(&[("REPLICAOF NO ONE", "+OK"), ("FAILOVER", "-ERR FAILOVER requires connected replicas.")]);
-}
-
-#[test]
 fn an_embedded_server_saves_nothing_unless_it_is_asked_to() {
     let server = TestServer::start();
     let (mut client, refused) = (server.client(), "-ERR there is no snapshot file: the setting 'dbfilename' is empty");
@@ -126,10 +115,9 @@ fn a_start_with_settings_that_would_make_it_another_server_is_refused() {
         let started = Server::builder().settings(settings).start_blocking();
         started.err().map_or_else(String::new, |error| error.to_string())
     };
-    assert!(refusal("replicaof 127.0.0.1 6379").contains("'replicaof'"));
     assert!(refusal("cluster-enabled yes").contains("'cluster-enabled'"));
-    let strict = refusal("unsupported-settings refuse\nrepl-diskless-sync no\nactiverehashing no");
-    assert!(["'repl-diskless-sync'", "'activerehashing'"].iter().all(|name| strict.contains(name)), "{strict}");
+    let strict = refusal("unsupported-settings refuse\nrepl-disable-tcp-nodelay yes\nactiverehashing no");
+    assert!(["'repl-disable-tcp-nodelay'", "'activerehashing'"].iter().all(|name| strict.contains(name)), "{strict}");
     for settings in ["replicaof no one\ncluster-enabled no", "unsupported-settings refuse\nsave ''\nappendfsync no"] {
         assert_eq!(refusal(settings), "", "{settings}");
     }

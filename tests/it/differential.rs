@@ -42,7 +42,7 @@ mod lists;
 mod migrations;
 mod notifications;
 mod observe;
-mod oracle;
+pub(crate) mod oracle;
 mod permissions;
 pub mod random;
 #[cfg(feature = "binary")]

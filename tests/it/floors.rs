@@ -15,14 +15,15 @@ use crate::tidy::{File, root, rust_files, without_comments_and_strings};
 const FLOORS: &[(&str, &[&str])] = &[
     ("main", &[]),
     ("lib", &["acl", "app", "client", "command", "config", "dispatch", "instance", "namespace", "net", "persist", "push", "rdb", "resp", "runtime", "spec", "store", "test_mode", "text", "time", "upkeep"]),
-    ("app", &["command", "config", "memory", "net", "resp", "runtime", "text", "time"]),
-    ("net", &["acl", "client", "command", "config", "dispatch", "durability", "error", "instance", "memory", "metrics", "namespace", "persist", "resp", "runtime", "store", "test_mode", "text", "time", "upkeep"]),
+    ("app", &["command", "config", "dial", "memory", "net", "resp", "runtime", "text", "time"]),
+    ("net", &["acl", "client", "command", "config", "dispatch", "durability", "error", "instance", "memory", "metrics", "namespace", "persist", "replication", "resp", "runtime", "store", "test_mode", "text", "time", "upkeep"]),
+    ("replication", &["config", "dial", "dispatch", "durability", "namespace", "persist", "resp", "store", "text", "time"]),
     ("durability", &["client", "config", "dispatch", "memory", "namespace", "persist", "rdb", "resp", "runtime", "store", "text", "time"]),
     ("upkeep", &["client", "dispatch", "namespace", "runtime", "store", "time"]),
     ("metrics", &["acl", "client", "command", "dispatch", "namespace", "observe", "resp", "spec", "text"]),
     ("command", &["acl", "client", "config", "dispatch", "error", "glob", "memory", "namespace", "observe", "persist", "push", "rdb", "resp", "runtime", "script", "spec", "store", "test_mode", "text", "time"]),
     ("dispatch", &["acl", "client", "config", "error", "memory", "namespace", "observe", "persist", "push", "rdb", "resp", "script", "spec", "store", "test_mode", "text", "time"]),
-    ("namespace", &["acl", "client", "config", "instance", "observe", "persist", "push", "script", "spec", "store", "test_mode", "time"]),
+    ("namespace", &["acl", "client", "config", "instance", "observe", "persist", "push", "resp", "script", "spec", "store", "test_mode", "time"]),
     ("instance", &["acl", "client", "config", "memory", "runtime", "spec"]),
     ("script", &["error", "memory", "observe", "resp", "spec", "runtime", "store", "text", "time"]),
     ("push", &["client", "config", "glob", "memory", "observe", "resp", "store", "time"]),
@@ -41,6 +42,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("time", &[]),
     ("memory", &[]),
     ("runtime", &[]),
+    ("dial", &[]),
     ("glob", &[]),
 ];
 

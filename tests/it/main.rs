@@ -76,6 +76,7 @@ mod pubsub;
 #[cfg(feature = "binary")]
 mod redis_cli;
 mod reference;
+mod replication;
 mod restart;
 mod scan;
 #[cfg(feature = "lua")]
@@ -84,6 +85,8 @@ mod script;
 mod script_limits;
 #[cfg(feature = "lua")]
 mod script_memory;
+#[cfg(feature = "binary")]
+mod sentinel;
 mod skipped;
 mod snapshots;
 #[cfg(feature = "binary")]

@@ -242,6 +242,24 @@ fn metrics_are_the_figures_of_info() {
 }
 
 #[test]
+fn replicas_have_their_offsets_and_lags() {
+    let observed = Observed::start();
+    let (mut client, mut replica) = (observed.client(), observed.client());
+    client.expect(&[("CONFIG SET repl-diskless-sync-delay 0", "+OK")]);
+    replica.expect(&[("REPLCONF listening-port 7 ip-address host capa eof", "+OK")]);
+    replica.send(b"PSYNC ? -1\r\n");
+    let labels = "{slave_ip=\"host\",slave_port=\"7\",slave_state=\"online\"}";
+    wait_until(|| {
+        client.call("SET k v");
+        replica.send(b"REPLCONF ACK 1000000\r\n");
+        let metrics = observed.metrics();
+        let lag = metrics.get(&format!("redis_connected_slave_lag_seconds{labels}"));
+        let offset = metrics.get(&format!("redis_connected_slave_offset_bytes{labels}"));
+        lag.is_some_and(|lag| *lag == 0.0) && offset.is_some_and(|offset| *offset > 0.0)
+    });
+}
+
+#[test]
 fn locks_are_counted_with_the_times_of_waits_and_holds() {
     let observed = Observed::start();
     let (mut holder, mut waiter) = (observed.client(), observed.client());

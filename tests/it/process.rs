@@ -401,11 +401,12 @@ fn the_log_goes_to_the_file_that_logfile_names() {
 
 #[test]
 fn settings_without_effect_are_named_in_the_log_unless_they_prevent_the_start() {
-    let refused = run(&["--repl-diskless-sync", "no", "--unsupported-settings", "refuse", "--port", "0"]);
+    let refused = run(&["--repl-disable-tcp-nodelay", "yes", "--unsupported-settings", "refuse", "--port", "0"]);
     assert!(!refused.status.success() && !text(&refused.stdout).contains("is accepted"), "{refused:?}");
-    let mut process = Process::start(&["--repl-diskless-sync", "no", "--activerehashing", "no", "--appendfsync", "no"]);
+    let mut process =
+        Process::start(&["--repl-disable-tcp-nodelay", "yes", "--activerehashing", "no", "--appendfsync", "no"]);
     let log = process.read_until("Ready to accept");
-    assert!(log.contains("'repl-diskless-sync'") && log.contains("'activerehashing'"), "{log}");
+    assert!(log.contains("'repl-disable-tcp-nodelay'") && log.contains("'activerehashing'"), "{log}");
     assert!(!log.contains("'maxclients'") && !log.contains("'appendfsync'"), "{log}");
 }
 

@@ -28,7 +28,7 @@ const ENDLESS: &[&str] = &[
     "local s = string.rep('x', 1e7) while true do local t = s .. 'y' end",
     "local s = string.rep('x', 1e7) while true do local t = s:upper() end",
     "local s = string.rep('x', 1e7) while true do redis.sha1hex(s) end",
-    "local s = string.rep('1', 1e6) while true do local n = s + 0 end",
+    "local s = string.rep('1', 1e5) while true do local n = s + 0 end",
     "local s = string.rep('1', 1e6) while true do tonumber(s, 2) end",
     "local s, t = string.rep('x', 1e7) .. 'a', string.rep('x', 1e7) .. 'b' while true do local is = s < t end",
     "local s = 'return \"' .. string.rep('x', 1e6) .. '\"' while true do loadstring(s) end",

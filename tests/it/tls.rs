@@ -16,7 +16,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::harness::{Client, PATIENCE, ReservedPort, wait_until};
+use crate::harness::{Client, PATIENCE, ReservedPort, TestServer, wait_until};
 
 type TlsClient = Client<StreamOwned<ClientConnection, TcpStream>>;
 
@@ -341,4 +341,37 @@ fn the_log_names_the_kinds_of_ports_that_are_open_and_renewed_certificates_are_s
     assert!(!authority.is_served(free, true), "the old certificate is still shown");
     process.signal("HUP");
     wait_until(|| authority.is_served(free, true));
+}
+
+#[test]
+fn a_replica_follows_its_primary_over_tls_if_the_certificate_is_of_the_authority() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let primary = authority.start("repl-diskless-sync-delay 0");
+    let mut client = authority.connect(primary.server.addr(), true);
+    client.expect(&[("SET k v", "+OK")]);
+    let file = |of: &Authority, name| of.path(name).display().to_string();
+    let replicaof = format!("127.0.0.1 {}", primary.server.addr().port());
+    let start = |trusted: &Authority| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let settings = [
+            ("dir", dir.path().display().to_string()),
+            ("tls-replication", "yes".to_owned()),
+            ("tls-ca-cert-file", file(trusted, "ca.crt")),
+            ("tls-client-cert-file", file(&authority, "client.crt")),
+            ("tls-client-key-file", file(&authority, "client.key")),
+            ("replicaof", replicaof.clone()),
+        ];
+        let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        (TestServer::start_on(Clock::system(), &settings), dir)
+    };
+    let (replica, _dir) = start(&authority);
+    wait_until(|| replica.client().call("GET k") == "$1 v");
+    client.expect(&[("SET k w", "+OK")]);
+    wait_until(|| replica.client().call("GET k") == "$1 w");
+    let (mistrusting, _dir) = start(&other);
+    let mut shown = mistrusting.client();
+    wait_until(|| shown.call("ROLE").contains("connecting"));
+    client.expect(&[("SET k x", "+OK")]);
+    wait_until(|| replica.client().call("GET k") == "$1 x");
+    assert_eq!((shown.call("GET k"), client.info("connected_slaves")), ("$-1".into(), "1".into()));
 }

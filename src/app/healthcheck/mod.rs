@@ -12,8 +12,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::app::dial::{Address, TlsOptions, connect, is_alert};
 use crate::config::Config;
+use crate::dial::{Address, TlsOptions, connect, is_alert};
 
 /// The timeout of the whole, for each address.
 const PATIENCE: Duration = Duration::from_secs(2);

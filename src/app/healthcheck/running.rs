@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::app::dial::Address;
+use crate::dial::Address;
 
 /// The state of a listening socket in `/proc/net/tcp`.
 const TCP_LISTEN: &str = "0A";

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use bytes::BytesMut;
 use tokio_util::codec::Decoder;
 
-use crate::app::dial::{Stream, connect};
+use crate::dial::{Stream, connect};
 use crate::resp::{Frame, FrameDecoder};
 use crate::text::{split_words, system_text};
 

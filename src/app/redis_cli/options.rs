@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::app::dial::{Address, TlsOptions};
+use crate::dial::{Address, TlsOptions};
 
 /// The text of `redis-cli --help`.
 pub(super) const HELP: &str = "\

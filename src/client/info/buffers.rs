@@ -12,6 +12,8 @@ pub(crate) struct Buffers {
     /// Bytes of the arguments of an incomplete request.
     pub(super) arguments: AtomicUsize,
     output_buffer: AtomicUsize,
+    /// Bytes of the log that wait to be sent to it, if it is a replica; the log keeps them, once for all replicas.
+    log_waiting: AtomicUsize,
     queued_bytes: AtomicUsize,
     /// Bytes kept for it elsewhere: names of channels, watched keys and tracking prefixes, its own names, and the call in
     /// which it is blocked.
@@ -30,6 +32,7 @@ impl Buffers {
             query_room: AtomicUsize::new(0),
             arguments: AtomicUsize::new(0),
             output_buffer: AtomicUsize::new(0),
+            log_waiting: AtomicUsize::new(0),
             queued_bytes: AtomicUsize::new(0),
             kept_len: AtomicUsize::new(0),
             counted_memory: AtomicUsize::new(0),
@@ -84,6 +87,16 @@ impl Buffers {
     /// Records how many bytes of output are pending.
     pub(crate) fn set_output_buffer(&self, len: usize) {
         self.output_buffer.store(len, Relaxed);
+    }
+
+    /// Records how many bytes of the log wait to be sent to it.
+    pub(crate) fn set_log_waiting(&self, len: usize) {
+        self.log_waiting.store(len, Relaxed);
+    }
+
+    /// Returns how many bytes of the log wait to be sent to it.
+    pub(super) fn log_waiting(&self) -> usize {
+        self.log_waiting.load(Relaxed)
     }
 
     /// Returns how many bytes of output are pending, without pushed frames.

@@ -18,7 +18,7 @@ impl ClientInfo {
         let mut line = format!("id={} addr={} laddr={} fd={}", self.id, self.peer.addr, self.peer.laddr, self.peer.fd);
         let (output, (frames, mail)) = (self.buffers.output_buffer(), self.outbox.waiting());
         // Redis has a fixed-size buffer for replies and a list for the rest; keylatch reports its output likewise.
-        let list = output.saturating_sub(REPLY_BUFFER) + mail;
+        let list = output.saturating_sub(REPLY_BUFFER) + mail + self.buffers.log_waiting();
         let pieces = output.saturating_sub(REPLY_BUFFER).div_ceil(REPLY_BUFFER) + frames;
         let command = self.traffic.last_command().map_or("NULL", |command| command.name.as_str());
         // Writing to a string cannot fail.
@@ -62,6 +62,7 @@ impl ClientInfo {
     /// Returns the flags of the client as CLIENT LIST shows them.
     fn flag_letters(&self) -> String {
         let letters = [
+            (self.session.class() == Class::Replica, 'S'),
             (self.session.is_monitoring.load(Relaxed), 'O'),
             (self.session.class() == Class::Subscriber, 'P'),
             (self.session.queued.load(Relaxed) >= 0, 'x'),

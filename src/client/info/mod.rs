@@ -68,6 +68,8 @@ pub struct ClientInfo {
     /// Since when the soft output limit has been exceeded, in monotonic milliseconds, or [`NEVER`].
     over_soft_limit_ms: AtomicU64,
     names: Mutex<CountedNames>,
+    /// The position in the log behind its last change.
+    pub(crate) written: AtomicU64,
     /// The locks that it holds.
     locks: ClientLocks,
     /// The name of the user, see [`User::is`](crate::acl::User::is); set by the session when it is created.
@@ -96,6 +98,7 @@ impl ClientInfo {
             flags: Flags::default(),
             over_soft_limit_ms: AtomicU64::new(NEVER),
             names: Mutex::new(CountedNames::new(memory_account.clone())),
+            written: AtomicU64::new(0),
             locks: ClientLocks::default(),
             user: Mutex::default(),
         }
@@ -124,9 +127,12 @@ impl ClientInfo {
         self.buffers.set_remaining_input(query_buffer);
     }
 
-    /// Returns the output limits that apply to it.
+    /// Returns the output limits that apply to it. A replica may lack as much as the backlog has: it would be sent that when
+    /// it comes back, and disconnected for it again.
     pub fn output_limit(&self, config: &Config) -> OutputLimit {
-        config.client_output_buffer_limit[self.session.class() as usize]
+        let class = self.session.class();
+        let limit = config.client_output_buffer_limit[class as usize];
+        if class == Class::Replica { limit.at_least(config.repl_backlog_size) } else { limit }
     }
 
     /// Queues a message in the client's outbox; returns whether it was accepted. A client that exceeds the output limit
@@ -144,9 +150,9 @@ impl ClientInfo {
         is_delivered
     }
 
-    /// Returns how many bytes wait to be written to the client: replies and pushed frames.
+    /// Returns how many bytes wait to be written to the client: replies, pushed frames, and the log for a replica.
     pub fn waiting(&self) -> usize {
-        self.buffers.output_buffer() + self.outbox.waiting().1
+        self.buffers.output_buffer() + self.outbox.waiting().1 + self.buffers.log_waiting()
     }
 
     /// Tracks the soft output limit, and disconnects a client that has exceeded it for too long.
@@ -195,6 +201,16 @@ impl ClientInfo {
         now.mono_ms().saturating_sub(self.connected_ms)
     }
 
+    /// Returns whether its connection has output that it has not read.
+    pub(crate) fn has_output(&self) -> bool {
+        self.buffers.output_buffer() > 0
+    }
+
+    /// Returns the memory held for the client alone, in bytes: without the log that a replica still has to be sent.
+    pub(crate) fn memory_of_its_own(&self) -> usize {
+        self.memory() - self.buffers.log_waiting().min(self.waiting())
+    }
+
     /// Returns the memory held for the client, in bytes.
     pub fn memory(&self) -> usize {
         CLIENT_BYTES
@@ -203,8 +219,14 @@ impl ClientInfo {
             + self.session.subscriptions_and_watched() * SUBSCRIPTION_BYTES
     }
 
-    /// Updates the memory counted for the client; returns the sum of all clients.
+    /// Returns whether it is a replica.
+    pub(crate) fn is_replica(&self) -> bool {
+        self.session.class() == Class::Replica
+    }
+
+    /// Updates the memory counted for the client, which is none for a replica: it has limits of its own. Returns the sum of
+    /// all clients.
     pub(super) fn count_memory(&self) -> usize {
-        self.buffers.count_memory(self.memory())
+        self.buffers.count_memory(if self.is_replica() { 0 } else { self.memory() })
     }
 }

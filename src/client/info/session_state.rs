@@ -11,6 +11,8 @@ use crate::resp::Protocol;
 pub enum Class {
     /// Clients without subscriptions, also those that run MONITOR.
     Normal = 0,
+    /// Replicas.
+    Replica = 1,
     /// Clients with a subscription.
     Subscriber = 2,
 }
@@ -35,6 +37,7 @@ pub(crate) struct SessionState {
     watched: AtomicUsize,
     /// Whether it runs MONITOR.
     pub(super) is_monitoring: AtomicBool,
+    is_replica: AtomicBool,
     /// How many channels, patterns and shard channels it is subscribed to.
     subscriptions: [AtomicU32; 3],
 }
@@ -48,6 +51,7 @@ impl SessionState {
             queued: AtomicI64::new(-1),
             watched: AtomicUsize::new(0),
             is_monitoring: AtomicBool::new(false),
+            is_replica: AtomicBool::new(false),
             subscriptions: Default::default(),
         }
     }
@@ -75,6 +79,11 @@ impl SessionState {
     /// Records whether the client runs MONITOR.
     pub(crate) fn set_monitoring(&self, is_monitoring: bool) {
         self.is_monitoring.store(is_monitoring, Relaxed);
+    }
+
+    /// Records that the client is a replica.
+    pub(crate) fn set_replica(&self) {
+        self.is_replica.store(true, Relaxed);
     }
 
     /// Records how many keys are watched.
@@ -106,6 +115,7 @@ impl SessionState {
     /// Returns the client's class.
     pub(crate) fn class(&self) -> Class {
         match self.subscriptions.iter().any(|count| count.load(Relaxed) > 0) {
+            _ if self.is_replica.load(Relaxed) => Class::Replica,
             true => Class::Subscriber,
             false => Class::Normal,
         }

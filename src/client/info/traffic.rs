@@ -35,6 +35,11 @@ impl Traffic {
         add(&self.bytes_in, len);
     }
 
+    /// Returns how many bytes were written to the client.
+    pub(crate) fn bytes_out(&self) -> u64 {
+        self.bytes_out.load(Relaxed)
+    }
+
     /// Counts bytes that were written to the client.
     #[inline]
     pub(crate) fn count_bytes_out(&self, len: usize) {

@@ -114,6 +114,13 @@ impl Clients {
         }
     }
 
+    /// Ends the waits of all clients but for those that wait for the end of a pause: the server has become a replica.
+    pub(crate) fn end_waits(&self) {
+        for wait in self.waits.all().values() {
+            wait.answer(|blocking| (!matches!(blocking, Blocking::Pause)).then_some(Unblocked::RoleChanged));
+        }
+    }
+
     /// Unblocks all clients that wait for the end of a pause; the others check what the pause has delayed.
     pub fn end_pause(&self) {
         for wait in self.waits.all().values() {

@@ -155,7 +155,7 @@ impl Clients {
     pub fn evict(&self, max: u64) {
         let mut clients = self.all();
         for client in &clients {
-            client.buffers.set_counted_memory(client.memory());
+            client.count_memory();
         }
         let mut all: usize = clients.iter().map(|client| client.buffers.counted_memory()).sum();
         self.memory.store(all, Relaxed);
@@ -163,7 +163,7 @@ impl Clients {
             return;
         }
         clients.sort_by_key(|client| std::cmp::Reverse(client.buffers.counted_memory()));
-        for client in clients.iter().filter(|client| !client.flags.is_exempt()) {
+        for client in clients.iter().filter(|client| !client.flags.is_exempt() && !client.is_replica()) {
             if (all as u64) < max {
                 return;
             }

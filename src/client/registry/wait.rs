@@ -98,6 +98,8 @@ pub enum Unblocked {
     InTime,
     /// CLIENT UNBLOCK ... ERROR: the command fails.
     WithError,
+    /// The server has become a replica: the command fails, and the client is closed.
+    RoleChanged,
     /// The call was executed; this is its reply.
     Served(Output),
     /// The call was executed and panicked: the client gets an error and is closed.

@@ -1,9 +1,11 @@
-//! WAIT and WAITAOF: block until replicas, or the append-only file, have this connection's writes. There are no replicas,
-//! so only the timeout ends a wait for them.
+//! WAIT and WAITAOF: block until replicas, or the append-only file, have this connection's writes.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
-use crate::client::registry::Unblocked;
+use crate::client::info::ClientInfo;
+use crate::client::registry::{Blocked, Blocking, Unblocked};
+use crate::client::replica::{Awaited, WaitingForReplicas};
 use crate::command::timeout::read_timeout;
 use crate::dispatch::{Call, Command, Continuation, Env, Wait};
 use crate::error::{Error, Result};
@@ -15,6 +17,8 @@ use crate::time::clock::Clock;
 
 const TIPS: &[&str] = &["request_policy:all_shards", "response_policy:agg_min"];
 
+const NOT_ON_REPLICAS: &str = "WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a \
+replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.";
 const NO_FILE: &str = "WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
 
 /// Declares the commands of this file.
@@ -24,17 +28,40 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[integer("numreplicas"), integer("timeout")])
         .categories(&["connection"])
         .tips(TIPS)
-        .docs("3.0.0", "O(1)", "Waits until replicas have acknowledged all writes of the connection; there are no replicas."),
+        .docs("3.0.0", "O(1)", "Waits until replicas have acknowledged all writes of the connection."),
     Command::new("WAITAOF", wait_aof, BLOCKING, Group::Generic)
         .args(&[integer("numlocal"), integer("numreplicas"), integer("timeout")])
         .categories(&["connection"])
         .tips(TIPS)
-        .docs("7.2.0", "O(1)", "Waits until all writes of the connection are fsynced to the append-only file; there are no replicas."),
+        .docs("7.2.0", "O(1)", "Waits until all writes of the connection are fsynced to the append-only files of this server and of replicas."),
 ];
 
 fn wait(call: &mut Call<'_>) -> Result<()> {
+    if call.namespace.role.is_replica() {
+        return Err(Error::other(NOT_ON_REPLICAS));
+    }
     let (replicas, until_ms) = (call.args.int()?, read_timeout(call)?);
-    wait_for(call, replicas > 0, until_ms, |reply| reply.int(0))
+    let position = call.caller.info.written.load(Relaxed);
+    let awaited = Awaited { count: usize::try_from(replicas).unwrap_or(0), position, must_be_synced: false };
+    wait_for_replicas(call, awaited, until_ms, |reply, reached| reply.int(reached as i64));
+    Ok(())
+}
+
+/// Replies how many replicas have the client's changes: once there are as many as it wants, or on timeout.
+fn wait_for_replicas(call: &mut Call<'_>, awaited: Awaited, until_ms: u64, reply: fn(&mut Reply<'_>, usize)) {
+    let (replicas, clients) = (&call.namespace.replicas, &call.namespace.clients);
+    let reached = replicas.count(&awaited);
+    if reached >= awaited.count || call.is_nested() {
+        return reply(&mut call.reply, reached);
+    }
+    call.namespace.ask_replicas();
+    let client = call.caller.info.id;
+    let (waiting, counted) = (replicas.wait(client, awaited), replicas.clone());
+    call.wait_until(until_ms, move |out| reply(out, waiting.count()));
+    // An acknowledgement that came before the client was blocked has found nobody to be told.
+    if counted.count(&awaited) >= awaited.count {
+        clients.unblock(client, Unblocked::InTime);
+    }
 }
 
 fn wait_aof(call: &mut Call<'_>) -> Result<()> {
@@ -48,21 +75,36 @@ fn wait_aof(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::NotPositive);
     }
     let until_ms = read_timeout(call)?;
-    if local == 0 {
-        return wait_for(call, replicas > 0, until_ms, |reply| {
-            reply.array(2);
-            reply.int(0);
-            reply.int(0);
-        });
-    }
-    if call.namespace.persistence.read(|figures| figures.log.is_none()) {
+    if local > 0 && call.namespace.persistence.read(|figures| figures.log.is_none()) {
         return Err(Error::other(NO_FILE));
     }
-    let (files, clock) = (call.namespace.persistence.clone(), call.namespace.clock.clone());
-    call.continue_with(Syncing { files, clock, wants_replicas: replicas > 0, until_ms, outcome: Outcome::Unsynced })
+    let position = call.caller.info.written.load(Relaxed);
+    let awaited = Awaited { count: usize::try_from(replicas).unwrap_or(usize::MAX), position, must_be_synced: true };
+    if local == 0 || call.is_nested() {
+        wait_for_replicas(call, awaited, until_ms, |reply, reached| reply_synced(reply, false, reached));
+        return Ok(());
+    }
+    call.namespace.ask_replicas();
+    let info = call.caller.info.clone();
+    call.continue_with(Syncing {
+        files: call.namespace.persistence.clone(),
+        clock: call.namespace.clock.clone(),
+        waiting: call.namespace.replicas.wait(info.id, awaited),
+        info,
+        until_ms,
+        outcome: Outcome::Unsynced,
+        blocked: None,
+    })
 }
 
-/// What WAITAOF has come to.
+/// Replies whether the file of this server is fsynced, and how many of those of replicas are.
+fn reply_synced(reply: &mut Reply<'_>, is_synced: bool, replicas: usize) {
+    reply.array(2);
+    reply.int(i64::from(is_synced));
+    reply.int(replicas as i64);
+}
+
+/// What has become of the file of this server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Unsynced,
@@ -71,27 +113,24 @@ enum Outcome {
     NoFile,
 }
 
-/// The rest of WAITAOF while the append-only file is not fsynced.
+/// The rest of WAITAOF for a client that waits for the file of this server: first for that, then for replicas.
 struct Syncing {
     files: Arc<Persistence>,
     clock: Clock,
-    /// Whether it waits for replicas too, and so until its timeout.
-    wants_replicas: bool,
+    info: Arc<ClientInfo>,
+    waiting: WaitingForReplicas,
     /// When its timeout is over, in monotonic milliseconds.
     until_ms: u64,
     outcome: Outcome,
+    /// Blocked until enough replicas have the changes.
+    blocked: Option<Blocked>,
 }
 
 impl Syncing {
-    /// Waits until the file is fsynced and replicas have the writes, or until the timeout.
+    /// Waits until the file is fsynced, or until the timeout.
     async fn run(&mut self) {
-        let Syncing { files, clock, wants_replicas, until_ms, outcome } = self;
-        let synced = async {
-            *outcome = if files.synced().await { Outcome::Synced } else { Outcome::NoFile };
-            if *wants_replicas && *outcome == Outcome::Synced {
-                std::future::pending::<()>().await;
-            }
-        };
+        let Syncing { files, clock, until_ms, outcome, .. } = self;
+        let synced = async { *outcome = if files.synced().await { Outcome::Synced } else { Outcome::NoFile } };
         let time_is_over = async {
             match *until_ms == NEVER || clock.is_stopped() {
                 true => std::future::pending().await,
@@ -108,29 +147,32 @@ impl Syncing {
 
 impl Continuation for Syncing {
     fn wait(&mut self) -> Wait<'_> {
-        Wait::Work(Box::pin(self.run()))
+        match self.blocked.is_some() {
+            true => self.blocked.as_ref().map_or(Wait::Turn, Wait::Blocked),
+            false => Wait::Work(Box::pin(self.run())),
+        }
     }
 
-    fn step(&mut self, _: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+    fn step(&mut self, env: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool> {
         if self.outcome == Outcome::NoFile {
             return Err(Error::other(NO_FILE));
         }
-        reply.array(2);
-        reply.int(i64::from(self.outcome == Outcome::Synced));
-        reply.int(0);
+        if matches!(woken, Unblocked::WithError) {
+            return Err(Error::Unblocked);
+        }
+        if self.outcome == Outcome::Synced && self.blocked.is_none() && !self.waiting.is_over() {
+            let clients = &env.namespace.clients;
+            self.blocked = Some(clients.block(&self.info, Blocking::Time, self.until_ms));
+            if self.waiting.is_over() {
+                clients.unblock(self.info.id, Unblocked::InTime); // as in `wait_for_replicas`
+            }
+            return Ok(false);
+        }
+        reply_synced(reply, self.outcome == Outcome::Synced, self.waiting.count());
         Ok(true)
     }
 
     fn needs_no_keys(&self) -> bool {
         true
     }
-}
-
-fn wait_for(call: &mut Call<'_>, is_wanted: bool, until_ms: u64, reply: fn(&mut Reply<'_>)) -> Result<()> {
-    if !is_wanted {
-        reply(&mut call.reply);
-        return Ok(());
-    }
-    call.wait_until(until_ms, reply);
-    Ok(())
 }

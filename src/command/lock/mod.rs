@@ -187,7 +187,7 @@ fn record(call: &mut Call<'_>, key: Key<'_>, token: &[u8], change: impl FnOnce(&
     call.view.locks().change(key, |record| {
         let record = record.get_or_insert_with(|| LockRecord {
             token: token.into(),
-            fence: namespace.lock_holders.next_fence(namespace.clock.wall_us()),
+            fence: namespace.give_fence(),
             since_us: namespace.clock.now().mono_us(),
             hold: None,
             session: None,

@@ -176,6 +176,7 @@ fn publish(call: &mut Call<'_>) -> Result<()> {
     let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
     let receivers = call.namespace.push.hub.publish(message, call.config, call.now());
     call.reply.int(receivers as i64); // a client subscribed to the channel itself gets the message after this
+    call.replicate_request();
     Ok(())
 }
 
@@ -183,6 +184,7 @@ fn spublish(call: &mut Call<'_>) -> Result<()> {
     let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
     let receivers = call.namespace.push.hub.publish_to_shard(message, call.config, call.now());
     call.reply.int(receivers as i64);
+    call.replicate_request();
     Ok(())
 }
 

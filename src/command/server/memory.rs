@@ -58,8 +58,8 @@ fn stats(call: &mut Call<'_>) -> Result<()> {
     bytes(reply, "peak.allocated", report.peak);
     bytes(reply, "total.allocated", report.used);
     bytes(reply, "startup.allocated", report.startup);
-    bytes(reply, "replication.backlog", 0);
-    bytes(reply, "clients.slaves", 0);
+    bytes(reply, "replication.backlog", report.backlog);
+    bytes(reply, "clients.slaves", report.replicas);
     bytes(reply, "clients.normal", report.clients);
     bytes(reply, "cluster.links", 0);
     bytes(reply, "aof.buffer", 0);

@@ -1,12 +1,10 @@
-//! ROLE, MODULE and LOLWUT.
+//! MODULE and LOLWUT.
 
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::spec::{
-    ADMIN, Arg, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_SCRIPT, READ, STALE, block, integer, string,
-};
+use crate::spec::{ADMIN, Arg, FAST, Flags, Group, NO_ASYNC_LOADING, NO_SCRIPT, READ, block, integer, string};
 use crate::text::REDIS_VERSION;
 
 const MODULE_FLAGS: Flags = ADMIN | NO_SCRIPT;
@@ -35,19 +33,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             .docs("4.0.0", "O(1)", "Always fails, because modules are not supported."),
     ])
     .docs("4.0.0", "Depends on subcommand.", "Contains the module subcommands."),
-    Command::new("ROLE", role, NO_SCRIPT | LOADING | STALE | FAST, Group::Server)
-        .categories(&["admin", "dangerous"])
-        .docs("2.8.12", "O(1)", "Returns the replication role: always a primary without replicas."),
 ];
-
-/// A primary at offset 0, without replicas.
-fn role(call: &mut Call<'_>) -> Result<()> {
-    call.reply.array(3);
-    call.reply.bulk(b"master");
-    call.reply.int(0);
-    call.reply.array(0);
-    Ok(())
-}
 
 fn module_list(call: &mut Call<'_>) -> Result<()> {
     call.reply.array(0);

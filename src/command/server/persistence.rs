@@ -1,8 +1,6 @@
-//! What asks for a file or for another server's data: SAVE, BGSAVE, BGREWRITEAOF, LASTSAVE, SYNC, PSYNC, REPLICAOF and
-//! FAILOVER.
+//! What asks for a file: SAVE, BGSAVE, BGREWRITEAOF and LASTSAVE.
 //!
-//! Commands place orders with the thread that writes files, and wait for them as continuations. There is no replication,
-//! so what asks for it replies with an error that says so; only what changes nothing succeeds.
+//! Commands place orders with the thread that writes files, and wait for them as continuations.
 
 use std::sync::Arc;
 
@@ -11,27 +9,11 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command, Continuation, Env, Wait};
 use crate::error::{Error, Result};
 use crate::persist::{Busy, Job, Order, Persistence};
-use crate::resp::{Reply, parse_int};
-use crate::spec::{
-    ADMIN, Arg, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, STALE, block, integer, one_of,
-    string, token,
-};
+use crate::resp::Reply;
+use crate::spec::{ADMIN, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, STALE, token};
 use crate::store::View;
 
 const FILES: Flags = ADMIN | NO_SCRIPT | NO_ASYNC_LOADING;
-const REPLICAS: Flags = ADMIN | NO_SCRIPT | STALE;
-const HOST_OR_NONE: &[Arg] = &[one_of(
-    "args",
-    &[
-        block("host-port", &[string("host"), integer("port")]),
-        block("no-one", &[token("no", "NO"), token("one", "ONE")]),
-    ],
-)];
-const FAILOVER_ARGS: &[Arg] = &[
-    block("target", &[string("host"), integer("port"), token("force", "FORCE").optional()]).token("TO").optional(),
-    token("abort", "ABORT").optional(),
-    integer("milliseconds").token("TIMEOUT").optional(),
-];
 
 /// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
@@ -41,23 +23,11 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("BGSAVE", save_in_background, FILES, Group::Server)
         .args(&[token("schedule", "SCHEDULE").optional().since("3.2.2")])
         .docs("1.0.0", "O(1)", "Saves a snapshot in the background."),
-    Command::new("FAILOVER", fail_over, REPLICAS, Group::Server).args(FAILOVER_ARGS)
-        .docs("6.2.0", "O(1)", "Always fails, because there are no replicas."),
     Command::new("LASTSAVE", last_save, LOADING | STALE | FAST, Group::Server)
         .categories(&["admin", "dangerous"]).tips(&["nondeterministic_output"])
         .docs("1.0.0", "O(1)", "Returns the time of the last successful snapshot; before the first, the start time of the server."),
-    Command::new("PSYNC", synchronize, FILES | NO_MULTI, Group::Server)
-        .args(&[string("replicationid"), integer("offset")]).arity(-3)
-        .docs("2.8.0", "", "Always fails, because replication is not supported."),
-    Command::new("REPLICAOF", replicate, REPLICAS | NO_ASYNC_LOADING, Group::Server).args(HOST_OR_NONE).arity(3)
-        .docs("5.0.0", "O(1)", "Accepts NO ONE; replication is not supported."),
     Command::new("SAVE", save, FILES | NO_MULTI, Group::Server)
         .docs("1.0.0", "O(N) where N is the total number of keys in all databases", "Saves a snapshot, and replies when it is saved."),
-    Command::new("SLAVEOF", replicate, REPLICAS | NO_ASYNC_LOADING, Group::Server).args(HOST_OR_NONE).arity(3)
-        .deprecated("5.0.0", "`REPLICAOF`")
-        .docs("1.0.0", "O(1)", "Accepts NO ONE; replication is not supported."),
-    Command::new("SYNC", synchronize, FILES | NO_MULTI, Group::Server)
-        .docs("1.0.0", "", "Always fails, because replication is not supported."),
 ];
 
 const SAVING: &str = "Background save already in progress";
@@ -215,37 +185,4 @@ impl Continuation for Beginning {
     fn needs_no_keys(&self) -> bool {
         true
     }
-}
-
-fn synchronize(_: &mut Call<'_>) -> Result<()> {
-    Err(Error::NoReplication)
-}
-
-fn replicate(call: &mut Call<'_>) -> Result<()> {
-    let (host, port) = (call.args.bytes()?, call.args.bytes()?);
-    if is_word(host, "NO") && is_word(port, "ONE") {
-        call.reply.ok();
-        return Ok(());
-    }
-    match parse_int(port) {
-        Some(0..=65535) => Err(Error::NoReplication),
-        _ => Err(Error::other("Invalid master port")),
-    }
-}
-
-fn fail_over(call: &mut Call<'_>) -> Result<()> {
-    let mut aborts = false;
-    while let Some(word) = call.args.next_arg() {
-        if is_word(word, "ABORT") {
-            aborts = true;
-        } else if is_word(word, "TO") {
-            call.args.bytes()?;
-            call.args.int()?;
-        } else if is_word(word, "TIMEOUT") {
-            call.args.int()?;
-        } else if !is_word(word, "FORCE") {
-            return Err(Error::Syntax);
-        }
-    }
-    Err(Error::other(if aborts { "No failover in progress." } else { "FAILOVER requires connected replicas." }))
 }

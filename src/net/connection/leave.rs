@@ -91,6 +91,11 @@ impl<S> Connection<S> {
         self.client.caller.info.outbox.close();
         self.namespace.clients.remove(self.client.caller.info.id);
         self.namespace.observed.monitors.remove(self.client.caller.info.id);
+        if self.client.session.feed.take().is_some() {
+            let now = self.namespace.clock.now();
+            self.namespace.replicas.remove(self.client.caller.info.id, now);
+            self.namespace.follow_replicas(now);
+        }
         self.namespace.store.memory_account().report_outside(IDLE_LEN + self.counted, 0);
         self.namespace.clients.set_throttled(&self.client.caller.info, false);
         self.namespace.clients.report_backlog(self.reported, 0);

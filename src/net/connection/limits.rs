@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tracing::warn;
 
-use crate::config::ClientMemory;
+use crate::config::{ClientMemory, OutputLimit};
 use crate::net::connection::{BUSY_PAUSE, Connection};
 
 /// The minimum of the size limit of a request whose parts are each within `client-query-buffer-limit`, in bytes.
@@ -21,17 +21,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// the server's housekeeping checks it.
     pub(super) fn is_over_limits(&mut self) -> bool {
         let waiting = self.waiting();
-        let limit = match self.client.caller.access.needs_authentication() {
-            true => Some(UNAUTHENTICATED_OUTPUT_MAX),
-            false => self.client.caller.info.output_limit(&self.config).hard(),
-        };
         // Checked first, because no other client should be evicted for the memory of this one.
-        if limit.is_some_and(|limit| waiting as u64 > limit) {
-            warn!(
-                client = self.client.caller.info.id,
-                waiting, "closing a client that exceeds its output buffer limit"
-            );
-            self.namespace.observed.stats.output_limit_disconnections.fetch_add(1, Relaxed);
+        if (waiting > OutputLimit::LEAST || self.client.session.feed.is_some()) && self.has_too_much_output(waiting) {
             self.drop_output();
             return true;
         }
@@ -40,6 +31,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return true;
         }
         false
+    }
+
+    /// Returns whether more output than its limit waits for the client: replies of so many bytes, and the log for a replica.
+    #[cold]
+    fn has_too_much_output(&self, waiting: usize) -> bool {
+        let waiting = waiting + self.client.session.feed.as_ref().map_or(0, |feed| feed.waiting() as usize);
+        let limit = match self.client.caller.access.needs_authentication() {
+            true => Some(UNAUTHENTICATED_OUTPUT_MAX),
+            false => self.client.caller.info.output_limit(&self.config).hard(),
+        };
+        let is_too_much = limit.is_some_and(|limit| waiting as u64 > limit);
+        if is_too_much {
+            warn!(
+                client = self.client.caller.info.id,
+                waiting, "closing a client that exceeds its output buffer limit"
+            );
+            self.namespace.observed.stats.output_limit_disconnections.fetch_add(1, Relaxed);
+        }
+        is_too_much
     }
 
     /// Returns whether the client's unexecuted input is too large: one argument, a request, or a transaction's queue.

@@ -14,6 +14,8 @@
 //! | `boot` | the number that the system gave the boot in which the block was written; `-` if it has none |
 //! | `at` | when it was written, by the wall clock and since that boot |
 //! | `fence` | the last fencing token of a lock by then, so that the next is greater whatever the clock says |
+//! | `end` | the position behind the block, where that is not `off` + `len`, because the block selects a database that the log does not select there |
+//! | `repl` | the replication id of the data, where other servers may have the same data |
 //! | `sync` | how many bytes of this file were known to be durable when the block was written |
 //! | `checksum` | the CRC-64 of Redis over all bytes of the file before this line, without the digits of checksums and the `;\r\n` behind them, then this line up to `checksum:`, then the block |
 //!
@@ -35,7 +37,10 @@ pub(crate) const NO_BOOT: &str = "-";
 /// How long the number of a boot may be.
 const BOOT_MAX: usize = 64;
 
-/// A moment: by two clocks, and by the locks that were given.
+/// An id of the history of the data, in hexadecimal digits.
+pub(crate) type HistoryId = [u8; 40];
+
+/// A moment: by two clocks, by the locks that were given, and by the history of the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// Milliseconds since 1970, by the wall clock.
@@ -44,6 +49,8 @@ pub(crate) struct Stamp {
     pub(crate) boot_ms: u64,
     /// The last fencing token of a lock by then.
     pub(crate) fence: i64,
+    /// The history that the data is of, if other servers may have the same data.
+    pub(crate) history: Option<HistoryId>,
 }
 
 /// A checksum that runs on.
@@ -74,6 +81,8 @@ pub(crate) struct Header {
     pub(crate) position: u64,
     /// The length of the commands.
     pub(crate) len: u64,
+    /// The position in the log behind the block.
+    pub(crate) end: u64,
     /// In which boot of the system it was written.
     pub(crate) boot: String,
     /// When it was written.
@@ -94,10 +103,13 @@ pub(super) struct ReadHeader {
 impl Header {
     /// Writes the part that the checksum covers.
     fn covered(&self) -> String {
-        let Header { position, len, boot, at, synced } = self;
-        let Stamp { wall_ms, boot_ms, fence } = at;
+        let Header { position, len, end, boot, at, synced } = self;
+        let Stamp { wall_ms, boot_ms, fence, history } = at;
+        let end = if *end == position.wrapping_add(*len) { String::new() } else { format!("end:{end};") };
+        let history = history.map_or(String::new(), |id| format!("repl:{};", id.escape_ascii()));
         format!(
-            "#HDR:v1;off:{position};len:{len};boot:{boot};at:{wall_ms},{boot_ms};fence:{fence};sync:{synced};checksum:"
+            "#HDR:v1;off:{position};len:{len};{end}boot:{boot};at:{wall_ms},{boot_ms};fence:{fence};{history}sync:{synced};\
+             checksum:"
         )
     }
 
@@ -118,6 +130,7 @@ pub(super) fn parse_header(line: &[u8]) -> Option<ReadHeader> {
     let fields = std::str::from_utf8(fields.strip_prefix(HEADER_START)?).ok()?;
     let checksum = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
     let (mut position, mut len, mut boot, mut at, mut synced, mut fence) = (None, None, None, None, 0, 0);
+    let (mut end, mut history) = (None, None);
     for field in fields.split_terminator(';') {
         let (name, value) = field.split_once(':')?;
         match name {
@@ -126,14 +139,19 @@ pub(super) fn parse_header(line: &[u8]) -> Option<ReadHeader> {
             "boot" => boot = Some(value.to_owned()),
             "at" => {
                 let (wall_ms, boot_ms) = value.split_once(',')?;
-                at = Some(Stamp { wall_ms: wall_ms.parse().ok()?, boot_ms: boot_ms.parse().ok()?, fence: 0 });
+                let (wall_ms, boot_ms) = (wall_ms.parse().ok()?, boot_ms.parse().ok()?);
+                at = Some(Stamp { wall_ms, boot_ms, ..Stamp::default() });
             }
             "fence" => fence = value.parse().ok()?,
             "sync" => synced = value.parse().ok()?,
+            "end" => end = Some(value.parse().ok()?),
+            "repl" => history = Some(value.as_bytes().try_into().ok()?),
             _ => {}
         }
     }
-    let header = Header { position: position?, len: len?, boot: boot?, at: Stamp { fence, ..at? }, synced };
+    let (position, len): (u64, u64) = (position?, len?);
+    let end = end.unwrap_or(position.wrapping_add(len));
+    let header = Header { position, len, end, boot: boot?, at: Stamp { fence, history, ..at? }, synced };
     Some(ReadHeader { header, checksum, covered })
 }
 
@@ -153,8 +171,8 @@ mod tests {
     use super::*;
 
     fn header() -> Header {
-        let at = Stamp { wall_ms: 1_700_000_000_123, boot_ms: 55_000, fence: 9 };
-        Header { position: 1234, len: 9, boot: boot_field("0f9b;\n5f0e-7d5e"), at, synced: 17 }
+        let at = Stamp { wall_ms: 1_700_000_000_123, boot_ms: 55_000, fence: 9, history: None };
+        Header { position: 1234, len: 9, end: 1243, boot: boot_field("0f9b;\n5f0e-7d5e"), at, synced: 17 }
     }
 
     #[test]

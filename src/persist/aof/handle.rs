@@ -49,6 +49,8 @@ pub(crate) struct AofStatus {
 /// A request to go on in the next increment at a position in the log.
 pub(super) struct Rotation {
     pub(super) position: u64,
+    /// The database that is selected there, if the log does not select it again.
+    pub(super) db: Option<usize>,
     pub(super) done: Done<u64>,
 }
 
@@ -129,7 +131,8 @@ impl AofHandle {
                 }
                 false => {
                     let position = self.0.reader.cut();
-                    requests.rotation = Some(Rotation { position, done });
+                    let db = self.0.reader.copied_db();
+                    requests.rotation = Some(Rotation { position, db, done });
                     (position, None)
                 }
             }
@@ -142,13 +145,13 @@ impl AofHandle {
     /// [`AofDir::install_base`] is called; `done` gets its number. For a file that lacks a part of the log. The gate has to
     /// be held exclusively.
     pub(crate) fn restart(&self, done: Done<u64>) -> u64 {
-        let position = self.0.reader.restart();
+        let (position, db) = (self.0.reader.restart(), self.0.reader.copied_db());
         let refused = {
             let mut requests = self.0.requests.lock();
             match requests.is_closed {
                 true => Some((done, AofError::Stopped)),
                 false => {
-                    let former = requests.restart.replace(Rotation { position, done });
+                    let former = requests.restart.replace(Rotation { position, db, done });
                     former.map(|former| (former.done, AofError::Busy))
                 }
             }

@@ -23,7 +23,7 @@ mod writer;
 #[cfg(test)]
 mod writer_tests;
 
-pub(crate) use block::{NO_BOOT, Stamp};
+pub(crate) use block::{HistoryId, NO_BOOT, Stamp};
 pub(crate) use directory::{AofDir, PartFile};
 pub(crate) use error::AofError;
 pub(crate) use handle::AofHandle;

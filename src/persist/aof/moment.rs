@@ -50,8 +50,8 @@ impl Moment {
             sum.add(&lines);
         }
         if wanted.checksums {
-            let at = Stamp { wall_ms: self.wall_ms, boot_ms: self.boot_ms, fence };
-            let header = Header { position: 0, len: 0, boot: self.boot.clone(), at, synced: 0 };
+            let at = Stamp { wall_ms: self.wall_ms, boot_ms: self.boot_ms, fence, history: None };
+            let header = Header { position: 0, len: 0, end: 0, boot: self.boot.clone(), at, synced: 0 };
             lines.extend_from_slice(&header.write([], &mut sum));
         }
         lines

@@ -204,7 +204,7 @@ impl<R: Read> SegmentReader<R> {
             len: self.input.offset(),
             sum,
             synced: header.synced.min(self.input.offset()),
-            position: Some(header.position + header.len),
+            position: Some(header.end),
             last: Some(header.clone()),
         };
         Ok(Some(Piece { offset, bytes: block }))

@@ -31,9 +31,9 @@ impl Written {
         let stamp = timestamp(1_700_000_000_000 + begin as i64 * 1000);
         self.sum.add(&stamp);
         self.bytes.extend_from_slice(&stamp);
-        let at = Stamp { wall_ms: 1_700_000_000_000, boot_ms: 77, fence: 0 };
+        let at = Stamp { wall_ms: 1_700_000_000_000, boot_ms: 77, fence: 0, history: None };
         let (position, len) = (self.commands.len() as u64, commands.len() as u64);
-        let header = Header { position, len, boot: "b0".to_owned(), at, synced: synced as u64 };
+        let header = Header { position, len, end: position + len, boot: "b0".to_owned(), at, synced: synced as u64 };
         let line = header.write([commands], &mut self.sum);
         self.bytes.extend_from_slice(&line);
         self.append(commands, begin)

@@ -185,6 +185,7 @@ impl Life {
             wall_ms: 1_700_000_000_000 + time.load(Relaxed) as i64,
             boot_ms: time.load(Relaxed),
             fence: 0,
+            history: None,
         };
         let start = found.tail.map_or(Start::New, Start::Append);
         let reader = log.reader(Purpose::Copy);

@@ -140,6 +140,8 @@ pub(crate) struct Writer {
     written_back: u64,
     /// The second of the last timestamp.
     last_timestamp: i64,
+    /// The database that the next records belong to, if they do not select it.
+    unselected: Option<usize>,
     pause: Option<Pause>,
     rotation: Option<Rotation>,
     restart: Option<Rotation>,
@@ -162,7 +164,7 @@ impl Writer {
         boot: &str,
         mut clock: AofClock,
     ) -> Result<Self, AofError> {
-        let begin = reader.position();
+        let (begin, unselected) = (reader.position(), reader.copied_db());
         let (file, tail) = match start {
             Start::Append(tail) => (open_tail(&dir, &tail)?, tail),
             Start::New => (dir.create_increment(false)?.0, Tail::empty()),
@@ -203,6 +205,7 @@ impl Writer {
             released: begin,
             written_back: tail.len,
             last_timestamp: 0,
+            unselected,
             pause: None,
             rotation: None,
             restart: None,
@@ -260,6 +263,7 @@ impl Writer {
         }
         let has_written = self.write(now)?;
         self.sync_if_due(now)?;
+        self.pass_asides();
         self.rotate_if_due();
         self.answer_syncs();
         if self.stop_if_due(now) {
@@ -351,6 +355,15 @@ impl Writer {
         }
         self.confirm();
         Ok(())
+    }
+
+    /// Counts what is for replicas alone as durable, as it is not in the file, once everything before it is.
+    fn pass_asides(&mut self) {
+        if self.is_durable() && self.synced.position < self.written.position {
+            self.synced = self.written;
+            self.release(self.written.position);
+            self.confirm();
+        }
     }
 
     /// Goes back to what was durable before a sync failed.

@@ -42,7 +42,8 @@ fn stepped(policy: Policy) -> Stepped {
     let dir = AofDir::open(Arc::new(disk.clone()), Path::new("/data"), "aof", "a", true).expect("opened");
     let (dir, log, now_ms) = (Arc::new(dir), Arc::new(Log::default()), Arc::new(AtomicU64::new(5000)));
     let time = now_ms.clone();
-    let clock = move || Stamp { wall_ms: time.load(Relaxed) as i64, boot_ms: time.load(Relaxed), fence: 0 };
+    let clock =
+        move || Stamp { wall_ms: time.load(Relaxed) as i64, boot_ms: time.load(Relaxed), fence: 0, history: None };
     let options = options(Path::new("/data"), policy);
     let reader = log.reader(Purpose::Copy);
     let writer = Writer::open(dir.clone(), reader, Start::New, &options, "boot", Box::new(clock)).expect("opened");
@@ -142,6 +143,30 @@ fn with_no_nothing_is_synced_before_it_is_asked_for() {
     server.handle.sync(done);
     server.writer.step();
     assert_eq!((result.try_recv(), server.handle.status().synced), (Ok(Ok(())), end));
+}
+
+#[test]
+fn what_is_for_replicas_alone_at_the_end_of_the_log_counts_as_durable_with_what_is_before_it() {
+    for policy in [Policy::Always, Policy::EverySec, Policy::No] {
+        let mut server = stepped(policy);
+        server.log.append_aside(b"*1\r\n$4\r\nPING\r\n");
+        append(&server.log, 1);
+        let end = server.log.append_aside(b"*1\r\n$4\r\nPING\r\n");
+        assert!(policy != Policy::Always || server.log.wake_when_confirmed(end, 1, Waker::noop()));
+        let (done, result) = done();
+        server.handle.sync(done);
+        while server.writer.step() == Step::Again {}
+        assert_eq!((result.try_recv(), server.handle.status().synced), (Ok(Ok(())), end), "{policy:?}");
+        assert!(!server.log.wake_when_confirmed(end, 1, Waker::noop()));
+        assert_eq!(server.log.kept_len(), 0);
+        // The server need not wait for another record when it ends.
+        server.log.append_aside(b"*1\r\n$4\r\nPING\r\n");
+        let (done, result) = self::done();
+        server.handle.stop(false, done);
+        while server.writer.step() == Step::Again {}
+        assert_eq!(result.try_recv(), Ok(Ok(())));
+        assert_eq!(server.commands(&server.disk.power_cut()), [SELECT, &set(1)].concat());
+    }
 }
 
 #[test]
@@ -389,7 +414,7 @@ fn start(path: &Path, policy: Policy, log: &Arc<Log>) -> (AofHandle, std::thread
         None => Start::New,
     };
     let options = AofOptions { timestamps: true, ..options(path, policy) };
-    let clock = || Stamp { wall_ms: 1_700_000_000_000, boot_ms: 0, fence: 0 };
+    let clock = || Stamp { wall_ms: 1_700_000_000_000, boot_ms: 0, fence: 0, history: None };
     let reader = log.reader(Purpose::Copy);
     let boot = RealDisk.boot_id(&Clock::system()).unwrap_or_default();
     let writer = Writer::open(dir.clone(), reader, start, &options, &boot, Box::new(clock)).expect("opened");

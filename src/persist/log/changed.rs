@@ -29,6 +29,11 @@ impl LastChanges {
         }
     }
 
+    /// Forgets all records: the log begins again at a position.
+    pub(super) fn restart(&self, position: u64) {
+        self.shards.iter().chain([&self.any]).for_each(|last| last.store(position, Relaxed));
+    }
+
     /// Returns the position behind the last record about the keys of some shards.
     pub(super) fn of(&self, shards: &[usize]) -> u64 {
         let own = shards.iter().map(|shard| self.shards[*shard].load(Relaxed)).max();

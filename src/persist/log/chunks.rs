@@ -76,9 +76,14 @@ impl Chunks {
         self.chunks.push_back((start, chunk));
     }
 
+    /// Creates a log whose first byte has a position.
+    pub(super) fn begin_at(position: u64) -> Self {
+        Chunks { growing_start: position, ..Chunks::default() }
+    }
+
     /// Moves on without keeping the next bytes, which nobody will read.
     pub(super) fn skip(&mut self, len: usize) {
-        *self = Chunks { growing_start: self.end() + len as u64, ..Chunks::default() };
+        *self = Chunks::begin_at(self.end() + len as u64);
     }
 
     /// Returns the bytes from a position on, up to the end of the chunk that they are in. There are none at the end, nor

@@ -1,11 +1,13 @@
 //! A reader of the log.
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::persist::log::{Log, LostPlace, Place, Purpose};
+use crate::persist::log::{Log, LostPlace, Place, Purpose, Records};
 
 /// A reader of a log. It leaves when it is dropped.
 pub struct LogReader {
@@ -19,6 +21,17 @@ impl Log {
     pub(crate) fn reader(self: &Arc<Self>, purpose: Purpose) -> LogReader {
         let mut records = self.records.lock();
         let position = records.cut();
+        self.add_reader(&mut records, position, purpose)
+    }
+
+    /// Adds a reader for a replica that has read up to a position; `None` if that is not kept any more, or not reached.
+    pub(crate) fn resume(self: &Arc<Self>, position: u64) -> Option<LogReader> {
+        let mut records = self.records.lock();
+        let is_kept = records.is_read() && (records.chunks.start()..=records.chunks.end()).contains(&position);
+        is_kept.then(|| self.add_reader(&mut records, position, Purpose::Replicate))
+    }
+
+    fn add_reader(self: &Arc<Self>, records: &mut Records, position: u64, purpose: Purpose) -> LogReader {
         let confirmed = (purpose == Purpose::Confirm).then_some(position);
         let place = Place { position, purpose, confirmed, is_lost: false, is_woken: false };
         let free = records.readers.iter().position(Option::is_none);
@@ -27,7 +40,7 @@ impl Log {
             records.readers.len() - 1
         });
         records.readers[number] = Some(place);
-        self.follow_confirmations(&records);
+        self.follow_confirmations(records);
         LogReader { log: self.clone(), number }
     }
 }
@@ -70,13 +83,27 @@ impl LogReader {
         }
     }
 
+    /// Waits until there is something to read, for a task.
+    pub(crate) fn poll_readable(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut records = self.log.records.lock();
+        let place = records.readers[self.number];
+        if place.is_none_or(|place| place.is_lost || place.position < records.chunks.end()) {
+            return Poll::Ready(());
+        }
+        if !records.tasks.iter().any(|waker| waker.will_wake(cx.waker())) {
+            records.tasks.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
     /// Returns whole records from a position on, in the pieces that the log has them in: at most `limit` bytes, or one
-    /// group of records that the log keeps together, which may be longer. Frees nothing, so that they can be read again
-    /// until [`LogReader::release`] is called.
+    /// group of records that the log keeps together, which may be longer; and the position that they begin at, which is
+    /// behind what is for replicas alone. Frees nothing, so that they can be read again until [`LogReader::release`] is
+    /// called.
     ///
     /// # Errors
     /// When the log has not waited for this reader, or the position has been released.
-    pub(crate) fn records(&self, from: u64, limit: usize) -> Result<Vec<Bytes>, LostPlace> {
+    pub(crate) fn records(&self, from: u64, limit: usize) -> Result<(u64, Vec<Bytes>), LostPlace> {
         let mut records = self.log.records.lock();
         let place = records.readers[self.number].filter(|place| !place.is_lost && place.position <= from);
         if place.is_none() {
@@ -84,7 +111,9 @@ impl LogReader {
         }
         let barriers = records.barriers.iter().filter(|(number, barrier)| *number == self.number && from <= *barrier);
         let barrier = barriers.map(|(_, barrier)| *barrier).min().unwrap_or(u64::MAX);
-        let end = records.boundaries.behind(from, limit as u64).min(barrier);
+        let Range { start, end: next } = records.asides.between(from);
+        let from = start.min(barrier);
+        let end = records.boundaries.behind(from, limit as u64).min(barrier).min(next);
         let (mut at, mut pieces) = (from, Vec::new());
         while at < end {
             let mut piece = records.chunks.read(at);
@@ -95,7 +124,29 @@ impl LogReader {
             at += piece.len() as u64;
             pieces.push(piece);
         }
-        Ok(pieces)
+        Ok((from, pieces))
+    }
+
+    /// Reads all records, in pieces, each with its position: what is for replicas alone lies between them.
+    ///
+    /// # Errors
+    /// When the log has not waited for this reader.
+    pub(crate) fn take_records(&self) -> Result<Vec<(u64, Bytes)>, LostPlace> {
+        let (mut at, mut taken) = (self.position(), Vec::new());
+        loop {
+            let (begin, pieces) = self.records(at, usize::MAX)?;
+            if pieces.is_empty() && begin == at {
+                break;
+            }
+            at = begin;
+            for piece in pieces {
+                let len = piece.len() as u64;
+                taken.push((at, piece));
+                at += len;
+            }
+        }
+        self.release(at);
+        Ok(taken)
     }
 
     /// Moves on to a position: what lies before it is not read again.
@@ -104,6 +155,11 @@ impl LogReader {
             let position = position.min(chunks.end());
             place.iter_mut().for_each(|place| place.position = position.max(place.position));
         });
+    }
+
+    /// Returns the database that is selected at the end of a copied log, see [`Log::copied_db`].
+    pub(crate) fn copied_db(&self) -> Option<usize> {
+        self.log.copied_db()
     }
 
     /// Moves on to the end of the log, where the next command selects its database; returns this position. A reader that had
@@ -199,12 +255,33 @@ impl Drop for LogReader {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::task::{Wake, Waker};
+
     use super::*;
     use crate::persist::Effects;
+
+    /// Counts how often it wakes.
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
 
     /// Appends a command of about `len` bytes to a log; returns the position behind it.
     fn append(log: &Log, len: usize) -> u64 {
         log.append(&mut Effects::one(0, &[b"DEL", &vec![b'k'; len]]))
+    }
+
+    /// Reads records, where nothing is passed over.
+    fn records(reader: &LogReader, from: u64, limit: usize) -> Result<Vec<Bytes>, LostPlace> {
+        reader.records(from, limit).map(|(begin, pieces)| {
+            assert_eq!(begin, from);
+            pieces
+        })
     }
 
     fn len(pieces: &[Bytes]) -> usize {
@@ -217,16 +294,16 @@ mod tests {
         let reader = log.reader(Purpose::Copy);
         let large = append(&log, 300_000);
         let ends: Vec<u64> = (0..1000).map(|number| append(&log, 50 + number % 7)).collect();
-        let first = reader.records(0, 1000).expect("its place");
+        let first = records(&reader, 0, 1000).expect("its place");
         assert_eq!(len(&first) as u64, large, "a record larger than the limit");
-        let second = reader.records(large, 40_000).expect("its place");
+        let second = records(&reader, large, 40_000).expect("its place");
         let middle = large + len(&second) as u64;
         assert!(middle > large && len(&second) <= 40_000 && ends.contains(&middle));
-        assert_eq!(reader.records(0, 1000).expect("its place"), first);
+        assert_eq!(records(&reader, 0, 1000).expect("its place"), first);
         reader.release(large);
-        assert_eq!((reader.records(0, 1000), reader.position()), (Err(LostPlace), large));
-        assert_eq!(reader.records(large, 40_000).expect("its place"), second);
-        assert_eq!(reader.records(reader.end(), 40_000), Ok(vec![]));
+        assert_eq!((records(&reader, 0, 1000), reader.position()), (Err(LostPlace), large));
+        assert_eq!(records(&reader, large, 40_000).expect("its place"), second);
+        assert_eq!(records(&reader, reader.end(), 40_000), Ok(vec![]));
     }
 
     #[test]
@@ -238,13 +315,13 @@ mod tests {
         append(&log, 10);
         let next = reader.cut();
         append(&log, 10);
-        let read = |reader: &LogReader, from: u64| from + len(&reader.records(from, 1000).expect("its place")) as u64;
+        let read = |reader: &LogReader, from: u64| from + len(&records(reader, from, 1000).expect("its place")) as u64;
         assert_eq!((read(&reader, 0), read(&reader, cut), read(&other, cut)), (cut, cut, log.end()));
         reader.pass(cut);
         assert_eq!((read(&reader, cut), read(&reader, next)), (next, next));
         reader.pass(next);
         assert_eq!(read(&reader, next), log.end());
-        let after = reader.records(cut, 1000).expect("its place");
+        let after = records(&reader, cut, 1000).expect("its place");
         assert!(after[0].starts_with(b"*2\r\n$6\r\nSELECT"));
     }
 
@@ -255,11 +332,11 @@ mod tests {
         let first = append(&log, 10);
         reader.confirm(first);
         (0..100).for_each(|_| _ = append(&log, 1000));
-        assert_eq!(reader.records(first, 1000), Err(LostPlace));
+        assert_eq!(records(&reader, first, 1000), Err(LostPlace));
         let begin = reader.restart();
         assert_eq!((begin, log.confirmed()), (log.end(), first));
         append(&log, 10);
-        assert!(reader.records(begin, 1000).expect("its place")[0].starts_with(b"*2\r\n$6\r\nSELECT"));
+        assert!(records(&reader, begin, 1000).expect("its place")[0].starts_with(b"*2\r\n$6\r\nSELECT"));
     }
 
     #[test]
@@ -295,5 +372,86 @@ mod tests {
         assert!(waits.join().is_ok());
         reader.wait(Some(0), None); // there are records
         reader.wait(Some(end), Some(Duration::from_millis(1)));
+    }
+
+    #[test]
+    fn what_is_for_replicas_alone_is_read_by_them_and_passed_over_by_others() {
+        const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+        let log = Arc::new(Log::default());
+        let (file, replica) = (log.reader(Purpose::Copy), log.reader(Purpose::Replicate));
+        log.append_aside(PING);
+        let first = append(&log, 10);
+        log.append_aside(PING);
+        let end = log.append_aside(PING);
+        let (begin, pieces) = file.records(0, 1000).expect("its place");
+        assert_eq!((begin, begin + len(&pieces) as u64), (PING.len() as u64, first));
+        assert_eq!(file.records(first, 1000), Ok((end, vec![])));
+        let second = append(&log, 10);
+        let (begin, pieces) = file.records(first, 1000).expect("its place");
+        assert_eq!((begin, begin + len(&pieces) as u64), (end, second));
+        let all = replica.read_all().expect("its place");
+        assert_eq!((all.len() as u64, all.starts_with(PING)), (second, true));
+        let taken = file.take_records().expect("its place");
+        let places: Vec<_> = taken.iter().map(|(begin, piece)| (*begin, *begin + piece.len() as u64)).collect();
+        assert_eq!(places, [(PING.len() as u64, first), (end, second)]);
+        assert_eq!((file.take_records(), file.position()), (Ok(vec![]), second));
+    }
+
+    #[test]
+    fn a_replica_goes_on_where_it_was_while_the_backlog_has_that() {
+        let log = Arc::new(Log::default());
+        append(&log, 10);
+        assert!(log.resume(log.end()).is_none(), "nothing is kept");
+        log.set_backlog(Some(100_000));
+        let begin = log.end();
+        let first = append(&log, 1000);
+        let reader = log.resume(first).expect("a position in the backlog");
+        let second = append(&log, 1000);
+        assert_eq!(reader.read_all().map(|read| read.len() as u64), Ok(second - first));
+        drop(reader);
+        let whole = log.resume(begin).expect("the begin of the backlog").read_all().expect("its place");
+        assert_eq!(whole.len() as u64, second - begin);
+        (0..300).for_each(|_| _ = append(&log, 1000));
+        assert!(log.resume(begin).is_none() && log.resume(log.end() + 1).is_none());
+        assert!(log.resume(log.end() - 100_000).is_some() && log.resume(log.end()).is_some());
+        let (start, end) = log.kept();
+        assert!((100_000..100_000 + 2 * (64 << 10) + 2000).contains(&(end - start)), "{} bytes", end - start);
+        log.set_backlog(None);
+        assert_eq!(log.kept(), (end, end));
+    }
+
+    #[test]
+    fn a_task_is_woken_by_the_next_record() {
+        let log = Arc::new(Log::default());
+        let reader = log.reader(Purpose::Replicate);
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        let cx = Context::from_waker(&waker);
+        assert!(reader.poll_readable(&cx).is_pending() && reader.poll_readable(&cx).is_pending());
+        append(&log, 10);
+        assert_eq!(wakes.0.load(Relaxed), 1);
+        assert!(reader.poll_readable(&cx).is_ready());
+        assert!(reader.read_all().is_ok() && reader.poll_readable(&cx).is_pending());
+    }
+
+    #[test]
+    fn positions_go_on_where_a_former_log_ended() {
+        let log = Arc::new(Log::default());
+        let former = log.reader(Purpose::Copy);
+        append(&log, 10);
+        log.continue_at(5000, 3);
+        assert_eq!((former.read(), log.copied_db()), (Err(LostPlace), Some(3)));
+        let reader = log.reader(Purpose::Replicate);
+        assert_eq!((reader.position(), log.end(), former.restart()), (5000, 5000, 5000));
+        let end = log.append_copy(b"*2\r\n$6\r\nSELECT\r\n$1\r\n4\r\n", 4);
+        assert_eq!(reader.read_all().map(|read| read.len() as u64), Ok(end - 5000));
+        assert_eq!((former.read_all().map(|read| read.len() as u64), log.copied_db()), (Ok(end - 5000), Some(4)));
+        log.end_copy();
+        assert_eq!(log.copied_db(), None);
+        append(&log, 10);
+        assert!(
+            reader.read_all().is_ok_and(|read| read.starts_with(b"*2\r\n$6\r\nSELECT")),
+            "the copied one is not known"
+        );
     }
 }

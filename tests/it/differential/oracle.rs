@@ -53,7 +53,7 @@ impl Arena {
 }
 
 /// Holds the process of a real server; it ends with the test.
-pub(super) struct Oracle {
+pub(crate) struct Oracle {
     process: Child,
     socket: PathBuf,
     _dir: TempDir,
@@ -65,7 +65,7 @@ impl Oracle {
     }
 
     /// Starts a server that keeps its files in a directory, with more arguments; `None` if there is no `redis-server`.
-    pub(super) fn start_in(dir: &Path, arguments: &[&str]) -> Option<Self> {
+    pub(crate) fn start_in(dir: &Path, arguments: &[&str]) -> Option<Self> {
         Self::start_with(Some(dir), arguments)
     }
 
@@ -107,6 +107,11 @@ impl Oracle {
             assert!(len > 0, "redis-server ended at once:\n{seen}");
         }
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+    }
+
+    /// Returns where it listens.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
     }
 
     pub(super) fn connect(&self) -> Peer {

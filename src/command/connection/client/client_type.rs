@@ -4,7 +4,7 @@ use crate::client::info::{Class, ClientInfo};
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 
-/// A client type of CLIENT LIST and CLIENT KILL. There is no replication, so no client is a master or a replica.
+/// A client type of CLIENT LIST and CLIENT KILL. No client is a master.
 #[derive(Clone, Copy)]
 pub(super) struct ClientType(Option<Class>);
 
@@ -12,13 +12,18 @@ impl ClientType {
     pub(super) fn parse(word: &[u8]) -> Result<Self> {
         let types = [
             ("normal", Some(Class::Normal)),
-            ("slave", None),
-            ("replica", None),
+            ("slave", Some(Class::Replica)),
+            ("replica", Some(Class::Replica)),
             ("pubsub", Some(Class::Subscriber)),
             ("master", None),
         ];
         let found = types.into_iter().find(|(name, _)| is_word(word, name));
         found.map(|(_, class)| ClientType(class)).ok_or_else(|| Error::UnknownClientType(word.to_vec()))
+    }
+
+    /// Returns whether it is that of the link to a primary, which is no client here.
+    pub(super) fn is_primary(self) -> bool {
+        self.0.is_none()
     }
 
     pub(super) fn is_that_of(self, client: &ClientInfo) -> bool {

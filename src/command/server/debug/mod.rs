@@ -72,7 +72,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("QUICKLIST", 1, 2, |call| show_structure(call, &["quicklist"], ["Quicklist", "quicklist"])),
     ("QUICKLIST-PACKED-THRESHOLD", 1, 1, packed_threshold),
     ("RELOAD", 0, usize::MAX, reload::reload),
-    ("REPLICATE", 1, usize::MAX, accept),
+    ("REPLICATE", 1, usize::MAX, replicate),
     ("REPLYBUFFER", 2, 2, reply_buffer),
     ("SEGFAULT", 0, usize::MAX, |call| simulate_crash(call, "crashed by signal: 11")),
     ("SET-ACTIVE-EXPIRE", 1, 1, set_active_expire),
@@ -202,8 +202,16 @@ fn reply_error(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Sends the replicas a command that is not executed here.
+fn replicate(call: &mut Call<'_>) -> Result<()> {
+    let words: Vec<&[u8]> = std::iter::from_fn(|| call.args.next_arg()).collect();
+    call.namespace.send_replicas(&words);
+    call.reply.ok();
+    Ok(())
+}
+
 fn change_replication_id(call: &mut Call<'_>) -> Result<()> {
-    call.namespace.tenant.change_replication_id();
+    call.namespace.tenant.history.begin();
     call.reply.ok();
     Ok(())
 }

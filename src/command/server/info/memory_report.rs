@@ -17,8 +17,12 @@ pub(crate) struct MemoryReport {
     pub(crate) active: usize,
     pub(crate) resident: usize,
     pub(crate) muzzy: usize,
-    /// Pending output of clients.
+    /// Buffers of clients that are no replicas.
     pub(crate) clients: usize,
+    /// Those of replicas, without the log, which is there once for all of them.
+    pub(crate) replicas: usize,
+    /// What is kept of the log while replicas may come back.
+    pub(crate) backlog: usize,
     /// The allocator's name and version.
     pub(crate) allocator: String,
 }
@@ -31,6 +35,9 @@ impl MemoryReport {
         // The shards' reports may be off by a little; their own counters are exact.
         let used = totals.memory + call.namespace.store.memory_account().outside();
         let sampler = &call.namespace.observed.sampler;
+        let (replicas, clients): (Vec<_>, Vec<_>) =
+            call.namespace.clients.all().into_iter().partition(|client| client.is_replica());
+        let log = &call.namespace.log;
         MemoryReport {
             used,
             peak: sampler.record_memory(used),
@@ -42,7 +49,9 @@ impl MemoryReport {
             active: allocator.map_or(used, |allocator| allocator.active),
             resident: allocator.map_or(used, |allocator| allocator.resident),
             muzzy: allocator.map_or(0, |allocator| allocator.muzzy),
-            clients: call.namespace.clients.all().iter().map(|client| client.memory()).sum(),
+            clients: clients.iter().map(|client| client.memory()).sum(),
+            replicas: replicas.iter().map(|client| client.memory_of_its_own()).sum(),
+            backlog: if log.has_backlog() { log.kept_len() } else { 0 },
             // The version ends where jemalloc appends the commit it was built from.
             allocator: allocator.map_or("libc".into(), |allocator| {
                 format!("jemalloc-{}", allocator.name.split('-').next().unwrap_or_default())

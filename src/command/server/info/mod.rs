@@ -11,6 +11,7 @@ mod memory;
 mod memory_report;
 mod persistence;
 mod reading;
+mod replication;
 mod server;
 mod statistics;
 
@@ -63,7 +64,7 @@ const SECTIONS: &[Section] = &[
     section(&["persistence"], "Persistence", Unasked, persistence::PERSISTENCE),
     section(&["threads"], "Threads", Unasked, clients::THREADS),
     section(&["stats"], "Stats", Unasked, statistics::STATS),
-    section(&["replication"], "Replication", Unasked, server::REPLICATION),
+    section(&["replication"], "Replication", Unasked, replication::REPLICATION),
     section(&["cpu"], "CPU", Unasked, server::CPU),
     section(&["modules", "module_list"], "Modules", Unasked, &[]),
     section(&["commandstats"], "Commandstats", ForAll, statistics::COMMAND_STATS),

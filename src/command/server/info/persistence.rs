@@ -20,11 +20,17 @@ pub(super) const PERSISTENCE: &[Field] = &[
     field("current_save_keys_processed", |from| from.files().work.map_or(0, |work| work.written).into()),
     field("current_save_keys_total", |from| from.files().work.map_or(0, |work| work.keys).into()),
     field("rdb_changes_since_last_save", |from| from.totals().changes.saturating_sub(from.files().saved_changes).into()),
-    field("rdb_bgsave_in_progress", |from| u64::from(running(from, Job::Save).is_some()).into()),
+    field("rdb_bgsave_in_progress", |from| {
+        // One that is sent to replicas counts, as in Redis.
+        u64::from(running(from, Job::Save).is_some() || from.files().sent_since_ms.is_some()).into()
+    }),
     field("rdb_last_save_time", |from| from.files().saved_ms.div_euclid(1000).into()),
     field("rdb_last_bgsave_status", |from| status(&from.files().saves.error)),
     field("rdb_last_bgsave_time_sec", |from| took_s(&from.files().saves)),
-    field("rdb_current_bgsave_time_sec", |from| running_s(from, Job::Save)),
+    field("rdb_current_bgsave_time_sec", |from| match from.files().sent_since_ms {
+        Some(since_ms) => (from.call.now().wall_ms().saturating_sub(since_ms) / 1000).max(0).into(),
+        None => running_s(from, Job::Save),
+    }),
     field("rdb_saves", |from| from.files().saves.succeeded.into()),
     zero("rdb_last_cow_size"),
     field("rdb_last_load_keys_expired", |from| from.files().keys_expired.into()),

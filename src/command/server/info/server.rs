@@ -1,11 +1,11 @@
-//! Sections of INFO about the process: server, replication, CPU and cluster.
+//! Sections of INFO about the process: server, CPU and cluster.
 
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::command::server::info::field::{Field, Value, field, fixed, optional, zero};
 use crate::command::server::info::reading::Reading;
-use crate::config::{Config, Setting};
+use crate::config::Config;
 use crate::text::{Dialect, REDIS_VERSION};
 
 #[rustfmt::skip] // a table
@@ -54,24 +54,6 @@ pub(super) const SERVER: &[Field] = &[
         let port = Some(from.settings().tls_port).filter(|port| *port != 0)?;
         Some(listener("tls", from.settings(), port.into()))
     }),
-];
-
-#[rustfmt::skip] // a table
-pub(super) const REPLICATION: &[Field] = &[
-    fixed("role", "master"),
-    zero("connected_slaves"),
-    fixed("master_failover_state", "no-failover"),
-    field("master_replid", |from| from.namespace().tenant.replication_id().into()),
-    fixed("master_replid2", "0000000000000000000000000000000000000000"),
-    zero("master_repl_offset"),
-    fixed("second_repl_offset", "-1"),
-    zero("repl_backlog_active"),
-    field("repl_backlog_size", |from| {
-        let size = Setting::find(b"repl-backlog-size").map(|(_, size)| size.get(from.settings()));
-        String::from_utf8_lossy(&size.unwrap_or_default()).into_owned().into()
-    }),
-    zero("repl_backlog_first_byte_offset"),
-    zero("repl_backlog_histlen"),
 ];
 
 #[rustfmt::skip] // a table

@@ -25,9 +25,9 @@ pub(super) const STATS: &[Field] = &[
     field("dropped_log_lines", |from| {
         from.namespace().instance.log_queue.as_ref().map_or(0, |queue| queue.dropped()).into()
     }),
-    zero("sync_full"),
-    zero("sync_partial_ok"),
-    zero("sync_partial_err"),
+    field("sync_full", |from| from.stats().full_syncs.load(Relaxed).into()),
+    field("sync_partial_ok", |from| from.stats().partial_syncs.load(Relaxed).into()),
+    field("sync_partial_err", |from| from.stats().refused_partial_syncs.load(Relaxed).into()),
 
     field("expired_subkeys", |from| expired_fields(from).into()),
     optional("expired_fields", |from| {
@@ -71,7 +71,7 @@ pub(super) const STATS: &[Field] = &[
     field("tracking_total_items", |from| from.namespace().push.tracking.tracked().items.into()),
     field("tracking_total_prefixes", |from| from.namespace().push.tracking.tracked().prefixes.into()),
 
-    zero("unexpected_error_replies"),
+    field("unexpected_error_replies", |from| from.stats().replication_errors.load(Relaxed).into()),
     field("total_error_replies", |from| from.namespace().observed.errors.total().into()),
     zero("dump_payload_sanitizations"),
     field("total_reads_processed", |from| from.stats().reads.load(Relaxed).into()),

@@ -1,6 +1,7 @@
 //! Writing the next block.
 
 use std::io::{self, IoSlice};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -10,6 +11,7 @@ use crate::persist::aof::handle::NeedsRewrite;
 use crate::persist::aof::policy::Policy;
 use crate::persist::aof::writer::{Mark, Writer};
 use crate::persist::disk::DiskFile;
+use crate::resp::write_select;
 
 /// How many bytes of the log a block has at most, unless a record is longer.
 const BLOCK_MAX: u64 = 4 << 20;
@@ -32,11 +34,15 @@ impl Writer {
         }
         let limit = left.min(BLOCK_MAX) as usize;
         match self.shared.reader.records(self.written.position, limit) {
-            Ok(records) if records.is_empty() => Ok(false),
-            Ok(records) => {
+            Ok((begin, records)) if records.is_empty() => {
+                self.written.position = begin;
+                Ok(false)
+            }
+            Ok((begin, records)) => {
+                self.written.position = begin; // what is for replicas alone is not in the file
                 // Read after the records: what they have given, the header knows.
                 let now = Stamp { fence: (self.clock)().fence, ..now };
-                self.write_block(&records, now)?;
+                self.write_records(records, now)?;
                 self.is_closed = false;
                 self.after_write();
                 Ok(true)
@@ -48,9 +54,27 @@ impl Writer {
         }
     }
 
-    /// Writes records, which may be none, with what comes before them.
-    pub(super) fn write_block(&mut self, records: &[Bytes], now: Stamp) -> Result<(), AofError> {
+    /// Writes records as a block, and before them, where the log does not have it, what selects their database: in the
+    /// file alone, so that it moves no position.
+    fn write_records(&mut self, mut records: Vec<Bytes>, now: Stamp) -> Result<(), AofError> {
+        let mut select = Vec::new();
+        if let Some(db) = self.unselected {
+            write_select(&mut select, db);
+        }
+        let added = select.len() as u64;
+        if added > 0 {
+            records.insert(0, select.into());
+        }
+        self.write_block(&records, added, now)?;
+        self.unselected = None;
+        Ok(())
+    }
+
+    /// Writes records, which may be none, with what comes before them; so many bytes of them are not in the log.
+    pub(super) fn write_block(&mut self, records: &[Bytes], added: u64, now: Stamp) -> Result<(), AofError> {
         let (mut before, mut sum) = (Vec::new(), self.written.sum);
+        // What was read of the log is of this history if it was the same before and after that.
+        let now = Stamp { history: (self.clock)().history.filter(|id| Some(*id) == now.history), ..now };
         let len: u64 = records.iter().map(|piece| piece.len() as u64).sum();
         let second = now.wall_ms.div_euclid(1000);
         if self.has_timestamps && second != self.last_timestamp {
@@ -58,7 +82,8 @@ impl Writer {
             sum.add(&before);
         }
         if self.has_checksums {
-            before.extend_from_slice(&self.header(len, now).write(records.iter().map(|piece| &**piece), &mut sum));
+            before
+                .extend_from_slice(&self.header(len, added, now).write(records.iter().map(|piece| &**piece), &mut sum));
         }
         let mut slices: Vec<IoSlice<'_>> = vec![IoSlice::new(&before)];
         slices.extend(records.iter().map(|piece| IoSlice::new(piece)));
@@ -70,13 +95,13 @@ impl Writer {
         self.note_since(event, begun_ms);
         self.last_timestamp = second;
         let len_after = self.written.len + before.len() as u64 + len;
-        self.written = Mark { len: len_after, position: self.written.position + len, sum };
+        self.written = Mark { len: len_after, position: self.written.position + len - added, sum };
         Ok(())
     }
 
-    fn header(&self, len: u64, now: Stamp) -> Header {
+    fn header(&self, len: u64, added: u64, now: Stamp) -> Header {
         let (position, boot, synced) = (self.written.position, self.boot.clone(), self.synced.len);
-        Header { position, len, boot, at: now, synced }
+        Header { position, len, end: position + len - added, boot, at: now, synced }
     }
 
     /// Lets the log free what was written, and the system write it to the disk, where nobody waits for a sync.
@@ -92,13 +117,17 @@ impl Writer {
     }
 
     /// Begins with another file, which is empty.
-    pub(super) fn switch_to(&mut self, file: std::sync::Arc<dyn DiskFile>, position: u64) {
+    pub(super) fn switch_to(&mut self, file: Arc<dyn DiskFile>, position: u64, db: Option<usize>) {
         let mark = Mark { len: 0, position, sum: Running::default() };
         (self.file, self.written, self.synced) = (file, mark, mark);
         (self.is_torn, self.must_sync, self.is_closed) = (false, false, false);
         (self.written_back, self.last_timestamp) = (0, 0);
         self.has_checksums = self.wants_checksums;
-        self.release(position);
+        self.unselected = db;
+        // Both may lie before, where positions have begun again.
+        self.durable = self.durable.min(position);
+        self.released = position;
+        self.shared.reader.release(position);
     }
 }
 

@@ -47,7 +47,7 @@ impl Writer {
         let created = self.shared.dir.create_increment(self.shared.dir.is_detached());
         self.shared.reader.pass(rotation.position);
         let result = created.map(|(file, seq)| {
-            self.switch_to(file, rotation.position);
+            self.switch_to(file, rotation.position, rotation.db);
             seq
         });
         self.publish();
@@ -69,11 +69,14 @@ impl Writer {
                 return Err(error);
             }
         };
-        if let Some(rotation) = self.rotation.take_if(|rotation| rotation.position < restart.position) {
+        // Positions may have begun again, with the data of a primary.
+        let has_lost_place = self.lost == Some(NeedsRewrite::LostPlace);
+        if let Some(rotation) = self.rotation.take_if(|rotation| has_lost_place || rotation.position < restart.position)
+        {
             (rotation.done)(Err(AofError::Busy));
         }
         self.lost = None;
-        self.switch_to(file, restart.position);
+        self.switch_to(file, restart.position, restart.db);
         self.publish();
         (restart.done)(Ok(seq));
         Ok(())
@@ -120,7 +123,7 @@ impl Writer {
     pub(crate) fn mark(&mut self) {
         let now = (self.clock)();
         if self.has_checksums {
-            _ = self.write_block(&[], now); // what is not whole is cut off before the next
+            _ = self.write_block(&[], 0, now); // what is not whole is cut off before the next
         }
     }
 
@@ -130,7 +133,7 @@ impl Writer {
             return;
         }
         // All is durable without it; if it cannot be written, nothing is lost.
-        let is_written = self.write_block(&[], now).is_ok() && self.file.sync_data().is_ok();
+        let is_written = self.write_block(&[], 0, now).is_ok() && self.file.sync_data().is_ok();
         if !is_written {
             _ = self.file.set_len(self.synced.len);
         }

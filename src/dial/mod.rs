@@ -1,24 +1,29 @@
-//! Client connections for the health check and redis-cli: TCP, TLS, Unix socket. They block, so no runtime is needed.
+//! Client connections for the health check, redis-cli and links to a primary: TCP, TLS, Unix socket. They block, so no
+//! runtime is needed.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+#[cfg(feature = "binary")]
 use std::os::unix::net::UnixStream;
 
 mod address;
 #[cfg(feature = "tls")]
 mod tls;
 
-pub(crate) use address::{Address, TlsOptions};
+#[cfg(feature = "binary")]
+pub(crate) use address::Address;
+pub(crate) use address::TlsOptions;
 
 /// A connection of any kind.
-pub(crate) trait Stream: Read + Write {}
+pub(crate) trait Stream: Read + Write + Send {}
 
-impl<T: Read + Write> Stream for T {}
+impl<T: Read + Write + Send> Stream for T {}
 
 /// Connects, and waits for that without a limit.
 ///
 /// # Errors
 /// When the connection is refused, or TLS fails.
+#[cfg(feature = "binary")]
 pub(crate) fn connect(address: &Address, tls: Option<&TlsOptions>) -> io::Result<Box<dyn Stream>> {
     match address {
         Address::Unix(path) => Ok(Box::new(UnixStream::connect(path)?)),
@@ -34,17 +39,26 @@ pub(crate) fn connect(address: &Address, tls: Option<&TlsOptions>) -> io::Result
     }
 }
 
+/// Performs the handshake of TLS with a host.
+///
+/// # Errors
+/// When it fails, or a file cannot be read.
 #[cfg(feature = "tls")]
-fn secure(stream: TcpStream, host: &str, options: &TlsOptions) -> io::Result<Box<dyn Stream>> {
+pub(crate) fn secure(stream: TcpStream, host: &str, options: &TlsOptions) -> io::Result<Box<dyn Stream>> {
     Ok(Box::new(tls::secure(stream, host, options)?))
 }
 
+/// Fails.
+///
+/// # Errors
+/// Always.
 #[cfg(not(feature = "tls"))]
-fn secure(_: TcpStream, _: &str, _: &TlsOptions) -> io::Result<Box<dyn Stream>> {
+pub(crate) fn secure(_: TcpStream, _: &str, _: &TlsOptions) -> io::Result<Box<dyn Stream>> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "this binary was built without TLS"))
 }
 
 /// Returns whether the server has closed TLS with an alert: it is alive, and refuses the connection.
+#[cfg(feature = "binary")]
 pub(crate) fn is_alert(error: &io::Error) -> bool {
     #[cfg(feature = "tls")]
     return tls::is_alert(error);

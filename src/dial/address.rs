@@ -1,9 +1,11 @@
 //! What a client connects to, and how.
 
+#[cfg(feature = "binary")]
 use std::fmt;
 use std::path::PathBuf;
 
 /// The address of a server.
+#[cfg(feature = "binary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     /// A host, by name or address, and a port.
@@ -12,6 +14,7 @@ pub(crate) enum Address {
     Unix(PathBuf),
 }
 
+#[cfg(feature = "binary")]
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{
     StreamOwned,
 };
 
-use crate::app::dial::address::TlsOptions;
+use crate::dial::address::TlsOptions;
 
 /// Where Linux distributions keep the system's trusted authorities.
 const SYSTEM_AUTHORITIES: [&str; 3] =
@@ -51,6 +51,7 @@ pub(super) fn secure(
 }
 
 /// Returns whether this error is an alert of the server.
+#[cfg(feature = "binary")]
 pub(super) fn is_alert(error: &io::Error) -> bool {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
     matches!(cause, Some(rustls::Error::AlertReceived(_)))

@@ -1,0 +1,51 @@
+//! Clients that wait until replicas have acknowledged their changes.
+
+use std::sync::Arc;
+
+use crate::client::registry::{Clients, Unblocked};
+use crate::client::replica::awaited::Awaited;
+use crate::client::replica::list::Replicas;
+
+/// A client that waits, until this is dropped.
+pub(crate) struct WaitingForReplicas {
+    replicas: Arc<Replicas>,
+    client: u64,
+    awaited: Awaited,
+}
+
+impl WaitingForReplicas {
+    /// Returns how many replicas have what is awaited.
+    pub(crate) fn count(&self) -> usize {
+        self.replicas.count(&self.awaited)
+    }
+
+    /// Returns whether enough of them have it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.count() >= self.awaited.count
+    }
+}
+
+impl Drop for WaitingForReplicas {
+    fn drop(&mut self) {
+        self.replicas.waiters.lock().remove(&self.client);
+    }
+}
+
+impl Replicas {
+    /// Begins the wait of a client, which is then to be blocked.
+    pub(crate) fn wait(self: &Arc<Self>, client: u64, awaited: Awaited) -> WaitingForReplicas {
+        self.waiters.lock().insert(client, awaited);
+        WaitingForReplicas { replicas: self.clone(), client, awaited }
+    }
+
+    /// Unblocks the clients for which enough replicas have acknowledged by now.
+    pub(crate) fn unblock_waiters(&self, clients: &Clients) {
+        self.note_acknowledgement();
+        let waiters = self.waiters.lock().clone();
+        for (client, awaited) in waiters {
+            if self.count(&awaited) >= awaited.count {
+                clients.unblock(client, Unblocked::InTime);
+            }
+        }
+    }
+}

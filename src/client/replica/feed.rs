@@ -1,0 +1,163 @@
+//! What a replica is sent: a snapshot, unless it continues where it was, and then the log.
+//!
+//! Its connection fills its output from here when that is empty, as with what is pushed to other clients, and executes
+//! what the replica sends as requests.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::time::{Sleep, sleep};
+
+use crate::client::replica::one::{Replica, ReplicaState};
+use crate::client::replica::part::Part;
+use crate::persist::LogReader;
+use crate::resp::Output;
+
+/// How often a replica that waits for its snapshot is sent a line, so that it knows that the link is alive.
+const ALIVE_EVERY: Duration = Duration::from_secs(1);
+
+/// How many bytes of the log come into the output at once, and a piece more.
+const PORTION: usize = 256 << 10;
+
+/// What a replica is sent.
+pub(crate) struct Feed {
+    stage: Stage,
+    replica: Arc<Replica>,
+}
+
+enum Stage {
+    /// The parts of a snapshot. Before the first bytes it is sent lines from time to time.
+    Snapshot {
+        parts: mpsc::Receiver<Part>,
+        reader: Option<LogReader>,
+        alive: Option<Pin<Box<Sleep>>>,
+        /// The replica has acknowledged something since it was sent the last part.
+        is_acknowledged: bool,
+    },
+    /// A line, if one comes before, and the log, once the replica has acknowledged its snapshot.
+    Log { line: Option<Bytes>, reader: LogReader, is_acknowledged: bool },
+    /// Nothing: it has asked for a snapshot alone.
+    Nothing,
+}
+
+/// Why a replica is sent nothing more.
+#[derive(Debug)]
+pub(crate) enum FeedEnded {
+    /// It has what it has asked for.
+    Complete,
+    /// The snapshot has failed, or the log has not waited for it.
+    Failed,
+}
+
+impl Feed {
+    /// Creates the feed of a replica that gets a snapshot.
+    pub(crate) fn snapshot(replica: Arc<Replica>, parts: mpsc::Receiver<Part>) -> Self {
+        let alive = Box::pin(sleep(ALIVE_EVERY));
+        Feed { stage: Stage::Snapshot { parts, reader: None, alive: Some(alive), is_acknowledged: false }, replica }
+    }
+
+    /// Creates the feed of a replica that continues where it was, and is told so by a line.
+    pub(crate) fn log(replica: Arc<Replica>, line: Bytes, reader: LogReader) -> Self {
+        replica.set_position(reader.position());
+        replica.set_state(ReplicaState::Online);
+        Feed { stage: Stage::Log { line: Some(line), reader, is_acknowledged: true }, replica }
+    }
+
+    /// Returns the replica.
+    pub(crate) fn replica(&self) -> &Replica {
+        &self.replica
+    }
+
+    /// Returns how many bytes of the log wait to be sent.
+    pub(crate) fn waiting(&self) -> u64 {
+        let reader = match &self.stage {
+            Stage::Snapshot { reader, .. } => reader.as_ref(),
+            Stage::Log { reader, .. } => Some(reader),
+            Stage::Nothing => None,
+        };
+        reader.map_or(0, |reader| reader.end() - reader.position())
+    }
+
+    /// The replica has acknowledged what it has.
+    pub(crate) fn acknowledged(&mut self) {
+        match &mut self.stage {
+            // It may have the last part before this knows that it was the last.
+            Stage::Snapshot { is_acknowledged, .. } => *is_acknowledged = true,
+            Stage::Log { is_acknowledged, .. } => {
+                *is_acknowledged = true;
+                self.replica.set_state(ReplicaState::Online);
+            }
+            Stage::Nothing => {}
+        }
+    }
+
+    /// Adds what comes next to the output; pending if there is nothing yet.
+    pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Output) -> Poll<Result<(), FeedEnded>> {
+        match &mut self.stage {
+            Stage::Snapshot { parts, reader, alive, is_acknowledged } => match parts.poll_recv(cx) {
+                Poll::Ready(Some(Part::Begin(line, begin))) => {
+                    self.replica.set_position(begin.position());
+                    self.replica.set_state(ReplicaState::Snapshot);
+                    *reader = Some(begin);
+                    out.push_shared(line);
+                }
+                Poll::Ready(Some(Part::File(line))) => {
+                    self.replica.set_state(ReplicaState::File);
+                    (*alive, *is_acknowledged) = (None, false);
+                    out.push_shared(line);
+                }
+                Poll::Ready(Some(Part::Bytes(bytes))) => {
+                    (*alive, *is_acknowledged) = (None, false);
+                    out.push_shared(bytes);
+                }
+                Poll::Ready(Some(Part::End { waits })) => {
+                    let reader = reader.take().ok_or(FeedEnded::Failed)?;
+                    if self.replica.is_snapshot_only.load(Relaxed) {
+                        self.stage = Stage::Nothing;
+                        return Poll::Ready(Err(FeedEnded::Complete));
+                    }
+                    let may_follow = !waits || *is_acknowledged;
+                    self.replica.set_state(ReplicaState::Loading);
+                    self.stage = Stage::Log { line: None, reader, is_acknowledged: false };
+                    if may_follow {
+                        self.acknowledged();
+                    }
+                    return self.poll_fill(cx, out);
+                }
+                Poll::Ready(None) => return Poll::Ready(Err(FeedEnded::Failed)),
+                Poll::Pending => {
+                    let Some(alive) = alive else { return Poll::Pending };
+                    if alive.as_mut().poll(cx).is_pending() {
+                        return Poll::Pending;
+                    }
+                    *alive = Box::pin(sleep(ALIVE_EVERY));
+                    out.push_shared(Bytes::from_static(b"\n"));
+                }
+            },
+            Stage::Log { is_acknowledged: false, .. } => return Poll::Pending,
+            Stage::Log { line, reader, .. } => {
+                if let Some(line) = line.take() {
+                    out.push_shared(line);
+                    return Poll::Ready(Ok(()));
+                }
+                if reader.poll_readable(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                while out.len() < PORTION {
+                    match reader.read().map_err(|_| FeedEnded::Failed)? {
+                        bytes if bytes.is_empty() => break,
+                        bytes => out.push_shared(bytes),
+                    }
+                }
+                self.replica.set_position(reader.position());
+            }
+            Stage::Nothing => return Poll::Ready(Err(FeedEnded::Complete)),
+        }
+        Poll::Ready(Ok(()))
+    }
+}

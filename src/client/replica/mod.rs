@@ -1,0 +1,14 @@
+//! Replicas of this server: clients that are sent a snapshot of the data, and from its cut on the log.
+
+mod acknowledgements;
+mod awaited;
+pub(crate) mod feed;
+mod list;
+mod one;
+mod part;
+
+pub(crate) use acknowledgements::WaitingForReplicas;
+pub(crate) use awaited::Awaited;
+pub(crate) use list::{Replicas, Waiting};
+pub(crate) use one::{Replica, ReplicaState, Wanted};
+pub(crate) use part::Part;

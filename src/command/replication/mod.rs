@@ -1,0 +1,233 @@
+//! What a replica asks its primary for: REPLCONF, PSYNC and SYNC.
+//!
+//! A client becomes a replica when it asks for the data. From then on its connection is fed by
+//! [`Feed`](crate::client::replica::feed::Feed), and what it sends are requests without replies.
+
+pub(super) mod role;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+
+use crate::client::replica::feed::Feed;
+use crate::client::replica::{Replica, Wanted};
+use crate::client::session::Replies;
+use crate::dispatch::args::is_word;
+use crate::dispatch::{Call, Command};
+use crate::error::{Error, Result};
+use crate::resp::{Request, parse_int};
+use crate::spec::{
+    ADMIN, ALLOW_BUSY, CONTROL, EXCLUSIVE, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, OF_PROCESS,
+    STALE, integer, string,
+};
+use crate::text::split_words;
+
+const SYNCHRONIZES: Flags = ADMIN | NO_SCRIPT | NO_ASYNC_LOADING | NO_MULTI | OF_PROCESS;
+
+/// How many parts of a snapshot may wait for a replica that reads them more slowly than they are written.
+const PARTS_MAX: usize = 16;
+
+/// The longest address that a replica may announce, in bytes.
+const ADDRESS_MAX: usize = 255;
+
+/// Declares the commands of this file.
+#[rustfmt::skip] // one command, the same few lines
+pub(crate) const COMMANDS: &[Command] = &[
+    Command::new("PSYNC", continue_or_synchronize, SYNCHRONIZES | EXCLUSIVE | CONTROL, Group::Server)
+        .exclusive_if(asks_for_failover)
+        .args(&[string("replicationid"), integer("offset")]).arity(-3)
+        .docs("2.8.0", "", "Makes the client a replica, which is sent what it lacks and then every change."),
+    Command::new("REPLCONF", configure, ADMIN | NO_SCRIPT | LOADING | STALE | ALLOW_BUSY, Group::Server)
+        .arity(-1)
+        .internal()
+        .docs("3.0.0", "O(1)", "Tells a primary about its replica, and acknowledges changes."),
+    Command::new("SYNC", synchronize, SYNCHRONIZES, Group::Server)
+        .docs("1.0.0", "", "Makes the client a replica, which is sent all data and then every change."),
+];
+
+/// Returns what is known of the client as a replica.
+fn replica(call: &mut Call<'_>) -> Result<Arc<Replica>> {
+    let info = call.caller.info.clone();
+    let known = call.session()?.replica.get_or_insert_with(|| {
+        let ip = info.peer.addr.rsplit_once(':').map_or("", |(ip, _)| ip);
+        Arc::new(Replica::new(info.id, ip.trim_matches(['[', ']'])))
+    });
+    Ok(known.clone())
+}
+
+fn configure(call: &mut Call<'_>) -> Result<()> {
+    if !call.args.left().is_multiple_of(2) {
+        return Err(Error::Syntax);
+    }
+    let replica = replica(call)?;
+    while call.args.left() > 0 {
+        let option = call.args.bytes()?;
+        if is_word(option, "LISTENING-PORT") {
+            replica.port.store(call.args.int()?, Relaxed);
+        } else if is_word(option, "RDB-ONLY") {
+            let is_snapshot_only = match call.args.int()? {
+                0 => false,
+                1 => true,
+                _ => return Err(Error::other("value is out of range, value must between 0 and 1")),
+            };
+            replica.is_snapshot_only.store(is_snapshot_only, Relaxed);
+        } else if is_word(option, "ACK") {
+            return acknowledge(call, &replica);
+        } else if is_word(option, "GETACK") {
+            return Ok(()); // what a primary says to its replica
+        } else {
+            let value = call.args.bytes()?;
+            describe(&replica, option, value)?;
+        }
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// Records what a replica says of itself in one option.
+fn describe(replica: &Replica, option: &[u8], value: &[u8]) -> Result<()> {
+    if is_word(option, "IP-ADDRESS") {
+        if value.len() > ADDRESS_MAX {
+            let len = value.len();
+            return Err(Error::other(format!(
+                "REPLCONF ip-address provided by replica instance is too long: {len} bytes"
+            )));
+        }
+        // INFO shows it in a line, as one of several parts.
+        let shown = |byte: &u8| if byte.is_ascii_graphic() && *byte != b',' { char::from(*byte) } else { '?' };
+        *replica.ip.lock() = value.iter().map(shown).collect();
+    } else if is_word(option, "CAPA") {
+        replica.has_eof.fetch_or(is_word(value, "EOF"), Relaxed); // others are ignored, as in Redis
+        replica.has_psync2.fetch_or(is_word(value, "PSYNC2"), Relaxed);
+    } else if is_word(option, "RDB-FILTER-ONLY") {
+        let words = split_words(value).ok_or_else(|| Error::other("Missing rdb-filter-only values"))?;
+        let mut wanted = Wanted { keys: false, libraries: false };
+        for word in words {
+            if !is_word(&word, "FUNCTIONS") {
+                let word = String::from_utf8_lossy(&word);
+                return Err(Error::other(format!("Unsupported rdb-filter-only option: {word}")));
+            }
+            wanted.libraries = true;
+        }
+        *replica.wanted.lock() = wanted;
+    } else if !is_word(option, "VERSION") {
+        let option = String::from_utf8_lossy(option);
+        return Err(Error::other(format!("Unrecognized REPLCONF option: {option}")));
+    }
+    Ok(())
+}
+
+/// Records what a replica has executed, and what it has in an fsynced file. There is no reply.
+fn acknowledge(call: &mut Call<'_>, replica: &Replica) -> Result<()> {
+    let position = |value: &[u8]| parse_int(value).and_then(|position| u64::try_from(position).ok());
+    let Some(executed) = position(call.args.bytes()?) else { return Ok(()) };
+    let synced = match call.args.left() > 0 && is_word(call.args.bytes()?, "FACK") {
+        true => position(call.args.bytes()?),
+        false => None,
+    };
+    let now = call.now();
+    if let Some(feed) = &mut call.session()?.feed {
+        feed.acknowledged();
+        replica.acknowledge(executed, synced, now);
+        call.namespace.replicas.unblock_waiters(&call.namespace.clients);
+        call.namespace.follow_replicas(now);
+    }
+    Ok(())
+}
+
+/// Returns the client as a replica that asks for the data; `None` if it is one already, or runs MONITOR: Redis does not
+/// reply to these.
+fn asking(call: &mut Call<'_>) -> Result<Option<Arc<Replica>>> {
+    let session = call.session()?;
+    if session.feed.is_some() || session.is_monitor {
+        return Ok(None);
+    }
+    if asks_for_failover(call.args.request()) {
+        take_role_over(call)?;
+    }
+    let role = &call.namespace.role;
+    if role.is_replica() && !role.link().is_up() {
+        return Err(Error::NoPrimaryLink);
+    }
+    if !call.reply.output().is_empty() {
+        return Err(Error::other("SYNC and PSYNC are invalid with pending output"));
+    }
+    let replica = replica(call)?;
+    if *replica.wanted.lock() != Wanted::ALL && !replica.has_eof.load(Relaxed) {
+        return Err(Error::other("Filtered replica requires EOF capability"));
+    }
+    Ok(Some(replica))
+}
+
+/// Returns whether a request of PSYNC asks a replica to be the primary.
+fn asks_for_failover(request: Request<'_>) -> bool {
+    request.len() > 3 && is_word(request.arg(3), "FAILOVER")
+}
+
+/// Makes a replica the primary because its primary wants that.
+fn take_role_over(call: &mut Call<'_>) -> Result<()> {
+    let (namespace, id) = (call.namespace, call.args.request().arg(1));
+    warn!("Failover request received for replid {}.", id.escape_ascii());
+    if !namespace.role.is_replica() {
+        return Err(Error::other("PSYNC FAILOVER can't be sent to a master."));
+    }
+    if !namespace.tenant.replication_id().as_bytes().eq_ignore_ascii_case(id) {
+        return Err(Error::other("PSYNC FAILOVER replid must match my replid."));
+    }
+    namespace.become_primary();
+    info!("MASTER MODE enabled (failover request from '{}')", call.caller.info.line(call.now(), 0));
+    Ok(())
+}
+
+fn continue_or_synchronize(call: &mut Call<'_>) -> Result<()> {
+    let Some(replica) = asking(call)? else { return Ok(()) };
+    let id = call.args.bytes()?;
+    let offset = call.args.int().inspect_err(|_| {
+        warn!("Replica {} asks for synchronization but with a wrong offset", call.caller.info.peer.addr);
+    })?;
+    let position = u64::try_from(offset).ok().and_then(|offset| offset.checked_sub(1));
+    let ids = call.namespace.tenant.history.ids();
+    let resumed = position.filter(|position| ids.has(id, *position));
+    let resumed = resumed.and_then(|position| call.namespace.log.resume(position));
+    let Some(reader) = resumed else {
+        let has_asked = u64::from(!id.starts_with(b"?")); // for what is its own, and not for anything
+        call.namespace.observed.stats.refused_partial_syncs.fetch_add(has_asked, Relaxed);
+        return begin(call, replica);
+    };
+    call.namespace.observed.stats.partial_syncs.fetch_add(1, Relaxed);
+    let line = match replica.has_psync2.load(Relaxed) {
+        true => format!("+CONTINUE {}\r\n", ids.id),
+        false => "+CONTINUE\r\n".to_owned(),
+    };
+    add(call, &replica, Feed::log(replica.clone(), line.into(), reader))
+}
+
+fn synchronize(call: &mut Call<'_>) -> Result<()> {
+    let Some(replica) = asking(call)? else { return Ok(()) };
+    replica.is_old.store(true, Relaxed);
+    begin(call, replica)
+}
+
+/// Lets the client be sent the next snapshot.
+fn begin(call: &mut Call<'_>, replica: Arc<Replica>) -> Result<()> {
+    let (parts, received) = mpsc::channel(PARTS_MAX);
+    call.namespace.observed.stats.full_syncs.fetch_add(1, Relaxed);
+    add(call, &replica, Feed::snapshot(replica.clone(), received))?;
+    call.namespace.replicas.await_snapshot(replica, parts, call.now());
+    call.namespace.persistence.look();
+    Ok(())
+}
+
+/// Makes the client a replica.
+fn add(call: &mut Call<'_>, replica: &Arc<Replica>, feed: Feed) -> Result<()> {
+    let session = call.session()?;
+    session.feed = Some(Box::new(feed));
+    session.replies = Replies::Off; // a reply would be read as a part of the stream
+    call.caller.info.session.set_replica();
+    call.namespace.replicas.add(replica.clone(), call.now());
+    call.namespace.keep_backlog_of_replica();
+    call.end_batch();
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! A replica takes over all data of its primary, in place of its own.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use crate::dispatch::{Handlers, texts};
+use crate::durability::due::Due;
+use crate::durability::load::{Adding, Duplicates};
+use crate::durability::worker::Worker;
+use crate::namespace::Namespace;
+use crate::persist::disk::Disk;
+use crate::store::{Cx, Origin};
+use crate::text::system_text;
+
+/// What takes over the data of a primary.
+pub(crate) struct TakeOver {
+    worker: Worker,
+}
+
+/// The data of a primary, at a position in its log.
+pub(crate) struct Received<R> {
+    pub(crate) content: R,
+    /// How long the file is; `None` if it is not known before it is over.
+    pub(crate) len: Option<u64>,
+    /// The name of the file, for messages.
+    pub(crate) path: PathBuf,
+    /// The id of the data's history, and the position.
+    pub(crate) id: String,
+    pub(crate) position: u64,
+    /// In which term of the role it was received.
+    pub(crate) term: u64,
+}
+
+impl TakeOver {
+    /// Creates it for a namespace.
+    pub(crate) fn new(namespace: &Arc<Namespace>, handlers: &'static Handlers, disk: Arc<dyn Disk>) -> Self {
+        let (namespace, due) = (namespace.clone(), Due::default());
+        TakeOver { worker: Worker { namespace, handlers, disk, due, log: None, sync_version: None } }
+    }
+
+    /// Returns the disk.
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.worker.disk
+    }
+
+    /// Waits until the server has loaded its own data.
+    pub(crate) fn wait_until_loaded(&self) {
+        drop(self.worker.namespace.persistence.alone());
+    }
+
+    /// Makes a received file the snapshot file, if it was loaded and there is one, or removes it.
+    pub(crate) fn keep(&self, path: &Path, is_loaded: bool) {
+        let config = self.worker.namespace.settings.current();
+        let target = config.dbfilename.as_ref().filter(|_| is_loaded).map(|name| config.dir.join(name));
+        let done = match &target {
+            Some(target) => self.disk().rename(path, target).and_then(|()| self.disk().sync_dir(&config.dir)),
+            None => self.disk().remove(path),
+        };
+        if let Err(cause) = done {
+            warn!("The received data stays in {}: {}", path.display(), system_text(&cause));
+        }
+    }
+
+    /// Replaces all data, and lets the log continue where that of the primary was; returns the database that is selected
+    /// there, or `None` if the server has another role by now. Clients are rejected meanwhile.
+    ///
+    /// # Errors
+    /// What is wrong with the file. There is no data then.
+    pub(crate) fn replace<R: Read>(&self, received: Received<R>) -> Result<Option<usize>, String> {
+        let namespace = &*self.worker.namespace;
+        let _alone = namespace.persistence.alone_at_once();
+        namespace.persistence.begin_job();
+        let is_current = || namespace.role.term() == received.term;
+        if !is_current() {
+            return Ok(None);
+        }
+        namespace.set_loading(true);
+        namespace.store.pass_barrier();
+        self.worker.begin_loading(received.len.unwrap_or(0));
+        let result = self.load(received);
+        if result.is_err() {
+            self.clear();
+            namespace.tenant.history.begin(); // it is not the data of that history
+        }
+        namespace.set_loading(false);
+        self.worker.set_loaded();
+        namespace.persistence.look();
+        result
+    }
+
+    fn load<R: Read>(
+        &self,
+        Received { content, len, path, id, position, term }: Received<R>,
+    ) -> Result<Option<usize>, String> {
+        let namespace = &*self.worker.namespace;
+        info!("MASTER <-> REPLICA sync: Flushing old data");
+        self.clear();
+        info!("MASTER <-> REPLICA sync: Loading DB in memory");
+        let adding = Adding { duplicates: Duplicates::Refuse, keeps_expired: true };
+        let loaded = self.worker.load_rdb(&path, content, len, adding)?;
+        let db = loaded.stream_db;
+        let _held = namespace.store.exclusive();
+        if namespace.role.term() != term {
+            return Ok(None);
+        }
+        namespace.log.continue_at(position, db); // first: who reads the log and asks for the id has lost their place
+        namespace.tenant.history.adopt(id);
+        namespace.disconnect_replicas(); // they have to learn of the other history
+        info!("MASTER <-> REPLICA sync: Finished with success");
+        Ok(Some(db))
+    }
+
+    /// Deletes all keys, and all libraries of functions.
+    fn clear(&self) {
+        let namespace = &*self.worker.namespace;
+        let cx = Cx::new(namespace.clock.now(), Origin::HOST);
+        namespace.store.exclusive().view(0, cx).clear(true);
+        namespace.store.forget_unlogged();
+        // No library is what cannot be loaded.
+        let _ = texts::set_libraries(namespace, &[]);
+    }
+}

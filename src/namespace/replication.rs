@@ -1,0 +1,189 @@
+//! What a namespace sends its replicas beside changes, what it expects of them, and how it becomes one itself.
+
+use crate::config::Address;
+use crate::namespace::Namespace;
+use crate::namespace::history::Place;
+use crate::namespace::restrictions::{IS_READ_ONLY, IS_STALE, LACKS_REPLICAS};
+use crate::namespace::role::{Link, LinkState};
+use crate::persist::aof::HistoryId;
+use crate::resp::write_command;
+use crate::time::clock::Now;
+
+/// Asks what the replicas have executed.
+const GET_ACKNOWLEDGEMENT: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
+/// Begins the text of a PING that tells up to which number fencing tokens may have been given. Replicas of other kinds take
+/// it for a PING.
+const FENCES_UP_TO: &str = "keylatch-fences-up-to:";
+/// Tells the replicas that the link is alive.
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+
+impl Namespace {
+    /// Asks the replicas what they have executed.
+    pub(crate) fn ask_replicas(&self) {
+        if self.feeds_replicas() {
+            self.log.append_aside(GET_ACKNOWLEDGEMENT);
+        }
+    }
+
+    /// Tells the replicas that the link is alive.
+    pub(crate) fn ping_replicas(&self) {
+        if self.feeds_replicas() {
+            self.log.append_aside(PING);
+        }
+    }
+
+    /// Sends the replicas a command that is not executed here.
+    pub(crate) fn send_replicas(&self, words: &[&[u8]]) {
+        if self.feeds_replicas() {
+            let mut command = Vec::new();
+            write_command(&mut command, words);
+            self.log.append_aside(&command);
+        }
+    }
+
+    /// Returns the fencing token of a new lock. Replicas are told before the lock is in the log, so that one which becomes the
+    /// primary gives greater ones, whatever its clock says.
+    pub(crate) fn give_fence(&self) -> i64 {
+        let fence = self.lock_holders.next_fence(self.clock.wall_us());
+        if self.replicas.has_backlog() {
+            self.lock_holders.announce(fence, |bound| {
+                let mut announcement = Vec::new();
+                write_command(&mut announcement, &[b"PING", format!("{FENCES_UP_TO}{bound}").as_bytes()]);
+                self.log.append_aside(&announcement);
+            });
+        }
+        fence
+    }
+
+    /// Takes over what a primary says in the text of a PING.
+    pub(crate) fn hear_of_fences(&self, text: &[u8]) {
+        let bound = text.strip_prefix(FENCES_UP_TO.as_bytes()).and_then(|bound| std::str::from_utf8(bound).ok());
+        bound
+            .and_then(|bound| bound.parse().ok())
+            .into_iter()
+            .for_each(|bound| self.lock_holders.continue_after(bound));
+    }
+
+    /// Returns whether this server adds to what its replicas are sent: a replica passes on what its primary sends, and
+    /// nothing else, and a replica that is to be the primary has to have everything.
+    fn feeds_replicas(&self) -> bool {
+        !self.replicas.is_empty() && !self.role.is_replica() && self.failover.stage().is_none()
+    }
+
+    /// Rejects writes from now on, or no longer, by the settings and the number of replicas.
+    pub(crate) fn follow_replicas(&self, now: Now) {
+        let config = self.settings.current();
+        let lag_ms = u64::from(config.min_replicas_max_lag_s) * 1000;
+        let has_enough = || self.replicas.count_good(lag_ms, now) >= config.min_replicas_to_write as usize;
+        let lacks = config.wants_replicas() && !self.role.is_replica() && !has_enough();
+        if self.restrictions.set(LACKS_REPLICAS, lacks) {
+            self.store.renew_generation();
+        }
+    }
+
+    /// Makes the namespace a replica of a primary, which it continues from if it has the same history. The caller holds the
+    /// whole store, so that no write is under way.
+    pub(crate) fn follow_primary(&self, primary: Address) {
+        self.role.begin_term(Some(primary.clone()), true);
+        self.keep_backlog();
+        self.store.follow(true);
+        self.clients.end_waits();
+        self.lock_holders.forget_departed();
+        self.lock_holders.forget_announced();
+        self.role_has_changed(Some(primary));
+    }
+
+    /// Makes the namespace a replica from the start, if the settings say so.
+    pub(super) fn begin_as_replica(&self) {
+        let config = self.settings.current();
+        if let Some(primary) = config.replicaof.clone().filter(|_| !self.tenant.is_private()) {
+            self.role.begin_term(Some(primary), false);
+            self.keep_backlog();
+            self.store.follow(true);
+            self.follow_role();
+        }
+    }
+
+    /// Returns the place of the data in its history, if other servers may be in the same. The caller holds the whole store.
+    pub(crate) fn place(&self) -> Option<Place> {
+        let (id, position) = (self.tenant.replication_id(), self.log.end());
+        self.log.has_backlog().then(|| Place { id, position, db: self.log.selected_db() })
+    }
+
+    /// Returns the id of the history of the data, if other servers may be in the same.
+    pub(crate) fn shared_history(&self) -> Option<HistoryId> {
+        let id = self.log.has_backlog().then(|| self.tenant.replication_id());
+        id.and_then(|id| id.as_bytes().try_into().ok())
+    }
+
+    /// Continues where the data was that was loaded at the start: a replica in the history of its primary, and a primary
+    /// with another id, as its replicas may have seen more than was saved.
+    pub(crate) fn continue_from(&self, Place { id, position, db }: Place) {
+        let _alone = self.store.exclusive();
+        self.log.continue_at(position, db);
+        self.tenant.history.adopt(id);
+        if self.role.is_replica() {
+            return self.role.may_continue();
+        }
+        self.tenant.history.continue_as(None, position);
+        self.log.end_copy();
+        self.log.set_backlog(Some(self.settings.current().repl_backlog_size));
+        self.replicas.set_backlog(true);
+        self.follow_log_readers();
+    }
+
+    /// Makes a replica a primary, whose history continues that of the former one. The caller holds the whole store.
+    pub(crate) fn become_primary(&self) {
+        self.role.begin_term(None, false);
+        self.tenant.history.continue_as(None, self.log.end());
+        self.log.end_copy();
+        self.follow_log_readers();
+        self.store.follow(false);
+        self.disconnect_replicas();
+        self.role_has_changed(None);
+    }
+
+    /// Lets the replicas connect again, so that they learn of another history.
+    pub(crate) fn disconnect_replicas(&self) {
+        let connected = self.replicas.all().into_iter().filter_map(|replica| self.clients.find(replica.client));
+        connected.for_each(|client| self.clients.kill(&client));
+    }
+
+    fn role_has_changed(&self, primary: Option<Address>) {
+        // No check can refuse this setting.
+        let _ = self.settings.update(|config| {
+            let mut config = config.clone();
+            config.replicaof = primary;
+            Ok(config)
+        });
+        self.follow_replicas(self.clock.now());
+        self.follow_role();
+        self.store.renew_generation();
+    }
+
+    /// Changes what is known of the link to the primary, if the term is the present one; returns whether it is.
+    pub(crate) fn update_link(&self, term: u64, change: impl FnOnce(&mut Link)) -> bool {
+        let is_current = self.role.update(term, change);
+        self.follow_role();
+        is_current
+    }
+
+    /// Returns whether keys are evicted only when the primary says so.
+    pub(super) fn leaves_eviction_to_primary(&self) -> bool {
+        self.role.is_replica() && self.settings.current().replica_ignore_maxmemory
+    }
+
+    /// Rejects what a replica must not do from now on, or no longer, by the settings and the state of its link.
+    pub(crate) fn follow_role(&self) {
+        let config = self.settings.current();
+        let is_replica = self.role.is_replica();
+        if let Some(queue) = self.instance.log_queue.as_ref().filter(|_| !self.tenant.is_private()) {
+            queue.set_replica(is_replica);
+        }
+        let is_stale = is_replica && !config.replica_serve_stale_data && self.role.link().state != LinkState::Connected;
+        let is_read_only = is_replica && config.replica_read_only;
+        if self.restrictions.set(IS_READ_ONLY, is_read_only) | self.restrictions.set(IS_STALE, is_stale) {
+            self.store.renew_generation();
+        }
+    }
+}

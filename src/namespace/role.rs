@@ -1,0 +1,165 @@
+//! Whether a namespace is a primary or a replica, and how the link of a replica to its primary is.
+//!
+//! Commands change the role. The link is kept by a thread (`replication/`), which is told of each change and asks before
+//! everything that it does whether its *term* is still the present one: with each change of the primary another one begins.
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::config::Address;
+use crate::time::clock::Now;
+
+/// How far the link to a primary is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LinkState {
+    /// It is to be connected.
+    #[default]
+    Connect,
+    /// The connection is being opened.
+    Connecting,
+    /// The primary is told of the replica, and asked for its data.
+    Handshake,
+    /// All data is being received or loaded.
+    Sync,
+    /// Changes are received.
+    Connected,
+}
+
+impl LinkState {
+    /// Returns its name in ROLE.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            LinkState::Connect => "connect",
+            LinkState::Connecting => "connecting",
+            LinkState::Handshake => "handshake",
+            LinkState::Sync => "sync",
+            LinkState::Connected => "connected",
+        }
+    }
+}
+
+/// What is known of the link.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Link {
+    pub(crate) state: LinkState,
+    /// When anything was received last, in monotonic milliseconds.
+    pub(crate) heard_ms: u64,
+    /// Since when it is down, in monotonic milliseconds; `None` if it never was up.
+    pub(crate) down_since_ms: Option<u64>,
+    /// The length of the data that is being received, if the primary has told it, and how much is here.
+    pub(crate) total: Option<u64>,
+    pub(crate) received: u64,
+}
+
+/// Which primary the link is to have, and in which term.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) term: u64,
+    pub(crate) primary: Option<Address>,
+    /// Whether the data may be of the primary's history, so that what it lacks may be enough.
+    pub(crate) continues: bool,
+}
+
+/// The role of a namespace.
+#[derive(Default)]
+pub(crate) struct Role {
+    link: Mutex<Link>,
+    wanted: watch::Sender<Wanted>,
+    connection: Mutex<Option<Connection>>,
+}
+
+/// The connection of the link.
+pub(crate) struct Connection {
+    /// The address of the primary.
+    pub(crate) peer: String,
+    /// Ends it.
+    pub(crate) hang_up: Box<dyn Fn() + Send>,
+}
+
+impl Role {
+    /// Returns the primary, in a replica.
+    pub(crate) fn primary(&self) -> Option<Address> {
+        self.wanted.borrow().primary.clone()
+    }
+
+    /// Returns whether this is a replica.
+    pub(crate) fn is_replica(&self) -> bool {
+        self.wanted.borrow().primary.is_some()
+    }
+
+    /// Returns the present term.
+    pub(crate) fn term(&self) -> u64 {
+        self.wanted.borrow().term
+    }
+
+    /// Returns what is told of each change of the primary.
+    pub(crate) fn follow(&self) -> watch::Receiver<Wanted> {
+        self.wanted.subscribe()
+    }
+
+    /// Returns what is known of the link.
+    pub(crate) fn link(&self) -> Link {
+        *self.link.lock()
+    }
+
+    /// Returns whether the data may be of the history of the primary.
+    pub(crate) fn continues(&self) -> bool {
+        self.wanted.borrow().continues
+    }
+
+    /// Notes that the data may be of the history of the primary.
+    pub(super) fn may_continue(&self) {
+        self.wanted.send_modify(|wanted| wanted.continues = true);
+    }
+
+    /// Begins a term with a primary, which may have the same history, or without one.
+    pub(super) fn begin_term(&self, primary: Option<Address>, continues: bool) {
+        *self.link.lock() = Link::default();
+        self.wanted.send_modify(|wanted| *wanted = Wanted { term: wanted.term + 1, primary, continues });
+        self.hang_up();
+    }
+
+    /// Ends the connection of the link, if there is one.
+    pub(crate) fn hang_up(&self) {
+        if let Some(connection) = &*self.connection.lock() {
+            (connection.hang_up)();
+        }
+    }
+
+    /// Returns the address of the primary that the link is connected to.
+    pub(crate) fn peer(&self) -> Option<String> {
+        self.connection.lock().as_ref().map(|connection| connection.peer.clone())
+    }
+
+    /// Sets the connection of the link; returns false in another term.
+    pub(crate) fn connected(&self, term: u64, connection: Option<Connection>) -> bool {
+        let mut present = self.connection.lock();
+        let is_current = self.term() == term;
+        if is_current {
+            *present = connection;
+        }
+        is_current
+    }
+
+    /// Changes what is known of the link, if the term is the present one; returns whether it is.
+    pub(super) fn update(&self, term: u64, change: impl FnOnce(&mut Link)) -> bool {
+        let mut link = self.link.lock();
+        let is_current = self.term() == term;
+        if is_current {
+            change(&mut link);
+        }
+        is_current
+    }
+}
+
+impl Link {
+    /// Returns whether changes are received.
+    pub(crate) fn is_up(&self) -> bool {
+        self.state == LinkState::Connected
+    }
+
+    /// Notes that something was received.
+    pub(crate) fn hear(&mut self, now: Now) {
+        self.heard_ms = now.mono_ms();
+    }
+}

@@ -1,0 +1,323 @@
+//! A link to a primary, from the first connection to the end of its term.
+
+use std::io::{self, ErrorKind, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use crate::config::Address;
+use crate::dispatch::Handlers;
+use crate::durability::{Received, TakeOver};
+use crate::namespace::Namespace;
+use crate::namespace::role::LinkState;
+use crate::persist::disk::{Disk, write_all};
+use crate::replication::handshake::{Answer, shake_hands};
+use crate::replication::payload::{Alive, End, Payload};
+use crate::replication::stream::Stream;
+use crate::replication::wire::{Wire, is_timeout};
+use crate::text::system_text;
+
+/// How long to wait before the next connection, after one that could not be opened.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// How often the primary is told what was executed, in milliseconds.
+const ACKNOWLEDGE_EVERY_MS: u64 = 1000;
+
+/// How many bytes are written to a file at once.
+const COPY_LEN: usize = 256 << 10;
+
+/// The link of a replica to its primary.
+pub(super) struct Link {
+    namespace: Arc<Namespace>,
+    handlers: &'static Handlers,
+    take_over: TakeOver,
+    term: u64,
+    primary: Address,
+    /// Whether the present data may be of the primary's history.
+    continues: bool,
+    /// The database that is selected at the end of the own log.
+    db: usize,
+}
+
+/// The role has changed, or the server stops.
+struct TermOver;
+
+/// Why a connection has ended.
+enum Broken {
+    Term,
+    Lost(io::Error),
+}
+
+impl From<io::Error> for Broken {
+    fn from(cause: io::Error) -> Self {
+        Broken::Lost(cause)
+    }
+}
+
+impl From<TermOver> for Broken {
+    fn from(_: TermOver) -> Self {
+        Broken::Term
+    }
+}
+
+impl Link {
+    /// Creates the link of a term.
+    pub(super) fn new(
+        (namespace, handlers, disk): (&Arc<Namespace>, &'static Handlers, Arc<dyn Disk>),
+        term: u64,
+        primary: Address,
+    ) -> Self {
+        let (take_over, namespace) = (TakeOver::new(namespace, handlers, disk), namespace.clone());
+        Link { namespace, handlers, take_over, term, primary, continues: false, db: 0 }
+    }
+
+    /// Keeps the link until the term is over.
+    pub(super) fn run(mut self) {
+        self.take_over.wait_until_loaded();
+        let namespace = self.namespace.clone();
+        (self.continues, self.db) = (namespace.role.continues(), namespace.log.copied_db().unwrap_or(0));
+        let mut is_retried = false;
+        loop {
+            if is_retried {
+                thread::park_timeout(RETRY_AFTER);
+            }
+            let attempt = namespace.instance.panics.catch("link to the primary", || self.connect());
+            let state = namespace.role.link().state;
+            let was_up = state == LinkState::Connected;
+            let now = namespace.clock.now();
+            let is_current = self.note(|link| {
+                link.state = LinkState::Connect;
+                if was_up {
+                    link.down_since_ms = Some(now.mono_ms());
+                }
+            });
+            match attempt {
+                _ if is_current.is_err() => return,
+                Some(Err(Broken::Term)) => return,
+                Some(Err(Broken::Lost(cause))) => self.report_loss(state, &cause),
+                Some(Ok(())) | None => {}
+            }
+            is_retried = !was_up; // the primary may have kept what comes next
+        }
+    }
+
+    /// Logs why the connection has ended, in words that tools look for in the log of Redis.
+    fn report_loss(&self, state: LinkState, cause: &io::Error) {
+        let what = match state {
+            LinkState::Connected if is_timeout(cause) => "MASTER timeout: no data nor PING received...",
+            LinkState::Connected => "Connection with master lost.",
+            LinkState::Sync if is_timeout(cause) => {
+                "Timeout receiving bulk data from MASTER... If the problem persists try to set the 'repl-timeout' \
+                 parameter in redis.conf to a larger value."
+            }
+            LinkState::Sync => "I/O error trying to sync with MASTER.",
+            _ if is_timeout(cause) => "Timeout connecting to the MASTER...",
+            _ => "Error condition on socket for SYNC.",
+        };
+        let Address { host, port } = &self.primary;
+        warn!("{what} The link to {host}:{port} has ended: {}", system_text(cause));
+    }
+
+    /// Connects, synchronises and follows the primary until that ends.
+    fn connect(&mut self) -> Result<(), Broken> {
+        info!("Connecting to MASTER {}:{}", self.primary.host, self.primary.port);
+        self.note(|link| link.state = LinkState::Connecting)?;
+        let config = self.namespace.settings.current();
+        let mut wire = Wire::connect(&self.primary, &config)?;
+        info!("MASTER <-> REPLICA sync started");
+        if !self.namespace.role.connected(self.term, Some(wire.connection()?)) || self.is_stopping() {
+            return Err(Broken::Term);
+        }
+        let result = self.synchronize(&mut wire);
+        self.namespace.role.connected(self.term, None);
+        result
+    }
+
+    fn synchronize(&mut self, wire: &mut Wire) -> Result<(), Broken> {
+        self.note(|link| link.state = LinkState::Handshake)?;
+        let answer = shake_hands(wire, &self.namespace, self.continues);
+        self.settle_failover(answer.as_ref().err())?;
+        match answer? {
+            Answer::Continue { id } => self.continue_as(id)?,
+            Answer::Full { id, position } => self.receive(wire, id, position)?,
+        }
+        self.continues = true;
+        self.follow(wire)
+    }
+
+    /// Ends a failover, if there is one: the replica has answered that it is the primary, or has refused to be.
+    fn settle_failover(&self, error: Option<&io::Error>) -> Result<(), TermOver> {
+        let namespace = &self.namespace;
+        if namespace.failover.stage().is_none() {
+            return Ok(());
+        }
+        match error {
+            None => namespace.end_failover(),
+            Some(cause) if cause.kind() == ErrorKind::ConnectionRefused => {
+                let _alone = namespace.store.exclusive();
+                namespace.abort_failover("Failover target rejected psync request");
+                return Err(TermOver);
+            }
+            Some(_) => {} // it is asked again
+        }
+        Ok(())
+    }
+
+    /// Continues with the data that there is, perhaps under another id.
+    fn continue_as(&self, id: Option<String>) -> Result<(), Broken> {
+        let namespace = &self.namespace;
+        let _held = namespace.store.exclusive();
+        if namespace.role.term() != self.term {
+            return Err(Broken::Term);
+        }
+        if let Some(id) = id.filter(|id| *id != namespace.tenant.replication_id()) {
+            info!("Master replication ID changed to {id}");
+            namespace.tenant.history.continue_as(Some(id), namespace.log.end());
+            namespace.disconnect_replicas();
+        }
+        info!("MASTER <-> REPLICA sync: Master accepted a Partial Resynchronization.");
+        Ok(())
+    }
+
+    /// Receives and loads all data of the primary.
+    fn receive(&mut self, wire: &mut Wire, id: String, position: u64) -> Result<(), Broken> {
+        let now = self.namespace.clock.now();
+        self.note(|link| {
+            link.state = LinkState::Sync;
+            link.hear(now);
+        })?;
+        let end = End::read(wire)?;
+        let (len, config) = (end.len(), self.namespace.settings.current());
+        self.note(|link| (link.total, link.received) = (len, 0))?;
+        let how = len.map_or("streamed RDB".to_owned(), |len| format!("{len} bytes"));
+        let term = self.term;
+        let is_empty = self.namespace.held_locks().is_some_and(|totals| totals.keys == 0);
+        let loaded = if config.loads_diskless(is_empty) {
+            info!("MASTER <-> REPLICA sync: receiving {how} from master to parser");
+            let content = Payload::new(Watched { source: &mut *wire, link: self }, end);
+            self.take_over.replace(Received {
+                content,
+                len,
+                path: "the data of the primary".into(),
+                id,
+                position,
+                term,
+            })
+        } else {
+            info!("MASTER <-> REPLICA sync: receiving {how} from master to disk");
+            let path = self.spool(wire, end)?;
+            let (file, len) = self.take_over.disk().read(&path)?;
+            let received =
+                Received { content: Alive::new(file, wire), len: Some(len), path: path.clone(), id, position, term };
+            let loaded = self.take_over.replace(received);
+            self.take_over.keep(&path, matches!(loaded, Ok(Some(_))));
+            loaded
+        };
+        match loaded {
+            Ok(Some(db)) => self.db = db,
+            Ok(None) => return Err(Broken::Term),
+            Err(reason) => {
+                self.continues = false;
+                return Err(Broken::Lost(io::Error::new(ErrorKind::InvalidData, reason)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the data of the primary to a file, so that the present data is served until all of it is here; returns its
+    /// path.
+    fn spool(&self, wire: &mut Wire, end: End) -> Result<PathBuf, Broken> {
+        let (dir, now) = (self.namespace.settings.current().dir.clone(), self.namespace.clock.now());
+        let name = format!("temp-{}.{}.rdb", now.wall_ms().div_euclid(1000), std::process::id());
+        let (path, disk) = (dir.join(name), self.take_over.disk());
+        let mut content = Payload::new(Watched { source: wire, link: self }, end);
+        let written = disk.create(&path).and_then(|file| {
+            let mut buffer = vec![0; COPY_LEN];
+            loop {
+                match content.read(&mut buffer)? {
+                    0 => return file.sync_data(),
+                    len => write_all(&*file, &buffer[..len])?,
+                }
+            }
+        });
+        if let Err(cause) = written {
+            let _ = disk.remove(&path); // if it is there
+            return Err(cause.into());
+        }
+        Ok(path)
+    }
+
+    /// Executes what the primary sends.
+    fn follow(&mut self, wire: &mut Wire) -> Result<(), Broken> {
+        let namespace = self.namespace.clone();
+        let now = namespace.clock.now();
+        self.note(|link| {
+            link.state = LinkState::Connected;
+            link.down_since_ms = None;
+            link.hear(now);
+        })?;
+        let mut stream = Stream::new(&namespace, self.db);
+        let result = self.follow_stream(wire, &mut stream);
+        self.db = namespace.log.copied_db().unwrap_or(0);
+        result
+    }
+
+    fn follow_stream(&self, wire: &mut Wire, stream: &mut Stream) -> Result<(), Broken> {
+        let namespace = &self.namespace;
+        let mut due_ms = wire.now_ms();
+        loop {
+            let now_ms = wire.now_ms();
+            if due_ms <= now_ms || stream.take_question() {
+                let position = namespace.log.end().to_string();
+                wire.send(&[b"REPLCONF", b"ACK", position.as_bytes()])?;
+                due_ms = now_ms + ACKNOWLEDGE_EVERY_MS;
+                continue;
+            }
+            let bytes = wire.take(Duration::from_millis(due_ms - now_ms))?;
+            if bytes.is_empty() {
+                continue;
+            }
+            let now = namespace.clock.now();
+            self.note(|link| link.hear(now))?;
+            match stream.execute((namespace, self.handlers), self.term, &bytes) {
+                Ok(true) => {}
+                Ok(false) => return Err(Broken::Term),
+                Err(reason) => return Err(Broken::Lost(io::Error::new(ErrorKind::InvalidData, reason))),
+            }
+        }
+    }
+
+    /// Changes what is known of the link, unless the term is over.
+    fn note(&self, change: impl FnOnce(&mut crate::namespace::role::Link)) -> Result<(), TermOver> {
+        match self.namespace.update_link(self.term, change) && !self.is_stopping() {
+            true => Ok(()),
+            false => Err(TermOver),
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.namespace.tenant.stop.is_cancelled()
+    }
+}
+
+/// Reads the data of a primary, and notes how much is here.
+struct Watched<'l, 'w> {
+    source: &'w mut Wire,
+    link: &'l Link,
+}
+
+impl Read for Watched<'_, '_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let len = self.source.read(into)?;
+        let now = self.link.namespace.clock.now();
+        let noted = self.link.note(|link| {
+            link.received += len as u64;
+            link.hear(now);
+        });
+        noted.map_err(|TermOver| io::Error::new(ErrorKind::ConnectionAborted, "the role has changed"))?;
+        Ok(len)
+    }
+}

@@ -1,0 +1,67 @@
+//! The link of a replica to its primary: a thread that connects, asks for what the replica lacks, and executes what it gets.
+//!
+//! The role says which primary there is ([`Role`](crate::namespace::role::Role)), in which term; a thread belongs to a term,
+//! and changes nothing in another one. It blocks where it waits for the primary, as it has nothing else to do.
+
+mod handshake;
+mod link;
+mod payload;
+mod stream;
+mod wire;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tracing::warn;
+
+use crate::dispatch::Handlers;
+use crate::namespace::Namespace;
+use crate::namespace::failover::Stage;
+use crate::namespace::role::Wanted;
+use crate::persist::disk::Disk;
+use crate::replication::link::Link;
+use crate::text::system_text;
+
+/// How often to look whether the time for a failover is over.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Keeps the link that the role of a namespace asks for, until the server stops.
+pub(crate) async fn keep_link(namespace: Arc<Namespace>, handlers: &'static Handlers, disk: Arc<dyn Disk>) {
+    let (mut role, mut last_term) = (namespace.role.follow(), 0);
+    loop {
+        let wanted = role.borrow_and_update().clone();
+        let is_new = std::mem::replace(&mut last_term, wanted.term) != wanted.term;
+        if let Wanted { term, primary: Some(primary), .. } = wanted
+            && is_new
+        {
+            let link = Link::new((&namespace, handlers, disk.clone()), term, primary);
+            // The thread of a former term ends by itself, because its connection was ended.
+            if let Err(cause) = thread::Builder::new().name("replica".into()).spawn(move || link.run()) {
+                warn!("There is no link to the primary, because no thread can be started: {}", system_text(&cause));
+            }
+        }
+        tokio::select! {
+            () = namespace.tenant.stop.cancelled() => return namespace.role.hang_up(),
+            changed = role.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+/// Makes the steps of failovers when it is time for them, until the server stops.
+pub(crate) async fn hand_over(namespace: Arc<Namespace>) {
+    loop {
+        tokio::select! {
+            () = namespace.tenant.stop.cancelled() => return,
+            () = namespace.failover.begun.notified() => {}
+        }
+        while namespace.failover.stage() == Some(Stage::Waiting) {
+            namespace.continue_failover();
+            tokio::select! {
+                () = namespace.tenant.stop.cancelled() => return,
+                () = namespace.replicas.next_acknowledgement() => {}
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+    }
+}

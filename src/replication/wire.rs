@@ -1,0 +1,161 @@
+//! The connection to a primary, with what was received and not used yet.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+
+use crate::config::{Address, Config};
+use crate::dial::{Stream, TlsOptions, secure};
+use crate::namespace::role::Connection;
+use crate::resp::write_command;
+use crate::time::clock::Clock;
+
+/// How many bytes are received at once, at most.
+const READ_LEN: usize = 64 << 10;
+
+/// How long a line of the primary may be.
+const LINE_MAX: usize = 1024;
+
+/// The connection to a primary.
+pub(super) struct Wire {
+    stream: Box<dyn Stream>,
+    /// What the stream sends and receives by.
+    socket: TcpStream,
+    /// What was received and not used yet.
+    input: BytesMut,
+    /// How long the primary may be silent.
+    timeout: Duration,
+    /// When it was heard last, in milliseconds of the clock.
+    heard_ms: u64,
+    clock: Clock,
+}
+
+impl Wire {
+    /// Connects to a primary, as the settings say.
+    pub(super) fn connect(primary: &Address, config: &Config) -> io::Result<Self> {
+        let timeout = Duration::from_secs(config.repl_timeout_s);
+        let mut result = Err(io::Error::new(ErrorKind::NotFound, "the host has no address"));
+        for address in (&*primary.host, primary.port).to_socket_addrs()? {
+            result = TcpStream::connect_timeout(&address, timeout);
+            if result.is_ok() {
+                break;
+            }
+        }
+        let socket = result?;
+        socket.set_nodelay(true)?;
+        socket.set_write_timeout(Some(timeout))?;
+        socket.set_read_timeout(Some(timeout))?;
+        let plain = socket.try_clone()?;
+        let stream =
+            if config.tls_replication { secure(plain, &primary.host, &tls(config)?)? } else { Box::new(plain) };
+        let clock = Clock::system(); // also where that of the data stands still
+        Ok(Wire { stream, socket, input: BytesMut::new(), timeout, heard_ms: clock.now().mono_ms(), clock })
+    }
+
+    /// Returns where the connection leads, and what ends it from another thread.
+    pub(super) fn connection(&self) -> io::Result<Connection> {
+        let (peer, stream) = (self.socket.peer_addr()?.to_string(), self.socket.try_clone()?);
+        let hang_up = Box::new(move || _ = stream.shutdown(Shutdown::Both)); // it may have ended
+        Ok(Connection { peer, hang_up })
+    }
+
+    /// Returns the time, in milliseconds.
+    pub(super) fn now_ms(&self) -> u64 {
+        self.clock.now().mono_ms()
+    }
+
+    /// Sends a command.
+    pub(super) fn send(&mut self, args: &[&[u8]]) -> io::Result<()> {
+        let mut command = Vec::new();
+        write_command(&mut command, args);
+        self.stream.write_all(&command)
+    }
+
+    /// Sends an empty line, by which the primary sees that the replica is alive.
+    pub(super) fn send_sign_of_life(&mut self) -> io::Result<()> {
+        self.stream.write_all(b"\n")
+    }
+
+    /// Receives a line, without its end.
+    ///
+    /// # Errors
+    /// When the connection has ended, or the primary is silent for too long, or sends a line without an end.
+    pub(super) fn read_line(&mut self) -> io::Result<String> {
+        loop {
+            if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
+                let line = self.input.split_to(end + 1);
+                return Ok(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned());
+            }
+            if self.input.len() > LINE_MAX {
+                return Err(io::Error::new(ErrorKind::InvalidData, "the primary has sent a line that is too long"));
+            }
+            self.receive(self.timeout)?;
+        }
+    }
+
+    /// Takes what was received, or waits for this long; empty if there is nothing.
+    ///
+    /// # Errors
+    /// Those of [`Wire::read_line`].
+    pub(super) fn take(&mut self, wait: Duration) -> io::Result<BytesMut> {
+        if self.input.is_empty() {
+            match self.receive(wait) {
+                Err(cause) if is_timeout(&cause) && self.now_ms() - self.heard_ms < self.timeout.as_millis() as u64 => {
+                }
+                Err(cause) if is_timeout(&cause) => {
+                    return Err(io::Error::new(ErrorKind::TimedOut, "no data nor PING received"));
+                }
+                received => received?,
+            }
+        }
+        Ok(self.input.split())
+    }
+
+    /// Receives bytes.
+    fn receive(&mut self, wait: Duration) -> io::Result<()> {
+        self.socket.set_read_timeout(Some(wait.max(Duration::from_millis(1))))?;
+        let len = self.input.len();
+        self.input.resize(len + READ_LEN, 0);
+        let read = loop {
+            match self.stream.read(&mut self.input[len..]) {
+                // As after SIGSTOP and SIGCONT: reads with a time limit are not continued by the system.
+                Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        self.input.truncate(len + read.as_ref().copied().unwrap_or(0));
+        match read? {
+            0 => Err(io::Error::new(ErrorKind::UnexpectedEof, "the primary has closed the connection")),
+            _ => {
+                self.heard_ms = self.now_ms();
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Read for Wire {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.input.is_empty() {
+            self.receive(self.timeout)?;
+        }
+        let len = into.len().min(self.input.len());
+        self.input.copy_to_slice(&mut into[..len]);
+        Ok(len)
+    }
+}
+
+/// Returns how the settings want TLS.
+fn tls(config: &Config) -> io::Result<TlsOptions> {
+    let Some(authority) = &config.tls_ca_cert_file else {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "tls-replication needs tls-ca-cert-file"));
+    };
+    Ok(TlsOptions { cacert: Some(authority.clone()), identity: config.link_identity(), ..TlsOptions::default() })
+}
+
+/// Returns whether the primary has been silent for too long.
+pub(super) fn is_timeout(cause: &io::Error) -> bool {
+    matches!(cause.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}

@@ -1,0 +1,16 @@
+//! keylatch as the primary of a real `redis-server`, and of clients that are replicas only by what they send; and as a
+//! replica of both.
+
+mod acknowledgements;
+mod backlog;
+mod links;
+mod locks;
+mod moving;
+mod nodes;
+mod parties;
+mod protocol;
+mod roles;
+mod snapshots;
+mod stream;
+mod test_mode;
+mod tools;

@@ -1,0 +1,339 @@
+//! keylatch as a replica: what it takes over, what it continues, and what it survives.
+
+use super::nodes::{Kind, Node};
+use super::snapshots::fill;
+use crate::harness::{Client, wait_until};
+
+const KINDS: [Kind; 2] = [Kind::Keylatch, Kind::Redis];
+
+/// Starts a primary of each kind with data of all types, and a replica that has it.
+fn with_replica(settings: &[(&str, &str)], mut act: impl FnMut(&Node, &Node)) {
+    for kind in KINDS {
+        let Some(primary) = Node::start(kind, settings) else { return };
+        fill(&mut primary.client());
+        let replica = Node::replica_of(&primary, &[]);
+        replica.assert_same(&primary);
+        act(&primary, &replica);
+        replica.assert_same(&primary);
+    }
+}
+
+#[test]
+fn a_replica_has_all_data_of_its_primary_and_what_follows() {
+    with_replica(&[], |primary, replica| {
+        let mut there = replica.client();
+        #[cfg(feature = "lua")]
+        assert!(there.call("FUNCTION LIST").contains(" mylib "));
+        let mut client = primary.client();
+        let mut changes: Vec<String> = (0..3000).map(|n| format!("SET key:{} {n}", n % 700)).collect();
+        changes.extend((0..300).map(|n| format!("ZADD z{} {n} m{n}", n % 7)));
+        changes.extend(["SELECT 9".into(), "HSET h f v".into(), "SELECT 0".into(), "SWAPDB 0 3".into()]);
+        changes.extend(["MULTI".into(), "SET a 1".into(), "SELECT 5".into(), "LPUSH l x".into(), "EXEC".into()]);
+        changes.extend(["SELECT 0".into(), "SET t v PX 100000".into(), "SPOP words".into(), "GETEX t PX 70000".into()]);
+        client.pipeline(&changes);
+        #[cfg(feature = "lua")]
+        client.call_args(&["EVAL", "for i = 1, 9 do redis.call('incr', KEYS[1]) end", "1", "counted"]);
+        replica.assert_same(primary);
+        assert_eq!(there.call("GET counted"), if cfg!(feature = "lua") { "$1 9" } else { "$-1" });
+        assert_eq!((primary.info("connected_slaves"), primary.info("sync_full")), ("1".into(), "1".into()));
+        let line = primary.info("slave0");
+        assert!(line.starts_with(&format!("ip=127.0.0.1,port={},state=online,", replica.port())), "{line}");
+    });
+}
+
+#[test]
+fn a_replica_says_of_its_link_what_redis_says() {
+    let Some(primary) = Node::start(Kind::Redis, &[]) else { return };
+    let replica = Node::replica_of(&primary, &[("replica-priority", "7"), ("replica-announced", "no")]);
+    let Some(other) = Node::start(Kind::Redis, &[("replica-priority", "7"), ("replica-announced", "no")]) else {
+        return;
+    };
+    other.follow(&primary);
+    primary.client().call("SET k v");
+    replica.wait_for(&primary);
+    other.wait_for(&primary);
+    let fields = |node: &Node| -> Vec<String> {
+        let info = node.client().call("INFO replication");
+        let is_steady = |field: &&str| !field.contains("last_io") && !field.starts_with("repl_backlog");
+        info.split(' ').filter(is_steady).map(str::to_owned).collect()
+    };
+    wait_until(|| fields(&replica)[1..] == fields(&other)[1..]);
+    let role = |node: &Node| node.client().call("ROLE");
+    wait_until(|| role(&replica) == role(&other));
+    drop(primary);
+    for node in [&replica, &other] {
+        wait_until(|| node.info("master_link_status") == "down");
+        assert!(node.info("master_link_down_since_seconds").parse::<u64>().is_ok());
+        assert!(node.client().call("ROLE").starts_with("*5 $5 slave $9 127.0.0.1 :"));
+        assert!(node.client().call("ROLE").ends_with(" :-1"), "{}", node.client().call("ROLE"));
+    }
+}
+
+#[test]
+fn a_replica_whose_link_was_cut_continues_where_it_was() {
+    with_replica(&[], |primary, replica| {
+        let mut client = primary.client();
+        for round in 0..5 {
+            client.expect(&[("SELECT 4", "+OK")]);
+            client.pipeline(&(0..200).map(|n| format!("RPUSH l{round} {n}")).collect::<Vec<_>>());
+            let cut = if round % 2 == 0 { "CLIENT KILL TYPE replica" } else { "CLIENT KILL TYPE master" };
+            let mut side = if round % 2 == 0 { primary.client() } else { replica.client() };
+            wait_until(|| replica.info("master_link_status") == "up");
+            assert_eq!(side.call(cut), ":1");
+            client.pipeline(&(0..200).map(|n| format!("RPUSH m{round} {n}")).collect::<Vec<_>>());
+            replica.assert_same(primary);
+        }
+        assert_eq!(primary.info("sync_full"), "1");
+        assert_eq!(primary.info("sync_partial_ok"), "5");
+    });
+}
+
+#[test]
+fn a_replica_that_missed_too_much_gets_all_data_again() {
+    with_replica(&[("repl-backlog-size", "16384")], |primary, replica| {
+        // Its primary is another one for a while, so that it cannot read.
+        replica.client().expect(&[("REPLICAOF 127.0.0.1 1", "+OK")]);
+        primary.client().pipeline(&(0..3000).map(|n| format!("SET missed:{n} {n}")).collect::<Vec<_>>());
+        replica.follow(primary);
+        replica.assert_same(primary);
+        assert_eq!((primary.info("sync_full"), primary.info("sync_partial_err")), ("2".into(), "1".into()));
+        assert_eq!(replica.client().call("GET missed:2999"), "$4 2999");
+    });
+}
+
+#[test]
+fn a_replica_keeps_its_data_until_all_of_the_primary_is_here() {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let replica = Node::keylatch(&[]);
+    replica.client().expect(&[("SET old data", "+OK")]);
+    let port = listener.local_addr().expect("an address").port();
+    replica.client().expect(&[(&format!("REPLICAOF 127.0.0.1 {port}"), "+OK")]);
+    let id = "f".repeat(40);
+    let mut dump = b"REDIS0010\xfe\x00\x00\x03new\x04data\xff".to_vec();
+    dump.extend_from_slice(&[0; 8]); // no checksum
+    let whole = [format!("${}\r\n", dump.len()).as_bytes(), &dump].concat();
+    let cases: [(&[u8], &[u8]); 10] = [
+        (b"-LOADING Redis is loading the dataset in memory\r\n", b""),
+        (b"+FULLRESYNC short 0\r\n", b""),
+        (b"+FULLRESYNC \r\n", b""),
+        (b"+WHAT\r\n", b""),
+        (b"FULL", b"-ERR no\r\n"),
+        (b"FULL", b"$-1\r\n"),
+        (b"FULL", b"$EOF:short\r\n"),
+        (b"FULL", b"$99999999999999999999\r\n"),
+        (b"FULL", &whole[..whole.len() - 1]),
+        (b"FULL", b"$EOF:0123456789012345678901234567890123456789\r\nREDIS0010"),
+    ];
+    let full = format!("+FULLRESYNC {id} 1000\r\n");
+    let serve = |answer: &[u8], payload: &[u8]| {
+        let (mut link, _) = listener.accept().expect("a link");
+        let mut seen = Vec::new();
+        let mut replied = 0;
+        loop {
+            let mut chunk = [0; 4096];
+            let len = link.read(&mut chunk).unwrap_or(0);
+            seen.extend_from_slice(&chunk[..len]);
+            let text = String::from_utf8_lossy(&seen);
+            // One line for each request.
+            let requests = text.matches("PING\r\n").count() + text.matches("REPLCONF\r\n").count();
+            let lines = if text.contains("PING") { "+OK\r\n".repeat(requests - replied) } else { String::new() };
+            replied = requests;
+            let _ = link.write_all(lines.as_bytes()); // it may have hung up
+            if text.contains("PSYNC") || len == 0 {
+                break;
+            }
+        }
+        let answer = if answer == b"FULL" { full.as_bytes() } else { answer };
+        let _ = link.write_all(answer);
+        let _ = link.write_all(payload);
+        link
+    };
+    for (answer, payload) in cases {
+        drop(serve(answer, payload));
+        assert_eq!(replica.client().call("GET old"), "$4 data", "after {}", answer.escape_ascii());
+    }
+    assert_eq!(std::fs::read_dir(replica.dir.path()).expect("a directory").count(), 0, "no file is left");
+    let mut link = serve(b"FULL", &whole);
+    wait_until(|| replica.client().call("GET new") == "$4 data");
+    assert_eq!(replica.client().call("DBSIZE"), ":1");
+    let stream = b"*1\r\n$4\r\nPING\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n*1\r\n$7\r\nUNKNOWN\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+    link.write_all(stream).expect("it reads");
+    wait_until(|| replica.info("slave_repl_offset") == (1000 + stream.len()).to_string());
+    assert_eq!(replica.client().call("GET k"), "$1 v");
+    // A transaction counts when it is whole.
+    let begun = b"*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nw\r\n";
+    link.write_all(begun).expect("it reads");
+    link.write_all(b"*2\r\n$3\r\nDEL\r\n$1\r\n").expect("it reads");
+    assert_eq!(replica.client().call("GET k"), "$1 v");
+    drop(link);
+    let mut link = serve(b"+CONTINUE\r\n", b"");
+    wait_until(|| replica.info("master_link_status") == "up");
+    assert_eq!(replica.info("slave_repl_offset"), (1000 + stream.len()).to_string());
+    // What is no stream ends the link, and changes nothing.
+    for garbage in [&b"*1\r\n$4\r\nEXEC\r\n"[..], b"*1\r\n$x", b"PING\r\n", b"*2\r\n$6\r\nSELECT\r\n$2\r\n99\r\n"] {
+        link.write_all(garbage).expect("it reads");
+        link = serve(b"+CONTINUE\r\n", b"");
+        assert_eq!(replica.client().call("GET k"), "$1 v", "after {}", garbage.escape_ascii());
+    }
+}
+
+#[test]
+fn readers_of_a_replica_see_transactions_and_scripts_whole() {
+    with_replica(&[], |primary, replica| {
+        let mut client = primary.client();
+        client.expect(&[("MSET one 0 two 0", "+OK")]);
+        replica.wait_for(primary);
+        let writer = std::thread::spawn({
+            let mut client = primary.client();
+            move || {
+                for n in 1..=300 {
+                    let requests = ["MULTI".into(), format!("SET one {n}"), format!("SET two {n}"), "EXEC".into()];
+                    client.pipeline(&requests);
+                }
+            }
+        });
+        let mut reader = replica.client();
+        loop {
+            let both = reader.call("MGET one two");
+            let values: Vec<&str> = both.split(' ').collect();
+            assert_eq!(values[2], values[4], "{both}");
+            if values[2] == "300" {
+                break;
+            }
+        }
+        writer.join().expect("it writes");
+    });
+}
+
+#[test]
+fn what_is_published_at_the_primary_reaches_subscribers_of_the_replica() {
+    with_replica(&[], |primary, replica| {
+        let (mut subscriber, mut sharded) = (replica.client(), replica.client());
+        assert_eq!(subscriber.call("SUBSCRIBE news"), "*3 $9 subscribe $4 news :1");
+        assert_eq!(sharded.call("SSUBSCRIBE shard"), "*3 $10 ssubscribe $5 shard :1");
+        primary.client().expect(&[("PUBLISH news all", ":0"), ("SPUBLISH shard some", ":0")]);
+        assert_eq!(subscriber.reply(), "*3 $7 message $4 news $3 all");
+        assert_eq!(sharded.reply(), "*3 $8 smessage $5 shard $4 some");
+    });
+}
+
+#[test]
+fn blocked_readers_of_a_replica_are_served_by_what_the_primary_sends() {
+    with_replica(&[], |primary, replica| {
+        let mut reader = replica.client();
+        reader.send(b"XREAD BLOCK 0 STREAMS added $\r\n");
+        wait_until(|| replica.info("blocked_clients") == "1");
+        assert_eq!(primary.client().call("XADD added 7-7 f v"), "$3 7-7");
+        assert_eq!(reader.reply(), "*1 *2 $5 added *1 *2 $3 7-7 *2 $1 f $1 v");
+    });
+}
+
+#[test]
+fn what_has_expired_is_hidden_on_a_replica_until_the_primary_deletes_it() {
+    let Some(primary) = Node::start(Kind::Redis, &[]) else { return };
+    let replica = Node::replica_of(&primary, &[]);
+    replica.wait_for(&primary);
+    let mut client = primary.client();
+    client.expect(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"), ("SET k v PX 1", "+OK"), ("SET l v PX 1", "+OK")]);
+    let mut there = replica.client();
+    wait_until(|| there.call("DBSIZE") == ":2" && there.call("GET k") == "$-1" && there.call("EXISTS l") == ":0");
+    assert_eq!(
+        (there.call("DBSIZE"), there.call("TTL k"), there.info("expired_keys")),
+        (":2".into(), ":-2".into(), "0".into())
+    );
+    assert_eq!(client.call("GET k"), "$-1");
+    wait_until(|| there.call("DBSIZE") == ":1");
+    // As a primary it does that itself.
+    there.expect(&[("REPLICAOF NO ONE", "+OK")]);
+    wait_until(|| there.call("DBSIZE") == ":0");
+    assert_eq!(there.info("expired_keys"), "1");
+}
+
+#[test]
+fn a_replica_logs_in_to_its_primary_as_the_user_that_the_settings_name() {
+    for kind in KINDS {
+        let Some(primary) = Node::start(kind, &[("requirepass", "secret")]) else { return };
+        let mut client = primary.client();
+        client.expect(&[
+            ("AUTH secret", "+OK"),
+            ("ACL SETUSER copier on >word +psync +replconf +ping", "+OK"),
+            ("SET k v", "+OK"),
+        ]);
+        let replica = Node::replica_of(&primary, &[("masterauth", "wrong")]);
+        let mut there = replica.client();
+        wait_until(|| ["connect", "connecting"].iter().any(|state| there.call("ROLE").contains(state)));
+        assert_eq!(there.call("GET k"), "$-1");
+        there.expect(&[("CONFIG SET masterauth word masteruser copier", "+OK")]);
+        wait_until(|| there.call("GET k") == "$1 v");
+        there.expect(&[("REPLICAOF NO ONE", "+OK"), ("CONFIG SET masterauth secret masteruser ", "+OK")]);
+        client.call("SET k w");
+        there.expect(&[(&format!("REPLICAOF 127.0.0.1 {}", primary.port()), "+OK")]);
+        wait_until(|| there.call("GET k") == "$1 w");
+    }
+}
+
+/// Counts what a primary has sent.
+fn syncs(node: &Node) -> [String; 2] {
+    let mut client: Client = node.client();
+    [client.info("sync_full"), client.info("sync_partial_ok")]
+}
+
+#[test]
+fn a_restarted_replica_continues_from_its_append_only_file() {
+    for kind in KINDS {
+        let Some(primary) = Node::start(kind, &[]) else { return };
+        fill(&mut primary.client());
+        let of_primary = format!("127.0.0.1 {}", primary.port());
+        let settings = [("replicaof", &*of_primary), ("appendonly", "yes")];
+        let replica = Node::keylatch(&settings);
+        replica.assert_same(&primary);
+        wait_until(|| replica.info("aof_rewrite_in_progress") == "0");
+        // In the middle of the stream, in another database than the first.
+        primary.client().expect(&[("SELECT 11", "+OK"), ("RPUSH l a", ":1")]);
+        replica.wait_for(&primary);
+        assert!(replica.client().call("BGREWRITEAOF").starts_with("+Background"));
+        wait_until(|| replica.info("aof_rewrite_in_progress") == "0" && replica.info("aof_rewrite_scheduled") == "0");
+        let mut client = primary.client();
+        client.expect(&[("SELECT 11", "+OK"), ("RPUSH l b", ":2")]);
+        replica.wait_for(&primary);
+        let dir = replica.stop();
+        client.expect(&[("RPUSH l c", ":3")]);
+        let replica = Node::start_in(dir, Kind::Keylatch, &settings).expect("keylatch");
+        replica.assert_same(&primary);
+        assert_eq!(syncs(&primary), ["1", "1"], "{kind:?}");
+        client.expect(&[("RPUSH l d", ":4")]);
+        replica.assert_same(&primary);
+        // The file has everything, also for a start as a primary.
+        let dir = replica.stop();
+        let alone = Node::start_in(dir, Kind::Keylatch, &[("appendonly", "yes")]).expect("keylatch");
+        assert_eq!(alone.client().call("DEBUG DIGEST"), primary.client().call("DEBUG DIGEST"));
+    }
+}
+
+#[test]
+fn replicas_of_a_restarted_primary_continue_where_they_were() {
+    for settings in [&[("appendonly", "yes")][..], &[("appendonly", "no"), ("save", "3600 1")]] {
+        let primary = Node::keylatch(settings);
+        fill(&mut primary.client());
+        let replicas = KINDS.map(|kind| {
+            let replica = Node::start(kind, &[])?;
+            replica.follow(&primary);
+            replica.assert_same(&primary);
+            Some(replica)
+        });
+        primary.client().expect(&[("SELECT 3", "+OK"), ("SET last write", "+OK")]);
+        replicas.iter().flatten().for_each(|replica| replica.wait_for(&primary));
+        assert_eq!(primary.client().call("SAVE"), "+OK");
+        let dir = primary.stop();
+        let primary = Node::start_in(dir, Kind::Keylatch, settings).expect("keylatch");
+        for replica in replicas.iter().flatten() {
+            replica.follow_again(&primary);
+            replica.assert_same(&primary);
+        }
+        let count = replicas.iter().flatten().count().to_string();
+        assert_eq!(syncs(&primary), ["0".into(), count], "{settings:?}");
+        primary.client().expect(&[("SELECT 3", "+OK"), ("SET next write", "+OK")]);
+        replicas.iter().flatten().for_each(|replica| replica.assert_same(&primary));
+    }
+}

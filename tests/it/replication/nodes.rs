@@ -1,0 +1,134 @@
+//! Servers of either kind that may be a primary, a replica, or both in turn.
+
+use std::net::SocketAddr;
+
+use keylatch::Clock;
+use tempfile::TempDir;
+
+use crate::differential::oracle::Oracle;
+use crate::harness::{Client, ReservedPort, TestServer, wait_until};
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Keylatch,
+    Redis,
+}
+
+/// A server with its directory.
+pub(super) struct Node {
+    server: Server,
+    pub(super) dir: TempDir,
+}
+
+enum Server {
+    Keylatch(TestServer),
+    Redis { _process: Oracle, port: ReservedPort },
+}
+
+/// What all nodes are started with.
+const SETTINGS: [(&str, &str); 3] =
+    [("enable-debug-command", "yes"), ("repl-diskless-sync-delay", "0"), ("save", "\"\"")];
+
+impl Node {
+    /// Starts a server; `None` if there is no `redis-server` to be started.
+    pub(super) fn start(kind: Kind, settings: &[(&str, &str)]) -> Option<Self> {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        Self::start_in(dir, kind, settings)
+    }
+
+    /// Starts keylatch.
+    pub(super) fn keylatch(settings: &[(&str, &str)]) -> Self {
+        Self::start(Kind::Keylatch, settings).expect("keylatch")
+    }
+
+    /// Starts keylatch as a replica.
+    pub(super) fn replica_of(primary: &Node, settings: &[(&str, &str)]) -> Self {
+        let replicaof = format!("127.0.0.1 {}", primary.port());
+        Self::keylatch(&[&[("replicaof", &*replicaof)], settings].concat())
+    }
+
+    /// Starts a server with the files that are in a directory.
+    pub(super) fn start_in(dir: TempDir, kind: Kind, settings: &[(&str, &str)]) -> Option<Self> {
+        let place = [("dir", dir.path().to_str().expect("text"))];
+        let settings = [&SETTINGS[..], &place, settings].concat();
+        let server = match kind {
+            Kind::Keylatch => Server::Keylatch(TestServer::start_on(Clock::system(), &settings)),
+            Kind::Redis => {
+                let port = ReservedPort::new();
+                let mut args = vec!["--port".to_owned(), port.port().to_string()];
+                for (name, value) in settings {
+                    let value = value.trim_matches('"');
+                    args.extend([format!("--{name}"), value.to_owned()]);
+                }
+                let args: Vec<&str> = args.iter().map(String::as_str).collect();
+                Server::Redis { _process: Oracle::start_in(dir.path(), &args)?, port }
+            }
+        };
+        Some(Node { server, dir })
+    }
+
+    /// Stops the server, and returns its directory.
+    pub(super) fn stop(self) -> TempDir {
+        if let Server::Keylatch(server) = self.server {
+            server.end();
+        }
+        self.dir
+    }
+
+    pub(super) fn addr(&self) -> SocketAddr {
+        match &self.server {
+            Server::Keylatch(server) => server.addr(),
+            Server::Redis { port, .. } => port.addr(),
+        }
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.addr().port()
+    }
+
+    pub(super) fn client(&self) -> Client {
+        Client::connect(self.addr())
+    }
+
+    /// Returns a field of INFO.
+    #[track_caller]
+    pub(super) fn info(&self, field: &str) -> String {
+        self.client().info(field)
+    }
+
+    /// Makes it a replica of another one.
+    #[track_caller]
+    pub(super) fn follow(&self, primary: &Node) {
+        let reply = self.client().call(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+        assert_eq!(reply, "+OK");
+    }
+
+    /// Makes it a replica of a server that has another port since it was started again.
+    #[track_caller]
+    pub(super) fn follow_again(&self, primary: &Node) {
+        let reply = self.client().call(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+        assert!(reply.starts_with("+OK"), "{reply}");
+    }
+
+    /// Waits until it has executed everything that a primary has.
+    #[track_caller]
+    pub(super) fn wait_for(&self, primary: &Node) {
+        let (mut here, mut there) = (self.client(), primary.client());
+        wait_until(|| here.info("role") == "slave" && here.info("master_link_status") == "up");
+        // A PING may come between the two.
+        wait_until(|| {
+            let position = there.info("master_repl_offset");
+            here.info("slave_repl_offset") == position
+        });
+    }
+
+    /// Asserts that it has the data of a primary, once it has executed everything.
+    #[track_caller]
+    pub(super) fn assert_same(&self, primary: &Node) {
+        self.wait_for(primary);
+        let (here, there) = (self.client().call("DEBUG DIGEST"), primary.client().call("DEBUG DIGEST"));
+        assert_eq!(here, there);
+        assert_eq!(here.len(), 41, "{here}");
+    }
+}

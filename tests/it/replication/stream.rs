@@ -1,0 +1,147 @@
+//! What replicas are sent behind the snapshot.
+
+use super::parties::{Primary, RawReplica};
+use super::snapshots::fill;
+use crate::differential::random::Random;
+use crate::harness::{encode, wait_until};
+use crate::log::first_seed;
+
+/// How many random commands each client sends.
+const COMMANDS: usize = 1500;
+
+#[test]
+fn random_commands_of_several_clients_leave_a_redis_server_the_same_data() {
+    let primary = Primary::start(&[]);
+    fill(&mut primary.client());
+    let Some(replica) = primary.synchronized_replica() else { return };
+    std::thread::scope(|scope| {
+        for number in 0..3 {
+            let primary = &primary;
+            scope.spawn(move || {
+                let (mut client, mut random) = (primary.client(), Random::new(first_seed() * 3 + number));
+                for _ in 0..COMMANDS / 50 {
+                    // Commands that would block for ever do so only in a transaction.
+                    let requests: Vec<Vec<u8>> = (0..50)
+                        .map(|_| random.command())
+                        .filter(|args| !blocks(args))
+                        .map(|args| encode(&args))
+                        .collect();
+                    client.send(&requests.concat());
+                    requests.iter().for_each(|_| drop(client.read_frame()));
+                }
+            });
+        }
+    });
+    primary.assert_same(&replica);
+    assert_eq!((primary.info("sync_full"), replica.info("master_link_status")), ("1".into(), "up".into()));
+}
+
+/// Returns whether a command may wait.
+fn blocks(args: &[Vec<u8>]) -> bool {
+    let name = args[0].to_ascii_lowercase();
+    name.starts_with(b"b") && name.ends_with(b"pop")
+        || ["blmove", "brpoplpush", "bzpopmin", "bzpopmax", "blmpop", "bzmpop", "wait", "waitaof"]
+            .iter()
+            .any(|known| name == known.as_bytes())
+        || name.starts_with(b"xread") && args.iter().any(|arg| arg.eq_ignore_ascii_case(b"block"))
+}
+
+#[test]
+fn transactions_scripts_expiry_and_served_clients_come_in_the_order_of_execution() {
+    let primary = Primary::start(&[]);
+    let Some(replica) = primary.synchronized_replica() else { return };
+    let mut raw = RawReplica::synchronized(primary.addr());
+    let mut client = primary.client();
+    let mut blocked = primary.server.block("BLPOP queue 0");
+    client.expect(&[
+        ("MULTI", "+OK"),
+        ("SET a 1", "+QUEUED"),
+        ("SELECT 3", "+QUEUED"),
+        ("INCR b", "+QUEUED"),
+        ("EXEC", "*3 +OK +OK :1"),
+        ("RPUSH queue x", ":1"),
+    ]);
+    client.call("SELECT 0");
+    client.call("RPUSH queue y");
+    assert_eq!(blocked.reply(), "*2 $5 queue $1 y");
+    let expected = ["select 0", "multi", "set a 1", "select 3", "incr b", "exec", "rpush queue x", "select 0"];
+    for command in expected.iter().chain(&["rpush queue y", "lpop queue"]) {
+        assert_eq!(raw.change(), *command);
+    }
+    client.call("SET short v PX 20");
+    assert!(raw.change().starts_with("set short v pxat "));
+    assert_eq!(raw.change(), "del short", "when its time is over, without a request");
+    #[cfg(feature = "lua")]
+    {
+        client.call_args(&["EVAL", "redis.call('SET', 'c', '1'); redis.call('INCR', 'c')", "0"]);
+        assert_eq!([(); 4].map(|()| raw.change()), ["multi", "set c 1", "incr c", "exec"]);
+    }
+    primary.assert_same(&replica);
+}
+
+#[test]
+fn evicted_keys_are_deleted_at_the_replicas() {
+    let primary = Primary::start(&[("maxmemory-policy", "allkeys-random")]);
+    let Some(replica) = primary.synchronized_replica() else { return };
+    let mut client = primary.client();
+    let value = "x".repeat(1000);
+    let fill: Vec<String> = (0..2000).map(|n| format!("SET {n} {value}")).collect();
+    client.pipeline(&fill);
+    let limit = client.info("used_memory").parse::<usize>().expect("a number") - 500_000;
+    client.call(&format!("CONFIG SET maxmemory {limit}"));
+    client.pipeline(&fill);
+    assert_ne!(client.info("evicted_keys"), "0");
+    client.call("CONFIG SET maxmemory 0");
+    primary.assert_same(&replica);
+}
+
+#[test]
+fn messages_reach_the_subscribers_of_a_replica_behind_the_writes_of_their_transaction() {
+    let primary = Primary::start(&[]);
+    let Some(replica) = primary.synchronized_replica() else { return };
+    let (mut subscriber, mut other) = (replica.client(), replica.client());
+    let mut raw = RawReplica::synchronized(primary.addr());
+    subscriber.call("SUBSCRIBE news");
+    other.call("SSUBSCRIBE shard");
+    let mut client = primary.client();
+    client.expect(&[("PUBLISH news one", ":0"), ("SPUBLISH shard two", ":0")]);
+    client.expect(&[
+        ("MULTI", "+OK"),
+        ("PUBLISH news three", "+QUEUED"),
+        ("SET k v", "+QUEUED"),
+        ("EXEC", "*2 :0 +OK"),
+    ]);
+    assert_eq!(
+        [(); 2].map(|()| subscriber.reply()),
+        ["*3 $7 message $4 news $3 one", "*3 $7 message $4 news $5 three"]
+    );
+    assert_eq!(other.reply(), "*3 $8 smessage $5 shard $3 two");
+    let expected = ["publish news one", "spublish shard two", "select 0", "set k v", "publish news three"];
+    assert_eq!(expected.map(|_| raw.change()), expected);
+    primary.assert_same(&replica);
+}
+
+#[test]
+fn the_offset_counts_the_bytes_that_a_replica_is_sent() {
+    let primary = Primary::start(&[("repl-ping-replica-period", "1")]);
+    let mut raw = RawReplica::synchronized(primary.addr());
+    let begin = raw.offset;
+    let mut client = primary.client();
+    client.expect(&[("SET k v", "+OK"), ("PUBLISH c m", ":0"), ("SELECT 2", "+OK"), ("SET k v", "+OK")]);
+    client.expect(&[("MULTI", "+OK"), ("SET a 1", "+QUEUED"), ("SET b 1", "+QUEUED"), ("EXEC", "*2 +OK +OK")]);
+    client.call("WAIT 1 1");
+    while raw.command() != "ping" {}
+    client.call("SET last v");
+    while raw.command() != "set last v" {}
+    let (end, pings) = (raw.offset, "*1\r\n$4\r\nPING\r\n".len() as u64);
+    // Another ping may have come since.
+    let offset: u64 = primary.info("master_repl_offset").parse().expect("a number");
+    assert!(end > begin + 100 && (offset - end).is_multiple_of(pings) && offset - end <= 5 * pings, "{end} {offset}");
+    assert_eq!(primary.info("repl_backlog_first_byte_offset"), (begin + 1).to_string());
+    raw.acknowledge();
+    wait_until(|| primary.shows(&format!(",offset={end},")));
+    let role = client.call("ROLE");
+    assert!(
+        role.starts_with("*3 $6 master :") && role.contains(&format!("$9 127.0.0.1 $1 0 ${}", end.to_string().len()))
+    );
+}
