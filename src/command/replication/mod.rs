@@ -1,7 +1,7 @@
 //! What a replica asks its primary for: REPLCONF, PSYNC and SYNC.
 //!
 //! A client becomes a replica when it asks for the data. From then on its connection is fed by
-//! [`Feed`](crate::client::replica::feed::Feed), and what it sends are requests without replies.
+//! [`Feed`], and what it sends are requests without replies.
 
 pub(super) mod role;
 
