@@ -3,6 +3,8 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use tracing::{info, warn};
 
@@ -48,7 +50,12 @@ impl TakeOver {
 
     /// Waits until the server has loaded its own data.
     pub(crate) fn wait_until_loaded(&self) {
-        drop(self.worker.namespace.persistence.alone());
+        let namespace = &self.worker.namespace;
+        while namespace.restrictions.is_loading() {
+            // The thread that loads may not have begun.
+            drop(namespace.persistence.alone());
+            thread::park_timeout(Duration::from_millis(1));
+        }
     }
 
     /// Makes a received file the snapshot file, if it was loaded and there is one, or removes it.
