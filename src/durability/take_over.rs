@@ -100,14 +100,15 @@ impl TakeOver {
 
     fn load<R: Read>(
         &self,
-        Received { content, len, path, id, position, term }: Received<R>,
+        Received { content, path, id, position, term, .. }: Received<R>,
     ) -> Result<Option<usize>, String> {
         let namespace = &*self.worker.namespace;
         info!("MASTER <-> REPLICA sync: Flushing old data");
         self.clear();
         info!("MASTER <-> REPLICA sync: Loading DB in memory");
         let adding = Adding { duplicates: Duplicates::Refuse, keeps_expired: true };
-        let loaded = self.worker.load_rdb(&path, content, len, adding)?;
+        // Nothing is allocated for what the primary says that the length is.
+        let loaded = self.worker.load_rdb(&path, content, None, adding)?;
         let db = loaded.stream_db;
         let _held = namespace.store.exclusive();
         if namespace.role.term() != term {
