@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use tokio::task::spawn_blocking;
 use tracing::warn;
 
 use crate::dispatch::Handlers;
@@ -56,7 +57,9 @@ pub(crate) async fn hand_over(namespace: Arc<Namespace>) {
             () = namespace.failover.begun.notified() => {}
         }
         while namespace.failover.stage() == Some(Stage::Waiting) {
-            namespace.continue_failover();
+            // It waits for the whole store, which a script may hold for long; others are served meanwhile on this thread.
+            let stepped = namespace.clone();
+            let _ = spawn_blocking(move || stepped.continue_failover()).await;
             tokio::select! {
                 () = namespace.tenant.stop.cancelled() => return,
                 () = namespace.replicas.next_acknowledgement() => {}
