@@ -43,7 +43,7 @@ impl Call<'_> {
 
     /// Repeats the request, which has changed no keys, at the replicas.
     pub(crate) fn replicate_request(&mut self) {
-        if self.namespace.store.is_logged() && self.namespace.replicas.has_backlog() {
+        if self.namespace.store.is_logged() && self.namespace.log.has_backlog() {
             let request = self.args.request();
             let out = self.caller.begin_aside();
             begin_command(out, request.len());

@@ -31,15 +31,13 @@ impl Namespace {
             self.tenant.history.begin(); // not all changes have counted since another server may have had this one
         }
         self.log.set_backlog(Some(self.settings.current().repl_backlog_size));
-        self.replicas.set_backlog(true);
         self.follow_log_readers();
     }
 
     /// Keeps the backlog if it was freed since a replica was found to continue in it: it reads the log already.
     pub(crate) fn keep_backlog_of_replica(&self) {
-        if self.store.is_logged() && self.log.is_wanted() && !self.replicas.has_backlog() {
+        if self.store.is_logged() && self.log.is_wanted() && !self.log.has_backlog() {
             self.log.set_backlog(Some(self.settings.current().repl_backlog_size));
-            self.replicas.set_backlog(true);
         }
     }
 
@@ -63,7 +61,6 @@ impl Namespace {
         if is_idle() && !self.role.is_replica() {
             self.tenant.history.begin();
             self.log.set_backlog(None);
-            self.replicas.set_backlog(false);
             self.follow_log_readers();
             info!("Replication backlog freed after {ttl_s} seconds without connected replicas.");
         }

@@ -45,7 +45,7 @@ impl Namespace {
     /// primary gives greater ones, whatever its clock says.
     pub(crate) fn give_fence(&self) -> i64 {
         let fence = self.lock_holders.next_fence(self.clock.wall_us());
-        if self.replicas.has_backlog() {
+        if self.log.has_backlog() {
             self.lock_holders.announce(fence, |bound| {
                 let mut announcement = Vec::new();
                 write_command(&mut announcement, &[b"PING", format!("{FENCES_UP_TO}{bound}").as_bytes()]);
@@ -128,7 +128,6 @@ impl Namespace {
         self.tenant.history.continue_as(None, position);
         self.log.end_copy();
         self.log.set_backlog(Some(self.settings.current().repl_backlog_size));
-        self.replicas.set_backlog(true);
         self.follow_log_readers();
     }
 

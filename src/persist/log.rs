@@ -20,7 +20,7 @@ pub(super) mod reader;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 
 use parking_lot::{Condvar, Mutex};
@@ -42,6 +42,8 @@ const BACKLOG_SLACK: u64 = 64 << 10;
 /// The log of a namespace.
 pub(crate) struct Log {
     records: Mutex<Records>,
+    /// Whether there is a backlog: a cheap check.
+    has_backlog: AtomicBool,
     /// Wakes the threads of readers that wait for records.
     appended: Arc<Condvar>,
     /// The position up to which every reader that confirms has done so; `u64::MAX` if none confirms.
@@ -117,6 +119,7 @@ impl Log {
         let records = Mutex::new(Records { kept_max, ..Records::default() });
         Log {
             records,
+            has_backlog: AtomicBool::new(false),
             appended: Arc::default(),
             confirmed: AtomicU64::new(u64::MAX),
             changed: LastChanges::default(),
@@ -188,12 +191,14 @@ impl Log {
             records.cut(); // what comes is kept from here on
         }
         records.backlog = len;
+        self.has_backlog.store(len.is_some(), Relaxed);
         records.free();
     }
 
     /// Returns whether changes are kept for replicas that come back.
+    #[inline]
     pub(crate) fn has_backlog(&self) -> bool {
-        self.records.lock().backlog.is_some()
+        self.has_backlog.load(Relaxed)
     }
 
     /// Returns the position of the first byte that is kept, and the one behind the last.

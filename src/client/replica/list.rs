@@ -1,7 +1,7 @@
 //! All replicas: those that wait for a snapshot, and how many have acknowledged what.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
@@ -28,8 +28,6 @@ pub(crate) struct Replicas {
     left_ms: AtomicU64,
     /// When they were pinged last, in monotonic milliseconds.
     pinged_ms: AtomicU64,
-    /// Whether changes are kept for those that come back: a cheap check.
-    has_backlog: AtomicBool,
 }
 
 /// A replica that waits for a snapshot.
@@ -72,17 +70,6 @@ impl Replicas {
             self.pinged_ms.store(now.mono_ms(), Relaxed);
         }
         is_due
-    }
-
-    /// Records whether changes are kept for replicas that come back.
-    pub(crate) fn set_backlog(&self, has_backlog: bool) {
-        self.has_backlog.store(has_backlog, Relaxed);
-    }
-
-    /// Returns whether changes are kept for replicas that come back.
-    #[inline]
-    pub(crate) fn has_backlog(&self) -> bool {
-        self.has_backlog.load(Relaxed)
     }
 
     /// Returns whether there are none.
