@@ -10,6 +10,7 @@ use tracing::warn;
 
 use crate::client::caller::Caller;
 use crate::dispatch::Env;
+use crate::dispatch::args::is_word;
 use crate::dispatch::call::Mode;
 use crate::dispatch::nested::nested;
 use crate::dispatch::plan::find;
@@ -202,7 +203,7 @@ impl Replay {
         } else if let Some(queue) = &mut self.queue {
             queue.push(request.to_owned());
             return Ok(Taken::Queued);
-        } else if self.is_of_primary && is_word(name, &["PING", "REPLCONF"]) {
+        } else if self.is_of_primary && (is_word(name, "PING") || is_word(name, "REPLCONF")) {
             if request.len() == 2 {
                 env.namespace.hear_of_fences(request.arg(1));
             }
@@ -210,7 +211,7 @@ impl Replay {
             return Ok(Taken::Aside);
         } else {
             return match self.execute(env, view, request)? {
-                _ if self.is_of_primary && is_word(name, &["PUBLISH", "SPUBLISH"]) => Ok(Taken::Aside),
+                _ if self.is_of_primary && (is_word(name, "PUBLISH") || is_word(name, "SPUBLISH")) => Ok(Taken::Aside),
                 taken => Ok(taken),
             };
         }
@@ -268,10 +269,6 @@ enum Taken {
     Executed,
     /// It is for replicas alone.
     Aside,
-}
-
-fn is_word(name: &[u8], words: &[&str]) -> bool {
-    words.iter().any(|word| name.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// Returns how many bytes a request takes as an array of bulk strings.
