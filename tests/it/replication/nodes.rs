@@ -121,6 +121,9 @@ impl Node {
             let position = there.info("master_repl_offset");
             here.info("slave_repl_offset") == position
         });
+        // The primary knows that when it has the first acknowledgement.
+        let shown = format!("port={},state=online,", self.port());
+        wait_until(|| there.call("INFO replication").contains(&shown));
     }
 
     /// Asserts that it has the data of a primary, once it has executed everything.
