@@ -1,6 +1,6 @@
 //! Whether a namespace is a primary or a replica, and how the link of a replica to its primary is.
 //!
-//! Commands change the role. The link is kept by a thread (`replication/`), which is told of each change and asks before
+//! Commands change the role. The link is kept by a thread (`replication/`), which receives each change and checks before
 //! everything that it does whether its *term* is still the present one: with each change of the primary another one begins.
 
 use parking_lot::Mutex;
@@ -17,7 +17,7 @@ pub(crate) enum LinkState {
     Connect,
     /// The connection is being opened.
     Connecting,
-    /// The primary is told of the replica, and asked for its data.
+    /// The replica introduces itself and asks for data.
     Handshake,
     /// All data is being received or loaded.
     Sync,
@@ -92,7 +92,7 @@ impl Role {
         self.wanted.borrow().term
     }
 
-    /// Returns what is told of each change of the primary.
+    /// Returns a receiver of each change of the role.
     pub(crate) fn follow(&self) -> watch::Receiver<Wanted> {
         self.wanted.subscribe()
     }

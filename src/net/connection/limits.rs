@@ -33,7 +33,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         false
     }
 
-    /// Returns whether more output than its limit waits for the client: replies of so many bytes, and the log for a replica.
+    /// Returns whether the client's limit is exceeded by the `waiting` bytes of replies, and for a replica the log that waits.
     #[cold]
     fn has_too_much_output(&self, waiting: usize) -> bool {
         let waiting = waiting + self.client.session.feed.as_ref().map_or(0, |feed| feed.waiting() as usize);

@@ -70,7 +70,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes records, which may be none, with what comes before them; so many bytes of them are not in the log.
+    /// Writes records, which may be none, with what comes before them; `added` bytes of them are not in the log.
     pub(super) fn write_block(&mut self, records: &[Bytes], added: u64, now: Stamp) -> Result<(), AofError> {
         let (mut before, mut sum) = (Vec::new(), self.written.sum);
         // What was read of the log is of this history if it was the same before and after that.
