@@ -446,13 +446,14 @@ impl<'n> BatchRun<'n> {
         let mut reply = Reply::new(out, caller.protocol);
         let is_served = matches!(woken, Unblocked::Served(_));
         caller.closing |= matches!(woken, Unblocked::Panicked | Unblocked::RoleChanged);
+        let is_told = matches!(woken, Unblocked::RoleChanged);
+        let was_blocked = rest.blocked_call().is_some();
         let may_write = caller.called.is_some_and(|command| command.flags & WRITE != 0);
-        let result = match may_write && self.env.namespace.restrictions.is_read_only() && rest.blocked_call().is_none()
-        {
+        let result = match may_write && self.env.namespace.restrictions.is_read_only() && !was_blocked {
             // Since it began, the server has become a replica.
             true => {
-                rest.abandon(&mut view);
-                Err(Error::ReadOnlyReplica)
+                rest.abandon(self.env, &mut view);
+                Err(if is_told { Error::RoleChanged } else { Error::ReadOnlyReplica })
             }
             false => rest.step(self.env, &mut view, &mut reply, woken),
         };
@@ -466,12 +467,12 @@ impl<'n> BatchRun<'n> {
             refuse(self.env.namespace, &mut reply, &error);
             true
         });
+        if was_blocked && (is_finished || is_served) {
+            caller.commands += 1;
+        }
         match (command, rest.blocked_call()) {
-            (Some(command), Some(call)) if is_finished => {
-                caller.commands += 1;
-                if !is_served {
-                    post_call::count_unblocked(self.env, (command, call.request), &caller.info, call.spent_ns);
-                }
+            (Some(command), Some(call)) if is_finished && !is_served => {
+                post_call::count_unblocked(self.env, (command, call.request), &caller.info, call.spent_ns);
             }
             (_, Some(_)) => {}
             (command, None) => command.iter().for_each(|command| self.env.timer.go_on(command)),
@@ -488,7 +489,7 @@ impl<'n> BatchRun<'n> {
         if view.is_closed() {
             return false;
         }
-        rest.abandon(&mut view);
+        rest.abandon(self.env, &mut view);
         true
     }
 

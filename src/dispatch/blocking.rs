@@ -171,13 +171,13 @@ impl Continuation for BlockedRest {
         Ok(true)
     }
 
-    fn abandon(&mut self, view: &mut View<'_>) {
+    fn abandon(&mut self, env: Env<'_>, view: &mut View<'_>) {
         self.leave_queues(view);
         // The reply is lost, and so is an element that was popped. A lock would stay with nobody for its whole TTL.
         if self.is_in_lock_queue && self.blocked.was_served_in_vain() {
             let token = self.shown.as_request().arg(2);
             for (hash, bytes) in &self.queues {
-                view.locks().take_back(self.db, Key { bytes, hash: *hash }, token, self.client);
+                env.namespace.take_back_lock((self.db, Key { bytes, hash: *hash }), token, self.client, view);
             }
         }
     }

@@ -194,6 +194,18 @@ impl Call<'_> {
         Ok(())
     }
 
+    /// Takes what the call has left to a continuation.
+    pub(crate) fn take_rest(&mut self) -> Option<Box<dyn Continuation>> {
+        let next = self.mode.next()?;
+        match std::mem::take(next) {
+            Next::Continue(rest) => Some(rest),
+            other => {
+                *next = other;
+                None
+            }
+        }
+    }
+
     /// Begins something that a call needing the whole store waits for, after which its rest is executed.
     ///
     /// # Errors
@@ -405,7 +417,7 @@ pub trait Continuation: Send {
     }
 
     /// Undoes what the command has left in the store, after its client has disconnected; no key is locked beforehand.
-    fn abandon(&mut self, _view: &mut View<'_>) {}
+    fn abandon(&mut self, _env: Env<'_>, _view: &mut View<'_>) {}
 
     /// Returns the call if it is one whose client was blocked, which is counted when it ends and not when it blocked.
     fn blocked_call(&self) -> Option<BlockedRequest<'_>> {

@@ -44,7 +44,9 @@ use crate::observe::{CallTimer, Observed};
 use crate::persist::{Effects, Log, LogReader, Persistence, Purpose};
 use crate::spec::{CommandTable, Names};
 use crate::store::usage::UsageRule;
-use crate::store::{ChangeLog, Cx, EventSink, Eviction, GateGuard, MemoryAccount, NEVER, Origin, Store, Totals, View};
+use crate::store::{
+    ChangeLog, Cx, EventSink, Eviction, GateGuard, Key, MemoryAccount, NEVER, Origin, Store, Totals, View,
+};
 use crate::test_mode::{Recorder, TestMode};
 use crate::time::clock::{Clock, Now};
 
@@ -525,6 +527,14 @@ impl Namespace {
             if self.instance.panics.catch("release of a lock", release).is_none() {
                 self.instance.panics.catch("recovery", || view.recover());
             }
+        }
+    }
+
+    /// Releases a lock of a database that a client has acquired and was not told of; on a replica it is one of the primary,
+    /// and stays. The view is one without declared keys.
+    pub(crate) fn take_back_lock(&self, (db, key): (usize, Key<'_>), token: &[u8], client: u64, view: &mut View<'_>) {
+        if !self.role.is_replica() {
+            view.locks().take_back(db, key, token, client);
         }
     }
 

@@ -81,6 +81,11 @@ impl LockRecord {
         self.session.as_ref().is_some_and(|session| session.id() == client)
     }
 
+    /// Returns whether a client has acquired the lock with this token.
+    pub(crate) fn is_held_by(&self, client: u64, token: &[u8]) -> bool {
+        *self.token == *token && self.hold.as_ref().is_some_and(|hold| hold.holder().id() == client)
+    }
+
     /// Returns the memory of what it points to.
     pub(super) fn heap_len(&self) -> usize {
         allocation_len(self.token.len()) + self.meta.as_ref().map_or(0, |meta| allocation_len(meta.len()))

@@ -117,6 +117,11 @@ impl Replicas {
         self.count_online(|replica| replica.has(awaited))
     }
 
+    /// Returns whether any is sent the changes.
+    pub(crate) fn is_any_online(&self) -> bool {
+        !self.is_empty() && self.count_online(|_| true) > 0
+    }
+
     fn count_online(&self, holds: impl Fn(&Replica) -> bool) -> usize {
         let counts = |replica: &&Arc<Replica>| replica.state() == ReplicaState::Online && holds(replica);
         self.all.lock().iter().filter(counts).count()

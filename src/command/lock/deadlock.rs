@@ -138,7 +138,7 @@ impl<'c, 'v> Search<'c, 'v> {
         let (db, bytes) = self.steps[at].lock.clone();
         let store = &self.call.namespace.store;
         let hash = |token: &[u8]| store.hash(token);
-        let found = self.call.view.locks().inspect(db, store.key(&bytes), |record| holders(record, hash));
+        let found = self.call.view.locks().inspect(db, store.key(&bytes), |record, _| holders(record, hash));
         let Some((session, token)) = found.flatten() else { return };
         if let Some(session) = session {
             self.follow(at, session);

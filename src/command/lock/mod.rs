@@ -9,11 +9,13 @@ pub(crate) mod deadlock;
 mod inspect;
 #[cfg(feature = "metrics")]
 pub(crate) mod overview;
+mod replicated;
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::client::caller::Caller;
 use crate::command::lock::deadlock::Prospect;
+use crate::command::lock::replicated::{read_replicas, reply_when_acknowledged};
 use crate::command::string::{SET, SET_EX};
 use crate::command::timeout::read_timeout;
 use crate::command::ttl::{Amount, EXPIRE, Unit};
@@ -35,6 +37,8 @@ const ACQUIRE_COST: &str = "O(1), and O(N) for a client that leaves the queue, w
 const KEY: &str = "The lock, which is a string key.";
 const TOKEN: &str = "The token that the lock was acquired with.";
 const BLOCK: &str = "For how many milliseconds to stay queued, at most; 0 for no limit. Not at all without it.";
+const REPLICAS: &str = "How many replicas must have the lock before the reply. If they do not acknowledge it within the \
+timeout of BLOCK, without BLOCK within a second, the lock is released, and the reply is null.";
 
 /// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
@@ -49,6 +53,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             token("session", "SESSION").optional().about("Releases the lock when this connection closes, or by RESET."),
             token("notify", "NOTIFY").optional().about("Announces the loss of the lock."),
             string("text").token("META").optional().about("What the lock is for, shown by LOCK.INFO."),
+            integer("numreplicas").token("REPLICAS").optional().about(REPLICAS),
         ])
         .docs("0.1.0", ACQUIRE_COST, "Acquires a lock, or queues for it, and returns its fencing token."),
     Command::new("LOCK.RENEW", renew, WRITE | FAST, Group::Lock)
@@ -78,6 +83,8 @@ struct Options<'a> {
     is_session: bool,
     is_announced: bool,
     meta: Option<&'a [u8]>,
+    /// How many replicas must have the lock before the reply; `None` if it waits for none.
+    replicas: Option<usize>,
 }
 
 impl<'a> Options<'a> {
@@ -94,6 +101,8 @@ impl<'a> Options<'a> {
                 std::mem::replace(&mut options.is_announced, true)
             } else if is_word(word, "META") {
                 options.meta.replace(call.args.bytes()?).is_some()
+            } else if is_word(word, "REPLICAS") {
+                options.replicas.replace(read_replicas(call)?).is_some()
             } else {
                 return Err(Error::Syntax);
             };
@@ -101,6 +110,7 @@ impl<'a> Options<'a> {
                 return Err(Error::Syntax);
             }
         }
+        options.replicas = options.replicas.filter(|replicas| *replicas > 0);
         match options.deadline.is_some() || options.is_session {
             true => Ok(options),
             false => Err(Error::other("LOCK.ACQUIRE needs PX or SESSION")),
@@ -136,8 +146,17 @@ fn acquire(call: &mut Call<'_>) -> Result<()> {
     let fence = match owner(call, key, token)? {
         Owner::Nobody => take(call, key, token, &options),
         Owner::Caller => keep(call, key, token, &options),
-        Owner::Another => return wait(call, key, token, &options),
+        Owner::Another => {
+            wait(call, key, token, &options)?;
+            let Some(replicas) = options.replicas else { return Ok(()) };
+            let Some(queued) = call.take_rest() else { return Ok(()) };
+            return reply_when_acknowledged(call, (key, token), (replicas, options.until_ms), Some(queued));
+        }
     };
+    // A call that was blocked is made again by another task: the client's own one then waits for the replicas.
+    if let Some(replicas) = options.replicas.filter(|_| !call.is_retry()) {
+        return reply_when_acknowledged(call, (key, token), (replicas, options.until_ms), None);
+    }
     call.reply.int(fence);
     Ok(())
 }

@@ -123,13 +123,10 @@ impl Keys {
         self.interests.take_ready(self.db(), ready);
     }
 
-    /// Releases a lock that was handed to a client which was gone before it was told; logs the deletion.
+    /// Releases a lock that a client has acquired and was not told of; logs the deletion.
     pub(crate) fn return_lock(&mut self, key: Key<'_>, token: &[u8], client: u64, cx: &mut ChangeCx) {
         self.peek(key, cx);
-        let is_held = |record: &LockRecord| {
-            *record.token == *token && record.hold.as_ref().is_some_and(|hold| hold.holder().id() == client)
-        };
-        if self.lock(key).is_some_and(is_held) {
+        if self.lock(key).is_some_and(|record| record.is_held_by(client, token)) {
             self.end_lock(key);
             self.delete(key, event::RELEASED, cx);
         }

@@ -26,13 +26,18 @@ impl<'v> Locks<'v, '_> {
         self.0.keys(key).0.lock(key)
     }
 
-    /// Lets `look` see what is known of a lock of any database, unless it has expired; for calls that need the whole
+    /// Lets `look` see what is known of a lock of any database, and its deadline, unless it has expired; for calls that need the whole
     /// store, and those that declare no keys.
-    pub(crate) fn inspect<T>(&mut self, db: usize, key: Key<'_>, look: impl FnOnce(&LockRecord) -> T) -> Option<T> {
+    pub(crate) fn inspect<T>(
+        &mut self,
+        db: usize,
+        key: Key<'_>,
+        look: impl FnOnce(&LockRecord, Option<Deadline>) -> T,
+    ) -> Option<T> {
         let View { access, cx, .. } = &mut *self.0;
         access.with_shard(Some(db), shard_of(key.hash), |shard| {
-            shard.keys.peek(key, cx); // which deletes an expired key
-            shard.keys.lock(key).map(look)
+            let deadline = shard.keys.peek(key, cx).and_then(Entry::deadline); // an expired key is deleted
+            shard.keys.lock(key).map(|record| look(record, deadline))
         })
     }
 
@@ -58,8 +63,7 @@ impl<'v> Locks<'v, '_> {
         access.with_any(db, key, |shard| shard.keys.end_session_lock(key, client, cx));
     }
 
-    /// Releases a lock of any database that was handed to a client which was gone before it was told; for calls that
-    /// declare no keys.
+    /// Releases a lock of any database that a client has acquired and was not told of; for calls that declare no keys.
     pub(crate) fn take_back(&mut self, db: usize, key: Key<'_>, token: &[u8], client: u64) {
         let View { access, cx, .. } = &mut *self.0;
         access.with_any(db, key, |shard| shard.keys.return_lock(key, token, client, cx));

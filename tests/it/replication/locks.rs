@@ -3,7 +3,8 @@
 use keylatch::Clock;
 
 use super::nodes::{Kind, Node};
-use crate::harness::{TestServer, wait_until};
+use super::parties::{Primary, RawReplica};
+use crate::harness::{Client, TestServer, wait_until};
 
 #[test]
 fn a_lock_is_held_at_a_replica_that_is_promoted_until_its_own_deadline() {
@@ -88,15 +89,158 @@ fn a_session_that_ends_on_a_former_primary_releases_nothing() {
 }
 
 #[test]
-fn a_lock_that_only_the_primary_has_is_given_twice_and_wait_tells_its_holder() {
+fn under_the_same_fault_a_lock_by_set_is_given_twice_and_one_with_replicas_is_not_granted() {
     let primary = Node::keylatch(&[]);
     let replica = Node::replica_of(&primary, &[]);
     replica.wait_for(&primary);
     let (mut one, mut other) = (primary.client(), replica.client());
+    assert!(one.int("LOCK.ACQUIRE before one PX 60000 REPLICAS 1") > 0);
     // The network between the two has failed.
     other.expect(&[("REPLICAOF 127.0.0.1 1", "+OK")]);
     wait_until(|| primary.info("connected_slaves") == "0");
-    one.expect(&[("SET lock one NX PX 60000", "+OK"), ("WAIT 1 50", ":0")]);
-    other.expect(&[("REPLICAOF NO ONE", "+OK"), ("SET lock other NX PX 60000", "+OK")]);
-    one.expect(&[("GET lock", "$3 one")]);
+    one.expect(&[("SET by-set one NX PX 60000", "+OK"), ("WAIT 1 50", ":0")]);
+    one.expect(&[("LOCK.ACQUIRE replicated one PX 60000 BLOCK 50 REPLICAS 1", "$-1")]);
+    other.expect(&[
+        ("REPLICAOF NO ONE", "+OK"),
+        ("SET by-set other NX PX 60000", "+OK"),
+        ("LOCK.ACQUIRE before other PX 60000", "$-1"),
+    ]);
+    assert!(other.int("LOCK.ACQUIRE replicated other PX 60000") > 0);
+    one.expect(&[("GET by-set", "$3 one"), ("GET replicated", "$-1"), ("GET before", "$3 one")]);
+}
+
+/// Sends a request that acquires a lock, waits until the client is blocked, and lets the replica read the lock.
+fn begin(primary: &Primary, raw: &mut RawReplica, request: &str) -> Client {
+    let client = primary.server.block(request);
+    wait_until(|| raw.change().starts_with("set k "));
+    client
+}
+
+/// Lets replicas read what there is, and acknowledge it when they are asked to, until no client waits for that.
+fn acknowledge_all(primary: &Primary, replicas: &mut [&mut RawReplica]) {
+    wait_until(|| {
+        primary.client().expect(&[("SET marker v", "+OK")]);
+        replicas.iter_mut().for_each(|raw| _ = raw.changes_before("set marker v"));
+        primary.info("blocked_clients") == "0"
+    });
+}
+
+#[test]
+fn a_lock_with_replicas_is_granted_when_as_many_have_acknowledged_it() {
+    let primary = Primary::start_on(Clock::manual(), &[]);
+    let [mut first, mut second] = [(); 2].map(|()| RawReplica::synchronized(primary.addr()));
+    let mut holder = begin(&primary, &mut first, "LOCK.ACQUIRE k mine PX 60000 REPLICAS 2");
+    assert_eq!(primary.client().call("GET k"), "$4 mine");
+    first.acknowledge();
+    wait_until(|| primary.shows("port=0,state=online,offset="));
+    assert_eq!(primary.client().call("LOCK.ACQUIRE k other PX 1"), "$-1");
+    wait_until(|| second.change().starts_with("set k "));
+    second.acknowledge();
+    let fence = holder.reply();
+    assert_eq!(holder.call("LOCK.FENCE k mine"), fence);
+    // Asked again, by another client after the reply was lost.
+    let mut again = primary.server.block("LOCK.ACQUIRE k mine SESSION REPLICAS 2");
+    acknowledge_all(&primary, &mut [&mut first, &mut second]);
+    assert_eq!(again.reply(), fence);
+    holder.expect(&[("LOCK.RELEASE k mine", ":1")]);
+    // Without any the reply waits for nothing.
+    assert!(holder.int("LOCK.ACQUIRE k mine PX 60000 REPLICAS 0") > 0);
+}
+
+#[test]
+fn a_lock_that_replicas_do_not_acknowledge_in_time_is_released() {
+    let primary = Primary::start_on(Clock::manual(), &[]);
+    let mut raw = RawReplica::synchronized(primary.addr());
+    for (options, within_ms) in
+        [("PX 60000", 1000), ("PX 60000 BLOCK 5000", 5000), ("PX 500", 500), ("PX 700 BLOCK 0", 700), ("SESSION", 1000)]
+    {
+        let mut holder = begin(&primary, &mut raw, &format!("LOCK.ACQUIRE k mine {options} REPLICAS 1"));
+        primary.server.advance_ms(within_ms - 1);
+        primary.client().expect(&[("EXISTS k", ":1")]);
+        primary.server.advance_ms(1);
+        assert_eq!(holder.reply(), "$-1", "{options}");
+        primary.client().expect(&[("EXISTS k", ":0")]);
+        raw.changes_before("del k");
+    }
+    assert!(primary.client().call("INFO locks").contains("timed_out_total:5 "));
+}
+
+#[test]
+fn a_lock_that_replicas_do_not_acknowledge_goes_to_the_next_in_the_queue() {
+    let primary = Primary::start_on(Clock::manual(), &[]);
+    let mut raw = RawReplica::synchronized(primary.addr());
+    let mut first = begin(&primary, &mut raw, "LOCK.ACQUIRE k first PX 60000 REPLICAS 1");
+    let mut second = primary.server.block("LOCK.ACQUIRE k second PX 60000 BLOCK 3000 REPLICAS 1");
+    let mut third = primary.server.block("LOCK.ACQUIRE k third PX 60000 BLOCK 9000 REPLICAS 1");
+    primary.server.advance_ms(1000);
+    assert_eq!(first.reply(), "$-1");
+    wait_until(|| primary.client().call("GET k") == "$6 second");
+    // Its time counts from the request on.
+    primary.server.advance_ms(1999);
+    assert_eq!(primary.client().call("GET k"), "$6 second");
+    primary.server.advance_ms(1);
+    assert_eq!(second.reply(), "$-1");
+    wait_until(|| primary.client().call("GET k") == "$5 third");
+    acknowledge_all(&primary, &mut [&mut raw]);
+    let fence = third.reply();
+    assert_eq!(third.call("LOCK.FENCE k third"), fence);
+}
+
+#[test]
+fn a_lock_whose_client_leaves_before_replicas_acknowledge_it_is_released() {
+    let primary = Primary::start_on(Clock::manual(), &[]);
+    let mut raw = RawReplica::synchronized(primary.addr());
+    let holder = begin(&primary, &mut raw, "LOCK.ACQUIRE k mine PX 60000 BLOCK 0 REPLICAS 1");
+    drop(holder);
+    raw.changes_before("del k");
+    let mut holder = begin(&primary, &mut raw, "LOCK.ACQUIRE k mine PX 60000 BLOCK 0 REPLICAS 1");
+    let id = primary.client().call("LOCK.INFO k");
+    let id: u64 = id.split("client-id :").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok()).expect("an id");
+    primary.client().expect(&[(&format!("CLIENT UNBLOCK {id} ERROR"), ":1")]);
+    assert!(holder.reply().starts_with("-UNBLOCKED "));
+    raw.changes_before("del k");
+    holder.expect(&[("EXISTS k", ":0")]);
+}
+
+#[test]
+fn who_waits_for_replicas_of_a_lock_is_told_when_the_primary_becomes_a_replica() {
+    let primary = Primary::start(&[]);
+    let mut raw = RawReplica::synchronized(primary.addr());
+    let mut holder = begin(&primary, &mut raw, "LOCK.ACQUIRE k mine PX 60000 BLOCK 0 REPLICAS 1");
+    primary.client().expect(&[("REPLICAOF 127.0.0.1 1", "+OK")]);
+    assert!(holder.reply().starts_with("-UNBLOCKED "));
+    assert_eq!(holder.read_raw(), None);
+    // What becomes of the lock is up to the new primary.
+    primary.client().expect(&[("GET k", "$4 mine")]);
+}
+
+#[test]
+fn replicas_of_a_lock_are_refused_where_they_cannot_be_waited_for() {
+    let primary = Node::keylatch(&[]);
+    let replica = Node::replica_of(&primary, &[("replica-read-only", "no")]);
+    replica.wait_for(&primary);
+    let nested = "-ERR REPLICAS makes LOCK.ACQUIRE wait, which is not possible in MULTI and in scripts";
+    let mut client = primary.client();
+    client.expect(&[
+        ("LOCK.ACQUIRE k mine PX 1000 REPLICAS -1", "-ERR value is out of range, must be positive"),
+        ("LOCK.ACQUIRE k mine PX 1000 REPLICAS x", "-ERR value is not an integer or out of range"),
+        ("LOCK.ACQUIRE k mine PX 1000 REPLICAS", "-ERR syntax error"),
+        ("LOCK.ACQUIRE k mine PX 1000 REPLICAS 1 REPLICAS 1", "-ERR syntax error"),
+        ("MULTI", "+OK"),
+        ("LOCK.ACQUIRE k mine PX 1000 REPLICAS 1", "+QUEUED"),
+        ("EXEC", &format!("*1 {nested}")),
+        ("EXISTS k", ":0"),
+    ]);
+    let script = "return redis.pcall('LOCK.ACQUIRE', 'k', 'mine', 'PX', 1000, 'REPLICAS', 1)";
+    assert_eq!(client.call_args(&["EVAL", script, "1", "k"]), nested);
+    let refused = "-ERR REPLICAS cannot be used with replica instances";
+    replica.client().expect(&[("LOCK.ACQUIRE k mine PX 1000 REPLICAS 1", refused)]);
+}
+
+#[test]
+fn info_says_that_locks_are_at_replicas() {
+    let primary = Primary::start(&[]);
+    assert!(primary.client().call("INFO locks").contains("durability:memory "));
+    let _raw = RawReplica::synchronized(primary.addr());
+    assert!(primary.client().call("INFO locks").contains("durability:replicas "));
 }

@@ -237,8 +237,8 @@ impl Continuation for Migration {
         }
     }
 
-    fn step(&mut self, _: Env<'_>, view: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
-        self.abandon(view);
+    fn step(&mut self, env: Env<'_>, view: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+        self.abandon(env, view);
         match self.failure.take() {
             Some(failure) => Err(failure),
             None => {
@@ -248,9 +248,11 @@ impl Continuation for Migration {
         }
     }
 
-    /// Deletes the keys that the target has accepted, even when the client has disconnected.
-    fn abandon(&mut self, view: &mut View<'_>) {
-        for &index in self.accepted.iter().filter(|_| !self.copies) {
+    /// Deletes the keys that the target has accepted, even when the client has disconnected; not on a replica, whose keys
+    /// are those of its primary.
+    fn abandon(&mut self, env: Env<'_>, view: &mut View<'_>) {
+        let keeps = self.copies || env.namespace.restrictions.is_read_only();
+        for &index in self.accepted.iter().filter(|_| !keeps) {
             let parcel = &self.parcels[index];
             view.waiting().remove_unchanged(parcel.key(), &parcel.changed);
         }

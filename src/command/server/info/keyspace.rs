@@ -57,10 +57,12 @@ fn locks<'n>(from: &Reading<'_, 'n>) -> &'n LockStats {
     &from.namespace().observed.locks
 }
 
-/// Returns where locks survive a restart of the server.
+/// Returns where locks survive the end of the server.
 fn durability(from: &mut Reading<'_, '_>) -> &'static str {
     if from.files().log.is_some() {
         "file"
+    } else if from.namespace().replicas.is_any_online() {
+        "replicas"
     } else if from.settings().has_snapshots() {
         "snapshot"
     } else {
