@@ -77,6 +77,26 @@ pub(crate) fn restore(call: &mut Call<'_>, test_mode: &TestMode, name: &[u8]) ->
     result
 }
 
+/// Forgets the writes that no replica in the same process has, as [`fail_over`] does.
+///
+/// # Errors
+/// Without a replica that has data, and those of [`fail_over`].
+pub(crate) fn fail_over_to_replica(call: &mut Call<'_>, test_mode: &TestMode) -> Result<()> {
+    let namespace = call.namespace;
+    checkpoint(namespace, &mut call.view);
+    let links = namespace.links.to_replicas();
+    let furthest = links.iter().filter_map(|link| link.hold()).max();
+    let lost = furthest.map(|position| test_mode.history.lock().behind(position));
+    let result = match lost {
+        Some(lost) => fail_over(call, test_mode, lost),
+        None => Err(Error::other("TEST.FAILOVER needs LOSE where there is no replica, see TEST.INSTANCE")),
+    };
+    // What is lost is not seen anywhere: it arrives together with what undoes it.
+    let joins = result.is_ok() && lost.is_some_and(|lost| lost > 0);
+    links.iter().for_each(|link| link.release(joins));
+    result
+}
+
 /// Forgets the last `lost` writes, and closes every connection after its replies.
 ///
 /// # Errors

@@ -28,8 +28,18 @@ pub enum Wait<'a> {
     Work(Pin<Box<dyn Future<Output = ()> + Send + 'a>>),
     /// The clock of the namespace, which is steered, and with it everything that is due.
     TimeTravel(TimeTravel),
+    /// A private namespace that is made a replica of this one.
+    Replica(&'a mut NewReplica),
     /// The client's entry into another namespace, where the next step is made; in this one if it is refused.
     Entry(&'a mut Entry),
+}
+
+/// A private namespace that does not exist, and is to be a replica.
+pub struct NewReplica {
+    /// Its name, which is that of its user.
+    pub name: Box<[u8]>,
+    /// Why it cannot be made, if so.
+    pub refusal: Option<Error>,
 }
 
 /// A client's entry into another namespace.

@@ -17,6 +17,7 @@ use crate::dispatch::texts;
 use crate::durability::save::{head, snapshot_options, totals, unfinished};
 use crate::durability::worker::Worker;
 use crate::memory::marked::MarkedBytes;
+use crate::namespace::Namespace;
 use crate::persist::disk::write_all;
 use crate::persist::snapshot::{Form, Snapshot, SnapshotOptions, Written, write_without_keys};
 use crate::persist::{LogReader, Purpose};
@@ -62,21 +63,8 @@ impl Worker {
         let (namespace, config) = (self.namespace.clone(), self.namespace.settings.current());
         let is_streamed =
             config.repl_diskless_sync && waiting.iter().all(|waiting| waiting.replica.has_eof.load(Relaxed));
-        let begun = namespace.clock.now();
         let version = self.sync_version.unwrap_or(rdb::VERSION);
-        let form = Form::File(FileOptions { version, compresses: config.rdbcompression }, config.rdbchecksum);
-        let options = SnapshotOptions { form, ..snapshot_options(&config) };
-        let mut held = namespace.store.exclusive();
-        let databases = if wanted.keys { totals(&mut held, begun) } else { Vec::new() };
-        let keys = wanted.keys.then(|| Snapshot::cut(&namespace.store, &mut held, options, begun));
-        let libraries = if wanted.libraries { texts::libraries(&namespace) } else { Arc::default() };
-        namespace.keep_backlog();
-        let readers: Vec<_> = waiting.iter().map(|_| namespace.log.reader(Purpose::Replicate)).collect();
-        let place = namespace.place();
-        drop(held);
-        namespace.persistence.update(|figures| figures.sent_since_ms = Some(begun.wall_ms()));
-        let head = head(&namespace, form, (&databases, &libraries), begun, None, place.as_ref());
-        let data = Data { keys, head, form };
+        let (data, readers) = cut(&namespace, wanted, version, waiting.len());
         let id = namespace.tenant.replication_id();
         let mut targets = Targets { parts: Vec::new(), is_cancelled: namespace.persistence.cancelled() };
         for (waiting, reader) in waiting.into_iter().zip(readers) {
@@ -93,7 +81,7 @@ impl Worker {
         let (mark, version) = (self.namespace.snapshot_mark(), data.form.version());
         targets.send(Bytes::from(format!("$EOF:{mark}\r\n")))?;
         let mut pending = Vec::with_capacity(2 * PART_LEN);
-        let written = data.write(self, &mut |bytes| {
+        let written = data.write(&mut |bytes| {
             pending.extend_from_slice(bytes);
             match pending.len() < PART_LEN {
                 true => targets.check(),
@@ -137,7 +125,7 @@ impl Worker {
         targets: &Targets<'_>,
     ) -> io::Result<(Box<dyn Read + Send>, u64)> {
         let (output, version) = (self.disk.create(path)?, data.form.version());
-        let written = data.write(self, &mut |bytes| {
+        let written = data.write(&mut |bytes| {
             targets.check()?;
             write_all(&*output, bytes)
         })?;
@@ -150,16 +138,57 @@ impl Worker {
     }
 }
 
+/// Begins a snapshot, and as many readers of the log behind it.
+fn cut(namespace: &Namespace, wanted: Wanted, version: u16, count: usize) -> (Data<'_>, Vec<LogReader>) {
+    let (config, begun) = (namespace.settings.current(), namespace.clock.now());
+    let form = Form::File(FileOptions { version, compresses: config.rdbcompression }, config.rdbchecksum);
+    let options = SnapshotOptions { form, ..snapshot_options(&config) };
+    let mut held = namespace.store.exclusive();
+    let databases = if wanted.keys { totals(&mut held, begun) } else { Vec::new() };
+    let keys = wanted.keys.then(|| Snapshot::cut(&namespace.store, &mut held, options, begun));
+    let libraries = if wanted.libraries { texts::libraries(namespace) } else { Arc::default() };
+    namespace.keep_backlog();
+    let readers = (0..count).map(|_| namespace.log.reader(Purpose::Replicate)).collect();
+    let place = namespace.place();
+    drop(held);
+    namespace.persistence.update(|figures| figures.sent_since_ms = Some(begun.wall_ms()));
+    let head = head(namespace, form, (&databases, &libraries), begun, None, place.as_ref());
+    (Data { namespace, keys, head, form }, readers)
+}
+
+/// Copies all data of a namespace, for a replica in the same process; returns it as a file has it, and a reader of what
+/// follows in the log.
+///
+/// # Errors
+/// When the server stops.
+pub(crate) fn copy(namespace: &Namespace) -> io::Result<(Vec<u8>, LogReader)> {
+    let _alone = namespace.persistence.alone();
+    namespace.persistence.begin_job();
+    let (data, mut readers) = cut(namespace, Wanted::ALL, rdb::VERSION, 1);
+    let reader = readers.pop().ok_or(io::ErrorKind::NotFound)?;
+    let mut file = Vec::new();
+    let written = data.write(&mut |bytes| {
+        file.extend_from_slice(bytes);
+        Ok(())
+    });
+    namespace.persistence.update(|figures| figures.sent_since_ms = None);
+    let mut header = Vec::new();
+    file::header(&mut header, written?.version);
+    file[..header.len()].copy_from_slice(&header);
+    Ok((file, reader))
+}
+
 /// What is to be sent.
 struct Data<'s> {
+    namespace: &'s Namespace,
     keys: Option<Snapshot<'s>>,
     head: MarkedBytes,
     form: Form,
 }
 
 impl Data<'_> {
-    fn write(self, worker: &Worker, out: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<Written> {
-        let namespace = &*worker.namespace;
+    fn write(self, out: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<Written> {
+        let namespace = self.namespace;
         match self.keys {
             Some(keys) => keys.write(self.head, &namespace.clock, namespace.persistence.cancelled(), out, &|_| {}),
             None => write_without_keys(self.head, self.form, out),

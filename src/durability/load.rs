@@ -251,12 +251,15 @@ impl Content {
                     batch.keys.push(Key { db: self.db, hash, entry, usage, fence });
                 }
                 // Nobody writes to a database that is not there.
-                Item::RetiredFence(retired) if retired.db >= u64::from(databases) => {}
+                Item::RetiredFence(retired)
+                    if !namespace.store.may_use(usize::try_from(retired.db).unwrap_or(usize::MAX)) => {}
                 Item::RetiredFence(retired) => {
                     let removed_ms = retired.removed_ms.saturating_add(self.step_ms);
                     batch.retired.push(RetiredFence { removed_ms, ..retired });
                 }
-                Item::Select(db) if db < u64::from(databases) => self.db = db as usize,
+                Item::Select(db) if namespace.store.may_use(usize::try_from(db).unwrap_or(usize::MAX)) => {
+                    self.db = db as usize;
+                }
                 Item::Select(db) => {
                     return Err(format!("it has keys of database {db}, and 'databases' is {databases}"));
                 }

@@ -32,6 +32,7 @@ use crate::persist::disk::Disk;
 use crate::persist::{Job, Order, Reload, Task};
 use crate::store::{Cx, Origin};
 
+pub(crate) use full_sync::copy;
 pub(crate) use save::unfinished;
 pub(crate) use take_over::{Received, TakeOver};
 

@@ -8,6 +8,8 @@ pub(crate) mod files;
 pub(crate) mod final_save;
 mod handover;
 pub(crate) mod history;
+mod kin;
+pub(crate) mod links;
 mod lock_holders;
 mod primary;
 mod private;
@@ -22,6 +24,7 @@ mod upkeep;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use crate::acl::{Access, Acl};
 use crate::client::info::{ClientInfo, LockName};
@@ -31,6 +34,7 @@ use crate::config::{Config, Settings};
 use crate::instance::Instance;
 use crate::namespace::failover::Failover;
 use crate::namespace::final_save::FinalSave;
+use crate::namespace::links::Links;
 use crate::namespace::lock_holders::LockHolders;
 use crate::namespace::private::PrivateNamespaces;
 use crate::namespace::push::Push;
@@ -80,6 +84,8 @@ pub struct Namespace {
     pub(crate) replicas: Arc<Replicas>,
     /// Whether it is a replica itself, and its link to the primary.
     pub(crate) role: Role,
+    /// Its links to namespaces of the same process.
+    pub(crate) links: Links<Namespace>,
     /// The failover that is under way, if there is one.
     pub(crate) failover: Failover,
     /// Its files.
@@ -226,6 +232,15 @@ impl Namespace {
         namespace
     }
 
+    /// Creates a private namespace like [`Namespace::new_private`], which is to be a replica of another one and shares its
+    /// clock.
+    pub(crate) fn new_replica(main: &Namespace, name: &[u8], primary: &Namespace) -> Self {
+        let mut namespace = Namespace::new_private(main, name, primary.clock.clone());
+        namespace.links = primary.links.of_kin();
+        namespace.upkeep.steering = primary.upkeep.steering.clone();
+        namespace
+    }
+
     fn open(
         commands: &'static CommandTable,
         Process { instance, private }: Process,
@@ -271,6 +286,7 @@ impl Namespace {
             log,
             replicas: Arc::default(),
             role: Role::default(),
+            links: Links::default(),
             failover: Failover::default(),
             persistence: Arc::default(),
             final_save: FinalSave::default(),
@@ -365,10 +381,26 @@ impl Namespace {
         })
     }
 
+    /// Returns the private namespace of this name, which is created by `create` if there is none, and whether it was; `None`
+    /// when there are too many already.
+    pub(crate) fn found_private(
+        &self,
+        name: &[u8],
+        create: impl FnOnce() -> Namespace,
+    ) -> Option<(Arc<Namespace>, bool)> {
+        self.private.enter(name, create, |namespace, is_new| (namespace, is_new))
+    }
+
+    /// Returns how much later than it is written anything of a primary in the same process arrives; `None` while the link is
+    /// cut.
+    pub(crate) fn link_delay(&self) -> Option<Duration> {
+        self.test_mode.as_ref().map_or(Some(Duration::ZERO), |test_mode| test_mode.faults.lock().link_delay())
+    }
+
     /// Forgets this private namespace, which has no clients, if none has entered since `served` was their number; returns
     /// whether it was forgotten.
-    pub(crate) fn forget_private(&self, served: u64) -> bool {
-        let is_deserted = || self.clients.is_empty() && self.clients.served() == served;
+    pub(crate) fn forget_private(self: &Arc<Self>, served: u64) -> bool {
+        let is_deserted = || self.is_deserted() && self.clients.served() == served;
         self.tenant.name().is_some_and(|name| self.private.forget(name, is_deserted))
     }
 

@@ -13,8 +13,8 @@ use crate::store::resident::Resident;
 pub struct Upkeep {
     /// Wakes the sweeper when a key expires earlier than it expects.
     pub sweep_notify: Arc<Notify>,
-    /// Held while keys expire because of the time, and while the clock is steered.
-    pub(crate) steering: Mutex<()>,
+    /// Held while keys expire because of the time, and while the clock is steered; shared by all with the same clock.
+    pub(crate) steering: Arc<Mutex<()>>,
     /// Whether expired keys are deleted actively; they are invisible either way.
     is_sweeping: AtomicBool,
     /// The fragmentation of the allocator.
@@ -28,7 +28,7 @@ impl Upkeep {
     pub(super) fn new(users_len: usize) -> Self {
         Upkeep {
             sweep_notify: Arc::new(Notify::new()),
-            steering: Mutex::default(),
+            steering: Arc::default(),
             is_sweeping: AtomicBool::new(true),
             resident: Resident::default(),
             users_len: AtomicUsize::new(users_len),

@@ -258,7 +258,7 @@ impl Builder {
         let (tasks, handlers) = (TaskTracker::new(), self.handlers);
         let tenancy = new_clock.map(|new_clock| {
             let (main, runtime, tasks) = (namespace.clone(), self.workers[0].clone(), tasks.clone());
-            Arc::new(Tenancy { main, handlers, new_clock, runtime, tasks })
+            Arc::new(Tenancy { main, handlers, new_clock, runtime, tasks, disk: self.disk.clone() })
         });
         let shared = Arc::new(Shared {
             workers: Worker::all(self.workers, &namespace.instance.panics, handlers, tenancy),

@@ -42,7 +42,6 @@ use crate::resp::{DecodeError, Limits, Output, Reply};
 use crate::runtime::panics::caught;
 use crate::runtime::wakes;
 use crate::store::NEVER;
-use crate::time::clock::Clock;
 use crate::upkeep::time_travel;
 
 /// How many bytes of pushed frames are moved to the output at a time; the rest stays shared.
@@ -506,6 +505,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     let travel = time_travel::travel(&namespace, handlers, travel);
                     self.meanwhile(travel).await.map(|is_here| is_here.then_some(Unblocked::InTime))
                 }
+                Wait::Replica(replica) => {
+                    self.make_replica(replica).await;
+                    Ok(Some(Unblocked::InTime))
+                }
                 Wait::Entry(entry) => {
                     self.enter(entry).await;
                     Ok(Some(Unblocked::InTime))
@@ -592,7 +595,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn await_answer(&mut self, blocked: &Blocked, is_paused: bool) -> io::Result<Option<Unblocked>> {
         let namespace = self.namespace.clone();
         let mut next_ms = NEVER;
-        let mut time_is_over = pin!(until(&namespace.clock, next_ms));
+        let mut time_is_over = pin!(namespace.clock.reach(next_ms));
         let mut is_over = true;
         loop {
             // While the clock is steered, what steers it ends the wait, and nudges the client afterwards.
@@ -616,7 +619,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if !may_end_itself {
                 is_over = true;
             } else if due_ms != next_ms || namespace.clock.is_steered() {
-                time_is_over.set(until(&namespace.clock, due_ms));
+                time_is_over.set(namespace.clock.reach(due_ms));
                 (next_ms, is_over) = (due_ms, false);
             }
             // The pause may have ended before this client was registered as blocked.
@@ -687,13 +690,4 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
 fn limits(config: &Config, caller: &Caller) -> Limits {
     Limits { bulk_len_max: config.proto_max_bulk_len, authenticated: !caller.access.needs_authentication() }
-}
-
-/// Waits until a monotonic time; what steers a clock nudges the blocked clients.
-async fn until(clock: &Clock, until_ms: u64) {
-    let ms = until_ms.saturating_sub(clock.now().mono_ms());
-    match clock.is_stopped() || until_ms == NEVER {
-        true => std::future::pending().await,
-        false => tokio::time::sleep(Duration::from_millis(ms)).await,
-    }
 }

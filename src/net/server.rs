@@ -68,7 +68,7 @@ impl Server {
     /// [`Clock::manual`](crate::time::clock::Clock::manual), or in test mode.
     pub fn advance(&self, by: Duration) {
         self.check_steered();
-        travel_blocking(self.namespace(), self.shared.handlers, TimeTravel::By(by));
+        travel_blocking(&self.shared.namespace, self.shared.handlers, TimeTravel::By(by));
     }
 
     /// Sets the wall clock of a manual clock, in milliseconds since 1970, but not the monotonic one, as when an
@@ -79,7 +79,7 @@ impl Server {
     pub fn set_wall_ms(&self, unix_ms: i64) {
         self.check_steered();
         self.namespace().clock.set_wall_ms(unix_ms);
-        travel_blocking(self.namespace(), self.shared.handlers, TimeTravel::By(Duration::ZERO));
+        travel_blocking(&self.shared.namespace, self.shared.handlers, TimeTravel::By(Duration::ZERO));
     }
 
     fn check_steered(&self) {

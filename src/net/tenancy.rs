@@ -8,10 +8,16 @@ use tokio_util::task::TaskTracker;
 
 use crate::client::info::ClientInfo;
 use crate::dispatch::{Destination, Handlers};
+use crate::error::{Error, Result};
 use crate::namespace::{Admitted, Namespace};
+use crate::persist::disk::Disk;
+use crate::replication::replicate_locally;
 use crate::runtime::executor::supervise;
 use crate::time::clock::Clock;
 use crate::upkeep;
+
+/// Why no namespace is created.
+pub(super) const TOO_MANY: &str = "too many private instances";
 
 /// What a server in test mode needs to create namespaces.
 pub(crate) struct Tenancy {
@@ -25,6 +31,8 @@ pub(crate) struct Tenancy {
     pub(crate) runtime: Handle,
     /// The tasks of the server.
     pub(crate) tasks: TaskTracker,
+    /// Where files would be.
+    pub(crate) disk: Arc<dyn Disk>,
 }
 
 impl Tenancy {
@@ -42,6 +50,22 @@ impl Tenancy {
         Some(admitted)
     }
 
+    /// Makes a namespace of a name that replicates another one; returns when it has all data.
+    ///
+    /// # Errors
+    /// When there is one of this name, or there are too many.
+    pub(crate) async fn make_replica(&self, primary: &Arc<Namespace>, name: &[u8]) -> Result<()> {
+        let founded = self.main.found_private(name, || Namespace::new_replica(&self.main, name, primary));
+        let (replica, is_new) = founded.ok_or(Error::other(TOO_MANY))?;
+        if !is_new {
+            return Err(Error::other("there is a private instance of this name"));
+        }
+        let link = replicate_locally(primary, &replica, (self.handlers, self.disk.clone())).await;
+        self.tasks.spawn_on(link, &self.runtime);
+        self.begin(&replica);
+        Ok(())
+    }
+
     /// Starts the tasks of a namespace.
     fn begin(&self, namespace: &Arc<Namespace>) {
         let (sweeper, handlers) = (namespace.clone(), self.handlers);
@@ -55,16 +79,17 @@ impl Tenancy {
     }
 }
 
-/// Keeps a private namespace until no client has been in it for the time of `namespace-linger`.
+/// Keeps a private namespace until no client has been in it for the time of `namespace-linger`, nor in one that it shares its
+/// clock with.
 async fn keep(namespace: Arc<Namespace>) {
     loop {
         let served = namespace.clients.served();
         let linger = Duration::from_millis(namespace.instance.settings.current().namespace_linger_ms);
-        let is_deserted = namespace.clients.is_empty();
+        let has_clients = !namespace.clients.is_empty();
         tokio::select! {
             () = namespace.tenant.stop.cancelled() => return,
             () = namespace.clients.deserted.notified() => {}
-            () = tokio::time::sleep(linger), if is_deserted => {
+            () = tokio::time::sleep(linger), if !has_clients => {
                 if namespace.forget_private(served) {
                     break;
                 }

@@ -5,6 +5,7 @@
 
 mod handshake;
 mod link;
+mod local;
 mod payload;
 mod stream;
 mod wire;
@@ -23,6 +24,8 @@ use crate::namespace::role::Wanted;
 use crate::persist::disk::Disk;
 use crate::replication::link::Link;
 use crate::text::system_text;
+
+pub(crate) use local::replicate_locally;
 
 /// How often to look whether the time for a failover is over.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -82,6 +82,9 @@ impl Fault {
     /// `RESET`, `QUIT`) and `TEST.*`.
     ///
     /// The name is the one that the client library sends: its `incr()`, for instance, may send `INCRBY`.
+    ///
+    /// `LINK` stands for the link of a private instance to its primary, see TEST.INSTANCE: [`delay`](Fault::delay), then by
+    /// the instance's clock, or [`drop`](Fault::drop), without limits.
     pub fn on(command: impl AsRef<[u8]>) -> Self {
         Fault {
             command: command.as_ref().to_vec(),
@@ -149,6 +152,13 @@ impl Fault {
     /// Sets how many matching calls pass before the first one into which it is injected.
     pub fn after(self, calls: u64) -> Self {
         Fault { after: calls, ..self }
+    }
+
+    /// Returns whether it can be one of a link: it delays or cuts it, always.
+    pub(crate) fn is_for_link(&self) -> bool {
+        let is_limited = self.key.is_some() || self.client.is_some() || self.seed.is_some() || self.times.is_some();
+        let is_certain = self.after == 0 && self.prob == 1.0 && !is_limited;
+        is_certain && matches!(self.kind, None | Some(FaultKind::Delay(_) | FaultKind::Drop))
     }
 
     fn with(self, kind: FaultKind) -> Self {

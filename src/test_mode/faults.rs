@@ -13,9 +13,14 @@ const DELAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// The most faults of a namespace.
 const FAULTS_MAX: usize = 10_000;
 
+/// What stands for the command in a fault of the link of a replica to its primary in the same process.
+pub(crate) const LINK: &str = "LINK";
+
 /// A fault that was injected.
 #[derive(Clone)]
 pub(crate) struct ActiveFault {
+    /// Whether it is one of the link, and of no call.
+    pub(crate) is_of_link: bool,
     /// The command whose calls it matches, or the container of such commands; `None` for all.
     pub(crate) command: Option<&'static CommandSpec>,
     /// A pattern that one of the keys must match.
@@ -40,8 +45,13 @@ pub(crate) struct ActiveFault {
 
 impl ActiveFault {
     fn new(fault: Fault, commands: &'static CommandTable, seed: u64) -> Result<Self> {
+        let is_of_link = fault.command.eq_ignore_ascii_case(LINK.as_bytes());
+        if is_of_link && !fault.is_for_link() {
+            return Err(Error::other("a fault of LINK is DELAY or DROP, without options"));
+        }
         let command = match &fault.command[..] {
             b"*" => None,
+            _ if is_of_link => None,
             name => Some(commands.find_full(name).ok_or_else(|| Error::CommandNotFound(name.to_vec()))?),
         };
         if command.is_some_and(|command| command.command.group == Group::Test) {
@@ -59,7 +69,7 @@ impl ActiveFault {
         }
         let Fault { key, client, after, prob, times: left, .. } = fault;
         let (key, seed) = (key.map(Pattern::new), fault.seed.unwrap_or(seed));
-        Ok(ActiveFault { command, key, client, kind, after, prob, seed, left, fired: 0, random: seed })
+        Ok(ActiveFault { is_of_link, command, key, client, kind, after, prob, seed, left, fired: 0, random: seed })
     }
 
     /// Returns whether it fires at a call, which it counts.
@@ -89,6 +99,7 @@ impl ActiveFault {
             keys.any(|key| pattern.text() == b"*" || pattern.matches(key))
         };
         is_command
+            && !self.is_of_link
             && self.client.as_ref().is_none_or(|name| name == client.as_bytes())
             && self.key.as_ref().is_none_or(has_key)
     }
@@ -140,6 +151,15 @@ impl Faults {
     /// Returns all faults with their ids.
     pub(crate) fn all(&self) -> &[(i64, ActiveFault)] {
         &self.list
+    }
+
+    /// Returns how much later anything arrives over the link, by the first of its faults; `None` if that cuts it.
+    pub(crate) fn link_delay(&self) -> Option<Duration> {
+        match self.list.iter().find(|(_, fault)| fault.is_of_link).map(|(_, fault)| &fault.kind) {
+            None => Some(Duration::ZERO),
+            Some(FaultKind::Delay(time)) => Some(*time),
+            Some(_) => None,
+        }
     }
 
     /// Returns the fault of a call: the first that fires.

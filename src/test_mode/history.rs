@@ -224,6 +224,12 @@ impl History {
         self.remembered
     }
 
+    /// Returns how many of the writes before the last checkpoint lie behind a position in the log.
+    pub(crate) fn behind(&self, position: u64) -> usize {
+        let latest = self.spans.iter().rev().flat_map(|span| span.writes.iter().rev());
+        latest.take_while(|write| write.end > position).count()
+    }
+
     /// Returns what there was before the last `lost` writes, if they are remembered. There was a checkpoint just now.
     pub(crate) fn former(&self, mut lost: usize) -> Option<Former> {
         let mut former = Former::default();

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 pub(crate) use calls::{Calls, ReceivedCall};
 pub use fault::Fault;
 pub(crate) use fault::FaultKind;
-pub(crate) use faults::{ActiveFault, Faults};
+pub(crate) use faults::{ActiveFault, Faults, LINK};
 pub(crate) use history::{Former, History, ScriptTexts};
 pub(crate) use recorder::Recorder;
 

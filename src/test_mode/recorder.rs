@@ -32,6 +32,8 @@ const KEYS_MAX: usize = 1 << 20;
 pub(crate) struct Write {
     /// When.
     pub(crate) at: Now,
+    /// The position in the log behind it.
+    pub(crate) end: u64,
     /// The commands that repeat it, with times from then on; before them those for what no call has changed since the
     /// write before.
     pub(crate) effects: Box<[u8]>,
@@ -256,7 +258,7 @@ impl State {
             let mut effects = Vec::new();
             write_select(&mut effects, self.db);
             self.take_unfinished(position, &mut effects);
-            writes.push(Write { at, effects: effects.into(), locks });
+            writes.push(Write { at, end: position, effects: effects.into(), locks });
             self.db = db;
         }
         Some(writes)

@@ -269,6 +269,15 @@ impl Clock {
         Duration::from_millis(mono_ms).saturating_sub(since_start)
     }
 
+    /// Waits until a monotonic time in milliseconds, `u64::MAX` for ever, and while the clock stands still: whoever moves it
+    /// has to wake those that wait.
+    pub(crate) async fn reach(&self, mono_ms: u64) {
+        match self.is_stopped() || mono_ms == u64::MAX {
+            true => std::future::pending().await,
+            false => tokio::time::sleep(self.time_until(mono_ms)).await,
+        }
+    }
+
     /// Returns the wall clock in microseconds since 1970, for `TIME`.
     pub(crate) fn wall_us(&self) -> i64 {
         match &*self.0 {

@@ -3,6 +3,7 @@
 
 mod acknowledgements;
 mod backlog;
+mod instances;
 mod links;
 mod locks;
 mod moving;

@@ -125,14 +125,26 @@ fn auth(call: &mut Call<'_>) -> Result<()> {
     enter(call, destination, |reply| reply.ok())
 }
 
+/// Checks the name of the user of a private namespace.
+///
+/// # Errors
+/// When it is none.
+pub(crate) fn check_private_user(user: &[u8]) -> Result<()> {
+    if !user.starts_with(PRIVATE_USER) {
+        return Err(Error::other("the name of a private instance begins with ns-"));
+    }
+    if user.len() > PRIVATE_USER_LEN_MAX || has_blanks(user) {
+        return Err(Error::other("the name of a private instance has at most 128 bytes and no spaces"));
+    }
+    Ok(())
+}
+
 /// Authenticates the client. Returns the namespace that it has to enter for that: of a user of a private one, or the main
 /// one, to which all others belong.
 fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<Option<Destination>> {
     let (namespace, acl) = (call.namespace, &call.namespace.instance.acl);
     if namespace.test_mode.is_some() && user.starts_with(PRIVATE_USER) {
-        if user.len() > PRIVATE_USER_LEN_MAX || has_blanks(user) {
-            return Err(Error::other("the name of a private instance has at most 128 bytes and no spaces"));
-        }
+        check_private_user(user)?;
         if namespace.tenant.name() != Some(user) {
             return may_leave(call, Destination::Private { user: user.into(), password: password.into() });
         }

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::persist::Persistence;
 use crate::resp::Reply;
 use crate::spec::{BLOCKING, Group, integer};
-use crate::store::{NEVER, View};
+use crate::store::View;
 use crate::time::clock::Clock;
 
 const TIPS: &[&str] = &["request_policy:all_shards", "response_policy:agg_min"];
@@ -131,16 +131,10 @@ impl Syncing {
     async fn run(&mut self) {
         let Syncing { files, clock, until_ms, outcome, .. } = self;
         let synced = async { *outcome = if files.synced().await { Outcome::Synced } else { Outcome::NoFile } };
-        let time_is_over = async {
-            match *until_ms == NEVER || clock.is_stopped() {
-                true => std::future::pending().await,
-                false => tokio::time::sleep(clock.time_until(*until_ms)).await,
-            }
-        };
         tokio::select! {
             biased;
             () = synced => {}
-            () = time_is_over => {}
+            () = clock.reach(*until_ms) => {}
         }
     }
 }

@@ -1,17 +1,24 @@
 //! TEST.FAULT: errors, slow replies and broken connections on demand.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::spawn_blocking;
+
+use crate::client::registry::Unblocked;
 use crate::command::test_mode::controls::{CONTROLS, test_mode, test_mode_of};
 use crate::dispatch::args::is_word;
-use crate::dispatch::{Call, Command};
+use crate::dispatch::{Call, Command, Continuation, Env, Wait};
 use crate::error::{Error, Result};
 use crate::glob::Pattern;
 use crate::namespace::Namespace;
+use crate::namespace::links::LocalLink;
 use crate::resp::Reply;
 use crate::spec::{Arg, CommandSpec, Group, block, integer, one_of, string, token};
-use crate::test_mode::{ActiveFault, Fault, FaultKind, Faults};
+use crate::store::View;
+use crate::test_mode::{ActiveFault, Fault, FaultKind, Faults, LINK};
 use crate::text::double::parse_double;
+use crate::time::clock::Clock;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::container(
@@ -41,7 +48,7 @@ pub(super) const COMMANDS: &[Command] = &[Command::container(
 
 #[rustfmt::skip] // every argument is on a line of its own
 const ADD_ARGS: &[Arg] = &[
-    string("command").about("The command; * is all but TEST.*, HELLO, AUTH, RESET and QUIT."),
+    string("command").about("The command; * is all but TEST.*, HELLO, AUTH, RESET and QUIT. LINK is no command, but the link to the primary, see TEST.INSTANCE."),
     string("key-pattern").token("KEY").optional().about("Only calls one of whose keys matches."),
     string("client-name").token("CLIENT").optional().about("Only calls of clients with this name, see CLIENT SETNAME."),
     one_of("kind", &[
@@ -97,8 +104,51 @@ fn add(call: &mut Call<'_>) -> Result<()> {
     }
     (fault.prob, fault.after) = (prob.unwrap_or(fault.prob), after.unwrap_or(fault.after));
     let id = inject(call.namespace, fault)?;
-    call.reply.int(id);
-    Ok(())
+    reply_when_followed(call, Some(id))
+}
+
+/// Replies, once the link to a primary in the same process goes by the present faults.
+fn reply_when_followed(call: &mut Call<'_>, number: Option<i64>) -> Result<()> {
+    match call.namespace.links.to_primary() {
+        None => {
+            reply_number(&mut call.reply, number);
+            Ok(())
+        }
+        Some(link) => call.continue_with(Following { link, clock: call.namespace.clock.clone(), number }),
+    }
+}
+
+fn reply_number(reply: &mut Reply<'_>, number: Option<i64>) {
+    match number {
+        Some(number) => reply.int(number),
+        None => reply.ok(),
+    }
+}
+
+/// Lets the link look at the faults, and then replies.
+struct Following {
+    link: Arc<dyn LocalLink>,
+    clock: Clock,
+    number: Option<i64>,
+}
+
+impl Continuation for Following {
+    fn wait(&mut self) -> Wait<'_> {
+        let (link, clock) = (self.link.clone(), self.clock.clone());
+        Wait::Work(Box::pin(async move {
+            let _ = spawn_blocking(move || link.deliver(clock.now())).await; // a panic has been reported
+        }))
+    }
+
+    fn step(&mut self, _: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+        self.link.wake();
+        reply_number(reply, self.number);
+        Ok(true)
+    }
+
+    fn needs_no_keys(&self) -> bool {
+        true
+    }
 }
 
 /// Reads what a fault does, if a word says so.
@@ -141,15 +191,13 @@ fn del(call: &mut Call<'_>) -> Result<()> {
     let id = call.args.int()?;
     let is_removed = with_faults(call, |faults| faults.remove(id))?;
     call.namespace.store.renew_generation();
-    call.reply.int(i64::from(is_removed));
-    Ok(())
+    reply_when_followed(call, Some(i64::from(is_removed)))
 }
 
 fn clear(call: &mut Call<'_>) -> Result<()> {
     with_faults(call, Faults::clear)?;
     call.namespace.store.renew_generation();
-    call.reply.ok();
-    Ok(())
+    reply_when_followed(call, None)
 }
 
 fn list(call: &mut Call<'_>) -> Result<()> {
@@ -171,7 +219,8 @@ fn write(reply: &mut Reply<'_>, id: i64, fault: &ActiveFault) {
     reply.bulk(b"id");
     reply.int(id);
     reply.bulk(b"command");
-    reply.bulk(fault.command.map_or(b"*", |command| command.name.as_bytes()));
+    let others = if fault.is_of_link { LINK } else { "*" };
+    reply.bulk(fault.command.map_or(others, |command| &command.name).as_bytes());
     reply.bulk(b"key");
     text(reply, fault.key.as_ref().map(Pattern::text));
     reply.bulk(b"client");

@@ -3,6 +3,7 @@
 mod calls;
 mod controls;
 pub(crate) mod fault;
+mod instance;
 mod snapshot;
 mod time;
 
@@ -15,7 +16,8 @@ pub(crate) use crate::test_mode::{Fault, ReceivedCall, TestMode};
 pub(crate) use controls::test_mode_of;
 
 /// The families that exist in test mode only.
-const TEST_FAMILIES: &[&[Command]] = &[time::COMMANDS, fault::COMMANDS, calls::COMMANDS, snapshot::COMMANDS];
+const TEST_FAMILIES: &[&[Command]] =
+    &[time::COMMANDS, fault::COMMANDS, calls::COMMANDS, snapshot::COMMANDS, instance::COMMANDS];
 
 /// Returns the commands of every server and those of test mode.
 pub(crate) fn handlers() -> &'static Handlers {

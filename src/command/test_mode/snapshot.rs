@@ -13,12 +13,14 @@ const SNAPSHOT_COST: &str =
     "O(N) where N is the number of keys; only those changed since the last snapshot are copied.";
 const RESTORE_COST: &str = "O(N) where N is the number of keys changed since the snapshot.";
 const FAILOVER_COST: &str = "O(N) where N is the number of keys changed by the writes that are remembered.";
+const LOSE: &str = "How many writes are forgotten: an EXEC or script counts as one. Without it those that no replica made by \
+TEST.INSTANCE has executed.";
 
 /// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("TEST.FAILOVER", failover, STATES, Group::Test)
-        .args(&[integer("writes").token("LOSE").about("How many writes are forgotten: an EXEC or script counts as one.")])
+        .args(&[integer("writes").token("LOSE").optional().about(LOSE)])
         .docs("0.1.0", FAILOVER_COST, "Forgets the last writes, and closes every connection."),
     Command::new("TEST.RESTORE", restore, STATES, Group::Test)
         .args(&[string("name").about("The name of the snapshot.")])
@@ -44,7 +46,12 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
 
 fn failover(call: &mut Call<'_>) -> Result<()> {
     let test_mode = test_mode(call)?;
-    if !is_word(call.args.bytes()?, "LOSE") {
+    let Some(word) = call.args.next_arg() else {
+        history::fail_over_to_replica(call, test_mode)?;
+        call.reply.ok();
+        return Ok(());
+    };
+    if !is_word(word, "LOSE") {
         return Err(Error::Syntax);
     }
     let lost = usize::try_from(call.args.int()?).map_err(|_| Error::NotPositive)?;

@@ -3,10 +3,11 @@
 use crate::client::session::Client;
 use crate::dispatch::denials::record_refused_entry;
 use crate::dispatch::serve::serve_remaining_keys;
-use crate::dispatch::{Destination, Entry};
+use crate::dispatch::{Destination, Entry, NewReplica};
 use crate::error::Error;
 use crate::namespace::Admitted;
 use crate::net::connection::{BUSY_PAUSE, Connection, IDLE_LEN};
+use crate::net::tenancy::TOO_MANY;
 use crate::store::{Cx, Origin};
 
 impl<S> Connection<S> {
@@ -27,7 +28,7 @@ impl<S> Connection<S> {
         let tenancy = self.pool.tenancy.clone();
         let admitted = tenancy.and_then(|tenancy| tenancy.admit(&entry.destination, &self.client.caller.info));
         let Some(Admitted { namespace, info, .. }) = admitted else {
-            entry.refusal = Some(Error::other("too many private instances"));
+            entry.refusal = Some(Error::other(TOO_MANY));
             return;
         };
         let access = match &entry.destination {
@@ -54,6 +55,17 @@ impl<S> Connection<S> {
             self.client.caller.select(0);
         }
         self.catch_up();
+    }
+
+    /// Makes a namespace that replicates this one.
+    pub(super) async fn make_replica(&mut self, replica: &mut NewReplica) {
+        let Some(tenancy) = self.pool.tenancy.clone() else {
+            replica.refusal = Some(Error::other(TOO_MANY));
+            return;
+        };
+        let primary = self.namespace.clone();
+        // Boxed, as nearly no connection needs the room.
+        replica.refusal = Box::pin(tenancy.make_replica(&primary, &replica.name)).await.err();
     }
 
     /// Reads the settings of the namespace.

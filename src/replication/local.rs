@@ -1,0 +1,385 @@
+//! The link of a replica to a primary in the same process, as test mode makes it.
+//!
+//! There is no connection. Without a fault, the replica has executed what the primary has written before the primary's
+//! client has its reply: the link is a reader of the log that confirms, like an append-only file with `appendfsync always`.
+//! With a delay it arrives later, by the clock that both share, and while the link is cut nothing does. So all that depends
+//! on how far a replica is happens in the same way in each run.
+
+use std::collections::VecDeque;
+use std::io::Cursor;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::task::Poll;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
+use tracing::warn;
+
+use crate::client::replica::{Replica, ReplicaState};
+use crate::config::Address;
+use crate::dispatch::Handlers;
+use crate::durability::{Received, TakeOver, copy};
+use crate::namespace::Namespace;
+use crate::namespace::links::LocalLink;
+use crate::namespace::role::{Connection, LinkState};
+use crate::persist::LogReader;
+use crate::persist::disk::Disk;
+use crate::replication::stream::Stream;
+use crate::store::NEVER;
+use crate::text::system_text;
+use crate::time::clock::Now;
+
+/// How often to look whether a replica is done with a script.
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
+
+/// A link in the process.
+struct Local {
+    primary: Weak<Namespace>,
+    replica: Weak<Namespace>,
+    handlers: &'static Handlers,
+    disk: Arc<dyn Disk>,
+    /// The term of the replica's role.
+    term: u64,
+    /// The replica as WAIT and INFO of the primary see it.
+    shown: Arc<Replica>,
+    state: Mutex<State>,
+    /// Wakes the task that delivers.
+    news: Arc<Notify>,
+    /// The term is over, or one of the two namespaces.
+    is_over: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    /// Reads the primary's log while the link is up, or is about to be.
+    reader: Option<LogReader>,
+    /// Executes it.
+    stream: Option<Stream>,
+    /// Up to where the replica has executed everything; `None` as long as it has no data of the primary.
+    executed: Option<u64>,
+    /// What has not arrived, oldest first.
+    on_way: VecDeque<Parcel>,
+    /// Nothing arrives, because the primary is about to take back what is on the way.
+    is_held: bool,
+    /// What is on the way arrives with what is written next.
+    joins: bool,
+    is_up: bool,
+    /// All data is being copied.
+    is_copying: bool,
+}
+
+/// What the primary has written in one piece.
+struct Parcel {
+    bytes: Vec<u8>,
+    /// The position behind it.
+    end: u64,
+    arrives_us: u64,
+}
+
+/// Makes a namespace, which is empty, the replica of another one, and keeps it one until the role changes or one of the two
+/// ends. Returns when it has all data, with what is to be done further.
+pub(crate) async fn replicate_locally(
+    primary: &Arc<Namespace>,
+    replica: &Arc<Namespace>,
+    (handlers, disk): (&'static Handlers, Arc<dyn Disk>),
+) -> impl Future<Output = ()> + Send + 'static {
+    let named = |namespace: &Namespace| match namespace.tenant.name() {
+        Some(name) => String::from_utf8_lossy(name).into_owned(),
+        None => "127.0.0.1".to_owned(),
+    };
+    let port = primary.instance.tcp_port.load(Relaxed);
+    let address = Address { host: named(primary), port: u16::try_from(port).unwrap_or(0) };
+    {
+        let _held = replica.store.exclusive();
+        replica.follow_primary(address.clone());
+    }
+    let shown = Replica::new(primary.links.next_id(), &named(replica));
+    shown.port.store(i64::from(address.port), Relaxed);
+    let link = Arc::new(Local {
+        primary: Arc::downgrade(primary),
+        replica: Arc::downgrade(replica),
+        handlers,
+        disk,
+        term: replica.role.term(),
+        shown: Arc::new(shown),
+        state: Mutex::default(),
+        news: Arc::default(),
+        is_over: AtomicBool::new(false),
+    });
+    let news = link.news.clone();
+    let hang_up = Box::new(move || news.notify_one());
+    replica.role.connected(link.term, Some(Connection { peer: address.host, hang_up }));
+    primary.link_to(replica, link.clone());
+    link.deliver_soon().await;
+    keep(link)
+}
+
+/// Delivers what there is when it is due, until the link is over.
+async fn keep(link: Arc<Local>) {
+    while !link.is_over.load(Relaxed) {
+        let (Some(primary), Some(replica)) = (link.primary.upgrade(), link.replica.upgrade()) else { break };
+        let (ends, stops) = (primary.tenant.stop.clone(), replica.tenant.stop.clone());
+        let clock = replica.clock.clone();
+        let (due_ms, is_busy) = (link.next_arrival_ms(), replica.store.busy_flag().is_occupied());
+        drop((primary, replica));
+        let written = std::future::poll_fn(|cx| match &link.state.lock().reader {
+            Some(reader) => reader.poll_readable(cx),
+            None => Poll::Pending,
+        });
+        tokio::select! {
+            () = ends.cancelled() => break,
+            () = stops.cancelled() => break,
+            () = link.news.notified() => {}
+            () = written => {}
+            () = clock.reach(due_ms) => {}
+            () = tokio::time::sleep(BUSY_PAUSE), if is_busy => {}
+        }
+        link.deliver_soon().await;
+    }
+    link.finish();
+}
+
+impl LocalLink for Local {
+    fn deliver(&self, now: Now) -> bool {
+        let (Some(primary), Some(replica)) = (self.primary.upgrade(), self.replica.upgrade()) else { return false };
+        if self.is_over.load(Relaxed) {
+            return false;
+        }
+        if replica.role.term() != self.term {
+            self.end();
+            return false;
+        }
+        let mut state = self.state.lock();
+        let Some(delay) = replica.link_delay() else {
+            self.cut(&mut state, &primary, &replica);
+            return false;
+        };
+        let is_busy = replica.store.busy_flag().is_occupied();
+        if is_busy && !state.is_up {
+            return false;
+        }
+        let Some(mut state) = self.connect(state, &primary, &replica) else { return false };
+        // Nobody waits for a replica that executes a script for long.
+        let is_awaited = delay.is_zero() && !is_busy;
+        if !self.take(&mut state, delay, is_awaited, now) {
+            self.cut(&mut state, &primary, &replica); // it is opened again at once
+            self.news.notify_one();
+            return true;
+        }
+        !is_busy && self.execute_arrived(&mut state, &primary, &replica, now)
+    }
+
+    fn next_arrival_ms(&self) -> u64 {
+        let state = self.state.lock();
+        let next = state.on_way.front().filter(|_| !state.is_waiting());
+        next.map_or(NEVER, |parcel| parcel.arrives_us.div_ceil(1000))
+    }
+
+    fn hold(&self) -> Option<u64> {
+        let mut state = self.state.lock();
+        state.is_held = state.executed.is_some();
+        state.executed
+    }
+
+    fn release(&self, join: bool) {
+        let mut state = self.state.lock();
+        (state.is_held, state.joins) = (false, join && state.is_up);
+        self.news.notify_one();
+    }
+
+    fn wake(&self) {
+        self.news.notify_one();
+    }
+}
+
+impl Local {
+    /// Delivers what there is, on a thread that may wait for the stores.
+    async fn deliver_soon(self: &Arc<Self>) {
+        let link = self.clone();
+        let deliver = move || {
+            let Some(replica) = link.replica.upgrade() else { return };
+            let delivered = replica.instance.panics.catch("link", || link.deliver(replica.clock.now()));
+            if delivered.is_none() {
+                link.end();
+            }
+        };
+        let _ = spawn_blocking(deliver).await; // it is cancelled only when the process ends
+    }
+
+    /// Opens the link if it is down; `None` if that is under way or fails. The replica continues where it was if the primary
+    /// has kept what comes next.
+    fn connect<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        primary: &Arc<Namespace>,
+        replica: &Arc<Namespace>,
+    ) -> Option<MutexGuard<'s, State>> {
+        if state.is_up {
+            return Some(state);
+        }
+        if state.is_copying {
+            return None;
+        }
+        let has_history = replica.tenant.replication_id() == primary.tenant.replication_id();
+        let kept = state.executed.filter(|_| has_history).and_then(|position| primary.log.resume(position));
+        let stats = &primary.observed.stats;
+        let is_partial = kept.is_some();
+        let counter = if is_partial { &stats.partial_syncs } else { &stats.full_syncs };
+        counter.fetch_add(1, Relaxed);
+        let db = match kept {
+            Some(reader) => {
+                state.reader = Some(reader);
+                replica.log.copied_db().unwrap_or(0)
+            }
+            None => {
+                (state.is_copying, state.executed) = (true, None);
+                drop(state); // the copy waits for the primary's store, whose holder may wait for the state
+                let copied = self.copy_all(primary, replica);
+                state = self.state.lock();
+                state.is_copying = false;
+                let copied = copied.inspect_err(|reason| warn!("The replica has no data: {reason}"));
+                let (reader, db) = copied.ok()??;
+                state.executed = Some(reader.position());
+                state.reader = Some(reader);
+                db
+            }
+        };
+        state.stream = Some(Stream::new(replica, db));
+        state.is_up = true;
+        self.shown.set_state(ReplicaState::Online);
+        primary.replicas.add(self.shown.clone(), primary.clock.now());
+        replica.update_link(self.term, |link| (link.state, link.down_since_ms) = (LinkState::Connected, None));
+        self.acknowledge(&state, primary, replica);
+        Some(state)
+    }
+
+    /// Copies all data; returns the reader of what follows, and the database that is selected there.
+    fn copy_all(
+        &self,
+        primary: &Arc<Namespace>,
+        replica: &Arc<Namespace>,
+    ) -> Result<Option<(LogReader, usize)>, String> {
+        let (content, reader) = copy(primary).map_err(|cause| system_text(&cause))?;
+        let received = Received {
+            len: Some(content.len() as u64),
+            content: Cursor::new(content),
+            path: "the data of the primary".into(),
+            id: primary.tenant.replication_id(),
+            position: reader.position(),
+            term: self.term,
+        };
+        let db = TakeOver::new(replica, self.handlers, self.disk.clone()).replace(received)?;
+        Ok(db.map(|db| (reader, db)))
+    }
+
+    /// Closes the link; what is on the way is lost.
+    fn cut(&self, state: &mut State, primary: &Namespace, replica: &Namespace) {
+        if !state.is_up {
+            return;
+        }
+        (state.reader, state.stream, state.is_up, state.joins) = (None, None, false, false);
+        state.on_way.clear();
+        let now = primary.clock.now();
+        primary.replicas.remove(self.shown.client, now);
+        primary.follow_replicas(now);
+        replica.update_link(self.term, |link| {
+            (link.state, link.down_since_ms) = (LinkState::Connect, Some(now.mono_ms()));
+        });
+    }
+
+    /// Takes what the primary has written, to arrive after a delay; the primary's replies wait for it if it is awaited. Returns
+    /// false if the log has not waited.
+    fn take(&self, state: &mut State, delay: Duration, is_awaited: bool, now: Now) -> bool {
+        let State { reader: Some(reader), on_way, joins, .. } = state else { return false };
+        let Ok(bytes) = reader.read_all() else { return false };
+        let delay_us = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
+        let arrives_us = now.mono_us().saturating_add(delay_us);
+        if !bytes.is_empty() {
+            on_way.push_back(Parcel { bytes, end: reader.position(), arrives_us });
+            if std::mem::take(joins) {
+                let bytes = on_way.iter_mut().flat_map(|parcel| std::mem::take(&mut parcel.bytes)).collect();
+                on_way.clear();
+                on_way.push_back(Parcel { bytes, end: reader.position(), arrives_us });
+            }
+        }
+        if delay.is_zero() {
+            on_way.iter_mut().for_each(|parcel| parcel.arrives_us = arrives_us);
+        }
+        reader.set_confirmed(state.executed.filter(|_| is_awaited));
+        true
+    }
+
+    /// Lets the replica execute what has arrived; returns whether there was anything.
+    fn execute_arrived(&self, state: &mut State, primary: &Namespace, replica: &Arc<Namespace>, now: Now) -> bool {
+        let mut has_executed = false;
+        while !state.is_waiting()
+            && state.on_way.front().is_some_and(|parcel| parcel.arrives_us <= now.mono_us())
+            && let (Some(parcel), Some(stream)) = (state.on_way.pop_front(), &mut state.stream)
+        {
+            has_executed = true;
+            match stream.execute((replica, self.handlers), self.term, &parcel.bytes) {
+                Ok(true) => state.executed = Some(parcel.end),
+                Ok(false) => break, // the term is over
+                Err(reason) => {
+                    warn!("The replica cannot execute what its primary has written: {reason}");
+                    state.executed = None;
+                    self.cut(state, primary, replica);
+                    break;
+                }
+            }
+        }
+        if has_executed {
+            self.acknowledge(state, primary, replica);
+        }
+        has_executed
+    }
+
+    /// Tells the primary what the replica has executed.
+    fn acknowledge(&self, state: &State, primary: &Namespace, replica: &Namespace) {
+        let (Some(reader), Some(executed)) = (&state.reader, state.executed) else { return };
+        let now = primary.clock.now();
+        self.shown.set_position(reader.position());
+        self.shown.acknowledge(executed, None, now);
+        replica.update_link(self.term, |link| link.hear(now));
+        primary.replicas.unblock_waiters(&primary.clients);
+        primary.follow_replicas(now);
+        reader.confirm(executed);
+    }
+
+    /// Lets the task end the link.
+    fn end(&self) {
+        self.is_over.store(true, Relaxed);
+        self.news.notify_one();
+    }
+
+    /// Ends the link: the two namespaces forget it.
+    fn finish(self: Arc<Self>) {
+        *self.state.lock() = State::default();
+        self.is_over.store(true, Relaxed);
+        let (primary, replica, client) = (self.primary.upgrade(), self.replica.upgrade(), self.shown.client);
+        let link: Arc<dyn LocalLink> = self;
+        if let Some(primary) = primary {
+            primary.unlink(&link);
+            primary.replicas.remove(client, primary.clock.now());
+            primary.follow_replicas(primary.clock.now());
+        }
+        if let Some(replica) = replica {
+            replica.unlink_primary(&link);
+            let now = replica.clock.now();
+            replica.update_link(replica.role.term(), |link| {
+                if link.is_up() {
+                    (link.state, link.down_since_ms) = (LinkState::Connect, Some(now.mono_ms()));
+                }
+            });
+        }
+    }
+}
+
+impl State {
+    /// Returns whether nothing arrives for now, whatever its time is.
+    fn is_waiting(&self) -> bool {
+        self.is_held || self.joins
+    }
+}
