@@ -10,6 +10,8 @@ mod load;
 mod log;
 mod log_file;
 mod log_load;
+#[cfg(test)]
+pub(crate) mod probe;
 mod progress;
 mod save;
 mod take_over;

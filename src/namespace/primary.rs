@@ -9,6 +9,7 @@ use crate::client::outbox::{END, OVERFLOW};
 use crate::client::replica::{Replica, ReplicaState};
 use crate::instance::random_hex;
 use crate::namespace::Namespace;
+use crate::persist::LogReader;
 use crate::time::clock::Now;
 
 impl Namespace {
@@ -32,6 +33,13 @@ impl Namespace {
         }
         self.log.set_backlog(Some(self.settings.current().repl_backlog_size));
         self.follow_log_readers();
+    }
+
+    /// Returns a reader of the log for a replica that has what lies before a position in the history with an id; `None` if it
+    /// has other data, or lacks more than is kept.
+    pub(crate) fn resume(&self, id: &[u8], position: u64) -> Option<LogReader> {
+        let is_known = self.tenant.history.ids().has(id, position);
+        is_known.then(|| self.log.resume(position)).flatten()
     }
 
     /// Keeps the backlog if it was freed since a replica was found to continue in it: it reads the log already.

@@ -1,5 +1,7 @@
 //! What a namespace sends its replicas beside changes, what it expects of them, and how it becomes one itself.
 
+use tracing::info;
+
 use crate::config::Address;
 use crate::namespace::Namespace;
 use crate::namespace::history::Place;
@@ -129,6 +131,21 @@ impl Namespace {
         self.log.end_copy();
         self.log.set_backlog(Some(self.settings.current().repl_backlog_size));
         self.follow_log_readers();
+    }
+
+    /// Lets a replica continue with the data that it has, perhaps under another id of the history, which its own replicas have to
+    /// learn of; returns false in another term.
+    pub(crate) fn continue_with_primary(&self, term: u64, id: Option<String>) -> bool {
+        let _held = self.store.exclusive();
+        if self.role.term() != term {
+            return false;
+        }
+        if let Some(id) = id.filter(|id| *id != self.tenant.replication_id()) {
+            info!("Master replication ID changed to {id}");
+            self.tenant.history.continue_as(Some(id), self.log.end());
+            self.disconnect_replicas();
+        }
+        true
     }
 
     /// Makes a replica a primary, whose history continues that of the former one. The caller holds the whole store.

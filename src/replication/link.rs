@@ -168,15 +168,8 @@ impl Link {
 
     /// Continues with the data that there is, perhaps under another id.
     fn continue_as(&self, id: Option<String>) -> Result<(), Broken> {
-        let namespace = &self.namespace;
-        let _held = namespace.store.exclusive();
-        if namespace.role.term() != self.term {
+        if !self.namespace.continue_with_primary(self.term, id) {
             return Err(Broken::Term);
-        }
-        if let Some(id) = id.filter(|id| *id != namespace.tenant.replication_id()) {
-            info!("Master replication ID changed to {id}");
-            namespace.tenant.history.continue_as(Some(id), namespace.log.end());
-            namespace.disconnect_replicas();
         }
         info!("MASTER <-> REPLICA sync: Master accepted a Partial Resynchronization.");
         Ok(())

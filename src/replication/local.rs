@@ -161,6 +161,9 @@ impl LocalLink for Local {
             return false;
         }
         let Some(mut state) = self.connect(state, &primary, &replica) else { return false };
+        if primary.tenant.replication_id() != replica.tenant.replication_id() {
+            replica.continue_with_primary(self.term, Some(primary.tenant.replication_id()));
+        }
         // Nobody waits for a replica that executes a script for long.
         let is_awaited = delay.is_zero() && !is_busy;
         if !self.take(&mut state, delay, is_awaited, now) {
@@ -222,8 +225,8 @@ impl Local {
         if state.is_copying {
             return None;
         }
-        let has_history = replica.tenant.replication_id() == primary.tenant.replication_id();
-        let kept = state.executed.filter(|_| has_history).and_then(|position| primary.log.resume(position));
+        let id = replica.tenant.replication_id();
+        let kept = state.executed.and_then(|position| primary.resume(id.as_bytes(), position));
         let stats = &primary.observed.stats;
         let is_partial = kept.is_some();
         let counter = if is_partial { &stats.partial_syncs } else { &stats.full_syncs };

@@ -7,6 +7,8 @@ mod handshake;
 mod link;
 mod local;
 mod payload;
+#[cfg(test)]
+mod simulation_tests;
 mod stream;
 mod wire;
 

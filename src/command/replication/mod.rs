@@ -188,17 +188,14 @@ fn continue_or_synchronize(call: &mut Call<'_>) -> Result<()> {
         warn!("Replica {} asks for synchronization but with a wrong offset", call.caller.info.peer.addr);
     })?;
     let position = u64::try_from(offset).ok().and_then(|offset| offset.checked_sub(1));
-    let ids = call.namespace.tenant.history.ids();
-    let resumed = position.filter(|position| ids.has(id, *position));
-    let resumed = resumed.and_then(|position| call.namespace.log.resume(position));
-    let Some(reader) = resumed else {
+    let Some(reader) = position.and_then(|position| call.namespace.resume(id, position)) else {
         let has_asked = u64::from(!id.starts_with(b"?")); // for what is its own, and not for anything
         call.namespace.observed.stats.refused_partial_syncs.fetch_add(has_asked, Relaxed);
         return begin(call, replica);
     };
     call.namespace.observed.stats.partial_syncs.fetch_add(1, Relaxed);
     let line = match replica.has_psync2.load(Relaxed) {
-        true => format!("+CONTINUE {}\r\n", ids.id),
+        true => format!("+CONTINUE {}\r\n", call.namespace.tenant.replication_id()),
         false => "+CONTINUE\r\n".to_owned(),
     };
     add(call, &replica, Feed::log(replica.clone(), line.into(), reader))

@@ -1,0 +1,41 @@
+//! The thread that owns the files, in steps that a test makes.
+
+use std::sync::Arc;
+
+use crate::dispatch::Handlers;
+use crate::durability::due::Due;
+use crate::durability::worker::Worker;
+use crate::namespace::Namespace;
+use crate::persist::disk::Disk;
+
+fn worker(namespace: &Arc<Namespace>, handlers: &'static Handlers, disk: &Arc<dyn Disk>) -> Worker {
+    let (namespace, disk) = (namespace.clone(), disk.clone());
+    Worker { namespace, handlers, disk, due: Due::default(), log: None, sync_version: None }
+}
+
+/// Saves a snapshot.
+///
+/// # Errors
+/// Why it cannot be saved.
+pub(crate) fn save(
+    namespace: &Arc<Namespace>,
+    handlers: &'static Handlers,
+    disk: &Arc<dyn Disk>,
+) -> Result<(), String> {
+    worker(namespace, handlers, disk).save(None, namespace.clock.now()).map(drop)
+}
+
+/// Loads the data that there is, as when the server starts.
+///
+/// # Errors
+/// Why it cannot be loaded.
+pub(crate) fn load(
+    namespace: &Arc<Namespace>,
+    handlers: &'static Handlers,
+    disk: &Arc<dyn Disk>,
+) -> Result<(), String> {
+    namespace.set_loading(true);
+    let loaded = worker(namespace, handlers, disk).load();
+    namespace.set_loading(false);
+    loaded
+}
