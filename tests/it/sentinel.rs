@@ -201,3 +201,21 @@ fn sentinel_failover_makes_the_primary_a_replica_with_the_same_data() {
     watched.client(second).expect(&[("GET key", "$5 value"), ("SET key other", "+OK"), ("WAIT 2 10000", ":2")]);
     assert_eq!(watched.client(first).call("GET key"), "$5 other");
 }
+
+#[test]
+fn a_primary_that_stood_still_is_replaced_and_has_the_data_of_the_new_one_when_it_goes_on() {
+    let Some(mut watched) = Watched::start() else { return };
+    let first = watched.ports[0].port();
+    let mut client = watched.client(first);
+    client.expect(&[("SET key 1", "+OK"), ("WAIT 2 10000", ":2")]);
+    let stopped = watched.servers.remove(&first).expect("it runs");
+    stopped.signal("STOP");
+    // It is executed when the server goes on, which does not know yet that it is not the primary any more.
+    client.send(b"SET key 2\r\n");
+    let second = watched.primary_after(first);
+    watched.client(second).expect(&[("GET key", "$1 1"), ("SET later 1", "+OK")]);
+    stopped.signal("CONT");
+    watched.servers.insert(first, stopped);
+    wait_until(|| watched.replicates(first, second));
+    wait_until(|| watched.client(first).call("MGET key later") == "*2 $1 1 $1 1");
+}
