@@ -21,7 +21,6 @@ use crate::app::daemon;
 use crate::app::daemon::Side;
 use crate::app::logging::Log;
 use crate::app::oom_score::OomAdjustment;
-use crate::command::server::shutdown::shut_down;
 use crate::config::Config;
 use crate::config::Settings;
 use crate::config::{SetError, ShutdownOptions, Supervisor, start_warnings};
@@ -419,7 +418,7 @@ impl Signals {
     /// Waits until SHUTDOWN or a signal stops the server.
     ///
     /// # Errors
-    /// When SIGINT comes while a shutdown waits for its snapshot.
+    /// When SIGINT comes while a shutdown waits.
     async fn until_stopped(&mut self, server: &Server, mut input: Input, log: &Log) -> io::Result<()> {
         loop {
             let options = |config: &Config, name: &str| match name {
@@ -430,11 +429,11 @@ impl Signals {
                 () = server.stopped() => return Ok(()),
                 () = input.closed() => {
                     info!("Standard input was closed: shutting down");
-                    shut_down(server.namespace(), ShutdownOptions::default());
+                    server.namespace().shut_down(ShutdownOptions::default());
                     continue;
                 }
                 _ = self.terminate.recv() => "SIGTERM",
-                _ = self.interrupt.recv() => match server.namespace().final_save.is_running() {
+                _ = self.interrupt.recv() => match server.namespace().pending_shutdown.is_running() {
                     true => {
                         server.remove_unfinished();
                         return Err(insisted());
@@ -453,7 +452,7 @@ impl Signals {
             };
             warn!("Received {name} scheduling shutdown...");
             let config = server.namespace().settings.current();
-            shut_down(server.namespace(), options(&config, name));
+            server.namespace().shut_down(options(&config, name));
         }
     }
 }

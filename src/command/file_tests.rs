@@ -240,7 +240,7 @@ fn shutdown_with_save_points_waits_for_a_snapshot_and_fails_with_it() {
     assert_eq!(probe.call("SHUTDOWN ABORT"), "-ERR No shutdown in progress.");
     let mut shutdown = probe.wait("SHUTDOWN");
     assert_eq!(probe.resume(&mut *shutdown), None);
-    assert!(probe.namespace.final_save.is_running() && !probe.namespace.instance.stop.is_cancelled());
+    assert!(probe.namespace.pending_shutdown.is_running() && !probe.namespace.instance.stop.is_cancelled());
     assert_eq!(probe.call("SHUTDOWN ABORT"), "+OK");
     let failed = "-ERR Errors trying to SHUTDOWN. Check logs.";
     assert_eq!(probe.resume(&mut *shutdown).as_deref(), Some(failed));
@@ -264,7 +264,7 @@ fn shutdown_while_data_is_loaded_saves_nothing() {
     let mut probe = Probe::new();
     probe.namespace.set_loading(true);
     probe.wait("SHUTDOWN SAVE");
-    assert!(probe.namespace.instance.stop.is_cancelled() && !probe.namespace.final_save.is_running());
+    assert!(probe.namespace.instance.stop.is_cancelled() && !probe.namespace.pending_shutdown.is_running());
 }
 
 #[test]

@@ -54,7 +54,6 @@ pub(super) const INERT: &[Setting] = {
         S::ignored(GENERAL, "proc-title-template", Title, "{title} {listen-addr} {server-mode}", Runtime, &["Would be the template of the process title."]),
         S::ignored(GENERAL, "ignore-warnings", Text, "", Runtime, &["Would silence warnings about the machine."]),
         S::ignored(GENERAL, "disable-thp", Switch, "yes", Start, &["Would turn off transparent huge pages for the process."]),
-        S::ignored(GENERAL, "shutdown-timeout", Int(0, INT_MAX), "10", Runtime, &["Would wait this many seconds for replicas before the server stops."]),
         S::ignored(GENERAL, "dynamic-hz", Switch, "yes", Runtime, &["Would let the rate of background work follow the number of clients."]),
         S::ignored(GENERAL, "server-cpulist", Text, "", Start, &["Would bind the server's threads to these processors."]).alias("server_cpulist"),
         S::ignored(GENERAL, "bio-cpulist", Text, "", Start, &["Would bind the background threads to these processors."]).alias("bio_cpulist"),

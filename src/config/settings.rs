@@ -300,6 +300,8 @@ supported! {
         "shutdown-on-sigint" shutdown_on_sigint: ShutdownOptions = "default", Kind::ShutdownOptions, Runtime, Supported;
         /// Shuts down with these options on SIGTERM; see SHUTDOWN.
         "shutdown-on-sigterm" shutdown_on_sigterm: ShutdownOptions = "default", Kind::ShutdownOptions, Runtime, Supported;
+        /// How many seconds a shutdown waits for replicas that lack changes; 0 does not wait.
+        "shutdown-timeout" shutdown_timeout_s: u64 = "10", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// Prints the startup banner even when the log does not go to a terminal.
         "always-show-logo" always_show_logo: bool = "no", Kind::Switch, Start, Supported;
         /// Adjusts how likely the kernel's OOM killer selects this process: `relative` (or `yes`) adds the first of

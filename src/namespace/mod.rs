@@ -5,19 +5,19 @@
 
 pub(crate) mod failover;
 pub(crate) mod files;
-pub(crate) mod final_save;
 mod handover;
 pub(crate) mod history;
 mod kin;
 pub(crate) mod links;
 mod lock_holders;
+pub(crate) mod pending_shutdown;
 mod primary;
 mod private;
 mod push;
 mod replication;
 pub(crate) mod restrictions;
 pub(crate) mod role;
-mod shutdown;
+pub(crate) mod shutdown;
 mod tenant;
 mod upkeep;
 
@@ -33,9 +33,9 @@ use crate::client::replica::Replicas;
 use crate::config::{Config, Settings};
 use crate::instance::Instance;
 use crate::namespace::failover::Failover;
-use crate::namespace::final_save::FinalSave;
 use crate::namespace::links::Links;
 use crate::namespace::lock_holders::LockHolders;
+use crate::namespace::pending_shutdown::PendingShutdown;
 use crate::namespace::private::PrivateNamespaces;
 use crate::namespace::push::Push;
 use crate::namespace::restrictions::{IN_TEST_MODE, IS_PRIVATE, Restrictions};
@@ -90,8 +90,8 @@ pub struct Namespace {
     pub(crate) failover: Failover,
     /// Its files.
     pub(crate) persistence: Arc<Persistence>,
-    /// The shutdown that waits for its snapshot, if there is one.
-    pub(crate) final_save: FinalSave,
+    /// The shutdown that waits, if there is one.
+    pub(crate) pending_shutdown: PendingShutdown,
     /// Why some commands are rejected or paused, or may be.
     pub restrictions: Restrictions,
     /// Scripts and functions.
@@ -289,7 +289,7 @@ impl Namespace {
             links: Links::default(),
             failover: Failover::default(),
             persistence: Arc::default(),
-            final_save: FinalSave::default(),
+            pending_shutdown: PendingShutdown::default(),
             restrictions,
             observed,
             upkeep,

@@ -84,7 +84,7 @@ impl Shared {
     /// Starts the tasks that end the server, and, where the clock runs, those that follow it.
     pub(super) fn start_tasks(self: &Arc<Self>, may_clock_run: bool) {
         self.tasks.spawn(self.clone().end_clients());
-        self.tasks.spawn(self.clone().end_after_save());
+        self.tasks.spawn(self.clone().end_after_waits());
         if may_clock_run {
             self.start_upkeep();
         }
@@ -182,8 +182,8 @@ impl Shared {
         self.namespace.end_clients();
     }
 
-    /// Stops the server when the snapshot is saved that a shutdown waits for.
-    async fn end_after_save(self: Arc<Self>) {
+    /// Stops the server when that is there which a shutdown waits for.
+    async fn end_after_waits(self: Arc<Self>) {
         self.namespace.finish_shutdowns().await;
     }
 

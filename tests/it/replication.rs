@@ -11,6 +11,7 @@ mod nodes;
 mod parties;
 mod protocol;
 mod roles;
+mod shutdown;
 mod snapshots;
 mod stream;
 mod test_mode;

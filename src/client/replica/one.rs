@@ -107,6 +107,14 @@ impl Replica {
         Address { host: self.ip.lock().clone(), port: u16::try_from(self.port.load(Relaxed)).unwrap_or(0) }
     }
 
+    /// Returns its name in the log.
+    pub(crate) fn shown_name(&self) -> String {
+        match self.port.load(Relaxed) {
+            0 => format!("{}:<unknown-replica-port>", self.ip.lock()),
+            port => format!("{}:{port}", self.ip.lock()),
+        }
+    }
+
     /// Returns how far it is.
     pub(crate) fn state(&self) -> ReplicaState {
         match self.state.load(Relaxed) {

@@ -10,18 +10,19 @@ pub(crate) mod memory;
 pub(crate) mod modules;
 pub(crate) mod monitor;
 pub(crate) mod persistence;
-pub(crate) mod shutdown;
+mod shutdown;
 pub(crate) mod slowlog;
 
 use tracing::{Level, debug, enabled, info, warn};
 
-use crate::command::server::shutdown::{Shutdown, Stopping, shut_down};
+use crate::command::server::shutdown::Stopping;
 use crate::config::{Requester, Setting, ShutdownOptions, rewrite_file};
 use crate::dispatch::args::is_word;
 use crate::dispatch::gate::busy;
 use crate::dispatch::{Call, Command, post_call};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
+use crate::namespace::shutdown::Shutdown;
 use crate::spec::{
     ADMIN, ALLOW_BUSY, Arg, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, OF_PROCESS, REDACTED, STALE,
     WRITE, block, one_of, string, token,
@@ -154,9 +155,12 @@ fn shutdown(call: &mut Call<'_>) -> Result<()> {
     if !options.nosave && call.namespace.store.busy_flag().is_occupied() {
         return Err(busy(call.namespace));
     }
-    match shut_down(call.namespace, options) {
+    match call.namespace.shut_down(options) {
         Shutdown::Refused => return Err(shutdown::failed()),
-        Shutdown::Saving(goes_on) => return call.continue_with(Stopping(goes_on)),
+        Shutdown::Waiting(goes_on) => {
+            let stopping = Stopping::new(goes_on, &call.namespace.clients, &call.caller.info);
+            return call.continue_with(stopping);
+        }
         // No further request of the batch is executed, and the connection closes when the ports are closed.
         Shutdown::Begun => call.wait_until(NEVER, |_| {}),
     }

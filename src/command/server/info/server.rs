@@ -41,6 +41,9 @@ pub(super) const SERVER: &[Field] = &[
     field("executable", |_| shown_path(std::env::current_exe().ok().as_deref())),
     field("config_file", |from| shown_path(from.namespace().instance.config_file.as_deref())),
     zero("io_threads_active"),
+    optional("shutdown_in_milliseconds", |from| {
+        Some(from.namespace().pending_shutdown.left_ms(from.call.now())?.into())
+    }),
     // The listeners, numbered by kind.
     optional("listener0", |from| {
         let port = Some(tcp_port(from)).filter(|port| *port != 0)?;
