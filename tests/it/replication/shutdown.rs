@@ -106,6 +106,7 @@ fn a_shutdown_that_waits_for_replicas_can_be_joined_and_aborted() {
     wait_until(|| other.info("blocked_clients") == "1");
     second.send(b"SHUTDOWN NOW\r\n");
     wait_until(|| other.info("blocked_clients") == "2");
+    assert_eq!(other.info("connected_clients"), "3", "a replica is none");
     other.expect(&[("SHUTDOWN ABORT", "+OK"), ("SHUTDOWN ABORT", "-ERR No shutdown in progress.")]);
     assert_eq!([first.reply(), second.reply()], [FAILED; 2]);
     process.read_until("Shutdown manually aborted.");

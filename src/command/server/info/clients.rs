@@ -9,7 +9,9 @@ use crate::dispatch::Call;
 
 #[rustfmt::skip] // a table
 pub(super) const CLIENTS: &[Field] = &[
-    field("connected_clients", |from| from.namespace().clients.len().into()),
+    field("connected_clients", |from| {
+        from.namespace().clients.len().saturating_sub(from.namespace().replicas.all().len()).into()
+    }),
     zero("cluster_connections"),
     field("maxclients", |from| from.call.config.maxclients.into()),
     field("client_recent_max_input_buffer", |from| {
