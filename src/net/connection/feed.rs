@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tracing::warn;
 
+use crate::client::replica::ReplicaState;
 use crate::client::replica::feed::FeedEnded;
 use crate::net::connection::Connection;
 
@@ -25,7 +26,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let Some(feed) = self.client.session.feed.as_mut().filter(|_| buffers.output.is_empty()) else {
                 return Ok(Poll::Pending);
             };
-            match feed.poll_fill(cx, &mut buffers.output) {
+            let was_online = feed.replica().state() == ReplicaState::Online;
+            let filled = feed.poll_fill(cx, &mut buffers.output);
+            if !was_online && feed.replica().state() == ReplicaState::Online {
+                // It had acknowledged the snapshot before this knew that all of it was sent.
+                self.namespace.replicas.unblock_waiters(&self.namespace.clients);
+                self.namespace.follow_replicas(self.namespace.clock.now());
+            }
+            match filled {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(Err(FeedEnded::Complete)) => return Ok(Poll::Ready(())),
                 Poll::Ready(Err(FeedEnded::Failed)) => {
