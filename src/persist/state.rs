@@ -517,6 +517,11 @@ impl Persistence {
         });
     }
 
+    /// Returns the position in the log up to which an append-only file has all data durably, if there is one.
+    pub(crate) fn synced_position(&self) -> Option<u64> {
+        self.state.lock().log.as_ref()?.synced()
+    }
+
     /// Waits until all is durable that is in the append-only file now, however often the disk fails; returns whether it is:
     /// not if there is no such file, or no longer.
     pub(crate) async fn synced(&self) -> bool {

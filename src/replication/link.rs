@@ -14,6 +14,7 @@ use crate::durability::{Received, TakeOver};
 use crate::namespace::Namespace;
 use crate::namespace::role::LinkState;
 use crate::persist::disk::{Disk, write_all};
+use crate::replication::acknowledgements::Acknowledgements;
 use crate::replication::handshake::{Answer, shake_hands};
 use crate::replication::payload::{Alive, End, Payload};
 use crate::replication::stream::Stream;
@@ -22,9 +23,6 @@ use crate::text::system_text;
 
 /// How long to wait before the next connection, after one that could not be opened.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// How often the primary is told what was executed, in milliseconds.
-const ACKNOWLEDGE_EVERY_MS: u64 = 1000;
 
 /// How many bytes are written to a file at once.
 const COPY_LEN: usize = 256 << 10;
@@ -260,16 +258,10 @@ impl Link {
 
     fn follow_stream(&self, wire: &mut Wire, stream: &mut Stream) -> Result<(), Broken> {
         let namespace = &self.namespace;
-        let mut due_ms = wire.now_ms();
+        let mut acknowledgements = Acknowledgements::new(wire.now_ms());
         loop {
-            let now_ms = wire.now_ms();
-            if due_ms <= now_ms || stream.take_question() {
-                let position = namespace.log.end().to_string();
-                wire.send(&[b"REPLCONF", b"ACK", position.as_bytes()])?;
-                due_ms = now_ms + ACKNOWLEDGE_EVERY_MS;
-                continue;
-            }
-            let bytes = wire.take(Duration::from_millis(due_ms - now_ms))?;
+            let wait = acknowledgements.tell(wire, namespace, stream.take_question())?;
+            let bytes = wire.take(wait)?;
             if bytes.is_empty() {
                 continue;
             }

@@ -3,6 +3,7 @@
 //! The role says which primary there is ([`Role`](crate::namespace::role::Role)), in which term; a thread belongs to a term,
 //! and changes nothing in another one. It blocks where it waits for the primary, as it has nothing else to do.
 
+mod acknowledgements;
 mod handshake;
 mod link;
 mod local;

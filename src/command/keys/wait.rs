@@ -19,6 +19,8 @@ const TIPS: &[&str] = &["request_policy:all_shards", "response_policy:agg_min"];
 
 const NOT_ON_REPLICAS: &str = "WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a \
 replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.";
+const NO_FILES_OF_REPLICAS: &str = "WAITAOF cannot be used with replica instances. Please also note that writes to replicas \
+are just local and are not propagated.";
 const NO_FILE: &str = "WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
 
 /// Declares the commands of this file.
@@ -48,7 +50,12 @@ fn wait(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Replies how many replicas have the client's changes: once there are as many as it wants, or on timeout.
-fn wait_for_replicas(call: &mut Call<'_>, awaited: Awaited, until_ms: u64, reply: fn(&mut Reply<'_>, usize)) {
+fn wait_for_replicas(
+    call: &mut Call<'_>,
+    awaited: Awaited,
+    until_ms: u64,
+    reply: impl Fn(&mut Reply<'_>, usize) + Send + 'static,
+) {
     let (replicas, clients) = (&call.namespace.replicas, &call.namespace.clients);
     let reached = replicas.count(&awaited);
     if reached >= awaited.count || call.is_nested() {
@@ -75,13 +82,18 @@ fn wait_aof(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::NotPositive);
     }
     let until_ms = read_timeout(call)?;
+    if call.namespace.role.is_replica() {
+        return Err(Error::other(NO_FILES_OF_REPLICAS));
+    }
     if local > 0 && call.namespace.persistence.read(|figures| figures.log.is_none()) {
         return Err(Error::other(NO_FILE));
     }
     let position = call.caller.info.written.load(Relaxed);
     let awaited = Awaited { count: usize::try_from(replicas).unwrap_or(usize::MAX), position, must_be_synced: true };
     if local == 0 || call.is_nested() {
-        wait_for_replicas(call, awaited, until_ms, |reply, reached| reply_synced(reply, false, reached));
+        let files = call.namespace.persistence.clone();
+        let reply = move |reply: &mut Reply<'_>, reached| reply_synced(reply, is_synced(&files, position), reached);
+        wait_for_replicas(call, awaited, until_ms, reply);
         return Ok(());
     }
     call.namespace.ask_replicas();
@@ -91,10 +103,16 @@ fn wait_aof(call: &mut Call<'_>) -> Result<()> {
         clock: call.namespace.clock.clone(),
         waiting: call.namespace.replicas.wait(info.id, awaited),
         info,
+        position,
         until_ms,
         outcome: Outcome::Unsynced,
         blocked: None,
     })
+}
+
+/// Returns whether the file of this server has the changes before a position durably.
+fn is_synced(files: &Persistence, position: u64) -> bool {
+    files.synced_position().is_some_and(|synced| synced >= position)
 }
 
 /// Replies whether the file of this server is fsynced, and how many of those of replicas are.
@@ -119,6 +137,8 @@ struct Syncing {
     clock: Clock,
     info: Arc<ClientInfo>,
     waiting: WaitingForReplicas,
+    /// Where in the log the client's changes end.
+    position: u64,
     /// When its timeout is over, in monotonic milliseconds.
     until_ms: u64,
     outcome: Outcome,
@@ -151,8 +171,10 @@ impl Continuation for Syncing {
         if self.outcome == Outcome::NoFile {
             return Err(Error::other(NO_FILE));
         }
-        if matches!(woken, Unblocked::WithError) {
-            return Err(Error::Unblocked);
+        match woken {
+            Unblocked::WithError => return Err(Error::Unblocked),
+            Unblocked::RoleChanged => return Err(Error::RoleChanged),
+            _ => {}
         }
         if self.outcome == Outcome::Synced && self.blocked.is_none() && !self.waiting.is_over() {
             let clients = &env.namespace.clients;
@@ -162,7 +184,8 @@ impl Continuation for Syncing {
             }
             return Ok(false);
         }
-        reply_synced(reply, self.outcome == Outcome::Synced, self.waiting.count());
+        let is_synced = self.outcome == Outcome::Synced || is_synced(&self.files, self.position);
+        reply_synced(reply, is_synced, self.waiting.count());
         Ok(true)
     }
 

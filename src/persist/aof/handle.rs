@@ -203,6 +203,16 @@ impl AofHandle {
         self.0.dir.is_detached()
     }
 
+    /// Returns the position in the log up to which the data is durable; `None` while the files lack something.
+    pub(crate) fn synced(&self) -> Option<u64> {
+        let status = self.0.status.lock();
+        let (position, needs_rewrite) = (status.synced, status.needs_rewrite.is_some());
+        drop(status);
+        // The place last: with it, the writer may have lost the position, too, and not know it.
+        let is_whole = !needs_rewrite && !self.is_detached() && !self.0.reader.has_lost_place();
+        is_whole.then_some(position)
+    }
+
     /// Returns how the writer does.
     pub(crate) fn status(&self) -> AofStatus {
         let mut status = self.0.status.lock().clone();

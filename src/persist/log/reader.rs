@@ -51,6 +51,11 @@ impl LogReader {
         self.log.records.lock().readers[self.number].map_or(0, |place| place.position)
     }
 
+    /// Returns whether the log has not waited for this reader.
+    pub(crate) fn has_lost_place(&self) -> bool {
+        self.log.records.lock().readers[self.number].is_none_or(|place| place.is_lost)
+    }
+
     /// Returns the position behind the last record of the log.
     pub(crate) fn end(&self) -> u64 {
         self.log.end()

@@ -2,6 +2,7 @@
 
 use keylatch::Clock;
 
+use super::nodes::{Kind, Node};
 use super::parties::{Primary, RawReplica};
 use crate::harness::wait_until;
 
@@ -84,7 +85,7 @@ fn wait_answers_at_once_in_transactions_and_scripts() {
 
 #[test]
 fn clients_that_wait_are_shown_as_blocked_and_can_be_unblocked() {
-    let primary = Primary::start(&[("appendonly", "yes")]);
+    let primary = Primary::start(&[("appendonly", "yes"), ("appendfsync", "no")]);
     let mut client = primary.client();
     for request in ["WAIT 1 0", "WAITAOF 0 1 0", "WAITAOF 1 1 0"] {
         let mut blocked = primary.server.client();
@@ -107,7 +108,7 @@ fn waitaof_counts_replicas_that_have_the_writes_in_their_files() {
     let mut raw = RawReplica::synchronized(primary.addr());
     let mut client = primary.client();
     client.expect(&[("SET k v", "+OK"), ("WAITAOF 1 0 0", "*2 :1 :0"), ("WAITAOF 1 1 1000", "*2 :1 :0")]);
-    client.expect(&[("WAITAOF 0 1 10", "*2 :0 :0")]);
+    client.expect(&[("WAITAOF 0 1 10", "*2 :1 :0"), ("WAITAOF 0 0 0", "*2 :1 :0")]);
     let mut blocked = primary.server.block_as(client, "WAITAOF 1 1 0");
     raw.changes_before("set k v");
     let offset = raw.offset;
@@ -117,7 +118,54 @@ fn waitaof_counts_replicas_that_have_the_writes_in_their_files() {
     assert_eq!(other.info("blocked_clients"), "1");
     raw.send(&format!("REPLCONF ACK {offset} FACK {offset}"));
     assert_eq!(blocked.reply(), "*2 :1 :1");
-    blocked.expect(&[("WAITAOF 0 1 0", "*2 :0 :1"), ("WAITAOF 1 2 1000", "*2 :1 :1")]);
+    blocked.expect(&[("WAITAOF 0 1 0", "*2 :1 :1"), ("WAITAOF 1 2 1000", "*2 :1 :1")]);
+}
+
+#[test]
+fn waitaof_says_whether_the_own_file_has_the_writes_also_where_nobody_waits_for_that() {
+    let primary = Primary::start(&[("appendonly", "yes"), ("appendfsync", "no")]);
+    let mut client = primary.client();
+    client.expect(&[("SET k v", "+OK"), ("WAITAOF 0 0 0", "*2 :0 :0"), ("WAITAOF 0 1 10", "*2 :0 :0")]);
+    client.expect(&[("MULTI", "+OK"), ("WAITAOF 1 1 0", "+QUEUED"), ("EXEC", "*1 *2 :0 :0")]);
+    client.expect(&[("WAITAOF 1 0 0", "*2 :1 :0"), ("WAITAOF 0 0 0", "*2 :1 :0"), ("WAITAOF 0 1 10", "*2 :1 :0")]);
+    client.expect(&[("MULTI", "+OK"), ("WAITAOF 1 1 0", "+QUEUED"), ("EXEC", "*1 *2 :1 :0")]);
+    client.expect(&[("SET k w", "+OK"), ("WAITAOF 0 0 0", "*2 :0 :0")]);
+    let refused = "-ERR value is out of range, must be between 0 and 1";
+    client.expect(&[("WAITAOF 2 0 0", refused), ("WAITAOF -1 0 0", refused)]);
+    client.expect(&[("WAITAOF 1 -1 0", "-ERR value is out of range, must be positive")]);
+    client.expect(&[("WAITAOF 1 1 -1", "-ERR timeout is negative")]);
+}
+
+#[test]
+fn waitaof_counts_keylatch_servers_that_have_the_writes_in_their_files() {
+    for policy in ["always", "everysec"] {
+        let primary = Node::keylatch(&[("appendonly", "yes")]);
+        let replica = Node::replica_of(&primary, &[("appendonly", "yes"), ("appendfsync", policy)]);
+        let without = Node::replica_of(&primary, &[]);
+        [&replica, &without].iter().for_each(|node| node.wait_for(&primary));
+        let mut client = primary.client();
+        for n in 0..5 {
+            client.expect(&[(&*format!("SET k{n} v"), "+OK"), ("WAITAOF 1 1 0", "*2 :1 :1")]);
+        }
+        client.expect(&[("WAITAOF 1 2 10", "*2 :1 :1")]);
+        let on_replica = "-ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas \
+            are just local and are not propagated.";
+        replica.client().expect(&[("WAITAOF 1 0 0", on_replica), ("WAITAOF 0 0 0", on_replica)]);
+        replica.client().expect(&[("CONFIG SET appendonly no", "+OK")]);
+        wait_until(|| replica.info("aof_enabled") == "0");
+        client.expect(&[("SET k w", "+OK"), ("WAIT 2 0", ":2"), ("WAITAOF 1 1 10", "*2 :1 :0")]);
+        replica.client().expect(&[("CONFIG SET appendonly yes", "+OK")]);
+        client.expect(&[("WAITAOF 1 1 0", "*2 :1 :1")]);
+    }
+}
+
+#[test]
+fn redis_counts_a_replica_that_says_what_its_file_has() {
+    let Some(primary) = Node::start(Kind::Redis, &[]) else { return };
+    let replica = Node::replica_of(&primary, &[("appendonly", "yes")]);
+    replica.wait_for(&primary);
+    primary.client().expect(&[("SET k v", "+OK"), ("WAIT 1 0", ":1")]);
+    replica.assert_same(&primary);
 }
 
 const NO_REPLICAS: &str = "-NOREPLICAS Not enough good replicas to write.";
