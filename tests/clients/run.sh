@@ -12,7 +12,7 @@ lock=$(realpath "$here/../../packages/python/lock")
 mkdir -p "$work"/{node,node5}
 
 packages=(libhiredis-dev libredis-perl php-cli php-nrk-predis php-redis prometheus prometheus-redis-exporter)
-packages+=(openssl redis-tools php-symfony-lock ruby-redis ruby-sidekiq webdis)
+packages+=(openssl redis-server redis-tools php-symfony-lock ruby-redis ruby-sidekiq webdis)
 install_others() {
     if ! dpkg-query -W "${packages[@]}" >/dev/null 2>&1; then
         apt-get update -qq
@@ -64,6 +64,8 @@ beside() { "$work/venv/bin/python" "$here/servers.py" "$binary" "$@"; }
 py() { beside "$1" "$work/venv/bin/python" "$here/$2" "${@:3}"; }
 py5() { beside "$1" "$work/venv5/bin/python" "$here/$2" "${@:3}"; }
 js() { beside "$1" node "$work/node/$2" "${@:3}"; }
+# Starts a primary and two replicas with sentinels of Redis: watched PROGRAM [ARGUMENT...]
+watched() { py 3 sentinels.py "$@"; }
 free_port() { python3 -c "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])"; }
 rs() { beside "$1" "$work/rust/debug/keylatch-client-checks"; }
 
@@ -135,6 +137,10 @@ for library in 'node-redlock, ioredis' 'node-redlock, node-redis' 'redis-semapho
     js 5 locks.mjs "$library"
 done
 rs 5
+for client in 'redis-py Sentinel' 'redis-py asyncio Sentinel'; do
+    watched "$work/venv/bin/python" "$here/failover.py" "$client"
+done
+watched node "$work/node/failover.mjs" 'ioredis Sentinel'
 py 1 readme.py "$work/node" "$here/rust/Cargo.toml" "$work/rust"
 KEYLATCH_TEST_MODE=yes py 1 refused.py "$work/node" "$here/rust/Cargo.toml" "$work/rust"
 helpers
