@@ -184,6 +184,33 @@ impl Namespace {
         is_current
     }
 
+    /// Notes that changes are received from now on, if the term is the present one; returns whether it is.
+    pub(crate) fn link_is_up(&self, term: u64) -> bool {
+        let now = self.clock.now();
+        self.role.show_client(term, |peer| {
+            let client = self.clients.primary(peer, now);
+            client.session.set_db(self.log.copied_db().unwrap_or(0));
+            client
+        });
+        self.update_link(term, |link| {
+            link.state = LinkState::Connected;
+            link.down_since_ms = None;
+            link.hear(now);
+        })
+    }
+
+    /// Notes that so many bytes of changes were received and executed; returns whether the term is the
+    /// present one.
+    pub(crate) fn hear_primary(&self, term: u64, len: usize) -> bool {
+        let now = self.clock.now();
+        if let Some(client) = self.role.client() {
+            client.traffic.count_bytes_in(len);
+            client.touch(now, None, 0);
+            client.session.set_db(self.log.copied_db().unwrap_or(0));
+        }
+        self.role.update(term, |link| link.hear(now))
+    }
+
     /// Returns whether keys are evicted only when the primary says so.
     pub(super) fn leaves_eviction_to_primary(&self) -> bool {
         self.role.is_replica() && self.settings.current().replica_ignore_maxmemory

@@ -3,9 +3,12 @@
 //! Commands change the role. The link is kept by a thread (`replication/`), which receives each change and checks before
 //! everything that it does whether its *term* is still the present one: with each change of the primary another one begins.
 
+use std::sync::Arc;
+
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::client::info::{ClientInfo, Peer};
 use crate::config::Address;
 use crate::time::clock::Now;
 
@@ -70,10 +73,12 @@ pub(crate) struct Role {
 
 /// The connection of the link.
 pub(crate) struct Connection {
-    /// The address of the primary.
-    pub(crate) peer: String,
+    /// Its two ends.
+    pub(crate) peer: Peer,
     /// Ends it.
     pub(crate) hang_up: Box<dyn Fn() + Send>,
+    /// What clients see of it, once changes are received.
+    pub(crate) client: Option<Arc<ClientInfo>>,
 }
 
 impl Role {
@@ -126,9 +131,18 @@ impl Role {
         }
     }
 
-    /// Returns the address of the primary that the link is connected to.
-    pub(crate) fn peer(&self) -> Option<String> {
-        self.connection.lock().as_ref().map(|connection| connection.peer.clone())
+    /// Returns the link as a client, while it is up.
+    pub(crate) fn client(&self) -> Option<Arc<ClientInfo>> {
+        let connection = self.connection.lock();
+        connection.as_ref().filter(|_| self.link().is_up())?.client.clone()
+    }
+
+    /// Shows the link of a term as a client from now on, which `describe` creates.
+    pub(super) fn show_client(&self, term: u64, describe: impl FnOnce(Peer) -> Arc<ClientInfo>) {
+        let mut connection = self.connection.lock();
+        if let Some(connection) = connection.as_mut().filter(|_| self.term() == term) {
+            connection.client = Some(describe(connection.peer.clone()));
+        }
     }
 
     /// Sets the connection of the link; returns false in another term.

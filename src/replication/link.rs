@@ -244,12 +244,9 @@ impl Link {
     /// Executes what the primary sends.
     fn follow(&mut self, wire: &mut Wire) -> Result<(), Broken> {
         let namespace = self.namespace.clone();
-        let now = namespace.clock.now();
-        self.note(|link| {
-            link.state = LinkState::Connected;
-            link.down_since_ms = None;
-            link.hear(now);
-        })?;
+        if !namespace.link_is_up(self.term) || self.is_stopping() {
+            return Err(Broken::Term);
+        }
         let mut stream = Stream::new(&namespace, self.db);
         let result = self.follow_stream(wire, &mut stream);
         self.db = namespace.log.copied_db().unwrap_or(0);
@@ -265,11 +262,9 @@ impl Link {
             if bytes.is_empty() {
                 continue;
             }
-            let now = namespace.clock.now();
-            self.note(|link| link.hear(now))?;
             match stream.execute((namespace, self.handlers), self.term, &bytes) {
-                Ok(true) => {}
-                Ok(false) => return Err(Broken::Term),
+                Ok(true) if namespace.hear_primary(self.term, bytes.len()) && !self.is_stopping() => {}
+                Ok(_) => return Err(Broken::Term),
                 Err(reason) => return Err(Broken::Lost(io::Error::new(ErrorKind::InvalidData, reason))),
             }
         }

@@ -2,10 +2,12 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 
+use crate::client::info::Peer;
 use crate::config::{Address, Config};
 use crate::dial::{Stream, TlsOptions, secure};
 use crate::namespace::role::Connection;
@@ -56,9 +58,11 @@ impl Wire {
 
     /// Returns where the connection leads, and what ends it from another thread.
     pub(super) fn connection(&self) -> io::Result<Connection> {
-        let (peer, stream) = (self.socket.peer_addr()?.to_string(), self.socket.try_clone()?);
+        let [addr, laddr] = [self.socket.peer_addr()?, self.socket.local_addr()?].map(|addr| addr.to_string());
+        let peer = Peer { addr, laddr, fd: self.socket.as_raw_fd().into(), is_unix: false };
+        let stream = self.socket.try_clone()?;
         let hang_up = Box::new(move || _ = stream.shutdown(Shutdown::Both)); // it may have ended
-        Ok(Connection { peer, hang_up })
+        Ok(Connection { peer, hang_up, client: None })
     }
 
     /// Returns the time, in milliseconds.

@@ -13,6 +13,8 @@ pub struct Flags {
     is_throttled: AtomicBool,
     is_exempt: AtomicBool,
     is_no_touch: AtomicBool,
+    /// Whether it is the link to a primary.
+    is_primary: AtomicBool,
 }
 
 impl Flags {
@@ -54,6 +56,16 @@ impl Flags {
     /// Returns whether the client is exempt from being evicted.
     pub(in crate::client) fn is_exempt(&self) -> bool {
         self.is_exempt.load(Relaxed)
+    }
+
+    /// Marks the link to a primary.
+    pub(in crate::client) fn set_primary(&self) {
+        self.is_primary.store(true, Relaxed);
+    }
+
+    /// Returns whether it is the link to a primary.
+    pub(crate) fn is_primary(&self) -> bool {
+        self.is_primary.load(Relaxed)
     }
 
     /// Sets CLIENT NO-TOUCH: the client's commands do not update the usage of keys.

@@ -45,7 +45,7 @@ impl ClientInfo {
             output.min(REPLY_BUFFER),
             self.memory() + argument_bytes,
             if output > 0 { "rw" } else { "r" },
-            self.user().map_or("default".into(), |name| String::from_utf8_lossy(&name).into_owned()),
+            self.shown_user(),
             if self.tracking.is_on() { self.tracking.redirect() as i64 } else { -1 },
             self.session.protocol.load(Relaxed),
             names.lib_name,
@@ -59,10 +59,17 @@ impl ClientInfo {
         line
     }
 
+    /// Returns the name of its user; the primary of a replica has none.
+    fn shown_user(&self) -> String {
+        let nobody = if self.flags.is_primary() { "(superuser)" } else { "default" };
+        self.user().map_or(nobody.into(), |name| String::from_utf8_lossy(&name).into_owned())
+    }
+
     /// Returns the flags of the client as CLIENT LIST shows them.
     fn flag_letters(&self) -> String {
         let letters = [
             (self.session.class() == Class::Replica, 'S'),
+            (self.flags.is_primary(), 'M'),
             (self.session.is_monitoring.load(Relaxed), 'O'),
             (self.session.class() == Class::Subscriber, 'P'),
             (self.session.queued.load(Relaxed) >= 0, 'x'),

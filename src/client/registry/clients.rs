@@ -114,6 +114,13 @@ impl Clients {
         self.describe(0, peer, now)
     }
 
+    /// Returns the link to a primary as a client, which has an id of its own and is not in the registry.
+    pub(crate) fn primary(&self, peer: Peer, now: Now) -> Arc<ClientInfo> {
+        let info = self.describe(self.admissions.last_id.fetch_add(1, Relaxed) + 1, peer, now);
+        info.flags.set_primary();
+        info
+    }
+
     fn describe(&self, id: u64, peer: Peer, now: Now) -> Arc<ClientInfo> {
         Arc::new(ClientInfo::new(id, peer, now, &self.memory_account, self.memory.clone()))
     }

@@ -337,3 +337,46 @@ fn replicas_of_a_restarted_primary_continue_where_they_were() {
         replicas.iter().flatten().for_each(|replica| replica.assert_same(&primary));
     }
 }
+
+#[test]
+fn the_link_of_a_replica_is_a_client_that_is_a_master() {
+    let primary = Node::keylatch(&[]);
+    for kind in KINDS {
+        let Some(replica) = Node::start(kind, &[]) else { return };
+        replica.follow(&primary);
+        replica.assert_same(&primary);
+        primary.client().expect(&[("SELECT 6", "+OK"), ("SET k v", "+OK")]);
+        let mut client = replica.client();
+        wait_until(|| client.call("CLIENT LIST TYPE master").contains(" db=6 "));
+        let field = |line: &str, name: &str| -> String {
+            let found = line.split(' ').find_map(|field| field.strip_prefix(&format!("{name}=")));
+            found.unwrap_or_else(|| panic!("{name} in {line}")).to_owned()
+        };
+        let line = client.call("CLIENT LIST TYPE master");
+        assert_eq!(field(&line, "addr"), format!("127.0.0.1:{}", primary.port()), "{kind:?}");
+        for (name, value) in [("flags", "M"), ("user", "(superuser)"), ("name", ""), ("sub", "0"), ("resp", "2")] {
+            assert_eq!(field(&line, name), value, "{kind:?}: {line}");
+        }
+        let id = field(&line, "id");
+        assert!(client.call("CLIENT LIST").contains(&format!("id={id} ")));
+        assert!(client.call(&format!("CLIENT LIST ID {id}")).contains("flags=M"));
+        assert!(!client.call("CLIENT LIST TYPE normal").contains("flags=M"));
+        assert_eq!(client.info("connected_clients"), "2", "{kind:?}");
+        // Ended, it comes again.
+        assert_eq!(client.call("CLIENT KILL USER default TYPE master"), ":0", "{kind:?}");
+        for by in ["type", "id", "laddr"] {
+            let line = client.call("CLIENT LIST TYPE master");
+            let value = if by == "type" { "master".to_owned() } else { field(&line, by) };
+            assert_eq!(client.call(&format!("CLIENT KILL {by} {value}")), ":1", "{kind:?}: {by}");
+            let before = field(&line, "laddr");
+            wait_until(|| {
+                let line = client.call("CLIENT LIST TYPE master");
+                line.contains("flags=M") && field(&line, "laddr") != before
+            });
+        }
+        replica.assert_same(&primary);
+        client.expect(&[("REPLICAOF NO ONE", "+OK")]);
+        assert!(!client.call("CLIENT LIST").contains("flags=M"), "{kind:?}");
+    }
+    assert!(!primary.client().call("CLIENT LIST TYPE master").contains("id="));
+}

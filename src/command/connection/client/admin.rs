@@ -81,13 +81,6 @@ impl Filter<'_> {
             && self.id.is_none_or(|id| id == client.id)
             && self.age_min_s.is_none_or(|least| client.age_ms(now) / 1000 >= least)
     }
-
-    /// Returns whether the link to a primary, which Redis counts as a client, meets all given conditions.
-    fn fits_link(&self, peer: Option<String>) -> bool {
-        self.addr.is_none_or(|addr| peer.is_some_and(|peer| addr == peer.as_bytes()))
-            && self.kind.is_none_or(ClientType::is_primary)
-            && (self.laddr, self.id, self.age_min_s, self.user.is_none()) == (None, None, None, true)
-    }
 }
 
 pub(crate) fn kill(call: &mut Call<'_>) -> Result<()> {
@@ -143,7 +136,7 @@ fn kill_all(call: &mut Call<'_>, filter: &Filter<'_>) -> i64 {
     let (now, own) = (call.now(), call.caller.info.id);
     let mut killed = 0;
     let role = &call.namespace.role;
-    if role.link().is_up() && filter.fits_link(role.peer()) {
+    if role.client().is_some_and(|link| filter.fits(&link, now)) {
         role.hang_up();
         killed += 1;
     }

@@ -4,7 +4,7 @@ use crate::client::info::{Class, ClientInfo};
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 
-/// A client type of CLIENT LIST and CLIENT KILL. No client is a master.
+/// A client type of CLIENT LIST and CLIENT KILL; `None` is that of the link to a primary.
 #[derive(Clone, Copy)]
 pub(super) struct ClientType(Option<Class>);
 
@@ -21,12 +21,7 @@ impl ClientType {
         found.map(|(_, class)| ClientType(class)).ok_or_else(|| Error::UnknownClientType(word.to_vec()))
     }
 
-    /// Returns whether it is that of the link to a primary, which is no client here.
-    pub(super) fn is_primary(self) -> bool {
-        self.0.is_none()
-    }
-
     pub(super) fn is_that_of(self, client: &ClientInfo) -> bool {
-        self.0 == Some(client.session.class())
+        self.0 == (!client.flags.is_primary()).then(|| client.session.class())
     }
 }

@@ -134,7 +134,7 @@ fn info(call: &mut Call<'_>) -> Result<()> {
 
 fn list(call: &mut Call<'_>) -> Result<()> {
     let clients = match call.args.next_arg() {
-        None => call.namespace.clients.all(),
+        None => listed(call),
         Some(option) if is_word(option, "TYPE") && call.args.left() == 1 => clients_of_type(call)?,
         Some(option) if is_word(option, "ID") && call.args.left() >= 1 => clients_by_id(call)?,
         Some(_) => return Err(Error::Syntax),
@@ -145,14 +145,23 @@ fn list(call: &mut Call<'_>) -> Result<()> {
 
 fn clients_of_type(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
     let kind = ClientType::parse(call.args.bytes()?)?;
-    Ok(call.namespace.clients.all().into_iter().filter(|client| kind.is_that_of(client)).collect())
+    Ok(listed(call).into_iter().filter(|client| kind.is_that_of(client)).collect())
+}
+
+/// Returns all clients, and on a replica the link to its primary.
+fn listed(call: &Call<'_>) -> Vec<Arc<ClientInfo>> {
+    let mut clients = call.namespace.clients.all();
+    clients.extend(call.namespace.role.client());
+    clients.sort_by_key(|client| client.id);
+    clients
 }
 
 fn clients_by_id(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
     let mut chosen = Vec::new();
     while let Some(word) = call.args.next_arg() {
         let id = parse_int(word).ok_or(Error::other("Invalid client ID"))?;
-        chosen.extend(call.namespace.clients.find(id as u64));
+        let link = || call.namespace.role.client().filter(|link| link.id == id as u64);
+        chosen.extend(call.namespace.clients.find(id as u64).or_else(link));
     }
     Ok(chosen)
 }

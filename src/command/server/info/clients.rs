@@ -10,7 +10,9 @@ use crate::dispatch::Call;
 #[rustfmt::skip] // a table
 pub(super) const CLIENTS: &[Field] = &[
     field("connected_clients", |from| {
-        from.namespace().clients.len().saturating_sub(from.namespace().replicas.all().len()).into()
+        let namespace = from.namespace();
+        let others = namespace.clients.len().saturating_sub(namespace.replicas.all().len());
+        (others + usize::from(namespace.role.client().is_some())).into()
     }),
     zero("cluster_connections"),
     field("maxclients", |from| from.call.config.maxclients.into()),
