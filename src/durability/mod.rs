@@ -149,8 +149,18 @@ impl Worker {
     fn reload(&mut self, reload: Reload, order: Order) {
         let namespace = self.namespace.clone();
         namespace.persistence.begin_job();
-        let result = namespace.instance.panics.catch("reload", || self.replace_data(reload));
-        let result = result.unwrap_or_else(|| Err("the thread has panicked".into()));
+        let catch = |work: &mut dyn FnMut() -> Result<(), String>| {
+            let result = namespace.instance.panics.catch("reload", work);
+            result.unwrap_or_else(|| Err("the thread has panicked".into()))
+        };
+        let prepared = catch(&mut || self.prepare_reload(reload));
+        let is_begun = prepared.is_ok();
+        let result = prepared.and_then(|()| catch(&mut || self.replace_data(reload)));
+        let is_other = is_begun && (!reload.saves || result.is_err());
+        if is_other {
+            namespace.leave_history();
+            self.due.is_rewrite |= self.log.is_some() && !reload.is_of_log;
+        }
         match (&result, reload.is_of_log) {
             (Ok(()), true) => info!("Append Only File loaded by DEBUG LOADAOF"),
             (Ok(()), false) => info!("DB reloaded by DEBUG RELOAD"),
@@ -163,20 +173,25 @@ impl Worker {
         namespace.persistence.end(order, result.err());
     }
 
-    /// Saves a snapshot if that is wanted, and loads a file in place of the data.
-    fn replace_data(&mut self, reload: Reload) -> Result<(), String> {
+    /// Rejects clients, and saves a snapshot if that is wanted.
+    fn prepare_reload(&mut self, reload: Reload) -> Result<(), String> {
         let namespace = self.namespace.clone();
         namespace.set_loading(true); // what others wrote after the save would be lost
         namespace.store.pass_barrier();
         match (reload.saves, &self.log) {
-            (true, _) => self.save(None, namespace.clock.now()).map(drop)?,
-            (false, Some(log)) if reload.is_of_log => log.sync()?,
+            (true, _) => self.save(None, namespace.clock.now()).map(drop),
+            (false, Some(log)) if reload.is_of_log => log.sync(),
             // Before anything is deleted.
             (false, None) if reload.is_of_log && !self.open_log_dir()?.has_parts() => {
-                return Err("there is no append-only file to load".into());
+                Err("there is no append-only file to load".into())
             }
-            (false, _) => {}
+            (false, _) => Ok(()),
         }
+    }
+
+    /// Loads a file in place of the data.
+    fn replace_data(&mut self, reload: Reload) -> Result<(), String> {
+        let namespace = self.namespace.clone();
         if reload.flushes {
             let cx = Cx::new(namespace.clock.now(), Origin::HOST);
             namespace.store.exclusive().view(0, cx).clear(true);

@@ -165,6 +165,15 @@ impl Namespace {
         connected.for_each(|client| self.clients.kill(&client));
     }
 
+    /// Begins another history, because the data is not any more what the log has led to: replicas get all of it again, and
+    /// so does this server if it is a replica itself.
+    pub(crate) fn leave_history(&self) {
+        let _alone = self.store.exclusive();
+        self.tenant.history.begin();
+        self.disconnect_replicas();
+        self.role.hang_up();
+    }
+
     fn role_has_changed(&self, primary: Option<Address>) {
         // No check can refuse this setting.
         let _ = self.settings.update(|config| {

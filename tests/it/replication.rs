@@ -10,6 +10,7 @@ mod moving;
 mod nodes;
 mod parties;
 mod protocol;
+mod reloads;
 mod roles;
 mod shutdown;
 mod snapshots;

@@ -135,6 +135,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["debug"]), "`SET-DISABLE-DENY-SCRIPTS`", "scripts may call every command", "scripts may call `DEBUG`", "enough for tests"),
     (Commands(&["debug"]), "`OBJECT` of an expired key", "shows it until it is deleted, which may take a while", "the same, but it is deleted at its deadline unless `DEBUG SET-ACTIVE-EXPIRE 0` is set", "deadlines are exact"),
     (Commands(&["debug"]), "`OBJECT`, `HTSTATS`", "internal structures", "encoding and lengths as Redis, no address or compression; number of elements", "other structures"),
+    (Commands(&["debug"]), "`RELOAD NOSAVE` and `LOADAOF` beside replicas", "they keep what they have", "they are sent all data again, and a replica gets that of its primary; an append-only file is rewritten", "none differs silently"),
     (Commands(&["debug"]), "`RELOAD`", "saves and loads the data while all clients wait", "the same, and other clients get `-LOADING`; without a snapshot file it writes and reads every value in memory, and `NOSAVE` is an error", "loaded by a thread"),
     (Commands(&["debug"]), "`HELP`", "explains the subcommands", "lists them", "own wording"),
     (Commands(&["monitor"]), "order", "its own calls are shown between its replies", "the same; calls of others follow the replies to a batch", "the replies to a batch are written at once"),
