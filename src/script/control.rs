@@ -182,7 +182,8 @@ impl Control {
         }
     }
 
-    /// Ends all scripts, whatever they have done, now and later: the server stops.
+    /// Ends all scripts, now and later: the server stops. One that has written may go on until it is busy, so that nothing
+    /// half of it gets to files and replicas.
     pub fn end_all(&self) {
         self.is_over.store(true, Relaxed);
     }
@@ -200,7 +201,9 @@ impl Control {
         if state & BUSY == 0 {
             self.look_at_the_clock();
         }
-        if self.state.load(Relaxed) & KILLED == 0 && !self.is_over.load(Relaxed) {
+        let state = self.state.load(Relaxed);
+        let is_half_done = state & WROTE != 0 && state & BUSY == 0 && self.threshold_ms.load(Relaxed) != 0;
+        if state & KILLED == 0 && (is_half_done || !self.is_over.load(Relaxed)) {
             return Ok(());
         }
         Err(self.dialect().choose(KILLED_IN_REDIS, KILLED_IN_VALKEY[usize::from(state & FUNCTION != 0)]))

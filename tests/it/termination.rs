@@ -25,6 +25,21 @@ fn sigterm_ends_a_script_whose_error_handler_does_not_end() {
     }
 }
 
+#[cfg(feature = "lua")]
+#[test]
+fn nothing_half_of_a_script_is_in_the_files_when_sigterm_comes_in_its_middle() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let args = ["--appendonly", "yes", "--save", "", "--dir", dir.path().to_str().expect("text")];
+    let mut process = Process::start(&args);
+    let script = "redis.call('SET', 'one', '1') redis.log(redis.LOG_WARNING, 'half done') \
+        for n = 1, 3e7 do end redis.call('SET', 'two', '1')";
+    process.client().send(&encode(&["EVAL", script, "0"]));
+    process.read_until("half done");
+    process.signal("TERM");
+    assert_eq!(process.wait().code(), Some(0));
+    Process::start(&args).client().expect(&[("EXISTS one two", ":2")]);
+}
+
 #[test]
 fn sigterm_ends_the_process_even_when_a_command_cannot_be_interrupted() {
     let mut process = Process::start(&["--enable-debug-command", "yes", "--save", ""]);
