@@ -1,6 +1,7 @@
 //! The append-only file while the server runs: its beginning and its end, rewrites, and what follows from settings.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, channel};
 
 use tracing::{info, warn};
@@ -116,13 +117,15 @@ impl Worker {
     pub(super) fn follow_log_settings(&mut self) {
         let config = self.namespace.settings.current();
         let is_put_off = self.due.is_log_put_off(self.now_ms());
+        let mut is_given_up = false;
         match (config.appendonly, &self.log) {
             (true, None) if !is_put_off => {
+                self.namespace.persistence.begin_job();
                 self.namespace.persistence.update(|figures| figures.is_log_starting = true);
                 let begun = self.open_log_dir().and_then(|dir| self.begin_log(dir));
                 if let Err(reason) = begun {
                     warn!("The append only file cannot be begun: {reason}");
-                    self.due.put_log_off(self.now_ms());
+                    is_given_up = self.is_given_up_or_put_off();
                 }
             }
             (false, Some(_)) if self.namespace.persistence.begin_log_end(|| self.wants_log()) => self.end_log(),
@@ -136,13 +139,25 @@ impl Worker {
             log.handle.set_annotations(log.annotations);
         }
         self.remove_former_files();
-        // Not before its first base is there: who waits for that asks whether a rewrite is in progress.
-        self.namespace.persistence.log_settings_followed(|| self.wants_log() != config.appendonly);
+        is_given_up |= self.rewrite_if_due();
+        // Not before its base is there: who waits for that asks whether a rewrite is in progress.
+        let is_to_begin = || is_given_up || self.wants_log() != config.appendonly;
+        self.namespace.persistence.log_has_begun(is_to_begin);
     }
 
     /// Returns whether the settings want a file now.
     fn wants_log(&self) -> bool {
         self.namespace.settings.current().appendonly
+    }
+
+    /// Returns whether what has failed was given up for something else, and so is due again at once; otherwise it is put
+    /// off.
+    fn is_given_up_or_put_off(&mut self) -> bool {
+        let is_given_up = self.namespace.persistence.cancelled().load(Relaxed);
+        if !is_given_up {
+            self.due.put_log_off(self.now_ms());
+        }
+        is_given_up
     }
 
     /// Removes files that are not needed any more, unless the settings keep them.
@@ -157,13 +172,14 @@ impl Worker {
         }
     }
 
-    /// Rewrites the file where it lacks something, or has grown so much that the settings ask for it.
-    pub(super) fn rewrite_if_due(&mut self) {
-        let Some(log) = &self.log else { return };
+    /// Rewrites the file where it lacks something, or has grown so much that the settings ask for it. Returns whether that was
+    /// given up for something else.
+    fn rewrite_if_due(&mut self) -> bool {
+        let Some(log) = &self.log else { return false };
         let (status, config) = (log.handle.status(), self.namespace.settings.current());
         self.namespace.follow_files();
         if self.due.is_log_put_off(self.now_ms()) {
-            return;
+            return false;
         }
         let grown = status.current_size.saturating_sub(status.base_size).saturating_mul(100) / status.base_size.max(1);
         let percentage = u64::from(config.auto_aof_rewrite_percentage);
@@ -172,9 +188,7 @@ impl Worker {
             info!("Starting automatic rewriting of AOF on {grown}% growth");
         }
         let is_due = has_grown || status.needs_rewrite.is_some() || self.due.is_rewrite;
-        if is_due && self.write(Job::Rewrite, None).is_err() {
-            self.due.put_log_off(self.now_ms());
-        }
+        is_due && self.write(Job::Rewrite, None).is_err() && self.is_given_up_or_put_off()
     }
 
     /// Writes the present data as the base of the append-only file.

@@ -237,7 +237,6 @@ impl Worker {
     /// Does what is due by itself.
     fn look(&mut self) {
         self.follow_log_settings();
-        self.rewrite_if_due();
         self.synchronize_if_due();
         self.namespace.free_idle_backlog(self.namespace.clock.now());
         let namespace = self.namespace.clone();

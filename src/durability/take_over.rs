@@ -115,6 +115,7 @@ impl TakeOver {
             return Ok(None);
         }
         namespace.log.continue_at(position, db); // first: who reads the log and asks for the id has lost their place
+        namespace.persistence.begin_log_again();
         namespace.tenant.history.adopt(id);
         namespace.disconnect_replicas(); // they have to learn of the other history
         info!("MASTER <-> REPLICA sync: Finished with success");

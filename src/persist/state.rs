@@ -166,7 +166,7 @@ pub(crate) struct Figures {
     pub(crate) rewrites: Outcome,
     /// Set while there is an append-only file.
     pub(crate) log: Option<LogFigures>,
-    /// One is about to be begun.
+    /// One is about to be begun, or to begin again with other data.
     pub(crate) is_log_starting: bool,
 }
 
@@ -301,11 +301,18 @@ impl Persistence {
         state.is_log_ending
     }
 
-    /// Declares that the settings of the append-only file were followed: none is being begun, unless they have changed
-    /// since. They are asked as by [`Persistence::begin_log_end`].
-    pub(crate) fn log_settings_followed(&self, have_changed: impl FnOnce() -> bool) {
+    /// Declares that no append-only file is being begun, unless that is still to be done. The settings are asked for it as
+    /// by [`Persistence::begin_log_end`].
+    pub(crate) fn log_has_begun(&self, is_to_begin: impl FnOnce() -> bool) {
         let mut state = self.state.lock();
-        state.figures.is_log_starting &= have_changed();
+        state.figures.is_log_starting &= is_to_begin();
+    }
+
+    /// Declares that the append-only file, if there is one, has to begin again with all data: it has nothing of the present
+    /// data.
+    pub(crate) fn begin_log_again(&self) {
+        let mut state = self.state.lock();
+        state.figures.is_log_starting |= state.log.is_some() && !state.is_log_ending;
     }
 
     /// Lets what is written to the append-only file be made durable as the settings say, at once, whatever the thread that

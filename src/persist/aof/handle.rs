@@ -220,6 +220,9 @@ impl AofHandle {
         status.current_size = dir.other_len() + status.file_len;
         status.base_size = dir.base_size().unwrap_or(status.base_size);
         status.pending = self.0.reader.end().saturating_sub(status.written);
+        if self.0.reader.has_lost_place() {
+            status.needs_rewrite = Some(NeedsRewrite::LostPlace); // the writer may not have noticed
+        }
         status
     }
 

@@ -380,3 +380,27 @@ fn the_link_of_a_replica_is_a_client_that_is_a_master() {
     }
     assert!(!primary.client().call("CLIENT LIST TYPE master").contains("id="));
 }
+
+#[test]
+fn an_append_only_file_counts_as_begun_when_it_has_the_data_of_the_primary() {
+    let (one, other) = (Node::keylatch(&[]), Node::keylatch(&[]));
+    one.client().expect(&[("SET k one", "+OK")]);
+    other.client().expect(&[("SET k other", "+OK")]);
+    let replica = Node::keylatch(&[("appendonly", "yes")]);
+    let mut client = replica.client();
+    wait_until(|| client.info("aof_rewrite_in_progress") == "0");
+    client.expect(&[("CONFIG SET rdb-key-save-delay 1000000000", "+OK")]);
+    replica.follow(&one);
+    replica.assert_same(&one);
+    // Its end would be that of the data.
+    assert_eq!(client.info("aof_rewrite_in_progress"), "1");
+    client.expect(&[("SHUTDOWN NOSAVE", "-ERR Errors trying to SHUTDOWN. Check logs.")]);
+    wait_until(|| client.info("current_save_keys_total") == "1");
+    // One that is given up for the next data begins again at once.
+    client.expect(&[("CONFIG SET rdb-key-save-delay 0", "+OK")]);
+    replica.follow(&other);
+    replica.assert_same(&other);
+    wait_until(|| client.info("aof_rewrite_in_progress") == "0");
+    let alone = Node::start_in(replica.stop(), Kind::Keylatch, &[("appendonly", "yes")]).expect("keylatch");
+    assert_eq!(alone.client().call("GET k"), "$5 other");
+}
