@@ -3,8 +3,12 @@
 
 mod acknowledgements;
 mod backlog;
+mod callers;
+mod chains;
+mod histories;
 mod instances;
 mod links;
+mod links_cut;
 mod locks;
 mod moving;
 mod nodes;

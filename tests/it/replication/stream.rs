@@ -37,7 +37,7 @@ fn random_commands_of_several_clients_leave_a_redis_server_the_same_data() {
 }
 
 /// Returns whether a command may wait.
-fn blocks(args: &[Vec<u8>]) -> bool {
+pub(super) fn blocks(args: &[Vec<u8>]) -> bool {
     let name = args[0].to_ascii_lowercase();
     name.starts_with(b"b") && name.ends_with(b"pop")
         || ["blmove", "brpoplpush", "bzpopmin", "bzpopmax", "blmpop", "bzmpop", "wait", "waitaof"]
