@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tracing::warn;
 
+use crate::client::info::Peer;
 use crate::client::replica::{Replica, ReplicaState};
 use crate::config::Address;
 use crate::dispatch::Handlers;
@@ -110,7 +111,8 @@ pub(crate) async fn replicate_locally(
     });
     let news = link.news.clone();
     let hang_up = Box::new(move || news.notify_one());
-    replica.role.connected(link.term, Some(Connection { peer: address.host, hang_up }));
+    let peer = Peer { addr: address.host, laddr: named(replica), fd: -1, is_unix: false };
+    replica.role.connected(link.term, Some(Connection { peer, hang_up, client: None }));
     primary.link_to(replica, link.clone());
     link.deliver_soon().await;
     keep(link)
