@@ -115,8 +115,8 @@ impl Namespace {
         }
     }
 
-    /// Returns the replicas that are connected.
-    fn replica_clients(&self) -> Vec<(Arc<Replica>, Arc<ClientInfo>)> {
+    /// Returns the replicas that are connected, and so not those in the same process.
+    pub(crate) fn replica_clients(&self) -> Vec<(Arc<Replica>, Arc<ClientInfo>)> {
         if self.replicas.is_empty() {
             return Vec::new();
         }

@@ -45,7 +45,7 @@ impl Namespace {
             Some(Pending { awaited: Awaited::Replicas { .. }, goes_on, .. }) => {
                 return Shutdown::Waiting(goes_on.clone());
             }
-            None if !options.now && timeout_ms > 0 && !self.replicas.is_empty() => {
+            None if !options.now && timeout_ms > 0 && !self.replica_clients().is_empty() => {
                 info!("User requested shutdown...");
                 let until_ms = self.clock.now().mono_ms().saturating_add(timeout_ms);
                 let pending = self.hold_for_shutdown(options, Awaited::Replicas { until_ms });
@@ -174,7 +174,7 @@ impl Namespace {
         let no_write_is_under_way = spawn_blocking(move || drop(held.store.exclusive()));
         self.within(until_ms, goes_on, async { _ = no_write_is_under_way.await }).await?;
         let position = self.log.end();
-        let lag = || self.replicas.all().iter().any(|replica| replica.acknowledged() < position);
+        let lag = || self.replica_clients().iter().any(|(replica, _)| replica.acknowledged() < position);
         if lag() {
             info!("Waiting for replicas before shutting down.");
             self.ask_replicas();
@@ -193,7 +193,8 @@ impl Namespace {
 
     /// Works up to a time, in monotonic milliseconds; returns `None` if the server stops or goes on meanwhile.
     async fn within(&self, until_ms: u64, goes_on: &CancellationToken, work: impl Future<Output = ()>) -> Option<()> {
-        // Not one long sleep: the clock may be steered.
+        // Nobody may move a clock that stands still: then as much time as that has to pass.
+        let left = Duration::from_millis(until_ms.saturating_sub(self.clock.now().mono_ms()));
         let time_is_over = async {
             while self.clock.now().mono_ms() < until_ms {
                 sleep(LOOK_EVERY).await;
@@ -205,14 +206,15 @@ impl Namespace {
             () = goes_on.cancelled() => None,
             () = work => Some(()),
             () = time_is_over => Some(()),
+            () = sleep(left) => Some(()),
         }
     }
 
     /// Logs which replicas have not acknowledged the changes up to a position.
     fn report_lagging(&self, position: u64) {
-        let (replicas, now) = (self.replicas.all(), self.clock.now());
-        let lagging = replicas.iter().filter(|replica| replica.acknowledged() < position);
-        for replica in lagging.clone() {
+        let (replicas, now) = (self.replica_clients(), self.clock.now());
+        let lagging = replicas.iter().filter(|(replica, _)| replica.acknowledged() < position);
+        for (replica, _) in lagging.clone() {
             let (state, name) = (replica.state(), replica.shown_name());
             let lag_s = if state == ReplicaState::Online { replica.lag_ms(now) / 1000 } else { 0 };
             warn!(

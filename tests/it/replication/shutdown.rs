@@ -83,13 +83,13 @@ fn a_shutdown_that_is_not_to_wait_says_who_lacks_what() {
 
 #[test]
 fn the_wait_of_a_shutdown_lasts_as_long_as_a_steered_clock_says() {
-    let primary = Primary::start_on(Clock::manual(), &[("shutdown-timeout", "7")]);
+    let primary = Primary::start_on(Clock::manual(), &[("shutdown-timeout", "700")]);
     let _raw = RawReplica::synchronized(primary.addr());
     let (mut client, mut other) = (primary.client(), primary.client());
     client.expect(&[("SET k v", "+OK")]);
     client.send(b"SHUTDOWN NOSAVE\r\n");
-    wait_until(|| other.call("INFO server").contains("shutdown_in_milliseconds:7000"));
-    primary.server.advance_ms(6_999);
+    wait_until(|| other.call("INFO server").contains("shutdown_in_milliseconds:700000"));
+    primary.server.advance_ms(699_999);
     other.expect(&[("GET k", "$1 v")]);
     assert_eq!(other.info("shutdown_in_milliseconds"), "1");
     primary.server.advance_ms(1);
@@ -129,4 +129,25 @@ fn a_shutdown_that_fails_after_its_wait_for_replicas_replies_so() {
     process.read_until("Writing initial AOF, can't exit.");
     process.read_until("Errors trying to shut down the server. Check the logs for more information.");
     other.expect(&[("SET late v", "+OK"), ("SHUTDOWN ABORT", "-ERR No shutdown in progress.")]);
+}
+
+#[test]
+fn a_clock_that_stands_still_keeps_no_server_from_stopping() {
+    let mut process = Process::start(&["--test-mode", "--repl-diskless-sync-delay", "0", "--shutdown-timeout", "1"]);
+    let mut client = process.client();
+    let _raw = RawReplica::synchronized(process.known_addr());
+    client.call("TEST.TIME FREEZE");
+    client.expect(&[("SET k v", "+OK")]);
+    process.signal("TERM");
+    assert_eq!(process.wait().code(), Some(0));
+    // A replica in the process is not waited for: it ends with it.
+    let mut process = Process::start(&["--test-mode", "--shutdown-timeout", "300"]);
+    let mut client = process.client();
+    client.expect(&[("TEST.INSTANCE REPLICA ns-b", "+OK")]);
+    assert_eq!(client.info("connected_clients"), "1");
+    let mut replica = Client::connect(process.known_addr());
+    replica.expect(&[("AUTH ns-b any", "+OK"), ("TEST.FAULT ADD LINK DELAY 100000", ":1")]);
+    client.expect(&[("SET k v", "+OK")]);
+    process.signal("TERM");
+    assert_eq!(process.wait().code(), Some(0));
 }

@@ -11,7 +11,7 @@ use crate::dispatch::Call;
 pub(super) const CLIENTS: &[Field] = &[
     field("connected_clients", |from| {
         let namespace = from.namespace();
-        let others = namespace.clients.len().saturating_sub(namespace.replicas.all().len());
+        let others = namespace.clients.len().saturating_sub(namespace.replica_clients().len());
         (others + usize::from(namespace.role.client().is_some())).into()
     }),
     zero("cluster_connections"),
