@@ -159,6 +159,9 @@ impl Namespace {
         match pending.awaited {
             Awaited::Replicas { until_ms } => {
                 let Some(position) = self.wait_for_replicas(until_ms, &pending.goes_on).await else { return };
+                if pending.goes_on.is_cancelled() {
+                    return; // at the last moment
+                }
                 if matches!(self.shut_down_without(position, pending.options), Shutdown::Refused) {
                     self.abort_shutdown();
                 }
