@@ -20,6 +20,7 @@ use crate::replication::payload::{Alive, End, Payload};
 use crate::replication::stream::Stream;
 use crate::replication::wire::{Wire, is_timeout};
 use crate::text::system_text;
+use crate::time::clock::Clock;
 
 /// How long to wait before the next connection, after one that could not be opened.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -80,7 +81,7 @@ impl Link {
         let mut is_retried = false;
         loop {
             if is_retried {
-                thread::park_timeout(RETRY_AFTER);
+                wait(RETRY_AFTER);
             }
             let attempt = namespace.instance.panics.catch("link to the primary", || self.connect());
             let state = namespace.role.link().state;
@@ -280,6 +281,16 @@ impl Link {
 
     fn is_stopping(&self) -> bool {
         self.namespace.tenant.stop.is_cancelled()
+    }
+}
+
+/// Waits for a time, which passes also where the clock of the data stands still.
+fn wait(time: Duration) {
+    let clock = Clock::system();
+    let until_ms = clock.now().mono_ms() + time.as_millis() as u64;
+    // A thread that has helped to load may wake this one by its end.
+    while let left @ 1.. = until_ms.saturating_sub(clock.now().mono_ms()) {
+        thread::park_timeout(Duration::from_millis(left));
     }
 }
 

@@ -1,6 +1,7 @@
 //! keylatch as a replica: what it takes over, what it continues, and what it survives.
 
 use super::nodes::{Kind, Node};
+use super::parties::answer_replica;
 use super::snapshots::fill;
 use crate::harness::{Client, wait_until};
 
@@ -103,7 +104,7 @@ fn a_replica_that_missed_too_much_gets_all_data_again() {
 
 #[test]
 fn a_replica_keeps_its_data_until_all_of_the_primary_is_here() {
-    use std::io::{Read, Write};
+    use std::io::Write;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let replica = Node::keylatch(&[]);
     replica.client().expect(&[("SET old data", "+OK")]);
@@ -127,27 +128,8 @@ fn a_replica_keeps_its_data_until_all_of_the_primary_is_here() {
     ];
     let full = format!("+FULLRESYNC {id} 1000\r\n");
     let serve = |answer: &[u8], payload: &[u8]| {
-        let (mut link, _) = listener.accept().expect("a link");
-        let mut seen = Vec::new();
-        let mut replied = 0;
-        loop {
-            let mut chunk = [0; 4096];
-            let len = link.read(&mut chunk).unwrap_or(0);
-            seen.extend_from_slice(&chunk[..len]);
-            let text = String::from_utf8_lossy(&seen);
-            // One line for each request.
-            let requests = text.matches("PING\r\n").count() + text.matches("REPLCONF\r\n").count();
-            let lines = if text.contains("PING") { "+OK\r\n".repeat(requests - replied) } else { String::new() };
-            replied = requests;
-            let _ = link.write_all(lines.as_bytes()); // it may have hung up
-            if text.contains("PSYNC") || len == 0 {
-                break;
-            }
-        }
         let answer = if answer == b"FULL" { full.as_bytes() } else { answer };
-        let _ = link.write_all(answer);
-        let _ = link.write_all(payload);
-        link
+        answer_replica(&listener, &[answer, payload].concat())
     };
     for (answer, payload) in cases {
         drop(serve(answer, payload));

@@ -1,7 +1,7 @@
 //! A primary, replicas, and what both sides have in the end.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 
 use bytes::BytesMut;
@@ -272,4 +272,30 @@ impl RawReplica {
         while self.fill() {}
         self.read.split().to_vec()
     }
+}
+
+/// Accepts a replica, replies to what it says of itself, and answers its request for data with some bytes.
+pub(super) fn answer_replica(listener: &TcpListener, answer: &[u8]) -> TcpStream {
+    let accept = || listener.accept().expect("a link").0;
+    let (mut link, mut seen, mut replied) = (accept(), Vec::new(), 0);
+    loop {
+        let mut chunk = [0; 4096];
+        let len = link.read(&mut chunk).unwrap_or(0);
+        if len == 0 {
+            (link, seen, replied) = (accept(), Vec::new(), 0); // that link was of a former term
+            continue;
+        }
+        seen.extend_from_slice(&chunk[..len]);
+        let text = String::from_utf8_lossy(&seen);
+        // One line for each request.
+        let requests = text.matches("PING\r\n").count() + text.matches("REPLCONF\r\n").count();
+        let lines = "+OK\r\n".repeat(requests - replied);
+        replied = requests;
+        let _ = link.write_all(lines.as_bytes()); // it may have hung up
+        if text.contains("PSYNC") {
+            break;
+        }
+    }
+    let _ = link.write_all(answer);
+    link
 }

@@ -1,8 +1,12 @@
 //! What a replica may say, and what it is shown as.
 
 use std::io::Write;
+use std::net::TcpListener;
 
-use super::parties::{Primary, RawReplica};
+use keylatch::Clock;
+
+use super::nodes::Node;
+use super::parties::{Primary, RawReplica, answer_replica};
 use crate::harness::{TestServer, wait_until};
 
 #[test]
@@ -161,4 +165,64 @@ fn a_flood_of_options_and_acknowledgements_holds_nobody_up() {
     client.send(flood.repeat(1000).as_bytes());
     client.expect(&[("SET k v", "+OK")]);
     assert_eq!((raw.change(), raw.change()), ("select 0".into(), "set k v".into()));
+}
+
+#[test]
+fn whatever_lengths_a_primary_claims_its_replica_reports_the_loss_and_connects_again() {
+    const HUGE: &[u8] = b"\x81\x7f\xff\xff\xff\xff\xff\xff\xff"; // a length of the dump's own kind
+    const LONG: &[u8] = b"\x81\0\0\x01\0\0\0\0\0";
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    let full = format!("+FULLRESYNC {} 1000\r\n", "f".repeat(40));
+    let whole = |dump: &[u8]| [format!("${}\r\n", dump.len()).as_bytes(), dump].concat();
+    let mut payloads = vec![b"$9223372036854775807\r\nREDIS0010".to_vec(), b"$18446744073709551615\r\n".to_vec()];
+    payloads.push([b"$9223372036854775807\r\nREDIS0010\xfe\0\xfb", HUGE, b"\0"].concat());
+    for len in [HUGE, LONG] {
+        payloads.push(whole(&[b"REDIS0010\xfe\0\xfb", len, b"\0"].concat()));
+        payloads.push(whole(&[b"REDIS0010\xfe\0\0", len, b"key"].concat()));
+        payloads.push(whole(&[b"REDIS0010\xfe\0\0\x01k\xc3\x05", len, b"value"].concat()));
+        // A string, a list, a set, a hash, a sorted set and a stream.
+        for kind in [0, 18, 2, 4, 5, 19_u8] {
+            payloads.push(whole(&[b"REDIS0010\xfe\0", &[kind][..], b"\x01k", len, b"\x01a"].concat()));
+        }
+    }
+    for how in ["disabled", "on-empty-db"] {
+        let replica = Node::keylatch(&[("repl-diskless-load", how)]);
+        let mut client = replica.client();
+        for payload in &payloads {
+            client.expect(&[(&format!("REPLICAOF 127.0.0.1 {port}"), "+OK")]);
+            drop(answer_replica(&listener, &[full.as_bytes(), payload].concat()));
+            let what = payload.escape_ascii();
+            listener.set_nonblocking(true).expect("a listener that does not wait");
+            wait_until(|| client.call("ROLE").contains(" connect :-1") || listener.accept().is_ok());
+            listener.set_nonblocking(false).expect("a listener that waits");
+            assert_eq!(["caught_panics", "loading"].map(|field| client.info(field)), ["0", "0"], "{how}: {what}");
+            client.expect(&[("DBSIZE", ":0"), ("REPLICAOF NO ONE", "+OK")]);
+        }
+        client.expect(&[(&format!("REPLICAOF 127.0.0.1 {port}"), "+OK")]);
+        drop(answer_replica(&listener, &[full.as_bytes(), &payloads[4]].concat()));
+        let (clock, lost_ms) = (Clock::system(), Clock::system().now().mono_ms());
+        drop(listener.accept().expect("it connects again"));
+        let waited_ms = clock.now().mono_ms() - lost_ms;
+        assert!(waited_ms > 900, "{waited_ms} ms: a load that fails is not repeated at once");
+    }
+}
+
+#[cfg(feature = "lua")]
+#[test]
+fn a_failover_that_waits_for_a_script_keeps_nobody_from_connecting_and_killing_that() {
+    let primary = Primary::start(&[("busy-reply-threshold", "1")]);
+    let _silent = RawReplica::synchronized(primary.addr());
+    let mut client = primary.client();
+    client.expect(&[("SET k v", "+OK"), ("FAILOVER", "+OK")]);
+    let endless = "#!lua flags=no-writes\nwhile true do end";
+    client.send(&crate::harness::encode(&["EVAL", endless, "0"]));
+    let clock = Clock::system();
+    let started_ms = clock.now().mono_ms();
+    // The failover looks several times in this time whether the replica has everything.
+    wait_until(|| primary.client().call("PING").starts_with("-BUSY") && clock.now().mono_ms() - started_ms > 300);
+    primary.client().expect(&[("SCRIPT KILL", "+OK")]);
+    let reply = client.reply();
+    assert!(reply.starts_with("-ERR Script killed by user"), "{reply}");
+    primary.client().expect(&[("FAILOVER ABORT", "+OK"), ("SET k w", "+OK")]);
 }
