@@ -120,8 +120,12 @@ impl Role {
     /// Begins a term with a primary, which may have the same history, or without one.
     pub(super) fn begin_term(&self, primary: Option<Address>, continues: bool) {
         *self.link.lock() = Link::default();
+        // The next connection comes after the lock: it must not be ended in place of the former one.
+        let mut former = self.connection.lock();
         self.wanted.send_modify(|wanted| *wanted = Wanted { term: wanted.term + 1, primary, continues });
-        self.hang_up();
+        if let Some(former) = former.take() {
+            (former.hang_up)();
+        }
     }
 
     /// Ends the connection of the link, if there is one.
@@ -175,5 +179,38 @@ impl Link {
     /// Notes that something was received.
     pub(crate) fn hear(&mut self, now: Now) {
         self.heard_ms = now.mono_ms();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_term_ends_the_connection_of_the_former_one_and_not_its_own() {
+        let primary = || Some(Address { host: "host".into(), port: 1 });
+        for _ in 0..2000 {
+            let (role, ended) = (Role::default(), Arc::new(Mutex::new(Vec::new())));
+            let connection = |term: u64| {
+                let ended = ended.clone();
+                Some(Connection { peer: String::new(), hang_up: Box::new(move || ended.lock().push(term)) })
+            };
+            role.begin_term(primary(), false);
+            assert!(role.connected(1, connection(1)));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while role.term() == 1 {
+                        std::hint::spin_loop();
+                    }
+                    assert!(role.connected(2, connection(2)) && !role.connected(1, None));
+                });
+                role.begin_term(primary(), true);
+            });
+            assert_eq!(*ended.lock(), [1]);
+            role.hang_up();
+            assert_eq!(*ended.lock(), [1, 2]);
+        }
     }
 }
