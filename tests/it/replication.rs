@@ -7,6 +7,7 @@ mod callers;
 mod chains;
 mod histories;
 mod instances;
+mod killed;
 mod links;
 mod links_cut;
 mod locks;
