@@ -585,10 +585,10 @@ fn all_parts_of_an_append_only_file_that_a_start_has_loaded_are_durable() {
 
 #[test]
 fn what_cannot_be_made_durable_is_served_all_the_same() {
-    for appendonly in ["no", "yes"] {
+    for (appendonly, written) in [("no", ("SAVE", "+OK")), ("yes", ("WAITAOF 1 0 0", "*2 :1 :0"))] {
         let disk = SimulatedDisk::new(1);
         let (server, _) = start_on(&disk, appendonly);
-        Client::connect(server.addr()).expect(&[("SET k v", "+OK"), ("SAVE", "+OK")]);
+        Client::connect(server.addr()).expect(&[("SET k v", "+OK"), written]);
         let found = disk.kill();
         let fails = Planned { operation: Some(Operation::Sync), after: 0, count: 1, error: Failure::Io };
         found.set_faults(Faults { planned: vec![fails], ..Faults::default() });
