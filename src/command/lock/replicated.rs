@@ -1,4 +1,4 @@
-//! `LOCK.ACQUIRE .. REPLICAS`: a lock that its holder is told of when replicas have it, and that is released otherwise.
+//! `LOCK.ACQUIRE .. REPLICAS`: a lock that is granted when replicas have it, and released otherwise.
 //!
 //! SET followed by WAIT only tells that too few replicas have the lock, which is held all the same. Here the lock is
 //! acquired as without REPLICAS, at once or in its turn, and the reply is held back until the replicas have acknowledged it.
