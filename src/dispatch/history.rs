@@ -67,10 +67,10 @@ pub(crate) fn restore(call: &mut Call<'_>, test_mode: &TestMode, name: &[u8]) ->
     let mut history = test_mode.history.lock();
     let is_connected = |session: &dyn LockHolder| !session.is_gone();
     let texts = history.restore(name, (&namespace.store, &mut call.view), is_connected);
-    history.forget_writes();
     drop(history);
     let result = set_texts(namespace, &texts.unwrap_or_default());
     log_restored(call, &libraries(namespace));
+    test_mode.history.lock().forget_writes(namespace.log.end());
     test_mode.recorder.discard();
     call.view.images().raise_watchers();
     call.view.images().announce();
@@ -86,12 +86,16 @@ pub(crate) fn fail_over_to_replica(call: &mut Call<'_>, test_mode: &TestMode) ->
     checkpoint(namespace, &mut call.view);
     let links = namespace.links.to_replicas();
     let furthest = links.iter().filter_map(|link| link.hold()).max();
-    let lost = furthest.map(|position| test_mode.history.lock().behind(position));
+    let lost = furthest.and_then(|position| match position == namespace.log.end() {
+        true => Some(0),
+        false => test_mode.history.lock().behind(position),
+    });
     let result = match lost {
         Some(lost) => fail_over(call, test_mode, lost),
+        None if furthest.is_some() => Err(forgotten(test_mode.history.lock().remembered())),
         None => Err(Error::other("TEST.FAILOVER needs LOSE where there is no replica, see TEST.INSTANCE")),
     };
-    // What is lost is not seen anywhere: it arrives together with what undoes it.
+    // What is lost is not seen anywhere: it arrives together with what undoes it, which is logged by now.
     let joins = result.is_ok() && lost.is_some_and(|lost| lost > 0);
     links.iter().for_each(|link| link.release(joins));
     result
@@ -106,7 +110,7 @@ pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) 
     checkpoint(namespace, &mut call.view); // which may forget the oldest writes
     let remembered = test_mode.history.lock().remembered();
     if lost > remembered {
-        return Err(Error::other(format!("only {remembered} writes are remembered")));
+        return Err(forgotten(remembered));
     }
     let clients = &namespace.clients;
     for client in clients.all() {
@@ -127,6 +131,11 @@ pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) 
     log_restored(call, &libraries(namespace));
     test_mode.recorder.discard(); // what no call has changed until then was undone, too
     result
+}
+
+/// Returns the error of a failover that is to lose more writes than are remembered.
+fn forgotten(remembered: usize) -> Error {
+    Error::other(format!("only {remembered} writes are remembered"))
 }
 
 /// Goes back to a former state.

@@ -1,8 +1,8 @@
 //! Namespaces of one process that replicate each other, as test mode lets them: what a primary knows of such replicas, a
 //! replica of the link to its primary, and all of them of those whose clock they share.
 //!
-//! Time is one for all that a link connects, so that a deadline means the same to both ends. So whoever steers the clock of
-//! one of them lets everything happen that is due in any.
+//! All that are linked share one clock, so that a deadline means the same at both ends. A command that steers it lets
+//! everything happen that is due in any of them.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -24,7 +24,7 @@ pub(crate) trait LocalLink: Send + Sync {
     /// everything, unless it has no data of the primary.
     fn hold(&self) -> Option<u64>;
 
-    /// Ends that. What is on the way arrives together with what the primary writes next, if the two `join`.
+    /// Ends that. With `join`, all that the primary has written by now arrives at once.
     fn release(&self, join: bool);
 
     /// Lets the link look again at everything that it goes by.

@@ -341,7 +341,7 @@ impl Namespace {
         if let Some(test_mode) = &self.test_mode {
             test_mode.recorder.remember(config.test_journal_max);
             if config.test_journal_max == 0 {
-                test_mode.history.lock().stop_remembering();
+                test_mode.history.lock().stop_remembering(self.log.end());
             }
         }
         self.follow_file_settings();

@@ -64,8 +64,6 @@ struct State {
     on_way: VecDeque<Parcel>,
     /// Nothing arrives, because the primary is about to take back what is on the way.
     is_held: bool,
-    /// What is on the way arrives with what is written next.
-    joins: bool,
     is_up: bool,
     /// All data is being copied.
     is_copying: bool,
@@ -146,39 +144,16 @@ async fn keep(link: Arc<Local>) {
 impl LocalLink for Local {
     fn deliver(&self, now: Now) -> bool {
         let (Some(primary), Some(replica)) = (self.primary.upgrade(), self.replica.upgrade()) else { return false };
-        if self.is_over.load(Relaxed) {
-            return false;
-        }
-        if replica.role.term() != self.term {
+        let delivered = primary.instance.panics.catch("link", || self.deliver_between(&primary, &replica, now));
+        if delivered.is_none() {
             self.end();
-            return false;
         }
-        let mut state = self.state.lock();
-        let Some(delay) = replica.link_delay() else {
-            self.cut(&mut state, &primary, &replica);
-            return false;
-        };
-        let is_busy = replica.store.busy_flag().is_occupied();
-        if is_busy && !state.is_up {
-            return false;
-        }
-        let Some(mut state) = self.connect(state, &primary, &replica) else { return false };
-        if primary.tenant.replication_id() != replica.tenant.replication_id() {
-            replica.continue_with_primary(self.term, Some(primary.tenant.replication_id()));
-        }
-        // Nobody waits for a replica that executes a script for long.
-        let is_awaited = delay.is_zero() && !is_busy;
-        if !self.take(&mut state, delay, is_awaited, now) {
-            self.cut(&mut state, &primary, &replica); // it is opened again at once
-            self.news.notify_one();
-            return true;
-        }
-        !is_busy && self.execute_arrived(&mut state, &primary, &replica, now)
+        delivered.unwrap_or(false)
     }
 
     fn next_arrival_ms(&self) -> u64 {
         let state = self.state.lock();
-        let next = state.on_way.front().filter(|_| !state.is_waiting());
+        let next = state.on_way.front().filter(|_| !state.is_held);
         next.map_or(NEVER, |parcel| parcel.arrives_us.div_ceil(1000))
     }
 
@@ -190,7 +165,14 @@ impl LocalLink for Local {
 
     fn release(&self, join: bool) {
         let mut state = self.state.lock();
-        (state.is_held, state.joins) = (false, join && state.is_up);
+        state.is_held = false;
+        if join
+            && let Some(replica) = self.replica.upgrade()
+            && let Some(delay) = replica.link_delay()
+            && self.take(&mut state, delay, false, replica.clock.now())
+        {
+            state.join();
+        }
         self.news.notify_one();
     }
 
@@ -200,15 +182,44 @@ impl LocalLink for Local {
 }
 
 impl Local {
+    /// Does what [`LocalLink::deliver`] says.
+    fn deliver_between(&self, primary: &Arc<Namespace>, replica: &Arc<Namespace>, now: Now) -> bool {
+        if self.is_over.load(Relaxed) {
+            return false;
+        }
+        if replica.role.term() != self.term {
+            self.end();
+            return false;
+        }
+        let mut state = self.state.lock();
+        let Some(delay) = replica.link_delay() else {
+            self.cut(&mut state, primary, replica);
+            return false;
+        };
+        let is_busy = replica.store.busy_flag().is_occupied();
+        if is_busy && !state.is_up {
+            return false;
+        }
+        let Some(mut state) = self.connect(state, primary, replica) else { return false };
+        if primary.tenant.replication_id() != replica.tenant.replication_id() {
+            replica.continue_with_primary(self.term, Some(primary.tenant.replication_id()));
+        }
+        // Nobody waits for a replica that executes a script for long.
+        let is_awaited = delay.is_zero() && !is_busy;
+        if !self.take(&mut state, delay, is_awaited, now) {
+            self.cut(&mut state, primary, replica); // it is opened again at once
+            self.news.notify_one();
+            return true;
+        }
+        !is_busy && self.execute_arrived(&mut state, primary, replica, now)
+    }
+
     /// Delivers what there is, on a thread that may wait for the stores.
     async fn deliver_soon(self: &Arc<Self>) {
         let link = self.clone();
         let deliver = move || {
-            let Some(replica) = link.replica.upgrade() else { return };
-            let delivered = replica.instance.panics.catch("link", || link.deliver(replica.clock.now()));
-            if delivered.is_none() {
-                link.end();
-            }
+            let now = link.replica.upgrade().map(|replica| replica.clock.now());
+            now.is_some_and(|now| link.deliver(now))
         };
         let _ = spawn_blocking(deliver).await; // it is cancelled only when the process ends
     }
@@ -284,7 +295,7 @@ impl Local {
         if !state.is_up {
             return;
         }
-        (state.reader, state.stream, state.is_up, state.joins) = (None, None, false, false);
+        (state.reader, state.stream, state.is_up) = (None, None, false);
         state.on_way.clear();
         let now = primary.clock.now();
         primary.replicas.remove(self.shown.client, now);
@@ -297,17 +308,12 @@ impl Local {
     /// Takes what the primary has written, to arrive after a delay; the primary's replies wait for it if it is awaited. Returns
     /// false if the log has not waited.
     fn take(&self, state: &mut State, delay: Duration, is_awaited: bool, now: Now) -> bool {
-        let State { reader: Some(reader), on_way, joins, .. } = state else { return false };
+        let State { reader: Some(reader), on_way, .. } = state else { return false };
         let Ok(bytes) = reader.read_all() else { return false };
         let delay_us = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
         let arrives_us = now.mono_us().saturating_add(delay_us);
         if !bytes.is_empty() {
             on_way.push_back(Parcel { bytes, end: reader.position(), arrives_us });
-            if std::mem::take(joins) {
-                let bytes = on_way.iter_mut().flat_map(|parcel| std::mem::take(&mut parcel.bytes)).collect();
-                on_way.clear();
-                on_way.push_back(Parcel { bytes, end: reader.position(), arrives_us });
-            }
         }
         if delay.is_zero() {
             on_way.iter_mut().for_each(|parcel| parcel.arrives_us = arrives_us);
@@ -319,7 +325,7 @@ impl Local {
     /// Lets the replica execute what has arrived; returns whether there was anything.
     fn execute_arrived(&self, state: &mut State, primary: &Namespace, replica: &Arc<Namespace>, now: Now) -> bool {
         let mut has_executed = false;
-        while !state.is_waiting()
+        while !state.is_held
             && state.on_way.front().is_some_and(|parcel| parcel.arrives_us <= now.mono_us())
             && let (Some(parcel), Some(stream)) = (state.on_way.pop_front(), &mut state.stream)
         {
@@ -383,8 +389,10 @@ impl Local {
 }
 
 impl State {
-    /// Returns whether nothing arrives for now, whatever its time is.
-    fn is_waiting(&self) -> bool {
-        self.is_held || self.joins
+    /// Lets all that is on the way arrive at once, with the last of it.
+    fn join(&mut self) {
+        let Some(&Parcel { end, arrives_us, .. }) = self.on_way.back() else { return };
+        let bytes = self.on_way.drain(..).flat_map(|parcel| parcel.bytes).collect();
+        self.on_way.push_back(Parcel { bytes, end, arrives_us });
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct History {
     spans: VecDeque<Span>,
     /// How many of the last writes can be lost: no more than the settings say, even if the first span has others.
     remembered: usize,
+    /// From where in the log on all writes are known.
+    known_from: u64,
     /// In the order in which the namespace was last what they say.
     snapshots: Vec<Snapshot>,
 }
@@ -101,7 +103,10 @@ impl History {
         let Before { images: before, is_complete } = self.follow(changes.touched, store, view);
         let libraries = std::mem::replace(&mut self.libraries, libraries);
         if !is_complete {
-            return self.forget_writes();
+            return self.forget_writes(changes.end);
+        }
+        if !changes.has_all || max_writes == 0 {
+            self.known_from = changes.end;
         }
         self.remembered = (self.remembered + changes.writes.len()).min(max_writes);
         let span = Span { writes: changes.writes, before, is_whole, libraries };
@@ -200,20 +205,21 @@ impl History {
             && (writes - oldest.writes.len() >= max_writes || bytes > BYTES_MAX)
         {
             (writes, bytes) = (writes - oldest.writes.len(), bytes - oldest.bytes());
+            self.known_from = oldest.writes.last().map_or(self.known_from, |write| write.end);
             store.reclaimer().free_later(self.spans.pop_front());
         }
         self.remembered = self.remembered.min(writes);
     }
 
-    /// Forgets all writes.
-    pub(crate) fn forget_writes(&mut self) {
+    /// Forgets all writes, up to a position in the log.
+    pub(crate) fn forget_writes(&mut self, position: u64) {
         self.spans.clear();
-        self.remembered = 0;
+        (self.remembered, self.known_from) = (0, position);
     }
 
     /// Forgets what is needed only for writes, which are not remembered any more.
-    pub(crate) fn stop_remembering(&mut self) {
-        self.forget_writes();
+    pub(crate) fn stop_remembering(&mut self, position: u64) {
+        self.forget_writes(position);
         if self.snapshots.is_empty() {
             (self.now, self.without) = Default::default();
         }
@@ -224,10 +230,10 @@ impl History {
         self.remembered
     }
 
-    /// Returns how many of the writes before the last checkpoint lie behind a position in the log.
-    pub(crate) fn behind(&self, position: u64) -> usize {
+    /// Returns how many of the writes before the last checkpoint lie behind a position in the log; `None` if not all are known.
+    pub(crate) fn behind(&self, position: u64) -> Option<usize> {
         let latest = self.spans.iter().rev().flat_map(|span| span.writes.iter().rev());
-        latest.take_while(|write| write.end > position).count()
+        (position >= self.known_from).then(|| latest.take_while(|write| write.end > position).count())
     }
 
     /// Returns what there was before the last `lost` writes, if they are remembered. There was a checkpoint just now.

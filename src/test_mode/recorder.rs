@@ -69,6 +69,10 @@ pub(crate) struct Changes {
     pub(crate) writes: Vec<Write>,
     /// The keys that have changed.
     pub(crate) touched: Touched,
+    /// The position in the log of this checkpoint.
+    pub(crate) end: u64,
+    /// Whether `writes` has all of them.
+    pub(crate) has_all: bool,
 }
 
 /// Records changes, and passes on to the log what is logged.
@@ -234,9 +238,11 @@ impl State {
 
     fn checkpoint(&mut self, log: &Arc<Log>) -> Changes {
         let writes = self.take_writes();
-        let mut changes = Changes { writes: writes.unwrap_or_default(), touched: std::mem::take(&mut self.touched) };
+        let (has_all, end) = (writes.is_some(), log.end());
+        let touched = std::mem::take(&mut self.touched);
+        let mut changes = Changes { writes: writes.unwrap_or_default(), touched, end, has_all };
         if std::mem::take(&mut self.has_missed) {
-            changes = Changes { writes: Vec::new(), touched: Touched::All };
+            changes = Changes { writes: Vec::new(), touched: Touched::All, end, has_all: false };
         }
         self.has_missed = self.max_writes == 0 && !self.has_snapshots;
         if self.max_writes > 0 {

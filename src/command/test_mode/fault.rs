@@ -136,7 +136,7 @@ impl Continuation for Following {
     fn wait(&mut self) -> Wait<'_> {
         let (link, clock) = (self.link.clone(), self.clock.clone());
         Wait::Work(Box::pin(async move {
-            let _ = spawn_blocking(move || link.deliver(clock.now())).await; // a panic has been reported
+            let _ = spawn_blocking(move || link.deliver(clock.now())).await; // it is cancelled only when the process ends
         }))
     }
 

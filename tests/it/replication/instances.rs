@@ -201,6 +201,39 @@ fn a_failover_loses_what_the_replica_does_not_have_and_nothing_else() {
 }
 
 #[test]
+fn a_failover_that_would_lose_more_than_is_remembered_is_refused() {
+    let server = start();
+    let (mut primary, mut replica) = pair(&server);
+    primary.expect(&[("CONFIG SET test-journal-max 3", "+OK"), ("SET kept 1", "+OK")]);
+    replica.call("TEST.FAULT ADD LINK DROP");
+    for number in 0..20 {
+        primary.expect(&[(&format!("SET lost:{number} 1"), "+OK")]);
+    }
+    let refused = primary.call("TEST.FAILOVER");
+    assert!(refused.starts_with("-ERR only ") && refused.ends_with(" writes are remembered"), "{refused}");
+    // It has undone nothing, and closed nothing.
+    primary.expect(&[("DBSIZE", ":21"), ("CONFIG SET test-journal-max 0", "+OK"), ("SET more 1", "+OK")]);
+    primary.expect(&[("TEST.FAILOVER", "-ERR only 0 writes are remembered")]);
+    replica.expect(&[("DBSIZE", ":1"), ("TEST.FAULT CLEAR", "+OK"), ("DBSIZE", ":22")]);
+    fail_over(&server).expect(&[("DBSIZE", ":22")]);
+}
+
+#[test]
+fn what_a_failover_has_undone_is_read_at_once_after_the_fault_is_removed() {
+    let server = start();
+    let (mut primary, mut replica) = pair(&server);
+    for _ in 0..20 {
+        primary.expect(&[("SET k 1", "+OK")]);
+        replica.call("TEST.FAULT ADD LINK DELAY 100");
+        primary.expect(&[("SET k 2", "+OK")]);
+        primary = fail_over(&server);
+        // Nothing is written that something could wait for.
+        replica.expect(&[("GET k", "$1 1"), ("TEST.FAULT CLEAR", "+OK")]);
+        primary.expect(&[("GET k", "$1 1")]);
+    }
+}
+
+#[test]
 fn a_failover_while_the_link_is_cut_goes_back_to_what_the_replica_has() {
     let server = start();
     let (mut primary, mut replica) = pair(&server);
