@@ -222,7 +222,7 @@ impl Namespace {
             let lag_s = if state == ReplicaState::Online { replica.lag_ms(now) / 1000 } else { 0 };
             warn!(
                 "Lagging replica {name} reported offset {} behind master, lag={lag_s}, state={}.",
-                position - replica.acknowledged(),
+                position.saturating_sub(replica.acknowledged()), // it may have said more meanwhile
                 state.name()
             );
         }
