@@ -93,7 +93,7 @@ impl Observed {
     /// Resets what CONFIG RESETSTAT resets; `totals` are those of all databases, and the caller holds the store
     /// exclusively.
     pub fn clear(&self, clients: &Clients, totals: &Totals, now_ms: u64) {
-        self.stats.clear(clients, totals);
+        self.stats.clear(clients, totals, now_ms);
         self.command_stats.clear();
         self.errors.clear();
         self.sampler.clear(now_ms);

@@ -99,6 +99,13 @@ impl Shortage {
         }
     }
 
+    /// Forgets what was before a time, in monotonic milliseconds.
+    fn clear(&self, now_ms: u64) {
+        self.past_ms.store(0, Relaxed);
+        // Nothing fails where the limit is not exceeded.
+        let _ = self.since_ms.fetch_update(Relaxed, Relaxed, |since_ms| (since_ms != NEVER).then_some(now_ms));
+    }
+
     /// Returns how long the limit has been exceeded, in milliseconds; 0 if it is not.
     pub fn current_ms(&self, now: Now) -> u64 {
         now.mono_ms().saturating_sub(self.since_ms.load(Relaxed))
@@ -141,9 +148,13 @@ impl Stats {
     }
 
     /// Resets the counters; `totals` are those of all databases.
-    pub fn clear(&self, clients: &Clients, totals: &Totals) {
+    pub fn clear(&self, clients: &Clients, totals: &Totals, now_ms: u64) {
         let Stats { forgotten, reads, writes, bytes_in, bytes_out, .. } = self;
         [reads, writes, bytes_in, bytes_out].into_iter().for_each(|counter| counter.store(0, Relaxed));
+        [&self.full_syncs, &self.partial_syncs, &self.refused_partial_syncs, &self.replication_errors]
+            .into_iter()
+            .for_each(|counter| counter.store(0, Relaxed));
+        self.shortage.clear(now_ms);
         [&self.acl_denied_auth, &self.acl_denied_command, &self.acl_denied_key, &self.acl_denied_channel]
             .into_iter()
             .for_each(|counter| counter.store(0, Relaxed));

@@ -285,6 +285,14 @@ impl Persistence {
         read(&state.figures)
     }
 
+    /// Forgets how often something was done or has failed.
+    pub(crate) fn reset_statistics(&self) {
+        let mut state = self.state.lock();
+        let Figures { begun_in_background, saves, rewrites, .. } = &mut state.figures;
+        (*begun_in_background, saves.succeeded, rewrites.succeeded, rewrites.failed) = (0, 0, 0, 0);
+        state.log.iter().for_each(AofHandle::reset_delayed);
+    }
+
     /// Declares that there is an append-only file, of which so many bytes were cut off when it was loaded, or none any more.
     pub(crate) fn set_log(&self, log: Option<(AofHandle, u64)>) {
         let mut state = self.state.lock();

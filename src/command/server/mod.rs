@@ -209,7 +209,7 @@ fn reset_statistics(call: &mut Call<'_>) -> Result<()> {
     call.view.used_databases().into_iter().for_each(|db| totals += call.view.in_db(db, |view| view.totals()));
     namespace.observed.clear(&namespace.clients, &totals, now.mono_ms());
     namespace.store.reclaimer().reset_freed();
-    namespace.persistence.update(|figures| figures.begun_in_background = 0);
+    namespace.persistence.reset_statistics();
     call.reply.ok();
     Ok(())
 }

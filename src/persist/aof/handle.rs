@@ -193,6 +193,11 @@ impl AofHandle {
         self.answer(refused);
     }
 
+    /// Forgets how many syncs were delayed.
+    pub(crate) fn reset_delayed(&self) {
+        self.0.status.lock().delayed_syncs = 0;
+    }
+
     /// Tells the writer that [`AofDir::install_base`] has attached its increment.
     pub(crate) fn base_installed(&self) {
         self.0.reader.wake();

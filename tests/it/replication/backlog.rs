@@ -168,3 +168,19 @@ fn what_is_for_replicas_alone_is_not_in_the_append_only_file() {
     let mut client: Client = again.client();
     assert_eq!(client.call("DEBUG DIGEST"), digest);
 }
+
+#[test]
+fn config_resetstat_resets_what_is_counted_of_replicas_and_files() {
+    let primary = Primary::start(&[("appendonly", "yes")]);
+    let raw = RawReplica::synchronized(primary.addr());
+    let mut again = RawReplica::connect(primary.addr(), &["eof", "psync2"]);
+    assert!(again.resume(&raw.id, raw.offset).starts_with("+CONTINUE"));
+    let mut other = RawReplica::connect(primary.addr(), &["eof", "psync2"]);
+    assert!(other.resume(&raw.id, raw.offset + 1_000_000).starts_with("+FULLRESYNC"));
+    let mut client = primary.client();
+    client.expect(&[("SAVE", "+OK")]);
+    let fields = ["sync_full", "sync_partial_ok", "sync_partial_err", "rdb_saves", "aof_rewrites"];
+    assert_eq!(fields.map(|field| client.info(field)), ["2", "1", "1", "1", "1"]);
+    client.expect(&[("CONFIG RESETSTAT", "+OK")]);
+    assert_eq!(fields.map(|field| client.info(field)), ["0"; 5]);
+}
