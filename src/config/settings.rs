@@ -562,7 +562,8 @@ supported! {
         "repl-ping-replica-period" | "repl-ping-slave-period" %own repl_ping_replica_period_s: u64 = "10", Kind::Int(1, INT_MAX), Runtime, Supported;
         /// Forgets the latest changes, and logs none, once there have been no replicas for this many seconds; 0 keeps them.
         "repl-backlog-ttl" %own repl_backlog_ttl_s: u64 = "3600", Kind::Int(0, i64::MAX), Runtime, Supported;
-        /// Keeps this many bytes of the latest changes for replicas that come back.
+        /// Keeps this many bytes of the latest changes for replicas that come back; one that lacks more reads on from the
+        /// append-only file, if there is one and it was not rewritten since.
         "repl-backlog-size" %own repl_backlog_size: u64 = "1048576", Kind::Raised(16 * 1024), Runtime, Supported;
         /// Does not count a replica that was silent for this many seconds; 0 disables `min-replicas-to-write`.
         "min-replicas-max-lag" | "min-slaves-max-lag" %own min_replicas_max_lag_s: u32 = "10", Kind::Int(0, INT_MAX), Runtime, Supported;

@@ -28,7 +28,7 @@ use crate::text::system_text;
 /// How many bytes are sent in one part, at least.
 const PART_LEN: usize = 64 << 10;
 /// How long to wait before it is tried again to send to a replica that does not read.
-const PAUSE: Duration = Duration::from_millis(1);
+pub(super) const PAUSE: Duration = Duration::from_millis(1);
 
 impl Worker {
     /// Returns whether there are replicas, or some may come back.
@@ -241,7 +241,7 @@ impl Targets<'_> {
 
 /// Sends a part to a replica, as soon as it has read what was sent before; one that reads nothing is disconnected by the
 /// housekeeping. Returns whether it is still there.
-fn send(target: &Sender<Part>, mut part: Part, is_cancelled: &AtomicBool) -> bool {
+pub(super) fn send(target: &Sender<Part>, mut part: Part, is_cancelled: &AtomicBool) -> bool {
     while !is_cancelled.load(Relaxed) {
         match target.try_send(part) {
             Ok(()) => return true,

@@ -10,6 +10,7 @@ mod load;
 mod log;
 mod log_file;
 mod log_load;
+mod missing;
 #[cfg(test)]
 pub(crate) mod probe;
 mod progress;
@@ -236,6 +237,7 @@ impl Worker {
 
     /// Does what is due by itself.
     fn look(&mut self) {
+        self.send_missing(); // first: a rewrite of the file removes what replicas lack
         self.follow_log_settings();
         self.synchronize_if_due();
         self.namespace.free_idle_backlog(self.namespace.clock.now());

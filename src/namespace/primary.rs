@@ -42,6 +42,14 @@ impl Namespace {
         is_known.then(|| self.log.resume(position)).flatten()
     }
 
+    /// Returns a reader of what is kept of the log, for a replica that has what lies before a position in the history with an
+    /// id, and lacks more than is kept; `None` if that is nowhere else, as there is no append-only file.
+    pub(crate) fn resume_late(&self, id: &[u8], position: u64) -> Option<LogReader> {
+        let is_known = self.log.has_backlog() && self.tenant.history.ids().has(id, position);
+        let is_behind = is_known && self.persistence.has_log() && position < self.log.kept().0;
+        is_behind.then(|| self.log.resume_late())
+    }
+
     /// Keeps the backlog if it was freed since a replica was found to continue in it: it reads the log already.
     pub(crate) fn keep_backlog_of_replica(&self) {
         if self.store.is_logged() && self.log.is_wanted() && !self.log.has_backlog() {

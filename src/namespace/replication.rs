@@ -48,13 +48,14 @@ impl Namespace {
     pub(crate) fn give_fence(&self) -> i64 {
         let fence = self.lock_holders.next_fence(self.clock.wall_us());
         if self.log.has_backlog() {
-            self.lock_holders.announce(fence, |bound| {
-                let mut announcement = Vec::new();
-                write_command(&mut announcement, &[b"PING", format!("{FENCES_UP_TO}{bound}").as_bytes()]);
-                self.log.append_aside(&announcement);
-            });
+            self.lock_holders.announce(fence, |bound| _ = self.log.append_aside(&announcement(bound)));
         }
         fence
+    }
+
+    /// Returns the command that tells a replica up to which number fencing tokens may have been given.
+    pub(crate) fn fence_announcement(&self) -> Vec<u8> {
+        announcement(self.lock_holders.fence_bound())
     }
 
     /// Takes over what a primary says in the text of a PING.
@@ -238,4 +239,11 @@ impl Namespace {
             self.store.renew_generation();
         }
     }
+}
+
+/// Returns the command that tells replicas up to which number fencing tokens may have been given.
+fn announcement(bound: i64) -> Vec<u8> {
+    let mut command = Vec::new();
+    write_command(&mut command, &[b"PING", format!("{FENCES_UP_TO}{bound}").as_bytes()]);
+    command
 }

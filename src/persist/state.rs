@@ -301,6 +301,11 @@ impl Persistence {
         state.is_log_ending = false;
     }
 
+    /// Returns whether there is an append-only file.
+    pub(crate) fn has_log(&self) -> bool {
+        self.state.lock().log.is_some()
+    }
+
     /// Declares that the append-only file is being ended, unless the settings want it again; returns whether it is to be.
     /// They are asked while the lock is held, by which [`Persistence::follow_settings`] comes before or after.
     pub(crate) fn begin_log_end(&self, wants_log: impl FnOnce() -> bool) -> bool {

@@ -3,6 +3,7 @@
 
 mod acknowledgements;
 mod backlog;
+mod behind;
 mod callers;
 mod chains;
 mod histories;

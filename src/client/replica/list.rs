@@ -9,6 +9,7 @@ use tokio::sync::{Notify, mpsc};
 use crate::client::replica::awaited::{Awaited, Waiters};
 use crate::client::replica::one::{Replica, ReplicaState, Wanted};
 use crate::client::replica::part::Part;
+use crate::persist::LogReader;
 use crate::time::clock::Now;
 
 /// All replicas.
@@ -24,10 +25,21 @@ pub(crate) struct Replicas {
     acknowledged: Notify,
     /// Those that wait for a snapshot.
     waiting: Mutex<Vec<Waiting>>,
+    /// Those that may continue with what an append-only file has.
+    behind: Mutex<Vec<Behind>>,
     /// When the last one has left, in monotonic milliseconds.
     left_ms: AtomicU64,
     /// When they were pinged last, in monotonic milliseconds.
     pinged_ms: AtomicU64,
+}
+
+/// A replica that lacks more of the log than is kept in memory.
+pub(crate) struct Behind {
+    pub(crate) waiting: Waiting,
+    /// Up to where it has everything.
+    pub(crate) position: u64,
+    /// Reads what is kept.
+    pub(crate) reader: LogReader,
 }
 
 /// A replica that waits for a snapshot.
@@ -84,8 +96,18 @@ impl Replicas {
     }
 
     /// Lets a replica be sent the next snapshot.
-    pub(crate) fn await_snapshot(&self, replica: Arc<Replica>, parts: mpsc::Sender<Part>, now: Now) {
-        self.waiting.lock().push(Waiting { replica, parts, since_ms: now.mono_ms() });
+    pub(crate) fn await_snapshot(&self, waiting: Waiting) {
+        self.waiting.lock().push(waiting);
+    }
+
+    /// Lets a replica be sent what it lacks, if an append-only file has that.
+    pub(crate) fn await_missing(&self, behind: Behind) {
+        self.behind.lock().push(behind);
+    }
+
+    /// Takes those that wait for what they lack.
+    pub(crate) fn take_behind(&self) -> Vec<Behind> {
+        std::mem::take(&mut *self.behind.lock())
     }
 
     /// Returns those that wait for the next snapshot, which is of what the first one wants: since when it waits, in monotonic

@@ -9,6 +9,6 @@ mod part;
 
 pub(crate) use acknowledgements::WaitingForReplicas;
 pub(crate) use awaited::Awaited;
-pub(crate) use list::{Replicas, Waiting};
+pub(crate) use list::{Behind, Replicas, Waiting};
 pub(crate) use one::{Replica, ReplicaState, Wanted};
 pub(crate) use part::Part;

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::client::replica::awaited::Awaited;
@@ -112,6 +113,14 @@ impl Replica {
         match self.port.load(Relaxed) {
             0 => format!("{}:<unknown-replica-port>", self.ip.lock()),
             port => format!("{}:{port}", self.ip.lock()),
+        }
+    }
+
+    /// Returns the line that lets it continue where it was, with the present id of the data.
+    pub(crate) fn continue_line(&self, id: &str) -> Bytes {
+        match self.has_psync2.load(Relaxed) {
+            true => format!("+CONTINUE {id}\r\n").into(),
+            false => Bytes::from_static(b"+CONTINUE\r\n"),
         }
     }
 

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use crate::client::replica::feed::Feed;
-use crate::client::replica::{Replica, Wanted};
+use crate::client::replica::{Behind, Replica, Waiting, Wanted};
 use crate::client::session::Replies;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
@@ -188,17 +188,22 @@ fn continue_or_synchronize(call: &mut Call<'_>) -> Result<()> {
         warn!("Replica {} asks for synchronization but with a wrong offset", call.caller.info.peer.addr);
     })?;
     let position = u64::try_from(offset).ok().and_then(|offset| offset.checked_sub(1));
-    let Some(reader) = position.and_then(|position| call.namespace.resume(id, position)) else {
-        let has_asked = u64::from(!id.starts_with(b"?")); // for what is its own, and not for anything
-        call.namespace.observed.stats.refused_partial_syncs.fetch_add(has_asked, Relaxed);
-        return begin(call, replica);
-    };
-    call.namespace.observed.stats.partial_syncs.fetch_add(1, Relaxed);
-    let line = match replica.has_psync2.load(Relaxed) {
-        true => format!("+CONTINUE {}\r\n", call.namespace.tenant.replication_id()),
-        false => "+CONTINUE\r\n".to_owned(),
-    };
-    add(call, &replica, Feed::log(replica.clone(), line.into(), reader))
+    let namespace = call.namespace;
+    if let Some(reader) = position.and_then(|position| namespace.resume(id, position)) {
+        namespace.observed.stats.partial_syncs.fetch_add(1, Relaxed);
+        let line = replica.continue_line(&namespace.tenant.replication_id());
+        return add(call, &replica, Feed::log(replica.clone(), line, reader));
+    }
+    if let Some((position, reader)) = position.and_then(|at| Some((at, namespace.resume_late(id, at)?))) {
+        let waiting = wait(call, &replica)?;
+        namespace.replicas.await_missing(Behind { waiting, position, reader });
+        namespace.persistence.look();
+        return Ok(());
+    }
+    if !id.starts_with(b"?") {
+        namespace.observed.stats.refused_partial_syncs.fetch_add(1, Relaxed); // it was not asked for just anything
+    }
+    begin(call, replica)
 }
 
 fn synchronize(call: &mut Call<'_>) -> Result<()> {
@@ -209,12 +214,18 @@ fn synchronize(call: &mut Call<'_>) -> Result<()> {
 
 /// Lets the client be sent the next snapshot.
 fn begin(call: &mut Call<'_>, replica: Arc<Replica>) -> Result<()> {
-    let (parts, received) = mpsc::channel(PARTS_MAX);
     call.namespace.observed.stats.full_syncs.fetch_add(1, Relaxed);
-    add(call, &replica, Feed::snapshot(replica.clone(), received))?;
-    call.namespace.replicas.await_snapshot(replica, parts, call.now());
+    let waiting = wait(call, &replica)?;
+    call.namespace.replicas.await_snapshot(waiting);
     call.namespace.persistence.look();
     Ok(())
+}
+
+/// Makes the client a replica that is sent something by the thread that writes files.
+fn wait(call: &mut Call<'_>, replica: &Arc<Replica>) -> Result<Waiting> {
+    let (parts, received) = mpsc::channel(PARTS_MAX);
+    add(call, replica, Feed::snapshot(replica.clone(), received))?;
+    Ok(Waiting { replica: replica.clone(), parts, since_ms: call.now().mono_ms() })
 }
 
 /// Makes the client a replica.

@@ -30,6 +30,8 @@ pub(crate) struct AofStatus {
     pub(crate) base_size: u64,
     /// The length of the file that is written to.
     pub(crate) file_len: u64,
+    /// The position in the log at which this file begins, if that is known.
+    pub(crate) file_begin: Option<u64>,
     /// How many bytes of the log are not written yet.
     pub(crate) pending: u64,
     /// The position in the log up to which the file is written.

@@ -12,6 +12,9 @@ mod input;
 mod manifest;
 mod moment;
 mod policy;
+mod range;
+#[cfg(test)]
+mod range_tests;
 mod segment;
 #[cfg(test)]
 mod segment_tests;
@@ -34,6 +37,7 @@ pub(crate) use manifest::Manifest;
 pub(crate) use manifest::PartType;
 pub(crate) use moment::{Moment, read_clocks};
 pub(crate) use policy::{Annotations, AofOptions, Policy};
+pub(crate) use range::{LogRange, WrittenFiles, read_range};
 #[cfg(test)]
 pub(crate) use segment::Piece;
 pub(crate) use segment::{SegmentReader, Tail, Verdict};

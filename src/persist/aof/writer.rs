@@ -165,6 +165,7 @@ impl Writer {
         mut clock: AofClock,
     ) -> Result<Self, AofError> {
         let (begin, unselected) = (reader.position(), reader.copied_db());
+        let file_begin = (!matches!(start, Start::Append(_))).then_some(begin);
         let (file, tail) = match start {
             Start::Append(tail) => (open_tail(&dir, &tail)?, tail),
             Start::New => (dir.create_increment(false)?.0, Tail::empty()),
@@ -174,6 +175,7 @@ impl Writer {
         let status = AofStatus {
             base_size: dir.other_len() + tail.len,
             file_len: tail.len,
+            file_begin,
             synced: begin,
             written: begin,
             ..AofStatus::default()

@@ -31,6 +31,13 @@ impl Log {
         is_kept.then(|| self.add_reader(&mut records, position, Purpose::Replicate))
     }
 
+    /// Adds a reader for a replica that lacks what is not kept any more: it begins with the first record that is kept whole.
+    pub(crate) fn resume_late(self: &Arc<Self>) -> LogReader {
+        let mut records = self.records.lock();
+        let position = records.boundaries.behind(records.chunks.start(), 0);
+        self.add_reader(&mut records, position, Purpose::Replicate)
+    }
+
     fn add_reader(self: &Arc<Self>, records: &mut Records, position: u64, purpose: Purpose) -> LogReader {
         let confirmed = (purpose == Purpose::Confirm).then_some(position);
         let place = Place { position, purpose, confirmed, is_lost: false, is_woken: false };

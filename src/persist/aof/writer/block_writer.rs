@@ -127,6 +127,7 @@ impl Writer {
         // Both may lie before, where positions have begun again.
         self.durable = self.durable.min(position);
         self.released = position;
+        self.shared.status.lock().file_begin = Some(position);
         self.shared.reader.release(position);
     }
 }
