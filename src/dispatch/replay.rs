@@ -18,7 +18,7 @@ use crate::dispatch::plan::find;
 use crate::dispatch::{Handlers, effects};
 use crate::namespace::Namespace;
 use crate::resp::{Codec, Limits, Output, OwnedRequest, Request};
-use crate::spec::{Names, Renames};
+use crate::spec::{CommandSpec, Names, Renames};
 use crate::store::View;
 #[cfg(feature = "internals")]
 use crate::store::{Cx, Origin};
@@ -199,6 +199,12 @@ impl Replay {
         }
         if name.eq_ignore_ascii_case(b"EXEC") {
             let queued = self.queue.take().ok_or(ReplayError::Format)?;
+            let is_unknown = |request: &&OwnedRequest| known(env, request.as_request()).is_none();
+            if let Some(unknown) = queued.iter().find(is_unknown).filter(|_| self.is_of_primary) {
+                let passed = self.pass_unknown(env.namespace, unknown.as_request());
+                self.discard(env, view, &queued)?;
+                return passed;
+            }
             queued.iter().try_for_each(|request| self.execute(env, view, request.as_request()).map(drop))?;
         } else if let Some(queue) = &mut self.queue {
             queue.push(request.to_owned());
@@ -218,22 +224,9 @@ impl Replay {
         Ok(Taken::Executed)
     }
 
-    /// Executes a command. One that is not known here changes nothing, and would prevent a start with the append-only file.
+    /// Executes a command.
     fn execute(&mut self, env: Env<'_>, view: &mut View<'_>, request: Request<'_>) -> Result<Taken, ReplayError> {
-        // The log contains the declared names, even of renamed commands.
-        let renames = Renames::default();
-        let command = find(request, Names::new(env.namespace.commands, &renames));
-        let Some(command) = command.filter(|command| command.accepts(request.len())) else {
-            self.replayed.failed += 1;
-            return match self.is_of_primary {
-                true => {
-                    let error = format!("ERR unknown command '{}'", request.name().escape_ascii());
-                    self.report_divergence(env.namespace, &error, "<unknown>");
-                    Ok(Taken::Aside)
-                }
-                false => Err(ReplayError::Unknown(request.name().to_vec())),
-            };
-        };
+        let Some(command) = known(env, request) else { return self.pass_unknown(env.namespace, request) };
         let mut out = Output::new();
         nested(env, &mut self.caller, view, (command, request), Mode::Replay, &mut out);
         let has_failed = out.as_slice().is_some_and(|reply| reply.starts_with(b"-"));
@@ -250,6 +243,35 @@ impl Replay {
         }
     }
 
+    /// Passes over a transaction, as Redis does it with one that has an unknown command. What follows is written to the
+    /// database that it has selected, though; the append-only file does not know that, and is rewritten.
+    #[cold]
+    fn discard(&mut self, env: Env<'_>, view: &mut View<'_>, queued: &[OwnedRequest]) -> Result<(), ReplayError> {
+        let db = self.caller.db;
+        let requests = queued.iter().map(OwnedRequest::as_request);
+        let mut selecting = requests.filter(|request| is_word(request.name(), "SELECT"));
+        selecting.try_for_each(|request| self.execute(env, view, request).map(drop))?;
+        if self.caller.db != db {
+            env.namespace.persistence.rewrite_log();
+        }
+        Ok(())
+    }
+
+    /// Passes over what is not known here: it changes nothing, and in the append-only file it would prevent a start.
+    #[cold]
+    fn pass_unknown(&mut self, namespace: &Namespace, request: Request<'_>) -> Result<Taken, ReplayError> {
+        self.replayed.failed += 1;
+        if !self.is_of_primary {
+            return Err(ReplayError::Unknown(request.name().to_vec()));
+        }
+        self.report_divergence(
+            namespace,
+            &format!("ERR unknown command '{}'", request.name().escape_ascii()),
+            "<unknown>",
+        );
+        Ok(Taken::Aside)
+    }
+
     /// Tells that a command of the primary has failed, with which the data may be another than the primary's.
     #[cold]
     fn report_divergence(&self, namespace: &Namespace, error: &str, command: &str) {
@@ -260,6 +282,14 @@ impl Replay {
              '{command}'"
         );
     }
+}
+
+/// Returns the command that a request names, if there is one with as many arguments.
+fn known(env: Env<'_>, request: Request<'_>) -> Option<&'static CommandSpec> {
+    // The log contains the declared names, even of renamed commands.
+    let renames = Renames::default();
+    let command = find(request, Names::new(env.namespace.commands, &renames));
+    command.filter(|command| command.accepts(request.len()))
 }
 
 /// What became of a command.

@@ -414,6 +414,14 @@ impl Persistence {
         Ok(order)
     }
 
+    /// Orders the append-only file to be rewritten, if there is one, also where that is being done.
+    pub(crate) fn rewrite_log(&self) {
+        let mut state = self.state.lock();
+        if state.is_enabled && state.log.is_some() {
+            self.place(&mut state, Job::Rewrite, false);
+        }
+    }
+
     fn place(&self, state: &mut State, job: Job, is_awaited: bool) -> Order {
         let mut next = state.new_order(if job == Job::Save { Kind::Save } else { Kind::Rewrite });
         next.is_awaited = is_awaited;

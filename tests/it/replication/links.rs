@@ -386,3 +386,38 @@ fn an_append_only_file_counts_as_begun_when_it_has_the_data_of_the_primary() {
     let alone = Node::start_in(replica.stop(), Kind::Keylatch, &[("appendonly", "yes")]).expect("keylatch");
     assert_eq!(alone.client().call("GET k"), "$5 other");
 }
+
+#[test]
+fn what_a_later_version_sends_is_passed_over_and_does_not_prevent_a_start_with_the_append_only_file() {
+    use std::io::Write;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let replica = Node::keylatch(&[("appendonly", "yes")]);
+    let mut client = replica.client();
+    client.expect(&[(&format!("REPLICAOF 127.0.0.1 {}", listener.local_addr().expect("an address").port()), "+OK")]);
+    let mut empty = b"REDIS0010\xff".to_vec();
+    empty.extend_from_slice(&[0; 8]); // no checksum
+    let answer = format!("+FULLRESYNC {} 1000\r\n${}\r\n", "f".repeat(40), empty.len());
+    let mut link = answer_replica(&listener, &[answer.as_bytes(), &empty].concat());
+    wait_until(|| client.info("master_link_status") == "up" && client.info("aof_rewrite_in_progress") == "0");
+    let commands: [&[&str]; 10] = [
+        &["SELECT", "3"],
+        &["SET", "before", "v"],
+        &["MULTI"],
+        &["SET", "within", "v"],
+        &["SELECT", "5"],
+        &["NEWEST", "k"],
+        &["EXEC"],
+        &["SET", "behind", "v"],
+        &["NEWEST", "k"],
+        &["SET", "last", "v"],
+    ];
+    let stream = commands.map(|words| crate::harness::encode(words)).concat();
+    link.write_all(&stream).expect("it reads");
+    wait_until(|| client.info("slave_repl_offset") == (1000 + stream.len()).to_string());
+    wait_until(|| client.info("aof_rewrites") == "3" && client.info("aof_rewrite_in_progress") == "0");
+    assert_eq!(client.info("unexpected_error_replies"), "2");
+    let alone = Node::start_in(replica.stop(), Kind::Keylatch, &[("appendonly", "yes")]).expect("keylatch");
+    let mut client = alone.client();
+    client.expect(&[("SELECT 3", "+OK"), ("GET before", "$1 v"), ("DBSIZE", ":1"), ("SELECT 5", "+OK")]);
+    client.expect(&[("GET behind", "$1 v"), ("GET last", "$1 v"), ("DBSIZE", ":2")]);
+}
