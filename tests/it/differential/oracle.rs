@@ -12,6 +12,9 @@ use crate::harness::{PATIENCE, TestServer, give_up};
 use crate::skipped;
 use keylatch::Clock;
 
+/// The program that decides what is right.
+const REDIS: &str = "redis-server";
+
 /// Runs both servers for one test.
 pub(crate) struct Arena {
     keylatch: TestServer,
@@ -61,18 +64,23 @@ pub(crate) struct Oracle {
 
 impl Oracle {
     fn start() -> Option<Self> {
-        Self::start_with(None, &["--appendonly", "no"])
+        Self::start_with(REDIS, None, &["--appendonly", "no"])
     }
 
     /// Starts a server that keeps its files in a directory, with more arguments; `None` if there is no `redis-server`.
     pub(crate) fn start_in(dir: &Path, arguments: &[&str]) -> Option<Self> {
-        Self::start_with(Some(dir), arguments)
+        Self::start_with(REDIS, Some(dir), arguments)
     }
 
-    fn start_with(dir: Option<&Path>, arguments: &[&str]) -> Option<Self> {
+    /// Starts a `valkey-server` in the same way; `None` if there is none.
+    pub(crate) fn start_valkey_in(dir: &Path, arguments: &[&str]) -> Option<Self> {
+        Self::start_with("valkey-server", Some(dir), arguments)
+    }
+
+    fn start_with(program: &str, dir: Option<&Path>, arguments: &[&str]) -> Option<Self> {
         let own = tempfile::tempdir().expect("a temporary directory");
         let socket = own.path().join("redis.sock");
-        let spawned = Command::new("redis-server")
+        let spawned = Command::new(program)
             .args(["--port", "0", "--save", "", "--enable-debug-command", "yes"])
             .args(arguments)
             .arg("--unixsocket")
@@ -87,10 +95,12 @@ impl Oracle {
         let mut process = match spawned {
             Ok(process) => process,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                skipped::without("redis-server");
+                if program == REDIS {
+                    skipped::without(REDIS);
+                }
                 return None;
             }
-            Err(error) => panic!("redis-server does not start: {error}"),
+            Err(error) => panic!("{program} does not start: {error}"),
         };
         let log = process.stdout.take().expect("the log is piped");
         let oracle = Oracle { process, socket, _dir: own };

@@ -1,5 +1,6 @@
 //! Chains of servers in which each link passes through a relay, with clients that write and read meanwhile.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -12,7 +13,7 @@ use super::links_cut::Relay;
 use super::nodes::{Kind, Node};
 use super::stream::blocks;
 use crate::differential::random::Random;
-use crate::harness::{encode, wait_until};
+use crate::harness::{Client, encode, wait_until};
 use crate::log;
 
 /// How many databases are written to.
@@ -58,7 +59,7 @@ impl Drop for Ending<'_> {
 }
 
 impl Chain {
-    /// Starts a chain whose links are not cut yet; `None` if there is no `redis-server` for it.
+    /// Starts a chain whose links are not cut yet; `None` if a program for it is not there.
     pub(super) fn start(seed: u64, kinds: &[Kind], settings: &[(&'static str, &'static str)]) -> Option<(Self, Known)> {
         let mut random = Random::new(seed);
         let relays: Vec<Relay> = (0..kinds.len()).map(|number| Relay::start(seed * 10 + number as u64, 0)).collect();
@@ -92,7 +93,7 @@ impl Chain {
         let node = Node::start_in(dir, self.kinds[number], &settings)?;
         self.relays[number].lead_to(Some(node.addr()));
         self.nodes[number] = Some(node);
-        if replicaof.is_some() && self.kinds[number] == Kind::Redis {
+        if replicaof.is_some() && self.kinds[number] != Kind::Keylatch {
             self.follow(number);
         }
         Some(())
@@ -249,9 +250,32 @@ impl Chain {
         let Chain { seed, kinds, acts, parents, .. } = self;
         assert!(
             is_same.is_ok(),
-            "seed {seed}, {kinds:?}, parents {parents:?}, after {acts:?}: {what} have {digests:?}"
+            "seed {seed}, {kinds:?}, parents {parents:?}, after {acts:?}: {what} have {digests:?}; {:?}",
+            differences(nodes)
         );
     }
+}
+
+/// Returns the keys in which servers differ, with what each of them has.
+fn differences(nodes: &[&Node]) -> Vec<String> {
+    let mut clients: Vec<Client> = nodes.iter().map(|node| node.client()).collect();
+    let mut ask = |request: &str| clients.iter_mut().map(|client| client.call(request)).collect::<Vec<String>>();
+    let mut found = ask("INFO keyspace");
+    for db in 0..DATABASES {
+        ask(&format!("SELECT {db}"));
+        let listed = ask("KEYS *");
+        // Behind its length comes each of them.
+        let keys: BTreeSet<&str> = listed.iter().flat_map(|keys| keys.split(' ').skip(2).step_by(2)).collect();
+        for key in keys {
+            for command in ["DEBUG DIGEST-VALUE", "PEXPIRETIME"] {
+                let replies = ask(&format!("{command} {key}"));
+                if replies.iter().any(|reply| *reply != replies[0]) {
+                    found.push(format!("database {db}: {command} {key}: {replies:?}"));
+                }
+            }
+        }
+    }
+    found
 }
 
 impl Known {
@@ -337,6 +361,22 @@ fn portion(random: &mut Random, number: u64, command: fn(&mut Random) -> Vec<Vec
 /// Makes up a command that Redis 7.0 has, too.
 pub(super) fn common_command(random: &mut Random) -> Vec<Vec<u8>> {
     random.command()
+}
+
+/// Makes up a command after which Valkey has the same digest, too: it writes scores with a fraction in another way.
+pub(super) fn valkey_command(random: &mut Random) -> Vec<Vec<u8>> {
+    let is_whole = |arg: &[u8]| {
+        let number = std::str::from_utf8(arg).ok().and_then(|text| text.parse::<f64>().ok());
+        number.is_none_or(|number| number.fract() == 0.0 && number.abs() < 1e9)
+    };
+    loop {
+        let command = random.command();
+        match command[0].to_ascii_lowercase().as_slice() {
+            [b'g', b'e', b'o', ..] => {}
+            [b'z', ..] if !command.iter().all(|arg| is_whole(arg)) => {}
+            _ => return command,
+        }
+    }
 }
 
 /// Makes up any command.

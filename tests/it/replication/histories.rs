@@ -3,8 +3,8 @@
 //!
 //! `KEYLATCH_SEED` is the first seed, `KEYLATCH_HISTORIES` how many there are.
 
-use super::chains::{Chain, Ending, any_command, common_command};
-use super::nodes::Kind::{self, Keylatch, Redis};
+use super::chains::{Chain, Ending, any_command, common_command, valkey_command};
+use super::nodes::Kind::{self, Keylatch, Redis, Valkey};
 use crate::differential::random::Random;
 use crate::harness::wait_until;
 use crate::log::first_seed;
@@ -102,5 +102,14 @@ fn whatever_happens_a_redis_server_in_the_chain_has_the_same_data_in_the_end() {
     run_all(
         &[&[Redis, Keylatch, Redis], &[Keylatch, Redis, Keylatch], &[Keylatch, Redis], &[Redis, Keylatch]],
         common_command,
+    );
+}
+
+#[test]
+fn whatever_happens_a_valkey_server_in_the_chain_has_the_same_data_in_the_end_where_there_is_one() {
+    // Redis 7.0 does not read the files of Valkey, so that they are never in one chain.
+    run_all(
+        &[&[Valkey, Keylatch, Valkey], &[Keylatch, Valkey, Keylatch], &[Keylatch, Valkey], &[Valkey, Keylatch]],
+        valkey_command,
     );
 }

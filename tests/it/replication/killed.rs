@@ -121,13 +121,16 @@ impl Pair {
         self.wait_for(replica);
     }
 
-    /// Ends the reign of a primary by its death, or while it only seems to be dead; the replica takes its place.
+    /// Ends the reign of a primary: it dies, only seems to be dead, or hands over; the replica takes its place.
     fn replace(&mut self, primary: usize, told: &Told) {
-        let next = 1 - primary;
-        let is_killed = self.random.below(2) == 0;
-        match is_killed {
-            true => self.kill(primary),
-            false => self.process(primary).signal("STOP"),
+        let (next, end) = (1 - primary, self.random.below(3));
+        match end {
+            0 => self.kill(primary),
+            1 => self.process(primary).signal("STOP"),
+            _ => {
+                self.client(primary).expect(&[("FAILOVER", "+OK")]);
+                wait_until(|| self.client(next).info("role") == "master");
+            }
         }
         // What was acknowledged up to now; the former primary acknowledges nothing more that is in the new one.
         let acknowledged = std::mem::take(&mut *told.acknowledged.lock());
@@ -138,13 +141,14 @@ impl Pair {
         }
         assert!(!acknowledged.is_empty());
         told.primary.store(next, SeqCst);
-        match is_killed {
-            true => self.run(primary, Some(next)),
-            false => {
+        match end {
+            0 => self.run(primary, Some(next)),
+            1 => {
                 self.process(primary).signal("CONT");
                 let request = format!("REPLICAOF 127.0.0.1 {}", self.ports[next].port());
                 self.client(primary).expect(&[(&request, "+OK")]);
             }
+            _ => {}
         }
         self.wait_for(primary);
     }

@@ -13,6 +13,7 @@ use crate::harness::{Client, ReservedPort, TestServer, wait_until};
 pub(super) enum Kind {
     Keylatch,
     Redis,
+    Valkey,
 }
 
 /// A server with its directory.
@@ -23,7 +24,7 @@ pub(super) struct Node {
 
 enum Server {
     Keylatch(TestServer),
-    Redis { _process: Oracle, port: ReservedPort },
+    Other { _process: Oracle, port: ReservedPort },
 }
 
 /// What all nodes are started with.
@@ -31,7 +32,7 @@ const SETTINGS: [(&str, &str); 3] =
     [("enable-debug-command", "yes"), ("repl-diskless-sync-delay", "0"), ("save", "\"\"")];
 
 impl Node {
-    /// Starts a server; `None` if there is no `redis-server` to be started.
+    /// Starts a server; `None` if its program is not there.
     pub(super) fn start(kind: Kind, settings: &[(&str, &str)]) -> Option<Self> {
         let dir = tempfile::tempdir().expect("a temporary directory");
         Self::start_in(dir, kind, settings)
@@ -54,7 +55,7 @@ impl Node {
         let settings = [&SETTINGS[..], &place, settings].concat();
         let server = match kind {
             Kind::Keylatch => Server::Keylatch(TestServer::start_on(Clock::system(), &settings)),
-            Kind::Redis => {
+            Kind::Redis | Kind::Valkey => {
                 let port = ReservedPort::new();
                 let mut args = vec!["--port".to_owned(), port.port().to_string()];
                 for (name, value) in settings {
@@ -62,7 +63,8 @@ impl Node {
                     args.extend([format!("--{name}"), value.to_owned()]);
                 }
                 let args: Vec<&str> = args.iter().map(String::as_str).collect();
-                Server::Redis { _process: Oracle::start_in(dir.path(), &args)?, port }
+                let start = if kind == Kind::Redis { Oracle::start_in } else { Oracle::start_valkey_in };
+                Server::Other { _process: start(dir.path(), &args)?, port }
             }
         };
         Some(Node { server, dir })
@@ -79,7 +81,7 @@ impl Node {
     pub(super) fn addr(&self) -> SocketAddr {
         match &self.server {
             Server::Keylatch(server) => server.addr(),
-            Server::Redis { port, .. } => port.addr(),
+            Server::Other { port, .. } => port.addr(),
         }
     }
 
