@@ -652,6 +652,7 @@ fn a_server_whose_output_nobody_reads_starts_all_the_same() {
     let path = dir.path().join("port");
     let mut command = Command::new(binary());
     command.args(["--port", "0", "--bind", "127.0.0.1", "--port-file", path.to_str().expect("text")]);
+    command.current_dir(dir.path());
     command.env_remove("KEYLATCH_REQUIRE_REDIS").env_remove("KEYLATCH_BLESS");
     let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
     drop(child.stdout.take());
