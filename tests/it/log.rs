@@ -310,6 +310,11 @@ fn a_request_that_changes_nothing_is_not_logged() {
 }
 
 #[test]
+fn what_debug_populate_adds_is_not_logged_as_in_redis() {
+    expect(&start(), &[("DEBUG POPULATE 3", ""), ("INCR n", "incr n"), ("DEL key:0 key:1", "del key:0 key:1")]);
+}
+
+#[test]
 fn what_depends_on_the_time_is_logged_with_a_date() {
     let server = start();
     let at = |seconds: i64| (BEGIN_MS + seconds * 1000).to_string();

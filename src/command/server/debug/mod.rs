@@ -225,7 +225,7 @@ fn simulate_crash(call: &Call<'_>, reason: &str) -> Result<()> {
 }
 
 /// Creates keys `<prefix>:0` and so on, except existing ones; a value contains its number, padded to a length if one is
-/// given.
+/// given. They are not logged.
 fn populate(call: &mut Call<'_>) -> Result<()> {
     let count = positive(call.args.bytes()?)?;
     let prefix = call.args.next_arg().unwrap_or(b"key");
@@ -233,15 +233,17 @@ fn populate(call: &mut Call<'_>) -> Result<()> {
     if len > call.bulk_len_max() {
         return Err(Error::StringTooLong);
     }
+    let (db, cx) = (call.caller.db, call.view.cx());
+    let mut view = call.view.nested(db, cx); // its changes are not those of the call
     for number in 0..count {
         let name = [prefix, format!(":{number}").as_bytes()].concat();
         let key = call.namespace.store.key(&name);
-        if !call.view.exists(key) {
+        if !view.exists(key) {
             let mut value = format!("value:{number}").into_bytes();
             if len > 0 {
                 value.resize(len, 0);
             }
-            call.view.set(key, &value, Ttl::Clear, Event::NONE);
+            view.set(key, &value, Ttl::Clear, Event::NONE);
         }
     }
     call.reply.ok();
