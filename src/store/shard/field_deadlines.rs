@@ -20,6 +20,20 @@ pub(in crate::store) struct FieldDeadlines {
 }
 
 impl FieldDeadlines {
+    /// Swaps the deadlines of two shards. What has expired stays counted where it was.
+    pub(in crate::store) fn swap(one: &mut Option<Box<Self>>, other: &mut Option<Box<Self>>) {
+        let counts =
+            |fields: &Option<Box<Self>>| fields.as_ref().map_or((0, 0), |fields| (fields.expired, fields.swept));
+        let (of_one, of_other) = (counts(one), counts(other));
+        std::mem::swap(one, other);
+        for (fields, counts) in [(one, of_one), (other, of_other)] {
+            if fields.is_some() || counts != (0, 0) {
+                let fields = fields.get_or_insert_default();
+                (fields.expired, fields.swept) = counts;
+            }
+        }
+    }
+
     /// Forgets all deadlines, because the table has become empty; returns their bounds.
     pub(in crate::store) fn take_bounds(&mut self) -> DeadlineTree {
         self.hashes = 0;
@@ -48,4 +62,25 @@ pub(in crate::store) fn nearest_deadline(entry: &Entry) -> Option<i64> {
 /// Returns the wall clock's time in milliseconds since 1970.
 pub(in crate::store) fn wall_ms(now: Now) -> u64 {
     u64::try_from(now.wall_ms()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_expired_stays_counted_where_it_was_when_deadlines_are_swapped() {
+        let counted = |expired| Some(Box::new(FieldDeadlines { hashes: 3, expired, swept: 1, ..Default::default() }));
+        let shown =
+            |fields: &Option<Box<FieldDeadlines>>| fields.as_ref().map(|fields| (fields.hashes, fields.expired));
+        let (mut one, mut other, mut fresh) = (counted(5), counted(7), None);
+        one.iter_mut().for_each(|fields| fields.hashes = 4);
+        FieldDeadlines::swap(&mut one, &mut other);
+        assert_eq!((shown(&one), shown(&other)), (Some((3, 5)), Some((4, 7))));
+        FieldDeadlines::swap(&mut one, &mut fresh);
+        assert_eq!((shown(&one), shown(&fresh)), (Some((0, 5)), Some((3, 0))));
+        let (mut none, mut neither) = (None, None);
+        FieldDeadlines::swap(&mut none, &mut neither);
+        assert!(none.is_none() && neither.is_none());
+    }
 }

@@ -447,7 +447,7 @@ impl Keys {
         other.unfinished += 1;
         std::mem::swap(&mut self.table, &mut other.table);
         std::mem::swap(&mut self.deadlines, &mut other.deadlines);
-        std::mem::swap(&mut self.fields, &mut other.fields);
+        FieldDeadlines::swap(&mut self.fields, &mut other.fields);
         std::mem::swap(&mut self.walk, &mut other.walk);
         std::mem::swap(&mut self.wall_offset_ms, &mut other.wall_offset_ms);
         std::mem::swap(&mut self.with_ttl, &mut other.with_ttl);
