@@ -361,7 +361,8 @@ fn info_shows_the_figures() {
         figures.saves.succeeded = 3;
         figures.saves.took_s = Some(2);
         figures.rewrites.failed = 4;
-        figures.loading = Some(crate::persist::Loading { begun_ms: now_ms - 10_000, total: 100, read: 25 });
+        figures.loading =
+            Some(crate::persist::Loading { begun_ms: now_ms - 10_000, total: 100, read: 25, is_beside: false });
         figures.log = Some(LogFigures { len: 11, base_len: 5, cut: 6, delayed: 1, ..LogFigures::default() });
     });
     for (field, value) in [

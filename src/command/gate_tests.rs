@@ -36,6 +36,8 @@ enum Step {
     Restarts,
     /// Data is being loaded.
     Loads,
+    /// Data is being loaded beside the present data.
+    LoadsBeside,
     /// The last snapshot could not be saved.
     FailsToSave,
     /// The append-only file cannot be written.
@@ -76,6 +78,7 @@ const STEPS: &[Step] = &[
     Step::Connects,
     Step::Restarts,
     Step::Loads,
+    Step::LoadsBeside,
     Step::FailsToSave,
     Step::FailsToLog,
     Step::IsBusy,
@@ -188,6 +191,7 @@ proptest! {
                 Step::Connects => client = connect(&namespace),
                 Step::Restarts => namespace.restrictions.begin_grace(100_000, namespace.clock.now()),
                 Step::Loads => namespace.set_loading(true),
+                Step::LoadsBeside => namespace.set_loading_beside(true),
                 Step::FailsToSave => {
                     namespace.persistence.update(|figures| figures.saves.error = Some("full".into()));
                     namespace.follow_files();

@@ -180,7 +180,7 @@ choice_fields! {
         Disabled = "disabled",
         /// When it has no keys.
         OnEmpty = "on-empty-db",
-        /// As if it were `disabled`: the present data is kept until all of it is here.
+        /// Always, beside the keys that it has.
         Swap = "swapdb",
     }
     /// The channels that a new user may use before any rule is applied.

@@ -199,7 +199,12 @@ impl Config {
     /// Returns whether a replica loads the data of its primary from the connection, and not from a file that it is written to
     /// first.
     pub fn loads_diskless(&self, is_empty: bool) -> bool {
-        is_empty && self.repl_diskless_load == DisklessLoad::OnEmpty
+        self.loads_beside() || is_empty && self.repl_diskless_load == DisklessLoad::OnEmpty
+    }
+
+    /// Returns whether a replica loads the data of its primary beside its own.
+    pub fn loads_beside(&self) -> bool {
+        self.repl_diskless_load == DisklessLoad::Swap
     }
 
     /// Returns whether writes are rejected while there are too few replicas.

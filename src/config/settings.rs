@@ -544,8 +544,10 @@ supported! {
         "replica-announce-port" | "slave-announce-port" replica_announce_port: u16 = "0", Kind::Int(0, 65535), Runtime, Supported;
         /// Leaves evictions to the primary: a replica does not evict keys of its own accord.
         "replica-ignore-maxmemory" | "slave-ignore-maxmemory" replica_ignore_maxmemory: bool = "yes", Kind::Switch, Runtime, Supported;
-        /// Loads the data of the primary from the connection where there are no keys (`on-empty-db`); otherwise, and with
-        /// `swapdb`, it is written to a file first, so that the present data is served until all of it is here.
+        /// Loads the data of the primary from the connection where there are no keys (`on-empty-db`), or always, beside the
+        /// present data (`swapdb`): that needs memory for both, serves the present data meanwhile if it is of the same
+        /// history, and keeps it if the link breaks. Otherwise the data is written to a file first, and the present data is
+        /// served until all of it is here.
         "repl-diskless-load" ^fixed repl_diskless_load: DisklessLoad = "disabled", Kind::Choice(DisklessLoad::WORDS), Runtime, Supported;
         /// Ends the link between a primary and a replica when it was silent for this many seconds.
         "repl-timeout" %own repl_timeout_s: u64 = "60", Kind::Int(1, INT_MAX), Runtime, Supported;

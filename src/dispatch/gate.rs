@@ -17,13 +17,13 @@ use crate::error::{Denial, Error};
 use crate::namespace::Namespace;
 use crate::namespace::files::SaveFailure;
 use crate::namespace::restrictions::{
-    FAILS_TO_SAVE, IN_TEST_MODE, IS_PRIVATE, IS_READ_ONLY, IS_STALE, LACKS_REPLICAS, LOADING_DATA, RESTARTING,
-    RESTRICTION_BITS,
+    FAILS_TO_SAVE, IN_TEST_MODE, IS_PRIVATE, IS_READ_ONLY, IS_STALE, LACKS_REPLICAS, LOADING_BESIDE, LOADING_DATA,
+    RESTARTING, RESTRICTION_BITS,
 };
 use crate::resp::Request;
 use crate::spec::{
-    ALLOW_BUSY, ALLOW_SUBSCRIBED, CONTROL, CommandSpec, DENY_OOM, EVERY, Flags, Group, LOADING, MAY_REPLICATE, NO_AUTH,
-    NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, READ, SKIP_MONITOR, STALE, WRITE,
+    ALLOW_BUSY, ALLOW_SUBSCRIBED, CONTROL, CommandSpec, DENY_OOM, EVERY, Flags, Group, LOADING, MAY_REPLICATE,
+    NO_ASYNC_LOADING, NO_AUTH, NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, READ, SKIP_MONITOR, STALE, WRITE,
 };
 use crate::test_mode::FaultKind;
 use crate::text::Dialect;
@@ -111,7 +111,7 @@ const MAY_WRITE: Flags = WRITE | CONTROL;
 pub(super) const ON_KEYS: Flags = READ | WRITE | MAY_REPLICATE | SKIP_MONITOR;
 
 /// The checks of a client's request, in Redis' order: the first failing one determines the error.
-pub(crate) const CHECKS: [Row; 15] = [
+pub(crate) const CHECKS: [Row; 16] = [
     (EVERY, EACH_TIME, arity),
     (EVERY, LIMITED_USER, login),
     (NO_MULTI, IN_TRANSACTION, no_multi),
@@ -124,6 +124,7 @@ pub(crate) const CHECKS: [Row; 15] = [
     (EVERY, EXTRA_WORK, subscribed),
     (EVERY, IS_STALE, stale),
     (EVERY, RESTARTING | LOADING_DATA, loading),
+    (NO_ASYNC_LOADING | CONTROL, LOADING_BESIDE, loading_beside),
     (EVERY, EACH_TIME, script_runs),
     (ON_KEYS, IN_MONITOR, monitor),
     (EVERY, PAUSED, pause),
@@ -341,6 +342,14 @@ fn loading(call: &Admission<'_>) -> Option<Obstacle> {
     }
     let needs_keys = |command: &CommandSpec| command.flags & LOADING == 0;
     let is_refused = needs_keys(call.command) || call.executes(|command, _| needs_keys(command));
+    is_refused.then(|| Error::Loading.into())
+}
+
+/// While data is loaded beside the present data, nothing that would come between: no snapshot, no other role.
+fn loading_beside(call: &Admission<'_>) -> Option<Obstacle> {
+    let comes_between = |command: &CommandSpec| command.flags & NO_ASYNC_LOADING != 0;
+    let is_refused =
+        call.namespace.restrictions.is_loading_beside() && call.executes(|command, _| comes_between(command));
     is_refused.then(|| Error::Loading.into())
 }
 

@@ -24,7 +24,7 @@ use crate::rdb::file::{FileReader, Item, ReadOptions, RetiredFence, Usage};
 use crate::resp::parse_int;
 use crate::store::entry::Entry;
 use crate::store::fences::Retired;
-use crate::store::{Cx, Key as StoredKey, Origin, View, usage};
+use crate::store::{Cx, Key as StoredKey, Origin, Store, View, usage};
 use crate::text::system_text;
 use crate::time::clock::Now;
 
@@ -54,7 +54,9 @@ pub(super) enum Duplicates {
 
 /// How to add the keys of a file.
 #[derive(Clone, Copy)]
-pub(super) struct Adding {
+pub(super) struct Adding<'s> {
+    /// The store that gets them, if it is one beside that of the namespace. Then the libraries of functions are not added.
+    pub(super) beside: Option<&'s Store>,
     pub(super) duplicates: Duplicates,
     /// Keys that have expired are added, too: commands follow that may give them another deadline.
     pub(super) keeps_expired: bool,
@@ -75,6 +77,8 @@ pub(super) struct RdbContent<R> {
     pub(super) place: Option<Place>,
     /// The database that is selected in the replication stream behind it.
     pub(super) stream_db: usize,
+    /// The codes of the libraries of functions.
+    pub(super) libraries: Vec<Vec<u8>>,
     /// Its length.
     pub(super) end: u64,
     /// What follows it.
@@ -95,7 +99,7 @@ impl Worker {
         self.begin_loading(len);
         let begun = self.namespace.clock.now();
         let keeps_expired = self.namespace.role.is_replica(); // the primary says when they are gone
-        let content = self.load_rdb(&path, file, Some(len), Adding { duplicates, keeps_expired })?;
+        let content = self.load_rdb(&path, file, Some(len), Adding { beside: None, duplicates, keeps_expired })?;
         info!("DB loaded from disk: {:.3} seconds", self.seconds_since(begun));
         // The process that wrote it may have ended before it was durable, and clients must not see what a crash takes back.
         if let Err(cause) = sync_found(&*self.disk, &path) {
@@ -113,9 +117,10 @@ impl Worker {
     /// Sets the figures at the start of a load of so many bytes.
     pub(super) fn begin_loading(&self, total: u64) {
         let begun_ms = self.namespace.clock.now().wall_ms();
+        let is_beside = self.namespace.restrictions.is_loading_beside();
         self.namespace.persistence.update(|figures| {
             (figures.keys_loaded, figures.keys_expired) = (0, 0);
-            figures.loading = Some(Loading { begun_ms, total, read: 0 });
+            figures.loading = Some(Loading { begun_ms, total, read: 0, is_beside });
         });
     }
 
@@ -128,9 +133,10 @@ impl Worker {
         path: &Path,
         file: R,
         len: Option<u64>,
-        adding: Adding,
+        adding: Adding<'_>,
     ) -> Result<RdbContent<impl Read + use<R>>, String> {
         let namespace = &*self.namespace;
+        let store = adding.beside.unwrap_or(&namespace.store);
         let (config, now) = (namespace.settings.current(), namespace.clock.now());
         let options =
             ReadOptions { limits: config.limits(), hasher: namespace.store.hasher(), checks: config.rdbchecksum };
@@ -141,10 +147,10 @@ impl Worker {
         let mut content = Content { keys_max, ..Content::default() };
         let added = thread::scope(|scope| {
             let (send, batches) = mpsc::sync_channel(BATCHES_AHEAD);
-            let add = || KeyAdder { namespace, now, rules: adding, loaded: Loaded::default() }.add_all(batches);
+            let add = || KeyAdder { namespace, store, now, rules: adding, loaded: Loaded::default() }.add_all(batches);
             let thread = thread::Builder::new().name("load".into()).spawn_scoped(scope, add);
             let thread = thread.map_err(|cause| system_text(&cause))?;
-            let read = self.read_all(&mut content, &mut reader, &send, config.databases);
+            let read = self.read_all(&mut content, &mut reader, &send, (store, config.databases));
             drop(send);
             let added = thread.join().unwrap_or_else(|_| Err("a thread has panicked".into()));
             // The reader only stops early because of its own error, or because the other one has ended with one.
@@ -153,14 +159,14 @@ impl Worker {
         let loaded = added.map_err(|reason| named(&reason))?;
         let (Loaded { keys, expired }, empty) = (loaded, content.empty);
         info!("Done loading RDB, keys loaded: {keys}, keys expired: {expired}, empty keys skipped: {empty}.");
-        if !content.libraries.is_empty() {
+        if !content.libraries.is_empty() && adding.beside.is_none() {
             let added = texts::add_libraries(namespace, &content.libraries, adding.duplicates == Duplicates::Replace);
             added.map_err(|error| named(&String::from_utf8_lossy(&error.wire_text())))?;
         }
         let end = reader.offset();
-        let (Content { cut_at, history, position, stream_db, .. }, rest) = (content, reader.into_rest());
+        let (Content { cut_at, history, position, stream_db, libraries, .. }, rest) = (content, reader.into_rest());
         let place = history.zip(position).map(|(id, position)| Place { id, position, db: stream_db });
-        Ok(RdbContent { cut_at, place, stream_db, end, rest })
+        Ok(RdbContent { cut_at, place, stream_db, libraries, end, rest })
     }
 
     /// Reads a file to its end, and passes the keys on.
@@ -169,7 +175,7 @@ impl Worker {
         content: &mut Content,
         reader: &mut FileReader<'_, impl Read>,
         send: &SyncSender<Batch>,
-        databases: u32,
+        into: (&Store, u32),
     ) -> Result<(), String> {
         let namespace = &*self.namespace;
         let (mut is_over, mut progress, present) = (false, Progress::new(&namespace.clock), self.moment());
@@ -178,7 +184,7 @@ impl Worker {
                 return Err("the server was stopped while it loaded its data".into());
             }
             let mut batch = Batch { keys: Vec::with_capacity(BATCH), retired: Vec::new() };
-            is_over = content.read_batch((namespace, &present), reader, databases, &mut batch)?;
+            is_over = content.read_batch((namespace, &present), reader, into, &mut batch)?;
             self.delay(batch.keys.len());
             if send.send(batch).is_err() {
                 return Ok(()); // the other thread has the reason
@@ -241,23 +247,22 @@ impl Content {
         &mut self,
         (namespace, present): (&Namespace, &Moment),
         reader: &mut FileReader<'_, impl Read>,
-        databases: u32,
+        (store, databases): (&Store, u32),
         batch: &mut Batch,
     ) -> Result<bool, String> {
         while batch.keys.len() + batch.retired.len() < BATCH {
             match reader.read().map_err(|error| error.to_string())? {
                 Item::Entry { entry, usage, fence } => {
-                    let hash = namespace.store.hash(entry.key());
+                    let hash = store.hash(entry.key());
                     batch.keys.push(Key { db: self.db, hash, entry, usage, fence });
                 }
                 // Nobody writes to a database that is not there.
-                Item::RetiredFence(retired)
-                    if !namespace.store.may_use(usize::try_from(retired.db).unwrap_or(usize::MAX)) => {}
+                Item::RetiredFence(retired) if !store.may_use(usize::try_from(retired.db).unwrap_or(usize::MAX)) => {}
                 Item::RetiredFence(retired) => {
                     let removed_ms = retired.removed_ms.saturating_add(self.step_ms);
                     batch.retired.push(RetiredFence { removed_ms, ..retired });
                 }
-                Item::Select(db) if namespace.store.may_use(usize::try_from(db).unwrap_or(usize::MAX)) => {
+                Item::Select(db) if store.may_use(usize::try_from(db).unwrap_or(usize::MAX)) => {
                     self.db = db as usize;
                 }
                 Item::Select(db) => {
@@ -283,7 +288,7 @@ impl Content {
                 Item::Resize { keys, with_ttl } => {
                     // Keys with a deadline may have expired. A damaged file has no more keys than fit in it.
                     let keys = keys.saturating_sub(with_ttl).min(self.keys_max);
-                    let mut hold = namespace.store.hold(1);
+                    let mut hold = store.hold(1);
                     let cx = Cx::new(namespace.clock.now(), Origin::Replay);
                     hold.view(0, &[], cx).reserve(self.db, keys as usize);
                 }
@@ -307,8 +312,9 @@ impl Content {
 /// Adds keys to the store.
 struct KeyAdder<'n> {
     namespace: &'n Namespace,
+    store: &'n Store,
     now: Now,
-    rules: Adding,
+    rules: Adding<'n>,
     loaded: Loaded,
 }
 
@@ -318,7 +324,7 @@ impl KeyAdder<'_> {
         let now = self.now;
         let cx = || Cx::new(now, Origin::Replay);
         for batch in batches {
-            let (mut hold, mut keys) = (self.namespace.store.hold(1), batch.keys.into_iter());
+            let (mut hold, mut keys) = (self.store.hold(1), batch.keys.into_iter());
             while let [first, ..] = keys.as_slice() {
                 let (db, window) = (first.db, keys.as_slice().iter().take(PREFETCHED));
                 let count = window.take_while(|key| key.db == db).count();

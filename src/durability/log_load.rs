@@ -119,7 +119,7 @@ impl Worker {
         match is_snapshot {
             false => self.replay(part, SegmentReader::new(whole, len), (0, len, read), steps, place),
             true => {
-                let adding = Adding { duplicates: Duplicates::Refuse, keeps_expired: true };
+                let adding = Adding { beside: None, duplicates: Duplicates::Refuse, keeps_expired: true };
                 let content = self.load_rdb(&part.path, whole, Some(len), adding)?;
                 let RdbContent { cut_at, end, rest, .. } = content;
                 *place = content.place;

@@ -3,6 +3,7 @@
 //! One thread does all of it, `files`, so that no call waits for a disk. Commands place orders
 //! ([`Persistence`](crate::persist::Persistence)); settings are looked at when they change.
 
+mod beside;
 mod deadlines;
 mod due;
 mod full_sync;

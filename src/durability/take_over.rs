@@ -19,7 +19,7 @@ use crate::text::system_text;
 
 /// What takes over the data of a primary.
 pub(crate) struct TakeOver {
-    worker: Worker,
+    pub(super) worker: Worker,
 }
 
 /// The data of a primary, at a position in its log.
@@ -106,7 +106,7 @@ impl TakeOver {
         info!("MASTER <-> REPLICA sync: Flushing old data");
         self.clear();
         info!("MASTER <-> REPLICA sync: Loading DB in memory");
-        let adding = Adding { duplicates: Duplicates::Refuse, keeps_expired: true };
+        let adding = Adding { beside: None, duplicates: Duplicates::Refuse, keeps_expired: true };
         // Nothing is allocated for what the primary says that the length is.
         let loaded = self.worker.load_rdb(&path, content, None, adding)?;
         let db = loaded.stream_db;
@@ -114,12 +114,18 @@ impl TakeOver {
         if namespace.role.term() != term {
             return Ok(None);
         }
+        self.continue_at(id, position, db);
+        info!("MASTER <-> REPLICA sync: Finished with success");
+        Ok(Some(db))
+    }
+
+    /// Continues the history of the data that was loaded. The caller holds the whole store.
+    pub(super) fn continue_at(&self, id: String, position: u64, db: usize) {
+        let namespace = &*self.worker.namespace;
         namespace.log.continue_at(position, db); // first: who reads the log and asks for the id has lost their place
         namespace.persistence.begin_log_again();
         namespace.tenant.history.adopt(id);
         namespace.disconnect_replicas(); // they have to learn of the other history
-        info!("MASTER <-> REPLICA sync: Finished with success");
-        Ok(Some(db))
     }
 
     /// Deletes all keys, and all libraries of functions.

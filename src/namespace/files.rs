@@ -2,7 +2,7 @@
 
 use crate::config::AppendFsync;
 use crate::namespace::Namespace;
-use crate::namespace::restrictions::{FAILS_TO_SAVE, LOADING_DATA};
+use crate::namespace::restrictions::{FAILS_TO_SAVE, LOADING_BESIDE, LOADING_DATA};
 use crate::persist::aof::Policy;
 
 /// Why writes are rejected: what they change would not be saved.
@@ -50,7 +50,17 @@ impl Namespace {
 
     /// Declares that data is being loaded, so that few commands are served, or that it is loaded.
     pub(crate) fn set_loading(&self, is_loading: bool) {
-        if self.restrictions.set(LOADING_DATA, is_loading) {
+        self.restrict_loading(LOADING_DATA, is_loading);
+    }
+
+    /// Declares that data is being loaded beside the present data, so that a few commands are not served, or that it is
+    /// loaded.
+    pub(crate) fn set_loading_beside(&self, is_loading: bool) {
+        self.restrict_loading(LOADING_BESIDE, is_loading);
+    }
+
+    fn restrict_loading(&self, restriction: u32, is_loading: bool) {
+        if self.restrictions.set(restriction, is_loading) {
             self.store.renew_generation();
             self.upkeep.sweep_notify.notify_one(); // what has expired stays until the data is loaded
         }

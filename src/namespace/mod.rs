@@ -467,7 +467,7 @@ impl Namespace {
 
     /// Evicts some keys if memory usage exceeds the limit. When there is more to do, the sweeper continues.
     pub fn evict_to_fit(&self, hold: &mut GateGuard<'_>, cx: Cx) -> Eviction {
-        if self.leaves_eviction_to_primary() {
+        if self.leaves_eviction_to_primary() || self.restrictions.is_loading_anything() {
             return Eviction::Enough;
         }
         let now = cx.now;

@@ -22,8 +22,10 @@ pub(crate) const FAILS_TO_SAVE: u32 = 1 << 5;
 pub(crate) const IS_READ_ONLY: u32 = 1 << 6;
 /// The namespace is a replica without a link to its primary, whose data may be too old to be shown.
 pub(crate) const IS_STALE: u32 = 1 << 7;
+/// Data is being loaded beside the present data, which is served meanwhile.
+pub(crate) const LOADING_BESIDE: u32 = 1 << 8;
 /// How many bits the restrictions above may have.
-pub(crate) const RESTRICTION_BITS: u32 = 8;
+pub(crate) const RESTRICTION_BITS: u32 = 9;
 
 /// Why commands are rejected or paused, or may be.
 #[derive(Default)]
@@ -38,8 +40,8 @@ pub struct Restrictions {
 
 impl Restrictions {
     /// Returns why commands are rejected, or may be, because of the state of the server: a set of [`LACKS_REPLICAS`],
-    /// [`RESTARTING`], [`IN_TEST_MODE`], [`IS_PRIVATE`], [`LOADING_DATA`], [`FAILS_TO_SAVE`], [`IS_READ_ONLY`] and
-    /// [`IS_STALE`].
+    /// [`RESTARTING`], [`IN_TEST_MODE`], [`IS_PRIVATE`], [`LOADING_DATA`], [`FAILS_TO_SAVE`], [`IS_READ_ONLY`],
+    /// [`IS_STALE`] and [`LOADING_BESIDE`].
     #[inline]
     pub(crate) fn bits(&self) -> u32 {
         self.bits.load(Relaxed)
@@ -51,9 +53,19 @@ impl Restrictions {
         self.bits.load(Relaxed) & LACKS_REPLICAS != 0
     }
 
-    /// Returns whether data is being loaded.
+    /// Returns whether data is being loaded and no keys are served.
     pub(crate) fn is_loading(&self) -> bool {
         self.bits.load(Relaxed) & LOADING_DATA != 0
+    }
+
+    /// Returns whether data is being loaded beside the present data.
+    pub(crate) fn is_loading_beside(&self) -> bool {
+        self.bits.load(Relaxed) & LOADING_BESIDE != 0
+    }
+
+    /// Returns whether data is being loaded, whatever is served meanwhile.
+    pub(crate) fn is_loading_anything(&self) -> bool {
+        self.bits.load(Relaxed) & (LOADING_DATA | LOADING_BESIDE) != 0
     }
 
     /// Returns whether writes are rejected because data cannot be saved.

@@ -76,7 +76,7 @@ impl Namespace {
         let config = self.settings.current();
         let is_due = options.save || !options.nosave && !config.save_points.is_empty();
         // What is loaded so far must not replace the file that it comes from.
-        if is_due && !self.restrictions.is_loading() {
+        if is_due && !self.restrictions.is_loading_anything() {
             let refusal = match config.dbfilename {
                 None => "there is no snapshot file: 'dbfilename' is empty",
                 Some(_) => match self.shut_down_after_save(options) {

@@ -124,6 +124,8 @@ pub(crate) struct Loading {
     pub(crate) total: u64,
     /// How many of them are read.
     pub(crate) read: u64,
+    /// Whether the present data is served meanwhile.
+    pub(crate) is_beside: bool,
 }
 
 /// What there is to be said about the append-only file.

@@ -187,17 +187,15 @@ impl Link {
         let how = len.map_or("streamed RDB".to_owned(), |len| format!("{len} bytes"));
         let term = self.term;
         let is_empty = self.namespace.held_locks().is_some_and(|totals| totals.keys == 0);
+        let is_swapped = config.loads_beside();
         let loaded = if config.loads_diskless(is_empty) {
             info!("MASTER <-> REPLICA sync: receiving {how} from master to parser");
             let content = Payload::new(Watched { source: &mut *wire, link: self }, end);
-            self.take_over.replace(Received {
-                content,
-                len,
-                path: "the data of the primary".into(),
-                id,
-                position,
-                term,
-            })
+            let received = Received { content, len, path: "the data of the primary".into(), id, position, term };
+            match is_swapped {
+                true => self.take_over.swap(received),
+                false => self.take_over.replace(received),
+            }
         } else {
             info!("MASTER <-> REPLICA sync: receiving {how} from master to disk");
             let path = self.spool(wire, end)?;
@@ -212,7 +210,7 @@ impl Link {
             Ok(Some(db)) => self.db = db,
             Ok(None) => return Err(Broken::Term),
             Err(reason) => {
-                self.continues = false;
+                self.continues &= is_swapped; // the former data is still there
                 return Err(Broken::Lost(io::Error::new(ErrorKind::InvalidData, reason)));
             }
         }

@@ -3,6 +3,7 @@
 //!
 //! Those others are in lists that only grow, so that a call which shares the gate with others can add one.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -176,5 +177,14 @@ impl Databases {
         }));
         *self.at_mut(one).shards_mut() = shards;
         swapped.unwrap_or_else(|panic| resume_unwind(panic));
+    }
+
+    /// Swaps the keys of all databases with those of another store by calling `swap` with each two shards.
+    pub(super) fn exchange(&mut self, other: &mut Databases, mut swap: impl FnMut(&mut Shard, &mut Shard)) {
+        let used: BTreeSet<usize> = self.used().into_iter().chain(other.used()).collect();
+        for db in used {
+            let (shards, others) = (self.at_mut(db).shards_mut().iter_mut(), other.at_mut(db).shards_mut().iter_mut());
+            shards.zip(others).for_each(|(shard, other)| swap(shard.get_mut(), other.get_mut()));
+        }
     }
 }

@@ -202,6 +202,31 @@ pub trait ChangeLog: Send + Sync {
     fn record_lock(&self, db: usize, key: &[u8], lock: Option<&LockRecord>);
 }
 
+/// Observes nothing and logs nothing.
+pub(super) struct Nobody;
+
+impl KeyspaceObserver for Nobody {
+    fn on_event(&self, _: usize, _: &[u8], _: &'static str) {}
+
+    fn on_change(&self, _: &[u8], _: Origin, _: Origin) {}
+
+    fn on_flush(&self) {}
+
+    fn on_lost_lock(&self, _: &LostLock<'_>) {}
+}
+
+impl ChangeLog for Nobody {
+    fn append_removal(&self, _: usize, _: &[u8]) {}
+
+    fn append_field_removal(&self, _: usize, _: &[u8], _: &[u8]) {}
+
+    fn record_change(&self, _: usize, _: &[u8]) {}
+
+    fn record_all(&self) {}
+
+    fn record_lock(&self, _: usize, _: &[u8], _: Option<&LockRecord>) {}
+}
+
 /// Not a class: the observer gets every change.
 const CHANGES: u32 = 1 << 31;
 /// Not a class: deletions that no command causes are logged.
@@ -236,6 +261,11 @@ impl EventSink {
             #[cfg(feature = "internals")]
             armed_once: Default::default(),
         }
+    }
+
+    /// Creates a sink that nobody is behind.
+    pub(super) fn silent() -> Self {
+        EventSink::new(Nobody, Arc::new(Nobody))
     }
 
     /// Subscribes to the events of these classes and no others.

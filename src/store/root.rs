@@ -79,6 +79,17 @@ impl Store {
             reclaimer,
             tail_work,
         };
+        Store::with(services, (databases, is_unlimited), threads)
+    }
+
+    /// Creates an empty store beside this one: of the same databases, with the same hasher, counted in the same memory,
+    /// without observers and log. Its keys can come to this one by [`View::exchange`](super::View::exchange).
+    pub(crate) fn beside(&self) -> Store {
+        let services = Services { events: Arc::new(EventSink::silent()), ..self.services.clone() };
+        Store::with(services, (self.databases, self.is_unlimited), self.threads)
+    }
+
+    fn with(services: Services, (databases, is_unlimited): (usize, bool), threads: usize) -> Self {
         let evictor = Mutex::new(Evictor::new(services.hasher.clone()));
         let far_count = Arc::<AtomicUsize>::default();
         let gate = Gate::new(Databases::new(databases, far_count.clone(), &services));
@@ -357,9 +368,9 @@ mod tests {
 
     use parking_lot::Mutex;
 
-    use crate::store::event::{ChangeLog, EventSink, KeyspaceObserver};
+    use crate::store::event::{ChangeLog, EventSink, Nobody};
     use crate::store::expire::SweepTimer;
-    use crate::store::{Cx, Event, LockRecord, LostLock, Origin, Store, Ttl};
+    use crate::store::{Cx, Event, LockRecord, NEVER, Origin, Store, Ttl, WatchFlag};
     use crate::time::clock::{Deadline, Now};
 
     /// Records the keys that are removed, in order.
@@ -378,18 +389,6 @@ mod tests {
         fn record_all(&self) {}
 
         fn record_lock(&self, _: usize, _: &[u8], _: Option<&LockRecord>) {}
-    }
-
-    struct Nobody;
-
-    impl KeyspaceObserver for Nobody {
-        fn on_event(&self, _: usize, _: &[u8], _: &'static str) {}
-
-        fn on_change(&self, _: &[u8], _: Origin, _: Origin) {}
-
-        fn on_flush(&self) {}
-
-        fn on_lost_lock(&self, _: &LostLock<'_>) {}
     }
 
     /// Sweeps 2,000 keys that are due at once; returns the calls that this took, and the keys in order.
@@ -418,5 +417,66 @@ mod tests {
         let (sliced_calls, sliced) = swept(&store, &recorder, true);
         assert_eq!((whole.len(), &whole), (2_000, &sliced));
         assert!(whole_calls < 20 && sliced_calls > 200, "{whole_calls} calls, {sliced_calls} with a slice each");
+    }
+
+    /// Sets a key to its own name.
+    fn set(store: &Store, db: usize, name: &str, ttl: Ttl, cx: Cx) {
+        let (mut hold, key) = (store.hold(1), store.key(name.as_bytes()));
+        let mut view = hold.view(db, &[key.hash], cx);
+        view.set(key, name.as_bytes(), ttl, Event::NONE);
+        view.locks().set_fence(key, 7);
+    }
+
+    #[test]
+    fn a_store_beside_another_exchanges_all_keys_with_it_and_leaves_no_memory_behind() {
+        let sweep_timer = Arc::new(SweepTimer::new(|| {}));
+        let store = Store::new((4, true), 1, sweep_timer, Arc::default(), EventSink::silent());
+        let (cx, later) = (Cx::new(Now::at_ms(0, 0), Origin::HOST), Cx::new(Now::at_ms(10, 10), Origin::HOST));
+        let until = Ttl::At(Deadline::at_wall_ms(5));
+        let names = |store: &Store, cx| {
+            let (mut hold, mut names) = (store.exclusive(), Vec::new());
+            let mut view = hold.view(0, cx);
+            for db in view.used_databases() {
+                view.in_db(db, |view| {
+                    let mut cursor = 0;
+                    loop {
+                        cursor = view.scan(cursor, |entry| names.push((db, entry.key().to_vec())));
+                        if cursor == 0 {
+                            break;
+                        }
+                    }
+                });
+            }
+            names.sort();
+            names
+        };
+        let flags = ["old", "new", "neither"].map(|name| {
+            let (flag, key) = (WatchFlag::default(), store.key(name.as_bytes()));
+            store.hold(1).view(0, &[key.hash], cx).waiting().watch(key, &flag);
+            flag
+        });
+        let before = store.memory_account().held();
+        let beside = store.beside();
+        for number in 0..100 {
+            set(&store, 1, &format!("old:{number}"), Ttl::Clear, cx);
+            set(&beside, 2, &format!("new:{number}"), Ttl::Clear, cx);
+        }
+        set(&store, 0, "old", Ttl::Clear, cx);
+        set(&beside, 0, "new", Ttl::Clear, cx);
+        set(&beside, 77, "far", until, cx);
+        let (old, new, changes) =
+            (names(&store, cx), names(&beside, cx), store.hold(1).view(0, &[], cx).totals().changes);
+        store.exclusive().view(0, cx).exchange(&mut beside.exclusive().view(0, cx));
+        assert_eq!((names(&store, cx), names(&beside, cx)), (new, old));
+        assert_eq!(store.hold(1).view(0, &[], cx).totals().changes, changes + 1);
+        assert_eq!(flags.map(|flag| flag.is_raised()), [true, true, false]);
+        assert!(store.next_sweep_ms(later.now) <= 10);
+        assert_eq!(store.sweep(later, || false, &|_| {}), NEVER);
+        assert_eq!(names(&store, cx).last(), Some(&(2, b"new:99".to_vec())));
+        let key = store.key(b"new");
+        assert_eq!(store.hold(1).view(0, &[key.hash], cx).locks().fence(key), 7);
+        drop(beside);
+        store.exclusive().view(0, cx).clear(true);
+        assert_eq!(store.memory_account().held(), before);
     }
 }

@@ -4,6 +4,7 @@
 mod acknowledgements;
 mod backlog;
 mod behind;
+mod beside;
 mod callers;
 mod chains;
 mod histories;

@@ -268,7 +268,7 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
     let is_private = call.namespace.tenant.is_private();
     let by = Requester { is_local: call.caller.info.peer.is_local(), is_private };
     let is_fixed = |name: &[u8]| Setting::find(name).is_some_and(|(_, setting)| setting.fixed_in_loading);
-    if call.namespace.restrictions.is_loading() && pairs.iter().any(|(name, _)| is_fixed(name)) {
+    if call.namespace.restrictions.is_loading_anything() && pairs.iter().any(|(name, _)| is_fixed(name)) {
         return Err(Error::Loading);
     }
     let changed = call.namespace.settings.update(|config| config.set(&pairs, by));

@@ -84,7 +84,7 @@ pub(super) fn save_nothing(call: &mut Call<'_>) -> Result<()> {
     let files = call.namespace.persistence.clone();
     files.cancel(Job::Save);
     let is_rewriting = running(call) == Some(Job::Rewrite);
-    let is_due = call.config.has_snapshots() && !call.namespace.restrictions.is_loading();
+    let is_due = call.config.has_snapshots() && !call.namespace.restrictions.is_loading_anything();
     // Where nothing takes orders there is no file, either.
     let order = is_due.then(|| files.order_awaited_save().ok()).flatten();
     // A rewrite can take long, and Redis does not wait for it. EXEC and scripts cannot wait.

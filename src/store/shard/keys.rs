@@ -5,7 +5,7 @@
 //! `Keys::changed`, the single choke point: it counts the change, raises the flags of the key's watchers, marks the key as
 //! ready for clients blocked on it, and emits the event, which logs what no command has removed. `FLUSHALL`, `FLUSHDB` and
 //! `SWAPDB`, which change all keys at once, go through the bulk twin, [`Keys::clear`] and [`Keys::swap`], which end in
-//! `Keys::all_changed`.
+//! `Keys::all_changed`; so do the keys that a replica has loaded beside its own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -463,6 +463,11 @@ impl Keys {
         other.unfinished -= 1;
     }
 
+    /// Counts a change that is not one of a key.
+    pub(in crate::store) fn count_change(&mut self) {
+        self.changes += 1;
+    }
+
     /// Handles every change of a key, whatever its cause. It counts as `count` changes for INFO.
     #[inline]
     pub(super) fn changed(&mut self, key: Key<'_>, event: &'static Event, count: u64, cx: &mut ChangeCx) {
@@ -657,6 +662,13 @@ impl Keys {
             self.deadlines.shift_earlier(offset_ms.abs_diff(self.wall_offset_ms));
         }
         self.wall_offset_ms = offset_ms;
+    }
+}
+
+impl Drop for Keys {
+    /// A store beside another one, whose memory is counted together, comes to its end before that one.
+    fn drop(&mut self) {
+        self.memory_account.report(self.reported, 0);
     }
 }
 

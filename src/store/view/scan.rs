@@ -99,6 +99,19 @@ impl View<'_> {
         cx.changes_mut().add();
     }
 
+    /// Swaps the keys of all databases with those of a store [beside](crate::store::Store::beside) this one, of which the
+    /// other view is. It counts as a change.
+    pub(crate) fn exchange(&mut self, other: &mut View<'_>) {
+        let View { access, cx, .. } = self;
+        let ((databases, _), (others, _)) = (access.whole(), other.access.whole());
+        databases.exchange(others, |one, other| one.keys.swap(&mut other.keys, cx));
+        databases.at_mut(0).shard_mut(0).keys.count_change();
+        let services = databases.services();
+        services.events.emit_flush();
+        services.events.record_all();
+        services.sweep_timer.lower(0); // the deadlines that have come are not known to the sweeper
+    }
+
     /// Returns the numbers of the databases that were ever used, in ascending order; for calls declared EXCLUSIVE, and
     /// those without keys.
     pub fn used_databases(&self) -> Vec<usize> {

@@ -10,14 +10,14 @@ use proptest::prelude::*;
 
 use crate::memory::marked::MarkedBytes;
 use crate::store::entry::Entry;
-use crate::store::event::{ChangeLog, Event, EventSink, KeyspaceObserver};
+use crate::store::event::{Event, EventSink};
 use crate::store::expire::SweepTimer;
 use crate::store::fences::Retired;
 use crate::store::value::listpack::Items;
 use crate::store::value::{Element, Part, Progress, Record, RecordBody, ValueRef};
 use crate::store::walk::{Visitor, WalkSink};
 use crate::store::walking::{WalkCursor, Walked};
-use crate::store::{Cx, LockRecord, LostLock, Origin, Store, StreamId, Ttl};
+use crate::store::{Cx, Origin, Store, StreamId, Ttl};
 use crate::time::clock::{Deadline, Now};
 
 use large::change;
@@ -27,24 +27,6 @@ type Keys = BTreeMap<(usize, Vec<u8>), (Vec<u8>, i64)>;
 
 /// Removed keys with their databases: the fence.
 type Fences = BTreeMap<(usize, Vec<u8>), i64>;
-
-/// Nobody is told of anything.
-struct Nobody;
-
-impl ChangeLog for Nobody {
-    fn append_removal(&self, _: usize, _: &[u8]) {}
-    fn append_field_removal(&self, _: usize, _: &[u8], _: &[u8]) {}
-    fn record_change(&self, _: usize, _: &[u8]) {}
-    fn record_all(&self) {}
-    fn record_lock(&self, _: usize, _: &[u8], _: Option<&LockRecord>) {}
-}
-
-impl KeyspaceObserver for Nobody {
-    fn on_event(&self, _: usize, _: &[u8], _: &'static str) {}
-    fn on_change(&self, _: &[u8], _: Origin, _: Origin) {}
-    fn on_flush(&self) {}
-    fn on_lost_lock(&self, _: &LostLock<'_>) {}
-}
 
 /// Collects what the walk is given.
 #[derive(Default)]
@@ -274,7 +256,7 @@ fn fill(store: &Store, now: Now) {
 }
 
 fn new_store() -> Store {
-    let events = EventSink::new(Nobody, Arc::new(Nobody));
+    let events = EventSink::silent();
     let store = Store::new((2, false), 1, Arc::new(SweepTimer::new(|| {})), Arc::default(), events);
     store.remember_fences(1_000_000);
     store

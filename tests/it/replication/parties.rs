@@ -276,6 +276,13 @@ impl RawReplica {
 
 /// Accepts a replica, replies to what it says of itself, and answers its request for data with some bytes.
 pub(super) fn answer_replica(listener: &TcpListener, answer: &[u8]) -> TcpStream {
+    let (mut link, _) = hear_replica(listener);
+    let _ = link.write_all(answer);
+    link
+}
+
+/// Accepts a replica, and replies to what it says of itself; returns the link, and what was said up to the request for data.
+pub(super) fn hear_replica(listener: &TcpListener) -> (TcpStream, String) {
     let accept = || listener.accept().expect("a link").0;
     let (mut link, mut seen, mut replied) = (accept(), Vec::new(), 0);
     loop {
@@ -292,10 +299,8 @@ pub(super) fn answer_replica(listener: &TcpListener, answer: &[u8]) -> TcpStream
         let lines = "+OK\r\n".repeat(requests - replied);
         replied = requests;
         let _ = link.write_all(lines.as_bytes()); // it may have hung up
-        if text.contains("PSYNC") {
-            break;
+        if text.contains("PSYNC") && text.ends_with('\n') {
+            return (link, text.into_owned());
         }
     }
-    let _ = link.write_all(answer);
-    link
 }

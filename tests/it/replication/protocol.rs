@@ -186,7 +186,7 @@ fn whatever_lengths_a_primary_claims_its_replica_reports_the_loss_and_connects_a
             payloads.push(whole(&[b"REDIS0010\xfe\0", &[kind][..], b"\x01k", len, b"\x01a"].concat()));
         }
     }
-    for how in ["disabled", "on-empty-db"] {
+    for how in ["disabled", "on-empty-db", "swapdb"] {
         let replica = Node::keylatch(&[("repl-diskless-load", how)]);
         let mut client = replica.client();
         for payload in &payloads {

@@ -8,8 +8,11 @@ use crate::persist::{Job, Loading, LogFigures, Outcome, Work};
 
 #[rustfmt::skip] // a table
 pub(super) const PERSISTENCE: &[Field] = &[
-    field("loading", |from| u64::from(from.files().loading.is_some() || grace_left_ms(from).is_some()).into()),
-    zero("async_loading"),
+    field("loading", |from| {
+        let is_loading = from.files().loading.is_some_and(|loading| !loading.is_beside);
+        u64::from(is_loading || grace_left_ms(from).is_some()).into()
+    }),
+    field("async_loading", |from| u64::from(from.files().loading.is_some_and(|loading| loading.is_beside)).into()),
     zero("current_cow_peak"),
     zero("current_cow_size"),
     zero("current_cow_size_age"),

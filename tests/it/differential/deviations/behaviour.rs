@@ -163,7 +163,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Setting("refuse-empty-start"), "a setting of keylatch", "does not exist", "`no`; with `yes` the server does not start where its files are missing", "no empty server by mistake"),
     (Setting("client-output-buffer-limit"), "no limit for replicas", "any number of bytes waits for a replica", "it is disconnected when more than 256 MB of changes wait for it", "bounded memory"),
     (Setting("cluster-enabled"), "`yes`", "a node of a cluster", "the server does not start", "it would be a standalone server"),
-    (Setting("repl-diskless-load"), "`swapdb`", "loads beside the present data, from the connection", "as `disabled`: the data is written to a file first, and the present data is served until it is there", "the memory of one copy"),
+    (Setting("repl-diskless-load"), "`swapdb`", "shows keys that have expired while it loads beside the present data, and `MONITOR` shows no calls", "hides them, and shows the calls", "deadlines are exact"),
     (Setting("tls-replication"), "`tls-ca-cert-dir` alone", "authorities for the link", "the link needs `tls-ca-cert-file`", "one file"),
     (Setting("unixsocket"), "a socket on which another server listens, or another file", "is removed", "the server does not start", "no other server loses its clients, no file is lost"),
     (Setting("proc-title-template"), "", "the title of the process follows it", "checked, without effect", "would need unsafe code"),

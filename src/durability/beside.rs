@@ -1,0 +1,111 @@
+//! A replica loads all data of its primary beside its own, which is there until it is replaced as a whole
+//! (`repl-diskless-load swapdb`).
+
+use std::io::Read;
+
+use tracing::{info, warn};
+
+use crate::dispatch::texts;
+use crate::durability::load::{Adding, Duplicates};
+use crate::durability::take_over::{Received, TakeOver};
+use crate::namespace::Namespace;
+use crate::store::{Cx, Origin, Store};
+
+/// The time in which data is loaded. What is rejected meanwhile is served again when this is dropped.
+struct LoadingTime<'n>(&'n Namespace);
+
+/// A store beside that of the namespace. What is in it is freed in the background when this is dropped.
+struct Beside<'n> {
+    namespace: &'n Namespace,
+    store: Store,
+}
+
+impl TakeOver {
+    /// Replaces all data by what is loaded beside it, and lets the log continue where that of the primary was; returns the
+    /// database that is selected there, or `None` if the server has another role by now. Clients are served the present
+    /// data meanwhile if it is of the same history, and rejected otherwise.
+    ///
+    /// # Errors
+    /// What is wrong with the received data. The present data stays then.
+    pub(crate) fn swap<R: Read>(&self, received: Received<R>) -> Result<Option<usize>, String> {
+        let namespace = &*self.worker.namespace;
+        let _alone = namespace.persistence.alone_at_once();
+        namespace.persistence.begin_job();
+        if namespace.role.term() != received.term {
+            return Ok(None);
+        }
+        let _loading = LoadingTime::begin(namespace, namespace.tenant.replication_id() == received.id);
+        self.worker.begin_loading(received.len.unwrap_or(0));
+        self.load_beside(received)
+    }
+
+    fn load_beside<R: Read>(
+        &self,
+        Received { content, path, id, position, term, .. }: Received<R>,
+    ) -> Result<Option<usize>, String> {
+        let namespace = &*self.worker.namespace;
+        let beside = Beside { namespace, store: namespace.store.beside() };
+        info!("MASTER <-> REPLICA sync: Loading DB in memory");
+        let adding = Adding { beside: Some(&beside.store), duplicates: Duplicates::Refuse, keeps_expired: true };
+        let swapped = self.worker.load_rdb(&path, content, None, adding).and_then(|loaded| {
+            let mut whole = namespace.store.exclusive();
+            if namespace.role.term() != term {
+                return Ok(None);
+            }
+            let libraries = texts::set_libraries(namespace, &loaded.libraries);
+            libraries
+                .map_err(|error| format!("{}: {}", path.display(), String::from_utf8_lossy(&error.wire_text())))?;
+            info!("MASTER <-> REPLICA sync: Swapping active DB with loaded DB");
+            namespace.tenant.history.begin(); // if a panic ends this half-way, nobody continues with the data
+            let cx = Cx::new(namespace.clock.now(), Origin::HOST);
+            whole.view(0, cx).exchange(&mut beside.store.exclusive().view(0, cx));
+            namespace.store.forget_unlogged();
+            self.continue_at(id, position, loaded.stream_db);
+            Ok(Some(loaded.stream_db))
+        });
+        drop(beside);
+        match &swapped {
+            Ok(Some(_)) => {
+                info!("MASTER <-> REPLICA sync: Discarding old DB in background");
+                info!("MASTER <-> REPLICA sync: Finished with success");
+            }
+            Ok(None) => info!("MASTER <-> REPLICA sync: Discarding temporary DB in background"),
+            Err(reason) => {
+                // Tools look for both in the log of Redis.
+                warn!(
+                    "Failed trying to load the MASTER synchronization DB from socket. Internal error in RDB: {reason}"
+                );
+                info!("MASTER <-> REPLICA sync: Discarding temporary DB in background");
+            }
+        }
+        swapped
+    }
+}
+
+impl<'n> LoadingTime<'n> {
+    /// Begins it, and waits until the calls are over that are rejected from now on.
+    fn begin(namespace: &'n Namespace, is_data_served: bool) -> Self {
+        match is_data_served {
+            true => namespace.set_loading_beside(true),
+            false => namespace.set_loading(true),
+        }
+        namespace.store.pass_barrier();
+        LoadingTime(namespace)
+    }
+}
+
+impl Drop for LoadingTime<'_> {
+    fn drop(&mut self) {
+        self.0.set_loading(false);
+        self.0.set_loading_beside(false);
+        self.0.persistence.update(|figures| figures.loading = None);
+        self.0.persistence.look();
+    }
+}
+
+impl Drop for Beside<'_> {
+    fn drop(&mut self) {
+        let cx = Cx::new(self.namespace.clock.now(), Origin::HOST);
+        self.store.exclusive().view(0, cx).clear(true);
+    }
+}
