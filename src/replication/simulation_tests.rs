@@ -160,16 +160,26 @@ impl World {
             }
             None => {
                 let (content, reader) = copy(&primary).expect("nothing stops it");
-                let received = Received {
+                let received = |len| Received {
                     len: Some(content.len() as u64),
-                    content: &content[..],
+                    content: &content[..len],
                     path: "all data".into(),
                     id: primary.tenant.replication_id(),
                     position: reader.position(),
                     term,
                 };
-                let disk = Arc::new(self.servers[number].disk.clone());
-                let loaded = TakeOver::new(&replica, handlers(), disk).replace(received);
+                let take_over = TakeOver::new(&replica, handlers(), Arc::new(self.servers[number].disk.clone()));
+                let loaded = match self.random.below(3) {
+                    0 => take_over.replace(received(content.len())),
+                    1 => take_over.swap(received(content.len())),
+                    _ => {
+                        let present = || (image(&replica), replica.tenant.history.ids());
+                        let before = present();
+                        let cut = self.random.below(content.len());
+                        assert!(take_over.swap(received(cut)).is_err() && present() == before, "cut at {cut}");
+                        take_over.swap(received(content.len()))
+                    }
+                };
                 let db = loaded.expect("a whole file").expect("the term is the present one");
                 self.cut_replicas(number);
                 self.seen.full += 1;

@@ -86,6 +86,7 @@ impl Chain {
         let replicaof = self.parents[number].map(|parent| format!("127.0.0.1 {}", self.relays[parent].port()));
         let mut settings = self.settings.clone();
         settings.push(("replica-announce-port", &announced));
+        settings.push(("repl-diskless-load", ["disabled", "swapdb"][number % 2]));
         settings.push(("appendonly", if self.logged[number] { "yes" } else { "no" }));
         if let Some(replicaof) = replicaof.as_deref().filter(|_| self.kinds[number] == Kind::Keylatch) {
             settings.push(("replicaof", replicaof));
