@@ -2,7 +2,7 @@
 //!
 //! The append-only file has deadlines by the wall clock. Its base and each of its blocks say when they were written, by the
 //! wall clock and by the time since the system was booted, so a start can tell between which of them the clock was set. The
-//! deadlines that were loaded by then are moved as far.
+//! deadlines that were loaded by then are moved as far. Then the data is not any more what the place in its history stands for.
 
 use tracing::info;
 
@@ -25,6 +25,8 @@ const BATCH: usize = 1000;
 #[derive(Default)]
 pub(super) struct ClockSteps {
     last: Option<Moment>,
+    /// Whether it was set anywhere.
+    pub(super) has_any: bool,
 }
 
 impl ClockSteps {
@@ -32,6 +34,7 @@ impl ClockSteps {
     pub(super) fn note(&mut self, moment: Moment) -> i64 {
         let step_ms = self.last.as_ref().map_or(0, |last| step_ms(last, &moment));
         self.last = Some(moment);
+        self.has_any |= step_ms != 0;
         step_ms
     }
 

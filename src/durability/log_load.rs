@@ -37,7 +37,7 @@ pub(super) struct LoadedLog {
     pub(super) tail: Option<Tail>,
     /// How many bytes of an incomplete end were cut off.
     pub(super) cut: u64,
-    /// Whether the clock was set since the end was written.
+    /// Whether the clock was set since a part was written.
     pub(super) has_moved_deadlines: bool,
     /// The place of the data in its history, if the end says so.
     pub(super) place: Option<Place>,
@@ -91,7 +91,10 @@ impl Worker {
         }
         let step_ms = steps.note(self.moment());
         self.move_deadlines(step_ms)?;
-        loaded.has_moved_deadlines = step_ms != 0;
+        loaded.has_moved_deadlines = steps.has_any;
+        if steps.has_any && loaded.place.take().is_some() {
+            info!("The deadlines are not those of the data's history any more, so replicas get all data again");
+        }
         info!("DB loaded from append only file: {:.3} seconds", self.seconds_since(begun));
         // The process that wrote it may have ended before it was durable, and clients must not see what a crash takes back.
         if let Err(error) = dir.sync_found() {

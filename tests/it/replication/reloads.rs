@@ -2,7 +2,11 @@
 
 use std::process::Command;
 
+use keylatch::Clock;
+use keylatch::internals::disk::SimulatedDisk;
+
 use super::nodes::{Kind, Node};
+use super::parties::RawReplica;
 use crate::harness::{Client, wait_until};
 use crate::process::{Process, binary};
 
@@ -79,4 +83,32 @@ fn a_primary_that_finds_no_data_does_not_start_and_empties_no_replica_if_it_is_t
     assert!(second.rest().contains("there is no data to load, and refuse-empty-start is yes"));
     wait_until(|| client.info("master_link_status") == "down");
     client.expect(&[("GET k", "$1 v")]);
+}
+
+#[test]
+fn a_primary_whose_clock_was_set_while_it_was_down_gives_its_replicas_everything_again() {
+    let disk = SimulatedDisk::new(1);
+    let start = |wall_ms: i64| {
+        let clock = Clock::manual();
+        clock.set_wall_ms(wall_ms);
+        let builder = keylatch::Server::builder().clock(clock).disk(disk.clone()).set("dir", "/");
+        let builder = builder.set("appendonly", "yes").set("repl-diskless-sync-delay", "0");
+        builder.start_blocking().expect("started")
+    };
+    let begin_ms = Clock::system().now().wall_ms();
+    let mut server = start(begin_ms);
+    let mut raw = RawReplica::synchronized(server.addr());
+    for (step_ms, answer) in [(0, "+CONTINUE"), (3_600_000, "+FULLRESYNC"), (0, "+FULLRESYNC")] {
+        Client::connect(server.addr()).expect(&[("SET k v PX 900000", "+OK"), ("SET last v", "+OK")]);
+        while raw.change() != "set last v" {}
+        server.shutdown_blocking();
+        server = start(begin_ms + step_ms);
+        let (id, offset) = (raw.id.clone(), raw.offset);
+        let mut again = RawReplica::connect(server.addr(), &["eof", "psync2"]);
+        let reply = again.resume(&id, offset);
+        assert!(reply.starts_with(answer), "{step_ms}: {reply}");
+        drop(again);
+        Client::connect(server.addr()).expect(&[("PTTL k", ":900000")]);
+        raw = RawReplica::synchronized(server.addr());
+    }
 }
