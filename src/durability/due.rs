@@ -2,21 +2,22 @@
 
 use crate::config::SavePoint;
 use crate::persist::Figures;
+use crate::time::clock::Now;
 
 /// How long to wait after a failed save before the next, in milliseconds.
-const RETRY_MS: i64 = 5_000;
+const RETRY_MS: u64 = 5_000;
 
 /// How long to wait at most after a failure with the append-only file.
-const RETRY_MAX_MS: i64 = 300_000;
+const RETRY_MAX_MS: u64 = 300_000;
 
 /// When saves were tried.
 #[derive(Default)]
 pub(super) struct Due {
-    /// When the last one that was due began, in milliseconds since 1970.
-    pub(super) tried_ms: i64,
-    /// Until when the append-only file is left as it is, in milliseconds since 1970, and for how long the last time.
-    log_until_ms: i64,
-    log_pause_ms: i64,
+    /// When the last one that was due began, in monotonic milliseconds.
+    pub(super) tried_ms: u64,
+    /// Until when the append-only file is left as it is, in monotonic milliseconds, and for how long the last time.
+    log_until_ms: u64,
+    log_pause_ms: u64,
     /// Whether a rewrite is due because the file does not have the present deadlines: those of the next start would be
     /// moved by what the clock says then.
     pub(super) is_rewrite: bool,
@@ -24,12 +25,12 @@ pub(super) struct Due {
 
 impl Due {
     /// Returns whether it is too early to try again what has failed with the append-only file.
-    pub(super) fn is_log_put_off(&self, now_ms: i64) -> bool {
+    pub(super) fn is_log_put_off(&self, now_ms: u64) -> bool {
         now_ms < self.log_until_ms
     }
 
     /// Waits for longer and longer after each failure with the append-only file.
-    pub(super) fn put_log_off(&mut self, now_ms: i64) {
+    pub(super) fn put_log_off(&mut self, now_ms: u64) {
         self.log_pause_ms = (self.log_pause_ms * 2).clamp(RETRY_MS, RETRY_MAX_MS);
         self.log_until_ms = now_ms + self.log_pause_ms;
     }
@@ -40,9 +41,9 @@ impl Due {
     }
 
     /// Returns the save point that is reached after so many changes, if one is.
-    pub(super) fn save(&self, points: &[SavePoint], figures: &Figures, changes: u64, now_ms: i64) -> Option<SavePoint> {
-        let is_put_off = figures.saves.error.is_some() && now_ms - self.tried_ms < RETRY_MS;
-        let age_s = (now_ms - figures.saved_ms).div_euclid(1000);
+    pub(super) fn save(&self, points: &[SavePoint], figures: &Figures, changes: u64, now: Now) -> Option<SavePoint> {
+        let is_put_off = figures.saves.error.is_some() && now.mono_ms().saturating_sub(self.tried_ms) < RETRY_MS;
+        let age_s = now.wall_ms().saturating_sub(figures.saved_ms).div_euclid(1000);
         let is_reached = |point: &&SavePoint| changes >= point.changes && age_s > point.seconds as i64;
         points.iter().find(is_reached).filter(|_| !is_put_off).copied()
     }
@@ -55,8 +56,12 @@ mod tests {
 
     const POINTS: [SavePoint; 2] = [SavePoint { seconds: 60, changes: 1 }, SavePoint { seconds: 5, changes: 100 }];
 
-    fn due(figures: &Figures, changes: u64, now_ms: i64) -> Option<u64> {
-        Due::default().save(&POINTS, figures, changes, now_ms).map(|point| point.seconds)
+    fn at(ms: u64) -> Now {
+        Now::at_ms(ms, ms as i64)
+    }
+
+    fn due(figures: &Figures, changes: u64, now_ms: u64) -> Option<u64> {
+        Due::default().save(&POINTS, figures, changes, at(now_ms)).map(|point| point.seconds)
     }
 
     #[test]
@@ -79,7 +84,7 @@ mod tests {
         let saves = Outcome { error: Some("No space left on device".into()), ..Outcome::default() };
         let figures = Figures { saves, ..Figures::default() };
         let due = Due { tried_ms: 100_000, ..Due::default() };
-        assert_eq!(due.save(&POINTS, &figures, 1, 104_999), None);
-        assert!(due.save(&POINTS, &figures, 1, 105_000).is_some());
+        assert_eq!(due.save(&POINTS, &figures, 1, at(104_999)), None);
+        assert!(due.save(&POINTS, &figures, 1, at(105_000)).is_some());
     }
 }

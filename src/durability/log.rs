@@ -21,8 +21,8 @@ use crate::time::clock::Now;
 const AOF_WRITE: &str = "aof-write";
 
 impl Worker {
-    fn now_ms(&self) -> i64 {
-        self.namespace.clock.now().wall_ms()
+    fn now_ms(&self) -> u64 {
+        self.namespace.clock.now().mono_ms()
     }
 
     /// Returns how the settings want the file.

@@ -244,10 +244,10 @@ impl Worker {
         self.namespace.free_idle_backlog(self.namespace.clock.now());
         let namespace = self.namespace.clone();
         let Some(totals) = namespace.held_locks() else { return };
-        let (config, now_ms) = (namespace.settings.current(), namespace.clock.now().wall_ms());
+        let (config, now) = (namespace.settings.current(), namespace.clock.now());
         let figures = namespace.persistence.figures();
         let changes = totals.changes.saturating_sub(figures.saved_changes);
-        if let Some(point) = self.due.save(&config.save_points, &figures, changes, now_ms) {
+        if let Some(point) = self.due.save(&config.save_points, &figures, changes, now) {
             info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
             _ = self.write(Job::Save, None); // INFO has the reason
         }

@@ -52,7 +52,7 @@ impl Worker {
     /// Why it has failed.
     pub(super) fn write(&mut self, job: Job, order: Option<Order>) -> Result<(), String> {
         let (namespace, begun) = (self.namespace.clone(), self.namespace.clock.now());
-        self.due.tried_ms = begun.wall_ms();
+        self.due.tried_ms = begun.mono_ms();
         namespace.persistence.begin_job();
         let is_awaited = order.is_some_and(Order::is_awaited);
         namespace.persistence.update(|figures| figures.begun_in_background += u64::from(!is_awaited));
@@ -64,11 +64,14 @@ impl Worker {
             Job::Rewrite => self.rewrite(order, begun),
         });
         let saved = saved.unwrap_or_else(|| Err("the thread has panicked".into()));
-        let took_s = namespace.clock.now().ms_since(begun.mono_us()) / 1000;
+        let ended = namespace.clock.now();
+        let took_s = ended.ms_since(begun.mono_us()) / 1000;
         namespace.persistence.update(|figures| {
             figures.work = None;
             if let (Ok(saved), Job::Save) = (&saved, job) {
-                (figures.saved_ms, figures.saved_changes) = (begun.wall_ms(), saved.changes);
+                // By the clock as it is now.
+                let saved_ms = ended.wall_offset_ms().saturating_add_unsigned(begun.mono_ms());
+                (figures.saved_ms, figures.saved_changes) = (saved_ms, saved.changes);
             }
             let is_told = saved.is_err() && is_awaited;
             if !is_told && !namespace.persistence.cancelled().load(Relaxed) {
