@@ -41,7 +41,7 @@ impl TakeOver {
 
     fn load_beside<R: Read>(
         &self,
-        Received { content, path, id, position, term, .. }: Received<R>,
+        Received { content, path, id, position, term, time, .. }: Received<R>,
     ) -> Result<Option<usize>, String> {
         let namespace = &*self.worker.namespace;
         let beside = Beside { namespace, store: namespace.store.beside() };
@@ -57,6 +57,7 @@ impl TakeOver {
                 .map_err(|error| format!("{}: {}", path.display(), String::from_utf8_lossy(&error.wire_text())))?;
             info!("MASTER <-> REPLICA sync: Swapping active DB with loaded DB");
             namespace.tenant.history.begin(); // if a panic ends this half-way, nobody continues with the data
+            namespace.begin_time(time);
             let cx = Cx::new(namespace.clock.now(), Origin::HOST);
             whole.view(0, cx).exchange(&mut beside.store.exclusive().view(0, cx));
             namespace.store.forget_unlogged();

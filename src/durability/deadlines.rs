@@ -3,20 +3,19 @@
 //! The append-only file has deadlines by the wall clock. Its base and each of its blocks say when they were written, by the
 //! wall clock and by the time since the system was booted, so a start can tell between which of them the clock was set. The
 //! deadlines that were loaded by then are moved as far. Then the data is not any more what the place in its history stands for.
+//!
+//! A replica counts by its primary's clock, and so do its files: it continues to, whatever its own clock shows at the start.
 
 use tracing::info;
 
 use crate::dispatch::Env;
 use crate::dispatch::replay::Replay;
 use crate::durability::worker::Worker;
-use crate::persist::aof::{Moment, NO_BOOT};
+use crate::persist::aof::Moment;
 use crate::resp::{write_command, write_select};
 use crate::store::{Cx, Origin, ValueRef, View};
 use crate::time::clock::Deadline;
-
-/// By how many milliseconds the wall clock and the time since boot may differ in what they say has passed: the wall clock
-/// is corrected all the time, by little.
-const TOLERATED_MS: i64 = 1000;
+use crate::time::estimate::DRIFT_MAX_MS;
 
 /// How many deadlines are moved at once.
 const BATCH: usize = 1000;
@@ -47,19 +46,41 @@ impl ClockSteps {
 /// Returns by how many milliseconds the clock was set between two moments.
 pub(super) fn step_ms(last: &Moment, next: &Moment) -> i64 {
     let passed_ms = i128::from(next.wall_ms) - i128::from(last.wall_ms);
-    let step_ms = match last.boot == next.boot && next.boot != NO_BOOT {
+    let step_ms = match last.is_of_same_boot(next) {
         true => passed_ms - (i128::from(next.boot_ms) - i128::from(last.boot_ms)),
         // After another boot the wall clock decides, but no time that has passed passes again.
         false => passed_ms.min(0),
     };
     let step_ms = step_ms.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-    if (-TOLERATED_MS..=TOLERATED_MS).contains(&step_ms) { 0 } else { step_ms }
+    // A wall clock is corrected all the time, by little.
+    if (-DRIFT_MAX_MS..=DRIFT_MAX_MS).contains(&step_ms) { 0 } else { step_ms }
 }
 
 impl Worker {
     /// Returns the present moment.
     pub(super) fn moment(&self) -> Moment {
         Moment::present(&*self.disk, &self.namespace.clock)
+    }
+
+    /// Moves the deadlines by what the clock was set by since a file was written. A replica's stay, and its clock continues
+    /// from the file's.
+    ///
+    /// # Errors
+    /// Those of [`Worker::move_deadlines`].
+    pub(super) fn arrive_at_present(&self, steps: &mut ClockSteps) -> Result<(), String> {
+        if self.namespace.role.is_replica() {
+            self.continue_time(steps.last.as_ref());
+            return Ok(());
+        }
+        self.move_deadlines(steps.note(self.moment()))
+    }
+
+    /// Lets the clock of a replica continue from the last moment of a file, if it is known how much time has passed since.
+    pub(super) fn continue_time(&self, last: Option<&Moment>) {
+        let present = self.moment();
+        if let Some(last) = last.filter(|last| self.namespace.role.is_replica() && last.is_of_same_boot(&present)) {
+            self.namespace.continue_time(step_ms(last, &present));
+        }
     }
 
     /// Moves all deadlines of keys and fields.
@@ -126,6 +147,7 @@ fn push_deadlines(view: &mut View<'_>, mut cursor: u64, by_ms: i64, commands: &m
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::persist::aof::NO_BOOT;
 
     fn moment(boot: &str, wall_ms: i64, boot_ms: u64) -> Moment {
         Moment { boot: boot.into(), wall_ms, boot_ms }

@@ -152,7 +152,7 @@ fn cut(namespace: &Namespace, wanted: Wanted, version: u16, count: usize) -> (Da
     let place = namespace.place();
     drop(held);
     namespace.persistence.update(|figures| figures.sent_since_ms = Some(begun.wall_ms()));
-    let head = head(namespace, form, (&databases, &libraries), begun, None, place.as_ref());
+    let head = head(namespace, form, (&databases, &libraries), begun, (false, None), place.as_ref());
     (Data { namespace, keys, head, form }, readers)
 }
 

@@ -100,6 +100,7 @@ impl Worker {
         let begun = self.namespace.clock.now();
         let keeps_expired = self.namespace.role.is_replica(); // the primary says when they are gone
         let content = self.load_rdb(&path, file, Some(len), Adding { beside: None, duplicates, keeps_expired })?;
+        self.continue_time(content.cut_at.as_ref());
         info!("DB loaded from disk: {:.3} seconds", self.seconds_since(begun));
         // The process that wrote it may have ended before it was durable, and clients must not see what a crash takes back.
         if let Err(cause) = sync_found(&*self.disk, &path) {

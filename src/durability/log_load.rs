@@ -89,8 +89,7 @@ impl Worker {
             read += part.len;
             loaded.tail = (part.part.kind == PartType::Increment).then_some(kept);
         }
-        let step_ms = steps.note(self.moment());
-        self.move_deadlines(step_ms)?;
+        self.arrive_at_present(&mut steps)?;
         loaded.has_moved_deadlines = steps.has_any;
         if steps.has_any && loaded.place.take().is_some() {
             info!("The deadlines are not those of the data's history any more, so replicas get all data again");

@@ -143,8 +143,10 @@ impl Worker {
         order.into_iter().for_each(|order| namespace.persistence.begin(order));
         let head = match options.form {
             Form::File(..) => {
-                let base = (job == Job::Rewrite).then_some(&moment);
-                head(namespace, options.form, (&databases, &libraries), begun, base, place.as_ref())
+                let is_base = job == Job::Rewrite;
+                // A replica that starts again continues by this time.
+                let cut_at = Some(&moment).filter(|_| is_base || namespace.clock.is_following());
+                head(namespace, options.form, (&databases, &libraries), begun, (is_base, cut_at), place.as_ref())
             }
             Form::Commands => head_of_commands(namespace, &libraries, &moment),
         };
@@ -230,7 +232,7 @@ pub(super) fn head(
     form: Form,
     (databases, libraries): (&[(usize, Totals)], &[Vec<u8>]),
     at: Now,
-    base: Option<&Moment>,
+    (is_base, cut_at): (bool, Option<&Moment>),
     place: Option<&Place>,
 ) -> MarkedBytes {
     let (mut head, mut number) = (MarkedBytes::default(), itoa::Buffer::new());
@@ -244,9 +246,9 @@ pub(super) fn head(
         file::aux(&mut head, HISTORY, id.as_bytes());
         file::aux(&mut head, POSITION, number.format(*position).as_bytes());
     }
-    file::aux(&mut head, b"aof-base", if base.is_some() { b"1" } else { b"0" });
+    file::aux(&mut head, b"aof-base", if is_base { b"1" } else { b"0" });
     file::aux(&mut head, LAST_FENCE, number.format(namespace.lock_holders.fence_bound()).as_bytes());
-    if let Some(moment) = base {
+    if let Some(moment) = cut_at {
         file::aux(&mut head, CUT_AT, moment.to_text().as_bytes());
     }
     libraries.iter().for_each(|code| form.library(&mut head, code));

@@ -16,6 +16,7 @@ use crate::namespace::Namespace;
 use crate::persist::disk::Disk;
 use crate::store::{Cx, Origin};
 use crate::text::system_text;
+use crate::time::estimate::Sample;
 
 /// What takes over the data of a primary.
 pub(crate) struct TakeOver {
@@ -34,6 +35,8 @@ pub(crate) struct Received<R> {
     pub(crate) position: u64,
     /// In which term of the role it was received.
     pub(crate) term: u64,
+    /// What time it is at the primary, if it says so: its deadlines are by that clock.
+    pub(crate) time: Option<Sample>,
 }
 
 impl TakeOver {
@@ -100,11 +103,12 @@ impl TakeOver {
 
     fn load<R: Read>(
         &self,
-        Received { content, path, id, position, term, .. }: Received<R>,
+        Received { content, path, id, position, term, time, .. }: Received<R>,
     ) -> Result<Option<usize>, String> {
         let namespace = &*self.worker.namespace;
         info!("MASTER <-> REPLICA sync: Flushing old data");
         self.clear();
+        namespace.begin_time(time);
         info!("MASTER <-> REPLICA sync: Loading DB in memory");
         let adding = Adding { beside: None, duplicates: Duplicates::Refuse, keeps_expired: true };
         // Nothing is allocated for what the primary says that the length is.

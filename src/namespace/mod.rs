@@ -12,6 +12,7 @@ pub(crate) mod links;
 mod lock_holders;
 pub(crate) mod pending_shutdown;
 mod primary;
+mod primary_time;
 mod private;
 mod push;
 mod replication;

@@ -101,6 +101,7 @@ impl Namespace {
         let config = self.settings.current();
         if let Some(primary) = config.replicaof.clone().filter(|_| !self.tenant.is_private()) {
             self.role.begin_term(Some(primary), false);
+            self.role.set_lacks_time(true);
             self.keep_backlog();
             self.store.follow(true);
             self.follow_role();
@@ -152,6 +153,7 @@ impl Namespace {
     /// Makes a replica a primary, whose history continues that of the former one. The caller holds the whole store.
     pub(crate) fn become_primary(&self) {
         self.role.begin_term(None, false);
+        self.role.set_lacks_time(false); // from now on it is the present one
         self.tenant.history.continue_as(None, self.log.end());
         self.log.end_copy();
         self.follow_log_readers();

@@ -4,6 +4,7 @@
 //! everything that it does whether its *term* is still the present one: with each change of the primary another one begins.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -52,6 +53,10 @@ pub(crate) struct Link {
     /// The length of the data that is being received, if the primary has told it, and how much is here.
     pub(crate) total: Option<u64>,
     pub(crate) received: u64,
+    /// Whether the primary says what its time is.
+    pub(crate) tells_time: bool,
+    /// Whether the primary's clock was set forward, so that its deadlines are late here.
+    pub(crate) is_late: bool,
 }
 
 /// Which primary the link is to have, and in which term.
@@ -69,6 +74,8 @@ pub(crate) struct Role {
     link: Mutex<Link>,
     wanted: watch::Sender<Wanted>,
     connection: Mutex<Option<Connection>>,
+    /// Whether nothing is known of the clock by which the deadlines were given.
+    lacks_time: AtomicBool,
 }
 
 /// The connection of the link.
@@ -115,6 +122,16 @@ impl Role {
     /// Notes that the data may be of the history of the primary.
     pub(super) fn may_continue(&self) {
         self.wanted.send_modify(|wanted| wanted.continues = true);
+    }
+
+    /// Returns whether nothing is known of the clock by which the deadlines were given.
+    pub(super) fn lacks_time(&self) -> bool {
+        self.lacks_time.load(Relaxed)
+    }
+
+    /// Sets that.
+    pub(super) fn set_lacks_time(&self, lacks_time: bool) {
+        self.lacks_time.store(lacks_time, Relaxed);
     }
 
     /// Begins a term with a primary, which may have the same history, or without one.

@@ -177,6 +177,14 @@ impl Figures {
     pub(crate) fn begins_log(&self) -> bool {
         self.is_log_starting && self.work.is_none_or(|work| work.job == Job::Rewrite)
     }
+
+    /// Moves all times, because the clock by which they are counted from now on shows another one.
+    pub(crate) fn shift_times(&mut self, by_ms: i64) {
+        let loading = self.loading.as_mut().map(|loading| &mut loading.begun_ms);
+        let work = self.work.as_mut().map(|work| &mut work.begun_ms);
+        let times = [Some(&mut self.saved_ms), self.sent_since_ms.as_mut(), loading, work];
+        times.into_iter().flatten().for_each(|time_ms| *time_ms = time_ms.saturating_add(by_ms));
+    }
 }
 
 impl Outcome {

@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tracing::{info, warn};
 
-use crate::config::Config;
 use crate::namespace::Namespace;
 use crate::namespace::failover::Stage;
 use crate::namespace::history::ID_LEN;
+use crate::replication::time::ask_time;
 use crate::replication::wire::Wire;
+use crate::time::estimate::Sample;
 
 /// How the primary lets the replica have its data.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,11 +21,15 @@ pub(super) enum Answer {
     Continue { id: Option<String> },
 }
 
-/// Tells the primary of the replica, and asks for what it lacks; `None` if it has no data of the primary.
+/// Asks the primary for its time, tells it of the replica, and asks for what this lacks, or for everything.
 ///
 /// # Errors
 /// Why the primary gives nothing now.
-pub(super) fn shake_hands(wire: &mut Wire, namespace: &Namespace, continues: bool) -> io::Result<Answer> {
+pub(super) fn shake_hands(
+    wire: &mut Wire,
+    namespace: &Namespace,
+    continues: bool,
+) -> io::Result<(Answer, Option<Sample>)> {
     let config = namespace.settings.current();
     wire.send(&[b"PING"])?;
     let pong = wire.read_line()?;
@@ -34,7 +39,8 @@ pub(super) fn shake_hands(wire: &mut Wire, namespace: &Namespace, continues: boo
         return Err(refused(format!("Error reply to PING from master: '{pong}'")));
     }
     info!("Master replied to PING, replication can continue...");
-    log_in(wire, &config)?;
+    wire.log_in(&config)?;
+    let time = ask_time(wire, &namespace.clock)?;
     let own = namespace.instance.tcp_port.load(Relaxed);
     let port = match (config.replica_announce_port, config.tls_port) {
         (0, tls_port) if config.tls_replication && tls_port != 0 => u64::from(tls_port),
@@ -46,20 +52,7 @@ pub(super) fn shake_hands(wire: &mut Wire, namespace: &Namespace, continues: boo
         tell(wire, &[b"ip-address", ip])?;
     }
     tell(wire, &[b"capa", b"eof", b"capa", b"psync2"])?;
-    ask(wire, namespace, continues)
-}
-
-fn log_in(wire: &mut Wire, config: &Config) -> io::Result<()> {
-    let Some(password) = &config.masterauth else { return Ok(()) };
-    match &config.masteruser {
-        Some(user) => wire.send(&[b"AUTH", user, password])?,
-        None => wire.send(&[b"AUTH", password])?,
-    }
-    let reply = wire.read_line()?;
-    if reply.starts_with('-') {
-        return Err(refused(format!("Unable to AUTH to MASTER: {reply}")));
-    }
-    Ok(())
+    Ok((ask(wire, namespace, continues)?, time))
 }
 
 /// Tells the primary something that it may not understand.

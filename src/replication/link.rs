@@ -21,6 +21,7 @@ use crate::replication::stream::Stream;
 use crate::replication::wire::{Wire, is_timeout};
 use crate::text::system_text;
 use crate::time::clock::Clock;
+use crate::time::estimate::Sample;
 
 /// How long to wait before the next connection, after one that could not be opened.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -139,9 +140,11 @@ impl Link {
         self.note(|link| link.state = LinkState::Handshake)?;
         let answer = shake_hands(wire, &self.namespace, self.continues);
         self.settle_failover(answer.as_ref().err())?;
-        match answer? {
-            Answer::Continue { id } => self.continue_as(id)?,
-            Answer::Full { id, position } => self.receive(wire, id, position)?,
+        let (answer, time) = answer?;
+        self.note(|link| link.tells_time = time.is_some())?;
+        match answer {
+            Answer::Continue { id } => self.continue_as(id, time)?,
+            Answer::Full { id, position } => self.receive(wire, id, position, time)?,
         }
         self.continues = true;
         self.follow(wire)
@@ -166,7 +169,8 @@ impl Link {
     }
 
     /// Continues with the data that there is, perhaps under another id.
-    fn continue_as(&self, id: Option<String>) -> Result<(), Broken> {
+    fn continue_as(&self, id: Option<String>, time: Option<Sample>) -> Result<(), Broken> {
+        time.into_iter().for_each(|time| self.namespace.hear_time(self.term, time));
         if !self.namespace.continue_with_primary(self.term, id) {
             return Err(Broken::Term);
         }
@@ -175,7 +179,7 @@ impl Link {
     }
 
     /// Receives and loads all data of the primary.
-    fn receive(&mut self, wire: &mut Wire, id: String, position: u64) -> Result<(), Broken> {
+    fn receive(&mut self, wire: &mut Wire, id: String, position: u64, time: Option<Sample>) -> Result<(), Broken> {
         let now = self.namespace.clock.now();
         self.note(|link| {
             link.state = LinkState::Sync;
@@ -191,7 +195,7 @@ impl Link {
         let loaded = if config.loads_diskless(is_empty) {
             info!("MASTER <-> REPLICA sync: receiving {how} from master to parser");
             let content = Payload::new(Watched { source: &mut *wire, link: self }, end);
-            let received = Received { content, len, path: "the data of the primary".into(), id, position, term };
+            let received = Received { content, len, path: "the data of the primary".into(), id, position, term, time };
             match is_swapped {
                 true => self.take_over.swap(received),
                 false => self.take_over.replace(received),
@@ -200,9 +204,9 @@ impl Link {
             info!("MASTER <-> REPLICA sync: receiving {how} from master to disk");
             let path = self.spool(wire, end)?;
             let (file, len) = self.take_over.disk().read(&path)?;
-            let received =
-                Received { content: Alive::new(file, wire), len: Some(len), path: path.clone(), id, position, term };
-            let loaded = self.take_over.replace(received);
+            let (content, len) = (Alive::new(file, wire), Some(len));
+            let loaded =
+                self.take_over.replace(Received { content, len, path: path.clone(), id, position, term, time });
             self.take_over.keep(&path, matches!(loaded, Ok(Some(_))));
             loaded
         };

@@ -285,6 +285,7 @@ impl Local {
             id: primary.tenant.replication_id(),
             position: reader.position(),
             term: self.term,
+            time: None, // both have one clock
         };
         let db = TakeOver::new(replica, self.handlers, self.disk.clone()).replace(received)?;
         Ok(db.map(|db| (reader, db)))

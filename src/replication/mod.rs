@@ -11,6 +11,7 @@ mod payload;
 #[cfg(test)]
 mod simulation_tests;
 mod stream;
+mod time;
 mod wire;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::namespace::failover::Stage;
 use crate::namespace::role::Wanted;
 use crate::persist::disk::Disk;
 use crate::replication::link::Link;
+use crate::replication::time::{ASK_EVERY, ask_apart};
 use crate::text::system_text;
 
 pub(crate) use local::replicate_locally;
@@ -39,10 +41,10 @@ pub(crate) async fn keep_link(namespace: Arc<Namespace>, handlers: &'static Hand
     loop {
         let wanted = role.borrow_and_update().clone();
         let is_new = std::mem::replace(&mut last_term, wanted.term) != wanted.term;
-        if let Wanted { term, primary: Some(primary), .. } = wanted
+        if let Wanted { term, primary: Some(primary), .. } = &wanted
             && is_new
         {
-            let link = Link::new((&namespace, handlers, disk.clone()), term, primary);
+            let link = Link::new((&namespace, handlers, disk.clone()), *term, primary.clone());
             // The thread of a former term ends by itself, because its connection was ended.
             if let Err(cause) = thread::Builder::new().name("replica".into()).spawn(move || link.run()) {
                 warn!("There is no link to the primary, because no thread can be started: {}", system_text(&cause));
@@ -51,6 +53,7 @@ pub(crate) async fn keep_link(namespace: Arc<Namespace>, handlers: &'static Hand
         tokio::select! {
             () = namespace.tenant.stop.cancelled() => return namespace.role.hang_up(),
             changed = role.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(ASK_EVERY) => ask_apart(&namespace, wanted),
         }
     }
 }

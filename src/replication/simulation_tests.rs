@@ -167,6 +167,7 @@ impl World {
                     id: primary.tenant.replication_id(),
                     position: reader.position(),
                     term,
+                    time: None,
                 };
                 let take_over = TakeOver::new(&replica, handlers(), Arc::new(self.servers[number].disk.clone()));
                 let loaded = match self.random.below(3) {

@@ -37,7 +37,11 @@ pub(super) struct Wire {
 impl Wire {
     /// Connects to a primary, as the settings say.
     pub(super) fn connect(primary: &Address, config: &Config) -> io::Result<Self> {
-        let timeout = Duration::from_secs(config.repl_timeout_s);
+        Self::connect_within(primary, config, Duration::from_secs(config.repl_timeout_s))
+    }
+
+    /// Connects to a primary that may be silent for no longer than this.
+    pub(super) fn connect_within(primary: &Address, config: &Config, timeout: Duration) -> io::Result<Self> {
         let mut result = Err(io::Error::new(ErrorKind::NotFound, "the host has no address"));
         for address in (&*primary.host, primary.port).to_socket_addrs()? {
             result = TcpStream::connect_timeout(&address, timeout);
@@ -54,6 +58,21 @@ impl Wire {
             if config.tls_replication { secure(plain, &primary.host, &tls(config)?)? } else { Box::new(plain) };
         let clock = Clock::system(); // also where that of the data stands still
         Ok(Wire { stream, socket, input: BytesMut::new(), timeout, heard_ms: clock.now().mono_ms(), clock })
+    }
+
+    /// Logs in, as the settings say.
+    pub(super) fn log_in(&mut self, config: &Config) -> io::Result<()> {
+        let Some(password) = &config.masterauth else { return Ok(()) };
+        match &config.masteruser {
+            Some(user) => self.send(&[b"AUTH", user, password])?,
+            None => self.send(&[b"AUTH", password])?,
+        }
+        let reply = self.read_line()?;
+        if reply.starts_with('-') {
+            let reason = format!("Unable to AUTH to MASTER: {reply}");
+            return Err(io::Error::new(ErrorKind::ConnectionRefused, reason));
+        }
+        Ok(())
     }
 
     /// Returns where the connection leads, and what ends it from another thread.

@@ -7,6 +7,9 @@
 //! Durations are measured with a counter, [`Clock::ticks`]: the processor's own where it can be trusted, because
 //! reading it takes a few nanoseconds and every command is measured.
 //!
+//! The clock of a replica counts by that of its primary, once it is told the difference ([`Clock::follow`]): then nothing
+//! that happens to the wall clock of this machine moves a deadline.
+//!
 //! Invariant: between two adjustments of the wall clock, `wall_ms - mono_ms` is constant. The two
 //! clocks are read one after the other and would otherwise drift apart by a rounded millisecond
 //! from one reading to the next, and `PEXPIRETIME` of an untouched key would flicker.
@@ -82,7 +85,7 @@ impl Now {
         self.wall_offset_ms.saturating_mul(1000).saturating_add_unsigned(self.mono_us)
     }
 
-    /// Returns the milliseconds since 1970 by the system's wall clock.
+    /// Returns the milliseconds since 1970 by the wall clock.
     pub fn wall_ms(self) -> i64 {
         self.wall_offset_ms.wrapping_add_unsigned(self.mono_ms())
     }
@@ -93,7 +96,8 @@ impl Now {
     }
 }
 
-/// A source of time: the system's clocks, or a steered clock for tests. Clones share the same time.
+/// A source of time: the system's clocks, or a steered clock for tests. Clones share the same time; while one of them is that
+/// of a server that is a replica, the system's wall clock is replaced by that of the primary.
 #[derive(Clone, Debug)]
 pub struct Clock(Arc<Source>);
 
@@ -104,13 +108,38 @@ enum Source {
         /// The part of a wall-clock millisecond that had passed at the origin. With it, milliseconds of both clocks
         /// begin together, and the wall clock read here is not behind that of other programs.
         lead: Duration,
-        wall_offset_ms: AtomicI64,
+        offset: AtomicI64,
         /// When the offset was last compared with the wall clock, in monotonic milliseconds. Once per millisecond is
         /// enough and saves reading the second clock for most requests.
         compared_ms: AtomicU64,
         counter: Counter,
     },
     Steered(SteeredClock),
+}
+
+/// The offset from monotonic to wall-clock milliseconds, and whether it was set by [`Clock::follow`]: in one word, so that
+/// a reading loads no other, and a thread that compares with the system's clock at that moment does not undo it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Offset(i64);
+
+impl Offset {
+    /// That of the system's clock.
+    fn own(ms: i64) -> Self {
+        Offset(ms << 1)
+    }
+
+    /// That of another server's, no further away than times go.
+    fn followed(ms: i64) -> Self {
+        Offset(ms.clamp(-END_MS, END_MS) << 1 | 1)
+    }
+
+    fn ms(self) -> i64 {
+        self.0 >> 1
+    }
+
+    fn is_followed(self) -> bool {
+        self.0 & 1 == 1
+    }
 }
 
 /// Stands for the time of a steered clock that does not stand still.
@@ -197,11 +226,10 @@ impl Clock {
     pub fn system() -> Self {
         let counter = Counter::new();
         let (wall_us, origin) = (unix_us(), Instant::now());
-        let wall_offset_ms = AtomicI64::new(wall_us.div_euclid(1000));
         Clock(Arc::new(Source::System {
             origin,
             lead: Duration::from_micros(wall_us.rem_euclid(1000) as u64),
-            wall_offset_ms,
+            offset: AtomicI64::new(Offset::own(wall_us.div_euclid(1000)).0),
             compared_ms: AtomicU64::new(0),
             counter,
         }))
@@ -241,22 +269,45 @@ impl Clock {
     pub fn now(&self) -> Now {
         match &*self.0 {
             Source::Steered(clock) => clock.now(),
-            Source::System { origin, lead, wall_offset_ms, compared_ms, counter } => {
+            Source::System { origin, lead, offset, compared_ms, counter } => {
                 let elapsed = origin.elapsed();
                 let mono_us = (elapsed + *lead).as_micros() as u64;
                 let mono_ms = mono_us / US_PER_MS;
-                let mut offset = wall_offset_ms.load(Ordering::Relaxed);
+                let mut present = Offset(offset.load(Ordering::Relaxed));
                 if compared_ms.load(Ordering::Relaxed) != mono_ms {
                     compared_ms.store(mono_ms, Ordering::Relaxed);
-                    let seen = unix_us().div_euclid(1000).wrapping_sub_unsigned(mono_ms);
-                    if seen.abs_diff(offset) > WALL_TOLERANCE_MS as u64 {
-                        wall_offset_ms.store(seen, Ordering::Relaxed);
-                        offset = seen;
-                    }
+                    present = compare(offset, present, mono_ms);
                     counter.calibrate(elapsed);
                 }
-                Now { mono_us, wall_offset_ms: offset }
+                Now { mono_us, wall_offset_ms: present.ms() }
             }
+        }
+    }
+
+    /// Lets the wall clock be that of another server from now on, by its offset from this clock's monotonic milliseconds;
+    /// `None`: that of the system again. A steered clock follows none.
+    pub(crate) fn follow(&self, offset_ms: Option<i64>) {
+        let Source::System { offset, .. } = &*self.0 else { return };
+        let next = match offset_ms {
+            Some(ms) => Offset::followed(ms),
+            None => Offset::own(self.own_offset_ms()),
+        };
+        offset.store(next.0, Ordering::Relaxed);
+    }
+
+    /// Returns whether the wall clock is that of another server.
+    pub(crate) fn is_following(&self) -> bool {
+        match &*self.0 {
+            Source::System { offset, .. } => Offset(offset.load(Ordering::Relaxed)).is_followed(),
+            Source::Steered(_) => false,
+        }
+    }
+
+    /// Returns what the offset to the wall clock is by the system's clock.
+    pub(crate) fn own_offset_ms(&self) -> i64 {
+        match &*self.0 {
+            Source::System { .. } => unix_us().div_euclid(1000).wrapping_sub_unsigned(self.now().mono_ms()),
+            Source::Steered(_) => self.now().wall_offset_ms,
         }
     }
 
@@ -282,6 +333,7 @@ impl Clock {
     pub(crate) fn wall_us(&self) -> i64 {
         match &*self.0 {
             Source::Steered(clock) => clock.now().wall_us(),
+            Source::System { .. } if self.is_following() => self.now().wall_us(),
             Source::System { .. } => unix_us(),
         }
     }
@@ -366,6 +418,21 @@ impl Clock {
         if let Source::Steered(clock) = &*self.0 {
             clock.steer(steer);
         }
+    }
+}
+
+/// Adjusts the offset of a clock to the wall clock, unless it is that of another server; returns the present one.
+fn compare(offset: &AtomicI64, last: Offset, mono_ms: u64) -> Offset {
+    if last.is_followed() {
+        return last;
+    }
+    let seen = Offset::own(unix_us().div_euclid(1000).wrapping_sub_unsigned(mono_ms));
+    if seen.ms().abs_diff(last.ms()) <= WALL_TOLERANCE_MS as u64 {
+        return last;
+    }
+    match offset.compare_exchange(last.0, seen.0, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => seen,
+        Err(present) => Offset(present),
     }
 }
 
@@ -576,5 +643,46 @@ mod tests {
         let clock = Clock::system();
         let first = clock.now().wall_offset_ms();
         assert!((0..10_000).all(|_| clock.now().wall_offset_ms().abs_diff(first) <= 1));
+    }
+
+    #[test]
+    fn a_clock_that_follows_another_one_is_not_compared_with_the_systems_until_it_is_told_to() {
+        let clock = Clock::system();
+        let own = clock.now().wall_offset_ms();
+        for by_ms in [3_600_000, -3_600_000, 1, 0] {
+            clock.follow(Some(own + by_ms));
+            let is_kept = || clock.now().wall_offset_ms() == own + by_ms && clock.is_following();
+            // Over more than one comparison.
+            let until_ms = clock.now().mono_ms() + 5;
+            while clock.now().mono_ms() < until_ms {
+                assert!(is_kept(), "{by_ms}");
+            }
+            let ahead_us = clock.wall_us() - unix_us();
+            assert!((ahead_us - by_ms * 1000).abs() < 1_000_000, "{ahead_us}");
+            assert!(clock.own_offset_ms().abs_diff(own) < 1000);
+        }
+        clock.follow(Some(own + 3_600_000));
+        clock.follow(None);
+        assert!(!clock.is_following() && clock.now().wall_offset_ms().abs_diff(own) < 1000);
+    }
+
+    #[test]
+    fn a_comparison_does_not_undo_that_the_clock_follows_another_one_meanwhile() {
+        let (own, followed) = (Offset::own(7), Offset::followed(7));
+        assert_eq!((own.ms(), own.is_followed(), followed.ms(), followed.is_followed()), (7, false, 7, true));
+        assert_eq!(Offset::followed(-7).ms(), -7);
+        assert_eq!([i64::MIN, i64::MAX].map(|ms| Offset::followed(ms).ms()), [-END_MS, END_MS]);
+        let offset = AtomicI64::new(followed.0);
+        assert!(compare(&offset, own, 0) == followed && offset.load(Ordering::Relaxed) == followed.0);
+        offset.store(own.0, Ordering::Relaxed);
+        assert!(compare(&offset, own, 0).ms() > 7);
+    }
+
+    #[test]
+    fn a_steered_clock_follows_none() {
+        let clock = Clock::manual();
+        let before = clock.now();
+        clock.follow(Some(5));
+        assert!(clock.now() == before && !clock.is_following() && clock.own_offset_ms() == before.wall_offset_ms());
     }
 }

@@ -2,4 +2,5 @@
 
 pub(crate) mod boot;
 pub(crate) mod clock;
+pub(crate) mod estimate;
 pub(crate) mod timer;

@@ -7,6 +7,7 @@ mod behind;
 mod beside;
 mod callers;
 mod chains;
+mod clocks;
 mod histories;
 mod instances;
 mod killed;

@@ -26,7 +26,9 @@ mod writer;
 #[cfg(test)]
 mod writer_tests;
 
-pub(crate) use block::{HistoryId, NO_BOOT, Stamp};
+#[cfg(test)]
+pub(crate) use block::NO_BOOT;
+pub(crate) use block::{HistoryId, Stamp};
 pub(crate) use directory::{AofDir, PartFile};
 pub(crate) use error::AofError;
 pub(crate) use handle::AofHandle;

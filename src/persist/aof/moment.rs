@@ -1,6 +1,6 @@
 //! When something was written, by two clocks.
 
-use crate::persist::aof::block::{Header, Running, Stamp, boot_field, timestamp};
+use crate::persist::aof::block::{Header, NO_BOOT, Running, Stamp, boot_field, timestamp};
 use crate::persist::aof::policy::Annotations;
 use crate::persist::disk::Disk;
 use crate::time::clock::Clock;
@@ -11,7 +11,7 @@ const READING_MAX_MS: u64 = 10;
 /// A moment, by the wall clock, and by the time since the system was booted, which nobody can set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// The number of the boot, or [`NO_BOOT`](crate::persist::aof::NO_BOOT).
+    /// The number of the boot, or [`NO_BOOT`].
     pub(crate) boot: String,
     /// Milliseconds since 1970.
     pub(crate) wall_ms: i64,
@@ -34,6 +34,11 @@ impl Moment {
     pub(crate) fn present(disk: &dyn Disk, clock: &Clock) -> Self {
         let (wall_ms, boot_ms) = read_clocks(disk, clock);
         Moment { boot: boot_field(&disk.boot_id(clock).unwrap_or_default()), wall_ms, boot_ms }
+    }
+
+    /// Returns whether it is known how much time has passed between it and another one.
+    pub(crate) fn is_of_same_boot(&self, other: &Moment) -> bool {
+        self.boot == other.boot && self.boot != NO_BOOT
     }
 
     /// Returns that at which a block was written.

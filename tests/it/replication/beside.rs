@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use keylatch::Clock;
 
 use super::nodes::{Kind, Node};
-use super::parties::hear_replica;
+use super::parties::{hear_replica, no_time};
 use super::snapshots::fill;
 use crate::harness::{Client, encode, wait_until};
 
@@ -98,7 +98,7 @@ impl Source {
 
     /// Sends data as a whole, and waits until the replica has it.
     fn send(&self, replica: &Node, history: char, dump: Dump) -> TcpStream {
-        let (mut link, _) = hear_replica(&self.0);
+        let (mut link, _) = hear_replica(&self.0, no_time);
         link.write_all(&[Self::head(history), dump.0, end()].concat()).expect("it reads");
         let mut client = replica.client();
         wait_until(|| client.info("master_link_status") == "up");
@@ -109,7 +109,7 @@ impl Source {
     fn begin(&self, replica: &Node, history: char, dump: Dump, how: &str) -> Transfer {
         let mut client = replica.client();
         client.expect(&[("CONFIG SET key-load-delay 300", "+OK")]);
-        let (mut link, asked) = hear_replica(&self.0);
+        let (mut link, asked) = hear_replica(&self.0, no_time);
         link.write_all(&[Self::head(history), dump.0].concat()).expect("it reads");
         let must_end = Arc::<AtomicBool>::default();
         let sender = std::thread::spawn({

@@ -276,20 +276,31 @@ impl RawReplica {
 
 /// Accepts a replica, replies to what it says of itself, and answers its request for data with some bytes.
 pub(super) fn answer_replica(listener: &TcpListener, answer: &[u8]) -> TcpStream {
-    let (mut link, _) = hear_replica(listener);
+    answer_replica_at(listener, no_time, answer)
+}
+
+/// Replies to TIME with what is none.
+pub(super) fn no_time() -> Vec<u8> {
+    b"+OK\r\n".to_vec()
+}
+
+/// Does the same, and replies to TIME.
+pub(super) fn answer_replica_at(listener: &TcpListener, time: impl Fn() -> Vec<u8>, answer: &[u8]) -> TcpStream {
+    let (mut link, _) = hear_replica(listener, time);
     let _ = link.write_all(answer);
     link
 }
 
-/// Accepts a replica, and replies to what it says of itself; returns the link, and what was said up to the request for data.
-pub(super) fn hear_replica(listener: &TcpListener) -> (TcpStream, String) {
+/// Accepts a replica, and replies to what it says of itself and to TIME; returns the link, and what was said up to the
+/// request for data.
+pub(super) fn hear_replica(listener: &TcpListener, time: impl Fn() -> Vec<u8>) -> (TcpStream, String) {
     let accept = || listener.accept().expect("a link").0;
-    let (mut link, mut seen, mut replied) = (accept(), Vec::new(), 0);
+    let (mut link, mut seen, mut replied, mut times) = (accept(), Vec::new(), 0, 0);
     loop {
         let mut chunk = [0; 4096];
         let len = link.read(&mut chunk).unwrap_or(0);
         if len == 0 {
-            (link, seen, replied) = (accept(), Vec::new(), 0); // that link was of a former term
+            (link, seen, replied, times) = (accept(), Vec::new(), 0, 0); // that link was of a former term
             continue;
         }
         seen.extend_from_slice(&chunk[..len]);
@@ -299,6 +310,10 @@ pub(super) fn hear_replica(listener: &TcpListener) -> (TcpStream, String) {
         let lines = "+OK\r\n".repeat(requests - replied);
         replied = requests;
         let _ = link.write_all(lines.as_bytes()); // it may have hung up
+        if text.matches("TIME\r\n").count() > times {
+            times += 1;
+            let _ = link.write_all(&time());
+        }
         if text.contains("PSYNC") && text.ends_with('\n') {
             return (link, text.into_owned());
         }

@@ -120,6 +120,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["client|list"]), "the link of a replica to its primary", "has its last command, and the same id when it continues", "`cmd=NULL`, and another id", "a thread executes what the primary sends, not a client"),
     (Commands(&["replicaof", "slaveof"]), "writes of clients on a replica with `replica-read-only no`", "are in its append-only file", "are not", "its log is that of its primary"),
     (Commands(&["replicaof", "slaveof"]), "keys with a TTL that clients write on a replica with `replica-read-only no`", "are deleted when they expire", "are hidden then, and deleted when the server becomes a primary", "all deletions are the primary's"),
+    (Commands(&["time", "replicaof", "slaveof"]), "on a replica, and on one that has become a primary until it is started again", "the own clock's time, by which keys expire", "the primary's time, by which keys expire; where the primary refuses `TIME`, the own clock's", "a clock that is ahead ends no lock early"),
     (Commands(&["replicaof", "psync"]), "a restart with an append-only file", "a full synchronisation", "continues where it was, as with a snapshot", "the file has the place in the history"),
     (Commands(&["wait"]), "writes of others", "waits also for those before the last request of the client", "waits for the client's own", "what others wrote is theirs to wait for"),
     (Commands(&["replconf"]), "`ACK` of more than was sent", "is counted", "counts up to what was sent", "`WAIT` says what is so"),
