@@ -361,7 +361,18 @@ fn portion(random: &mut Random, number: u64, command: fn(&mut Random) -> Vec<Vec
 
 /// Makes up a command that Redis 7.0 has, too.
 pub(super) fn common_command(random: &mut Random) -> Vec<Vec<u8>> {
-    random.command()
+    without_pfcount(|| random.command())
+}
+
+/// Makes up commands until one is not PFCOUNT. That writes on a replica, too, as in Redis, and so on a server that was the
+/// primary a moment before.
+fn without_pfcount(mut command: impl FnMut() -> Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    loop {
+        let command = command();
+        if !command[0].eq_ignore_ascii_case(b"PFCOUNT") {
+            return command;
+        }
+    }
 }
 
 /// Makes up a command after which Valkey has the same digest, too: it writes scores with a fraction in another way.
@@ -371,7 +382,7 @@ pub(super) fn valkey_command(random: &mut Random) -> Vec<Vec<u8>> {
         number.is_none_or(|number| number.fract() == 0.0 && number.abs() < 1e9)
     };
     loop {
-        let command = random.command();
+        let command = common_command(random);
         match command[0].to_ascii_lowercase().as_slice() {
             [b'g', b'e', b'o', ..] => {}
             [b'z', ..] if !command.iter().all(|arg| is_whole(arg)) => {}
@@ -382,5 +393,5 @@ pub(super) fn valkey_command(random: &mut Random) -> Vec<Vec<u8>> {
 
 /// Makes up any command.
 pub(super) fn any_command(random: &mut Random) -> Vec<Vec<u8>> {
-    log::command(random)
+    without_pfcount(|| log::command(random))
 }
