@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
+use keylatch::internals::resp::Frame;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
@@ -260,18 +261,20 @@ impl Chain {
 /// Returns the keys in which servers differ, with what each of them has.
 fn differences(nodes: &[&Node]) -> Vec<String> {
     let mut clients: Vec<Client> = nodes.iter().map(|node| node.client()).collect();
-    let mut ask = |request: &str| clients.iter_mut().map(|client| client.call(request)).collect::<Vec<String>>();
-    let mut found = ask("INFO keyspace");
+    let mut ask = |request: &[&[u8]]| clients.iter_mut().map(|client| client.frame(request)).collect::<Vec<Frame>>();
+    let (mut found, mut keys) = (Vec::new(), BTreeSet::new());
     for db in 0..DATABASES {
-        ask(&format!("SELECT {db}"));
-        let listed = ask("KEYS *");
-        // Behind its length comes each of them.
-        let keys: BTreeSet<&str> = listed.iter().flat_map(|keys| keys.split(' ').skip(2).step_by(2)).collect();
-        for key in keys {
-            for command in ["DEBUG DIGEST-VALUE", "PEXPIRETIME"] {
-                let replies = ask(&format!("{command} {key}"));
+        ask(&[b"SELECT", db.to_string().as_bytes()]);
+        for listed in ask(&[b"KEYS", b"*"]) {
+            let Frame::Array(listed) = listed else { continue };
+            keys.extend(listed.into_iter().filter_map(|key| if let Frame::Bulk(key) = key { Some(key) } else { None }));
+        }
+        for key in &keys {
+            for command in [&[&b"DEBUG"[..], b"DIGEST-VALUE", key][..], &[b"PEXPIRETIME", key]] {
+                let replies = ask(command);
                 if replies.iter().any(|reply| *reply != replies[0]) {
-                    found.push(format!("database {db}: {command} {key}: {replies:?}"));
+                    let command = command.join(&b' ');
+                    found.push(format!("database {db}: {}: {replies:?}", command.escape_ascii()));
                 }
             }
         }
