@@ -409,12 +409,23 @@ impl Records {
 
     /// Frees what all readers have read.
     fn free(&mut self) {
-        let read = self.readers.iter().flatten().filter(|place| !place.is_lost).map(|place| place.position);
-        let end = self.chunks.end();
-        let begin = read.min().unwrap_or(end).min(self.backlog.map_or(end, |len| end.saturating_sub(len)));
+        let begin = self.needed_from();
         self.chunks.free_before(begin);
         self.boundaries.free_before(begin);
         self.asides.free_before(begin);
+    }
+
+    /// Frees it to the byte, where that is worth a copy.
+    fn trim(&mut self) {
+        self.free();
+        self.chunks.trim(self.needed_from());
+    }
+
+    /// Returns the position before which nothing is needed any more.
+    fn needed_from(&self) -> u64 {
+        let read = self.readers.iter().flatten().filter(|place| !place.is_lost).map(|place| place.position);
+        let end = self.chunks.end();
+        read.min().unwrap_or(end).min(self.backlog.map_or(end, |len| end.saturating_sub(len)))
     }
 
     /// Frees so much that the limit holds again, whoever has not read it.

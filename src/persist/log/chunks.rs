@@ -97,6 +97,17 @@ impl Chunks {
         chunk.slice(chunk.len().min((position - start) as usize)..)
     }
 
+    /// Frees also the part of the first chunk that lies before a position, by a copy of the rest.
+    pub(super) fn trim(&mut self, position: u64) {
+        self.free_before(position);
+        if let Some((start, chunk)) = self.chunks.front_mut()
+            && position > *start
+        {
+            let rest = chunk.slice((position - *start) as usize..);
+            (*start, *chunk) = (position, Bytes::copy_from_slice(&rest));
+        }
+    }
+
     /// Frees the chunks that lie before a position altogether.
     pub(super) fn free_before(&mut self, position: u64) {
         while self.chunks.front().is_some_and(|(start, chunk)| start + chunk.len() as u64 <= position) {
@@ -128,6 +139,10 @@ mod tests {
         assert_eq!(chunks.read(end), "");
         chunks.free_before(end - 3);
         assert_eq!((chunks.start(), chunks.read(1)), (2, Bytes::new()));
+        chunks.trim(1);
+        assert_eq!((chunks.start(), chunks.len()), (2, CHUNK_LEN + 2));
+        chunks.trim(end - 5);
+        assert_eq!((chunks.start(), chunks.read(end - 6), chunks.read(end - 5)), (end - 5, Bytes::new(), "xxx".into()));
         chunks.free_before(end - 2);
         assert_eq!(chunks.start(), end - 2);
         chunks.free_before(end);
