@@ -411,7 +411,7 @@ fn what_a_later_version_sends_is_passed_over_and_does_not_prevent_a_start_with_t
         &["NEWEST", "k"],
         &["SET", "last", "v"],
     ];
-    let stream = commands.map(|words| crate::harness::encode(words)).concat();
+    let stream = commands.map(crate::harness::encode).concat();
     link.write_all(&stream).expect("it reads");
     wait_until(|| client.info("slave_repl_offset") == (1000 + stream.len()).to_string());
     wait_until(|| client.info("aof_rewrites") == "3" && client.info("aof_rewrite_in_progress") == "0");
