@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares keylatch with redis-server as primary and as replica: CPU for each write, lag, full synchronisation, memory.
 
-    benches/replication/compare.py [PART...]    stream, lag, sync, replicas; all of them by default
+    benches/replication/compare.py [PART...]    stream, lag, sync, behind, replicas; all of them by default
 
 Needs redis-server, redis-benchmark, a release build in target/release (or KEYLATCH=path), and an idle machine with 8 GB of
 memory. KEYS=10000000 says how many keys a full synchronisation has. Primary and replica are of one kind, and the kinds
@@ -27,6 +27,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 WRITES = 3_000_000
 WRITES_PER_S = 50_000
 REPLICAS = 20
+MISSED = 200_000
 
 
 class Client:
@@ -210,6 +211,28 @@ def sync():
         replica.stop()
 
 
+def behind():
+    """How long a replica takes that lacks more than the backlog has, where the primary has an append-only file."""
+    print(f"\nA replica of {KEYS} keys that lacks {MISSED} writes of 100 bytes\n{'':10} {'s':>7} {'synchronisation':>16}")
+    for kind in SERVERS:
+        primary, replica = Server(kind, "--appendonly", "yes", "--auto-aof-rewrite-percentage", "0"), Server(kind)
+        primary.client.call("DEBUG", "POPULATE", KEYS, "key", 32)
+        replica.follow(primary)
+        replica.wait_for(primary)
+        replica.client.call("REPLICAOF", "127.0.0.1", 1)
+        before = int(primary.client.info("sync_full"))
+        load(primary.port, MISSED, "-P", "64", "-d", "100")
+        time.sleep(2)  # the log keeps what is not in the file, for a second at most
+        begun = time.monotonic()
+        replica.follow(primary)
+        replica.wait_for(primary)
+        took = time.monotonic() - begun
+        how = "partial" if int(primary.client.info("sync_full")) == before else "full"
+        print(f"{kind:10} {took:7.2f} {how:>16}")
+        primary.stop()
+        replica.stop()
+
+
 def replicas():
     """Memory of a primary with many replicas, of which none reads for a while."""
     print(f"\nMemory of a primary with {REPLICAS} replicas that read nothing for a while, in MB")
@@ -228,6 +251,6 @@ def replicas():
         primary.stop()
 
 
-PARTS = {"stream": stream, "lag": lag, "sync": sync, "replicas": replicas}
+PARTS = {"stream": stream, "lag": lag, "sync": sync, "behind": behind, "replicas": replicas}
 for part in sys.argv[1:] or PARTS:
     PARTS[part]()

@@ -24,7 +24,7 @@ use crate::resp::write_command;
 use crate::time::clock::Clock;
 
 /// How many histories are run, unless `KEYLATCH_HISTORIES` says it, and how many steps each has.
-const HISTORIES: u64 = 1000;
+const HISTORIES: u64 = 2000;
 const STEPS: usize = 120;
 const SERVERS: usize = 3;
 
