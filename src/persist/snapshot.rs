@@ -225,9 +225,7 @@ impl<'s> Snapshot<'s> {
             if !cursor.is_in_record() {
                 records.write_texts();
             }
-            if is_slow && keys > 0 {
-                records.queue.pause(records.options.delay * u32::try_from(keys).unwrap_or(u32::MAX));
-            }
+            records.wait_after(keys);
             moving = if walked == Walked::Moving { moving + 1 } else { 0 };
             match walked {
                 Walked::More => {}
@@ -372,6 +370,14 @@ impl Records {
             head.extend_from_slice(&tail);
             self.queue.push_walked(rdb::compressed(head).into(), 1, false);
             self.texts_len.fetch_sub(text.len(), Relaxed);
+            self.wait_after(1);
+        }
+    }
+
+    /// Waits as the options say after so many keys, for tests.
+    fn wait_after(&self, keys: u64) {
+        if keys > 0 && !self.options.delay.is_zero() {
+            self.queue.pause(self.options.delay * u32::try_from(keys).unwrap_or(u32::MAX));
         }
     }
 }

@@ -178,15 +178,19 @@ fn a_background_save_has_what_there_was_when_it_was_ordered_whatever_happens_the
 
 #[test]
 fn flushall_and_a_shutdown_end_a_save_that_takes_long() {
-    let dir = dir();
-    let server = start_in(dir.path(), &[("rdb-key-save-delay", "1000000000")]);
-    let mut client = server.client();
-    client.expect(&[("MSET a 1 b 2", "+OK"), ("BGSAVE", "+Background saving started"), ("FLUSHALL", "+OK")]);
-    wait_for_end(&mut client);
-    assert_eq!(client.info("rdb_last_bgsave_status"), "ok");
-    client.expect(&[("MSET a 1 b 2", "+OK"), ("BGSAVE", "+Background saving started")]);
-    server.end();
-    assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 0, "no file is left");
+    // Long strings are written apart from other keys.
+    for value in ["1", &"x".repeat(100_000)] {
+        let dir = dir();
+        let server = start_in(dir.path(), &[("rdb-key-save-delay", "1000000000")]);
+        let mut client = server.client();
+        let set = format!("MSET a {value} b {value}");
+        client.expect(&[(&set, "+OK"), ("BGSAVE", "+Background saving started"), ("FLUSHALL", "+OK")]);
+        wait_for_end(&mut client);
+        assert_eq!(client.info("rdb_last_bgsave_status"), "ok");
+        client.expect(&[(&set, "+OK"), ("BGSAVE", "+Background saving started")]);
+        server.end();
+        assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 0, "no file is left");
+    }
 }
 
 #[test]
