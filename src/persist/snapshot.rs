@@ -374,7 +374,7 @@ impl Records {
         }
     }
 
-    /// Waits as the options say after so many keys, for tests.
+    /// Waits for the delay of the options after each of these keys, for tests.
     fn wait_after(&self, keys: u64) {
         if keys > 0 && !self.options.delay.is_zero() {
             self.queue.pause(self.options.delay * u32::try_from(keys).unwrap_or(u32::MAX));

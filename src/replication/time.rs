@@ -41,7 +41,7 @@ enum Reply {
 /// Asks the primary for its time; `None` where that does not say it, or the own clock follows none.
 ///
 /// # Errors
-/// When the connection has ended, or the reply has no end that can be found.
+/// When the connection has ended, or the reply is not RESP or longer than one to TIME can be.
 pub(super) fn ask_time(wire: &mut Wire, clock: &Clock) -> io::Result<Option<Sample>> {
     if clock.is_steered() {
         return Ok(None);

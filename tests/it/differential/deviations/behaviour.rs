@@ -125,6 +125,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["wait"]), "writes of others", "waits also for those before the last request of the client", "waits for the client's own", "what others wrote is theirs to wait for"),
     (Commands(&["replconf"]), "`ACK` of more than was sent", "is counted", "counts up to what was sent", "`WAIT` says what is so"),
     (Commands(&["replconf"]), "`ip-address` with blanks, commas or line ends", "shown as it is", "shown with `?` in their place", "it cannot add fields to `INFO`"),
+    (Commands(&["replicaof", "slaveof"]), "a transaction of the primary with a command that is not known here", "is passed over, and so is a `SELECT` in it: what follows is written to another database", "is passed over, but for its `SELECT`", "what follows is where the primary has it"),
     (Commands(&["psync"]), "a replica that lacks more than `repl-backlog-size`", "a full synchronisation", "is sent what it lacks from the append-only file if that was not rewritten since, with PINGs in the place of messages", "all data is not sent again"),
     (Info("mem_total_replication_buffers"), "", "part of `used_memory`", "not part of it, so nothing is evicted for it", "the log is there without replicas, too"),
     (Info("errorstats"), "error codes made up by scripts", "unbounded; since 7.4 all are dropped at 128", "128 of them; the rest is counted as `ERRORSTATS_OVERFLOW`", "as Valkey"),
