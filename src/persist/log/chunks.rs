@@ -97,13 +97,12 @@ impl Chunks {
         chunk.slice(chunk.len().min((position - start) as usize)..)
     }
 
-    /// Frees also the part of the first chunk that lies before a position, by a copy of the rest.
+    /// Frees also the part of the first chunk that lies before a position, by a copy of the rest, unless that is long.
     pub(super) fn trim(&mut self, position: u64) {
         self.free_before(position);
-        if let Some((start, chunk)) = self.chunks.front_mut()
-            && position > *start
-        {
-            let rest = chunk.slice((position - *start) as usize..);
+        let Some((start, chunk)) = self.chunks.front_mut() else { return };
+        let rest = chunk.slice(position.saturating_sub(*start) as usize..);
+        if position > *start && rest.len() <= CHUNK_LEN {
             (*start, *chunk) = (position, Bytes::copy_from_slice(&rest));
         }
     }
@@ -149,6 +148,16 @@ mod tests {
         assert_eq!((chunks.start(), chunks.end(), chunks.len()), (end, end, 0));
         chunks.extend(b"e");
         assert_eq!(chunks.read(end), "e");
+    }
+
+    #[test]
+    fn a_long_record_is_not_copied_to_free_a_part_of_it() {
+        let mut chunks = Chunks::default();
+        chunks.append(&mut vec![b'x'; 3 * CHUNK_LEN]);
+        chunks.trim(CHUNK_LEN as u64);
+        assert_eq!((chunks.start(), chunks.len()), (0, 3 * CHUNK_LEN));
+        chunks.trim(2 * CHUNK_LEN as u64);
+        assert_eq!((chunks.start(), chunks.len()), (2 * CHUNK_LEN as u64, CHUNK_LEN));
     }
 
     #[test]
