@@ -366,8 +366,9 @@ pub fn wait_until(holds: impl FnMut() -> bool) {
     wait_for(PATIENCE, holds);
 }
 
+/// Does the same with a patience of its own.
 #[track_caller]
-fn wait_for(patience: Duration, mut holds: impl FnMut() -> bool) {
+pub fn wait_for(patience: Duration, mut holds: impl FnMut() -> bool) {
     let clock = Clock::system();
     let started = clock.now().mono_ms();
     while !holds() {

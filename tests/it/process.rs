@@ -1,5 +1,7 @@
 //! The binary as a process: its command line, its output, its exit.
 
+mod stop;
+
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -79,9 +81,14 @@ impl Process {
         self.known_addr.expect("it was asked before")
     }
 
+    /// Sends a signal; when this returns after STOP, the process does nothing any more.
     pub(crate) fn signal(&self, name: &str) {
-        let status = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        let id = self.child.id();
+        let status = Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status();
         assert!(status.expect("kill runs").success());
+        if name == "STOP" {
+            stop::wait_until_stopped(id);
+        }
     }
 
     pub(crate) fn wait(&mut self) -> ExitStatus {

@@ -5,16 +5,19 @@ use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use keylatch::internals::resp::Frame;
 use tempfile::TempDir;
 
-use crate::harness::{Client, ReservedPort, encode, wait_until};
+use crate::harness::{Client, ReservedPort, encode, wait_for};
 use crate::process::{Process, binary};
 use crate::skipped;
 
 const SERVERS: usize = 3;
 const SENTINELS: usize = 3;
+/// Several times as long as a sentinel does nothing after its timer was late, as on a busy machine: 30 seconds.
+const PATIENCE: Duration = Duration::from_secs(150);
 
 /// A sentinel, killed when the test ends.
 struct Sentinel(Child);
@@ -27,7 +30,7 @@ impl Sentinel {
             format!("port {port}"),
             "bind 127.0.0.1".to_owned(),
             format!("sentinel monitor it 127.0.0.1 {} 2", primary.port()),
-            "sentinel down-after-milliseconds it 1000".to_owned(),
+            "sentinel down-after-milliseconds it 2000".to_owned(),
             "sentinel failover-timeout it 10000".to_owned(),
         ];
         fs::write(&path, settings.join("\n")).expect("a file of settings");
@@ -80,7 +83,7 @@ impl Watched {
         for port in &watched.sentinels {
             watched.watching.push(Sentinel::start(&watched.dir, port.port(), primary)?);
         }
-        wait_until(|| {
+        wait_for(PATIENCE, || {
             let states = watched.sentinels.iter().map(|port| state(port.addr()));
             let others = (SENTINELS - 1).to_string();
             states.into_iter().all(|state| {
@@ -118,12 +121,12 @@ impl Watched {
     /// that run replicate it.
     fn primary_after(&self, former: u16) -> u16 {
         let mut present = former;
-        wait_until(|| {
+        wait_for(PATIENCE, || {
             let seen: Vec<u16> = self.sentinels.iter().map(|port| primary(port.addr())).collect();
             present = seen[0];
             seen.iter().all(|port| *port == present) && present != former
         });
-        wait_until(|| self.servers.keys().all(|port| *port == present || self.replicates(*port, present)));
+        wait_for(PATIENCE, || self.servers.keys().all(|port| *port == present || self.replicates(*port, present)));
         present
     }
 
@@ -182,11 +185,12 @@ fn sentinels_replace_a_killed_primary_and_nothing_is_lost_that_a_replica_has_ack
     for n in 0..100 {
         assert_eq!(client.call(&format!("GET key:{n}")), format!("${} {n}", n.to_string().len()));
     }
-    client.expect(&[("SET later 1", "+OK")]);
-    // The former primary comes back as one, and the sentinels make it a replica.
+    client.expect(&[("SET later 1", "+OK"), ("WAIT 1 10000", ":1")]);
+    // The former primary comes back as one, and the sentinels make it a replica: of the third one, should they have found the
+    // second one too slow meanwhile.
     watched.run(first, None);
-    wait_until(|| watched.replicates(first, second));
-    wait_until(|| watched.client(first).call("GET later") == "$1 1");
+    wait_for(PATIENCE, || watched.replicates(first, primary(watched.sentinels[0].addr())));
+    wait_for(PATIENCE, || watched.client(first).call("GET later") == "$1 1");
     assert!(watched.client(first).call("SET key 1").starts_with("-READONLY"));
 }
 
@@ -196,7 +200,7 @@ fn sentinel_failover_makes_the_primary_a_replica_with_the_same_data() {
     let first = watched.ports[0].port();
     watched.client(first).expect(&[("SET key value", "+OK"), ("WAIT 2 10000", ":2")]);
     // It is refused until the sentinel has seen which replicas may become the primary.
-    wait_until(|| Client::connect(watched.sentinels[0].addr()).call("SENTINEL FAILOVER it") == "+OK");
+    wait_for(PATIENCE, || Client::connect(watched.sentinels[0].addr()).call("SENTINEL FAILOVER it") == "+OK");
     let second = watched.primary_after(first);
     watched.client(second).expect(&[("GET key", "$5 value"), ("SET key other", "+OK"), ("WAIT 2 10000", ":2")]);
     assert_eq!(watched.client(first).call("GET key"), "$5 other");
@@ -216,6 +220,6 @@ fn a_primary_that_stood_still_is_replaced_and_has_the_data_of_the_new_one_when_i
     watched.client(second).expect(&[("GET key", "$1 1"), ("SET later 1", "+OK")]);
     stopped.signal("CONT");
     watched.servers.insert(first, stopped);
-    wait_until(|| watched.replicates(first, second));
-    wait_until(|| watched.client(first).call("MGET key later") == "*2 $1 1 $1 1");
+    wait_for(PATIENCE, || watched.replicates(first, second));
+    wait_for(PATIENCE, || watched.client(first).call("MGET key later") == "*2 $1 1 $1 1");
 }

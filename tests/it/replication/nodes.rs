@@ -117,11 +117,18 @@ impl Node {
     #[track_caller]
     pub(super) fn wait_for(&self, primary: &Node) {
         let (mut here, mut there) = (self.client(), primary.client());
-        wait_until(|| here.info("role") == "slave" && here.info("master_link_status") == "up");
-        // A PING may come between the two.
         wait_until(|| {
-            let position = there.info("master_repl_offset");
-            here.info("slave_repl_offset") == position
+            // A PING may come between the two replies. After a reload the primary has another history, which a replica whose
+            // link still seems to be up has not noticed.
+            let (id, position) = (there.info("master_replid"), there.info("master_repl_offset"));
+            let shown = here.call("INFO replication");
+            let fields = [
+                "role:slave".to_owned(),
+                "master_link_status:up".to_owned(),
+                format!("master_replid:{id}"),
+                format!("slave_repl_offset:{position}"),
+            ];
+            fields.iter().all(|field| shown.split(' ').any(|line| line == field))
         });
         // The primary knows that when it has the first acknowledgement.
         let shown = format!("port={},state=online,", self.port());
