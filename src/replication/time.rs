@@ -3,7 +3,7 @@
 //! It is asked for in each handshake, and again each minute by a short connection of its own, because a replica gets no
 //! replies on that of its link.
 
-use std::io::{self, Error, ErrorKind, Read};
+use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use crate::config::Address;
 use crate::namespace::Namespace;
 use crate::namespace::role::Wanted;
 use crate::replication::wire::Wire;
+use crate::resp::{Frame, FrameLimits, parse_int};
 use crate::text::system_text;
 use crate::time::clock::{Clock, END_MS};
 use crate::time::estimate::Sample;
@@ -24,39 +25,28 @@ pub(super) const ASK_EVERY: Duration = Duration::from_secs(60);
 /// For how long the primary may be silent then. The estimate becomes worse by that, and the thread may outlive its term.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a line of a reply may be, and a part of it, and how many parts it may have.
-const LINE_MAX: usize = 1024;
-const PART_MAX: usize = 1024;
-const PARTS_MAX: usize = 16;
-
-/// A reply to TIME.
-#[derive(Debug, PartialEq, Eq)]
-enum Reply {
-    /// The time in microseconds since 1970.
-    Time(i64),
-    /// Anything else, in short.
-    Other(String),
-}
+/// What its reply may be at most: several times as long as a time, or as long as an error.
+const REPLY_LIMITS: FrameLimits = FrameLimits { depth: 1, items: 16, len: 1024 };
+/// How many characters are logged of a reply that says no time.
+const SHOWN_MAX: usize = 100;
 
 /// Asks the primary for its time; `None` where that does not say it, or the own clock follows none.
 ///
 /// # Errors
-/// When the connection has ended, or the reply is not RESP or longer than one to TIME can be.
+/// When the connection has ended, or the reply is not RESP or exceeds [`REPLY_LIMITS`].
 pub(super) fn ask_time(wire: &mut Wire, clock: &Clock) -> io::Result<Option<Sample>> {
     if clock.is_steered() {
         return Ok(None);
     }
     let sent_us = clock.now().mono_us();
     wire.send(&[b"TIME"])?;
-    let reply = read_reply(wire)?;
+    let reply = wire.read_reply(REPLY_LIMITS)?;
     let received_us = clock.now().mono_us();
-    match reply {
-        Reply::Time(time_us) => Ok(Some(Sample { sent_us, time_us, received_us })),
-        Reply::Other(text) => {
-            info!("(Non critical) Master does not say what its time is: {text}");
-            Ok(None)
-        }
+    let sample = time_us(&reply).map(|time_us| Sample { sent_us, time_us, received_us });
+    if sample.is_none() {
+        info!("(Non critical) Master does not say what its time is: {}", shown(&reply));
     }
+    Ok(sample)
 }
 
 /// Asks the primary for its time once more, on a thread and by a connection of its own, if the link is up and it has said
@@ -89,93 +79,41 @@ fn ask_once(namespace: &Namespace, term: u64, primary: &Address) -> io::Result<(
     Ok(())
 }
 
-/// Reads a reply to its end: no more than it may be long, whatever it says of its length.
-fn read_reply(source: &mut impl Read) -> io::Result<Reply> {
-    let head = read_line(source)?;
-    let other = || Reply::Other(head.chars().take(100).collect());
-    let Some(count) = head.strip_prefix('*') else {
-        read_part(source, &head)?;
-        return Ok(other());
-    };
-    let count: i64 = count.parse().map_err(|_| unreadable())?;
-    let count = usize::try_from(count).unwrap_or(0); // there may be none
-    if count > PARTS_MAX {
-        return Err(unreadable());
-    }
-    let mut parts = Vec::new();
-    for _ in 0..count {
-        let head = read_line(source)?;
-        parts.push(read_part(source, &head)?);
-    }
-    let time_us = match &parts[..] {
-        [Some(seconds), Some(us)] => time_us(seconds, us),
+/// Returns the time that a reply says, in microseconds since 1970, unless no deadline is at such a time.
+fn time_us(reply: &Frame) -> Option<i64> {
+    let number = |frame: &Frame| match frame {
+        Frame::Integer(number) => Some(*number),
+        Frame::Bulk(text) => parse_int(text),
         _ => None,
     };
-    Ok(time_us.map_or_else(other, Reply::Time))
-}
-
-/// Reads what follows the first line of a reply that is no array; returns it if it is a bulk string or a number.
-fn read_part(source: &mut impl Read, head: &str) -> io::Result<Option<Vec<u8>>> {
-    let (kind, text) = head.split_at_checked(1).ok_or_else(unreadable)?;
-    match kind {
-        "+" | "-" => Ok(None),
-        ":" => Ok(Some(text.into())),
-        "$" => match text.parse::<i64>().map(usize::try_from) {
-            Ok(Err(_)) => Ok(None), // there is none
-            Ok(Ok(len)) if len <= PART_MAX => {
-                let mut part = vec![0; len + 2];
-                source.read_exact(&mut part)?;
-                part.truncate(len);
-                Ok(Some(part))
-            }
-            _ => Err(unreadable()),
-        },
-        _ => Err(unreadable()),
-    }
-}
-
-/// Reads a line, without its end.
-fn read_line(source: &mut impl Read) -> io::Result<String> {
-    let mut line = Vec::new();
-    loop {
-        let mut byte = [0];
-        source.read_exact(&mut byte)?;
-        match byte {
-            [b'\n'] => return Ok(String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned()),
-            _ if line.len() == LINE_MAX => return Err(unreadable()),
-            [byte] => line.push(byte),
-        }
-    }
-}
-
-/// Returns the time that seconds and microseconds say, unless no deadline is at such a time.
-fn time_us(seconds: &[u8], us: &[u8]) -> Option<i64> {
-    let number = |text: &[u8]| -> Option<i64> {
-        let is_plain = (1..=18).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);
-        std::str::from_utf8(text).ok().filter(|_| is_plain)?.parse().ok()
-    };
+    let Frame::Array(parts) = reply else { return None };
+    let [seconds, us] = &parts[..] else { return None };
     let (seconds, us) = (number(seconds)?, number(us)?);
-    (seconds < END_MS / 1000 && us < 1_000_000).then(|| seconds * 1_000_000 + us)
+    let is_time = (0..END_MS / 1000).contains(&seconds) && (0..1_000_000).contains(&us);
+    is_time.then(|| seconds * 1_000_000 + us)
 }
 
-fn unreadable() -> Error {
-    Error::new(ErrorKind::InvalidData, "the reply to TIME cannot be read")
+/// Returns a reply that says no time, as it is logged.
+fn shown(reply: &Frame) -> String {
+    let text = match reply {
+        Frame::Error(text) => String::from_utf8_lossy(text).into_owned(),
+        other => format!("{other:?}"),
+    };
+    text.chars().take(SHOWN_MAX).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-    use std::net::TcpListener;
+    use std::io::{ErrorKind, Read, Write};
+    use std::net::{Shutdown, TcpListener};
+
+    use bytes::BytesMut;
+    use tokio_util::codec::Decoder;
 
     use super::*;
     use crate::command::handlers;
     use crate::config::Config;
-
-    /// Reads a reply; returns also what follows it.
-    fn read(mut text: &[u8]) -> (Option<Reply>, &[u8]) {
-        let reply = read_reply(&mut text).ok();
-        (reply, text)
-    }
+    use crate::resp::FrameDecoder;
 
     #[test]
     fn a_time_is_an_array_of_two_numbers_that_a_deadline_may_have() {
@@ -185,12 +123,22 @@ mod tests {
             (b"*2\r\n:5\r\n:7\r\n", 5_000_007),
             (b"*2\r\n$13\r\n4611686018426\r\n$6\r\n999999\r\n", 4_611_686_018_426_999_999),
         ] {
-            assert_eq!(read(text), (Some(Reply::Time(expected)), &b""[..]), "{}", text.escape_ascii());
+            let frame = FrameDecoder::new().decode(&mut BytesMut::from(text)).expect("RESP").expect("whole");
+            assert_eq!(time_us(&frame), Some(expected), "{}", text.escape_ascii());
         }
     }
 
+    /// Returns a namespace that is to be a replica, with the clock of the system.
+    fn replica() -> Namespace {
+        let mut config = Config::default();
+        config.replicaof = Some(Address { host: "primary".into(), port: 1 });
+        Namespace::for_test(&handlers().commands, config, Clock::system())
+    }
+
     #[test]
-    fn what_is_no_time_is_read_to_its_end() {
+    fn what_is_no_time_changes_nothing() {
+        let namespace = replica();
+        let long = format!("+{}", "x".repeat(REPLY_LIMITS.len - 3));
         for text in [
             "+OK",
             "-NOPERM User has no permissions to run the 'time' command",
@@ -212,35 +160,44 @@ mod tests {
             "*2\r\n:5\r\n:1000000",
             "*2\r\n:4611686018427\r\n:0",
             "*2\r\n:9223372036854775807\r\n:0",
-            "*2\r\n:99999999999999999999999\r\n:0",
+            "*2\r\n$20\r\n99999999999999999999\r\n:0",
+            &long,
         ] {
-            let whole = format!("{text}\r\n+next\r\n");
-            let (reply, rest) = read(whole.as_bytes());
-            assert!(matches!(reply, Some(Reply::Other(_))) && rest == b"+next\r\n", "{text}: {reply:?}");
+            let (result, _) = ask(&namespace, namespace.role.term(), format!("{text}\r\n").as_bytes());
+            assert!(result.is_ok() && !namespace.clock.is_following(), "{text}: {result:?}");
         }
     }
 
     #[test]
-    fn what_has_no_end_or_claims_to_be_long_is_refused() {
-        let long = format!("+{}\r\n", "x".repeat(2000));
-        for text in [
-            "",
-            "\r\n",
-            "*2\r\n:5\r\n",
-            "*2\r\n$10\r\n17",
-            "*17\r\n",
-            "*9223372036854775807\r\n",
-            "*99999999999999999999\r\n",
-            "*x\r\n",
-            "*2\r\n*2\r\n:1\r\n:2\r\n:3\r\n",
-            "$9223372036854775807\r\n",
-            "$99999999999999999999\r\n",
-            "$1025\r\n",
-            "%1\r\n",
-            "\u{e9}\r\n",
-            &long,
+    fn what_has_no_end_or_is_long_is_refused() {
+        let namespace = replica();
+        let line = format!("+{}\r\n", "x".repeat(REPLY_LIMITS.len));
+        let endless = "x".repeat(2 * REPLY_LIMITS.len);
+        let strings = format!("*2\r\n{}", format!("$1000\r\n{}\r\n", "x".repeat(1000)).repeat(2));
+        for (text, refusal) in [
+            ("", ErrorKind::UnexpectedEof),
+            ("*2\r\n:5\r\n", ErrorKind::UnexpectedEof),
+            ("*2\r\n$10\r\n17", ErrorKind::UnexpectedEof),
+            // These are refused without waiting for what they claim.
+            ("\r\n", ErrorKind::InvalidData),
+            ("*17\r\n", ErrorKind::InvalidData),
+            ("*2\r\n*1\r\n", ErrorKind::InvalidData),
+            ("*9223372036854775807\r\n", ErrorKind::InvalidData),
+            ("*99999999999999999999\r\n", ErrorKind::InvalidData),
+            ("*x\r\n", ErrorKind::InvalidData),
+            ("*2\r\n:99999999999999999999\r\n", ErrorKind::InvalidData),
+            ("$9223372036854775807\r\n", ErrorKind::InvalidData),
+            ("$99999999999999999999\r\n", ErrorKind::InvalidData),
+            ("$1025\r\n", ErrorKind::InvalidData),
+            ("%17\r\n", ErrorKind::InvalidData),
+            ("\u{e9}\r\n", ErrorKind::InvalidData),
+            (&line, ErrorKind::InvalidData),
+            (&endless, ErrorKind::InvalidData),
+            (&strings, ErrorKind::InvalidData),
         ] {
-            assert_eq!(read(text.as_bytes()).0, None, "{text}");
+            let (result, _) = ask(&namespace, namespace.role.term(), text.as_bytes());
+            let kind = result.expect_err(text).kind();
+            assert!(kind == refusal && !namespace.clock.is_following(), "{kind:?}: {text}");
         }
     }
 
@@ -252,7 +209,8 @@ mod tests {
             let served = scope.spawn(|| {
                 let (mut link, mut asked) = (listener.accept().expect("a connection").0, String::new());
                 link.write_all(answer).expect("it is connected");
-                link.read_to_string(&mut asked).expect("it hangs up");
+                link.shutdown(Shutdown::Write).expect("it is connected");
+                let _ = link.read_to_string(&mut asked); // the connection is reset if a part was not read
                 asked
             });
             let result = ask_once(namespace, term, &primary);
@@ -262,9 +220,7 @@ mod tests {
 
     #[test]
     fn the_primary_is_asked_again_by_a_connection_of_its_own_and_believed_in_its_term() {
-        let mut config = Config::default();
-        config.replicaof = Some(Address { host: "primary".into(), port: 1 });
-        let namespace = Namespace::for_test(&handlers().commands, config, Clock::system());
+        let namespace = replica();
         let (clock, term, time) = (&namespace.clock, namespace.role.term(), "*1\r\n$4\r\nTIME\r\n");
         let reply = |by_ms: i64| {
             let ms = clock.own_offset_ms() + clock.now().mono_ms() as i64 + by_ms;

@@ -6,12 +6,13 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use tokio_util::codec::Decoder;
 
 use crate::client::info::Peer;
 use crate::config::{Address, Config};
 use crate::dial::{Stream, TlsOptions, secure};
 use crate::namespace::role::Connection;
-use crate::resp::write_command;
+use crate::resp::{Frame, FrameDecoder, FrameLimits, write_command};
 use crate::time::clock::Clock;
 
 /// How many bytes are received at once, at most.
@@ -115,6 +116,27 @@ impl Wire {
                 return Err(io::Error::new(ErrorKind::InvalidData, "the primary has sent a line that is too long"));
             }
             self.receive(self.timeout)?;
+        }
+    }
+
+    /// Receives a reply within limits, whose length in bytes counts for all of it.
+    ///
+    /// # Errors
+    /// Those of [`Wire::read_line`], and when what is received is no reply, or exceeds them.
+    pub(super) fn read_reply(&mut self, limits: FrameLimits) -> io::Result<Frame> {
+        let invalid = |reason: String| io::Error::new(ErrorKind::InvalidData, reason);
+        let (mut decoder, mut received) = (FrameDecoder::with_limits(limits), self.input.len());
+        loop {
+            let decoded = decoder.decode(&mut self.input).map_err(|error| invalid(error.to_string()))?;
+            if received - self.input.len() > limits.len || decoded.is_none() && received > limits.len {
+                return Err(invalid("the primary has sent a reply that is too long".into()));
+            }
+            if let Some(frame) = decoded {
+                return Ok(frame);
+            }
+            let left = self.input.len();
+            self.receive(self.timeout)?;
+            received += self.input.len() - left;
         }
     }
 

@@ -4,7 +4,7 @@
 //! [`FrameDecoder`] reads the server's side of the wire. It keeps the open aggregates on an explicit stack instead of
 //! recursing, so it resumes at the end of the last input and scans each byte once.
 //!
-//! Invariant: a claimed length or count allocates nothing; nesting deeper than [`FRAME_DEPTH_MAX`] is rejected.
+//! Invariant: a claimed length or count allocates nothing; what exceeds its [`FrameLimits`] is rejected at once.
 
 use std::{error, fmt, io};
 
@@ -17,11 +17,26 @@ use crate::resp::output::Output;
 use crate::resp::protocol::Protocol;
 use crate::resp::reply::Reply;
 
-/// The deepest nesting of aggregates [`FrameDecoder`] accepts.
+/// The deepest nesting of aggregates that a [`FrameDecoder`] accepts by default.
 pub const FRAME_DEPTH_MAX: usize = 32;
 
-/// The longest string [`FrameDecoder`] accepts: the default limit of a value in Redis.
-const FRAME_BULK_LEN_MAX: usize = 512 * 1024 * 1024;
+/// What a [`FrameDecoder`] accepts at most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameLimits {
+    /// How deep aggregates are nested.
+    pub(crate) depth: usize,
+    /// How many items an aggregate has.
+    pub(crate) items: usize,
+    /// How long a string or a line is, in bytes.
+    pub(crate) len: usize,
+}
+
+impl Default for FrameLimits {
+    /// The default limit of a value in Redis.
+    fn default() -> Self {
+        FrameLimits { depth: FRAME_DEPTH_MAX, items: i32::MAX as usize, len: 512 * 1024 * 1024 }
+    }
+}
 
 /// A value of RESP2 or RESP3.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,7 +159,7 @@ fn write_all(items: &[Frame], reply: &mut Reply<'_>) {
 pub enum FrameError {
     /// The bytes are not RESP; holds a description.
     Invalid(&'static str),
-    /// Aggregates are nested deeper than [`FRAME_DEPTH_MAX`].
+    /// Aggregates are nested too deeply.
     TooDeep,
     /// The stream failed.
     Io(io::Error),
@@ -154,7 +169,7 @@ impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid(what) => write!(f, "invalid reply: {what}"),
-            Self::TooDeep => write!(f, "invalid reply: nested deeper than {FRAME_DEPTH_MAX}"),
+            Self::TooDeep => f.write_str("invalid reply: nested too deeply"),
             Self::Io(err) => err.fmt(f),
         }
     }
@@ -171,6 +186,7 @@ impl From<io::Error> for FrameError {
 /// Decodes frames sent by a server, in RESP2 or RESP3.
 #[derive(Debug, Default)]
 pub struct FrameDecoder {
+    limits: FrameLimits,
     /// Aggregates that still lack items, outermost first.
     open: Vec<Aggregate>,
     /// A string whose header has been read.
@@ -215,6 +231,11 @@ impl FrameDecoder {
         Self::default()
     }
 
+    /// Creates a decoder with limits of its own.
+    pub(crate) fn with_limits(limits: FrameLimits) -> Self {
+        FrameDecoder { limits, ..Self::default() }
+    }
+
     fn next_token(&mut self, src: &mut BytesMut) -> Result<Option<Token>, FrameError> {
         if let Some((kind, len)) = self.string {
             if src.len() < len + 2 {
@@ -240,7 +261,7 @@ impl FrameDecoder {
                     _ => Err(FrameError::Invalid("a line is empty or ends without CR")),
                 }
             }
-            None if src.len() > FRAME_BULK_LEN_MAX => Err(FrameError::Invalid("endless line")),
+            None if src.len() > self.limits.len => Err(FrameError::Invalid("endless line")),
             None => {
                 self.scanned = src.len();
                 Ok(None)
@@ -263,7 +284,7 @@ impl FrameDecoder {
             b'$' if *text == *b"-1" => Frame::Null,
             b'*' if *text == *b"-1" => Frame::NullArray,
             b'$' | b'!' | b'=' => {
-                self.string = Some((kind, parse_len(&text, FRAME_BULK_LEN_MAX)?));
+                self.string = Some((kind, parse_len(&text, self.limits.len)?));
                 return Ok(Token::Header);
             }
             b'*' | b'%' | b'~' | b'>' => return self.open_aggregate(kind, &text),
@@ -273,8 +294,8 @@ impl FrameDecoder {
     }
 
     fn open_aggregate(&mut self, kind: u8, text: &[u8]) -> Result<Token, FrameError> {
-        let len = parse_len(text, i32::MAX as usize)?;
-        if self.open.len() == FRAME_DEPTH_MAX {
+        let len = parse_len(text, self.limits.items)?;
+        if self.open.len() == self.limits.depth {
             return Err(FrameError::TooDeep);
         }
         let aggregate = Aggregate { kind, items_left: if kind == b'%' { len * 2 } else { len }, items: Vec::new() };

@@ -26,6 +26,7 @@ use tokio_util::codec::{Decoder, Encoder};
 pub use crate::text::double::write_double;
 pub(crate) use command::{begin_command, begin_word, write_command, write_select, write_word, write_words};
 pub use decode::{BATCH_REQUESTS_MAX, DecodeError, Limits, ProtocolError, RequestDecoder, parse_int, reserve_exact};
+pub(crate) use frame::FrameLimits;
 pub use frame::{FRAME_DEPTH_MAX, Frame, FrameDecoder, FrameError};
 #[cfg_attr(not(feature = "lua"), allow(unused_imports, reason = "only scripts keep replies"))]
 pub use output::{Kept, Mark, Output, SHARED_MIN};
