@@ -91,6 +91,15 @@ fn the_pages_that_everybody_reads_stay_short() {
 }
 
 #[test]
+fn the_debian_package_has_every_page_for_users() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("it is there");
+    let names = fs::read_dir(root().join("docs")).expect("the pages").map(|entry| entry.expect("an entry").file_name());
+    let names = names.map(|name| name.into_string().expect("text")).filter(|name| name.ends_with(".md"));
+    let lacking: Vec<String> = names.filter(|name| !manifest.contains(&format!("[\"docs/{name}\","))).collect();
+    assert!(lacking.is_empty(), "{lacking:?}");
+}
+
+#[test]
 fn every_decision_is_listed_with_its_title_and_says_what_would_change_it() {
     let list = Page::read(Path::new("ARCHITECTURE.md")).text;
     let decisions = pages().into_iter().filter(|page| page.path.starts_with("docs/decisions"));
