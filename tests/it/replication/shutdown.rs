@@ -83,7 +83,8 @@ fn a_shutdown_that_is_not_to_wait_says_who_lacks_what() {
 
 #[test]
 fn the_wait_of_a_shutdown_lasts_as_long_as_a_steered_clock_says() {
-    let primary = Primary::start_on(Clock::manual(), &[("shutdown-timeout", "700")]);
+    // The replica is not to be disconnected meanwhile.
+    let primary = Primary::start_on(Clock::manual(), &[("shutdown-timeout", "700"), ("repl-timeout", "1000")]);
     let _raw = RawReplica::synchronized(primary.addr());
     let (mut client, mut other) = (primary.client(), primary.client());
     client.expect(&[("SET k v", "+OK")]);
