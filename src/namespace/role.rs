@@ -129,7 +129,7 @@ impl Role {
         self.lacks_time.load(Relaxed)
     }
 
-    /// Sets that.
+    /// Sets whether nothing is known of the clock by which the deadlines were given.
     pub(super) fn set_lacks_time(&self, lacks_time: bool) {
         self.lacks_time.store(lacks_time, Relaxed);
     }

@@ -366,7 +366,7 @@ pub fn wait_until(holds: impl FnMut() -> bool) {
     wait_for(PATIENCE, holds);
 }
 
-/// Does the same with a patience of its own.
+/// Polls until a condition holds, and fails after this long.
 #[track_caller]
 pub fn wait_for(patience: Duration, mut holds: impl FnMut() -> bool) {
     let clock = Clock::system();
