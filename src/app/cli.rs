@@ -1,6 +1,6 @@
 //! The command line: `keylatch [/path/to/redis.conf|-] [--option value ...]`.
 //!
-//! clap parses `--help`, `--version` and the health check; all other arguments follow Redis' own grammar, which
+//! clap parses `--help`, `--version`, the health check and `copy`; all other arguments follow Redis' own grammar, which
 //! `config` parses, so that any command line of redis-server works. Under the name `redis-cli` the binary is a client.
 //! Nothing here prints or exits: `main` does.
 //!
@@ -26,6 +26,7 @@ const ABOUT: &str = "keylatch: an in-memory key-value server that speaks RESP, t
 const USAGE: &str = "\
 Usage: keylatch [/path/to/redis.conf | -] [--option value ...]
        keylatch --healthcheck [-h host] [-p port] [-s socket] [--tls] [--running] [/path/to/redis.conf] [--option value ...]
+       keylatch copy [options] FROM TO    (keylatch copy --help)
        redis-cli [options] command...     (a link of that name to this binary, or its first argument)
        keylatch --version | --help | --help-all
 ";
@@ -41,6 +42,7 @@ Examples:
   KEYLATCH_REQUIREPASS_FILE=/run/pw keylatch   read a secret from a file
   keylatch --port 0 --test-mode             serve a test: a free port, and the commands TEST.*
   keylatch --healthcheck --port 7000        check the server with these settings
+  keylatch copy redis://a redis://b:7000    copy all keys with their TTLs from one server to another
   keylatch --healthcheck --running          check the running servers of this binary, as in a container
 ";
 
@@ -126,6 +128,8 @@ pub(crate) enum Invocation {
     },
     /// Act as redis-cli with these arguments.
     RedisCli(Vec<Vec<u8>>),
+    /// Copy the keys of a server to another, with these arguments.
+    Copy(Vec<Vec<u8>>),
     /// Print this text and exit with status 0.
     Print(String),
 }
@@ -176,6 +180,9 @@ fn parse_with(
         return Ok(Invocation::RedisCli(raw));
     }
     take_program_name(&mut raw, &["redis-server", "keylatch"]);
+    if take_copy(&mut raw) {
+        return Ok(Invocation::Copy(raw));
+    }
     let question = match raw.first().is_some_and(|word| word == b"--healthcheck") {
         true => {
             raw.remove(0);
@@ -250,6 +257,16 @@ fn take_program_name(raw: &mut Vec<Vec<u8>>, names: &[&str]) -> bool {
         raw.remove(0);
     }
     is_named
+}
+
+/// Removes `copy` in front of addresses. Without these, a file of that name is a config file.
+fn take_copy(raw: &mut Vec<Vec<u8>>) -> bool {
+    let has_address = raw.iter().any(|word| memchr::memmem::find(word, b"://").is_some());
+    let is_copy = has_address && raw.first().is_some_and(|word| word == b"copy");
+    if is_copy {
+        raw.remove(0);
+    }
+    is_copy || take_program_name(raw, &["copy"])
 }
 
 /// Removes the options of the health check, wherever they are except as the value of a setting.
@@ -438,6 +455,10 @@ mod tests {
         assert!(
             matches!(invoke(&["keylatch", "redis-cli", "ping"]), Invocation::RedisCli(words) if words == [b"ping"])
         );
+        for args in [&["keylatch", "copy", "redis://a"][..], &["keylatch", "keylatch", "copy", "redis://a"]] {
+            assert!(matches!(invoke(args), Invocation::Copy(words) if words == [b"redis://a"]), "{args:?}");
+        }
+        assert!(matches!(invoke(&["keylatch", "copy", "--help"]), Invocation::Copy(words) if words == [b"--help"]));
     }
 
     #[test]

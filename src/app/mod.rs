@@ -1,12 +1,15 @@
-//! The program around the server: command line, process, log, health check, redis-cli.
+//! The program around the server: command line, process, log, health check, redis-cli, copy.
 
 pub(crate) mod cli;
+pub(crate) mod copy;
 pub(crate) mod daemon;
 pub(crate) mod healthcheck;
+pub(crate) mod link;
 pub(crate) mod logging;
 pub(crate) mod oom_score;
 pub(crate) mod process;
 pub(crate) mod redis_cli;
+pub(crate) mod uri;
 
 use std::process::ExitCode;
 
@@ -26,6 +29,7 @@ pub fn main(console: Console) -> ExitCode {
             Err(error) => fail(&error.to_string()),
         },
         Ok(Invocation::RedisCli(args)) => redis_cli::run(args, &cli::version("redis-cli"), console.complain),
+        Ok(Invocation::Copy(args)) => copy::run(args, console),
         Ok(Invocation::Print(text)) => {
             (console.say)(text.trim_end());
             ExitCode::SUCCESS

@@ -19,6 +19,8 @@ mod command_bases;
 mod conditions;
 mod config;
 mod connection;
+#[cfg(feature = "binary")]
+mod copy;
 mod corpus;
 mod crashes;
 #[cfg(feature = "binary")]

@@ -375,3 +375,24 @@ fn a_replica_follows_its_primary_over_tls_if_the_certificate_is_of_the_authority
     wait_until(|| replica.client().call("GET k") == "$1 x");
     assert_eq!((shown.call("GET k"), client.info("connected_slaves")), ("$-1".into(), "1".into()));
 }
+
+#[cfg(feature = "binary")]
+#[test]
+fn keys_are_copied_over_tls_if_the_certificate_is_of_the_authority() {
+    let authority = Authority::new();
+    let (source, target) = (authority.start("tls-auth-clients no"), authority.start("tls-auth-clients yes"));
+    authority.connect(source.server.addr(), false).expect(&[("SET k v", "+OK")]);
+    let url = |server: &TlsServer| format!("rediss://{}", server.server.addr());
+    let file = |name| authority.path(name).display().to_string();
+    let base = ["copy".to_owned(), url(&source), url(&target), "--cert".into(), file("client.crt")];
+    let copy = |trust: &[String]| {
+        let key = ["--key".to_owned(), file("client.key")];
+        let mut command = std::process::Command::new(crate::process::binary());
+        command.args(&base).args(key).args(trust).output().expect("the binary starts")
+    };
+    let output = copy(&[]);
+    assert_eq!(output.status.code(), Some(2), "no other client trusts this authority");
+    let output = copy(&["--cacert".into(), file("ca.crt")]);
+    assert!(output.stdout.starts_with(b"Copied 1 key, "), "{output:?}");
+    authority.connect(target.server.addr(), true).expect(&[("GET k", "$1 v")]);
+}

@@ -10,17 +10,11 @@ mod show;
 use std::io::{self, IsTerminal, Read, Write};
 use std::process::ExitCode;
 
-use bytes::BytesMut;
-use tokio_util::codec::Decoder;
-
-use crate::dial::{Stream, connect};
-use crate::resp::{Frame, FrameDecoder};
+use crate::app::link::{Link, lost};
+use crate::resp::Frame;
 use crate::text::{split_words, system_text};
 
 use options::{Options, Request};
-
-/// The size of one read, in bytes.
-const READ_LEN: usize = 64 * 1024;
 
 /// Commands after which messages arrive until the connection closes.
 const STREAMING: [&[u8]; 4] = [b"monitor", b"psubscribe", b"ssubscribe", b"subscribe"];
@@ -72,12 +66,10 @@ fn talk(mut options: Options, complain: fn(&str)) -> Result<bool, String> {
         options.command.push(last);
     }
     let address = &options.address;
-    let stream = connect(address, options.tls.as_ref())
+    let link = Link::connect(address, options.tls.as_ref())
         .map_err(|cause| format!("Could not connect to Redis at {address}: {}", system_text(&cause)))?;
     let mut session = Session {
-        stream,
-        received: BytesMut::new(),
-        decoder: FrameDecoder::new(),
+        link,
         is_raw: options.raw.unwrap_or_else(|| !io::stdout().is_terminal()),
         error_status: options.error_status,
     };
@@ -103,9 +95,7 @@ fn talk(mut options: Options, complain: fn(&str)) -> Result<bool, String> {
 
 /// One connection.
 struct Session {
-    stream: Box<dyn Stream>,
-    received: BytesMut,
-    decoder: FrameDecoder,
+    link: Link,
     is_raw: bool,
     error_status: bool,
 }
@@ -127,8 +117,8 @@ impl Session {
             first.push((format!("SELECT {database}"), vec![b"SELECT", database.as_bytes()]));
         }
         for (name, words) in first {
-            self.send(&words).map_err(|cause| lost(&cause))?;
-            if let Frame::Error(text) = self.receive().map_err(|cause| lost(&cause))? {
+            self.link.send(&words).map_err(|cause| failed(&cause))?;
+            if let Frame::Error(text) = self.link.receive().map_err(|cause| failed(&cause))? {
                 complain(&format!("{name} failed: {}", String::from_utf8_lossy(&text)));
             }
         }
@@ -137,16 +127,17 @@ impl Session {
 
     /// Sends a command and prints the reply; returns whether the exit status stays 0.
     fn command(&mut self, words: &[Vec<u8>], complain: fn(&str)) -> Result<bool, String> {
-        self.send(words).map_err(|cause| lost(&cause))?;
+        let request: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        self.link.send(&request).map_err(|cause| failed(&cause))?;
         let is_text =
             TEXTS.iter().any(|text| words.len() >= text.len() && text.iter().zip(words).all(|(a, b)| is(b, a)));
         let is_streaming = STREAMING.iter().any(|name| is(&words[0], name));
         loop {
-            let frame = match self.receive() {
+            let frame = match self.link.receive() {
                 Ok(frame) => frame,
                 // SHUTDOWN closes the connection, as requested.
                 Err(_) if is(&words[0], b"shutdown") => return Ok(true),
-                Err(cause) => return Err(lost(&cause)),
+                Err(cause) => return Err(failed(&cause)),
             };
             if let Frame::Error(text) = &frame
                 && self.error_status
@@ -169,42 +160,14 @@ impl Session {
             }
         }
     }
-
-    fn send(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<()> {
-        let mut request = format!("*{}\r\n", words.len()).into_bytes();
-        for word in words {
-            let word = word.as_ref();
-            request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-            request.extend_from_slice(word);
-            request.extend_from_slice(b"\r\n");
-        }
-        self.stream.write_all(&request)?;
-        self.stream.flush()
-    }
-
-    fn receive(&mut self) -> io::Result<Frame> {
-        let mut chunk = [0; READ_LEN];
-        loop {
-            if let Some(frame) = self.decoder.decode(&mut self.received).map_err(io::Error::other)? {
-                return Ok(frame);
-            }
-            match self.stream.read(&mut chunk)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                len => self.received.extend_from_slice(&chunk[..len]),
-            }
-        }
-    }
 }
 
 fn is(word: &[u8], name: &[u8]) -> bool {
     word.eq_ignore_ascii_case(name)
 }
 
-fn lost(cause: &io::Error) -> String {
-    match cause.kind() {
-        io::ErrorKind::UnexpectedEof => "Error: Server closed the connection".into(),
-        _ => format!("Error: {}", system_text(cause)),
-    }
+fn failed(cause: &io::Error) -> String {
+    format!("Error: {}", lost(cause))
 }
 
 fn print(bytes: &[u8]) -> io::Result<()> {

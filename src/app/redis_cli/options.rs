@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::app::uri::{Login, Uri};
 use crate::dial::{Address, TlsOptions};
 
 /// The text of `redis-cli --help`.
@@ -95,7 +96,10 @@ pub(super) fn read(words: Vec<Vec<u8>>, version: &str, password: Option<Vec<u8>>
             "-h" => host = Some(text(value()?)),
             "-p" => port = Some(number(&option, value()?)?),
             "-s" => socket = Some(path(value()?)),
-            "-u" => Uri::read(&text(value()?))?.apply(&mut options, &mut host, &mut port, &mut tls),
+            "-u" => {
+                let uri = Uri::read(&text(value()?)).ok_or_else(invalid_uri)?;
+                apply(uri, &mut options, &mut host, &mut port, &mut tls);
+            }
             "-a" | "--pass" => options.password = Some(value()?),
             "--user" => options.user = Some(value()?),
             "-n" => options.database = number(&option, value()?)?,
@@ -145,71 +149,19 @@ impl TlsWords {
     }
 }
 
-/// The parts of a `redis://` address.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Uri {
-    is_tls: bool,
-    user: Option<Vec<u8>>,
-    password: Option<Vec<u8>>,
-    host: Option<String>,
-    port: Option<u16>,
-    database: Option<u32>,
+/// Sets the options that an address stands for.
+fn apply(uri: Uri, options: &mut Options, host: &mut Option<String>, port: &mut Option<u16>, tls: &mut TlsWords) {
+    let Login { user, password, word } = uri.login;
+    tls.wanted |= uri.is_tls;
+    options.user = user.or(options.user.take());
+    options.password = password.or(word).or(options.password.take());
+    options.database = uri.database.unwrap_or(options.database);
+    *host = uri.host.or(host.take());
+    *port = uri.port.or(*port);
 }
 
-impl Uri {
-    fn read(uri: &str) -> Result<Self, String> {
-        let invalid = || "Invalid URI: redis://[[user]:password@]host[:port][/database] is understood".to_owned();
-        let (is_tls, rest) = match (uri.strip_prefix("redis://"), uri.strip_prefix("rediss://")) {
-            (Some(rest), _) => (false, rest),
-            (_, Some(rest)) => (true, rest),
-            _ => return Err(invalid()),
-        };
-        let (login, rest) = rest.rsplit_once('@').map_or((None, rest), |(login, rest)| (Some(login), rest));
-        let (user, password) = match login.map(|login| login.split_once(':').unwrap_or(("", login))) {
-            None => (None, None),
-            Some((user, password)) => ((!user.is_empty()).then(|| decoded(user)), Some(decoded(password))),
-        };
-        let (place, database) = rest.split_once('/').unwrap_or((rest, ""));
-        // The colons of an IPv6 address are in brackets.
-        let (host, port) = match place.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
-            Some((host, port)) => (host, Some(port.parse().map_err(|_| invalid())?)),
-            None => (place, None),
-        };
-        let host = host.trim_matches(['[', ']']);
-        let database = if database.is_empty() { None } else { Some(database.parse().map_err(|_| invalid())?) };
-        let host = (!host.is_empty()).then(|| host.to_owned());
-        Ok(Uri { is_tls, user, password, host, port, database })
-    }
-
-    /// Sets the options that the address stands for.
-    fn apply(self, options: &mut Options, host: &mut Option<String>, port: &mut Option<u16>, tls: &mut TlsWords) {
-        tls.wanted |= self.is_tls;
-        options.user = self.user.or(options.user.take());
-        options.password = self.password.or(options.password.take());
-        options.database = self.database.unwrap_or(options.database);
-        *host = self.host.or(host.take());
-        *port = self.port.or(*port);
-    }
-}
-
-/// Percent-decodes a text.
-fn decoded(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let (mut plain, mut at) = (Vec::with_capacity(bytes.len()), 0);
-    while at < bytes.len() {
-        let escaped = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
-        match escaped.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                plain.push(byte);
-                at += 3;
-            }
-            None => {
-                plain.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    plain
+fn invalid_uri() -> String {
+    "Invalid URI: redis://[[user]:password@]host[:port][/database] is understood".into()
 }
 
 fn unknown(option: &str) -> String {
@@ -259,7 +211,7 @@ mod tests {
         assert_eq!((found.user, found.password.as_deref()), (None, Some(&b"secret"[..])));
         assert_eq!(found.address, Address::Tcp("db".into(), 6379));
         for bad in ["http://db", "redis://db:port", "redis://db/x"] {
-            assert!(Uri::read(bad).is_err(), "{bad}");
+            assert!(Uri::read(bad).is_none(), "{bad}");
         }
     }
 

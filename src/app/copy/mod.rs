@@ -1,0 +1,151 @@
+//! `keylatch copy`: copies all keys with their TTLs from one server to another, as their client. So data moves from one
+//! process to a cluster and back, and between keylatch, Redis and Valkey. It is not part of the server.
+//!
+//! While the target executes a batch, the source reads the next one.
+//!
+//! Invariant: a lock is never shorter at the target than at the source. Its value and its TTL are read at the same
+//! instant, and the TTL counts from when it is written.
+
+mod options;
+mod peer;
+mod source;
+mod tally;
+mod target;
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use crate::app::process::Console;
+use crate::time::clock::Clock;
+
+use options::{Options, Request};
+use source::Source;
+use tally::Tally;
+use target::Target;
+
+/// The exit status when some keys were not copied.
+const INCOMPLETE: u8 = 1;
+
+/// The exit status when the copy could not be done.
+const FAILED: u8 = 2;
+
+/// How often the progress is shown, in milliseconds.
+const PROGRESS_MS: u64 = 1000;
+
+/// Runs with the arguments after `copy`; returns the exit status.
+pub(crate) fn run(words: Vec<Vec<u8>>, console: Console) -> ExitCode {
+    let options = match options::read(words, |name| std::env::var_os(name)) {
+        Ok(Request::Copy(options)) => *options,
+        Ok(Request::Print(text)) => {
+            (console.say)(text.trim_end());
+            return ExitCode::SUCCESS;
+        }
+        Err(reason) => {
+            (console.complain)(&reason);
+            return FAILED.into();
+        }
+    };
+    let mut progress = Progress::new(&options);
+    let mut tally = Tally::default();
+    let copied = copy(&options, &mut tally, &mut progress);
+    progress.clear();
+    let summary = progress.summary(&tally);
+    tally.failures().iter().for_each(|line| (console.complain)(line));
+    match copied {
+        Err(reason) => {
+            (console.complain)(&match progress.has_begun {
+                true => format!("{reason}\nUntil then: {summary}"),
+                false => reason,
+            });
+            FAILED.into()
+        }
+        Ok(()) => {
+            (console.say)(&summary);
+            if tally.failures().is_empty() { ExitCode::SUCCESS } else { INCOMPLETE.into() }
+        }
+    }
+}
+
+/// Copies all databases.
+fn copy(options: &Options, tally: &mut Tally, progress: &mut Progress) -> Result<(), String> {
+    let mut source = Source::connect(options)?;
+    let mut target = Target::connect(options)?;
+    for database in source.databases(&options.from)? {
+        tally.begin(database);
+        source.open(database)?;
+        match target.select(options.to.database.unwrap_or(database))? {
+            Some(refusal) => tally.without_database(&refusal),
+            None => copy_database(&mut source, &mut target, tally, progress)?,
+        }
+    }
+    Ok(())
+}
+
+/// Copies the selected database.
+fn copy_database(
+    source: &mut Source,
+    target: &mut Target,
+    tally: &mut Tally,
+    progress: &mut Progress,
+) -> Result<(), String> {
+    let mut held = Vec::new();
+    loop {
+        let keys = source.next_keys()?;
+        source.request(&keys)?;
+        target.put(held, tally)?;
+        progress.show(tally);
+        if keys.is_empty() {
+            return Ok(());
+        }
+        held = source.take(keys, tally)?;
+    }
+}
+
+/// Shows on a terminal what was copied up to now.
+struct Progress {
+    clock: Clock,
+    begun_ms: u64,
+    shown_ms: u64,
+    verb: &'static str,
+    is_terminal: bool,
+    /// Whether a first batch was copied.
+    has_begun: bool,
+}
+
+impl Progress {
+    fn new(options: &Options) -> Self {
+        let clock = Clock::system();
+        let begun_ms = clock.now().mono_ms();
+        let verb = if options.dry_run { "Would copy" } else { "Copied" };
+        let is_terminal = io::stderr().is_terminal();
+        Progress { clock, begun_ms, shown_ms: begun_ms, verb, is_terminal, has_begun: false }
+    }
+
+    fn summary(&self, tally: &Tally) -> String {
+        tally.summary(self.verb, self.clock.now().mono_ms() - self.begun_ms)
+    }
+
+    /// Shows the progress, if it is time to.
+    fn show(&mut self, tally: &Tally) {
+        self.has_begun = true;
+        let now_ms = self.clock.now().mono_ms();
+        if self.is_terminal && now_ms >= self.shown_ms + PROGRESS_MS {
+            self.shown_ms = now_ms;
+            draw(&self.summary(tally));
+        }
+    }
+
+    /// Removes what is shown.
+    fn clear(&self) {
+        if self.shown_ms > self.begun_ms {
+            draw("");
+        }
+    }
+}
+
+/// Replaces the line of the terminal.
+fn draw(text: &str) {
+    let mut out = io::stderr().lock();
+    // A terminal that has gone shows nothing.
+    let _ = write!(out, "\r\x1b[K{text}").and_then(|()| out.flush());
+}
