@@ -20,6 +20,22 @@ pub enum Error {
     Syntax,
     /// An argument is not a signed 64-bit integer.
     NotInteger,
+    /// A majority of the cluster that has the data does not answer: the command was not executed.
+    NoQuorum,
+    /// The command, named in full, is none for data in a cluster.
+    NotOnEngine(&'static str),
+    /// A script or a transaction that writes has called this command, whose keys it has not declared.
+    UndeclaredKey(&'static str),
+    /// A command with more keys than a transaction of the cluster takes.
+    TooManyKeysForEngine(&'static str, usize),
+    /// A transaction that writes has queued this command, which is not repeated as writes are.
+    NotRepeatable(&'static str),
+    /// A write leaves a hash whose fields have TTLs of their own.
+    FieldTtlOnEngine,
+    /// A value is larger than `etcd-value-max`, or a call changes too much for one transaction.
+    TooLargeForEngine,
+    /// The cluster that has the data has not confirmed whether the command was executed.
+    Uncertain,
     /// An argument or value is not a floating-point number.
     NotFloat,
     /// An argument that must not be negative is, or is no integer.
@@ -247,6 +263,17 @@ impl Error {
     /// Returns the text of an error that quotes bytes sent by the client, verbatim.
     fn quoted(&self) -> Option<Vec<u8>> {
         Some(match self {
+            Error::NotOnEngine(name) => format!("ERR '{name}' is not possible with engine etcd").into_bytes(),
+            Error::UndeclaredKey(name) => {
+                format!("ERR '{name}' needs keys that are not declared, which engine etcd does not have here")
+                    .into_bytes()
+            }
+            Error::TooManyKeysForEngine(name, max) => {
+                format!("ERR '{name}' has more than {max} keys, which engine etcd does not change at once").into_bytes()
+            }
+            Error::NotRepeatable(name) => {
+                format!("ERR '{name}' is not possible in a transaction that writes with engine etcd").into_bytes()
+            }
             Error::HelloOption(word) => quoting("ERR Syntax error in HELLO option '", word, "'"),
             Error::UnknownCommand(quoted) => quoting("ERR unknown command ", quoted, ""),
             Error::UnknownSubcommand(word, container) => {
@@ -333,6 +360,10 @@ impl Error {
     fn fixed_text(&self) -> Option<&'static str> {
         Some(match self {
             Error::Syntax => "ERR syntax error",
+            Error::NoQuorum => "NOQUORUM the engine cannot reach a majority of the cluster",
+            Error::Uncertain => "UNCERTAIN the engine has not confirmed the outcome",
+            Error::FieldTtlOnEngine => "ERR fields of hashes have no TTLs of their own with engine etcd",
+            Error::TooLargeForEngine => "ERR what is written is larger than engine etcd takes, see etcd-value-max",
             Error::NotInteger => "ERR value is not an integer or out of range",
             Error::NotFloat => "ERR value is not a valid float",
             Error::NotPositive => "ERR value is out of range, must be positive",

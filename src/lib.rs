@@ -120,6 +120,8 @@ mod config;
 mod dial;
 mod dispatch;
 mod durability;
+#[cfg(feature = "etcd")]
+mod engine;
 mod error;
 mod glob;
 mod instance;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::acl::{Access, Acl};
 use crate::client::info::{Class, ClientInfo};
+use crate::client::staged::Staged;
 use crate::persist::Effects;
 use crate::resp::{Protocol, Reply};
 use crate::spec::CommandSpec;
@@ -34,6 +35,8 @@ pub struct Caller {
     pub frozen_us: Option<i64>,
     /// Set when the connection must be closed after the replies so far.
     pub closing: bool,
+    /// What a call may access and has sent that an engine executes.
+    pub(crate) staged: Option<Box<Staged>>,
     /// What the call that is being executed has changed so far, for the log; made when there is one.
     effects: Option<Box<Effects>>,
 }
@@ -54,6 +57,7 @@ impl Caller {
             is_short_of_memory: false,
             frozen_us: None,
             closing: false,
+            staged: None,
             effects: None,
         }
     }

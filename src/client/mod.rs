@@ -3,6 +3,7 @@
 pub(crate) mod backlog;
 
 pub(crate) mod caller;
+pub(crate) mod engine;
 pub(crate) mod info;
 pub(crate) mod outbox;
 pub(crate) mod pause;
@@ -10,6 +11,7 @@ pub(crate) mod pending;
 pub(crate) mod registry;
 pub(crate) mod replica;
 pub(crate) mod session;
+pub(crate) mod staged;
 pub(crate) mod subscriptions;
 mod sync;
 pub(crate) mod ticket;

@@ -11,6 +11,7 @@ use crate::client::info::ClientInfo;
 use crate::client::outbox::PUSHED;
 use crate::client::replica::Replica;
 use crate::client::replica::feed::Feed;
+use crate::client::staged::Freshness;
 use crate::client::subscriptions::Subscriptions;
 use crate::memory::heap::list_len;
 use crate::memory::ordered_map::OrderedMap;
@@ -48,6 +49,8 @@ pub struct Session {
     pub subscriptions: Subscriptions,
     /// Whether replies are written.
     pub replies: Replies,
+    /// How old the mirror may be, where the data is in a cluster.
+    pub(crate) freshness: Option<Box<Freshness>>,
     /// What a fault does to the reply of the present request; boxed, because only tests have any.
     pub(crate) tampering: Option<Box<FaultKind>>,
     /// Set by a command inside EXEC after which another batch begins, see `Call::end_batch`.
@@ -63,7 +66,7 @@ pub(crate) struct DelayedReply {
 }
 
 /// The commands queued between MULTI and EXEC.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Transaction {
     /// The requests so far, each with its command.
     pub queue: Vec<(&'static CommandSpec, OwnedRequest)>,
@@ -194,6 +197,11 @@ impl Client {
 }
 
 impl Session {
+    /// Creates a session with a transaction, in which an engine calls EXEC.
+    pub(crate) fn of_transaction(transaction: Transaction) -> Self {
+        Session { transaction: Some(transaction), ..Session::default() }
+    }
+
     /// Removes all watches of the session, in the shards as well: later, while a script keeps the shards locked.
     pub fn stop_watching(&mut self, caller: &Caller, view: &mut View<'_>, store: &Store) {
         if !self.is_known_to_shards() {

@@ -56,9 +56,17 @@ impl<C, A> Ticket<C, A> {
     }
 
     /// Takes the call back, unless it is answered, so that no other party answers it; called by the client's task on
-    /// timeout or disconnect.
+    /// disconnect.
     pub(crate) fn take(&self) -> Option<C> {
+        self.take_if(|_| true)
+    }
+
+    /// Does the same if the call meets a condition; called by the client's task on timeout.
+    pub(crate) fn take_if(&self, may_end: impl FnOnce(&C) -> bool) -> Option<C> {
         let mut state = self.state.lock();
+        if matches!(&*state, State::Blocked(call) if !may_end(call)) {
+            return None;
+        }
         match std::mem::replace(&mut *state, State::Over) {
             State::Blocked(call) => Some(call),
             other => {

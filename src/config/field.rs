@@ -235,6 +235,20 @@ choice_fields! {
         /// It waits, until its timeout.
         Wait = "wait",
     }
+    /// Where the data is.
+    EngineKind {
+        /// In the memory of this process.
+        Memory = "memory",
+        /// In an etcd cluster.
+        Etcd = "etcd",
+    }
+    /// Whether reads wait until they see everything that was acknowledged before them.
+    EtcdReads {
+        /// They do.
+        Linearizable = "linearizable",
+        /// They see what has arrived at this process.
+        Local = "local",
+    }
     /// How the startup treats settings that have no effect.
     Unsupported {
         /// They are named in the log.

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::{Config, Setting};
+use crate::config::{Config, EngineKind, Setting};
 
 /// Why a private instance rejects settings that ask for files.
 const PRIVATE: &str = "a private instance writes no files";
@@ -17,7 +17,7 @@ impl Config {
         if !self.named.contains("save") {
             self.save_points.clear();
         }
-        if !self.asks_for_snapshot_file() {
+        if !self.asks_for_snapshot_file() || self.engine != EngineKind::Memory {
             self.dbfilename = None;
         }
     }

@@ -8,6 +8,7 @@
 //! Invariant: a `Config` is always valid as a whole; a failed change leaves the old one unchanged.
 
 mod directives;
+mod engine;
 mod environment;
 #[cfg(any(test, feature = "internals"))]
 mod example;
@@ -35,8 +36,8 @@ pub(crate) use environment::{Environment, read_environment};
 pub use example::example_file;
 pub(crate) use field::{Address, AppendFsync, DisklessLoad, SavePoint};
 pub(crate) use field::{
-    Allowance, ChannelDefault, ClientMemory, LogLevel, OnDeadlock, OomScore, OutputLimit, ShutdownOptions, Supervisor,
-    TlsAuthClients, Unsupported,
+    Allowance, ChannelDefault, ClientMemory, EngineKind, EtcdReads, LogLevel, OnDeadlock, OomScore, OutputLimit,
+    ShutdownOptions, Supervisor, TlsAuthClients, Unsupported,
 };
 pub(crate) use help::{setting_help, settings_help};
 pub(crate) use kind::Kind;
@@ -155,7 +156,7 @@ impl Config {
         for (name, setting, value) in changes {
             config
                 .change(setting, &value_words(setting, value), Origin::Runtime)
-                .and_then(|()| if by.is_private { config.refuse_files() } else { Ok(()) })
+                .and_then(|()| if by.is_private { config.refuse_files() } else { config.refuse_beside_engine() })
                 .map_err(|reason| SetError::Refused { name: name.to_owned(), reason })?;
             config.note_named(setting.name);
             if by.is_private {

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 use crate::config::directives::Directives;
 use crate::config::field::{
-    Address, Allowance, AppendFsync, ChannelDefault, ClientMemory, DisklessLoad, Field, LogLevel, OnDeadlock, OomScore,
-    OutputLimit, SavePoint, ShutdownOptions, Supervisor, TlsAuthClients, Unsupported,
+    Address, Allowance, AppendFsync, ChannelDefault, ClientMemory, DisklessLoad, EngineKind, EtcdReads, Field,
+    LogLevel, OnDeadlock, OomScore, OutputLimit, SavePoint, ShutdownOptions, Supervisor, TlsAuthClients, Unsupported,
 };
 use crate::config::kind::{INT_MAX, INT_MIN, Kind, LONG_MAX};
 use crate::store::{Classes, ListLimit, Policy};
@@ -520,6 +520,36 @@ supported! {
         "aof-checksum" !hidden %own aof_checksum: bool = "yes", Kind::Switch, Runtime, Supported;
         /// Keeps append-only files that are no longer needed. For tests.
         "aof-disable-auto-gc" %own aof_disable_auto_gc: bool = "no", Kind::Switch, Runtime, Supported;
+    }
+    "Engine" {
+        /// Where the data is: in the memory of this process (`memory`), or in an etcd cluster (`etcd`) that any number of
+        /// processes serve together. With `etcd` there are no snapshots, no append-only file and no replicas.
+        "engine" !hidden engine: EngineKind = "memory", Kind::Choice(EngineKind::WORDS), Start, Supported;
+        /// The members of the cluster as URLs, separated by commas: http://HOST:PORT, or https:// for TLS.
+        "etcd-endpoints" !hidden etcd_endpoints: Option<Vec<u8>> = "", Kind::Text, Start, Supported;
+        /// Begins the names of everything in etcd; processes with the same prefix serve the same data.
+        "etcd-prefix" !hidden etcd_prefix: Option<Vec<u8>> = "keylatch/", Kind::Text, Start, Supported;
+        /// The user of etcd.
+        "etcd-user" !hidden etcd_user: Option<Vec<u8>> = "", Kind::Text, Start, Supported;
+        /// A file with the user's password.
+        "etcd-password-file" !hidden etcd_password_file: Option<PathBuf> = "", Kind::Path, Start, Supported;
+        /// Trusts members whose certificates were signed by an authority in this PEM file.
+        "etcd-cacert" !hidden etcd_cacert: Option<PathBuf> = "", Kind::Path, Start, Supported;
+        /// The certificate that members are shown, in a PEM file.
+        "etcd-cert" !hidden etcd_cert: Option<PathBuf> = "", Kind::Path, Start, Supported;
+        /// The private key of that certificate, in a PEM file.
+        "etcd-key" !hidden etcd_key: Option<PathBuf> = "", Kind::Path, Start, Supported;
+        /// For how many milliseconds a command waits for the cluster, at most: then the reply is -NOQUORUM if it was not
+        /// executed, and -UNCERTAIN if that is not known.
+        "etcd-timeout" !hidden etcd_timeout_ms: u64 = "5000", Kind::Int(100, INT_MAX), Runtime, Supported;
+        /// Whether a read waits until it sees everything that was acknowledged before it (`linearizable`), or sees what has
+        /// arrived at this process (`local`), which may be old.
+        "etcd-reads" !hidden etcd_reads: EtcdReads = "linearizable", Kind::Choice(EtcdReads::WORDS), Runtime, Supported;
+        /// How far the wall clocks of the servers may be apart, in milliseconds: a server that starts then counts a TTL up to its
+        /// date and this time. With -1 it trusts no clock, and counts the whole TTL again.
+        "etcd-clock-skew-max" !hidden etcd_clock_skew_max_ms: i64 = "-1", Kind::Int(-1, INT_MAX), Start, Supported;
+        /// The largest value of a key, in bytes as in a dump; a write of a larger one fails. etcd itself takes 1.5 MB.
+        "etcd-value-max" !hidden etcd_value_max: usize = "1048576", Kind::Memory(1024, 1 << 20), Runtime, Supported;
     }
     "Replication" {
         /// Makes the server a replica of the one at this host and port, of which it gets all data and every change; see

@@ -31,6 +31,9 @@ pub(crate) fn refusal(config: &Config) -> Option<String> {
             "the setting 'cluster-enabled' asks for a cluster, but the server would be a standalone one".into(),
         );
     }
+    if let Err(reason) = config.refuse_beside_engine() {
+        return Some(reason);
+    }
     let ignored = ignored_changes(config);
     (config.unsupported_settings == Unsupported::Refuse && !ignored.is_empty()).then(|| {
         let names: Vec<String> = ignored.iter().map(|name| format!("'{name}'")).collect();

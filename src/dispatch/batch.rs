@@ -1,5 +1,6 @@
 //! Executes the requests of one batch of a client.
 
+mod engine;
 mod entry;
 #[cfg(test)]
 pub(crate) mod probe;
@@ -226,7 +227,10 @@ impl<'n> BatchRun<'n> {
                 answered = Some(command);
                 match client.session.transaction.is_some() && command.flags & NO_QUEUE == 0 {
                     true => queue(client, command, request, out),
-                    false => self.call(client, command, request, plan.hashes_of(index), out),
+                    false => match self.detour(client, command, request, out) {
+                        Some(next) => next,
+                        None => self.call(client, command, request, plan.hashes_of(index), out),
+                    },
                 }
             }
             Err(Obstacle::Paused) => {
@@ -467,6 +471,9 @@ impl<'n> BatchRun<'n> {
             refuse(self.env.namespace, &mut reply, &error);
             true
         });
+        if is_finished {
+            rest.finish(caller);
+        }
         if was_blocked && (is_finished || is_served) {
             caller.commands += 1;
         }
@@ -531,6 +538,11 @@ impl<'n> BatchRun<'n> {
                 begin_call(&mut call);
             }
             run(&mut call);
+            debug_assert!(
+                namespace.engine().is_none() || call.view.changes().is_empty(),
+                "{} has changed the mirror of a cluster",
+                call.name()
+            );
             if namespace.store.has_tail_work() {
                 deferred = end_call(&mut call, &mut self.dependence);
             }

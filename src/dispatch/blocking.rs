@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::client::registry::{Blocked, BlockedCall, Blocking, Unblocked};
+use crate::client::registry::{BlockedCall, Blocking, OnTimeout, Place, Suspended, Unblocked};
+use crate::dispatch::call::Mode;
 use crate::dispatch::{BlockedRequest, Call, Continuation, Env, Next, Wait};
 use crate::error::{Error, Result};
 use crate::resp::{OwnedRequest, Reply};
 use crate::spec::{INSERT, KeyFlags};
 use crate::store::value::{Kind, Type};
-use crate::store::{Key, LockWaiter, NEVER, Str, View};
+use crate::store::{NEVER, Str, View};
 
 impl Call<'_> {
     /// Blocks the client until a time, in monotonic milliseconds, and then replies; a nested call replies at once.
@@ -42,61 +43,65 @@ impl Call<'_> {
     }
 
     fn block(&mut self, until_ms: u64, on_timeout: OnTimeout, repetition: Option<Repetition>) {
-        let is_retry = self.is_retry();
-        let retry_at_ms = repetition.as_ref().map_or(NEVER, |repetition| repetition.retry_at_ms);
-        let Some(next) = self.mode.next() else { return on_timeout(&mut self.reply) };
-        if is_retry {
-            *next = Next::StayBlocked { retry_at_ms };
-            return;
+        if self.is_retry() {
+            let retry_at_ms = repetition.map_or(NEVER, |repetition| repetition.retry_at_ms);
+            return self.mode.leave(Next::StayBlocked { retry_at_ms });
         }
+        if !self.mode.may_block() {
+            return on_timeout(&mut self.reply);
+        }
+        let suspended = self.suspend(until_ms, on_timeout, repetition);
+        self.timer.report_next();
+        match &mut self.mode {
+            // The keys are copies: those who change them know nothing of it.
+            Mode::Staged { suspended: place, .. } => **place = Some(Box::new(suspended)),
+            mode => {
+                suspended.join_queues(&mut self.view);
+                mode.leave(Next::Continue(Box::new(suspended)));
+            }
+        }
+    }
+
+    /// Blocks the client, which is to join the queues of its keys under the lock under which they were read: so no change of
+    /// them is missed.
+    fn suspend(&mut self, until_ms: u64, on_timeout: OnTimeout, repetition: Option<Repetition>) -> Suspended {
         let (command, request) = (self.command, self.args.request());
         let spent_ns = self.timer.ns_since(self.timer.begin());
         let shown = Arc::new(request.to_owned());
-        let keys: Vec<Box<[u8]>> = match repetition.is_some() {
+        let store = &self.namespace.store;
+        let keys: Vec<(u64, Box<[u8]>)> = match repetition.is_some() {
             true => {
                 let is_awaited = |(_, flags): &(usize, KeyFlags)| flags & INSERT == 0;
-                let awaited = command.keys_of(request).filter(is_awaited);
-                awaited.map(|(position, _)| request.arg(position).into()).collect()
+                let awaited = command.keys_of(request).filter(is_awaited).map(|(position, _)| request.arg(position));
+                awaited.map(|key| (store.hash(key), key.into())).collect()
             }
             false => Vec::new(),
         };
-        let store = &self.namespace.store;
+        let since_us = self.namespace.clock.now().mono_us();
         let place = repetition.as_ref().map(|Repetition { awaited, heeds_absence, token, .. }| match token {
-            Some(token) => Place::LockQueue { token: *token },
+            Some(token) => Place::LockQueue { token: *token, since_us },
             None => Place::Queue { awaited: *awaited, heeds_absence: *heeds_absence },
         });
         let blocking = match repetition {
-            Some(Repetition { request: other, heeds_absence, token, .. }) => Blocking::Keys(Box::new(BlockedCall {
-                command,
-                request: other.map_or_else(|| shown.clone(), Arc::new),
-                shown: shown.clone(),
-                caller: self.caller.clone(),
-                hashes: command.keys_of(request).map(|(position, _)| store.hash(request.arg(position))).collect(),
-                heeds_absence,
-                token,
-                retry_at_ms,
-                spent_ns,
-            })),
+            Some(Repetition { request: other, heeds_absence, token, retry_at_ms, .. }) => {
+                Blocking::Keys(Box::new(BlockedCall {
+                    command,
+                    request: other.map_or_else(|| shown.clone(), Arc::new),
+                    shown: shown.clone(),
+                    caller: self.caller.clone(),
+                    hashes: command.keys_of(request).map(|(position, _)| store.hash(request.arg(position))).collect(),
+                    heeds_absence,
+                    token,
+                    retry_at_ms,
+                    spent_ns,
+                    is_committing: false,
+                }))
+            }
             None => Blocking::Time,
         };
-        // Under the lock under which the keys were read: no change of them is missed.
         let blocked = self.namespace.clients.block(&self.caller.info, blocking, until_ms);
-        let (client, since_us) = (self.caller.info.id, self.namespace.clock.now().mono_us());
-        let number = blocked.number();
-        keys.iter().map(|key| store.key(key)).for_each(|key| match place {
-            Some(Place::LockQueue { token }) => {
-                self.view.locks().join_queue(key, LockWaiter { client, number, token, since_us })
-            }
-            Some(Place::Queue { awaited, heeds_absence }) => {
-                self.view.waiting().enqueue(key, blocked.waiter(awaited, heeds_absence));
-            }
-            None => {}
-        });
-        self.timer.report_next();
-        let queues = keys.into_iter().map(|key| (store.hash(&key), key)).collect();
-        let (db, is_in_lock_queue) = (self.caller.db, matches!(place, Some(Place::LockQueue { .. })));
-        let rest = BlockedRest { blocked, queues, db, client, is_in_lock_queue, on_timeout, shown, spent_ns };
-        *next = Next::Continue(Box::new(rest));
+        let (db, client) = (self.caller.db, self.caller.info.id);
+        Suspended { blocked, place, keys, db, client, on_timeout, shown, spent_ns }
     }
 }
 
@@ -121,40 +126,7 @@ impl Repetition {
     }
 }
 
-/// Where a blocked client waits for a key.
-enum Place {
-    /// In the queue for a lock.
-    LockQueue { token: u64 },
-    /// Among those that wait for a value of a type.
-    Queue { awaited: Type, heeds_absence: bool },
-}
-
-/// Replies on timeout.
-type OnTimeout = Box<dyn Fn(&mut Reply<'_>) + Send>;
-
-/// A call that is blocked.
-struct BlockedRest {
-    blocked: Blocked,
-    /// The keys in whose queues the client is, with their hashes.
-    queues: Vec<(u64, Box<[u8]>)>,
-    db: usize,
-    client: u64,
-    /// Whether it is queued for a lock, its only key.
-    is_in_lock_queue: bool,
-    on_timeout: OnTimeout,
-    shown: Arc<OwnedRequest>,
-    spent_ns: u64,
-}
-
-impl BlockedRest {
-    fn leave_queues(&self, view: &mut View<'_>) {
-        for (hash, bytes) in &self.queues {
-            view.waiting().dequeue(self.db, Key { bytes, hash: *hash }, self.blocked.number());
-        }
-    }
-}
-
-impl Continuation for BlockedRest {
+impl Continuation for Suspended {
     fn wait(&mut self) -> Wait<'_> {
         Wait::Blocked(&self.blocked)
     }
@@ -174,10 +146,10 @@ impl Continuation for BlockedRest {
     fn abandon(&mut self, env: Env<'_>, view: &mut View<'_>) {
         self.leave_queues(view);
         // The reply is lost, and so is an element that was popped. A lock would stay with nobody for its whole TTL.
-        if self.is_in_lock_queue && self.blocked.was_served_in_vain() {
+        if self.is_in_lock_queue() && self.blocked.was_served_in_vain() {
             let token = self.shown.as_request().arg(2);
-            for (hash, bytes) in &self.queues {
-                env.namespace.take_back_lock((self.db, Key { bytes, hash: *hash }), token, self.client, view);
+            for key in self.keys() {
+                env.namespace.take_back_lock((self.db, key), token, self.client, view);
             }
         }
     }

@@ -5,9 +5,11 @@
 
 use std::borrow::Cow;
 
+use tokio::sync::oneshot;
+
 use crate::client::caller::Caller;
 use crate::client::outbox::PUSHED;
-use crate::client::registry::Unblocked;
+use crate::client::registry::{Suspended, Unblocked};
 use crate::client::session::{DelayedReply, Replies, Session};
 use crate::config::{Allowance, Config};
 use crate::dispatch::{Args, BlockedRequest, Wait};
@@ -56,6 +58,9 @@ pub(super) enum Mode<'a> {
     Retry { next: &'a mut Next },
     /// The replay of a log: relative times count from the time of the record.
     Replay,
+    /// An engine, on copies of the keys: the call leaves no work, but its client may be blocked then, or stay blocked if
+    /// the call is made again.
+    Staged { session: Option<&'a mut Session>, suspended: &'a mut Option<Box<Suspended>>, again: Option<&'a mut Next> },
 }
 
 impl Mode<'_> {
@@ -63,7 +68,20 @@ impl Mode<'_> {
     pub(super) fn next(&mut self) -> Option<&mut Next> {
         match self {
             Mode::Client { next, .. } | Mode::Retry { next } => Some(next),
-            Mode::Exclusive { .. } | Mode::Nested { .. } | Mode::Replay => None,
+            Mode::Exclusive { .. } | Mode::Nested { .. } | Mode::Replay | Mode::Staged { .. } => None,
+        }
+    }
+
+    /// Returns whether the client may be blocked by the call.
+    pub(super) fn may_block(&self) -> bool {
+        matches!(self, Mode::Client { .. } | Mode::Retry { .. } | Mode::Staged { .. })
+    }
+
+    /// Leaves what remains of a call that blocks its client.
+    pub(super) fn leave(&mut self, rest: Next) {
+        match self {
+            Mode::Client { next, .. } | Mode::Retry { next } | Mode::Staged { again: Some(next), .. } => **next = rest,
+            Mode::Exclusive { .. } | Mode::Nested { .. } | Mode::Replay | Mode::Staged { .. } => {}
         }
     }
 
@@ -71,7 +89,7 @@ impl Mode<'_> {
     pub(super) fn session(&mut self) -> Option<&mut Session> {
         match self {
             Mode::Client { session, .. } | Mode::Exclusive { session, .. } => Some(session),
-            Mode::Nested { session } => session.as_deref_mut(),
+            Mode::Nested { session } | Mode::Staged { session, .. } => session.as_deref_mut(),
             Mode::Retry { .. } | Mode::Replay => None,
         }
     }
@@ -80,7 +98,7 @@ impl Mode<'_> {
     pub(super) fn seen_session(&self) -> Option<&Session> {
         match self {
             Mode::Client { session, .. } | Mode::Exclusive { session, .. } => Some(session),
-            Mode::Nested { session } => session.as_deref(),
+            Mode::Nested { session } | Mode::Staged { session, .. } => session.as_deref(),
             Mode::Retry { .. } | Mode::Replay => None,
         }
     }
@@ -151,7 +169,9 @@ impl Call<'_> {
         match self.mode {
             Mode::Client { .. } => self.now().later_by_us(self.timer.ns_since(self.read_at).saturating_add(999) / 1000),
             Mode::Replay => self.now(),
-            Mode::Exclusive { .. } | Mode::Nested { .. } | Mode::Retry { .. } => self.namespace.clock.now(),
+            Mode::Exclusive { .. } | Mode::Nested { .. } | Mode::Retry { .. } | Mode::Staged { .. } => {
+                self.namespace.clock.now()
+            }
         }
     }
 
@@ -259,7 +279,7 @@ impl Call<'_> {
 
     /// Returns whether the call was blocked on keys, and is executed again because one of them has changed.
     pub fn is_retry(&self) -> bool {
-        matches!(self.mode, Mode::Retry { .. })
+        matches!(self.mode, Mode::Retry { .. } | Mode::Staged { again: Some(_), .. })
     }
 
     /// Removes the watches of the caller.
@@ -292,7 +312,7 @@ impl Call<'_> {
 
     /// Returns whether the call is one of several with a common reply, as inside EXEC.
     pub fn is_nested(&self) -> bool {
-        !matches!(self.mode, Mode::Client { .. } | Mode::Retry { .. })
+        !self.mode.may_block()
     }
 
     /// Determines again which calls are recorded, including this one.
@@ -376,6 +396,8 @@ pub(crate) enum Next {
     Again,
     /// Retry the same request, which was not executed, when the server is no longer paused.
     Retry,
+    /// Execute the same request, which was not executed, when an engine has brought the mirror up to date.
+    Refresh(oneshot::Receiver<Result<()>>),
     /// Make the call again with the whole store locked: it has changed nothing, and has not replied.
     Exclusively,
     /// Nothing: a blocked call was made again and stays blocked, until a monotonic time at which it is to be made
@@ -390,7 +412,8 @@ pub(crate) enum Next {
 impl Next {
     /// Returns whether the reply of the request is not written yet.
     pub(crate) fn is_unfinished(&self) -> bool {
-        matches!(self, Next::Retry | Next::StayBlocked { .. } | Next::Continue(_) | Next::Delay(_))
+        use Next::{Continue, Delay, Refresh, Retry, StayBlocked};
+        matches!(self, Retry | Refresh(_) | StayBlocked { .. } | Continue(_) | Delay(_))
     }
 }
 
@@ -415,6 +438,9 @@ pub trait Continuation: Send {
     fn needs_no_keys(&self) -> bool {
         false
     }
+
+    /// Changes what is known of the client, once the command is finished.
+    fn finish(&mut self, _caller: &mut Caller) {}
 
     /// Undoes what the command has left in the store, after its client has disconnected; no key is locked beforehand.
     fn abandon(&mut self, _env: Env<'_>, _view: &mut View<'_>) {}

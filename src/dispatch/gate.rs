@@ -13,17 +13,18 @@ use crate::client::caller::Caller;
 use crate::client::pause::Held;
 use crate::client::session::{Client, Session};
 use crate::config::Config;
+use crate::dispatch::declared::{keys_of, needs_all_keys};
 use crate::error::{Denial, Error};
 use crate::namespace::Namespace;
 use crate::namespace::files::SaveFailure;
 use crate::namespace::restrictions::{
     FAILS_TO_SAVE, IN_TEST_MODE, IS_PRIVATE, IS_READ_ONLY, IS_STALE, LACKS_REPLICAS, LOADING_BESIDE, LOADING_DATA,
-    RESTARTING, RESTRICTION_BITS,
+    ON_ENGINE, RESTARTING, RESTRICTION_BITS,
 };
 use crate::resp::Request;
 use crate::spec::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, CONTROL, CommandSpec, DENY_OOM, EVERY, Flags, Group, LOADING, MAY_REPLICATE,
-    NO_ASYNC_LOADING, NO_AUTH, NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, READ, SKIP_MONITOR, STALE, WRITE,
+    NO_ASYNC_LOADING, NO_AUTH, NO_ENGINE, NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, READ, SKIP_MONITOR, STALE, WRITE,
 };
 use crate::test_mode::FaultKind;
 use crate::text::Dialect;
@@ -100,8 +101,8 @@ const IN_READ_ONLY_SCRIPT: Conditions = PAUSED << 6;
 const IN_SHORT_SCRIPT: Conditions = PAUSED << 7;
 
 /// The conditions under which a batch has more to do for every request than to check it: queue it, write what is pushed
-/// to the client, inject a fault and record the call.
-const EXAMINED: Conditions = IN_TRANSACTION | EXTRA_WORK | IN_TEST_MODE;
+/// to the client, inject a fault and record the call, or ask an engine.
+const EXAMINED: Conditions = IN_TRANSACTION | EXTRA_WORK | IN_TEST_MODE | ON_ENGINE;
 
 /// Commands that may write, or run others that do: EXEC and scripts.
 const MAY_WRITE: Flags = WRITE | CONTROL;
@@ -111,12 +112,13 @@ const MAY_WRITE: Flags = WRITE | CONTROL;
 pub(super) const ON_KEYS: Flags = READ | WRITE | MAY_REPLICATE | SKIP_MONITOR;
 
 /// The checks of a client's request, in Redis' order: the first failing one determines the error.
-pub(crate) const CHECKS: [Row; 16] = [
+pub(crate) const CHECKS: [Row; 17] = [
     (EVERY, EACH_TIME, arity),
     (EVERY, LIMITED_USER, login),
     (NO_MULTI, IN_TRANSACTION, no_multi),
     (EVERY, LIMITED_USER, permission),
     (OF_PROCESS, IS_PRIVATE, of_process),
+    (NO_ENGINE, ON_ENGINE, on_engine),
     (EVERY, EACH_TIME, memory),
     (EVERY, FAILS_TO_SAVE, saving),
     (MAY_WRITE, LACKS_REPLICAS, replicas),
@@ -135,7 +137,8 @@ pub(crate) const CHECKS: [Row; 16] = [
 pub(crate) const FAULTS: [Row; 1] = [(EVERY, IN_TEST_MODE, fault)];
 
 /// The checks of a command in EXEC; it passed [`CHECKS`] when it was queued.
-pub(crate) const EXEC_CHECKS: [Row; 1] = [(EVERY, LIMITED_USER, permission_at_exec)];
+pub(crate) const EXEC_CHECKS: [Row; 2] =
+    [(EVERY, LIMITED_USER, permission_at_exec), (EVERY, ON_ENGINE, declared_on_engine)];
 
 /// The checks of a blocked call when it is executed again, all of them each time; it passed [`CHECKS`] when it blocked.
 pub(crate) const WAKE_CHECKS: [Row; 6] = [
@@ -148,9 +151,10 @@ pub(crate) const WAKE_CHECKS: [Row; 6] = [
 ];
 
 /// The checks of a command that a script calls.
-pub(crate) const SCRIPT_CHECKS: [Row; 9] = [
+pub(crate) const SCRIPT_CHECKS: [Row; 10] = [
     (EVERY, EACH_TIME, arity_in_script),
     (NO_SCRIPT, IN_SCRIPT, not_for_scripts),
+    (EVERY, ON_ENGINE, declared_on_engine),
     (EVERY, IS_STALE, stale_in_script),
     (EVERY, LIMITED_USER, permission_in_script),
     (WRITE | MAY_REPLICATE, IN_READ_ONLY_SCRIPT, read_only_script),
@@ -190,7 +194,8 @@ fn closed_under(conditions: Conditions) -> Flags {
 /// Returns the flags of commands that the gate must check when EXEC executes them.
 #[inline]
 pub(crate) fn closed_in_exec(caller: &Caller) -> Flags {
-    mask(&EXEC_CHECKS, when(LIMITED_USER, !caller.access.is_free()))
+    let is_staged = when(ON_ENGINE, caller.staged.is_some());
+    mask(&EXEC_CHECKS, is_staged | when(LIMITED_USER, !caller.access.is_free()))
 }
 
 /// Returns the flags of commands that the gate must check when a script calls them.
@@ -266,6 +271,24 @@ fn permission(call: &Admission<'_>) -> Option<Obstacle> {
 
 fn of_process(call: &Admission<'_>) -> Option<Obstacle> {
     (call.has(OF_PROCESS) && call.namespace.tenant.is_private()).then(|| Error::NotInPrivate.into())
+}
+
+/// Some commands are about what a cluster does not have, or about keys that are not known beforehand.
+fn on_engine(call: &Admission<'_>) -> Option<Obstacle> {
+    let is_refused = call.namespace.engine().is_some() && call.has(NO_ENGINE);
+    is_refused.then(|| Error::NotOnEngine(&call.command.name).into())
+}
+
+/// A script that may write has copies of the keys that it has declared, and no others.
+fn declared_on_engine(call: &Admission<'_>) -> Option<Obstacle> {
+    call.namespace.engine()?;
+    if call.has(NO_ENGINE) {
+        return Some(Error::NotOnEngine(&call.command.name).into());
+    }
+    let declared = &call.caller.staged.as_deref()?.keys;
+    let keys = keys_of(call.command, call.request, call.caller.db);
+    let is_met = !needs_all_keys(call.command) && keys.iter().all(|key| declared.binary_search(key).is_ok());
+    (!is_met).then(|| Error::UndeclaredKey(&call.command.name).into())
 }
 
 /// Uses the result of the eviction before the call. Queueing needs memory, and EXEC needs it if one of its commands
@@ -466,7 +489,12 @@ fn denial(call: &Admission<'_>) -> Option<Denial> {
 
 /// Returns whether a request may write: by the declaration of the script that it runs, or by the command's flags.
 #[cold]
-fn declares_writes(namespace: &Namespace, command: &'static CommandSpec, request: Request<'_>, flags: Flags) -> bool {
+pub(super) fn declares_writes(
+    namespace: &Namespace,
+    command: &'static CommandSpec,
+    request: Request<'_>,
+    flags: Flags,
+) -> bool {
     #[cfg(feature = "lua")]
     if let Some(declared) = namespace.scripts.declared_flags(command, request, namespace.store.busy_flag()) {
         return declared & crate::script::NO_WRITES == 0;

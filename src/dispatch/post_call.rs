@@ -52,15 +52,18 @@ pub(crate) fn record_from_ns(namespace: &Namespace, caller: &Caller, config: &Co
 }
 
 /// Records, for client-side caching, that a call has read its keys, whose shards are still locked.
-fn record_read(call: &Call<'_>) {
-    let (client, command, request) = (&call.caller.info, call.command, call.args.request());
+fn record_read(call: &mut Call<'_>) {
+    let (client, command, request) = (call.caller.info.clone(), call.command, call.args.request());
     if !client.tracking.remembers() {
         return;
     }
     let mut keys = command.keys_of(request).map(|(position, _)| request.arg(position)).peekable();
     if keys.peek().is_some() {
+        if let Some(staged) = &mut call.caller.staged {
+            staged.read.extend(command.keys_of(request).map(|(position, _)| Box::from(request.arg(position))));
+        }
         let max_keys = call.config.tracking_table_max_keys;
-        call.namespace.push.tracking.remember(client, keys, max_keys, (call.config, call.now()));
+        call.namespace.push.tracking.remember(&client, keys, max_keys, (call.config, call.now()));
     }
 }
 

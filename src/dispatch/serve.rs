@@ -8,16 +8,18 @@
 use std::collections::VecDeque;
 
 use crate::acl::Context;
+use crate::client::engine::StagedCall;
 use crate::client::outbox::NUDGE;
 use crate::client::registry::{Blocked, BlockedCall, Blocking, Unblocked, Wait};
 use crate::dispatch::call::{Call, Mode};
+use crate::dispatch::declared::keys_of;
 use crate::dispatch::gate::{Admission, Obstacle, WAKE_CHECKS};
 use crate::dispatch::run::{refuse, run_again};
 use crate::dispatch::{Env, Handlers, Next, denials, effects, post_call};
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::resp::{Output, Reply, Request};
-use crate::spec::CommandSpec;
+use crate::spec::{CommandSpec, WRITE};
 use crate::store::entry::Entry;
 use crate::store::{Cx, GateGuard, Key, LockWaiter, Lookup, Origin, Policy, View, Waiter};
 use crate::time::clock::Now;
@@ -184,10 +186,17 @@ fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], env: Env<'_>) -> bool
     }
 }
 
-/// Executes the call of a client that is blocked on a key, if all its keys are locked; returns whether they are.
+/// Executes the call of a client that is blocked on a key, if all its keys are locked; returns whether they are. One that
+/// may write to a mirror is executed by the engine.
 fn serve_client(view: &mut View<'_>, (db, key): (usize, Key<'_>), waiter: &Waiter, env: Env<'_>) -> bool {
     let (mut is_covered, cx) = (true, view.cx());
     let Some(wait) = Wait::of(waiter) else { return true };
+    if let Some(engine) = env.namespace.engine()
+        && wait.call(|call| call.command.flags & WRITE != 0) == Some(true)
+    {
+        Wait::shared(waiter).into_iter().for_each(|wait| engine.repeat(wait));
+        return true;
+    }
     let is_served = wait.answer(|blocking| {
         let Blocking::Keys(call) = blocking else { return None };
         is_covered = view.covers(&call.hashes);
@@ -220,6 +229,46 @@ fn admit(blocked: &mut BlockedCall, now: Now, env: Env<'_>) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Returns the call of a blocked client, to be executed again by an engine; `None` if the client is not blocked any more, or
+/// is answered that it may not be.
+pub(crate) fn readmit(namespace: &Namespace, handlers: &'static Handlers, wait: &Wait) -> Option<Box<StagedCall>> {
+    let mut found = None;
+    Env::with_present(namespace, handlers, 0, |env| {
+        wait.answer(|blocking| {
+            let Blocking::Keys(blocked) = blocking else { return None };
+            blocked.caller.follow_users(&namespace.acl);
+            if blocked.caller.closing || blocked.caller.info.outbox.is_ending() {
+                return None;
+            }
+            if let Err(error) = admit(blocked, namespace.clock.now(), env) {
+                let mut out = Output::new();
+                refuse(namespace, &mut Reply::new(&mut out, blocked.caller.protocol), &error);
+                return Some(Unblocked::Served(out));
+            }
+            let (request, caller) = (blocked.request.clone(), blocked.caller.clone());
+            let keys = keys_of(blocked.command, request.as_request(), caller.db).into();
+            let (transaction, watch) = (None, None);
+            found = Some(Box::new(StagedCall { command: blocked.command, request, caller, keys, transaction, watch }));
+            None
+        });
+    });
+    found
+}
+
+/// Answers a blocked client, whose call an engine has executed.
+pub(crate) fn answer_staged(namespace: &Namespace, handlers: &'static Handlers, wait: &Wait, reply: Output) {
+    let mut reply = Some(reply);
+    Env::with_present(namespace, handlers, 0, |env| {
+        wait.answer(|blocking| {
+            if let Blocking::Keys(blocked) = blocking {
+                let BlockedCall { command, shown, caller, spent_ns, .. } = &**blocked;
+                post_call::count_unblocked(env, (command, shown.as_request()), &caller.info, *spent_ns);
+            }
+            reply.take().map(Unblocked::Served)
+        });
+    });
 }
 
 /// Executes a blocked call again, as [`execute`] does. A panic is that client's own: whoever serves it, and all others that

@@ -26,6 +26,8 @@ pub enum Wait<'a> {
     /// A future that holds no locks, such as an exchange with another server. It is dropped when the client
     /// disconnects.
     Work(Pin<Box<dyn Future<Output = ()> + Send + 'a>>),
+    /// A future of the same kind, which tells what a cluster has done: it is not dropped because the client sends nothing more.
+    Commit(Pin<Box<dyn Future<Output = ()> + Send + 'a>>),
     /// The clock of the namespace, which is steered, and with it everything that is due.
     TimeTravel(TimeTravel),
     /// A private namespace that is made a replica of this one.

@@ -21,6 +21,7 @@ const OF_METRICS: &[&str] = &[
     "errorstats",
     "keyspace",
     "locks",
+    "engine",
 ];
 /// The sections that a page shows figures from.
 const OF_PAGE: &[&str] = &["server", "clients", "memory", "persistence", "stats", "keyspace", "locks"];

@@ -124,6 +124,18 @@ pub(super) const METRICS: &[Metric] = &[
     counter("timed_out_total", "keylatch_lock_timed_out", "Waits for locks that timed out"),
     counter("deadlocks_total", "keylatch_lock_deadlocks", "Calls of LOCK.ACQUIRE that were refused because they would have waited for ever"),
     counter("expired_while_held_total", "keylatch_lock_expired", "Locks that expired before they were released"),
+    gauge("engine_revision", "keylatch_engine_revision", "Revision of etcd up to which the server has everything"),
+    gauge("engine_revisions_behind", "keylatch_engine_revisions_behind", "Revisions of etcd that the server has heard of and does not have yet"),
+    gauge("engine_size", "keylatch_engine_size_bytes", "Size of etcd's database"),
+    counter("engine_calls", "keylatch_engine_calls", "Calls that the engine has executed, those of blocked clients each time"),
+    counter("engine_transactions", "keylatch_engine_transactions", "Transactions sent to etcd"),
+    counter("engine_barriers", "keylatch_engine_barriers", "Reads of etcd's revision, each for all reads that wait"),
+    counter("engine_conflicts", "keylatch_engine_conflicts", "Transactions that were executed again because another server had changed their keys"),
+    counter("engine_unknown_outcomes", "keylatch_engine_unknown_outcomes", "Transactions whose outcome was not known at first"),
+    counter("engine_uncertain_replies", "keylatch_engine_uncertain_replies", "Transactions whose clients were told that the outcome is not known"),
+    counter("engine_watches", "keylatch_engine_watches", "How often the changes of etcd were followed from another place"),
+    counter("engine_reloads", "keylatch_engine_reloads", "How often all keys were loaded again"),
+
     counter("caught_panics", "keylatch_caught_panics", "Panics that were caught, each of them a bug"),
     counter("dropped_log_lines", "keylatch_dropped_log_lines", "Log lines dropped because the log was not written fast enough"),
 ];

@@ -3,6 +3,7 @@
 //!
 //! A server has a main namespace and, in test mode, private ones. What they share belongs to the [`Instance`].
 
+mod engine;
 pub(crate) mod failover;
 pub(crate) mod files;
 mod handover;
@@ -23,11 +24,12 @@ mod tenant;
 mod upkeep;
 
 use std::any::Any;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::acl::{Access, Acl};
+use crate::client::engine::Engine;
 use crate::client::info::{ClientInfo, LockName};
 use crate::client::registry::Clients;
 use crate::client::replica::Replicas;
@@ -85,6 +87,8 @@ pub struct Namespace {
     pub(crate) replicas: Arc<Replicas>,
     /// Whether it is a replica itself, and its link to the primary.
     pub(crate) role: Role,
+    /// The engine, if the data is in a cluster: the store is a copy then.
+    engine: OnceLock<Arc<dyn Engine>>,
     /// Its links to namespaces of the same process.
     pub(crate) links: Links<Namespace>,
     /// The failover that is under way, if there is one.
@@ -287,6 +291,7 @@ impl Namespace {
             log,
             replicas: Arc::default(),
             role: Role::default(),
+            engine: OnceLock::new(),
             links: Links::default(),
             failover: Failover::default(),
             persistence: Arc::default(),

@@ -41,7 +41,7 @@ impl Push {
     }
 
     /// Broadcasts the keys that have changed without a command: expired and evicted ones.
-    pub(super) fn broadcast(&self, settings: &Settings, now: Now) {
+    pub(crate) fn broadcast(&self, settings: &Settings, now: Now) {
         if self.tracking.has_invalidations() {
             self.tracking.broadcast((&settings.current(), now));
         }

@@ -1,5 +1,5 @@
 //! What keeps a namespace from executing commands: too few replicas, a start after a crash, data that is being loaded or
-//! cannot be saved, test mode, being private or a replica, CLIENT PAUSE.
+//! cannot be saved, test mode, being private or a replica, data in a cluster, CLIENT PAUSE.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -24,8 +24,10 @@ pub(crate) const IS_READ_ONLY: u32 = 1 << 6;
 pub(crate) const IS_STALE: u32 = 1 << 7;
 /// Data is being loaded beside the present data, which is served meanwhile.
 pub(crate) const LOADING_BESIDE: u32 = 1 << 8;
+/// The data is in a cluster, where an engine reads and changes it.
+pub(crate) const ON_ENGINE: u32 = 1 << 9;
 /// How many bits the restrictions above may have.
-pub(crate) const RESTRICTION_BITS: u32 = 9;
+pub(crate) const RESTRICTION_BITS: u32 = 10;
 
 /// Why commands are rejected or paused, or may be.
 #[derive(Default)]
@@ -41,7 +43,7 @@ pub struct Restrictions {
 impl Restrictions {
     /// Returns why commands are rejected, or may be, because of the state of the server: a set of [`LACKS_REPLICAS`],
     /// [`RESTARTING`], [`IN_TEST_MODE`], [`IS_PRIVATE`], [`LOADING_DATA`], [`FAILS_TO_SAVE`], [`IS_READ_ONLY`],
-    /// [`IS_STALE`] and [`LOADING_BESIDE`].
+    /// [`IS_STALE`], [`LOADING_BESIDE`] and [`ON_ENGINE`].
     #[inline]
     pub(crate) fn bits(&self) -> u32 {
         self.bits.load(Relaxed)

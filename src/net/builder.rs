@@ -17,13 +17,14 @@ use tracing::info;
 
 use crate::acl::Acl;
 use crate::command;
-use crate::config::{Config, apply_lines, refusal, set_by_name};
+use crate::config::{Config, EngineKind, apply_lines, refusal, set_by_name};
 use crate::dispatch::Handlers;
 use crate::durability::{self, Loaded};
 use crate::instance::Instance;
 use crate::memory::allocator::AllocatorStats;
 use crate::namespace::Namespace;
 use crate::net::accept::{Shared, Worker};
+use crate::net::engine::{self, Ready};
 use crate::net::listener::{Opened, Ports, bind_unix, has_plain_port};
 #[cfg(feature = "metrics")]
 use crate::net::metrics_port::MetricsPort;
@@ -207,19 +208,28 @@ impl Builder {
     /// # Panics
     /// If workers were given and it is called outside a tokio runtime.
     pub fn start_blocking(self) -> io::Result<Server> {
-        let (server, loaded) = self.open()?;
-        block_on(loaded.wait())?;
+        let (server, opening) = self.open()?;
+        block_on(opening.wait())?;
         Ok(server)
     }
 
-    /// Binds and starts to serve; until the data is loaded, with an error.
-    fn open(mut self) -> io::Result<(Server, Loaded)> {
-        if let Some(reason) = self.invalid.take().or_else(|| refusal(&self.config)) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
-        }
-        if !self.is_of_program {
+    /// Completes the settings.
+    ///
+    /// # Errors
+    /// Why no server can start with them.
+    fn check_settings(&mut self) -> io::Result<()> {
+        if !self.is_of_program || self.config.engine != EngineKind::Memory {
             self.config.use_memory_defaults();
         }
+        match self.invalid.take().or_else(|| refusal(&self.config)) {
+            Some(reason) => Err(io::Error::new(io::ErrorKind::InvalidInput, reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// Binds and starts to serve; until the data is loaded, with an error.
+    fn open(mut self) -> io::Result<(Server, Opening)> {
+        self.check_settings()?;
         let runtime = match self.workers.is_empty() {
             true => OwnRuntime(Some(worker::runtime(0)?)),
             false => OwnRuntime(None),
@@ -273,6 +283,7 @@ impl Builder {
         });
         info!("Server initialized"); // as in Redis, before the data is loaded
         let (files, loaded) = durability::start(&shared.namespace, handlers, self.disk.clone())?;
+        let (engine, engine_ready) = engine::begin(&shared.namespace, handlers)?;
         shared.tasks.spawn(hand_over(shared.namespace.clone()));
         shared.tasks.spawn(keep_link(shared.namespace.clone(), handlers, self.disk));
         shared.ports.lock().all().into_iter().for_each(|opened| shared.listen(opened));
@@ -281,7 +292,8 @@ impl Builder {
         unix.into_iter().for_each(|listener| shared.listen_unix(listener));
         shared.start_tasks(may_clock_run);
         drop(_inside);
-        Ok((Server { shared, addr, mark, files, _socket_file: socket_file, _runtime: runtime }, loaded))
+        let server = Server { shared, addr, mark, files, engine, _socket_file: socket_file, _runtime: runtime };
+        Ok((server, Opening { loaded, engine_ready }))
     }
 
     /// The same as [`Builder::start_blocking`], for asynchronous callers.
@@ -289,8 +301,8 @@ impl Builder {
     /// # Errors
     /// Those of [`Builder::start_blocking`].
     pub async fn start(self) -> io::Result<Server> {
-        let (server, loaded) = self.open()?;
-        loaded.wait().await?;
+        let (server, opening) = self.open()?;
+        opening.wait().await?;
         Ok(server)
     }
 
@@ -303,6 +315,22 @@ impl Builder {
         }
         self.clock = Clock::running();
         Clock::running
+    }
+}
+
+/// What the start of a server still waits for.
+struct Opening {
+    loaded: Loaded,
+    engine_ready: Option<Ready>,
+}
+
+impl Opening {
+    async fn wait(self) -> io::Result<()> {
+        self.loaded.wait().await?;
+        match self.engine_ready {
+            Some(ready) => ready.wait().await,
+            None => Ok(()),
+        }
     }
 }
 

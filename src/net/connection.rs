@@ -9,6 +9,7 @@ mod follow;
 mod leave;
 mod life;
 mod limits;
+mod mirror;
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -445,7 +446,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         self.outruns_reclaimer = reclaimer.is_behind() && reclaimer.queued() != queued;
         let left = ManuallyDrop::into_inner(left);
-        if let Next::Retry | Next::Again = left {
+        if let Next::Retry | Next::Again | Next::Refresh(_) = left {
             executed -= 1;
         }
         *next += executed;
@@ -470,6 +471,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 None => Ok(true),
             },
+            Next::Refresh(refreshed) => self.await_fresh_mirror(refreshed).await,
             Next::Continue(rest) => self.finish_command(rest).await,
             Next::Delay(delayed) => self.send_later(*delayed).await,
         }
@@ -500,6 +502,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 Wait::Blocked(blocked) => self.block(blocked, false).await,
                 Wait::Work(work) => self.meanwhile(work).await.map(|is_here| is_here.then_some(Unblocked::InTime)),
+                Wait::Commit(work) => self.await_commit(work).await.map(|is_here| is_here.then_some(Unblocked::InTime)),
                 Wait::TimeTravel(travel) => {
                     let (namespace, handlers) = (self.namespace.clone(), self.pool.handlers);
                     let travel = time_travel::travel(&namespace, handlers, travel);

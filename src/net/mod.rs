@@ -4,6 +4,11 @@ mod accept;
 pub(crate) mod buffers;
 pub(crate) mod builder;
 pub(crate) mod connection;
+#[cfg(feature = "etcd")]
+mod engine;
+#[cfg(not(feature = "etcd"))]
+#[path = "engine_disabled.rs"]
+mod engine;
 pub(crate) mod handshakes;
 mod held;
 pub(crate) mod inspect;

@@ -13,6 +13,7 @@ use crate::dispatch::{Handlers, TimeTravel};
 use crate::durability::{Files, unfinished};
 use crate::namespace::Namespace;
 use crate::net::accept::Shared;
+use crate::net::engine::Running;
 use crate::net::listener::SocketFile;
 use crate::net::restart::RestartMark;
 use crate::runtime::park::block_on;
@@ -24,6 +25,8 @@ pub struct Server {
     pub(super) addr: SocketAddr,
     /// The thread that loads and writes files.
     pub(super) files: Files,
+    /// The engine, if the data is in a cluster.
+    pub(super) engine: Option<Running>,
     /// Tells the next start whether this server has crashed.
     pub(super) mark: Option<RestartMark>,
     /// The file of the Unix socket, which is removed with the server.
@@ -87,7 +90,11 @@ impl Server {
     }
 
     /// Removes every key of every database.
+    ///
+    /// # Panics
+    /// If the data is in a cluster, of which this server is only a part.
     pub fn flush(&self) {
+        assert!(self.namespace().engine().is_none(), "with an engine, FLUSHALL empties all databases");
         self.namespace().flush();
     }
 
@@ -125,6 +132,9 @@ impl Server {
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
         self.files.end().await;
+        if let Some(engine) = &mut self.engine {
+            engine.end().await;
+        }
         let held = self.namespace().held_locks().unwrap_or_default();
         if held.locks > 0 {
             warn!("{} locks are held, and free when the server starts again", held.locks);

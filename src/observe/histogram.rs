@@ -55,6 +55,13 @@ impl Histogram {
         }
     }
 
+    /// Returns the counts.
+    pub(crate) fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        self.add_to(&mut counts);
+        counts
+    }
+
     fn make(&self, page: usize) -> &Page {
         let pages = self.0.get_or_init(Box::default);
         pages[page].get_or_init(|| Box::new([const { AtomicU64::new(0) }; PAGE]))

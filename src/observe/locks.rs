@@ -43,12 +43,12 @@ impl LockStats {
 
     /// Returns the waits of the locks that were acquired, in microseconds.
     pub fn waits(&self) -> Counts {
-        counts(&self.durations.lock().waits)
+        self.durations.lock().waits.counts()
     }
 
     /// Returns for how long locks were held, in microseconds.
     pub fn holds(&self) -> Counts {
-        counts(&self.durations.lock().holds)
+        self.durations.lock().holds.counts()
     }
 
     /// Resets everything.
@@ -57,10 +57,4 @@ impl LockStats {
         counters.into_iter().for_each(|counter| counter.store(0, Relaxed));
         *self.durations.lock() = Durations::default();
     }
-}
-
-fn counts(histogram: &Histogram) -> Counts {
-    let mut counts = Counts::default();
-    histogram.add_to(&mut counts);
-    counts
 }

@@ -4,6 +4,7 @@
 //! every call pays for is in [`command_stats`]; all else is rare.
 
 pub(crate) mod command_stats;
+mod engine;
 pub(crate) mod errors;
 pub(crate) mod histogram;
 pub(crate) mod latency;
@@ -15,6 +16,7 @@ pub(crate) mod stats;
 pub(crate) mod unknown;
 
 pub(crate) use command_stats::{AllCommandStats, CallTimer};
+pub(crate) use engine::EngineStats;
 pub(crate) use errors::ErrorCounts;
 pub(crate) use latency::LatencyEvents;
 pub(crate) use locks::LockStats;
@@ -56,6 +58,8 @@ pub struct Observed {
     pub unknown: UnknownCommands,
     /// Statistics of locks.
     pub locks: Arc<LockStats>,
+    /// Statistics of the engine, if the data is in a cluster.
+    pub(crate) engine: Arc<EngineStats>,
 }
 
 impl Observed {
@@ -73,6 +77,7 @@ impl Observed {
             sampled: Notify::new(),
             unknown: UnknownCommands::default(),
             locks: Arc::default(),
+            engine: Arc::default(),
         }
     }
 
@@ -98,6 +103,7 @@ impl Observed {
         self.errors.clear();
         self.sampler.clear(now_ms);
         self.locks.clear();
+        self.engine.clear();
     }
 
     /// Returns the duration in nanoseconds from which a call must be reported: 0 while there are monitors.

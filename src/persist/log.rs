@@ -333,7 +333,7 @@ impl ChangeLog for Log {
 
     fn record_change(&self, _: usize, _: &[u8]) {}
 
-    fn record_all(&self) {}
+    fn record_all(&self, _: Option<usize>) {}
 
     fn record_lock(&self, _: usize, _: &[u8], _: Option<&LockRecord>) {}
 }

@@ -80,7 +80,7 @@ impl Notifier {
 }
 
 impl KeyspaceObserver for Arc<Notifier> {
-    fn on_event(&self, db: usize, key: &[u8], event: &'static str) {
+    fn on_event(&self, db: usize, key: &[u8], event: &'static str, _: Classes) {
         if !self.hub.has_channel_subscribers() {
             return;
         }

@@ -71,6 +71,9 @@ pub(crate) const NO_QUEUE: Flags = 1 << 21;
 /// Internal: changes the process, of which a private instance is only a part. Not shown by COMMAND.
 pub(crate) const OF_PROCESS: Flags = 1 << 22;
 
+/// Internal: refused where the data is in a cluster. Not shown by COMMAND.
+pub(crate) const NO_ENGINE: Flags = 1 << 23;
+
 /// Derived, see [`CommandSpec::flags`]: set for every command. In a mask of what the gate must check it stands for all.
 pub(crate) const EVERY: Flags = 1 << 31;
 /// Derived, see [`CommandSpec::flags`]: not a plain data command, so the gate's state may differ after it.

@@ -57,6 +57,19 @@ impl Classes {
     /// Missing keys that a client tried to read.
     pub const MISSED: Classes = Classes(1 << 15);
 
+    /// Those of all events, whatever channels they are published to.
+    pub(crate) const EVENTS: Classes = Classes(!(Self::KEYSPACE.0 | Self::KEYEVENT.0) & ((1 << 16) - 1));
+
+    /// Returns the bits of the set.
+    pub(crate) fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Returns the set with these bits, of those that there are.
+    pub(crate) fn from_bits(bits: u32) -> Self {
+        Classes(bits & ((1 << 16) - 1))
+    }
+
     /// Parses letters, all of which are known; `A` stands for the first ten classes.
     pub fn from_letters(text: &[u8]) -> Self {
         let bit = |letter: &u8| match Self::LETTERS.iter().position(|known| known == letter) {
@@ -170,7 +183,7 @@ impl Event {
 /// Observes changes of keys. It is called while their shards are locked, so it must not read keys or block.
 pub trait KeyspaceObserver: Send + Sync {
     /// Publishes an event of a class that has subscribers: the number of the database, the key, and the event's name.
-    fn on_event(&self, db: usize, key: &[u8], event: &'static str);
+    fn on_event(&self, db: usize, key: &[u8], event: &'static str, class: Classes);
 
     /// Handles a change of a key, with its origin, during a call of `caller`.
     fn on_change(&self, key: &[u8], origin: Origin, caller: Origin);
@@ -195,8 +208,8 @@ pub trait ChangeLog: Send + Sync {
     /// Notes that a key has changed, whose shard is locked.
     fn record_change(&self, db: usize, key: &[u8]);
 
-    /// Notes that any keys may have changed. The whole store is locked.
-    fn record_all(&self);
+    /// Notes that any keys of a database, or of all, may have changed. The whole store is locked.
+    fn record_all(&self, db: Option<usize>);
 
     /// Notes what is known now of the lock that a key is, if it is one.
     fn record_lock(&self, db: usize, key: &[u8], lock: Option<&LockRecord>);
@@ -206,7 +219,7 @@ pub trait ChangeLog: Send + Sync {
 pub(super) struct Nobody;
 
 impl KeyspaceObserver for Nobody {
-    fn on_event(&self, _: usize, _: &[u8], _: &'static str) {}
+    fn on_event(&self, _: usize, _: &[u8], _: &'static str, _: Classes) {}
 
     fn on_change(&self, _: &[u8], _: Origin, _: Origin) {}
 
@@ -222,7 +235,7 @@ impl ChangeLog for Nobody {
 
     fn record_change(&self, _: usize, _: &[u8]) {}
 
-    fn record_all(&self) {}
+    fn record_all(&self, _: Option<usize>) {}
 
     fn record_lock(&self, _: usize, _: &[u8], _: Option<&LockRecord>) {}
 }
@@ -400,10 +413,10 @@ impl EventSink {
         }
     }
 
-    /// Notes that any keys may have changed, if there is a log.
-    pub(super) fn record_all(&self) {
+    /// Notes that any keys of a database, or of all, may have changed, if there is a log.
+    pub(super) fn record_all(&self, db: Option<usize>) {
         if self.subscribed.load(Relaxed) & LOG != 0 {
-            self.log.record_all();
+            self.log.record_all(db);
         }
     }
 
@@ -437,8 +450,8 @@ impl EventSink {
     #[cold]
     fn emit_names(&self, db: usize, key: &[u8], event: &'static Event) {
         let subscribed = Classes(self.subscribed.load(Relaxed));
-        for (_, name) in event.names.iter().filter(|(class, _)| subscribed.has_any(*class)) {
-            self.observer.on_event(db, key, name);
+        for (class, name) in event.names.iter().filter(|(class, _)| subscribed.has_any(*class)) {
+            self.observer.on_event(db, key, name, *class);
         }
     }
 }

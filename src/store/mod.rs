@@ -63,7 +63,7 @@ pub(crate) use memory_account::{MemoryAccount, Share};
 pub(crate) use prefetch::Element;
 pub(crate) use queues::Waiter;
 pub(crate) use root::Store;
-pub(crate) use shard::{Shard, Totals};
+pub(crate) use shard::{Shard, Totals, has_field_ttl};
 pub(crate) use table::{Hasher, SCAN_POSITIONS};
 pub(crate) use unlogged::Interrupted;
 pub(crate) use value::stream::{

@@ -89,6 +89,20 @@ impl Store {
         Store::with(services, (self.databases, self.is_unlimited), self.threads)
     }
 
+    /// Creates an empty store for copies of keys: of the same databases, with the same hasher, counted in the same memory,
+    /// whose changes are told to `events`.
+    pub(crate) fn stage(&self, events: EventSink) -> Store {
+        let services = Services {
+            events: Arc::new(events),
+            sweep_timer: Arc::new(SweepTimer::new(|| {})),
+            tail_work: Arc::default(),
+            ..self.services.clone()
+        };
+        let stage = Store::with(services, (self.databases, self.is_unlimited), self.threads);
+        stage.set_logged(true);
+        stage
+    }
+
     fn with(services: Services, (databases, is_unlimited): (usize, bool), threads: usize) -> Self {
         let evictor = Mutex::new(Evictor::new(services.hasher.clone()));
         let far_count = Arc::<AtomicUsize>::default();
@@ -209,6 +223,16 @@ impl Store {
         match self.threads == 1 && calls >= EXCLUSIVE_CALLS_MIN {
             true => self.lock_exclusive(),
             false => self.gate.share().map_or(GateGuard::Refused, |databases| GateGuard::Shared(Shared(databases))),
+        }
+    }
+
+    /// Acquires the gate for a call. Waits without limit, also for a script.
+    pub(crate) fn hold_patiently(&self) -> GateGuard<'_> {
+        loop {
+            match self.hold(1) {
+                GateGuard::Refused => self.gate.busy_flag().wait_until_free(),
+                hold => return hold,
+            }
         }
     }
 
@@ -386,7 +410,7 @@ mod tests {
 
         fn record_change(&self, _: usize, _: &[u8]) {}
 
-        fn record_all(&self) {}
+        fn record_all(&self, _: Option<usize>) {}
 
         fn record_lock(&self, _: usize, _: &[u8], _: Option<&LockRecord>) {}
     }

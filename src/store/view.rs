@@ -8,11 +8,13 @@
 //! - `view/scan.rs`: whole databases;
 //! - `view/locks.rs` ([`View::locks`]): locks and fences;
 //! - `view/waiting.rs` ([`View::waiting`]): clients that watch keys, or are blocked on them;
-//! - `view/images.rs` ([`View::images`]): former states.
+//! - `view/images.rs` ([`View::images`]): former states;
+//! - `view/mirror.rs`: keys of a cluster.
 
 mod access;
 mod images;
 mod locks;
+mod mirror;
 mod scan;
 mod waiting;
 mod write;

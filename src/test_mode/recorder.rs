@@ -198,7 +198,7 @@ impl ChangeLog for Recorder {
         self.change(|state| state.record_change(db, key));
     }
 
-    fn record_all(&self) {
+    fn record_all(&self, _: Option<usize>) {
         self.change(|state| state.touched = Touched::All);
     }
 

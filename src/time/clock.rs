@@ -22,6 +22,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
+use crate::time::counter;
+
 /// How far the wall clock may deviate from its last known offset before that counts as an adjustment.
 const WALL_TOLERANCE_MS: i64 = 1;
 
@@ -342,7 +344,7 @@ impl Clock {
     #[inline]
     pub(crate) fn ticks(&self) -> u64 {
         match &*self.0 {
-            Source::System { counter: Counter { is_trusted: true, .. }, .. } => raw_counter(),
+            Source::System { counter: Counter { is_trusted: true, .. }, .. } => counter::read(),
             Source::Steered(clock) => clock.mono_us().wrapping_mul(1000),
             Source::System { origin, .. } => elapsed_ns(*origin),
         }
@@ -481,12 +483,16 @@ struct Counter {
 
 impl Counter {
     fn new() -> Self {
-        Counter { is_trusted: is_trusted(), origin: raw_counter(), rate: AtomicU64::new(TickRate::NANOSECOND.0) }
+        Counter {
+            is_trusted: counter::is_trusted(),
+            origin: counter::read(),
+            rate: AtomicU64::new(TickRate::NANOSECOND.0),
+        }
     }
 
     /// Updates the rate from the time elapsed since the clock was created.
     fn calibrate(&self, elapsed: Duration) {
-        let ticks = raw_counter().wrapping_sub(self.origin);
+        let ticks = counter::read().wrapping_sub(self.origin);
         if self.is_trusted && ticks > 0 {
             let rate = (elapsed.as_nanos() << 32) / u128::from(ticks);
             self.rate.store(rate as u64, Ordering::Relaxed);
@@ -494,47 +500,15 @@ impl Counter {
     }
 }
 
-/// The kernel lists the processor's counter as a clock source only if it runs at a constant rate.
-#[cfg(target_arch = "x86_64")]
-fn is_trusted() -> bool {
-    const LIST: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
-    std::fs::read_to_string(LIST).is_ok_and(|list| list.split_ascii_whitespace().any(|name| name == "tsc"))
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline]
-fn raw_counter() -> u64 {
-    tick_counter::x86_64_tick_counter()
-}
-
-/// The architecture guarantees a constant rate.
-#[cfg(target_arch = "aarch64")]
-fn is_trusted() -> bool {
-    true
-}
-
-#[cfg(target_arch = "aarch64")]
-#[inline]
-fn raw_counter() -> u64 {
-    tick_counter::aarch64_tick_counter()
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn is_trusted() -> bool {
-    false
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn raw_counter() -> u64 {
-    0
-}
-
-/// The instant at which a key expires, on the monotonic or the wall clock.
+/// The instant at which a key expires, on the monotonic or the wall clock; see also [`Deadline::kept`].
 ///
 /// Packed into eight bytes, because every key with a TTL has one: the lowest bit selects the clock, the rest are
 /// milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline(u64);
+
+/// The upper bits of the milliseconds of a deadline that is kept: so far in the future that nobody asks for such a date.
+const KEPT: u64 = 0x1555 << 50;
 
 impl Deadline {
     /// Returns the deadline `ttl_ms` milliseconds from now on the monotonic clock: rounded up to a whole millisecond.
@@ -548,6 +522,18 @@ impl Deadline {
         Deadline((unix_ms.max(0) as u64) << 1 | 1)
     }
 
+    /// Returns the deadline of a key that stays until it is removed: it is shown, and does not pass.
+    pub(crate) fn kept(self) -> Self {
+        let ms = (self.0 >> 1).min((1 << 50) - 1);
+        Deadline((KEPT | ms) << 1 | self.0 & 1)
+    }
+
+    /// Returns what is shown of it.
+    fn shown_ms(self) -> i64 {
+        let ms = self.0 >> 1;
+        (if ms & !((1 << 50) - 1) == KEPT { ms ^ KEPT } else { ms }) as i64
+    }
+
     /// Returns whether the deadline has passed.
     #[inline]
     pub fn is_due(self, now: Now) -> bool {
@@ -558,7 +544,7 @@ impl Deadline {
     /// Returns the remaining TTL in milliseconds, zero or less after the deadline. What [`Deadline::after`] rounded up
     /// is subtracted, so that no client sees a longer TTL than was set.
     pub fn remaining_ms(self, now: Now) -> i64 {
-        let at_ms = (self.0 >> 1) as i64;
+        let at_ms = self.shown_ms();
         match self.is_wall() {
             true => at_ms.saturating_sub(now.wall_ms()),
             false => at_ms.saturating_sub_unsigned(now.next_mono_ms()),
@@ -567,7 +553,7 @@ impl Deadline {
 
     /// Returns the deadline in wall-clock milliseconds since 1970, as seen from now.
     pub fn wall_ms(self, now: Now) -> i64 {
-        let at_ms = (self.0 >> 1) as i64;
+        let at_ms = self.shown_ms();
         if self.is_wall() { at_ms } else { now.wall_offset_ms().saturating_add(at_ms) }
     }
 

@@ -2,5 +2,6 @@
 
 pub(crate) mod boot;
 pub(crate) mod clock;
+mod counter;
 pub(crate) mod estimate;
 pub(crate) mod timer;

@@ -189,6 +189,7 @@ fn finish(namespace: &Namespace) {
     namespace.limit_replicas(namespace.clock.now());
     namespace.tend_replicas(namespace.clock.now());
     namespace.clients.nudge_blocked();
+    namespace.engine().iter().for_each(|engine| engine.follow_clock());
     namespace.upkeep.sweep_notify.notify_one();
     namespace.sample();
     namespace.links.to_primary().iter().for_each(|link| link.wake());

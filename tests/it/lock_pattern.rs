@@ -19,12 +19,12 @@ const TIMEOUT_S: i64 = 10;
 
 /// What the holder of a lock knows about it.
 #[derive(Debug)]
-struct Held {
+pub(crate) struct Held {
     until_s: i64,
 }
 
 /// Runs the documented algorithm once; `None` when another client holds the lock.
-fn try_acquire(client: &mut Client, now_s: i64) -> Option<Held> {
+pub(crate) fn try_acquire(client: &mut Client, now_s: i64) -> Option<Held> {
     let until_s = now_s + TIMEOUT_S + 1;
     if set_if_absent(client, LOCK, until_s) {
         return Some(Held { until_s });
@@ -43,7 +43,7 @@ fn take_over(client: &mut Client, now_s: i64) -> bool {
 }
 
 /// Releases the lock, unless it has expired: then another client may hold it. Returns whether it was deleted.
-fn release(client: &mut Client, held: &Held, now_s: i64) -> bool {
+pub(crate) fn release(client: &mut Client, held: &Held, now_s: i64) -> bool {
     now_s < held.until_s && client.call("DEL lock.foo") == ":1"
 }
 

@@ -34,6 +34,8 @@ mod differential;
 mod double;
 mod dump;
 mod embed;
+#[cfg(feature = "etcd")]
+mod engine;
 mod eviction;
 mod expiry;
 mod failover;

@@ -1,4 +1,4 @@
-//! Tests that compare with Redis' own programs, where these are not installed: they prove nothing, and say so.
+//! Tests that need Redis' own programs or etcd, where these are not installed: they prove nothing, and say so.
 //!
 //! The test runner counts such a test as passed and knows no way to skip one while it runs. So a line at the very end
 //! says how many there were. A child of this process writes it, since only the process's end is late enough: then the
@@ -14,7 +14,7 @@ const REQUIRING: [&str; 2] = ["CI", "KEYLATCH_REQUIRE_REDIS"];
 
 /// Counts the lines of its input up to the end of this process.
 const COUNT: &str = "skipped=0; while read -r _; do skipped=$((skipped + 1)); done; \
-    echo \"$skipped skipped: apt-get install redis-server\" >&2";
+    echo \"$skipped skipped: redis-server or etcd is not on PATH\" >&2";
 
 struct Skipped {
     tests: HashSet<String>,
@@ -52,7 +52,7 @@ fn the_end_of_a_run_says_how_many_tests_could_not_be_compared_with_redis() {
     let output = run.output().expect("it starts");
     let (passed, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let count = passed.lines().filter(|line| line.starts_with("test differential::strings") && line.ends_with("ok"));
-    let expected = format!("{} skipped: apt-get install redis-server", count.count());
+    let expected = format!("{} skipped: redis-server or etcd is not on PATH", count.count());
     assert!(output.status.success() && !expected.starts_with("0 "), "{passed}");
     assert_eq!(told.lines().collect::<Vec<_>>(), [expected]);
 }

@@ -35,6 +35,11 @@ impl Traffic {
         add(&self.bytes_in, len);
     }
 
+    /// Returns how many bytes were read from the client.
+    pub(crate) fn bytes_in(&self) -> u64 {
+        self.bytes_in.load(Relaxed)
+    }
+
     /// Returns how many bytes were written to the client.
     pub(crate) fn bytes_out(&self) -> u64 {
         self.bytes_out.load(Relaxed)

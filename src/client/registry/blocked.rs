@@ -42,7 +42,10 @@ impl Blocked {
     pub fn ended(&self, now: Now, heeds_timeout: bool) -> Option<Unblocked> {
         let Wait { ticket, until_ms, .. } = &*self.wait;
         // A concurrent UNBLOCK comes first or has no effect.
-        let is_over = || heeds_timeout && now.mono_ms() >= *until_ms && ticket.take().is_some();
+        let is_over = || {
+            let is_late = heeds_timeout && now.mono_ms() >= *until_ms;
+            is_late && ticket.take_if(|blocking| !blocking.is_committing()).is_some()
+        };
         ticket.fetch().or_else(|| is_over().then_some(Unblocked::InTime))
     }
 
@@ -68,6 +71,9 @@ impl Blocked {
     /// Returns when the client has something to do, in monotonic milliseconds: its wait is over, or its call is made
     /// again, which a pause delays.
     pub fn due_ms(&self, pause: &Pause, now: Now) -> u64 {
+        if self.call(|call| call.is_committing) == Some(true) {
+            return NEVER; // it is nudged afterwards
+        }
         let retry_at_ms = self.call(|call| call.retry_at_ms).unwrap_or(NEVER);
         let paused_until_ms = if retry_at_ms == NEVER { None } else { pause.in_force(now) };
         self.wait.until_ms.min(paused_until_ms.map_or(retry_at_ms, |(_, end_ms)| retry_at_ms.max(end_ms)))
@@ -104,7 +110,8 @@ impl Clients {
 
     /// Ends a client's wait as if it had timed out, or with an error; returns whether it was blocked.
     pub fn unblock(&self, id: u64, unblocked: Unblocked) -> bool {
-        self.answer(id, |blocking| (!matches!(blocking, Blocking::Pause)).then_some(unblocked))
+        let may_end = |blocking: &Blocking| !matches!(blocking, Blocking::Pause) && !blocking.is_committing();
+        self.answer(id, |blocking| may_end(blocking).then_some(unblocked))
     }
 
     /// Ends the waits of all clients that are blocked on keys, with an error.
@@ -157,7 +164,7 @@ impl Clients {
     /// Ends the waits whose timeout has passed, as the clients do themselves while the clock runs.
     pub(crate) fn end_overdue(&self, now: Now) {
         for wait in self.waits.all().into_values().filter(|wait| wait.until_ms <= now.mono_ms()) {
-            wait.answer(|_| Some(Unblocked::InTime));
+            wait.answer(|blocking| (!blocking.is_committing()).then_some(Unblocked::InTime));
         }
     }
 

@@ -3,8 +3,10 @@
 mod blocked;
 mod clients;
 mod queued;
+mod suspended;
 mod wait;
 
 pub(crate) use blocked::Blocked;
 pub(crate) use clients::{Admissions, Clients};
+pub(crate) use suspended::{OnTimeout, Place, Suspended};
 pub(crate) use wait::{BlockedCall, Blocking, Unblocked, Wait};

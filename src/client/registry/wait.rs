@@ -32,6 +32,11 @@ const WAIT_LEN: usize = allocation_len(COUNTED_LEN + size_of::<Wait>()) + 2 * si
 const TASK_LEN: usize = 672;
 
 impl Blocking {
+    /// Returns whether an engine has executed the call and waits for the cluster.
+    pub(super) fn is_committing(&self) -> bool {
+        matches!(self, Blocking::Keys(call) if call.is_committing)
+    }
+
     /// Returns the bytes allocated for a client that is blocked so.
     pub(super) fn memory(&self) -> usize {
         let of_call = match self {
@@ -62,6 +67,8 @@ pub struct BlockedCall {
     pub retry_at_ms: u64,
     /// The time it has taken so far, in nanoseconds.
     pub spent_ns: u64,
+    /// Whether an engine has executed it and waits for the cluster: neither its timeout nor CLIENT UNBLOCK ends it then.
+    pub(crate) is_committing: bool,
 }
 
 impl BlockedCall {
@@ -120,6 +127,54 @@ impl Wait {
     /// Returns the wait of a client in the queue of a key.
     pub(crate) fn of(waiter: &Waiter) -> Option<&Self> {
         waiter.ticket.downcast_ref()
+    }
+
+    /// Returns the wait of a client in the queue of a key, to be kept.
+    pub(crate) fn shared(waiter: &Waiter) -> Option<Arc<Self>> {
+        waiter.ticket.clone().downcast().ok()
+    }
+
+    /// Returns the number of the wait.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Lets nothing but an engine answer the client from now on; returns false if it is not blocked any more.
+    pub(crate) fn begin_commit(&self) -> bool {
+        self.set_committing(true)
+    }
+
+    /// Reverts [`Wait::begin_commit`].
+    pub(crate) fn end_commit(&self) {
+        if self.set_committing(false) {
+            self.info.outbox.signal(NUDGE); // its timeout may have passed meanwhile
+        }
+    }
+
+    fn set_committing(&self, is_committing: bool) -> bool {
+        let mut is_blocked = false;
+        self.ticket.serve(|blocking| {
+            if let Blocking::Keys(call) = blocking {
+                (is_blocked, call.is_committing) = (true, is_committing);
+            }
+            None
+        });
+        is_blocked
+    }
+
+    /// Lets the call be made again at a time in monotonic milliseconds, unless that is later than it is made in any case.
+    pub(crate) fn stay_blocked(&self, retry_at_ms: u64) {
+        let mut is_earlier = false;
+        self.ticket.serve(|blocking| {
+            if let Blocking::Keys(call) = blocking {
+                is_earlier = retry_at_ms < call.retry_at_ms;
+                (call.retry_at_ms, call.is_committing) = (retry_at_ms, false);
+            }
+            None
+        });
+        if is_earlier {
+            self.info.outbox.signal(NUDGE);
+        }
     }
 
     /// Lets `answer` try to end the wait; returns whether it did. A client that is about to be closed is given nothing any

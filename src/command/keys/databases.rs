@@ -6,7 +6,9 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::spec::{ACCESS, DENY_OOM, EXCLUSIVE, FAST, Group, OW, RO, RW, UPDATE, WRITE, integer, key, token};
+use crate::spec::{
+    ACCESS, DENY_OOM, EXCLUSIVE, FAST, Group, NO_ENGINE, OW, RO, RW, UPDATE, WRITE, integer, key, token,
+};
 use crate::store::{Classes, Event, Lookup, Loss};
 
 const COPY_COST: &str = "\
@@ -27,7 +29,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("MOVE", move_key, WRITE | FAST | EXCLUSIVE, Group::Generic)
         .args(&[key("key", RW | ACCESS | UPDATE), integer("db")])
         .docs("1.0.0", "O(1)", "Moves a key to another database, unless it exists there."),
-    Command::new("SWAPDB", swapdb, WRITE | FAST | EXCLUSIVE, Group::Server)
+    Command::new("SWAPDB", swapdb, WRITE | FAST | EXCLUSIVE | NO_ENGINE, Group::Server)
         .args(&[integer("index1"), integer("index2")])
         .categories(&["keyspace", "dangerous"])
         .docs("4.0.0", SWAP_COST, "Swaps two databases."),

@@ -149,6 +149,11 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
+    /// Returns whether patterns name other keys.
+    fn names_other_keys(&self) -> bool {
+        (self.by.is_some() && !self.keeps_order) || self.get.iter().any(|pattern| *pattern != b"#")
+    }
+
     /// Returns which of `len` elements are the result, once they are in order.
     fn range(&self, len: usize) -> Range<usize> {
         let (start, count) = self.limit.unwrap_or((0, -1));
@@ -170,6 +175,9 @@ struct Sorted<'e> {
 fn sort_or_store(call: &mut Call<'_>, may_store: bool) -> Result<()> {
     let key = call.args.key()?;
     let mut options = Options::read(call, may_store)?;
+    if call.caller.staged.is_some() && options.names_other_keys() {
+        return Err(Error::UndeclaredKey(&call.command.name));
+    }
     let elements = match call.view.lookup(key, Lookup::READ) {
         None => Vec::new(),
         Some(entry) => {

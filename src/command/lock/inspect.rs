@@ -12,7 +12,7 @@ use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::glob::Pattern;
 use crate::resp::Reply;
-use crate::spec::{ACCESS, EXCLUSIVE, Group, READ, RO, integer, key, pattern, token};
+use crate::spec::{ACCESS, EXCLUSIVE, Group, NO_ENGINE, READ, RO, integer, key, pattern, token};
 use crate::store::{Hold, Key, LockRecord, LockWaiter, Lookup, Str};
 use crate::time::clock::{Deadline, Now};
 
@@ -22,11 +22,11 @@ const LIST_COST: &str = "O(1) for every call, and O(N) for a complete iteration,
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
     // A cycle of clients that wait for each other leads through any keys.
-    Command::new("LOCK.INFO", info, READ | EXCLUSIVE, Group::Lock)
+    Command::new("LOCK.INFO", info, READ | EXCLUSIVE | NO_ENGINE, Group::Lock)
         .args(&[key("key", RO | ACCESS).about(KEY)])
         .tips(&["nondeterministic_output"])
         .docs("0.1.0", "O(N) where N is the number of clients queued.", "Describes a lock: its holder, and the clients queued for it."),
-    Command::new("LOCK.LIST", list, READ, Group::Lock)
+    Command::new("LOCK.LIST", list, READ | NO_ENGINE, Group::Lock)
         .args(&[
             integer("cursor").about("0 at first, then what the last reply begins with, until that is 0."),
             pattern("pattern").token("MATCH").optional().about("Only locks whose keys match."),

@@ -24,7 +24,8 @@ use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::spec::{
-    ACCESS, BLOCKING, DELETE, DENY_OOM, Effect, FAST, Group, RO, RW, UPDATE, WRITE, integer, key, string, token,
+    ACCESS, BLOCKING, DELETE, DENY_OOM, Effect, FAST, Group, NO_ENGINE, RO, RW, UPDATE, WRITE, integer, key, string,
+    token,
 };
 use crate::store::{Hold, Key, LockHolder, LockRecord, Lookup, Loss, Str, Ttl};
 use crate::time::clock::Deadline;
@@ -43,7 +44,7 @@ timeout of BLOCK, without BLOCK within a second, the lock is released, and the r
 /// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
-    Command::new("LOCK.ACQUIRE", acquire, WRITE | DENY_OOM | BLOCKING, Group::Lock)
+    Command::new("LOCK.ACQUIRE", acquire, WRITE | DENY_OOM | BLOCKING | NO_ENGINE, Group::Lock)
         .effect(Effect::Values)
         .args(&[
             key("key", RW | ACCESS | UPDATE).about(KEY),
@@ -56,7 +57,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             integer("numreplicas").token("REPLICAS").optional().about(REPLICAS),
         ])
         .docs("0.1.0", ACQUIRE_COST, "Acquires a lock, or queues for it, and returns its fencing token."),
-    Command::new("LOCK.RENEW", renew, WRITE | FAST, Group::Lock)
+    Command::new("LOCK.RENEW", renew, WRITE | FAST | NO_ENGINE, Group::Lock)
         .effect(Effect::Deadlines)
         .args(&[
             key("key", RW | ACCESS | UPDATE).about(KEY),
@@ -64,11 +65,11 @@ pub(crate) const COMMANDS: &[Command] = &[
             integer("milliseconds").token("PX").about("The new TTL in milliseconds, from now on."),
         ])
         .docs("0.1.0", "O(1)", "Sets the TTL of a lock that is held with a token."),
-    Command::new("LOCK.RELEASE", release, WRITE | FAST, Group::Lock)
+    Command::new("LOCK.RELEASE", release, WRITE | FAST | NO_ENGINE, Group::Lock)
         .effect(Effect::Values)
         .args(&[key("key", RW | ACCESS | DELETE).about(KEY), string("token").about(TOKEN)])
         .docs("0.1.0", "O(1)", "Releases a lock that is held with a token: the first client in the queue gets it."),
-    Command::new("LOCK.FENCE", fence, WRITE | FAST, Group::Lock)
+    Command::new("LOCK.FENCE", fence, WRITE | FAST | NO_ENGINE, Group::Lock)
         .effect(Effect::Values)
         .args(&[key("key", RO | ACCESS).about(KEY), string("token").about(TOKEN)])
         .docs("0.1.0", "O(1)", "Returns the fencing token of a lock that is held with a token."),

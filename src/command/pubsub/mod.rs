@@ -4,6 +4,7 @@
 //! RESP3 as a push; the gate allows a subscribed RESP2 client only a few commands.
 
 use crate::client::info::{ChannelKind, Class};
+use crate::client::staged::StagedMessage;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::push::hub::Message;
@@ -174,7 +175,10 @@ fn confirm(call: &mut Call<'_>, word: &str, channel_kind: ChannelKind, name: Opt
 
 fn publish(call: &mut Call<'_>) -> Result<()> {
     let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
-    let receivers = call.namespace.push.hub.publish(message, call.config, call.now());
+    let receivers = match stage(call, message, false) {
+        true => call.namespace.push.hub.receivers(message.channel),
+        false => call.namespace.push.hub.publish(message, call.config, call.now()),
+    };
     call.reply.int(receivers as i64); // a client subscribed to the channel itself gets the message after this
     call.replicate_request();
     Ok(())
@@ -182,10 +186,20 @@ fn publish(call: &mut Call<'_>) -> Result<()> {
 
 fn spublish(call: &mut Call<'_>) -> Result<()> {
     let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
-    let receivers = call.namespace.push.hub.publish_to_shard(message, call.config, call.now());
+    let receivers = match stage(call, message, true) {
+        true => call.namespace.push.hub.receivers_in_shard(message.channel),
+        false => call.namespace.push.hub.publish_to_shard(message, call.config, call.now()),
+    };
     call.reply.int(receivers as i64);
     call.replicate_request();
     Ok(())
+}
+
+/// Leaves a message to the engine that executes the call, if one does: it is sent when the cluster has it.
+fn stage(call: &mut Call<'_>, Message { channel, payload }: Message<'_>, is_sharded: bool) -> bool {
+    let Some(staged) = &mut call.caller.staged else { return false };
+    staged.messages.push(StagedMessage { is_sharded, channel: channel.to_vec(), payload: payload.to_vec() });
+    true
 }
 
 fn channels(call: &mut Call<'_>) -> Result<()> {

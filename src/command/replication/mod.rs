@@ -19,12 +19,12 @@ use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Request, parse_int};
 use crate::spec::{
-    ADMIN, ALLOW_BUSY, CONTROL, EXCLUSIVE, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, OF_PROCESS,
-    STALE, integer, string,
+    ADMIN, ALLOW_BUSY, CONTROL, EXCLUSIVE, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_ENGINE, NO_MULTI, NO_SCRIPT,
+    OF_PROCESS, STALE, integer, string,
 };
 use crate::text::split_words;
 
-const SYNCHRONIZES: Flags = ADMIN | NO_SCRIPT | NO_ASYNC_LOADING | NO_MULTI | OF_PROCESS;
+const SYNCHRONIZES: Flags = ADMIN | NO_SCRIPT | NO_ASYNC_LOADING | NO_MULTI | OF_PROCESS | NO_ENGINE;
 
 /// How many parts of a snapshot may wait for a replica that reads them more slowly than they are written.
 const PARTS_MAX: usize = 16;
@@ -39,7 +39,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .exclusive_if(asks_for_failover)
         .args(&[string("replicationid"), integer("offset")]).arity(-3)
         .docs("2.8.0", "", "Makes the client a replica, which is sent what it lacks and then every change."),
-    Command::new("REPLCONF", configure, ADMIN | NO_SCRIPT | LOADING | STALE | ALLOW_BUSY, Group::Server)
+    Command::new("REPLCONF", configure, ADMIN | NO_SCRIPT | LOADING | STALE | ALLOW_BUSY | NO_ENGINE, Group::Server)
         .arity(-1)
         .internal()
         .docs("3.0.0", "O(1)", "Tells a primary about its replica, and acknowledges changes."),

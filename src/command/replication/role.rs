@@ -12,11 +12,11 @@ use crate::error::{Error, Result};
 use crate::namespace::failover::Terms;
 use crate::resp::parse_int;
 use crate::spec::{
-    ADMIN, Arg, CONTROL, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_SCRIPT, STALE, block, integer,
-    one_of, string, token,
+    ADMIN, Arg, CONTROL, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_ENGINE, NO_SCRIPT, STALE, block,
+    integer, one_of, string, token,
 };
 
-const REPLICAS: Flags = ADMIN | NO_SCRIPT | STALE;
+const REPLICAS: Flags = ADMIN | NO_SCRIPT | STALE | NO_ENGINE;
 /// With the whole store locked, so that no write is under way when the role changes.
 const CHANGES_ROLE: Flags = REPLICAS | NO_ASYNC_LOADING | EXCLUSIVE | CONTROL;
 const HOST_OR_NONE: &[Arg] = &[one_of(

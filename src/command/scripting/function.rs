@@ -10,12 +10,13 @@ use crate::rdb::library;
 use crate::resp::Reply;
 use crate::script::{Entry, FLAG_NAMES, Functions, Library, Registered, Restore};
 use crate::spec::{
-    ALLOW_BUSY, DENY_OOM, EXCLUSIVE, Effect, Flags, Group, MAY_REPLICATE, NO_SCRIPT, READ, WRITE, one_of, string, token,
+    ALLOW_BUSY, DENY_OOM, EXCLUSIVE, Effect, Flags, Group, MAY_REPLICATE, NO_ENGINE, NO_SCRIPT, READ, WRITE, one_of,
+    string, token,
 };
 
 const COST: &str = "Depends on the function that is executed.";
 /// Alone in the store, so that the log has changes of libraries in the order in which they were made.
-const CHANGES_LIBRARIES: Flags = WRITE | NO_SCRIPT | EXCLUSIVE;
+const CHANGES_LIBRARIES: Flags = WRITE | NO_SCRIPT | EXCLUSIVE | NO_ENGINE;
 const WRITES_ALL: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
 /// Declares the commands of this file.

@@ -10,10 +10,10 @@ use crate::dispatch::{Call, Command, Continuation, Env, Wait};
 use crate::error::{Error, Result};
 use crate::persist::{Busy, Job, Order, Persistence};
 use crate::resp::Reply;
-use crate::spec::{ADMIN, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, STALE, token};
+use crate::spec::{ADMIN, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_ENGINE, NO_MULTI, NO_SCRIPT, STALE, token};
 use crate::store::View;
 
-const FILES: Flags = ADMIN | NO_SCRIPT | NO_ASYNC_LOADING;
+const FILES: Flags = ADMIN | NO_SCRIPT | NO_ASYNC_LOADING | NO_ENGINE;
 
 /// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines

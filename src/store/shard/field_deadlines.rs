@@ -59,6 +59,11 @@ pub(in crate::store) fn nearest_deadline(entry: &Entry) -> Option<i64> {
     if entry.is_of(Type::Hash) { Hash::nearest_deadline(entry) } else { None }
 }
 
+/// Returns whether an entry is a hash with a field that has a TTL of its own.
+pub(crate) fn has_field_ttl(entry: &Entry) -> bool {
+    nearest_deadline(entry).is_some()
+}
+
 /// Returns the wall clock's time in milliseconds since 1970.
 pub(in crate::store) fn wall_ms(now: Now) -> u64 {
     u64::try_from(now.wall_ms()).unwrap_or(0)

@@ -35,6 +35,6 @@ impl Keys {
             self.follow_lock(key, Loss::Deleted, cx);
         }
         self.events.emit_flush();
-        self.events.record_all();
+        self.events.record_all(None);
     }
 }

@@ -83,7 +83,7 @@ impl View<'_> {
         let services = databases.services();
         self.cx.changes_mut().add();
         services.events.emit_flush();
-        services.events.record_all();
+        services.events.record_all((!all_databases).then_some(db));
         services.reclaimer.free_shards(old);
     }
 
@@ -94,7 +94,7 @@ impl View<'_> {
         // A database swapped with itself stays the same.
         if one != other {
             databases.swap(one, other, |one, other| one.keys.swap(&mut other.keys, cx));
-            databases.services().events.record_all();
+            databases.services().events.record_all(None);
         }
         cx.changes_mut().add();
     }
@@ -108,7 +108,7 @@ impl View<'_> {
         databases.at_mut(0).shard_mut(0).keys.count_change();
         let services = databases.services();
         services.events.emit_flush();
-        services.events.record_all();
+        services.events.record_all(None);
         services.sweep_timer.lower(0); // the deadlines that have come are not known to the sweeper
     }
 

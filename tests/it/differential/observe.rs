@@ -20,6 +20,7 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("memory", "mem_overhead_db_hashtable_rehashing", "from Redis 7.4"),
     ("threads", "io_thread_0", "from Redis 8.0"),
     ("persistence", "rdb_last_save_age_seconds", "of keylatch"),
+    ("engine", "engine", "of keylatch"),
     ("locks", "durability", "of keylatch"),
     ("locks", "held", "of keylatch"),
     ("locks", "waiting", "of keylatch"),
@@ -85,7 +86,7 @@ fn info_shows_the_sections_that_are_asked_for() {
         "INFO latencystats commandstats all",
     ] {
         // From Redis 8.0 on there are more, and one is our own.
-        let is_old = |line: &&str| !["# Threads", "# Keysizes", "# Locks"].contains(line);
+        let is_old = |line: &&str| !["# Threads", "# Keysizes", "# Locks", "# Engine"].contains(line);
         let titles = |peer: &mut Peer| -> Vec<String> {
             let text = info(peer, line);
             text.lines().filter(|line| line.starts_with('#')).filter(is_old).map(str::to_owned).collect()

@@ -19,16 +19,25 @@ const REDIS: &str = "redis-server";
 pub(crate) struct Arena {
     keylatch: TestServer,
     redis: Oracle,
+    /// Whether the data of keylatch is in a cluster.
+    pub(crate) is_on_engine: bool,
     _dir: TempDir,
 }
 
 impl Arena {
     /// Starts both servers; `None` if there is no `redis-server`, which is reported.
     pub(crate) fn open() -> Option<Self> {
+        Self::open_with(&[])
+    }
+
+    /// Does the same with more settings for keylatch.
+    pub(crate) fn open_with(settings: &[(&str, &str)]) -> Option<Self> {
         let redis = Oracle::start()?;
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let settings = [("enable-debug-command", "yes"), ("dir", dir.path().to_str().expect("text"))];
-        let arena = Arena { keylatch: TestServer::start_on(Clock::system(), &settings), redis, _dir: dir };
+        let is_on_engine = settings.iter().any(|(name, _)| *name == "engine");
+        let own = [("enable-debug-command", "yes"), ("dir", dir.path().to_str().expect("text"))];
+        let keylatch = TestServer::start_on(Clock::system(), &[&own, settings].concat());
+        let arena = Arena { keylatch, redis, is_on_engine, _dir: dir };
         // Expired keys are found on access only, so that no reply depends on a background task.
         arena.redis.connect().expect_ok(&[b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0"]);
         Some(arena)

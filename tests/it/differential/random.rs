@@ -58,7 +58,18 @@ type Play = fn(&Arena, &[Step]) -> Option<(usize, Replies)>;
 
 #[track_caller]
 fn try_commands(count: usize, play: Play) {
-    let Some(arena) = Arena::open() else { return };
+    Arena::open().iter().for_each(|arena| try_commands_in(arena, count, play));
+}
+
+/// Does the same on a cluster, with the commands that are possible there.
+#[track_caller]
+pub(crate) fn try_commands_on(engine: &[(&str, &str)], count: usize, hears_events: bool) {
+    let play = if hears_events { play_beside_listener } else { play };
+    Arena::open_with(engine).iter().for_each(|arena| try_commands_in(arena, count, play));
+}
+
+#[track_caller]
+fn try_commands_in(arena: &Arena, count: usize, play: Play) {
     let seed = match std::env::var("KEYLATCH_SEED") {
         Ok(text) => text.parse().expect("KEYLATCH_SEED is a number"),
         Err(_) => SEED,
@@ -66,9 +77,10 @@ fn try_commands(count: usize, play: Play) {
     let mut random = Random::new(seed);
     let count = std::env::var("KEYLATCH_COMMANDS").map_or(count, |text| text.parse().expect("a number of commands"));
     for _ in 0..count.div_ceil(EPOCH) {
-        let script: Vec<Step> = (0..EPOCH).map(|at| Step { on: at / CHUNK % 2, args: random.command() }).collect();
-        if let Some((at, replies)) = play(&arena, &script) {
-            let (script, replies) = shrink(&arena, play, script[..=at].to_vec(), replies);
+        let steps = (0..EPOCH).map(|at| Step { on: at / CHUNK % 2, args: random.command() });
+        let script: Vec<Step> = steps.filter(|step| !arena.is_on_engine || step.is_possible_on_engine()).collect();
+        if let Some((at, replies)) = play(arena, &script) {
+            let (script, replies) = shrink(arena, play, script[..=at].to_vec(), replies);
             let lines = script.iter().fold(String::new(), |mut text, step| {
                 let _ = writeln!(text, "  RESP{}> {}", step.on + 2, spell(&step.args));
                 text
@@ -104,6 +116,16 @@ impl Step {
     fn leaves_order_open(&self) -> bool {
         let has = |word: &str| self.args.iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
         has("BY") || has("ALPHA")
+    }
+
+    /// Returns whether it is possible where the data is in a cluster.
+    fn is_possible_on_engine(&self) -> bool {
+        let is_one_of = |names: &[&str]| names.iter().any(|name| self.args[0].eq_ignore_ascii_case(name.as_bytes()));
+        let has = |word: &str| self.args.iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+        let sorts_by_others = is_one_of(&["SORT", "SORT_RO"]) && (has("BY") || has("GET"));
+        // An encoding is that of the value there, whatever has become of it before.
+        let others = ["SWAPDB", "DBSIZE", "KEYS", "SCAN", "RANDOMKEY", "CLIENT", "OBJECT"];
+        !sorts_by_others && !is_one_of(&others)
     }
 
     /// Returns whether it may set a key that has expired already.
@@ -175,12 +197,17 @@ fn play(arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
         for chunk in turn.chunks(CHUNK) {
             let bytes: Vec<u8> = chunk.iter().flat_map(|step| crate::harness::encode(&step.args)).collect();
             pair.send(&bytes);
+            let mut difference = None;
+            // To the end, so that none of them is still executed when the next script begins.
             for _ in chunk {
                 let replies = pair.replies();
-                if !script[at].agrees(&replies) {
-                    return Some((at, replies));
+                if difference.is_none() && !script[at].agrees(&replies) {
+                    difference = Some((at, replies));
                 }
                 at += 1;
+            }
+            if difference.is_some() {
+                return difference;
             }
         }
     }

@@ -18,7 +18,8 @@ use crate::dispatch::{Call, Command, Continuation, Env, Wait};
 use crate::error::{Error, Result};
 use crate::resp::{Reply, Request};
 use crate::spec::{
-    ACCESS, Arg, DELETE, Group, KeyFlags, MOVABLE_KEYS, REDACTED, RW, WRITE, block, integer, key, one_of, string, token,
+    ACCESS, Arg, DELETE, Group, KeyFlags, MOVABLE_KEYS, NO_ENGINE, REDACTED, RW, WRITE, block, integer, key, one_of,
+    string, token,
 };
 use crate::store::{Key, Lookup, View, WatchFlag};
 use crate::time::clock::{Clock, Deadline};
@@ -35,7 +36,7 @@ const AUTH2: Arg = block("username_password", &[string("username"), string("pass
 /// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
-    Command::new("MIGRATE", migrate, WRITE | MOVABLE_KEYS, Group::Generic)
+    Command::new("MIGRATE", migrate, WRITE | MOVABLE_KEYS | NO_ENGINE, Group::Generic)
         .args(&[
             string("host"),
             integer("port"),

@@ -47,7 +47,7 @@ type Subcommand = fn(&mut Call<'_>) -> Result<()>;
 const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("AOF-FLUSH-SLEEP", 1, 1, accept),
     ("ASSERT", 0, usize::MAX, |call| simulate_crash(call, "assertion failed")),
-    ("CHANGE-REPL-ID", 0, 0, change_replication_id),
+    ("CHANGE-REPL-ID", 0, 0, |call| check_is_own_data(call).and_then(|()| change_replication_id(call))),
     ("CLIENT-EVICTION", 0, 0, |_| Err(Error::other("maxmemory-clients is disabled."))),
     ("CONFIG-REWRITE-FORCE-ALL", 0, 0, |call| check_is_main(call).and_then(|()| rewrite_config(call, true))),
     ("DICT-RESIZING", 1, 1, accept),
@@ -61,18 +61,18 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("INJECT-PANIC", 1, 2, inject_panic),
     ("LEAK", 1, 1, accept),
     ("LISTPACK", 1, 1, |call| show_structure(call, &["listpack", "listpackex"], ["Listpack", "listpack"])),
-    ("LOADAOF", 0, usize::MAX, reload::load_log),
+    ("LOADAOF", 0, usize::MAX, |call| check_is_own_data(call).and_then(|()| reload::load_log(call))),
     ("LOG", 1, 1, log),
     ("OBJECT", 1, 2, object),
     ("OOM", 0, usize::MAX, |call| simulate_crash(call, "out of memory")),
     ("PANIC", 0, usize::MAX, |call| simulate_crash(call, "panic")),
     ("PAUSE-CRON", 1, 1, accept),
-    ("POPULATE", 1, 3, populate),
+    ("POPULATE", 1, 3, |call| check_is_own_data(call).and_then(|()| populate(call))),
     ("PROTOCOL", 1, 1, protocol),
     ("QUICKLIST", 1, 2, |call| show_structure(call, &["quicklist"], ["Quicklist", "quicklist"])),
     ("QUICKLIST-PACKED-THRESHOLD", 1, 1, packed_threshold),
-    ("RELOAD", 0, usize::MAX, reload::reload),
-    ("REPLICATE", 1, usize::MAX, replicate),
+    ("RELOAD", 0, usize::MAX, |call| check_is_own_data(call).and_then(|()| reload::reload(call))),
+    ("REPLICATE", 1, usize::MAX, |call| check_is_own_data(call).and_then(|()| replicate(call))),
     ("REPLYBUFFER", 2, 2, reply_buffer),
     ("SEGFAULT", 0, usize::MAX, |call| simulate_crash(call, "crashed by signal: 11")),
     ("SET-ACTIVE-EXPIRE", 1, 1, set_active_expire),
@@ -98,6 +98,11 @@ fn debug(call: &mut Call<'_>) -> Result<()> {
 /// Refuses a subcommand about the process in a private instance, as the gate does for commands that are declared so.
 fn check_is_main(call: &Call<'_>) -> Result<()> {
     if call.namespace.tenant.is_private() { Err(Error::NotInPrivate) } else { Ok(()) }
+}
+
+/// Refuses a subcommand that changes data otherwise than a cluster does, where the data is in one.
+fn check_is_own_data(call: &Call<'_>) -> Result<()> {
+    if call.namespace.engine().is_some() { Err(Error::NotOnEngine(&call.command.name)) } else { Ok(()) }
 }
 
 /// Accepts a subcommand without visible effect.

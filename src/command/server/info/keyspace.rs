@@ -70,7 +70,7 @@ fn durability(from: &mut Reading<'_, '_>) -> &'static str {
     }
 }
 
-fn percentiles(durations: &Counts) -> Value {
+pub(super) fn percentiles(durations: &Counts) -> Value {
     parts(
         [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9)]
             .map(|(name, percent)| (name, durations.at_percentile(percent).into())),

@@ -5,6 +5,7 @@
 //! feature that does not exist is zero.
 
 mod clients;
+mod engine;
 mod field;
 mod keyspace;
 mod memory;
@@ -75,6 +76,7 @@ const SECTIONS: &[Section] = &[
     // Keys are not counted by size: the section exists and is empty.
     section(&["keysizes"], "Keysizes", Unasked, &[]),
     section(&["locks"], "Locks", ForAll, keyspace::LOCKS),
+    section(&["engine"], "Engine", ForAll, engine::ENGINE),
     section(&["debug"], "Debug", ByName, statistics::DEBUG),
 ];
 

@@ -1,0 +1,59 @@
+//! What a client's call is handed to where the data is in a cluster and not in this process alone: an engine. The store of
+//! such a namespace is a copy, the mirror, which only the engine changes.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::client::caller::Caller;
+use crate::client::info::LockName;
+use crate::client::registry::{Suspended, Wait};
+use crate::client::session::{Transaction, Watch};
+use crate::error::{Error, Result};
+use crate::resp::{Output, OwnedRequest};
+use crate::spec::CommandSpec;
+
+/// How many keys a call may access that writes, those that its client watches included: a transaction of the cluster has a
+/// limit on tests and changes.
+pub(crate) const KEYS_MAX: usize = 120;
+
+/// Keeps the data of a namespace in a cluster.
+pub(crate) trait Engine: Send + Sync {
+    /// Says when the mirror has everything that was acknowledged before.
+    fn refresh(&self, done: oneshot::Sender<Result<()>>);
+
+    /// Executes a call that may write, and says how it has ended.
+    fn execute(&self, call: StagedCall, done: oneshot::Sender<StagedOutcome>);
+
+    /// Does what is due, after the clock was moved.
+    fn follow_clock(&self);
+
+    /// Makes the call of a blocked client again: one of its keys has changed, or its time has come.
+    fn repeat(&self, wait: Arc<Wait>);
+}
+
+/// A call that may write, as the engine executes it: on copies of its keys, and again if others have changed them meanwhile.
+pub(crate) struct StagedCall {
+    /// The command.
+    pub(crate) command: &'static CommandSpec,
+    /// The request.
+    pub(crate) request: Arc<OwnedRequest>,
+    /// A copy of the caller.
+    pub(crate) caller: Caller,
+    /// The keys that it may access, each with its database.
+    pub(crate) keys: Arc<[LockName]>,
+    /// What EXEC executes.
+    pub(crate) transaction: Option<Transaction>,
+    /// The watched keys, on which EXEC depends.
+    pub(crate) watch: Option<Watch>,
+}
+
+/// How a staged call has ended.
+pub(crate) enum StagedOutcome {
+    /// With a reply; the database that the client has selected since.
+    Replied(Output, usize),
+    /// Its client is blocked.
+    Blocked(Box<Suspended>),
+    /// It was not executed, or it is not known whether it was.
+    Failed(Error),
+}

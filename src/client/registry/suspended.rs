@@ -1,0 +1,71 @@
+//! What remains of a call whose client is blocked, until another party answers it or its time is over.
+
+use std::sync::Arc;
+
+use crate::client::registry::Blocked;
+use crate::resp::{OwnedRequest, Reply};
+use crate::store::value::Type;
+use crate::store::{Key, LockWaiter, View};
+
+/// Replies on timeout.
+pub(crate) type OnTimeout = Box<dyn Fn(&mut Reply<'_>) + Send>;
+
+/// Where a blocked client waits for a key.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    /// In the queue for a lock, with the hash of its token, and since when, in monotonic microseconds.
+    LockQueue { token: u64, since_us: u64 },
+    /// Among those that wait for a value of a type.
+    Queue { awaited: Type, heeds_absence: bool },
+}
+
+/// A call whose client is blocked.
+pub(crate) struct Suspended {
+    /// Ends the wait when it is dropped.
+    pub(crate) blocked: Blocked,
+    /// Where it waits for the keys; `None` if it waits for its timeout alone.
+    pub(crate) place: Option<Place>,
+    /// The keys that it waits for, with their hashes.
+    pub(crate) keys: Vec<(u64, Box<[u8]>)>,
+    /// Their database.
+    pub(crate) db: usize,
+    /// The client's id.
+    pub(crate) client: u64,
+    /// Replies on timeout.
+    pub(crate) on_timeout: OnTimeout,
+    /// The request as the client sent it.
+    pub(crate) shown: Arc<OwnedRequest>,
+    /// The time it took before it blocked, in nanoseconds.
+    pub(crate) spent_ns: u64,
+}
+
+impl Suspended {
+    /// Returns whether the client is queued for a lock, its only key.
+    pub(crate) fn is_in_lock_queue(&self) -> bool {
+        matches!(self.place, Some(Place::LockQueue { .. }))
+    }
+
+    /// Returns the keys that it waits for.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = Key<'_>> {
+        self.keys.iter().map(|(hash, bytes)| Key { bytes, hash: *hash })
+    }
+
+    /// Lets the client join the queues of its keys.
+    pub(crate) fn join_queues(&self, view: &mut View<'_>) {
+        let number = self.blocked.number();
+        self.keys().for_each(|key| match self.place {
+            Some(Place::LockQueue { token, since_us }) => {
+                view.locks().join_queue(key, LockWaiter { client: self.client, number, token, since_us });
+            }
+            Some(Place::Queue { awaited, heeds_absence }) => {
+                view.waiting().enqueue(key, self.blocked.waiter(awaited, heeds_absence));
+            }
+            None => {}
+        });
+    }
+
+    /// Reverts [`Suspended::join_queues`].
+    pub(crate) fn leave_queues(&self, view: &mut View<'_>) {
+        self.keys().for_each(|key| view.waiting().dequeue(self.db, key, self.blocked.number()));
+    }
+}

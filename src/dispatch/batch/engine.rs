@@ -1,0 +1,65 @@
+//! What a batch does with the requests of a namespace whose data is in a cluster.
+
+use tokio::sync::oneshot;
+
+use crate::client::session::Client;
+use crate::client::staged::Freshness;
+use crate::config::EtcdReads;
+use crate::dispatch::Next;
+use crate::dispatch::batch::BatchRun;
+use crate::dispatch::gate::busy;
+use crate::dispatch::staged::{Need, StagedRest, need_of, staged_call};
+use crate::resp::{Output, Request};
+use crate::spec::CommandSpec;
+use crate::store::GateGuard;
+
+impl BatchRun<'_> {
+    /// Returns what is to be done with an admitted request instead of calling its handler with the keys of this store; `None`
+    /// if the handler is to be called.
+    pub(super) fn detour(
+        &mut self,
+        client: &mut Client,
+        command: &'static CommandSpec,
+        request: Request<'_>,
+        out: &mut Output,
+    ) -> Option<Next> {
+        let engine = self.env.namespace.engine()?;
+        if let Some(error) = client.session.freshness.as_mut().and_then(|freshness| freshness.failure.take()) {
+            self.reject(client, request, Some(command), &error, out);
+            return Some(Next::Done);
+        }
+        let need = need_of(self.env.namespace, client, command, request);
+        if !matches!(need, Need::Nothing) && matches!(self.guard, Some(GateGuard::Refused)) {
+            self.reject(client, request, Some(command), &busy(self.env.namespace), out);
+            return Some(Next::Done);
+        }
+        match need {
+            Need::Nothing => None,
+            Need::Fresh if self.env.namespace.settings.current().etcd_reads == EtcdReads::Local => None,
+            Need::Fresh => {
+                let bytes_in = client.caller.info.traffic.bytes_in();
+                let freshness = client.session.freshness.get_or_insert_with(|| Box::new(Freshness::default()));
+                if std::mem::take(&mut freshness.is_fresh) || freshness.bytes_in == bytes_in {
+                    return None;
+                }
+                freshness.bytes_in = bytes_in;
+                self.guard = None;
+                let (done, refreshed) = oneshot::channel();
+                engine.refresh(done);
+                Some(Next::Refresh(refreshed))
+            }
+            Need::Staged => {
+                let call = match staged_call(self.env.namespace, client, command, request) {
+                    Ok(call) => call,
+                    Err(error) => {
+                        self.reject(client, request, Some(command), &error, out);
+                        return Some(Next::Done);
+                    }
+                };
+                self.guard = None;
+                client.session.freshness = None; // it is to see what it has written itself
+                Some(Next::Continue(Box::new(StagedRest::begin(engine, call))))
+            }
+        }
+    }
+}

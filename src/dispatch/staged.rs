@@ -1,0 +1,228 @@
+//! Calls of a namespace whose data is in a cluster: which of them an engine has to execute or to be asked before, and how
+//! it executes one on copies of its keys.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::client::caller::Caller;
+use crate::client::engine::{Engine, KEYS_MAX, StagedCall, StagedOutcome};
+use crate::client::registry::{Suspended, Unblocked};
+use crate::client::session::{Client, Session};
+use crate::client::staged::Staged;
+use crate::dispatch::call::{Call, Continuation, Mode};
+use crate::dispatch::declared::{is_repeatable, keys_of, needs_all_keys};
+use crate::dispatch::gate::declares_writes;
+use crate::dispatch::post_call::record_from_ns;
+use crate::dispatch::run::{run, run_again};
+use crate::dispatch::{BlockedRequest, Env, Next, Wait};
+use crate::error::{Error, Result};
+use crate::namespace::Namespace;
+use crate::resp::{Output, Reply, Request, parse_int};
+use crate::spec::registry::Hashes;
+use crate::spec::{CommandSpec, Group, MAY_REPLICATE, READ, WRITE};
+use crate::store::{Cx, Lookup, View};
+
+/// What a request needs of the engine.
+pub(super) enum Need {
+    /// Nothing: it concerns no keys, or only fails.
+    Nothing,
+    /// The mirror has to be up to date.
+    Fresh,
+    /// The engine has to execute it.
+    Staged,
+}
+
+/// Returns what a request needs of the engine.
+pub(super) fn need_of(
+    namespace: &Namespace,
+    client: &Client,
+    command: &'static CommandSpec,
+    request: Request<'_>,
+) -> Need {
+    let Some(transaction) = client.session.transaction.as_ref().filter(|_| command.name == "exec") else {
+        return need_of_command(namespace, command, request);
+    };
+    if transaction.failed {
+        return Need::Nothing;
+    }
+    let watches = !client.session.watch.keys.is_empty() || request.len() > 1;
+    let queued = transaction.queue.iter().map(|(queued, request)| (*queued, request.as_request()));
+    let needs = queued.map(|(queued, request)| need_of_command(namespace, queued, request));
+    needs.fold(if watches { Need::Fresh } else { Need::Nothing }, |all, one| match (all, one) {
+        (Need::Staged, _) | (_, Need::Staged) => Need::Staged,
+        (Need::Fresh, _) | (_, Need::Fresh) => Need::Fresh,
+        _ => Need::Nothing,
+    })
+}
+
+fn need_of_command(namespace: &Namespace, command: &'static CommandSpec, request: Request<'_>) -> Need {
+    let is_script = command.command.group == Group::Scripting && command.command.key_search.is_some();
+    // What may replicate changes data, too: scripts that do not say otherwise, PUBLISH, PFCOUNT.
+    if declares_writes(namespace, command, request, WRITE | MAY_REPLICATE) {
+        Need::Staged
+    } else if command.flags & READ != 0 || is_script || matches!(&command.name[..], "debug" | "watch") {
+        Need::Fresh
+    } else {
+        Need::Nothing
+    }
+}
+
+/// Takes what the engine has to execute of a client's request.
+///
+/// # Errors
+/// Why it does not execute that.
+pub(super) fn staged_call(
+    namespace: &Namespace,
+    client: &mut Client,
+    command: &'static CommandSpec,
+    request: Request<'_>,
+) -> Result<StagedCall> {
+    let Client { caller, session } = client;
+    let mut keys = keys_of(command, request, caller.db);
+    let (mut transaction, mut watch) = (None, None);
+    if command.name == "exec" {
+        let mut db = caller.db;
+        for (queued, request) in session.transaction.iter().flat_map(|transaction| &transaction.queue) {
+            if needs_all_keys(queued) {
+                return Err(Error::UndeclaredKey(&queued.name));
+            }
+            if !is_repeatable(queued) {
+                return Err(Error::NotRepeatable(&queued.name));
+            }
+            let request = request.as_request();
+            if queued.name == "select" && request.len() > 1 {
+                let selected = parse_int(request.arg(1)).and_then(|number| usize::try_from(number).ok());
+                db = selected.filter(|db| namespace.store.may_use(*db)).unwrap_or(db);
+            }
+            keys.extend(keys_of(queued, request, db));
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        check_count(command, keys.len() + session.watch.keys.len())?;
+        transaction = session.transaction.take();
+        caller.info.set_queued(None);
+        if !session.watch.keys.is_empty() {
+            watch = Some(std::mem::take(&mut session.watch));
+            caller.info.session.set_watched(0);
+        }
+    }
+    check_count(command, keys.len())?;
+    let (request, caller) = (Arc::new(request.to_owned()), caller.clone());
+    Ok(StagedCall { command, request, caller, keys: keys.into(), transaction, watch })
+}
+
+fn check_count(command: &'static CommandSpec, keys: usize) -> Result<()> {
+    if keys > KEYS_MAX { Err(Error::TooManyKeysForEngine(&command.name, KEYS_MAX)) } else { Ok(()) }
+}
+
+/// The rest of a call that an engine executes.
+pub(super) struct StagedRest {
+    /// Says how the call has ended.
+    outcome: Option<oneshot::Receiver<StagedOutcome>>,
+    ended: Option<StagedOutcome>,
+    /// The wait of its client, once it is blocked.
+    suspended: Option<Box<Suspended>>,
+    /// The database that its client has selected since.
+    selected: Option<usize>,
+}
+
+impl StagedRest {
+    /// Hands a call to an engine.
+    pub(super) fn begin(engine: &dyn Engine, call: StagedCall) -> Self {
+        let (done, outcome) = oneshot::channel();
+        engine.execute(call, done);
+        StagedRest { outcome: Some(outcome), ended: None, suspended: None, selected: None }
+    }
+}
+
+impl Continuation for StagedRest {
+    fn wait(&mut self) -> Wait<'_> {
+        let StagedRest { outcome, ended, suspended, .. } = self;
+        if let Some(suspended) = suspended {
+            return suspended.wait();
+        }
+        Wait::Commit(Box::pin(async move {
+            if let Some(told) = outcome {
+                // It is closed if the server stops.
+                *ended = Some(told.await.unwrap_or(StagedOutcome::Failed(Error::Uncertain)));
+                *outcome = None;
+            }
+        }))
+    }
+
+    fn step(&mut self, env: Env<'_>, view: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool> {
+        if let Some(suspended) = &mut self.suspended {
+            return suspended.step(env, view, reply, woken);
+        }
+        match self.ended.take() {
+            None => Ok(false),
+            Some(StagedOutcome::Replied(written, db)) => {
+                self.selected = Some(db);
+                reply.output().append(written);
+                Ok(true)
+            }
+            Some(StagedOutcome::Failed(error)) => Err(error),
+            Some(StagedOutcome::Blocked(suspended)) => {
+                self.suspended = Some(suspended);
+                Ok(false)
+            }
+        }
+    }
+
+    fn finish(&mut self, caller: &mut Caller) {
+        self.selected.filter(|db| *db != caller.db).into_iter().for_each(|db| caller.select(db));
+    }
+
+    fn abandon(&mut self, env: Env<'_>, view: &mut View<'_>) {
+        // The client may have been blocked at this moment.
+        let outcome = self.outcome.as_mut().and_then(|outcome| outcome.try_recv().ok()).or_else(|| self.ended.take());
+        if let Some(StagedOutcome::Blocked(suspended)) = outcome {
+            self.suspended = Some(suspended);
+        }
+        self.suspended.iter_mut().for_each(|suspended| suspended.abandon(env, view));
+    }
+
+    fn blocked_call(&self) -> Option<BlockedRequest<'_>> {
+        self.suspended.as_ref().and_then(|suspended| suspended.blocked_call())
+    }
+}
+
+/// What a call has left on the stage, besides what its keys are.
+pub(crate) struct StagedEnd {
+    /// The wait of its client, if that is to be blocked.
+    pub(crate) suspended: Option<Box<Suspended>>,
+    /// The database that its client has selected since.
+    pub(crate) db: usize,
+    /// What it has sent and read.
+    pub(crate) staged: Staged,
+}
+
+/// Executes a call on copies of its keys: for its client or, with `again`, because that is blocked.
+pub(crate) fn run_staged(
+    env: Env<'_>,
+    view: &mut View<'_>,
+    call: &StagedCall,
+    again: Option<&mut Next>,
+    out: &mut Output,
+) -> StagedEnd {
+    let StagedCall { command, request, keys, transaction, .. } = call;
+    let (request, mut hashes) = (request.as_request(), Hashes::new());
+    command.hash_keys(request, &env.namespace.store, &mut hashes);
+    let mut caller = call.caller.clone();
+    caller.staged = Some(Box::new(Staged { keys: keys.clone(), ..Staged::default() }));
+    let mut session = transaction.clone().map(Session::of_transaction);
+    let (mut suspended, is_again) = (None, again.is_some());
+    let mode = Mode::Staged { session: session.as_mut(), suspended: &mut suspended, again };
+    let (db, cx) = (caller.db, view.cx());
+    let view = view.lend(db, Cx { lookup: Lookup::allowed(!caller.info.flags.is_no_touch()), ..cx });
+    let mut call = Call::new(env, &mut caller, view, (command, request, &hashes), mode, out);
+    call.timer.set_recording(record_from_ns(call.namespace, call.caller, call.config), call.config.latency_tracking);
+    match is_again {
+        true => _ = run_again(&mut call),
+        false => run(&mut call),
+    }
+    drop(call);
+    let staged = caller.staged.take().map(|staged| *staged).unwrap_or_default();
+    StagedEnd { suspended, db: caller.db, staged }
+}

@@ -1,0 +1,529 @@
+//! The engine as a state: calls, answers of the cluster and its news come in, transactions and reads go out. It knows no
+//! network and no thread, so that tests run it with a simulated cluster, in any order of events.
+
+mod outcome;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tokio::sync::oneshot;
+
+use crate::client::engine::{StagedCall, StagedOutcome};
+use crate::client::registry::{Suspended, Wait};
+use crate::dispatch::Handlers;
+use crate::dispatch::serve::{answer_staged, readmit, serve_remaining_keys};
+use crate::engine::barrier::Barriers;
+use crate::engine::cluster::{Failure, Pair, Revision, Step, Transaction};
+use crate::engine::flight::Flight;
+use crate::engine::group::{Ended, Group, Known};
+use crate::engine::lanes::Lanes;
+use crate::engine::mirror::Mirror;
+use crate::engine::names::{KeyName, Prefix};
+use crate::engine::pending::{Pending, Reader, Work};
+use crate::engine::queue::Queue;
+use crate::engine::reads::PendingReads;
+use crate::engine::stage::{Changed, Copy};
+use crate::engine::stored::StoredKey;
+use crate::engine::ttl::Ttl;
+use crate::error::{Error, Result};
+use crate::namespace::Namespace;
+use crate::observe::EngineStats;
+use crate::store::{Cx, NEVER, Origin};
+use crate::time::clock::{Clock, Now};
+
+/// After how many milliseconds what could not be done is tried again.
+const RETRY_MS: u64 = 100;
+
+/// What the engine asks for.
+#[derive(Debug)]
+pub(super) enum Action {
+    /// A transaction on a lane.
+    Commit(u32, Transaction),
+    /// A read of the cluster's present revision.
+    ReadRevision,
+    /// Another registration of the process: its lease has ended.
+    Register,
+}
+
+/// One that waits for a barrier.
+enum Waiter {
+    /// To read the mirror.
+    Reader(Reader),
+    /// To know whether what it has read is the present state.
+    Check(Box<Group>),
+}
+
+/// What is known of a key and not in the mirror yet.
+struct Ahead {
+    /// At which revision it was so.
+    revision: Revision,
+    mod_revision: Revision,
+    value: Option<(StoredKey, Option<Ttl>)>,
+}
+
+/// The engine.
+pub(super) struct Core {
+    namespace: Arc<Namespace>,
+    handlers: &'static Handlers,
+    prefix: Prefix,
+    pub(super) mirror: Mirror,
+    /// `None` while the process is not registered.
+    lanes: Option<Lanes>,
+    queue: Queue<Pending>,
+    flights: BTreeMap<u32, Flight>,
+    barriers: Barriers<Waiter>,
+    /// When the read on the way was begun, in monotonic microseconds.
+    read_us: u64,
+    ahead: HashMap<KeyName, Ahead, ahash::RandomState>,
+    /// The keys of `ahead` by their revisions.
+    ahead_by_revision: BTreeMap<Revision, Vec<KeyName>>,
+    /// Calls that wait until the mirror has a revision.
+    later: BTreeMap<Revision, Vec<Pending>>,
+    reads: PendingReads,
+    /// The waits whose calls are executed again, and whether they are to be executed once more then.
+    repeating: HashMap<u64, bool>,
+    expiring: HashSet<KeyName>,
+    /// The waits whose calls are executed again at the next tick, or at a time in monotonic milliseconds.
+    again: Vec<Arc<Wait>>,
+    retry_at: Vec<(u64, Arc<Wait>)>,
+    /// The number of the last transaction.
+    number: u64,
+    pub(super) stats: Arc<EngineStats>,
+    actions: Vec<Action>,
+}
+
+impl Known for Core {
+    fn copy(&self, key: &KeyName, now: Now) -> Copy {
+        match self.ahead_of(key) {
+            Some(ahead) => self.mirror.copy_of(key, ahead.mod_revision, ahead.value.as_ref()),
+            None => self.mirror.copy(key, now),
+        }
+    }
+
+    fn watched(&self, key: &KeyName) -> Option<Revision> {
+        self.ahead_of(key).is_none().then(|| self.mirror.mod_revision(key))
+    }
+}
+
+impl Core {
+    /// Creates the engine of a process that is not registered yet.
+    pub(super) fn new(
+        (namespace, handlers): (Arc<Namespace>, &'static Handlers),
+        prefix: Prefix,
+        mirror: Mirror,
+    ) -> Self {
+        let stats = namespace.observed.engine.clone();
+        Core {
+            namespace,
+            handlers,
+            prefix,
+            mirror,
+            lanes: None,
+            queue: Queue::default(),
+            flights: BTreeMap::new(),
+            barriers: Barriers::default(),
+            read_us: 0,
+            ahead: HashMap::default(),
+            ahead_by_revision: BTreeMap::new(),
+            later: BTreeMap::new(),
+            reads: PendingReads::default(),
+            repeating: HashMap::new(),
+            expiring: HashSet::new(),
+            again: Vec::new(),
+            retry_at: Vec::new(),
+            number: 0,
+            stats,
+            actions: Vec::new(),
+        }
+    }
+
+    /// Returns the clock that everything here is timed by.
+    pub(super) fn clock(&self) -> &Clock {
+        &self.namespace.clock
+    }
+
+    /// Returns what fencing tokens are counted from in a cluster that has none yet: those of a server without one come from
+    /// the microseconds since 1970.
+    pub(super) fn first_fence(&self) -> i64 {
+        self.namespace.clock.wall_us()
+    }
+
+    fn now(&self) -> Now {
+        self.namespace.clock.now()
+    }
+
+    /// Returns until when what begins now may wait, in monotonic milliseconds.
+    fn until_ms(&self) -> u64 {
+        self.now().ms_later(self.namespace.settings.current().etcd_timeout_ms)
+    }
+
+    /// Takes what is to be asked of the cluster.
+    pub(super) fn take_actions(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.actions)
+    }
+
+    /// Executes a call for a client.
+    pub(super) fn call(&mut self, call: Box<StagedCall>, done: oneshot::Sender<StagedOutcome>) {
+        let keys = call.keys.to_vec();
+        self.submit(Work::Call(call, done), keys);
+    }
+
+    fn submit(&mut self, work: Work, keys: Vec<KeyName>) {
+        self.stats.calls.fetch_add(1, Relaxed);
+        self.queue.push(Pending { work, keys, until_ms: self.until_ms() });
+        self.advance();
+    }
+
+    /// Executes the call of a blocked client again.
+    pub(super) fn repeat(&mut self, wait: Arc<Wait>) {
+        if let Some(again) = self.repeating.get_mut(&wait.number()) {
+            *again = true;
+            return;
+        }
+        let Some(call) = readmit(&self.namespace, self.handlers, &wait) else { return };
+        self.repeating.insert(wait.number(), false);
+        let keys = call.keys.to_vec();
+        self.submit(Work::Repeat(call, wait), keys);
+    }
+
+    /// Says when the mirror has everything that was acknowledged by now.
+    pub(super) fn refresh(&mut self, done: oneshot::Sender<Result<()>>) {
+        self.barriers.add(Waiter::Reader(Reader { done, until_ms: self.until_ms() }));
+        self.begin_barrier();
+    }
+
+    fn begin_barrier(&mut self) {
+        if self.barriers.begin() {
+            self.stats.barriers.fetch_add(1, Relaxed);
+            self.read_us = self.now().mono_us();
+            self.actions.push(Action::ReadRevision);
+        }
+    }
+
+    /// Handles the revision that was read, or that none could be.
+    pub(super) fn barrier(&mut self, revision: std::result::Result<Revision, Failure>) {
+        match revision {
+            Ok(revision) => {
+                self.stats.record_barrier(self.now().mono_us().saturating_sub(self.read_us));
+                self.stats.cluster_revision.fetch_max(revision, Relaxed);
+                self.barriers.reach(revision);
+                self.pass_barriers();
+                self.begin_barrier();
+            }
+            Err(_) => self.barriers.fail(), // and another one is begun at the next tick
+        }
+    }
+
+    /// Returns whether any wait for the mirror to have a revision.
+    pub(super) fn awaits_mirror(&self) -> bool {
+        self.barriers.is_following()
+    }
+
+    fn pass_barriers(&mut self) {
+        for waiter in self.barriers.take_until(self.mirror.revision()) {
+            match waiter {
+                Waiter::Reader(reader) => _ = reader.done.send(Ok(())), // the client may be gone
+                Waiter::Check(group) => self.check(*group),
+            }
+        }
+        self.advance();
+    }
+
+    /// Ends calls that have changed nothing, if what they have read is the present state.
+    fn check(&mut self, group: Group) {
+        let is_present = |(key, at): &(KeyName, Revision)| {
+            self.ahead_of(key).map_or_else(|| self.mirror.mod_revision(key), |ahead| ahead.mod_revision) == *at
+        };
+        match group.tests.iter().all(is_present) {
+            true => self.finish(group, self.mirror.revision()),
+            false => self.run_again(group),
+        }
+    }
+
+    /// Makes the changes of a revision in the mirror.
+    pub(super) fn step(&mut self, step: Step) {
+        if let Some(number) = self.mirror.apply(step, self.now()) {
+            self.reads.remember(number, &self.namespace);
+        }
+        self.follow_mirror();
+    }
+
+    /// Handles that there is nothing else up to a revision.
+    pub(super) fn progress(&mut self, revision: Revision) {
+        self.mirror.advance(revision);
+        self.follow_mirror();
+    }
+
+    /// Lets the mirror be what the cluster has at a revision.
+    pub(super) fn replace(&mut self, pairs: Vec<Pair>, revision: Revision) {
+        self.mirror.replace(pairs, revision);
+        self.reads.skip(revision);
+        self.follow_mirror();
+    }
+
+    /// Does what depends on the revision of the mirror.
+    pub(super) fn follow_mirror(&mut self) {
+        let revision = self.mirror.revision();
+        self.stats.revision.store(revision, Relaxed);
+        self.stats.cluster_revision.fetch_max(revision, Relaxed);
+        while let Some(entry) = self.ahead_by_revision.first_entry().filter(|entry| *entry.key() <= revision) {
+            for key in entry.remove() {
+                if self.ahead.get(&key).is_some_and(|ahead| ahead.revision <= revision) {
+                    self.ahead.remove(&key);
+                }
+            }
+        }
+        self.namespace.push.broadcast(&self.namespace.settings, self.now());
+        serve_remaining_keys(&self.namespace, self.handlers);
+        while let Some(entry) = self.later.first_entry().filter(|entry| *entry.key() <= revision) {
+            entry.remove().into_iter().for_each(|pending| self.queue.push(pending));
+        }
+        self.pass_barriers();
+    }
+
+    fn ahead_of(&self, key: &KeyName) -> Option<&Ahead> {
+        self.ahead.get(key).filter(|ahead| ahead.revision > self.mirror.revision())
+    }
+
+    fn know(&mut self, key: KeyName, ahead: Ahead) {
+        let revision = ahead.revision;
+        if revision > self.mirror.revision() && self.ahead.get(&key).is_none_or(|known| known.revision < revision) {
+            self.ahead_by_revision.entry(revision).or_default().push(key.clone());
+            self.ahead.insert(key, ahead);
+        }
+    }
+
+    /// Executes calls that wait, as many as can be.
+    fn advance(&mut self) {
+        while self.lanes.as_ref().is_some_and(Lanes::has_free) {
+            let calls = self.queue.take();
+            if calls.is_empty() {
+                return;
+            }
+            self.run(calls, 1);
+        }
+    }
+
+    /// Executes calls on a stage, and then sends what they have changed, or lets what they have read be confirmed.
+    fn run(&mut self, mut calls: Vec<Pending>, runs: u32) {
+        loop {
+            self.number += 1;
+            let group = Group::stage((&self.namespace, self.handlers), self, calls, (self.number, runs));
+            let Some(error) = group.fault(self.namespace.settings.current().etcd_value_max) else {
+                return self.send(group);
+            };
+            // One after the other, so that only the one which the cluster does not take fails.
+            let mut pending = group.into_pending();
+            let rest = pending.split_off(1);
+            if rest.is_empty() {
+                self.queue.release(pending.iter().flat_map(|pending| &pending.keys));
+                return pending.into_iter().for_each(|pending| self.fail(pending, error.clone()));
+            }
+            self.queue.release(rest.iter().flat_map(|pending| &pending.keys));
+            self.queue.hold(pending.iter().flat_map(|pending| &pending.keys));
+            self.queue.put_back(rest);
+            calls = pending;
+        }
+    }
+
+    /// Executes the calls of a group again, because others have changed their keys.
+    fn run_again(&mut self, group: Group) {
+        self.stats.conflicts.fetch_add(1, Relaxed);
+        let runs = group.runs + 1;
+        self.run(group.into_pending(), runs);
+    }
+
+    fn send(&mut self, group: Group) {
+        if group.is_read() {
+            self.barriers.add(Waiter::Check(Box::new(group)));
+            return self.begin_barrier();
+        }
+        // The client of a blocked call may have given up meanwhile.
+        let is_over = |(pending, _): &(Pending, Ended)| match &pending.work {
+            Work::Repeat(_, wait) => !wait.begin_commit(),
+            Work::Call(..) | Work::Expire => false,
+        };
+        match group.members.iter().position(is_over) {
+            None => self.take_off(group),
+            Some(at) => self.run_without(group, at),
+        }
+    }
+
+    /// Executes the calls of a group again, without the one at a position, whose client is gone.
+    fn run_without(&mut self, group: Group, at: usize) {
+        let runs = group.runs;
+        let mut pending = group.into_pending();
+        self.queue.release(pending.iter().flat_map(|pending| &pending.keys));
+        let over = pending.remove(at);
+        self.close(over);
+        self.queue.hold(pending.iter().flat_map(|pending| &pending.keys));
+        match pending.is_empty() {
+            true => self.advance(),
+            false => self.run(pending, runs),
+        }
+    }
+
+    /// Lets the calls of a group wait for their turn again.
+    fn put_back(&mut self, group: Group) {
+        let pending = group.into_pending();
+        self.queue.release(pending.iter().flat_map(|pending| &pending.keys));
+        self.queue.put_back(pending);
+    }
+
+    /// Ends the calls of a group, whose changes were made at a revision, or whose reads were confirmed at it.
+    fn finish(&mut self, group: Group, revision: Revision) {
+        let now = self.now();
+        if group.is_read() && !group.record.events.is_empty() {
+            self.mirror.emit_alone(&group.record.events, now);
+        }
+        let Group { members, changed, cleared, staged, record, .. } = group;
+        self.reads.note(record.number, revision);
+        let gone: Vec<KeyName> = self.ahead.keys().filter(|(db, _)| cleared.has(*db)).cloned().collect();
+        for key in gone {
+            self.know(key, Ahead { revision, mod_revision: 0, value: None });
+        }
+        for Changed { key, value, .. } in changed {
+            let mod_revision = if value.is_some() { revision } else { 0 };
+            let value = value.map(|(stored, ttl)| (stored, ttl.map(|ttl| ttl.confirmed(staged, now))));
+            self.know(key, Ahead { revision, mod_revision, value });
+        }
+        for (pending, ended) in members {
+            self.queue.release(&pending.keys);
+            self.conclude(pending, ended, revision);
+        }
+        self.advance();
+    }
+
+    /// Ends a call as it has ended on the stage.
+    fn conclude(&mut self, pending: Pending, ended: Ended, revision: Revision) {
+        if let Ended::Blocked(suspended) = ended {
+            return self.block(pending, suspended, revision);
+        }
+        match (self.close(pending), ended) {
+            // The client may be gone.
+            (Work::Call(_, done), Ended::Replied(out, db)) => _ = done.send(StagedOutcome::Replied(out, db)),
+            (Work::Repeat(_, wait), Ended::Replied(out, _)) => {
+                answer_staged(&self.namespace, self.handlers, &wait, out);
+            }
+            (Work::Repeat(_, wait), Ended::StaysBlocked(retry_at_ms)) => wait.stay_blocked(retry_at_ms),
+            _ => {}
+        }
+    }
+
+    /// Lets the client of a call wait for its keys, if they are in the mirror what they were on the stage. Otherwise the call
+    /// is executed again when the mirror is further.
+    fn block(&mut self, pending: Pending, suspended: Box<Suspended>, revision: Revision) {
+        let newest = pending.keys.iter().filter_map(|key| self.ahead_of(key)).map(|ahead| ahead.revision).max();
+        let revision = newest.unwrap_or(0).max(revision);
+        if revision > self.mirror.revision() {
+            self.later.entry(revision).or_default().push(pending);
+            return;
+        }
+        let hashes: Vec<u64> = suspended.keys.iter().map(|(hash, _)| *hash).collect();
+        let namespace = self.namespace.clone();
+        let mut hold = namespace.store.hold_patiently();
+        let mut view = hold.view(suspended.db, &hashes, Cx::new(self.now(), Origin::HOST));
+        suspended.join_queues(&mut view);
+        if let Work::Call(_, done) = self.close(pending)
+            && let Err(StagedOutcome::Blocked(gone)) = done.send(StagedOutcome::Blocked(suspended))
+        {
+            gone.leave_queues(&mut view);
+        }
+    }
+
+    /// Ends a call whose effect is known, or that has none.
+    fn close(&mut self, pending: Pending) -> Work {
+        match &pending.work {
+            Work::Call(call, _) => self.stop_watching(call),
+            Work::Repeat(_, wait) => {
+                if self.repeating.remove(&wait.number()) == Some(true) {
+                    self.again.push(wait.clone());
+                }
+            }
+            Work::Expire => pending.keys.iter().for_each(|key| _ = self.expiring.remove(key)),
+        }
+        pending.work
+    }
+
+    /// Ends a call with an error.
+    fn fail(&mut self, pending: Pending, error: Error) {
+        let (now, keys) = (self.now(), pending.keys.clone());
+        match self.close(pending) {
+            Work::Call(_, done) => _ = done.send(StagedOutcome::Failed(error)), // the client may be gone
+            Work::Repeat(_, wait) => {
+                wait.end_commit();
+                self.retry_at.push((now.ms_later(RETRY_MS), wait));
+            }
+            Work::Expire => keys.into_iter().for_each(|key| self.mirror.delay_due(key, now.ms_later(RETRY_MS))),
+        }
+    }
+
+    /// Ends the calls of a group with an error.
+    fn fail_group(&mut self, group: Group, error: &Error) {
+        for pending in group.into_pending() {
+            self.queue.release(&pending.keys);
+            self.fail(pending, error.clone());
+        }
+    }
+
+    /// Ends the watches of an EXEC.
+    fn stop_watching(&self, call: &StagedCall) {
+        let Some(watch) = &call.watch else { return };
+        let mut hold = self.namespace.store.hold_patiently();
+        let mut view = hold.view(0, &[], Cx::new(self.now(), Origin::HOST));
+        for ((db, key), ()) in watch.keys.iter() {
+            call.caller.info.buffers.add_kept_len(-(key.len() as isize));
+            view.waiting().unwatch(*db, self.namespace.store.key(key), &watch.flag);
+        }
+    }
+
+    /// Does what is due: deletes keys, tries again what has failed, and ends what has waited for too long.
+    pub(super) fn tick(&mut self) {
+        let now = self.now();
+        for key in self.mirror.take_due(now) {
+            if self.expiring.insert(key.clone()) {
+                self.submit(Work::Expire, vec![key]);
+            }
+        }
+        for pending in self.queue.remove(|pending| pending.until_ms <= now.mono_ms()) {
+            self.fail(pending, Error::NoQuorum);
+        }
+        let is_overdue = |waiter: &Waiter| match waiter {
+            Waiter::Reader(reader) => reader.until_ms <= now.mono_ms(),
+            Waiter::Check(group) => group.is_overdue(now),
+        };
+        for waiter in self.barriers.take_overdue(is_overdue) {
+            match waiter {
+                Waiter::Reader(reader) => _ = reader.done.send(Err(Error::NoQuorum)), // the client may be gone
+                Waiter::Check(group) => self.fail_group(*group, &Error::NoQuorum),
+            }
+        }
+        self.begin_barrier();
+        self.continue_flights(now);
+        let due = self.retry_at.extract_if(.., |(at_ms, _)| *at_ms <= now.mono_ms()).map(|(_, wait)| wait);
+        self.again.extend(due.collect::<Vec<_>>());
+        std::mem::take(&mut self.again).into_iter().for_each(|wait| self.repeat(wait));
+        self.advance();
+    }
+
+    /// Returns when something is due, in monotonic milliseconds, or [`NEVER`].
+    pub(super) fn next_tick_ms(&self) -> u64 {
+        let is_busy = self.queue.len() > 0 || !self.flights.is_empty() || !self.barriers.is_empty();
+        let look = is_busy.then(|| self.now().ms_later(RETRY_MS));
+        let again = (!self.again.is_empty()).then(|| self.now().mono_ms());
+        let retry = self.retry_at.iter().map(|(at_ms, _)| *at_ms).min();
+        [self.mirror.next_due_ms(), self.next_settling_ms(), look, again, retry]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(NEVER)
+    }
+
+    /// Begins to make transactions on the lanes of a process that was registered.
+    pub(super) fn registered(&mut self, process: u64) {
+        self.mirror.set_process(process);
+        self.lanes = Some(Lanes::created(process));
+        self.advance();
+    }
+}

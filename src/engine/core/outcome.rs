@@ -1,0 +1,217 @@
+//! What becomes of transactions: made, refused because keys have changed, or unknown, which another transaction on the same
+//! lane settles.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use prost::Message as _;
+use tracing::warn;
+
+use crate::engine::cluster::{Change, Done, Failure, Revision, Transaction};
+use crate::engine::core::{Action, Ahead, Core, RETRY_MS};
+use crate::engine::flight::{Flight, State};
+use crate::engine::group::Group;
+use crate::engine::stored::StoredRecord;
+use crate::error::Error;
+use crate::time::clock::Now;
+
+/// The outcome of a transaction.
+enum Outcome {
+    Made(Revision),
+    /// It was not made and cannot be any more, because keys have changed, or because another one has taken its place.
+    NotMade(Option<Done>),
+    Refused(String),
+    /// It is not known.
+    Unknown,
+    /// The lane is gone, because the process' lease has ended. The transaction was not made then, if that is certain.
+    Lost {
+        is_certain: bool,
+    },
+}
+
+impl Core {
+    /// Sends the changes of a group as a transaction on a lane.
+    pub(super) fn take_off(&mut self, mut group: Group) {
+        let Some((lane, test)) = self.lanes.as_mut().and_then(|lanes| {
+            let lane = lanes.take()?;
+            Some((lane, lanes.test(&self.prefix, lane)))
+        }) else {
+            return self.put_back(group);
+        };
+        self.stats.transactions.fetch_add(1, Relaxed);
+        self.reads.add(group.record.number, std::mem::take(&mut group.reads));
+        self.actions.push(Action::Commit(lane, group.transaction(&self.prefix, test)));
+        let sent_us = self.now().mono_us();
+        self.flights
+            .insert(lane, Flight { number: group.record.number, group: Some(group), state: State::Sent, sent_us });
+    }
+
+    /// Handles the answer to the transaction on a lane.
+    pub(in crate::engine) fn done(&mut self, lane: u32, result: Result<Done, Failure>) {
+        let Some(flight) = self.flights.remove(&lane) else { return };
+        if let (State::Sent, Ok(done)) = (&flight.state, &result) {
+            self.stats.record_transaction(self.now().mono_us().saturating_sub(flight.sent_us));
+            self.stats.cluster_revision.fetch_max(done.revision, Relaxed);
+        }
+        let outcome = match flight.state {
+            State::Sent => self.outcome_of_sent(lane, result),
+            State::Settling => self.outcome_of_settled(lane, flight.number, result),
+            State::Unsettled(_) => Outcome::Unknown,
+        };
+        if let Outcome::Made(_) | Outcome::NotMade(_) | Outcome::Refused(_) = outcome {
+            self.free_lane(lane);
+        }
+        if !matches!(outcome, Outcome::Made(_) | Outcome::Unknown) {
+            self.reads.forget(flight.number);
+        }
+        match (outcome, flight.group) {
+            (Outcome::Unknown, group) => self.settle_later(lane, Flight { group, ..flight }),
+            (Outcome::Lost { is_certain }, group) => {
+                let group = group.and_then(|group| match is_certain {
+                    true => Some(group),
+                    false => {
+                        self.fail_group(group, &Error::Uncertain);
+                        None
+                    }
+                });
+                group.into_iter().for_each(|group| self.put_back(group));
+                self.lose_registration();
+            }
+            (Outcome::Made(revision), Some(group)) => self.finish(group, revision),
+            (Outcome::NotMade(done), Some(group)) => {
+                done.into_iter().for_each(|done| self.learn(&group, done));
+                self.run_again(group);
+            }
+            (Outcome::Refused(reason), Some(group)) => {
+                warn!("etcd has refused a transaction: {reason}");
+                self.fail_group(group, &Error::other(format!("etcd: {reason}")));
+            }
+            (_, None) => {}
+        }
+        self.advance();
+    }
+
+    fn outcome_of_sent(&mut self, lane: u32, result: Result<Done, Failure>) -> Outcome {
+        match result {
+            Ok(done) if done.is_committed => {
+                self.advance_lane(lane);
+                Outcome::Made(done.revision)
+            }
+            Ok(mut done) => {
+                let version = self.lanes.as_ref().map(|lanes| lanes.version(lane));
+                match done.read.pop().flatten() {
+                    Some(pair) if Some(pair.version) == version => Outcome::NotMade(Some(done)),
+                    _ => Outcome::Lost { is_certain: true },
+                }
+            }
+            Err(Failure::Refused(reason)) => Outcome::Refused(reason),
+            Err(Failure::LeaseEnded) => Outcome::Lost { is_certain: true },
+            Err(Failure::Unknown(_)) => {
+                self.stats.unknown.fetch_add(1, Relaxed);
+                Outcome::Unknown
+            }
+        }
+    }
+
+    fn outcome_of_settled(&mut self, lane: u32, number: u64, result: Result<Done, Failure>) -> Outcome {
+        match result {
+            // It has taken the place of the first one.
+            Ok(done) if done.is_committed => {
+                self.advance_lane(lane);
+                Outcome::NotMade(None)
+            }
+            Ok(mut done) => {
+                let (pair, version) = (done.read.pop().flatten(), self.lanes.as_ref().map(|lanes| lanes.version(lane)));
+                let is_next = |found: i64| version.is_some_and(|version| found == version + 1);
+                match pair.filter(|pair| is_next(pair.version)) {
+                    None => Outcome::Lost { is_certain: false },
+                    Some(pair) => {
+                        self.advance_lane(lane);
+                        let is_it = StoredRecord::decode(&pair.value[..]).is_ok_and(|record| record.number == number);
+                        if is_it { Outcome::Made(pair.mod_revision) } else { Outcome::NotMade(None) }
+                    }
+                }
+            }
+            Err(Failure::LeaseEnded) => Outcome::Lost { is_certain: false },
+            Err(Failure::Refused(_) | Failure::Unknown(_)) => Outcome::Unknown,
+        }
+    }
+
+    fn settle_later(&mut self, lane: u32, flight: Flight) {
+        // At once the first time: most often only the connection has ended.
+        let delay_ms = if matches!(flight.state, State::Sent) { 0 } else { RETRY_MS };
+        let at_ms = self.now().mono_ms() + delay_ms;
+        self.flights.insert(lane, Flight { state: State::Unsettled(at_ms), ..flight });
+        self.continue_flights(self.now());
+    }
+
+    /// Sends the transactions that are due on lanes whose last outcome is not known, and tells those that have waited for
+    /// too long.
+    pub(super) fn continue_flights(&mut self, now: Now) {
+        let lanes: Vec<u32> = self.flights.keys().copied().collect();
+        for lane in lanes {
+            let Some(mut flight) = self.flights.remove(&lane) else { continue };
+            if let Some(group) = flight.group.take_if(|group| group.is_overdue(now)) {
+                self.stats.uncertain.fetch_add(1, Relaxed);
+                self.fail_group(group, &Error::Uncertain);
+            }
+            if let State::Unsettled(at_ms) = flight.state
+                && at_ms <= now.mono_ms()
+                && let Some(transaction) = self.settling(lane)
+            {
+                self.actions.push(Action::Commit(lane, transaction));
+                flight.state = State::Settling;
+            }
+            self.flights.insert(lane, flight);
+        }
+    }
+
+    /// Returns when the next transaction is to be sent on a lane whose last outcome is not known.
+    pub(super) fn next_settling_ms(&self) -> Option<u64> {
+        let due_ms = |flight: &Flight| match flight.state {
+            State::Unsettled(at_ms) => Some(at_ms),
+            State::Sent | State::Settling => None,
+        };
+        self.flights.values().filter_map(due_ms).min()
+    }
+
+    /// Returns a transaction that takes the place of the one before on a lane, if that was not made.
+    fn settling(&self, lane: u32) -> Option<Transaction> {
+        let lanes = self.lanes.as_ref()?;
+        let name = lanes.name(&self.prefix, lane);
+        Some(Transaction {
+            tests: vec![lanes.test(&self.prefix, lane)],
+            changes: vec![Change::PutLeased(name.clone(), Vec::new())],
+            reads: vec![name],
+        })
+    }
+
+    fn advance_lane(&mut self, lane: u32) {
+        self.lanes.iter_mut().for_each(|lanes| lanes.advance(lane));
+    }
+
+    fn free_lane(&mut self, lane: u32) {
+        self.lanes.iter_mut().for_each(|lanes| lanes.give(lane));
+    }
+
+    /// Learns what the keys of a group are, of those that are not what they were on the stage.
+    fn learn(&mut self, group: &Group, done: Done) {
+        for ((key, at), pair) in group.tests.iter().zip(done.read) {
+            let mod_revision = pair.as_ref().map_or(0, |pair| pair.mod_revision);
+            if mod_revision != *at {
+                let value = pair.map(|pair| self.mirror.learn(key, &pair));
+                self.know(key.clone(), Ahead { revision: done.revision, mod_revision, value });
+            }
+        }
+    }
+
+    /// Ends all that is on the way: nothing can be made any more on the lanes of a process whose lease has ended.
+    pub(in crate::engine) fn lose_registration(&mut self) {
+        if self.lanes.take().is_none() {
+            return;
+        }
+        for flight in std::mem::take(&mut self.flights).into_values() {
+            flight.group.into_iter().for_each(|group| self.fail_group(group, &Error::Uncertain));
+        }
+        self.actions.push(Action::Register);
+    }
+}

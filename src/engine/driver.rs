@@ -1,0 +1,349 @@
+//! The thread of the engine: brings calls and what the cluster says to the [`Core`], and carries out what it asks for.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tracing::{info, warn};
+
+use crate::client::engine::{Engine, StagedCall, StagedOutcome};
+use crate::client::registry::Wait;
+use crate::engine::cluster::{Change, Done, Failure, Pair, Revision, Test, Transaction};
+use crate::engine::core::{Action, Core};
+use crate::engine::etcd::Cluster;
+use crate::engine::lanes::Lanes;
+use crate::engine::load::read_all;
+use crate::engine::names::{Name, Prefix};
+use crate::engine::watch::{Seen, Watch};
+use crate::error::Result;
+use crate::store::NEVER;
+
+/// How many seconds the lease of a process lasts without being kept alive.
+pub(super) const LEASE_S: i64 = 10;
+/// How often it is kept alive.
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(3);
+/// How long the mirror may lag behind a barrier before the changes are followed from another endpoint.
+const LAG_MAX_MS: u64 = 1000;
+/// How often to ask for progress while a barrier waits for the mirror.
+const ASK_EVERY_MS: u64 = 100;
+/// How long to wait before what has failed is tried again.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// What the thread is told.
+pub(super) enum Input {
+    /// A call is to be executed.
+    Call(Box<StagedCall>, oneshot::Sender<StagedOutcome>),
+    /// The call of a blocked client is to be executed again.
+    Repeat(Arc<Wait>),
+    /// The mirror is to be brought up to date.
+    Refresh(oneshot::Sender<Result<()>>),
+    /// The answer to the transaction on a lane of a process.
+    Done(u64, u32, std::result::Result<Done, Failure>),
+    /// The answer to a barrier.
+    Revision(std::result::Result<Revision, Failure>),
+    /// What a watch with this number tells.
+    Watch(u64, Seen),
+    /// The changes are to be followed again, after the watch with this number has ended.
+    WatchAgain(u64),
+    /// All keys, as they are at a revision, after the watch with this number has missed changes.
+    Loaded(u64, Vec<Pair>, Revision),
+    /// The process is registered, with a lease.
+    Registered(u64, i64),
+    /// The lease of the process has ended.
+    LeaseEnded(u64),
+    /// The clock was moved: something may be due.
+    ClockMoved,
+    /// The server stops.
+    Stop,
+}
+
+/// The engine as the calls of clients see it.
+pub(super) struct Handle(pub(super) mpsc::UnboundedSender<Input>);
+
+impl Handle {
+    fn tell(&self, input: Input) {
+        let _ = self.0.send(input); // the engine has ended, and whoever waits is told so by the end of its channel
+    }
+}
+
+impl Engine for Handle {
+    fn refresh(&self, done: oneshot::Sender<Result<()>>) {
+        self.tell(Input::Refresh(done));
+    }
+
+    fn execute(&self, call: StagedCall, done: oneshot::Sender<StagedOutcome>) {
+        self.tell(Input::Call(Box::new(call), done));
+    }
+
+    fn follow_clock(&self) {
+        self.tell(Input::ClockMoved);
+    }
+
+    fn repeat(&self, wait: Arc<Wait>) {
+        self.tell(Input::Repeat(wait));
+    }
+}
+
+/// The thread's state.
+pub(super) struct Driver {
+    pub(super) core: Core,
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) prefix: Prefix,
+    pub(super) inputs: mpsc::UnboundedReceiver<Input>,
+    pub(super) tell: mpsc::UnboundedSender<Input>,
+    watch: Option<Watch>,
+    /// How many watches there were.
+    watches: u64,
+    /// The process and its lease, once it is registered.
+    registration: Option<(u64, i64)>,
+    /// Since when a barrier waits for the mirror, and when progress was asked for, in monotonic milliseconds.
+    lags_since_ms: Option<u64>,
+    asked_ms: u64,
+}
+
+impl Driver {
+    /// Creates the state of a thread that has loaded the mirror.
+    pub(super) fn new(
+        core: Core,
+        cluster: Arc<Cluster>,
+        prefix: Prefix,
+        (tell, inputs): (mpsc::UnboundedSender<Input>, mpsc::UnboundedReceiver<Input>),
+    ) -> Self {
+        Driver {
+            core,
+            cluster,
+            prefix,
+            inputs,
+            tell,
+            watch: None,
+            watches: 0,
+            registration: None,
+            lags_since_ms: None,
+            asked_ms: 0,
+        }
+    }
+
+    /// Serves until the server stops.
+    pub(super) async fn run(mut self) {
+        self.begin_watch();
+        self.register();
+        loop {
+            let due_ms = self.core.next_tick_ms().min(self.next_lag_ms());
+            let clock = self.core.clock();
+            let input = tokio::select! {
+                biased;
+                input = self.inputs.recv() => input,
+                () = clock.reach(due_ms) => None,
+            };
+            if let Some(input) = input {
+                // What has come meanwhile may go together.
+                let mut next = Some(input);
+                while let Some(input) = next {
+                    if let Input::Stop = input {
+                        return self.leave().await;
+                    }
+                    self.handle(input);
+                    next = self.inputs.try_recv().ok();
+                }
+            }
+            self.core.tick();
+            self.carry_out();
+            self.check_lag();
+        }
+    }
+
+    fn handle(&mut self, input: Input) {
+        match input {
+            Input::Call(call, done) => self.core.call(call, done),
+            Input::Repeat(wait) => self.core.repeat(wait),
+            Input::Refresh(done) => self.core.refresh(done),
+            Input::Done(process, lane, result) => {
+                // One of a former registration concerns no lane that there is.
+                if self.registration.is_some_and(|(present, _)| present == process) {
+                    self.core.done(lane, result);
+                }
+            }
+            Input::Revision(revision) => self.core.barrier(revision),
+            Input::Watch(number, seen) => {
+                if self.watches == number {
+                    self.hear(seen);
+                }
+            }
+            Input::WatchAgain(number) => {
+                if self.watches == number {
+                    self.begin_watch();
+                }
+            }
+            Input::Loaded(number, pairs, revision) => {
+                if self.watches == number {
+                    self.core.replace(pairs, revision);
+                    self.begin_watch();
+                }
+            }
+            Input::Registered(process, lease) => {
+                self.registration = Some((process, lease));
+                self.core.registered(process);
+            }
+            Input::LeaseEnded(process) => {
+                if self.registration.is_some_and(|(present, _)| present == process) {
+                    self.core.lose_registration();
+                }
+            }
+            Input::ClockMoved | Input::Stop => {}
+        }
+    }
+
+    fn hear(&mut self, seen: Seen) {
+        match seen {
+            Seen::Steps(steps) => steps.into_iter().for_each(|step| self.core.step(step)),
+            Seen::Progress(revision) => self.core.progress(revision),
+            Seen::Ended(reason) => {
+                warn!("etcd: the watch has ended and begins again: {reason}");
+                self.watch = None;
+                let (number, tell) = (self.watches, self.tell.clone());
+                tokio::spawn(async move {
+                    tokio::time::sleep(RETRY).await;
+                    let _ = tell.send(Input::WatchAgain(number)); // the engine may have ended
+                });
+            }
+            Seen::Compacted => {
+                warn!("etcd: what has changed since was compacted, the keys are loaded again");
+                self.core.stats.reloads.fetch_add(1, Relaxed);
+                self.watch = None;
+                self.reload();
+            }
+        }
+    }
+
+    /// Loads all keys again, while calls go on with what the mirror has.
+    fn reload(&self) {
+        let (cluster, prefix, tell, number) =
+            (self.cluster.clone(), self.prefix.clone(), self.tell.clone(), self.watches);
+        tokio::spawn(async move {
+            loop {
+                match read_all(&cluster, &prefix).await {
+                    Ok((pairs, revision)) => {
+                        let _ = tell.send(Input::Loaded(number, pairs, revision)); // the engine may have ended
+                        return;
+                    }
+                    Err(failure) => warn!("etcd: the keys cannot be loaded: {failure:?}"),
+                }
+                tokio::time::sleep(RETRY).await;
+            }
+        });
+    }
+
+    fn begin_watch(&mut self) {
+        self.watches += 1;
+        self.core.stats.watches.fetch_add(1, Relaxed);
+        let (after, number) = (self.core.mirror.revision(), self.watches);
+        let tell = self.tell.clone();
+        let tell = move |seen| _ = tell.send(Input::Watch(number, seen)); // nobody hears it when the engine ends
+        self.watch = Some(Watch::begin(self.cluster.clone(), &self.prefix, after, tell));
+        self.lags_since_ms = None;
+    }
+
+    fn next_lag_ms(&self) -> u64 {
+        match self.core.awaits_mirror() && self.watch.is_some() {
+            true => self.asked_ms.saturating_add(ASK_EVERY_MS),
+            false => NEVER,
+        }
+    }
+
+    /// Asks for progress while a barrier waits for the mirror, and follows the changes from another endpoint if there is none.
+    fn check_lag(&mut self) {
+        let now_ms = self.core.clock().now().mono_ms();
+        if !self.core.awaits_mirror() || self.watch.is_none() {
+            self.lags_since_ms = None;
+            return;
+        }
+        let since_ms = *self.lags_since_ms.get_or_insert(now_ms);
+        if now_ms >= since_ms.saturating_add(LAG_MAX_MS) {
+            warn!("etcd: the changes come too late, they are followed from another endpoint");
+            self.cluster.leave(self.cluster.present());
+            self.begin_watch();
+        } else if since_ms == now_ms || now_ms >= self.asked_ms.saturating_add(ASK_EVERY_MS) {
+            self.asked_ms = now_ms;
+            self.watch.iter().for_each(Watch::ask_progress);
+        }
+    }
+
+    /// Does what the core asks for.
+    fn carry_out(&mut self) {
+        for action in self.core.take_actions() {
+            let (cluster, tell) = (self.cluster.clone(), self.tell.clone());
+            match action {
+                Action::Commit(lane, transaction) => {
+                    let Some((process, lease)) = self.registration else { continue };
+                    tokio::spawn(async move {
+                        let result = cluster.commit(transaction, lease).await;
+                        let _ = tell.send(Input::Done(process, lane, result)); // the engine may have ended
+                    });
+                }
+                Action::ReadRevision => {
+                    let name = self.prefix.name(&Name::Format);
+                    tokio::spawn(async move {
+                        let revision = cluster.revision(&name).await;
+                        let _ = tell.send(Input::Revision(revision)); // as above
+                    });
+                }
+                Action::Register => {
+                    warn!("etcd: the lease of this process has ended, it is registered again");
+                    self.registration = None;
+                    self.register();
+                }
+            }
+        }
+    }
+
+    /// Registers the process, and keeps its lease alive from then on.
+    fn register(&self) {
+        let (cluster, prefix, tell) = (self.cluster.clone(), self.prefix.clone(), self.tell.clone());
+        tokio::spawn(async move {
+            let (process, lease) = loop {
+                match register(&cluster, &prefix).await {
+                    Ok(registered) => break registered,
+                    Err(failure) => warn!("etcd: this process cannot be registered: {failure:?}"),
+                }
+                tokio::time::sleep(RETRY).await;
+            };
+            if tell.send(Input::Registered(process, lease)).is_err() {
+                return; // the engine has ended
+            }
+            loop {
+                tokio::time::sleep(KEEP_ALIVE_EVERY).await;
+                while let Err(failure) = cluster.keep_alive(lease).await {
+                    if failure == Failure::LeaseEnded {
+                        let _ = tell.send(Input::LeaseEnded(process)); // as above
+                        return;
+                    }
+                    tokio::time::sleep(RETRY).await;
+                }
+                let _ = cluster.look().await; // for INFO, which shows what was known before
+            }
+        });
+    }
+
+    /// Removes what is registered, when the server stops.
+    async fn leave(self) {
+        let Some((_, lease)) = self.registration else { return };
+        let _ = self.cluster.revoke(lease).await; // it ends anyway
+        info!("etcd: this process has left");
+    }
+}
+
+/// Registers a process with a number and a lease of its own.
+async fn register(cluster: &Cluster, prefix: &Prefix) -> std::result::Result<(u64, i64), Failure> {
+    let process = getrandom::u64().map_err(|error| Failure::Refused(error.to_string()))?;
+    let lease = cluster.lease(LEASE_S).await?;
+    let marker = prefix.name(&Name::Process(process));
+    let tests = vec![Test::Unchanged(marker.clone(), 0)];
+    let changes =
+        std::iter::once(Change::PutLeased(marker, Vec::new())).chain(Lanes::create(prefix, process)).collect();
+    let done = cluster.commit(Transaction { tests, changes, reads: Vec::new() }, lease).await?;
+    match done.is_committed {
+        true => Ok((process, lease)),
+        false => Err(Failure::Refused("another process has the same number".into())),
+    }
+}

@@ -1,0 +1,287 @@
+//! The mirror: the store of the namespace as a copy of the keys in the cluster, at one revision, and what the engine knows of
+//! each key beside it.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::sync::Arc;
+
+use prost::Message as _;
+use tracing::warn;
+
+use crate::engine::cluster::{News, Pair, Revision, Step};
+use crate::engine::events::KnownEvents;
+use crate::engine::names::{KeyName, Name, Prefix};
+use crate::engine::stage::Copy;
+use crate::engine::stored::{StoredEvent, StoredKey, StoredRecord};
+use crate::engine::ttl::Ttl;
+use crate::engine::value::decode;
+use crate::namespace::Namespace;
+use crate::push::hub::Message;
+use crate::store::entry::Entry;
+use crate::store::{Cx, GateGuard, Origin, View};
+use crate::time::clock::Now;
+
+/// For how long the other processes leave the deletion of a key that is due to the one that has written it last, in
+/// milliseconds.
+const OTHERS_WAIT_MS: u64 = 50;
+
+/// What is known of a key beside its value.
+#[derive(Clone, Copy)]
+struct Known {
+    mod_revision: Revision,
+    ttl: Option<Ttl>,
+}
+
+/// How this process has learned of a key.
+struct Learned {
+    /// The process that has written it, if that is known.
+    writer: Option<u64>,
+    /// How far the wall clocks may be apart, if its TTL is to be counted from its date.
+    skew_max_ms: Option<u64>,
+    now: Now,
+}
+
+/// The mirror.
+pub(super) struct Mirror {
+    namespace: Arc<Namespace>,
+    prefix: Prefix,
+    /// The number of this process.
+    process: u64,
+    /// Everything up to this revision is in the mirror.
+    revision: Revision,
+    keys: HashMap<KeyName, Known, ahash::RandomState>,
+    /// When keys are to be deleted, in monotonic milliseconds. One that was changed since is not what it says.
+    due: BinaryHeap<Reverse<(u64, KeyName)>>,
+    events: KnownEvents,
+}
+
+impl Mirror {
+    /// Creates the mirror of nothing.
+    pub(super) fn new(namespace: Arc<Namespace>, prefix: Prefix) -> Self {
+        Mirror {
+            namespace,
+            prefix,
+            process: 0,
+            revision: 0,
+            keys: HashMap::default(),
+            due: BinaryHeap::new(),
+            events: KnownEvents::default(),
+        }
+    }
+
+    /// Returns up to which revision everything is in the mirror.
+    pub(super) fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Records that there is nothing else up to a revision.
+    pub(super) fn advance(&mut self, revision: Revision) {
+        self.revision = self.revision.max(revision);
+    }
+
+    /// Sets the number of this process.
+    pub(super) fn set_process(&mut self, process: u64) {
+        self.process = process;
+    }
+
+    /// Returns when a key was last changed; 0 for one that is missing.
+    pub(super) fn mod_revision(&self, key: &KeyName) -> Revision {
+        self.keys.get(key).map_or(0, |known| known.mod_revision)
+    }
+
+    /// Returns the TTL of a key as this process counts it.
+    pub(super) fn ttl(&self, key: &KeyName) -> Option<Ttl> {
+        self.keys.get(key).and_then(|known| known.ttl)
+    }
+
+    /// Returns a copy of a key.
+    pub(super) fn copy(&self, key: &KeyName, now: Now) -> Copy {
+        let Some(known) = self.keys.get(key) else { return Copy { mod_revision: 0, value: None, ttl: None } };
+        let mut hold = self.namespace.store.hold_patiently();
+        let mut view = hold.view(0, &[], Cx::new(now, Origin::Replay));
+        let value = view.copy_of(key.0, self.namespace.store.key(&key.1));
+        Copy { mod_revision: known.mod_revision, value, ttl: known.ttl }
+    }
+
+    /// Returns when the first key is to be deleted, in monotonic milliseconds.
+    pub(super) fn next_due_ms(&self) -> Option<u64> {
+        self.due.peek().map(|Reverse((due_ms, _))| *due_ms)
+    }
+
+    /// Takes the keys that are to be deleted by now.
+    pub(super) fn take_due(&mut self, now: Now) -> Vec<KeyName> {
+        let mut due = Vec::new();
+        while self.next_due_ms().is_some_and(|due_ms| due_ms <= now.mono_ms()) {
+            let Some(Reverse((_, key))) = self.due.pop() else { break };
+            if self.ttl(&key).is_some_and(|ttl| ttl.is_due(now)) {
+                due.push(key);
+            }
+        }
+        due
+    }
+
+    /// Lets the deletion of a key be tried again at a time, in monotonic milliseconds.
+    pub(super) fn delay_due(&mut self, key: KeyName, at_ms: u64) {
+        self.due.push(Reverse((at_ms, key)));
+    }
+
+    /// Lets the mirror be what the cluster has at a revision: all at once, for those who read it.
+    pub(super) fn replace(&mut self, pairs: Vec<Pair>, revision: Revision) {
+        let (namespace, now) = (self.namespace.clone(), self.namespace.clock.now());
+        let (skew_max_ms, is_start) = (namespace.settings.current().etcd_clock_skew_max_ms, self.revision == 0);
+        let mut hold = namespace.store.exclusive();
+        let mut view = hold.view(0, Cx::new(now, Origin::HOST));
+        let mut found = HashSet::new();
+        for pair in pairs {
+            let Some(Name::Key(key)) = self.prefix.parse(&pair.name) else { continue };
+            if self.mod_revision(&key) != pair.mod_revision {
+                let skew_max_ms = u64::try_from(skew_max_ms).ok().filter(|_| is_start);
+                self.put(&mut view, key.clone(), &pair, Learned { writer: None, skew_max_ms, now });
+            }
+            found.insert(key);
+        }
+        let gone: Vec<KeyName> = self.keys.keys().filter(|key| !found.contains(*key)).cloned().collect();
+        gone.into_iter().for_each(|key| self.delete(&mut view, key));
+        self.advance(revision);
+    }
+
+    /// Makes the changes of a revision, and tells those who are interested in their keys; returns the number of the
+    /// transaction, if it is one of this process.
+    pub(super) fn apply(&mut self, step: Step, now: Now) -> Option<u64> {
+        if step.revision <= self.revision {
+            return None;
+        }
+        let (mut changes, mut record, mut writer) = (Vec::new(), None, None);
+        for news in step.news {
+            let name = match &news {
+                News::Put(pair) => self.prefix.parse(&pair.name),
+                News::Deleted(name) => self.prefix.parse(name),
+            };
+            match (name, news) {
+                (Some(Name::Key(key)), News::Put(pair)) => changes.push((key, Some(pair))),
+                (Some(Name::Key(key)), News::Deleted(_)) => changes.push((key, None)),
+                (Some(Name::Lane(process, _)), News::Put(pair)) => {
+                    writer = Some(process);
+                    record = StoredRecord::decode(&pair.value[..]).inspect_err(|error| warn!("{error}")).ok();
+                }
+                _ => {}
+            }
+        }
+        let record = record.unwrap_or_default();
+        let is_own = writer == Some(self.process);
+        let origin = if is_own { Origin::Client(record.client) } else { Origin::HOST };
+        let namespace = self.namespace.clone();
+        // Clients that read several keys see all changes of a revision, or none.
+        let is_alone = changes.len() > 1 || record.is_all_cleared || !record.cleared.is_empty();
+        let mut hold = match is_alone {
+            false => namespace.store.hold_patiently(),
+            true => GateGuard::Exclusive(namespace.store.exclusive()),
+        };
+        self.clear(&mut hold, &record, Cx::new(now, origin));
+        let mut view = hold.view(0, &[], Cx::new(now, origin));
+        for (key, pair) in changes {
+            match pair {
+                Some(pair) => self.put(&mut view, key, &pair, Learned { writer, skew_max_ms: None, now }),
+                None => self.delete(&mut view, key),
+            }
+        }
+        self.emit(&mut view, &record.events);
+        drop(view);
+        drop(hold);
+        self.deliver(&record, now);
+        self.revision = step.revision;
+        is_own.then_some(record.number)
+    }
+
+    /// Emits the events of calls that have changed nothing.
+    pub(super) fn emit_alone(&mut self, events: &[StoredEvent], now: Now) {
+        let namespace = self.namespace.clone();
+        let mut hold = namespace.store.hold_patiently();
+        self.emit(&mut hold.view(0, &[], Cx::new(now, Origin::HOST)), events);
+    }
+
+    fn emit(&mut self, view: &mut View<'_>, events: &[StoredEvent]) {
+        for event in events {
+            if let (Some(known), Ok(db)) = (self.events.get(event.class, &event.name), usize::try_from(event.db)) {
+                view.emit_in(db, self.namespace.store.key(&event.key), known);
+            }
+        }
+    }
+
+    /// Empties the databases that a transaction has emptied.
+    fn clear(&mut self, hold: &mut GateGuard<'_>, record: &StoredRecord, cx: Cx) {
+        if record.is_all_cleared {
+            hold.view(0, &[], cx).clear(true);
+            self.keys.clear();
+        }
+        for db in record.cleared.iter().filter_map(|db| usize::try_from(*db).ok()) {
+            hold.view(db, &[], cx).clear(false);
+            self.keys.retain(|(of, _), _| *of != db);
+        }
+    }
+
+    /// Sends the messages of a transaction to the subscribers here.
+    fn deliver(&self, record: &StoredRecord, now: Now) {
+        let config = self.namespace.settings.current();
+        for message in &record.messages {
+            let (hub, sent) =
+                (&self.namespace.push.hub, Message { channel: &message.channel, payload: &message.payload });
+            match message.is_sharded {
+                true => hub.publish_to_shard(sent, &config, now),
+                false => hub.publish(sent, &config, now),
+            };
+        }
+    }
+
+    fn put(&mut self, view: &mut View<'_>, key: KeyName, pair: &Pair, learned: Learned) {
+        let Learned { writer, skew_max_ms, now } = learned;
+        let stored = StoredKey::decode(&pair.value[..]);
+        let stored =
+            stored.inspect_err(|error| warn!("the key '{}': {error}", key.1.escape_ascii())).unwrap_or_default();
+        let ttl = stored.ttl.map(|ttl| match skew_max_ms {
+            Some(skew_max_ms) => Ttl::found(ttl, skew_max_ms, now),
+            None => Ttl::learned(ttl, self.ttl(&key), now),
+        });
+        let store = &self.namespace.store;
+        let entry = self.read(&stored, &key, ttl);
+        if entry.is_none() {
+            warn!("the value of the key '{}' is damaged: it counts as missing", key.1.escape_ascii());
+        }
+        view.adopt(key.0, store.key(&key.1), entry, stored.fence);
+        if let Some(ttl) = ttl {
+            // The process that has written the key deletes it first.
+            let is_own = writer == Some(self.process);
+            self.due.push(Reverse((ttl.due_ms() + if is_own { 0 } else { OTHERS_WAIT_MS }, key.clone())));
+        }
+        self.keys.insert(key, Known { mod_revision: pair.mod_revision, ttl });
+    }
+
+    fn read(&self, stored: &StoredKey, key: &KeyName, ttl: Option<Ttl>) -> Option<Entry> {
+        let limits = self.namespace.settings.current().limits();
+        decode(stored, &key.1, ttl.map(|ttl| ttl.deadline()), limits, self.namespace.store.hasher())
+    }
+
+    fn delete(&mut self, view: &mut View<'_>, key: KeyName) {
+        view.adopt(key.0, self.namespace.store.key(&key.1), None, 0);
+        self.keys.remove(&key);
+    }
+
+    /// Returns what a key is in the cluster, which the mirror does not know yet.
+    pub(super) fn learn(&self, key: &KeyName, pair: &Pair) -> (StoredKey, Option<Ttl>) {
+        let stored = StoredKey::decode(&pair.value[..]).unwrap_or_default(); // which counts as missing
+        let ttl = stored.ttl.map(|ttl| Ttl::learned(ttl, self.ttl(key), self.namespace.clock.now()));
+        (stored, ttl)
+    }
+
+    /// Returns a copy of a key that is not in the mirror yet.
+    pub(super) fn copy_of(
+        &self,
+        key: &KeyName,
+        mod_revision: Revision,
+        value: Option<&(StoredKey, Option<Ttl>)>,
+    ) -> Copy {
+        let ttl = value.and_then(|(_, ttl)| *ttl);
+        let value = value.and_then(|(stored, ttl)| Some((self.read(stored, key, *ttl)?, stored.fence)));
+        Copy { mod_revision, value, ttl }
+    }
+}

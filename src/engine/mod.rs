@@ -1,0 +1,40 @@
+//! The engine `etcd`: the data is in an etcd cluster, which any number of processes serve together.
+//!
+//! ```text
+//!  clients of this process                     thread "engine"                              etcd
+//! +-----------------------+  reads: barrier  +------------------------------------+  Range  +------+
+//! | connection tasks      | ---------------> | core: queue of calls, stage,       | ------> |      |
+//! |  GET: the mirror      |  writes: calls   |  lanes, barriers, expiry           |   Txn   | Raft |
+//! |  SET: the engine      | ---------------> | mirror: the namespace's store,     | ------> | log  |
+//! +-----------------------+                  |  changed by what the watch brings  | <------ |      |
+//!                                            +------------------------------------+  Watch  +------+
+//! ```
+//!
+//! A read waits until the mirror has everything that was acknowledged before it. A write is executed on copies of its keys,
+//! and what it has changed is one transaction, which tests that nobody else has changed these keys meanwhile.
+//!
+//! Invariant: no reply says what the cluster has not confirmed.
+
+mod barrier;
+mod cluster;
+mod core;
+mod driver;
+mod etcd;
+mod events;
+mod flight;
+mod group;
+mod lanes;
+mod load;
+mod mirror;
+mod names;
+mod pending;
+mod queue;
+mod reads;
+mod stage;
+mod start;
+mod stored;
+mod ttl;
+mod value;
+mod watch;
+
+pub(crate) use start::{Ready, Running, start};

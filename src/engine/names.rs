@@ -1,0 +1,182 @@
+//! The names of what the engine keeps in etcd, under the prefix of its cluster:
+//!
+//! ```text
+//! format                      the version of all that follows
+//! fence                       what fencing tokens are counted from
+//! k/<db>/<key>                a key
+//! p/<process>                 a process that lives, by its lease
+//! o/<process>/<lane>          the last transaction of a lane of a process
+//! w/<db>/<length>:<key>/<n>   a client queued for a lock
+//! ```
+
+/// A key with its database.
+pub(super) type KeyName = (usize, Box<[u8]>);
+
+/// A name without its prefix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    /// The version of the format.
+    Format,
+    /// What fencing tokens are counted from.
+    Fence,
+    /// A key.
+    Key(KeyName),
+    /// A process.
+    Process(u64),
+    /// A lane of a process.
+    Lane(u64, u32),
+    /// The clients queued for a lock, by the number of one, or without it all of them as a range.
+    Waiter(KeyName, Option<u64>),
+}
+
+/// The prefix of all names.
+#[derive(Clone, Debug)]
+pub(super) struct Prefix(Box<[u8]>);
+
+impl Prefix {
+    /// Returns a prefix.
+    pub(super) fn new(prefix: &[u8]) -> Self {
+        Prefix(prefix.into())
+    }
+
+    /// Returns the prefix itself.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Returns the name of a thing in etcd.
+    pub(super) fn name(&self, name: &Name) -> Vec<u8> {
+        let rest = match name {
+            Name::Format => b"format".to_vec(),
+            Name::Fence => b"fence".to_vec(),
+            Name::Key((db, key)) => [format!("k/{db}/").as_bytes(), key].concat(),
+            Name::Process(process) => format!("p/{process:016x}").into_bytes(),
+            Name::Lane(process, lane) => format!("o/{process:016x}/{lane}").into_bytes(),
+            Name::Waiter((db, key), number) => {
+                let mut name = [format!("w/{db}/{}:", key.len()).as_bytes(), key, b"/"].concat();
+                number.iter().for_each(|number| name.extend_from_slice(format!("{number:016x}").as_bytes()));
+                name
+            }
+        };
+        [&self.0, &rest[..]].concat()
+    }
+
+    /// Returns the prefix of all keys of a database, or of all databases.
+    pub(super) fn keys_of(&self, db: Option<usize>) -> Vec<u8> {
+        let rest = db.map_or_else(|| "k/".to_owned(), |db| format!("k/{db}/"));
+        [&self.0, rest.as_bytes()].concat()
+    }
+
+    /// Returns the ranges of all keys of a database, or of all databases, but for some keys, whose names are given in order.
+    pub(super) fn ranges_of(&self, db: Option<usize>, kept: &[Vec<u8>]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut from = self.keys_of(db);
+        let end = range_end(&from);
+        let mut ranges = Vec::new();
+        for name in kept.iter().filter(|name| **name >= from && **name < end).cloned().collect::<Vec<_>>() {
+            if from < name {
+                ranges.push((from, name.clone()));
+            }
+            from = [&name[..], &[0]].concat();
+        }
+        ranges.push((from, end));
+        ranges
+    }
+
+    /// Returns what a name stands for; `None` for one that is not of this format.
+    pub(super) fn parse(&self, name: &[u8]) -> Option<Name> {
+        let rest = name.strip_prefix(&*self.0)?;
+        match rest {
+            b"format" => return Some(Name::Format),
+            b"fence" => return Some(Name::Fence),
+            _ => {}
+        }
+        let (kind, rest) = rest.split_at_checked(2)?;
+        match kind {
+            b"k/" => {
+                let (db, key) = split(rest, b'/')?;
+                Some(Name::Key((decimal(db)?, key.into())))
+            }
+            b"p/" => Some(Name::Process(hexadecimal(rest)?)),
+            b"o/" => {
+                let (process, lane) = split(rest, b'/')?;
+                Some(Name::Lane(hexadecimal(process)?, u32::try_from(decimal(lane)?).ok()?))
+            }
+            b"w/" => {
+                let (db, rest) = split(rest, b'/')?;
+                let (len, rest) = split(rest, b':')?;
+                let (key, number) = rest.split_at_checked(decimal(len)?)?;
+                Some(Name::Waiter((decimal(db)?, key.into()), Some(hexadecimal(number.strip_prefix(b"/")?)?)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns the end of the range of all names that begin with a prefix, which ends in neither 0xff nor nothing.
+pub(super) fn range_end(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    vec![0] // to the end of all names
+}
+
+fn split(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
+    let end = text.iter().position(|byte| *byte == at)?;
+    Some((&text[..end], &text[end + 1..]))
+}
+
+fn decimal(text: &[u8]) -> Option<usize> {
+    let is_plain = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(text).ok().filter(|_| is_plain)?.parse().ok()
+}
+
+fn hexadecimal(text: &[u8]) -> Option<u64> {
+    let is_plain = text.len() == 16 && text.iter().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte));
+    u64::from_str_radix(std::str::from_utf8(text).ok().filter(|_| is_plain)?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn names() -> impl Strategy<Value = Name> {
+        let key = (0..20_usize, proptest::collection::vec(prop_oneof![Just(b'/'), Just(b':'), any::<u8>()], 0..8));
+        let key = key.prop_map(|(db, key)| (db, key.into_boxed_slice()));
+        prop_oneof![
+            Just(Name::Format),
+            Just(Name::Fence),
+            key.clone().prop_map(Name::Key),
+            any::<u64>().prop_map(Name::Process),
+            (any::<u64>(), any::<u32>()).prop_map(|(process, lane)| Name::Lane(process, lane)),
+            (key, any::<u64>()).prop_map(|(key, number)| Name::Waiter(key, Some(number))),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_stands_for_what_it_was_made_of(name in names()) {
+            let prefix = Prefix::new(b"keylatch/");
+            prop_assert_eq!(prefix.parse(&prefix.name(&name)), Some(name));
+        }
+
+        #[test]
+        fn the_queues_of_two_locks_are_ranges_without_a_common_name(one in names(), other in names()) {
+            if let (Name::Waiter(one, _), Name::Waiter(other, number)) = (one, other) && one != other {
+                let prefix = Prefix::new(b"");
+                let (from, name) = (prefix.name(&Name::Waiter(one, None)), prefix.name(&Name::Waiter(other, number)));
+                prop_assert!(!(from <= name && name < range_end(&from)));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_a_name_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let _ = Prefix::new(b"").parse(&bytes);
+        }
+    }
+}

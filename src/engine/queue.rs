@@ -1,0 +1,129 @@
+//! The queue of calls: which of them are executed together, and which wait.
+//!
+//! Calls whose keys overlap are executed one after the other, in order of arrival: those that wait for the same keys
+//! together, as one transaction. Others are on the way at the same time.
+
+use std::collections::{HashSet, VecDeque};
+
+use crate::engine::names::KeyName;
+
+/// How many calls are executed together at most.
+pub(super) const CALLS_MAX: usize = 64;
+/// How many keys the calls that are executed together have at most: a transaction has a limit on tests and changes.
+pub(super) const KEYS_MAX: usize = 100;
+
+/// Something with keys.
+pub(super) trait Keyed {
+    /// Returns the keys, each once and in order.
+    fn keys(&self) -> &[KeyName];
+}
+
+/// The queue.
+pub(super) struct Queue<C> {
+    waiting: VecDeque<C>,
+    /// The keys of the calls that were taken and have not ended.
+    busy: HashSet<KeyName, ahash::RandomState>,
+}
+
+impl<C> Default for Queue<C> {
+    fn default() -> Self {
+        Queue { waiting: VecDeque::new(), busy: HashSet::default() }
+    }
+}
+
+impl<C: Keyed> Queue<C> {
+    /// Appends a call.
+    pub(super) fn push(&mut self, call: C) {
+        self.waiting.push_back(call);
+    }
+
+    /// Puts calls back that were taken and could not be executed with the others: they are the next.
+    pub(super) fn put_back(&mut self, calls: Vec<C>) {
+        calls.into_iter().rev().for_each(|call| self.waiting.push_front(call));
+    }
+
+    /// Returns how many calls wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Takes the first calls that can be executed together, none of whose keys is busy, in order.
+    pub(super) fn take(&mut self) -> Vec<C> {
+        let (mut group, mut keys): (Vec<C>, HashSet<KeyName>) = (Vec::new(), HashSet::new());
+        // The keys of those that stay: nobody overtakes them.
+        let mut passed: HashSet<KeyName> = HashSet::new();
+        let mut at = 0;
+        while at < self.waiting.len() && group.len() < CALLS_MAX {
+            let call = &self.waiting[at];
+            let is_free = call.keys().iter().all(|key| !self.busy.contains(key) && !passed.contains(key));
+            let joins = group.is_empty() || call.keys().iter().any(|key| keys.contains(key));
+            let added = call.keys().iter().filter(|key| !keys.contains(*key)).count();
+            if is_free && joins && (group.is_empty() || keys.len() + added <= KEYS_MAX) {
+                keys.extend(call.keys().iter().cloned());
+                group.extend(self.waiting.remove(at));
+            } else {
+                passed.extend(call.keys().iter().cloned());
+                at += 1;
+            }
+        }
+        self.busy.extend(keys);
+        group
+    }
+
+    /// Marks keys as those of calls that were taken.
+    pub(super) fn hold<'k>(&mut self, keys: impl IntoIterator<Item = &'k KeyName>) {
+        self.busy.extend(keys.into_iter().cloned());
+    }
+
+    /// Ends calls that were taken: their keys are free.
+    pub(super) fn release<'k>(&mut self, keys: impl IntoIterator<Item = &'k KeyName>) {
+        keys.into_iter().for_each(|key| _ = self.busy.remove(key));
+    }
+
+    /// Removes the calls that wait and meet a condition.
+    pub(super) fn remove(&mut self, is_over: impl Fn(&C) -> bool) -> Vec<C> {
+        let (over, left) = std::mem::take(&mut self.waiting).into_iter().partition(is_over);
+        self.waiting = left;
+        Vec::from(over)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Named(&'static str, Vec<KeyName>);
+
+    impl Keyed for Named {
+        fn keys(&self) -> &[KeyName] {
+            &self.1
+        }
+    }
+
+    /// Appends calls, each named by its keys.
+    fn queue(calls: &[&'static str]) -> Queue<Named> {
+        let mut queue = Queue::default();
+        let keys = |call: &str| call.bytes().map(|key| (0, [key].into())).collect();
+        calls.iter().for_each(|call| queue.push(Named(call, keys(call))));
+        queue
+    }
+
+    fn take(queue: &mut Queue<Named>) -> String {
+        queue.take().iter().map(|call| call.0).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn calls_whose_keys_overlap_go_together_and_others_beside_them() {
+        let mut queue = queue(&["a", "b", "a", "ac", "ab", "d"]);
+        assert_eq!(take(&mut queue), "a a ac");
+        assert_eq!(take(&mut queue), "b");
+        assert_eq!(take(&mut queue), "d");
+        assert_eq!(take(&mut queue), "");
+    }
+
+    #[test]
+    fn nobody_overtakes_one_that_waits_for_the_same_key() {
+        let mut queue = queue(&["a", "b", "bc", "c"]);
+        assert_eq!((take(&mut queue), take(&mut queue)), ("a".into(), "b bc c".into()));
+    }
+}

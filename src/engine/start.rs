@@ -1,0 +1,207 @@
+//! The start of the engine, and its end.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use etcd_client::{Certificate, Identity, TlsOptions};
+use tokio::sync::{mpsc, oneshot};
+use tracing::{info, warn};
+
+use crate::config::Config;
+use crate::dispatch::Handlers;
+use crate::engine::cluster::{Change, Failure, Revision, Test, Transaction};
+use crate::engine::core::Core;
+use crate::engine::driver::{Driver, Handle, Input};
+use crate::engine::etcd::{Access, Cluster};
+use crate::engine::load::read_all;
+use crate::engine::mirror::Mirror;
+use crate::engine::names::{Name, Prefix, range_end};
+use crate::engine::stored::FORMAT;
+use crate::namespace::Namespace;
+
+/// The first version of etcd that can be used: earlier ones may revoke a lease that is kept alive, and may tell progress
+/// before what has changed.
+const VERSION_MIN: [u32; 3] = [3, 5, 13];
+
+/// How many revisions a cluster is expected to keep at most.
+const HISTORY_MAX: Revision = 10_000_000;
+
+/// The engine of a server; it ends when this is dropped.
+pub(crate) struct Running {
+    tell: mpsc::UnboundedSender<Input>,
+    ended: Option<oneshot::Receiver<()>>,
+}
+
+impl Running {
+    /// Ends the engine, and waits for that.
+    pub(crate) async fn end(&mut self) {
+        let _ = self.tell.send(Input::Stop); // it may have ended
+        if let Some(ended) = self.ended.take() {
+            let _ = ended.await; // it is closed when the thread has ended
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.tell.send(Input::Stop); // it may have ended
+    }
+}
+
+/// The end of the preparations of an engine.
+pub(crate) struct Ready(oneshot::Receiver<Result<(), String>>);
+
+impl Ready {
+    /// Waits until the mirror has all keys.
+    ///
+    /// # Errors
+    /// Why the cluster cannot be used, in one line.
+    pub(crate) async fn wait(self) -> io::Result<()> {
+        let prepared = self.0.await.unwrap_or_else(|_| Err("the server was stopped".into()));
+        prepared.map_err(|reason| io::Error::other(format!("engine etcd: {reason}")))
+    }
+}
+
+/// Starts the engine that the settings ask for. Calls wait until it is prepared.
+///
+/// # Errors
+/// Why it cannot be started, in one line.
+pub(crate) fn start(namespace: &Arc<Namespace>, handlers: &'static Handlers) -> io::Result<(Running, Ready)> {
+    let config = namespace.settings.current();
+    let stats = namespace.observed.engine.clone();
+    let cluster = Arc::new(Cluster::new(&endpoints(&config)?, access(&config)?, stats));
+    let prefix = Prefix::new(config.etcd_prefix.as_deref().unwrap_or_default());
+    let (tell, inputs) = mpsc::unbounded_channel();
+    let ((tell_ready, ready), (tell_ended, ended)) = (oneshot::channel(), oneshot::channel());
+    let mirror = Mirror::new(namespace.clone(), prefix.clone());
+    let core = Core::new((namespace.clone(), handlers), prefix.clone(), mirror);
+    let driver = Driver::new(core, cluster, prefix, (tell.clone(), inputs));
+    let patience = Duration::from_millis(config.etcd_timeout_ms);
+    // Current-thread, as those of the workers: etcd's client shares it with the core.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    thread::Builder::new().name("engine".into()).spawn(move || {
+        let _ended = tell_ended;
+        runtime.block_on(async move {
+            let mut driver = driver;
+            let result = match tokio::time::timeout(patience, prepare(&mut driver)).await {
+                Ok(result) => result,
+                Err(_) => Err("no majority of the cluster answers".to_owned()),
+            };
+            let is_ready = result.is_ok();
+            let _ = tell_ready.send(result); // nobody waits when the server was stopped
+            if is_ready {
+                driver.run().await;
+            }
+        });
+    })?;
+    namespace.set_engine(Arc::new(Handle(tell.clone())));
+    Ok((Running { tell, ended: Some(ended) }, Ready(ready)))
+}
+
+/// Returns the members of the cluster.
+fn endpoints(config: &Config) -> io::Result<Vec<String>> {
+    let text = String::from_utf8_lossy(config.etcd_endpoints.as_deref().unwrap_or_default()).into_owned();
+    let urls: Vec<String> = text.split(',').map(|url| url.trim().to_owned()).filter(|url| !url.is_empty()).collect();
+    let is_url = |url: &String| url.starts_with("http://") || url.starts_with("https://");
+    match !urls.is_empty() && urls.iter().all(is_url) {
+        true => Ok(urls),
+        false => Err(io::Error::other("engine etcd: etcd-endpoints must be URLs that begin with http:// or https://")),
+    }
+}
+
+/// Returns how the endpoints are reached.
+fn access(config: &Config) -> io::Result<Access> {
+    let read = |path: &Path| {
+        std::fs::read(path).map_err(|error| io::Error::other(format!("engine etcd: {}: {error}", path.display())))
+    };
+    let user = match (&config.etcd_user, &config.etcd_password_file) {
+        (Some(user), Some(file)) => {
+            let password = String::from_utf8_lossy(&read(file)?).trim_end_matches(['\r', '\n']).to_owned();
+            Some((String::from_utf8_lossy(user).into_owned(), password))
+        }
+        (None, None) => None,
+        _ => return Err(io::Error::other("engine etcd: etcd-user and etcd-password-file need each other")),
+    };
+    let uses_tls = endpoints(config)?.iter().any(|url| url.starts_with("https://"));
+    let mut tls = uses_tls.then(TlsOptions::new);
+    if let Some(file) = &config.etcd_cacert {
+        let ca = Certificate::from_pem(read(file)?);
+        tls = tls.map(|tls| tls.ca_certificate(ca));
+    }
+    if let (Some(cert), Some(key)) = (&config.etcd_cert, &config.etcd_key) {
+        let identity = Identity::from_pem(read(cert)?, read(key)?);
+        tls = tls.map(|tls| tls.identity(identity));
+    }
+    Ok(Access { user, tls })
+}
+
+/// Prepares the engine: sees that the cluster can be used, and loads the mirror.
+///
+/// # Errors
+/// Why it cannot be used.
+async fn prepare(driver: &mut Driver) -> Result<(), String> {
+    let cluster = driver.cluster.clone();
+    check_version(&cluster).await?;
+    let format = driver.prefix.name(&Name::Format);
+    let fence = driver.prefix.name(&Name::Fence);
+    let done = persist(|| {
+        let created = Transaction {
+            tests: vec![Test::Unchanged(format.clone(), 0)],
+            changes: vec![
+                Change::Put(format.clone(), FORMAT.to_vec()),
+                Change::Put(fence.clone(), driver.core.first_fence().to_string().into_bytes()),
+            ],
+            reads: vec![format.clone()],
+        };
+        cluster.commit(created, 0)
+    });
+    let done = done.await?;
+    let found = done.read.first().and_then(Option::as_ref).map(|pair| &pair.value[..]);
+    if !done.is_committed && found != Some(FORMAT) {
+        let shown = String::from_utf8_lossy(found.unwrap_or_default()).into_owned();
+        let prefix = String::from_utf8_lossy(driver.prefix.bytes()).into_owned();
+        return Err(format!("what is under the prefix {prefix} has another format: {shown}"));
+    }
+    let (pairs, revision) = persist(|| read_all(&cluster, &driver.prefix)).await?;
+    let keys = pairs.len();
+    driver.core.replace(pairs, revision);
+    info!("etcd: {keys} keys loaded at revision {revision}");
+    warn_of_history(&cluster, &format, revision).await;
+    Ok(())
+}
+
+/// Warns of a cluster that keeps all that ever was, until it is full.
+async fn warn_of_history(cluster: &Cluster, name: &[u8], revision: Revision) {
+    let is_old = revision > HISTORY_MAX;
+    if is_old && cluster.page(name, &range_end(name), 1, revision - HISTORY_MAX).await.is_ok() {
+        warn!(
+            "etcd is not compacted by itself: its database grows until it refuses writes (--auto-compaction-retention)"
+        );
+    }
+}
+
+/// Asks until there is an answer; whoever calls this limits the time.
+async fn persist<T, F: Future<Output = Result<T, Failure>>>(mut ask: impl FnMut() -> F) -> Result<T, String> {
+    loop {
+        match ask().await {
+            Ok(answer) => return Ok(answer),
+            Err(Failure::Refused(reason)) => return Err(reason),
+            Err(failure) => {
+                warn!("etcd: {failure:?}");
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        }
+    }
+}
+
+async fn check_version(cluster: &Cluster) -> Result<(), String> {
+    let version = persist(|| cluster.look()).await?;
+    let numbers: Vec<u32> = version.split(['.', '-']).map_while(|number| number.parse().ok()).collect();
+    match numbers[..] >= VERSION_MIN[..] {
+        true => Ok(()),
+        false => Err(format!("etcd {version} cannot be used, only 3.5.13 and later")),
+    }
+}

@@ -1,0 +1,101 @@
+//! What stands in etcd, as protocol buffers: a later version may add fields, and changes the version of the format where an
+//! earlier one would misread it.
+
+use prost::Message;
+
+/// The version of the format, the value of [`Name::Format`](super::names::Name::Format).
+pub(super) const FORMAT: &[u8] = b"keylatch 1";
+
+/// A key's value and what belongs to it.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StoredKey {
+    /// The number of its type, as in a dump.
+    #[prost(uint32, tag = "1")]
+    pub(super) kind: u32,
+    /// The value, as in a dump.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(super) body: bytes::Bytes,
+    /// Its TTL.
+    #[prost(message, optional, tag = "3")]
+    pub(super) ttl: Option<StoredTtl>,
+    /// Its fence (SETIFGREATER); 0 without one.
+    #[prost(sint64, tag = "4")]
+    pub(super) fence: i64,
+    /// How a string was stored, see [`StringHint`](crate::store::StringHint).
+    #[prost(uint32, tag = "5")]
+    pub(super) hint: u32,
+}
+
+/// A TTL, which each process counts from the moment at which it learns of it.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct StoredTtl {
+    /// Made when the TTL was set, and kept by writes that keep the TTL: a process that knows it already counts on.
+    #[prost(fixed64, tag = "1")]
+    pub(super) id: u64,
+    /// How many milliseconds were left when the value was written.
+    #[prost(uint64, tag = "2")]
+    pub(super) left_ms: u64,
+    /// For how many milliseconds more the key is kept, because the clocks of two machines do not run equally fast.
+    #[prost(uint64, tag = "3")]
+    pub(super) slack_ms: u64,
+    /// When it ends by the wall clock of the process that has set it, in milliseconds since 1970.
+    #[prost(int64, tag = "4")]
+    pub(super) wall_ms: i64,
+    /// Whether it was set as a date.
+    #[prost(bool, tag = "5")]
+    pub(super) is_date: bool,
+}
+
+/// The value of a lane: what a transaction has done besides the present values of keys.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StoredRecord {
+    /// The number of the transaction, unique in its process.
+    #[prost(uint64, tag = "1")]
+    pub(super) number: u64,
+    /// The id of the client that has caused it; 0 for none or several.
+    #[prost(uint64, tag = "2")]
+    pub(super) client: u64,
+    /// The keyspace events, in order.
+    #[prost(message, repeated, tag = "3")]
+    pub(super) events: Vec<StoredEvent>,
+    /// The messages, in order.
+    #[prost(message, repeated, tag = "4")]
+    pub(super) messages: Vec<StoredMessage>,
+    /// The databases that were emptied, before any of the other changes.
+    #[prost(uint64, repeated, tag = "5")]
+    pub(super) cleared: Vec<u64>,
+    /// Whether all databases were.
+    #[prost(bool, tag = "6")]
+    pub(super) is_all_cleared: bool,
+}
+
+/// A keyspace event.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StoredEvent {
+    /// The number of the database.
+    #[prost(uint64, tag = "1")]
+    pub(super) db: u64,
+    /// The key.
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) key: Vec<u8>,
+    /// The bit of the event's class.
+    #[prost(uint32, tag = "3")]
+    pub(super) class: u32,
+    /// Its name.
+    #[prost(string, tag = "4")]
+    pub(super) name: String,
+}
+
+/// A message of PUBLISH or SPUBLISH.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StoredMessage {
+    /// Whether it is one of SPUBLISH.
+    #[prost(bool, tag = "1")]
+    pub(super) is_sharded: bool,
+    /// The channel.
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) channel: Vec<u8>,
+    /// The message.
+    #[prost(bytes = "vec", tag = "3")]
+    pub(super) payload: Vec<u8>,
+}

@@ -1,0 +1,45 @@
+//! Keys as they stand in etcd, read and written.
+
+use bytes::Bytes;
+
+use crate::engine::stored::StoredKey;
+use crate::engine::ttl::Ttl;
+use crate::memory::marked::MarkedBytes;
+use crate::rdb::value::{Options, Target, kind_of, read, write_body};
+use crate::rdb::{Reader, VERSION_7_4};
+use crate::store::entry::Entry;
+use crate::store::limits::Limits;
+use crate::store::{Hasher, StringHint};
+use crate::time::clock::{Deadline, Now};
+
+/// Returns an entry as it is written.
+pub(super) fn encode(entry: &Entry, fence: i64, ttl: Option<Ttl>, now: Now) -> StoredKey {
+    let (mut body, kind) = (MarkedBytes::default(), kind_of(entry, VERSION_7_4));
+    write_body(&mut body, kind, entry, Options { compresses: false, len_max: 0 });
+    StoredKey {
+        kind: kind.into(),
+        body: Bytes::from(body.into_parts().0),
+        ttl: ttl.map(|ttl| ttl.stored(now)),
+        fence,
+        hint: entry.hint() as u32,
+    }
+}
+
+/// Reads an entry; `None` if it is not one.
+pub(super) fn decode(
+    stored: &StoredKey,
+    key: &[u8],
+    deadline: Option<Deadline>,
+    limits: Limits,
+    hasher: &Hasher,
+) -> Option<Entry> {
+    let options = Options { compresses: false, len_max: stored.body.len() };
+    let target = Target { key, deadline, limits, hasher };
+    let mut reader = Reader::new(&stored.body);
+    let mut entry = read(u8::try_from(stored.kind).ok()?, &mut reader, target, options).ok()?;
+    let hints = [StringHint::Plain, StringHint::NotInt, StringHint::Raw];
+    if let Some(hint) = hints.into_iter().find(|hint| *hint as u32 == stored.hint && *hint != StringHint::Plain) {
+        entry.set_hint(hint);
+    }
+    reader.rest().is_empty().then_some(entry)
+}

@@ -1,0 +1,24 @@
+//! The engine of a server whose data is in a cluster.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::config::EngineKind;
+use crate::dispatch::Handlers;
+use crate::engine::start;
+pub(super) use crate::engine::{Ready, Running};
+use crate::namespace::Namespace;
+
+/// Starts the engine that the settings ask for, if any.
+///
+/// # Errors
+/// Why it cannot be started.
+pub(super) fn begin(
+    namespace: &Arc<Namespace>,
+    handlers: &'static Handlers,
+) -> io::Result<(Option<Running>, Option<Ready>)> {
+    match namespace.settings.current().engine {
+        EngineKind::Memory => Ok((None, None)),
+        EngineKind::Etcd => start(namespace, handlers).map(|(running, ready)| (Some(running), Some(ready))),
+    }
+}

@@ -1,0 +1,52 @@
+//! `engine etcd`: several servers on one cluster, as their clients see them.
+//!
+//! - [`etcd`] runs real nodes;
+//! - [`faults`] has what happens when nodes and processes end;
+//! - [`start`] has what a start refuses, and what the engine does not execute.
+
+mod data;
+pub(crate) mod etcd;
+mod faults;
+mod messages;
+mod start;
+mod ttl;
+
+use std::sync::Arc;
+
+use keylatch::Clock;
+
+use crate::engine::etcd::Etcd;
+use crate::harness::{Client, TestServer};
+
+/// Servers that serve the same data.
+struct Fleet {
+    servers: Vec<TestServer>,
+    etcd: Arc<Etcd>,
+    prefix: String,
+}
+
+impl Fleet {
+    /// Starts so many servers on the system's clock; `None` without etcd.
+    fn start(count: usize) -> Option<Self> {
+        Self::start_on(Etcd::shared()?, count)
+    }
+
+    /// Starts so many servers on a cluster.
+    fn start_on(etcd: Arc<Etcd>, count: usize) -> Option<Self> {
+        let mut fleet = Fleet { servers: Vec::new(), etcd, prefix: Etcd::prefix() };
+        (0..count).for_each(|_| fleet.add(Clock::system(), &[]));
+        Some(fleet)
+    }
+
+    /// Starts another server, on a clock and with more settings.
+    fn add(&mut self, clock: Clock, settings: &[(&str, &str)]) {
+        let endpoints = self.etcd.endpoints();
+        let engine = [("engine", "etcd"), ("etcd-endpoints", &endpoints), ("etcd-prefix", &self.prefix)];
+        self.servers.push(TestServer::start_on(clock, &[&engine, settings].concat()));
+    }
+
+    /// Returns a client of each of two servers.
+    fn two_clients(&self) -> [Client; 2] {
+        [self.servers[0].client(), self.servers[1].client()]
+    }
+}

@@ -1,0 +1,204 @@
+//! Real etcd: a node that the tests of this process share, each under a prefix of its own, and clusters of one test.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, Weak};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use tempfile::TempDir;
+
+use crate::harness::{PATIENCE, ReservedPort, wait_until};
+use crate::skipped;
+
+/// The program.
+const ETCD: &str = "etcd";
+
+/// Ends the program with the process of the tests, whose end closes its input.
+const SUPERVISE: &str = "\"$@\" <&- & child=$!; read -r _; kill -9 $child; wait $child 2>/dev/null";
+
+/// A member of a cluster, with its data in a directory of its own.
+pub(crate) struct Node {
+    shell: Option<Child>,
+    command: Vec<String>,
+    client_port: ReservedPort,
+    _peer_port: ReservedPort,
+    _dir: TempDir,
+}
+
+/// A cluster of etcd.
+pub(crate) struct Etcd {
+    nodes: Mutex<Vec<Node>>,
+    addrs: Vec<SocketAddr>,
+}
+
+/// The node that tests share.
+static SHARED: Mutex<Weak<Etcd>> = Mutex::new(Weak::new());
+/// How many prefixes were given out.
+static PREFIXES: AtomicU64 = AtomicU64::new(0);
+
+impl Etcd {
+    /// Returns the node that tests share; `None` if there is no etcd.
+    pub(crate) fn shared() -> Option<Arc<Self>> {
+        let mut shared = SHARED.lock().expect("it was unlocked");
+        if let Some(running) = shared.upgrade() {
+            return Some(running);
+        }
+        let started = Arc::new(Self::start(1)?);
+        *shared = Arc::downgrade(&started);
+        Some(started)
+    }
+
+    /// Starts a node of a version that cannot be used; `None` if there is none beside the other one.
+    pub(crate) fn start_old() -> Option<Self> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let found =
+            std::env::split_paths(&path).map(|folder| folder.join("old").join(ETCD)).find(|path| path.is_file());
+        let Some(program) = found else {
+            skipped::without("etcd 3.4");
+            return None;
+        };
+        Self::start_program(program.to_str().expect("a plain path"), 1)
+    }
+
+    /// Starts a cluster of so many nodes; `None` if there is no etcd.
+    pub(crate) fn start(count: usize) -> Option<Self> {
+        Self::start_program(ETCD, count)
+    }
+
+    fn start_program(program: &str, count: usize) -> Option<Self> {
+        let ports: Vec<_> = (0..count).map(|_| (ReservedPort::new(), ReservedPort::new())).collect();
+        let peer = |number: usize, port: &ReservedPort| format!("n{number}=http://127.0.0.1:{}", port.port());
+        let members =
+            ports.iter().enumerate().map(|(number, (_, port))| peer(number, port)).collect::<Vec<_>>().join(",");
+        let nodes = ports.into_iter().enumerate();
+        let nodes: Vec<Node> = nodes.map(|(number, ports)| Node::new(program, number, ports, &members)).collect();
+        if !is_installed(program) {
+            skipped::without(ETCD);
+            return None;
+        }
+        let addrs = nodes.iter().map(|node| node.client_port.addr()).collect();
+        let etcd = Etcd { nodes: Mutex::new(nodes), addrs };
+        (0..count).for_each(|number| etcd.resume(number));
+        etcd.wait_until_healthy();
+        Some(etcd)
+    }
+
+    fn wait_until_healthy(&self) {
+        wait_until(|| {
+            self.addrs.iter().all(|addr| http(*addr, "GET /health", "").is_ok_and(|answer| answer.contains("\"true\"")))
+        });
+    }
+
+    /// Returns the addresses of the nodes, as a setting.
+    pub(crate) fn endpoints(&self) -> String {
+        self.addrs.iter().map(|addr| format!("http://{addr}")).collect::<Vec<_>>().join(",")
+    }
+
+    /// Returns a prefix that nobody else has.
+    pub(crate) fn prefix() -> String {
+        format!("test{}/", PREFIXES.fetch_add(1, Relaxed))
+    }
+
+    /// Kills a node.
+    pub(crate) fn kill(&self, number: usize) {
+        self.nodes.lock().expect("it was unlocked")[number].kill();
+    }
+
+    /// Starts a node again, with the data that it has.
+    pub(crate) fn resume(&self, number: usize) {
+        self.nodes.lock().expect("it was unlocked")[number].run();
+    }
+
+    /// Returns the number of the node that leads.
+    pub(crate) fn leader(&self) -> Option<usize> {
+        self.addrs.iter().position(|addr| {
+            http(*addr, "POST /v3/maintenance/status", "{}").is_ok_and(|answer| {
+                let field = |name: &str| answer.split(&format!("\"{name}\":\"")).nth(1)?.split('"').next();
+                let (own, leader) = (field("member_id"), field("leader"));
+                own.is_some() && own == leader
+            })
+        })
+    }
+
+    /// Sends a request to the JSON gateway of the first node, and returns the answer.
+    pub(crate) fn ask(&self, path: &str, body: &str) -> String {
+        http(self.addrs[0], &format!("POST {path}"), body).expect("an answer")
+    }
+
+    /// Sets a name to a value.
+    pub(crate) fn put(&self, name: &str, value: &str) {
+        let [name, value] = [name, value].map(|text| BASE64_STANDARD.encode(text));
+        self.ask("/v3/kv/put", &format!("{{\"key\":\"{name}\",\"value\":\"{value}\"}}"));
+    }
+}
+
+impl Node {
+    fn new(
+        program: &str,
+        number: usize,
+        (client_port, peer_port): (ReservedPort, ReservedPort),
+        members: &str,
+    ) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let url = |port: &ReservedPort| format!("http://127.0.0.1:{}", port.port());
+        let (name, path) = (format!("n{number}"), dir.path().to_str().expect("a plain path").to_owned());
+        let (client, peer) = (url(&client_port), url(&peer_port));
+        let options = [
+            ("--name", &name[..]),
+            ("--data-dir", &path),
+            ("--listen-client-urls", &client),
+            ("--advertise-client-urls", &client),
+            ("--listen-peer-urls", &peer),
+            ("--initial-advertise-peer-urls", &peer),
+            ("--initial-cluster", members),
+            ("--heartbeat-interval", "50"),
+            ("--election-timeout", "500"),
+            ("--log-level", "error"),
+        ];
+        let options = options.into_iter().flat_map(|(name, value)| [name.to_owned(), value.to_owned()]);
+        // The tests lose no power, and the old version has no such option.
+        let no_sync = (program == ETCD).then(|| "--unsafe-no-fsync".to_owned());
+        let command = std::iter::once(program.to_owned()).chain(options).chain(no_sync).collect();
+        Node { shell: None, command, client_port, _peer_port: peer_port, _dir: dir }
+    }
+
+    fn run(&mut self) {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", SUPERVISE, "sh"]).args(&self.command).stdin(Stdio::piped());
+        self.shell = Some(shell.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a shell"));
+    }
+
+    fn kill(&mut self) {
+        if let Some(mut shell) = self.shell.take() {
+            drop(shell.stdin.take());
+            shell.wait().expect("it ends");
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn is_installed(program: &str) -> bool {
+    match Command::new(program).arg("--version").stdout(Stdio::null()).status() {
+        Ok(_) => true,
+        Err(error) if error.kind() == ErrorKind::NotFound => false,
+        Err(error) => panic!("{program} does not start: {error}"),
+    }
+}
+
+/// Sends a request in HTTP 1.0, and returns the body of the answer.
+fn http(addr: SocketAddr, request: &str, body: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    write!(stream, "{request} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
+}

@@ -1,0 +1,80 @@
+//! Nodes that end and come back, processes whose lease ends, changes that were compacted.
+
+use std::sync::Arc;
+use std::thread;
+
+use keylatch::Clock;
+
+use crate::engine::Fleet;
+use crate::engine::etcd::Etcd;
+use crate::harness::wait_until;
+
+#[test]
+fn without_a_majority_commands_are_refused_after_the_timeout_and_served_again_afterwards() {
+    let Some(etcd) = Etcd::start(1).map(Arc::new) else { return };
+    let Some(mut fleet) = Fleet::start_on(etcd.clone(), 0) else { return };
+    fleet.add(Clock::system(), &[("etcd-timeout", "500")]);
+    let mut client = fleet.servers[0].client();
+    client.expect(&[("SET k v", "+OK")]);
+    etcd.kill(0);
+    client.expect(&[("GET k", "-NOQUORUM the engine cannot reach a majority of the cluster")]);
+    let reply = client.call("SET k w");
+    assert!(reply.starts_with("-UNCERTAIN") || reply.starts_with("-NOQUORUM"), "{reply}");
+    client.expect(&[("PING", "+PONG")]);
+    etcd.resume(0);
+    wait_until(|| client.call("SET k x") == "+OK");
+    client.expect(&[("GET k", "$1 x")]);
+}
+
+#[test]
+fn a_cluster_that_loses_its_leader_loses_nothing_that_was_acknowledged() {
+    let Some(etcd) = Etcd::start(3).map(Arc::new) else { return };
+    let Some(fleet) = Fleet::start_on(etcd.clone(), 3) else { return };
+    let acknowledged: i64 = thread::scope(|scope| {
+        let counting = fleet.servers.iter().map(|server| {
+            let mut client = server.client();
+            scope.spawn(move || {
+                let replies = (0..150).map(|_| client.call("INCR n"));
+                replies.filter(|reply| reply.starts_with(':')).count() as i64
+            })
+        });
+        let counting: Vec<_> = counting.collect();
+        wait_until(|| etcd.leader().is_some());
+        let leader = etcd.leader().expect("it has one");
+        etcd.kill(leader);
+        wait_until(|| etcd.leader().is_some_and(|new| new != leader));
+        etcd.resume(leader);
+        counting.into_iter().map(|counted| counted.join().expect("it ends")).sum()
+    });
+    let counted = fleet.servers.iter().map(|server| server.client().int("INCRBY n 0")).collect::<Vec<_>>();
+    assert!(counted.iter().all(|count| *count == counted[0]), "{counted:?}");
+    // What was uncertain may have been counted.
+    assert!((acknowledged..=450).contains(&counted[0]), "{acknowledged} acknowledged, {} counted", counted[0]);
+}
+
+#[test]
+fn a_server_whose_lease_has_ended_is_registered_again() {
+    let Some(etcd) = Etcd::start(1).map(Arc::new) else { return };
+    let Some(fleet) = Fleet::start_on(etcd.clone(), 1) else { return };
+    let mut client = fleet.servers[0].client();
+    client.expect(&[("SET k v", "+OK")]);
+    let leases = etcd.ask("/v3/lease/leases", "{}");
+    let lease = leases.split("\"ID\":\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a lease").to_owned();
+    etcd.ask("/v3/lease/revoke", &format!("{{\"ID\":\"{lease}\"}}"));
+    wait_until(|| client.call("SET k w") == "+OK");
+    client.expect(&[("GET k", "$1 w"), ("INCR n", ":1")]);
+}
+
+#[test]
+fn a_server_that_has_missed_what_was_compacted_loads_all_keys_again() {
+    let Some(etcd) = Etcd::start(1).map(Arc::new) else { return };
+    let Some(fleet) = Fleet::start_on(etcd.clone(), 2) else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    one.expect(&[("SET k v", "+OK")]);
+    other.expect(&[("GET k", "$1 v"), ("SET gone v", "+OK")]);
+    one.expect(&[("DEL gone", ":1"), ("INCR n", ":1")]);
+    etcd.kill(0);
+    etcd.resume(0);
+    wait_until(|| one.call("INCR n") == ":2" || one.call("INCR n").starts_with(':'));
+    other.expect(&[("EXISTS gone k", ":1")]);
+}
