@@ -6,6 +6,8 @@
 2. Takeover: a lock whose holder lets its time pass goes to who waits for it, and not before that time.
 3. Refusal: who has lost a lock can neither release nor extend it, and the new holder does not notice.
 
+On a cluster (KEYLATCH_ENGINE) all servers have the same data, and each contender uses one of them.
+
 Given five servers, the lock goes over all of them; two are killed while it is held, and the claims are made of the
 rest. The libraries that no package of Python has are in replayed.py.
 """
@@ -179,6 +181,8 @@ class Servers:
 
     def __init__(self):
         given = [at.split(':') for at in os.environ['KEYLATCH_SERVERS'].split()]
+        if os.environ.get('KEYLATCH_ENGINE'):
+            given = [given[os.getpid() % len(given)]]
         self.pids = [int(pid) for _, _, pid in given]
         # A server that is down is down: trying again belongs to the lock and not to the client.
         self.places = [{'host': host, 'port': int(port), 'retry': Retry(NoBackoff(), 0)} for host, port, _ in given]

@@ -67,6 +67,8 @@ js() { beside "$1" node "$work/node/$2" "${@:3}"; }
 # Starts a primary and two replicas with sentinels of Redis: watched PROGRAM [ARGUMENT...]
 watched() { py 3 sentinels.py "$@"; }
 free_port() { python3 -c "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])"; }
+# Three servers with the same data in a cluster of etcd of three members: clustered PROGRAM [ARGUMENT...]
+clustered() { "$work/venv/bin/python" "$here/etcd.py" 3 "$work/venv/bin/python" "$here/servers.py" "$binary" 3 "$@"; }
 rs() { beside "$1" "$work/rust/debug/keylatch-client-checks"; }
 
 # The packages keylatch-lock, by their own tests: over the newest and the oldest client libraries that they promise.
@@ -141,6 +143,9 @@ for client in 'redis-py Sentinel' 'redis-py asyncio Sentinel'; do
     watched "$work/venv/bin/python" "$here/failover.py" "$client"
 done
 watched node "$work/node/failover.mjs" 'ioredis Sentinel'
+clustered "$work/venv/bin/python" "$here/run_seed_lock.py" --sections 50
+clustered "$work/venv/bin/python" "$here/locks.py" 'redis-py Lock' 'redis-py asyncio Lock' 'django-redis lock' \
+    redlock-py 'pottery Redlock'
 py 1 readme.py "$work/node" "$here/rust/Cargo.toml" "$work/rust"
 KEYLATCH_TEST_MODE=yes py 1 refused.py "$work/node" "$here/rust/Cargo.toml" "$work/rust"
 helpers

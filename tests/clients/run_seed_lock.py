@@ -1,6 +1,8 @@
 """Runs the lock program in several processes at once and proves that there are never two holders.
 
-    KEYLATCH_SERVERS=host:port run_seed_lock.py [--processes N] [--sections N]
+    KEYLATCH_SERVERS="host:port:pid ..." run_seed_lock.py [--processes N] [--sections N]
+
+Several servers have the same data, and the processes use them by turns.
 
 Every critical section makes a marker file that must not exist yet, and adds one to a plain counter
 file, which comes out exact only if no two sections overlap. Twice a process is killed while it holds
@@ -122,18 +124,19 @@ def crash_a_holder(address, directory):
     return outcome
 
 
-def run(address, directory, processes, sections):
+def run(addresses, directory, processes, sections):
     """Plays the whole scenario; returns what went wrong, as lines, and the figures."""
+    address = addresses[0]
     redis.Redis(*address).delete(seed_lock.lock_key)
     with open(Section(directory).counter, 'w') as file:
         file.write('0')
     outcomes = [crash_a_holder(address, directory)]
     resume, results = multiprocessing.Event(), multiprocessing.Queue()
-    arguments = (address, directory, sections, resume, results)
-    workers = [multiprocessing.Process(target=work, args=arguments, daemon=True) for _ in range(processes)]
+    turns = [(addresses[number % len(addresses)], directory, sections, resume, results) for number in range(processes)]
+    workers = [multiprocessing.Process(target=work, args=turn, daemon=True) for turn in turns]
     for worker in workers:
         worker.start()  # all find a dead holder's lock, and race for it when its time is over
-    outcomes.append(crash_a_holder(address, directory))
+    outcomes.append(crash_a_holder(addresses[-1], directory))
     resume.set()
     outcomes += [results.get(timeout=PATIENCE_S) for _ in workers]
     for worker in workers:
@@ -150,7 +153,7 @@ def run(address, directory, processes, sections):
         problems.append(f'{takeovers} takeovers through GETSET after {CRASHES} crashes')
     if redis.Redis(*address).get(seed_lock.lock_key) is not None:
         problems.append('the lock was left behind')
-    return problems, f'{count} sections in {processes} processes, {takeovers} takeovers, {races_lost} lost races, {CRASHES} holders killed'
+    return problems, f'{count} sections in {processes} processes, {takeovers} takeovers, {races_lost} lost races, {CRASHES} holders killed, {len(addresses)} servers'
 
 
 def main():
@@ -158,10 +161,11 @@ def main():
     parser.add_argument('--processes', type=int, default=6)
     parser.add_argument('--sections', type=int, default=200, help='critical sections of each process')
     args = parser.parse_args()
-    host, port = os.environ['KEYLATCH_SERVERS'].split(':')[:2]
+    servers = [server.split(':') for server in os.environ['KEYLATCH_SERVERS'].split()]
+    addresses = [(host, int(port)) for host, port, _ in servers]
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
-        problems, figures = run((host, int(port)), directory, args.processes, args.sections)
+        problems, figures = run(addresses, directory, args.processes, args.sections)
     if problems:
         sys.exit('FAILED: ' + '; '.join(problems))
     print(f'seed lock: never two holders: {figures}, {time.monotonic() - started:.1f} s')
