@@ -8,6 +8,8 @@ mod data;
 pub(crate) mod etcd;
 mod faults;
 mod messages;
+#[cfg(feature = "binary")]
+mod page;
 mod start;
 mod ttl;
 

@@ -21,7 +21,7 @@ const SUPERVISE: &str = "\"$@\" <&- & child=$!; read -r _; kill -9 $child; wait 
 
 /// A member of a cluster, with its data in a directory of its own.
 pub(crate) struct Node {
-    shell: Option<Child>,
+    process: Option<Supervised>,
     command: Vec<String>,
     client_port: ReservedPort,
     _peer_port: ReservedPort,
@@ -87,9 +87,7 @@ impl Etcd {
     }
 
     fn wait_until_healthy(&self) {
-        wait_until(|| {
-            self.addrs.iter().all(|addr| http(*addr, "GET /health", "").is_ok_and(|answer| answer.contains("\"true\"")))
-        });
+        wait_until(|| self.addrs.iter().all(|addr| is_healthy(*addr)));
     }
 
     /// Returns the addresses of the nodes, as a setting.
@@ -162,27 +160,44 @@ impl Node {
         // The tests lose no power, and the old version has no such option.
         let no_sync = (program == ETCD).then(|| "--unsafe-no-fsync".to_owned());
         let command = std::iter::once(program.to_owned()).chain(options).chain(no_sync).collect();
-        Node { shell: None, command, client_port, _peer_port: peer_port, _dir: dir }
+        Node { process: None, command, client_port, _peer_port: peer_port, _dir: dir }
     }
 
     fn run(&mut self) {
-        let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", SUPERVISE, "sh"]).args(&self.command).stdin(Stdio::piped());
-        self.shell = Some(shell.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a shell"));
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]);
+        self.process = Some(Supervised::start(&command));
     }
 
     fn kill(&mut self) {
-        if let Some(mut shell) = self.shell.take() {
-            drop(shell.stdin.take());
-            shell.wait().expect("it ends");
-        }
+        self.process = None;
     }
 }
 
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.kill();
+/// A process that is killed with this, and with the process of the tests.
+pub(crate) struct Supervised(Child);
+
+impl Supervised {
+    /// Starts a program with its arguments and environment; it says nothing.
+    pub(crate) fn start(command: &Command) -> Self {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", SUPERVISE, "sh"]).arg(command.get_program()).args(command.get_args());
+        shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let shell = shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Supervised(shell.spawn().expect("a shell"))
     }
+}
+
+impl Drop for Supervised {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait(); // it ends
+    }
+}
+
+/// Returns whether a node knows a leader.
+pub(crate) fn is_healthy(addr: SocketAddr) -> bool {
+    http(addr, "GET /health", "").is_ok_and(|answer| answer.contains("\"true\""))
 }
 
 fn is_installed(program: &str) -> bool {
