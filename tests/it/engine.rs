@@ -2,14 +2,18 @@
 //!
 //! - [`etcd`] runs real nodes;
 //! - [`faults`] has what happens when nodes and processes end;
+//! - [`histories`] has whether one order explains what clients saw while anything ended, was stopped or cut off;
+//! - [`proxy`] is a link to a node that can be cut;
 //! - [`start`] has what a start refuses, and what the engine does not execute.
 
 mod data;
 pub(crate) mod etcd;
 mod faults;
+mod histories;
 mod messages;
 #[cfg(feature = "binary")]
 mod page;
+mod proxy;
 mod start;
 mod ttl;
 

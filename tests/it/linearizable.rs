@@ -7,7 +7,9 @@
 
 #[cfg(feature = "lua")]
 mod mixed;
-mod model;
+pub(crate) mod model;
+#[cfg(feature = "etcd")]
+pub(crate) mod uncertain;
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Barrier, Mutex};

@@ -1,10 +1,11 @@
 //! Real etcd: a node that the tests of this process share, each under a prefix of its own, and clusters of one test.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -16,12 +17,17 @@ use crate::skipped;
 /// The program.
 const ETCD: &str = "etcd";
 
-/// Ends the program with the process of the tests, whose end closes its input.
-const SUPERVISE: &str = "\"$@\" <&- & child=$!; read -r _; kill -9 $child; wait $child 2>/dev/null";
+/// Says the number of the program's process, and ends it with that of the tests, whose end closes its input.
+const SUPERVISE: &str =
+    "\"$@\" <&- >/dev/null 2>&1 & child=$!; echo $child; read -r _; kill -9 $child; wait $child 2>/dev/null";
+
+/// How long a node that is asked while others are down may take to answer.
+const SHORT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// A member of a cluster, with its data in a directory of its own.
 pub(crate) struct Node {
     process: Option<Supervised>,
+    is_stopped: bool,
     command: Vec<String>,
     client_port: ReservedPort,
     _peer_port: ReservedPort,
@@ -54,8 +60,7 @@ impl Etcd {
     /// Starts a node of a version that cannot be used; `None` if there is none beside the other one.
     pub(crate) fn start_old() -> Option<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let found =
-            std::env::split_paths(&path).map(|folder| folder.join("old").join(ETCD)).find(|path| path.is_file());
+        let found = std::env::split_paths(&path).map(|folder| folder.join("old").join(ETCD)).find(|path| path.is_file());
         let Some(program) = found else {
             skipped::without("etcd 3.4");
             return None;
@@ -71,8 +76,8 @@ impl Etcd {
     fn start_program(program: &str, count: usize) -> Option<Self> {
         let ports: Vec<_> = (0..count).map(|_| (ReservedPort::new(), ReservedPort::new())).collect();
         let peer = |number: usize, port: &ReservedPort| format!("n{number}=http://127.0.0.1:{}", port.port());
-        let members =
-            ports.iter().enumerate().map(|(number, (_, port))| peer(number, port)).collect::<Vec<_>>().join(",");
+        let members = ports.iter().enumerate().map(|(number, (_, port))| peer(number, port));
+        let members = members.collect::<Vec<_>>().join(",");
         let nodes = ports.into_iter().enumerate();
         let nodes: Vec<Node> = nodes.map(|(number, ports)| Node::new(program, number, ports, &members)).collect();
         if !is_installed(program) {
@@ -86,7 +91,8 @@ impl Etcd {
         Some(etcd)
     }
 
-    fn wait_until_healthy(&self) {
+    /// Waits until every node has a leader.
+    pub(crate) fn wait_until_healthy(&self) {
         wait_until(|| self.addrs.iter().all(|addr| is_healthy(*addr)));
     }
 
@@ -110,20 +116,40 @@ impl Etcd {
         self.nodes.lock().expect("it was unlocked")[number].run();
     }
 
-    /// Returns the number of the node that leads.
+    /// Stops the process of a node, which does nothing until it is continued.
+    pub(crate) fn stop(&self, number: usize) {
+        self.nodes.lock().expect("it was unlocked")[number].signal("STOP");
+    }
+
+    /// Continues a node that was stopped.
+    pub(crate) fn go_on(&self, number: usize) {
+        self.nodes.lock().expect("it was unlocked")[number].signal("CONT");
+    }
+
+    /// Returns the number of the node that leads, of those that are neither killed nor stopped.
     pub(crate) fn leader(&self) -> Option<usize> {
-        self.addrs.iter().position(|addr| {
-            http(*addr, "POST /v3/maintenance/status", "{}").is_ok_and(|answer| {
-                let field = |name: &str| answer.split(&format!("\"{name}\":\"")).nth(1)?.split('"').next();
-                let (own, leader) = (field("member_id"), field("leader"));
+        (0..self.addrs.len()).find(|number| {
+            self.ask_node(*number, "/v3/maintenance/status", "{}").is_some_and(|answer| {
+                let (own, leader) = (field(&answer, "member_id"), field(&answer, "leader"));
                 own.is_some() && own == leader
             })
         })
     }
 
+    /// Returns the addresses of the nodes.
+    pub(crate) fn addrs(&self) -> &[SocketAddr] {
+        &self.addrs
+    }
+
+    /// Sends a request to the JSON gateway of a node, and returns the answer, if there is one soon.
+    pub(crate) fn ask_node(&self, number: usize, path: &str, body: &str) -> Option<String> {
+        let is_running = self.nodes.lock().expect("it was unlocked")[number].is_running();
+        is_running.then(|| http(self.addrs[number], &format!("POST {path}"), body, SHORT_PATIENCE).ok()).flatten()
+    }
+
     /// Sends a request to the JSON gateway of the first node, and returns the answer.
     pub(crate) fn ask(&self, path: &str, body: &str) -> String {
-        http(self.addrs[0], &format!("POST {path}"), body).expect("an answer")
+        http(self.addrs[0], &format!("POST {path}"), body, PATIENCE).expect("an answer")
     }
 
     /// Sets a name to a value.
@@ -134,12 +160,7 @@ impl Etcd {
 }
 
 impl Node {
-    fn new(
-        program: &str,
-        number: usize,
-        (client_port, peer_port): (ReservedPort, ReservedPort),
-        members: &str,
-    ) -> Self {
+    fn new(program: &str, number: usize, (client_port, peer_port): (ReservedPort, ReservedPort), members: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let url = |port: &ReservedPort| format!("http://127.0.0.1:{}", port.port());
         let (name, path) = (format!("n{number}"), dir.path().to_str().expect("a plain path").to_owned());
@@ -160,13 +181,26 @@ impl Node {
         // The tests lose no power, and the old version has no such option.
         let no_sync = (program == ETCD).then(|| "--unsafe-no-fsync".to_owned());
         let command = std::iter::once(program.to_owned()).chain(options).chain(no_sync).collect();
-        Node { process: None, command, client_port, _peer_port: peer_port, _dir: dir }
+        Node { process: None, is_stopped: false, command, client_port, _peer_port: peer_port, _dir: dir }
     }
 
     fn run(&mut self) {
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]);
-        self.process = Some(Supervised::start(&command));
+        (self.process, self.is_stopped) = (Some(Supervised::start(&command)), false);
+    }
+
+    fn is_running(&self) -> bool {
+        self.process.is_some() && !self.is_stopped
+    }
+
+    /// Sends a signal to the process, if there is one.
+    fn signal(&mut self, name: &str) {
+        if let Some(process) = &self.process {
+            let status = Command::new("kill").args([&format!("-{name}"), process.number.trim()]).status();
+            assert!(status.expect("kill runs").success());
+            self.is_stopped = name == "STOP";
+        }
     }
 
     fn kill(&mut self) {
@@ -175,7 +209,11 @@ impl Node {
 }
 
 /// A process that is killed with this, and with the process of the tests.
-pub(crate) struct Supervised(Child);
+pub(crate) struct Supervised {
+    shell: Child,
+    /// The number of the process.
+    number: String,
+}
 
 impl Supervised {
     /// Starts a program with its arguments and environment; it says nothing.
@@ -183,21 +221,23 @@ impl Supervised {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", SUPERVISE, "sh"]).arg(command.get_program()).args(command.get_args());
         shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let shell = shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        Supervised(shell.spawn().expect("a shell"))
+        let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a shell");
+        let mut number = String::new();
+        BufReader::new(shell.stdout.take().expect("a pipe")).read_line(&mut number).expect("a number");
+        Supervised { shell, number }
     }
 }
 
 impl Drop for Supervised {
     fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let _ = self.0.wait(); // it ends
+        drop(self.shell.stdin.take());
+        let _ = self.shell.wait(); // it ends
     }
 }
 
 /// Returns whether a node knows a leader.
 pub(crate) fn is_healthy(addr: SocketAddr) -> bool {
-    http(addr, "GET /health", "").is_ok_and(|answer| answer.contains("\"true\""))
+    http(addr, "GET /health", "", PATIENCE).is_ok_and(|answer| answer.contains("\"true\""))
 }
 
 fn is_installed(program: &str) -> bool {
@@ -208,10 +248,15 @@ fn is_installed(program: &str) -> bool {
     }
 }
 
+/// Returns a field of an answer that is a number.
+pub(crate) fn field<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
+    answer.split(&format!("\"{name}\":\"")).nth(1)?.split('"').next()
+}
+
 /// Sends a request in HTTP 1.0, and returns the body of the answer.
-fn http(addr: SocketAddr, request: &str, body: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+fn http(addr: SocketAddr, request: &str, body: &str, patience: Duration) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&addr, patience)?;
+    stream.set_read_timeout(Some(patience))?;
     write!(stream, "{request} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

@@ -7,13 +7,13 @@ use todc_utils::Specification;
 use crate::harness::encode;
 
 /// The keys of the map; commands name them by their place here.
-pub(super) const KEYS: [&str; 3] = ["a", "b", "c"];
+pub(crate) const KEYS: [&str; 3] = ["a", "b", "c"];
 
 /// How many connections a history may have.
 pub(super) const CONNECTIONS: usize = 8;
 
 /// The content of the keys.
-type Map = [Option<i64>; KEYS.len()];
+pub(super) type Map = [Option<i64>; KEYS.len()];
 
 /// The model's state: the map, and how many commands of each connection were executed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -23,7 +23,7 @@ pub(super) struct State {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Command {
+pub(crate) enum Command {
     Get(usize),
     Set(usize, i64),
     SetNx(usize, i64),
@@ -74,7 +74,7 @@ pub(super) enum Command {
 
 impl Command {
     /// Returns the requests to send, the keys' names prefixed.
-    pub(super) fn requests(&self, prefix: &str) -> Vec<u8> {
+    pub(crate) fn requests(&self, prefix: &str) -> Vec<u8> {
         let name = |key: &usize| format!("{prefix}{}", KEYS[*key]);
         let words = |verb: &str, rest: Vec<String>| encode(&[vec![verb.to_owned()], rest].concat());
         match self {
@@ -117,7 +117,7 @@ impl Command {
     }
 
     /// Returns the replies that come before the one that counts.
-    pub(super) fn replies_before_the_last(&self) -> Vec<&'static str> {
+    pub(crate) fn replies_before_the_last(&self) -> Vec<&'static str> {
         let queued = match self {
             Command::Exec(commands) | Command::ExecIfEq { commands, .. } => commands.len(),
             Command::Proclaim(_) => 2,
@@ -128,7 +128,7 @@ impl Command {
     }
 
     /// Executes the command and returns its reply.
-    fn run(&self, map: &mut Map) -> String {
+    pub(super) fn run(&self, map: &mut Map) -> String {
         match self {
             Command::Get(key) => bulk(map[*key]),
             Command::Set(key, value) => {
@@ -192,16 +192,16 @@ pub(super) const WORD: &str = "more";
 /// EXEC's reply when a watched key has been touched or a condition is not met.
 const ABORTED: &str = "*-1";
 
-fn bulk(value: Option<i64>) -> String {
+pub(super) fn bulk(value: Option<i64>) -> String {
     value.map_or("$-1".to_owned(), |value| format!("${} {value}", value.to_string().len()))
 }
 
-fn array(items: Vec<String>) -> String {
+pub(super) fn array(items: Vec<String>) -> String {
     [vec![format!("*{}", items.len())], items].concat().join(" ")
 }
 
 /// Reads a value back from GET's reply.
-pub(super) fn value(reply: &str) -> Option<i64> {
+pub(crate) fn value(reply: &str) -> Option<i64> {
     reply.split_once(' ').map(|(_, digits)| digits.parse().expect("only numbers are written"))
 }
 
