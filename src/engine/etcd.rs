@@ -167,15 +167,8 @@ impl Cluster {
     /// # Errors
     /// [`Failure::LeaseEnded`] if it has ended.
     pub(super) async fn keep_alive(&self, lease: i64) -> Result<(), Failure> {
-        let kept = self.ask(|client| async move {
-            let (_keeper, mut answers) = client.lease_client().keep_alive(lease).await?;
-            answers.message().await
-        });
-        match kept.await?.map(|answer| answer.ttl()) {
-            Some(ttl) if ttl > 0 => Ok(()),
-            Some(_) => Err(Failure::LeaseEnded),
-            None => Err(Failure::Unknown("no answer".into())),
-        }
+        // The client has read the answer when this returns; nothing else comes unless it is asked for.
+        self.ask(|client| async move { client.lease_client().keep_alive(lease).await }).await.map(|_| ())
     }
 
     /// Asks the present endpoint for its version and what it knows of the cluster; returns the version.
@@ -199,11 +192,17 @@ pub(super) fn failure(error: &Error) -> Failure {
     const UNAUTHENTICATED: i32 = 16;
     match error {
         Error::GRpcStatus(status) if status.message().contains("requested lease not found") => Failure::LeaseEnded,
+        // One that the client has made out of an error of the connection: its code is none of etcd's.
+        Error::GRpcStatus(status) if std::error::Error::source(status).is_some() => {
+            Failure::Unknown(status.message().to_owned())
+        }
         Error::GRpcStatus(status) => match i32::from(status.code()) {
             INVALID_ARGUMENT | NOT_FOUND | PERMISSION_DENIED | RESOURCE_EXHAUSTED | FAILED_PRECONDITION
             | UNAUTHENTICATED => Failure::Refused(status.message().to_owned()),
             _ => Failure::Unknown(status.message().to_owned()),
         },
+        // The answer had no TTL.
+        Error::LeaseKeepAliveError(_) => Failure::LeaseEnded,
         Error::InvalidArgs(_) | Error::InvalidUri(_) => Failure::Refused(error.to_string()),
         _ => Failure::Unknown(error.to_string()),
     }

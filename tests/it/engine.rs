@@ -10,6 +10,7 @@ mod data;
 pub(crate) mod etcd;
 mod faults;
 mod histories;
+mod links;
 mod messages;
 #[cfg(feature = "binary")]
 mod page;

@@ -29,6 +29,7 @@ use crate::engine::ttl::Ttl;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::EngineStats;
+use crate::resp::{Output, Reply};
 use crate::store::{Cx, NEVER, Origin};
 use crate::time::clock::{Clock, Now};
 
@@ -451,6 +452,12 @@ impl Core {
         let (now, keys) = (self.now(), pending.keys.clone());
         match self.close(pending) {
             Work::Call(_, done) => _ = done.send(StagedOutcome::Failed(error)), // the client may be gone
+            // It may have been executed, so it is not to be executed again.
+            Work::Repeat(call, wait) if matches!(error, Error::Uncertain) => {
+                let mut out = Output::new();
+                Reply::new(&mut out, call.caller.protocol).error(&error.wire_text());
+                answer_staged(&self.namespace, self.handlers, &wait, out);
+            }
             Work::Repeat(_, wait) => {
                 wait.end_commit();
                 self.retry_at.push((now.ms_later(RETRY_MS), wait));

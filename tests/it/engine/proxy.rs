@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::Duration;
@@ -57,6 +57,8 @@ struct Link {
     target: SocketAddr,
     state: Mutex<State>,
     changed: Condvar,
+    /// How many bytes were lost.
+    lost: AtomicU64,
 }
 
 impl Link {
@@ -99,6 +101,7 @@ impl Link {
         while let Ok(len @ 1..) = from.read(&mut bytes) {
             if !self.pass(way) {
                 connection.has_lost.store(true, SeqCst);
+                self.lost.fetch_add(len as u64, SeqCst);
             } else if connection.has_lost.load(SeqCst) || to.write_all(&bytes[..len]).is_err() {
                 return connection.end();
             }
@@ -136,7 +139,7 @@ impl Proxy {
     pub(super) fn start(target: SocketAddr) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let addr = listener.local_addr().expect("an address");
-        let link = Arc::new(Link { target, state: Mutex::default(), changed: Condvar::new() });
+        let link = Arc::new(Link { target, state: Mutex::default(), changed: Condvar::new(), lost: AtomicU64::new(0) });
         let serving = link.clone();
         thread::spawn(move || {
             while let Ok((near, _)) = listener.accept() {
@@ -162,6 +165,19 @@ impl Proxy {
     /// Holds the bytes of a direction back, or loses them, while connections stay open.
     pub(super) fn cut(&self, way: Way, passage: Passage) {
         self.link.change(|state| state.passages[way as usize] = passage);
+    }
+
+    /// Returns how many bytes were lost.
+    pub(super) fn lost(&self) -> u64 {
+        self.link.lost.load(SeqCst)
+    }
+
+    /// Sends bytes to the servers' ends of all connections, as if they came from the node.
+    pub(super) fn say(&self, bytes: &[u8]) {
+        let connections: Vec<_> = self.link.state().connections.iter().filter_map(Weak::upgrade).collect();
+        for connection in connections {
+            let _ = (&connection.ends[0]).write_all(bytes); // it may have ended
+        }
     }
 
     /// Ends all connections.

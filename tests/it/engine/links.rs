@@ -1,0 +1,125 @@
+//! What becomes of calls whose link to the cluster is cut at a certain moment, and of the lease of an idle server.
+
+use std::sync::Arc;
+
+use keylatch::Clock;
+
+use crate::engine::Fleet;
+use crate::engine::etcd::{Etcd, field};
+use crate::engine::proxy::{Passage, Proxy, Way};
+use crate::harness::{Client, wait_until};
+
+/// Starts a server that reaches the cluster through a link, and one that does not need it.
+fn behind_a_link() -> Option<(Fleet, Proxy)> {
+    let etcd = Etcd::shared()?;
+    let link = Proxy::start(etcd.addrs()[0]);
+    let mut fleet = Fleet::start_on(etcd, 0)?;
+    let endpoint = format!("http://{}", link.addr());
+    fleet.add(Clock::system(), &[("etcd-endpoints", &endpoint), ("etcd-timeout", "400")]);
+    fleet.add(Clock::system(), &[]);
+    // It follows the changes of the other one.
+    let [mut one, mut other] = fleet.two_clients();
+    other.expect(&[("SET k v", "+OK")]);
+    wait_until(|| one.call("GET k") == "$1 v");
+    Some((fleet, link))
+}
+
+fn uncertain(client: &mut Client) -> u64 {
+    let text = client.call("INFO engine");
+    let field = text.split(' ').find_map(|field| field.strip_prefix("engine_uncertain_replies:"));
+    field.expect("a field").parse().expect("a number")
+}
+
+#[test]
+fn a_blocked_client_is_given_one_element_when_the_link_was_cut_while_it_was_served() {
+    let Some((fleet, link)) = behind_a_link() else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    let mut waiting = fleet.servers[0].block("BLPOP list 20");
+    // What was begun before these reads has ended: the client waits for its key.
+    one.expect(&[("GET k", "$1 v"), ("GET k", "$1 v")]);
+    link.cut(Way::There, Passage::Held);
+    other.expect(&[("RPUSH list a b", ":2")]);
+    wait_until(|| uncertain(&mut one) > 0);
+    link.heal();
+    let given = waiting.reply();
+    wait_until(|| one.call("INCR n").starts_with(':'));
+    let left = other.call("LRANGE list 0 -1");
+    let is_known = given == "*2 $4 list $1 a" && left == "*1 $1 b";
+    let is_uncertain = given.starts_with("-UNCERTAIN ") && ["*1 $1 b", "*2 $1 a $1 b"].contains(&&left[..]);
+    assert!(is_known || is_uncertain, "{given}: {left}");
+}
+
+#[test]
+fn a_blocked_client_that_times_out_while_the_link_is_cut_is_given_nothing() {
+    let Some((fleet, link)) = behind_a_link() else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    let mut waiting = fleet.servers[0].block("BLPOP list 2");
+    // What was begun before these reads has ended: the client waits for its key.
+    one.expect(&[("GET k", "$1 v"), ("GET k", "$1 v")]);
+    link.cut(Way::There, Passage::Held);
+    other.expect(&[("RPUSH list a b", ":2")]);
+    wait_until(|| uncertain(&mut one) > 0);
+    let given = waiting.reply();
+    link.heal();
+    wait_until(|| one.call("INCR n").starts_with(':'));
+    let left = other.call("LRANGE list 0 -1");
+    assert!(given.starts_with("-UNCERTAIN") || given == "*-1" && left == "*2 $1 a $1 b", "{given}: {left}");
+}
+
+/// What ends a connection of HTTP/2 for too many pings, before any of its requests was looked at.
+const TOO_MANY_PINGS: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11];
+
+#[test]
+fn a_write_is_made_on_another_connection_when_a_node_ends_one_for_too_many_pings() {
+    let Some((fleet, link)) = behind_a_link() else { return };
+    let mut client = fleet.servers[0].client();
+    link.cut(Way::There, Passage::Lost);
+    let sent = link.lost();
+    client.send(b"SET k w\r\n");
+    wait_until(|| link.lost() > sent);
+    link.say(&TOO_MANY_PINGS);
+    link.heal();
+    assert_eq!(client.reply(), "+OK");
+}
+
+/// Returns the leases that a cluster has, and the seconds that the first one lasts.
+fn leases(etcd: &Etcd) -> (Vec<String>, Option<u64>) {
+    let answer = etcd.ask("/v3/lease/leases", "{}");
+    let ids = answer.split("\"ID\":\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let ids: Vec<String> = ids.map(str::to_owned).collect();
+    let left_s = ids.first().and_then(|id| {
+        let answer = etcd.ask("/v3/lease/timetolive", &format!("{{\"ID\":\"{id}\"}}"));
+        field(&answer, "TTL").and_then(|seconds| seconds.parse().ok())
+    });
+    (ids, left_s)
+}
+
+#[test]
+fn a_server_whose_lease_is_kept_alive_stays_at_its_endpoint() {
+    let Some(etcd) = Etcd::start(3).map(Arc::new) else { return };
+    let Some(fleet) = Fleet::start_on(etcd.clone(), 1) else { return };
+    let mut client = fleet.servers[0].client();
+    let mut endpoint = || {
+        let text = client.call("INFO engine");
+        text.split(' ').find(|field| field.starts_with("engine_endpoint:")).expect("a field").to_owned()
+    };
+    let first = endpoint();
+    let (mut renewals, mut before_s) = (0, u64::MAX);
+    wait_until(|| {
+        let left_s = leases(&etcd).1.unwrap_or(u64::MAX);
+        renewals += u64::from(left_s > before_s);
+        before_s = left_s;
+        renewals == 2
+    });
+    assert_eq!(endpoint(), first);
+}
+
+#[test]
+fn a_server_without_clients_notices_that_its_lease_has_ended() {
+    let Some(etcd) = Etcd::start(1).map(Arc::new) else { return };
+    let Some(fleet) = Fleet::start_on(etcd.clone(), 1) else { return };
+    fleet.servers[0].client().expect(&[("SET k v", "+OK")]); // it is registered
+    let lease = leases(&etcd).0.remove(0);
+    etcd.ask("/v3/lease/revoke", &format!("{{\"ID\":\"{lease}\"}}"));
+    wait_until(|| leases(&etcd).0.first().is_some_and(|present| *present != lease));
+}
