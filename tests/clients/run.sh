@@ -2,7 +2,7 @@
 # Runs the clients and lock libraries of other languages against a server: run.sh PATH-TO-KEYLATCH
 #
 # Everything that is written goes to target/clients. Needs python3 (3.11) with venv, node 20, npm, cargo, a
-# C compiler and perl; what else is needed is installed by apt-get.
+# C compiler, perl, and etcd in PATH (tests/etcd/install.sh); what else is needed is installed by apt-get.
 set -euo pipefail
 
 binary=$(realpath "${1:?usage: run.sh PATH-TO-KEYLATCH}")

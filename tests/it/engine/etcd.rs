@@ -60,7 +60,8 @@ impl Etcd {
     /// Starts a node of a version that cannot be used; `None` if there is none beside the other one.
     pub(crate) fn start_old() -> Option<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let found = std::env::split_paths(&path).map(|folder| folder.join("old").join(ETCD)).find(|path| path.is_file());
+        let found =
+            std::env::split_paths(&path).map(|folder| folder.join("old").join(ETCD)).find(|path| path.is_file());
         let Some(program) = found else {
             skipped::without("etcd 3.4");
             return None;
@@ -160,7 +161,12 @@ impl Etcd {
 }
 
 impl Node {
-    fn new(program: &str, number: usize, (client_port, peer_port): (ReservedPort, ReservedPort), members: &str) -> Self {
+    fn new(
+        program: &str,
+        number: usize,
+        (client_port, peer_port): (ReservedPort, ReservedPort),
+        members: &str,
+    ) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let url = |port: &ReservedPort| format!("http://127.0.0.1:{}", port.port());
         let (name, path) = (format!("n{number}"), dir.path().to_str().expect("a plain path").to_owned());
@@ -221,7 +227,8 @@ impl Supervised {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", SUPERVISE, "sh"]).arg(command.get_program()).args(command.get_args());
         shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a shell");
+        let mut shell =
+            shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a shell");
         let mut number = String::new();
         BufReader::new(shell.stdout.take().expect("a pipe")).read_line(&mut number).expect("a number");
         Supervised { shell, number }
