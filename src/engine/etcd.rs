@@ -16,8 +16,9 @@ use crate::observe::EngineStats;
 
 /// For how long a request may stay without an answer before another endpoint is asked.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often an idle connection is asked whether it is alive, and how long it may take to answer.
-const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(2));
+/// How often a connection with a watch is asked whether it is alive, and how long it may take to answer. etcd closes one that is
+/// asked more often than every five seconds.
+const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(6), Duration::from_secs(2));
 /// The largest message that is received, in bytes: a page of keys, or what has changed while a watch was behind.
 pub(super) const MESSAGE_MAX: usize = 256 << 20;
 
@@ -78,7 +79,7 @@ impl Cluster {
         }
         let mut options = ConnectOptions::new()
             .with_keep_alive(KEEP_ALIVE.0, KEEP_ALIVE.1)
-            .with_keep_alive_while_idle(true)
+            .with_keep_alive_while_idle(false)
             .with_connect_timeout(REQUEST_TIMEOUT)
             .with_require_leader(true)
             .with_auto_token_refresh(true);
