@@ -1,0 +1,265 @@
+//! What `engine etcd` costs beside etcd itself: the same cluster, asked by keylatch's clients and by etcd's own.
+//!
+//!     cargo bench --bench cluster
+//!
+//! Needs `etcd` 3.5.13 or later in PATH (tests/etcd/install.sh) and an idle machine: three members with fsync, one keylatch
+//! process, and the load, all on the loopback interface. The two take turns; figures are medians of the rounds.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a benchmark measures real time and prints its results"
+)]
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+/// How often the two take turns.
+const ROUNDS: usize = 5;
+/// How long each measurement takes.
+const ROUND: Duration = Duration::from_secs(3);
+/// How many clients there are where there are many.
+const CLIENTS: usize = 50;
+
+/// A child that is killed with this.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.0.kill().expect("it is ours");
+        self.0.wait().expect("it ends");
+    }
+}
+
+/// What one side does again and again, `CLIENTS` times at once or once.
+#[derive(Clone, Copy)]
+enum Work {
+    /// Takes a lock and releases it: two transactions.
+    LockCycle,
+    /// Writes a key of its own: one transaction.
+    Write,
+    /// Reads a key, linearizable.
+    Read,
+    /// Increments the same key as all others; etcd's side has to compare, and to try again.
+    Count,
+}
+
+/// How long each took, in microseconds, in order; and how many a second.
+struct Measured {
+    latencies_us: Vec<u64>,
+    per_s: f64,
+}
+
+impl Measured {
+    fn at(&self, percent: usize) -> u64 {
+        self.latencies_us[(self.latencies_us.len() - 1) * percent / 100]
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    if !std::env::args().any(|arg| arg == "--bench") {
+        return; // cargo test builds and starts it, too
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let (_nodes, urls) = start_etcd(dir.path());
+    let mut etcd = connect_etcd(&urls).await;
+    let (_keylatch, port) = start_keylatch(&urls);
+    etcd.put("read", "v", None).await.expect("etcd writes");
+    keylatch(port, b"SET read v\r\n", b"+OK\r\n").await;
+    println!(
+        "| {CLIENTS} clients but for the first row | keylatch | etcd's client | ratio |\n| --- | ---: | ---: | ---: |"
+    );
+    let one = both(&mut etcd, port, Work::LockCycle, 1).await;
+    row("lock cycle of one client, p50, us", &one, |measured| measured.at(50) as f64, 0);
+    row("lock cycle of one client, p99, us", &one, |measured| measured.at(99) as f64, 0);
+    for (name, work) in [("writes", Work::Write), ("reads", Work::Read), ("increments of one key", Work::Count)] {
+        let many = both(&mut etcd, port, work, CLIENTS).await;
+        row(&format!("{name} a second"), &many, |measured| measured.per_s, 0);
+        row(&format!("{name}, p50, us"), &many, |measured| measured.at(50) as f64, 0);
+    }
+}
+
+/// Writes a row of the table: the medians of both sides, and their ratio.
+fn row(name: &str, rounds: &[[Measured; 2]], figure: impl Fn(&Measured) -> f64, digits: usize) {
+    let [ours, theirs] = [0, 1].map(|side| {
+        let mut figures: Vec<f64> = rounds.iter().map(|round| figure(&round[side])).collect();
+        figures.sort_by(f64::total_cmp);
+        figures[figures.len() / 2]
+    });
+    println!("| {name} | {ours:.digits$} | {theirs:.digits$} | {:.2} |", ours / theirs);
+}
+
+/// Measures both sides by turns.
+async fn both(etcd: &mut Client, port: u16, work: Work, clients: usize) -> Vec<[Measured; 2]> {
+    let mut rounds = Vec::new();
+    for round in 0..ROUNDS {
+        let ours = of_keylatch(port, work, clients, round).await;
+        let theirs = of_etcd(etcd, work, clients, round).await;
+        rounds.push([ours, theirs]);
+    }
+    rounds
+}
+
+async fn of_keylatch(port: u16, work: Work, clients: usize, round: usize) -> Measured {
+    let mut tasks = JoinSet::new();
+    for client in 0..clients {
+        tasks.spawn(async move {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
+            stream.set_nodelay(true).expect("TCP");
+            let own = format!("key:{client}:{round}");
+            let requests: Vec<(String, &str)> = match work {
+                Work::LockCycle => vec![(format!("SETNX {own} v\r\n"), ":1\r\n"), (format!("DEL {own}\r\n"), ":1\r\n")],
+                Work::Write => vec![(format!("SET {own} v\r\n"), "+OK\r\n")],
+                Work::Read => vec![("GET read\r\n".into(), "$1\r\nv\r\n")],
+                Work::Count => vec![(format!("INCR count:{round}\r\n"), "")],
+            };
+            let (mut latencies, begun) = (Vec::new(), Instant::now());
+            while begun.elapsed() < ROUND {
+                let asked = Instant::now();
+                for (request, reply) in &requests {
+                    ask(&mut stream, request.as_bytes(), reply.as_bytes()).await;
+                }
+                latencies.push(asked.elapsed().as_micros() as u64);
+            }
+            latencies
+        });
+    }
+    collect(tasks).await
+}
+
+async fn of_etcd(etcd: &Client, work: Work, clients: usize, round: usize) -> Measured {
+    let mut tasks = JoinSet::new();
+    for client in 0..clients {
+        let mut etcd = etcd.kv_client();
+        tasks.spawn(async move {
+            let (own, shared) = (format!("raw/{client}:{round}"), format!("raw/count:{round}"));
+            let (mut latencies, begun) = (Vec::new(), Instant::now());
+            while begun.elapsed() < ROUND {
+                let asked = Instant::now();
+                match work {
+                    Work::LockCycle => {
+                        let free = Compare::mod_revision(own.clone(), CompareOp::Equal, 0);
+                        let taken =
+                            etcd.txn(Txn::new().when([free]).and_then([TxnOp::put(own.clone(), "v", None)])).await;
+                        assert!(taken.expect("etcd answers").succeeded());
+                        let held = Compare::value(own.clone(), CompareOp::Equal, "v");
+                        let freed =
+                            etcd.txn(Txn::new().when([held]).and_then([TxnOp::delete(own.clone(), None)])).await;
+                        assert!(freed.expect("etcd answers").succeeded());
+                    }
+                    Work::Write => {
+                        let put = TxnOp::put(own.clone(), "v", None);
+                        etcd.txn(Txn::new().and_then([put])).await.expect("etcd answers");
+                    }
+                    Work::Read => _ = etcd.get("read", None).await.expect("etcd answers"),
+                    Work::Count => increment(&mut etcd, &shared).await,
+                }
+                latencies.push(asked.elapsed().as_micros() as u64);
+            }
+            latencies
+        });
+    }
+    collect(tasks).await
+}
+
+/// Increments a number as a client of etcd does: it reads, and writes if nobody else has written meanwhile.
+async fn increment(etcd: &mut etcd_client::KvClient, key: &str) {
+    let mut found = etcd.get(key, None).await.expect("etcd answers").take_kvs().pop();
+    loop {
+        let number: u64 = found.as_ref().map_or(0, |found| found.value_str().expect("text").parse().expect("a number"));
+        let at = found.as_ref().map_or(0, |found| found.mod_revision());
+        let same = Compare::mod_revision(key, CompareOp::Equal, at);
+        let put = TxnOp::put(key, (number + 1).to_string(), None);
+        let txn = Txn::new().when([same]).and_then([put]).or_else([TxnOp::get(key, None)]);
+        let answer = etcd.txn(txn).await.expect("etcd answers");
+        if answer.succeeded() {
+            return;
+        }
+        found = answer.op_responses().into_iter().find_map(|answer| match answer {
+            etcd_client::TxnOpResponse::Get(mut got) => got.take_kvs().pop(),
+            _ => None,
+        });
+    }
+}
+
+/// Adds up what the clients have measured.
+async fn collect(mut tasks: JoinSet<Vec<u64>>) -> Measured {
+    let mut latencies_us = Vec::new();
+    while let Some(of_one) = tasks.join_next().await {
+        latencies_us.extend(of_one.expect("no client panics"));
+    }
+    latencies_us.sort_unstable();
+    let per_s = latencies_us.len() as f64 / ROUND.as_secs_f64();
+    Measured { latencies_us, per_s }
+}
+
+/// Sends a request, and reads its reply, which is one line if it is not known.
+async fn ask(stream: &mut TcpStream, request: &[u8], reply: &[u8]) {
+    stream.write_all(request).await.expect("it reads");
+    let mut read = Vec::new();
+    while read.len() < reply.len() || !read.ends_with(b"\r\n") {
+        assert!(stream.read_buf(&mut read).await.expect("it replies") > 0, "it has closed the connection");
+    }
+    assert!(reply.is_empty() || read == reply, "{}", read.escape_ascii());
+}
+
+async fn keylatch(port: u16, request: &[u8], reply: &[u8]) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
+    ask(&mut stream, request, reply).await;
+}
+
+/// Starts three members with their data in a directory; returns them and their addresses.
+fn start_etcd(dir: &Path) -> (Vec<Killed>, Vec<String>) {
+    let port = |number: usize, is_peer: bool| 23_600 + 2 * number + usize::from(is_peer);
+    let members: Vec<String> =
+        (0..3).map(|number| format!("n{number}=http://127.0.0.1:{}", port(number, true))).collect();
+    let nodes = (0..3).map(|number| {
+        let [client, peer] = [false, true].map(|is_peer| format!("http://127.0.0.1:{}", port(number, is_peer)));
+        let mut command = Command::new("etcd");
+        command.args([
+            "--name",
+            &format!("n{number}"),
+            "--initial-cluster",
+            &members.join(","),
+            "--log-level",
+            "error",
+        ]);
+        command.arg("--data-dir").arg(dir.join(number.to_string()));
+        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        Killed(command.stdin(Stdio::null()).spawn().expect("etcd is in PATH"))
+    });
+    (nodes.collect(), (0..3).map(|number| format!("http://127.0.0.1:{}", port(number, false))).collect())
+}
+
+async fn connect_etcd(urls: &[String]) -> Client {
+    for _ in 0..300 {
+        if let Ok(mut client) = Client::connect(&urls[..1], None).await
+            && client.get("none", None).await.is_ok()
+        {
+            return client;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("etcd does not answer");
+}
+
+/// Starts a server on the cluster; returns it and its port.
+fn start_keylatch(urls: &[String]) -> (Killed, u16) {
+    let port = 23_650;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_keylatch"));
+    command.args(["--port", &port.to_string(), "--engine", "etcd", "--etcd-endpoints", &urls.join(",")]);
+    let server = Killed(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts"));
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    std::thread::park_timeout(Duration::from_secs(1)); // until it has loaded the mirror
+    (server, port)
+}
