@@ -227,7 +227,7 @@ impl<'n> BatchRun<'n> {
                 answered = Some(command);
                 match client.session.transaction.is_some() && command.flags & NO_QUEUE == 0 {
                     true => queue(client, command, request, out),
-                    false => match self.detour(client, command, request, out) {
+                    false => match self.defer_to_engine(client, command, request, out) {
                         Some(next) => next,
                         None => self.call(client, command, request, plan.hashes_of(index), out),
                     },

@@ -20,7 +20,7 @@ pub(super) struct Pair {
 pub(super) enum Test {
     /// The name was last changed at this revision; 0 for one that is missing.
     Unchanged(Vec<u8>, Revision),
-    /// The name has been changed so many times since it was created; 0 for one that is missing.
+    /// How often the name was changed since it was created; 0 for one that is missing.
     Version(Vec<u8>, i64),
 }
 

@@ -63,7 +63,7 @@ pub(super) struct Handle(pub(super) mpsc::UnboundedSender<Input>);
 
 impl Handle {
     fn tell(&self, input: Input) {
-        let _ = self.0.send(input); // the engine has ended, and whoever waits is told so by the end of its channel
+        let _ = self.0.send(input); // the engine has ended, which those that wait see by the end of their channels
     }
 }
 

@@ -34,8 +34,8 @@ impl PendingReads {
         self.waiting.remove(&number);
     }
 
-    /// Notes at which revision a transaction was made.
-    pub(super) fn note(&mut self, number: u64, revision: Revision) {
+    /// Records at which revision a transaction was made.
+    pub(super) fn record_revision(&mut self, number: u64, revision: Revision) {
         self.waiting.entry(number).and_modify(|(_, at)| *at = Some(revision));
     }
 

@@ -183,7 +183,7 @@ async fn warn_of_history(cluster: &Cluster, name: &[u8], revision: Revision) {
     }
 }
 
-/// Asks until there is an answer; whoever calls this limits the time.
+/// Asks until there is an answer; the caller limits the time.
 async fn persist<T, F: Future<Output = Result<T, Failure>>>(mut ask: impl FnMut() -> F) -> Result<T, String> {
     loop {
         match ask().await {

@@ -33,12 +33,12 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// Starts so many servers on the system's clock; `None` without etcd.
+    /// Starts servers on the system's clock; `None` without etcd.
     fn start(count: usize) -> Option<Self> {
         Self::start_on(Etcd::shared()?, count)
     }
 
-    /// Starts so many servers on a cluster.
+    /// Starts servers on a cluster.
     fn start_on(etcd: Arc<Etcd>, count: usize) -> Option<Self> {
         let mut fleet = Fleet { servers: Vec::new(), etcd, prefix: Etcd::prefix() };
         (0..count).for_each(|_| fleet.add(Clock::system(), &[]));

@@ -32,7 +32,7 @@ Otherwise all databases are copied.
 It does not stop writers: stop writers first, or run it twice, the second time with --replace;
 keys deleted at the source meanwhile stay at the target.
 
-A lock, a key with a TTL, never ends early: its TTL counts anew from when it was read, so that the copy
+A lock, a key with a TTL, never ends early: its TTL counts again from when it was read, so that the copy
 can only extend it. A value and its TTL are read at the same instant. Deadlines of hash fields are dates,
 which stay as they are.
 

@@ -16,7 +16,7 @@ use crate::store::GateGuard;
 impl BatchRun<'_> {
     /// Returns what is to be done with an admitted request instead of calling its handler with the keys of this store; `None`
     /// if the handler is to be called.
-    pub(super) fn detour(
+    pub(super) fn defer_to_engine(
         &mut self,
         client: &mut Client,
         command: &'static CommandSpec,

@@ -346,7 +346,7 @@ impl Core {
             Work::Call(..) | Work::Expire => false,
         };
         match group.members.iter().position(is_over) {
-            None => self.take_off(group),
+            None => self.commit(group),
             Some(at) => self.run_without(group, at),
         }
     }
@@ -379,7 +379,7 @@ impl Core {
             self.mirror.emit_alone(&group.record.events, now);
         }
         let Group { members, changed, cleared, staged, record, .. } = group;
-        self.reads.note(record.number, revision);
+        self.reads.record_revision(record.number, revision);
         let gone: Vec<KeyName> = self.ahead.keys().filter(|(db, _)| cleared.has(*db)).cloned().collect();
         for key in gone {
             self.know(key, Ahead { revision, mod_revision: 0, value: None });

@@ -30,7 +30,7 @@ enum Outcome {
 
 impl Core {
     /// Sends the changes of a group as a transaction on a lane.
-    pub(super) fn take_off(&mut self, mut group: Group) {
+    pub(super) fn commit(&mut self, mut group: Group) {
         let Some((lane, test)) = self.lanes.as_mut().and_then(|lanes| {
             let lane = lanes.take()?;
             Some((lane, lanes.test(&self.prefix, lane)))

@@ -229,7 +229,7 @@ fn scripts_change_the_keys_that_they_declare_and_no_others() {
 
 #[cfg(feature = "lua")]
 #[test]
-fn a_script_that_counts_is_executed_once_whoever_calls_it_besides() {
+fn a_script_that_counts_is_executed_once_for_each_call() {
     let Some(fleet) = Fleet::start(2) else { return };
     let script = "local n = redis.call('INCR', KEYS[1]); redis.call('RPUSH', KEYS[2], n); return n";
     thread::scope(|scope| {

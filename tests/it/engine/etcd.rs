@@ -69,7 +69,7 @@ impl Etcd {
         Self::start_program(program.to_str().expect("a plain path"), 1)
     }
 
-    /// Starts a cluster of so many nodes; `None` if there is no etcd.
+    /// Starts a cluster with a number of nodes; `None` if there is no etcd.
     pub(crate) fn start(count: usize) -> Option<Self> {
         Self::start_program(ETCD, count)
     }

@@ -67,7 +67,7 @@ impl Link {
         self.state.lock().expect("it was unlocked")
     }
 
-    /// Lets it do something else, and tells whoever waits.
+    /// Lets it do something else, and wakes those that wait.
     fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.state());
         self.changed.notify_all();

@@ -21,7 +21,7 @@ pub(crate) enum Request {
     Push(i64),
     /// Takes the first value of the list.
     Pop,
-    /// Takes the first value of the list, for which it waits up to so many milliseconds; answered as [`Request::Pop`].
+    /// Takes the first value of the list, for which it waits up to a number of milliseconds; answered as [`Request::Pop`].
     BlockingPop(u64),
     /// The length of the list.
     Len,

@@ -247,7 +247,7 @@ pub(super) fn work(run: &Run, number: u64) {
     let mut caller = Caller { run, session: None, server: number as usize % SERVERS };
     while !run.is_over() {
         if caller.session.is_none() || dice.roll(50) == 0 {
-            // Most often it goes on at another server when a connection is lost.
+            // Most often it uses another server after a connection was lost.
             caller.server = dice.roll(SERVERS as u64) as usize;
             caller.session = run.site.session(caller.server);
         }

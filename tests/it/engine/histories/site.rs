@@ -149,9 +149,9 @@ pub(super) enum Treatment {
     Start,
     /// It is stopped.
     Stop,
-    /// It goes on.
+    /// It is continued.
     Continue,
-    /// The date that it sees moves by so many seconds.
+    /// The date that it sees moves by a number of seconds.
     MoveDate(i64),
 }
 
