@@ -62,6 +62,7 @@ fn try_commands(count: usize, play: Play) {
 }
 
 /// Does the same on a cluster, with the commands that are possible there.
+#[cfg(feature = "etcd")]
 #[track_caller]
 pub(crate) fn try_commands_on(engine: &[(&str, &str)], count: usize, hears_events: bool) {
     let play = if hears_events { play_beside_listener } else { play };
