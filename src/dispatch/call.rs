@@ -301,8 +301,12 @@ impl Call<'_> {
         }
     }
 
-    /// Writes pushed frames before the reply of a call with nested calls.
+    /// Writes pushed frames before the reply of a call with nested calls; they wait while an engine executes it, perhaps more
+    /// than once.
     pub fn take_pushed_first(&mut self) {
+        if self.caller.staged.is_some() {
+            return;
+        }
         let outbox = &self.caller.info.outbox;
         let has_replies = self.mode.seen_session().is_none_or(|session| session.replies == Replies::On);
         if has_replies && outbox.signals() & PUSHED != 0 {

@@ -25,6 +25,9 @@ use crate::time::clock::Now;
 /// milliseconds.
 const OTHERS_WAIT_MS: u64 = 50;
 
+/// How many times at which keys were to be deleted are kept, beyond two for each key.
+const DUE_SPARE_MAX: usize = 1024;
+
 /// What is known of a key beside its value.
 #[derive(Clone, Copy)]
 struct Known {
@@ -254,6 +257,15 @@ impl Mirror {
             self.due.push(Reverse((ttl.due_ms() + if is_own { 0 } else { OTHERS_WAIT_MS }, key.clone())));
         }
         self.keys.insert(key, Known { mod_revision: pair.mod_revision, ttl });
+        if self.due.len() > DUE_SPARE_MAX + 2 * self.keys.len() {
+            self.forget_former_ttls();
+        }
+    }
+
+    /// Removes what is not due any more, because TTLs were set again.
+    fn forget_former_ttls(&mut self) {
+        let due = |(key, known): (&KeyName, &Known)| Some(Reverse((known.ttl?.due_ms() + OTHERS_WAIT_MS, key.clone())));
+        self.due = self.keys.iter().filter_map(due).collect();
     }
 
     fn read(&self, stored: &StoredKey, key: &KeyName, ttl: Option<Ttl>) -> Option<Entry> {

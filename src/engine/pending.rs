@@ -29,6 +29,16 @@ pub(super) struct Pending {
     pub(super) until_ms: u64,
 }
 
+impl Pending {
+    /// Returns the wait of the client, if it is blocked.
+    pub(super) fn wait(&self) -> Option<&Arc<Wait>> {
+        match &self.work {
+            Work::Repeat(_, wait) => Some(wait),
+            Work::Call(..) | Work::Expire => None,
+        }
+    }
+}
+
 impl Keyed for Pending {
     fn keys(&self) -> &[KeyName] {
         &self.keys

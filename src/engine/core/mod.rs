@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::oneshot;
 
 use crate::client::engine::{StagedCall, StagedOutcome};
-use crate::client::registry::{Suspended, Wait};
+use crate::client::registry::{Suspended, Unblocked, Wait};
 use crate::dispatch::Handlers;
 use crate::dispatch::serve::{answer_staged, readmit, serve_remaining_keys};
 use crate::engine::barrier::Barriers;
@@ -310,7 +310,7 @@ impl Core {
     fn run(&mut self, mut calls: Vec<Pending>, runs: u32) {
         loop {
             self.number += 1;
-            let group = Group::stage((&self.namespace, self.handlers), self, calls, (self.number, runs));
+            let Some(group) = self.stage(calls, runs) else { return };
             let Some(error) = group.fault(self.namespace.settings.current().etcd_value_max) else {
                 return self.send(group);
             };
@@ -326,6 +326,25 @@ impl Core {
             self.queue.put_back(rest);
             calls = pending;
         }
+    }
+
+    /// Executes calls on a stage; `None` if one of them has panicked: their clients are told that the outcome is not known.
+    fn stage(&mut self, calls: Vec<Pending>, runs: u32) -> Option<Group> {
+        let keys: Vec<KeyName> = calls.iter().flat_map(|pending| &pending.keys).cloned().collect();
+        let waits: Vec<Arc<Wait>> = calls.iter().filter_map(Pending::wait).cloned().collect();
+        let namespace = self.namespace.clone();
+        let panics = &namespace.instance.panics;
+        let staged =
+            panics.catch("engine", || Group::stage((&self.namespace, self.handlers), self, calls, (self.number, runs)));
+        if staged.is_none() {
+            self.queue.release(&keys);
+            keys.iter().for_each(|key| _ = self.expiring.remove(key));
+            for wait in waits {
+                self.repeating.remove(&wait.number());
+                wait.answer(|_| Some(Unblocked::Panicked));
+            }
+        }
+        staged
     }
 
     /// Executes the calls of a group again, because others have changed their keys.

@@ -78,3 +78,19 @@ fn a_server_that_has_missed_what_was_compacted_loads_all_keys_again() {
     wait_until(|| one.call("INCR n") == ":2" || one.call("INCR n").starts_with(':'));
     other.expect(&[("EXISTS gone k", ":1")]);
 }
+
+#[test]
+fn a_transaction_that_panics_changes_nothing_and_others_are_served() {
+    let Some(mut fleet) = Fleet::start(0) else { return };
+    fleet.add(Clock::system(), &[("enable-debug-command", "yes")]);
+    let (mut client, mut other) = (fleet.servers[0].client(), fleet.servers[0].client());
+    client.expect(&[
+        ("MULTI", "+OK"),
+        ("SET a 1", "+QUEUED"),
+        ("DEBUG INJECT-PANIC handler", "+QUEUED"),
+        ("EXEC", "-UNCERTAIN the engine has not confirmed the outcome"),
+        ("MSET b 1 c 1", "+OK"),
+    ]);
+    other.expect(&[("MGET a b c", "*3 $-1 $1 1 $1 1"), ("SET a 2", "+OK"), ("GET a", "$1 2")]);
+    assert_eq!(other.info("caught_panics"), "1");
+}

@@ -1,5 +1,7 @@
 //! Messages, keyspace events and invalidations of client-side caches reach the clients of all servers.
 
+use std::thread;
+
 use crate::engine::Fleet;
 
 #[test]
@@ -77,4 +79,33 @@ fn what_a_transaction_reads_after_its_own_write_is_told_of_when_another_changes_
         other.expect(&[(&format!("SET k {number}"), "+OK")]);
         assert_eq!(caching.reply(), ">2 $10 invalidate *1 $1 k");
     }
+}
+
+#[test]
+fn no_message_is_lost_while_transactions_are_executed_again() {
+    const MESSAGES: usize = 100;
+    let Some(fleet) = Fleet::start(2) else { return };
+    let (mut one, mut other) = (fleet.servers[0].client3(), fleet.servers[1].client());
+    one.expect(&[("SUBSCRIBE news", ">3 $9 subscribe $4 news :1")]);
+    let heard = thread::scope(|scope| {
+        let sending = scope.spawn(move || {
+            for _ in 0..MESSAGES {
+                assert!(other.int("INCR k") > 0);
+                other.expect(&[("PUBLISH news m", ":0")]);
+            }
+        });
+        let mut heard = 0;
+        while !sending.is_finished() || heard < MESSAGES {
+            one.send(b"MULTI\r\nINCR k\r\nEXEC\r\n");
+            let mut replies = 0;
+            while replies < 3 {
+                let reply = one.reply();
+                let is_message = reply.starts_with('>');
+                assert!(is_message || reply == "+OK" || reply == "+QUEUED" || reply.starts_with("*1 :"), "{reply}");
+                *(if is_message { &mut heard } else { &mut replies }) += 1;
+            }
+        }
+        heard
+    });
+    assert_eq!(heard, MESSAGES);
 }

@@ -95,3 +95,19 @@ fn a_server_that_starts_counts_a_ttl_again_unless_it_may_trust_the_wall_clocks()
         fleet.servers.last().expect("it was added").client().expect(&[("PTTL k", &format!(":{left}"))]);
     }
 }
+
+#[test]
+fn ttls_that_are_set_again_and_again_are_kept_once() {
+    let Some(mut fleet) = Fleet::start(0) else { return };
+    fleet.add(Clock::manual(), &[]);
+    let mut client = fleet.servers[0].client();
+    client.expect(&[("SET stays v PX 5000", "+OK"), ("SET k v", "+OK")]);
+    let requests: String = (0..3000).map(|number| format!("PEXPIRE k {}\r\n", 1_000_000 + number)).collect();
+    client.send(requests.as_bytes());
+    (0..3000).for_each(|_| assert_eq!(client.reply(), ":1"));
+    client.expect(&[("PTTL k", ":1002999")]);
+    fleet.servers[0].advance_ms(5100);
+    wait_until(|| client.call("EXISTS stays k") == ":1");
+    fleet.servers[0].advance_ms(1_100_000);
+    wait_until(|| client.call("EXISTS stays k") == ":0");
+}
