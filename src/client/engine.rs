@@ -22,7 +22,7 @@ pub(crate) trait Engine: Send + Sync {
     /// Says when the mirror has everything that was acknowledged before.
     fn refresh(&self, done: oneshot::Sender<Result<()>>);
 
-    /// Executes a call that may write, and says how it has ended.
+    /// Executes a call that may write, and reports its outcome.
     fn execute(&self, call: StagedCall, done: oneshot::Sender<StagedOutcome>);
 
     /// Does what is due, after the clock was moved.
@@ -48,7 +48,7 @@ pub(crate) struct StagedCall {
     pub(crate) watch: Option<Watch>,
 }
 
-/// How a staged call has ended.
+/// The outcome of a staged call.
 pub(crate) enum StagedOutcome {
     /// With a reply; the database that the client has selected since.
     Replied(Output, usize),

@@ -99,6 +99,16 @@ pub struct Watch {
     pub(crate) keys: OrderedMap<(usize, Box<[u8]>), ()>,
 }
 
+impl Watch {
+    /// Ends the watches of a client, in the shards as well. For views without declared keys.
+    pub(crate) fn end(&self, client: &ClientInfo, view: &mut View<'_>, store: &Store) {
+        for (db, key) in self.keys.keys() {
+            client.buffers.add_kept_len(-(key.len() as isize));
+            view.waiting().unwatch(*db, store.key(key), &self.flag);
+        }
+    }
+}
+
 /// Whether replies are written; set by CLIENT REPLY. Pushes are written in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replies {
@@ -214,10 +224,7 @@ impl Session {
         }
         for watch in std::iter::once(watch).chain(self.dropped_watches.take().into_iter().flat_map(|dropped| *dropped))
         {
-            for (db, key) in watch.keys.keys() {
-                caller.info.buffers.add_kept_len(-(key.len() as isize));
-                view.waiting().unwatch(*db, store.key(key), &watch.flag);
-            }
+            watch.end(&caller.info, view, store);
         }
     }
 

@@ -53,8 +53,8 @@ pub(crate) fn record_from_ns(namespace: &Namespace, caller: &Caller, config: &Co
 
 /// Records, for client-side caching, that a call has read its keys, whose shards are still locked.
 fn record_read(call: &mut Call<'_>) {
-    let (client, command, request) = (call.caller.info.clone(), call.command, call.args.request());
-    if !client.tracking.remembers() {
+    let (command, request) = (call.command, call.args.request());
+    if !call.caller.info.tracking.remembers() {
         return;
     }
     let mut keys = command.keys_of(request).map(|(position, _)| request.arg(position)).peekable();
@@ -63,7 +63,7 @@ fn record_read(call: &mut Call<'_>) {
             staged.read.extend(command.keys_of(request).map(|(position, _)| Box::from(request.arg(position))));
         }
         let max_keys = call.config.tracking_table_max_keys;
-        call.namespace.push.tracking.remember(&client, keys, max_keys, (call.config, call.now()));
+        call.namespace.push.tracking.remember(&call.caller.info, keys, max_keys, (call.config, call.now()));
     }
 }
 

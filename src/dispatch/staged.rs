@@ -118,7 +118,7 @@ fn check_count(command: &'static CommandSpec, keys: usize) -> Result<()> {
 
 /// The rest of a call that an engine executes.
 pub(super) struct StagedRest {
-    /// Says how the call has ended.
+    /// Receives the outcome of the call.
     outcome: Option<oneshot::Receiver<StagedOutcome>>,
     ended: Option<StagedOutcome>,
     /// The wait of its client, once it is blocked.

@@ -61,8 +61,8 @@ pub(super) struct Done {
 pub(super) enum Failure {
     /// It was refused, and has changed nothing.
     Refused(String),
-    /// The lease of the process has ended; the request has changed nothing.
-    LeaseEnded,
+    /// The lease of the process has expired; the request has changed nothing.
+    LeaseExpired,
     /// It is not known whether it has changed anything.
     Unknown(String),
 }

@@ -50,8 +50,8 @@ pub(super) enum Input {
     Loaded(u64, Vec<Pair>, Revision),
     /// The process is registered, with a lease.
     Registered(u64, i64),
-    /// The lease of the process has ended.
-    LeaseEnded(u64),
+    /// The lease of the process has expired.
+    LeaseExpired(u64),
     /// The clock was moved: something may be due.
     ClockMoved,
     /// The server stops.
@@ -95,6 +95,8 @@ pub(super) struct Driver {
     watch: Option<Watch>,
     /// How many watches there were.
     watches: u64,
+    /// Whether the end of a watch was reported, and nothing was heard since.
+    is_cut_off: bool,
     /// The process and its lease, once it is registered.
     registration: Option<(u64, i64)>,
     /// Since when a barrier waits for the mirror, and when progress was asked for, in monotonic milliseconds.
@@ -118,6 +120,7 @@ impl Driver {
             tell,
             watch: None,
             watches: 0,
+            is_cut_off: false,
             registration: None,
             lags_since_ms: None,
             asked_ms: 0,
@@ -185,7 +188,7 @@ impl Driver {
                 self.registration = Some((process, lease));
                 self.core.registered(process);
             }
-            Input::LeaseEnded(process) => {
+            Input::LeaseExpired(process) => {
                 if self.registration.is_some_and(|(present, _)| present == process) {
                     self.core.lose_registration();
                 }
@@ -195,11 +198,17 @@ impl Driver {
     }
 
     fn hear(&mut self, seen: Seen) {
+        let is_change = matches!(seen, Seen::Steps(_) | Seen::Progress(_));
+        if is_change && std::mem::take(&mut self.is_cut_off) {
+            info!("etcd: the changes are followed again");
+        }
         match seen {
             Seen::Steps(steps) => steps.into_iter().for_each(|step| self.core.step(step)),
             Seen::Progress(revision) => self.core.progress(revision),
             Seen::Ended(reason) => {
-                warn!("etcd: the watch has ended and begins again: {reason}");
+                if !std::mem::replace(&mut self.is_cut_off, true) {
+                    warn!("etcd: the watch has ended and is begun again until it succeeds: {reason}");
+                }
                 self.watch = None;
                 let (number, tell) = (self.watches, self.tell.clone());
                 tokio::spawn(async move {
@@ -289,7 +298,7 @@ impl Driver {
                     });
                 }
                 Action::Register => {
-                    warn!("etcd: the lease of this process has ended, it is registered again");
+                    warn!("etcd: the lease of this process has expired, it is registered again");
                     self.registration = None;
                     self.register();
                 }
@@ -314,8 +323,8 @@ impl Driver {
             loop {
                 tokio::time::sleep(KEEP_ALIVE_EVERY).await;
                 while let Err(failure) = cluster.keep_alive(lease).await {
-                    if failure == Failure::LeaseEnded {
-                        let _ = tell.send(Input::LeaseEnded(process)); // as above
+                    if failure == Failure::LeaseExpired {
+                        let _ = tell.send(Input::LeaseExpired(process)); // as above
                         return;
                     }
                     tokio::time::sleep(RETRY).await;

@@ -166,7 +166,7 @@ impl Cluster {
     /// Keeps a lease alive.
     ///
     /// # Errors
-    /// [`Failure::LeaseEnded`] if it has ended.
+    /// [`Failure::LeaseExpired`] if it has expired.
     pub(super) async fn keep_alive(&self, lease: i64) -> Result<(), Failure> {
         // The client has read the answer when this returns; nothing else comes unless it is asked for.
         self.ask(|client| async move { client.lease_client().keep_alive(lease).await }).await.map(|_| ())
@@ -192,7 +192,7 @@ pub(super) fn failure(error: &Error) -> Failure {
     const FAILED_PRECONDITION: i32 = 9;
     const UNAUTHENTICATED: i32 = 16;
     match error {
-        Error::GRpcStatus(status) if status.message().contains("requested lease not found") => Failure::LeaseEnded,
+        Error::GRpcStatus(status) if status.message().contains("requested lease not found") => Failure::LeaseExpired,
         // One that the client has made out of an error of the connection: its code is none of etcd's.
         Error::GRpcStatus(status) if std::error::Error::source(status).is_some() => {
             Failure::Unknown(status.message().to_owned())
@@ -203,7 +203,7 @@ pub(super) fn failure(error: &Error) -> Failure {
             _ => Failure::Unknown(status.message().to_owned()),
         },
         // The answer had no TTL.
-        Error::LeaseKeepAliveError(_) => Failure::LeaseEnded,
+        Error::LeaseKeepAliveError(_) => Failure::LeaseExpired,
         Error::InvalidArgs(_) | Error::InvalidUri(_) => Failure::Refused(error.to_string()),
         _ => Failure::Unknown(error.to_string()),
     }

@@ -25,7 +25,7 @@ use crate::time::clock::Now;
 /// How many bytes a transaction writes at most: etcd refuses requests of 1.5 MB.
 const BYTES_MAX: usize = 1 << 20;
 
-/// How a call has ended on the stage.
+/// The outcome of a call on the stage.
 pub(super) enum Ended {
     /// With a reply; the database that its client has selected since.
     Replied(Output, usize),
@@ -39,7 +39,7 @@ pub(super) enum Ended {
 
 /// Calls that are executed together.
 pub(super) struct Group {
-    /// The calls, and how each has ended on the stage.
+    /// The calls, each with its outcome on the stage.
     pub(super) members: Vec<(Pending, Ended)>,
     /// The revisions of the keys of which the stage had copies.
     pub(super) tests: Vec<(KeyName, Revision)>,
@@ -52,8 +52,6 @@ pub(super) struct Group {
     pub(super) reads: Vec<Reads>,
     /// When they were executed on the stage.
     pub(super) staged: Now,
-    /// How often they were executed there.
-    pub(super) runs: u32,
 }
 
 /// What the engine knows of keys.
@@ -71,12 +69,12 @@ impl Group {
         (namespace, handlers): (&Namespace, &'static Handlers),
         known: &impl Known,
         pending: Vec<Pending>,
-        (number, runs): (u64, u32),
+        number: u64,
     ) -> Self {
         let now = namespace.clock.now();
         let mut stage = Stage::new(&namespace.store, now);
         let mut tests = BTreeMap::new();
-        for key in pending.iter().flat_map(|pending| &pending.keys) {
+        for key in pending.iter().flat_map(|pending| &*pending.keys) {
             tests.entry(key.clone()).or_insert_with(|| {
                 let copy = known.copy(key, now);
                 let revision = copy.mod_revision;
@@ -115,7 +113,7 @@ impl Group {
             Cleared::All => record.is_all_cleared = true,
         }
         record.events = events;
-        Group { members, tests: tests.into_iter().collect(), cleared, changed, record, reads, staged: now, runs }
+        Group { members, tests: tests.into_iter().collect(), cleared, changed, record, reads, staged: now }
     }
 
     /// Returns whether the calls have changed nothing, so that what they have read is only to be confirmed.

@@ -6,7 +6,6 @@
 //! k/<db>/<key>                a key
 //! p/<process>                 a process that lives, by its lease
 //! o/<process>/<lane>          the last transaction of a lane of a process
-//! w/<db>/<length>:<key>/<n>   a client queued for a lock
 //! ```
 
 /// A key with its database.
@@ -25,8 +24,6 @@ pub(super) enum Name {
     Process(u64),
     /// A lane of a process.
     Lane(u64, u32),
-    /// The clients queued for a lock, by the number of one, or without it all of them as a range.
-    Waiter(KeyName, Option<u64>),
 }
 
 /// The prefix of all names.
@@ -52,11 +49,6 @@ impl Prefix {
             Name::Key((db, key)) => [format!("k/{db}/").as_bytes(), key].concat(),
             Name::Process(process) => format!("p/{process:016x}").into_bytes(),
             Name::Lane(process, lane) => format!("o/{process:016x}/{lane}").into_bytes(),
-            Name::Waiter((db, key), number) => {
-                let mut name = [format!("w/{db}/{}:", key.len()).as_bytes(), key, b"/"].concat();
-                number.iter().for_each(|number| name.extend_from_slice(format!("{number:016x}").as_bytes()));
-                name
-            }
         };
         [&self.0, &rest[..]].concat()
     }
@@ -100,12 +92,6 @@ impl Prefix {
             b"o/" => {
                 let (process, lane) = split(rest, b'/')?;
                 Some(Name::Lane(hexadecimal(process)?, u32::try_from(decimal(lane)?).ok()?))
-            }
-            b"w/" => {
-                let (db, rest) = split(rest, b'/')?;
-                let (len, rest) = split(rest, b':')?;
-                let (key, number) = rest.split_at_checked(decimal(len)?)?;
-                Some(Name::Waiter((decimal(db)?, key.into()), Some(hexadecimal(number.strip_prefix(b"/")?)?)))
             }
             _ => None,
         }
@@ -151,10 +137,9 @@ mod tests {
         prop_oneof![
             Just(Name::Format),
             Just(Name::Fence),
-            key.clone().prop_map(Name::Key),
+            key.prop_map(Name::Key),
             any::<u64>().prop_map(Name::Process),
             (any::<u64>(), any::<u32>()).prop_map(|(process, lane)| Name::Lane(process, lane)),
-            (key, any::<u64>()).prop_map(|(key, number)| Name::Waiter(key, Some(number))),
         ]
     }
 
@@ -163,15 +148,6 @@ mod tests {
         fn a_name_stands_for_what_it_was_made_of(name in names()) {
             let prefix = Prefix::new(b"keylatch/");
             prop_assert_eq!(prefix.parse(&prefix.name(&name)), Some(name));
-        }
-
-        #[test]
-        fn the_queues_of_two_locks_are_ranges_without_a_common_name(one in names(), other in names()) {
-            if let (Name::Waiter(one, _), Name::Waiter(other, number)) = (one, other) && one != other {
-                let prefix = Prefix::new(b"");
-                let (from, name) = (prefix.name(&Name::Waiter(one, None)), prefix.name(&Name::Waiter(other, number)));
-                prop_assert!(!(from <= name && name < range_end(&from)));
-            }
         }
 
         #[test]

@@ -24,7 +24,7 @@ pub(super) enum Work {
 pub(super) struct Pending {
     pub(super) work: Work,
     /// The keys that it may access, each once and in order.
-    pub(super) keys: Vec<KeyName>,
+    pub(super) keys: Arc<[KeyName]>,
     /// Until when it may wait, in monotonic milliseconds.
     pub(super) until_ms: u64,
 }

@@ -139,17 +139,7 @@ impl Hub {
         let by_name = self.topics[ChannelKind::Pattern as usize].by_name.read();
         let matches = |audience: &&Audience| audience.pattern.as_ref().is_some_and(|pattern| pattern.matches(channel));
         let of_patterns = by_name.values().filter(matches).map(|audience| audience.subscribers.lock().len());
-        self.subscribers_of(ChannelKind::Channel, channel) + of_patterns.sum::<usize>()
-    }
-
-    /// Returns how many subscribers a message to a shard channel has here.
-    pub(crate) fn receivers_in_shard(&self, channel: &[u8]) -> usize {
-        self.subscribers_of(ChannelKind::ShardChannel, channel)
-    }
-
-    fn subscribers_of(&self, channel_kind: ChannelKind, name: &[u8]) -> usize {
-        let by_name = self.topics[channel_kind as usize].by_name.read();
-        by_name.get(name).map_or(0, |audience| audience.subscribers.lock().len())
+        self.subscriber_count(ChannelKind::Channel, channel) + of_patterns.sum::<usize>()
     }
 
     /// Sends a message to the subscribers of its shard channel; returns how many they are.

@@ -213,7 +213,7 @@ fn read_value(replies: &[Frame]) -> Result<Option<(i64, Bytes)>, String> {
     }
 }
 
-/// Reads the reply of PTTL. A key that ends in this very millisecond has a TTL of 0, which means none in RESTORE.
+/// Reads the reply of PTTL. A key that expires in this very millisecond has a TTL of 0, which means none in RESTORE.
 fn read_ttl(replies: &[Frame]) -> Result<Option<(i64, Bytes)>, String> {
     match replies {
         [Frame::Integer(-1)] => Ok(Some((0, Bytes::new()))),

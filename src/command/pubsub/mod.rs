@@ -187,7 +187,7 @@ fn publish(call: &mut Call<'_>) -> Result<()> {
 fn spublish(call: &mut Call<'_>) -> Result<()> {
     let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
     let receivers = match stage(call, message, true) {
-        true => call.namespace.push.hub.receivers_in_shard(message.channel),
+        true => call.namespace.push.hub.subscriber_count(ChannelKind::ShardChannel, message.channel),
         false => call.namespace.push.hub.publish_to_shard(message, call.config, call.now()),
     };
     call.reply.int(receivers as i64);

@@ -23,7 +23,7 @@ use crate::engine::names::{KeyName, Prefix};
 use crate::engine::pending::{Pending, Reader, Work};
 use crate::engine::queue::Queue;
 use crate::engine::reads::PendingReads;
-use crate::engine::stage::{Changed, Copy};
+use crate::engine::stage::{Changed, Cleared, Copy};
 use crate::engine::stored::StoredKey;
 use crate::engine::ttl::Ttl;
 use crate::error::{Error, Result};
@@ -43,7 +43,7 @@ pub(super) enum Action {
     Commit(u32, Transaction),
     /// A read of the cluster's present revision.
     ReadRevision,
-    /// Another registration of the process: its lease has ended.
+    /// Another registration of the process: its lease has expired.
     Register,
 }
 
@@ -166,11 +166,11 @@ impl Core {
 
     /// Executes a call for a client.
     pub(super) fn call(&mut self, call: Box<StagedCall>, done: oneshot::Sender<StagedOutcome>) {
-        let keys = call.keys.to_vec();
+        let keys = call.keys.clone();
         self.submit(Work::Call(call, done), keys);
     }
 
-    fn submit(&mut self, work: Work, keys: Vec<KeyName>) {
+    fn submit(&mut self, work: Work, keys: Arc<[KeyName]>) {
         self.stats.calls.fetch_add(1, Relaxed);
         self.queue.push(Pending { work, keys, until_ms: self.until_ms() });
         self.advance();
@@ -184,7 +184,7 @@ impl Core {
         }
         let Some(call) = readmit(&self.namespace, self.handlers, &wait) else { return };
         self.repeating.insert(wait.number(), false);
-        let keys = call.keys.to_vec();
+        let keys = call.keys.clone();
         self.submit(Work::Repeat(call, wait), keys);
     }
 
@@ -302,15 +302,15 @@ impl Core {
             if calls.is_empty() {
                 return;
             }
-            self.run(calls, 1);
+            self.run(calls);
         }
     }
 
     /// Executes calls on a stage, and then sends what they have changed, or lets what they have read be confirmed.
-    fn run(&mut self, mut calls: Vec<Pending>, runs: u32) {
+    fn run(&mut self, mut calls: Vec<Pending>) {
         loop {
             self.number += 1;
-            let Some(group) = self.stage(calls, runs) else { return };
+            let Some(group) = self.stage(calls) else { return };
             let Some(error) = group.fault(self.namespace.settings.current().etcd_value_max) else {
                 return self.send(group);
             };
@@ -318,24 +318,24 @@ impl Core {
             let mut pending = group.into_pending();
             let rest = pending.split_off(1);
             if rest.is_empty() {
-                self.queue.release(pending.iter().flat_map(|pending| &pending.keys));
+                self.queue.release(pending.iter().flat_map(|pending| &*pending.keys));
                 return pending.into_iter().for_each(|pending| self.fail(pending, error.clone()));
             }
-            self.queue.release(rest.iter().flat_map(|pending| &pending.keys));
-            self.queue.hold(pending.iter().flat_map(|pending| &pending.keys));
+            self.queue.release(rest.iter().flat_map(|pending| &*pending.keys));
+            self.queue.hold(pending.iter().flat_map(|pending| &*pending.keys));
             self.queue.put_back(rest);
             calls = pending;
         }
     }
 
     /// Executes calls on a stage; `None` if one of them has panicked: their clients are told that the outcome is not known.
-    fn stage(&mut self, calls: Vec<Pending>, runs: u32) -> Option<Group> {
-        let keys: Vec<KeyName> = calls.iter().flat_map(|pending| &pending.keys).cloned().collect();
+    fn stage(&mut self, calls: Vec<Pending>) -> Option<Group> {
+        let keys: Vec<KeyName> = calls.iter().flat_map(|pending| &*pending.keys).cloned().collect();
         let waits: Vec<Arc<Wait>> = calls.iter().filter_map(Pending::wait).cloned().collect();
         let namespace = self.namespace.clone();
         let panics = &namespace.instance.panics;
         let staged =
-            panics.catch("engine", || Group::stage((&self.namespace, self.handlers), self, calls, (self.number, runs)));
+            panics.catch("engine", || Group::stage((&self.namespace, self.handlers), self, calls, self.number));
         if staged.is_none() {
             self.queue.release(&keys);
             keys.iter().for_each(|key| _ = self.expiring.remove(key));
@@ -350,8 +350,7 @@ impl Core {
     /// Executes the calls of a group again, because others have changed their keys.
     fn run_again(&mut self, group: Group) {
         self.stats.conflicts.fetch_add(1, Relaxed);
-        let runs = group.runs + 1;
-        self.run(group.into_pending(), runs);
+        self.run(group.into_pending());
     }
 
     fn send(&mut self, group: Group) {
@@ -372,22 +371,21 @@ impl Core {
 
     /// Executes the calls of a group again, without the one at a position, whose client is gone.
     fn run_without(&mut self, group: Group, at: usize) {
-        let runs = group.runs;
         let mut pending = group.into_pending();
-        self.queue.release(pending.iter().flat_map(|pending| &pending.keys));
+        self.queue.release(pending.iter().flat_map(|pending| &*pending.keys));
         let over = pending.remove(at);
         self.close(over);
-        self.queue.hold(pending.iter().flat_map(|pending| &pending.keys));
+        self.queue.hold(pending.iter().flat_map(|pending| &*pending.keys));
         match pending.is_empty() {
             true => self.advance(),
-            false => self.run(pending, runs),
+            false => self.run(pending),
         }
     }
 
     /// Lets the calls of a group wait for their turn again.
     fn put_back(&mut self, group: Group) {
         let pending = group.into_pending();
-        self.queue.release(pending.iter().flat_map(|pending| &pending.keys));
+        self.queue.release(pending.iter().flat_map(|pending| &*pending.keys));
         self.queue.put_back(pending);
     }
 
@@ -399,9 +397,9 @@ impl Core {
         }
         let Group { members, changed, cleared, staged, record, .. } = group;
         self.reads.record_revision(record.number, revision);
-        let gone: Vec<KeyName> = self.ahead.keys().filter(|(db, _)| cleared.has(*db)).cloned().collect();
-        for key in gone {
-            self.know(key, Ahead { revision, mod_revision: 0, value: None });
+        if cleared != Cleared::Nothing {
+            let gone: Vec<KeyName> = self.ahead.keys().filter(|(db, _)| cleared.has(*db)).cloned().collect();
+            gone.into_iter().for_each(|key| self.know(key, Ahead { revision, mod_revision: 0, value: None }));
         }
         for Changed { key, value, .. } in changed {
             let mod_revision = if value.is_some() { revision } else { 0 };
@@ -409,13 +407,13 @@ impl Core {
             self.know(key, Ahead { revision, mod_revision, value });
         }
         for (pending, ended) in members {
-            self.queue.release(&pending.keys);
+            self.queue.release(&*pending.keys);
             self.conclude(pending, ended, revision);
         }
         self.advance();
     }
 
-    /// Ends a call as it has ended on the stage.
+    /// Ends a call with its outcome on the stage.
     fn conclude(&mut self, pending: Pending, ended: Ended, revision: Revision) {
         if let Ended::Blocked(suspended) = ended {
             return self.block(pending, suspended, revision);
@@ -481,14 +479,14 @@ impl Core {
                 wait.end_commit();
                 self.retry_at.push((now.ms_later(RETRY_MS), wait));
             }
-            Work::Expire => keys.into_iter().for_each(|key| self.mirror.delay_due(key, now.ms_later(RETRY_MS))),
+            Work::Expire => keys.iter().for_each(|key| self.mirror.delay_due(key.clone(), now.ms_later(RETRY_MS))),
         }
     }
 
     /// Ends the calls of a group with an error.
     fn fail_group(&mut self, group: Group, error: &Error) {
         for pending in group.into_pending() {
-            self.queue.release(&pending.keys);
+            self.queue.release(&*pending.keys);
             self.fail(pending, error.clone());
         }
     }
@@ -498,10 +496,7 @@ impl Core {
         let Some(watch) = &call.watch else { return };
         let mut hold = self.namespace.store.hold_patiently();
         let mut view = hold.view(0, &[], Cx::new(self.now(), Origin::HOST));
-        for ((db, key), ()) in watch.keys.iter() {
-            call.caller.info.buffers.add_kept_len(-(key.len() as isize));
-            view.waiting().unwatch(*db, self.namespace.store.key(key), &watch.flag);
-        }
+        watch.end(&call.caller.info, &mut view, &self.namespace.store);
     }
 
     /// Does what is due: deletes keys, tries again what has failed, and ends what has waited for too long.
@@ -509,12 +504,15 @@ impl Core {
         let now = self.now();
         for key in self.mirror.take_due(now) {
             if self.expiring.insert(key.clone()) {
-                self.submit(Work::Expire, vec![key]);
+                self.submit(Work::Expire, Arc::new([key]));
             }
         }
-        for pending in self.queue.remove(|pending| pending.until_ms <= now.mono_ms()) {
-            self.fail(pending, Error::NoQuorum);
+        let mut overdue = self.queue.remove(|pending| pending.until_ms <= now.mono_ms());
+        for waiting in self.later.values_mut() {
+            overdue.extend(waiting.extract_if(.., |pending| pending.until_ms <= now.mono_ms()));
         }
+        self.later.retain(|_, waiting| !waiting.is_empty());
+        overdue.into_iter().for_each(|pending| self.fail(pending, Error::NoQuorum));
         let is_overdue = |waiter: &Waiter| match waiter {
             Waiter::Reader(reader) => reader.until_ms <= now.mono_ms(),
             Waiter::Check(group) => group.is_overdue(now),
@@ -535,7 +533,8 @@ impl Core {
 
     /// Returns when something is due, in monotonic milliseconds, or [`NEVER`].
     pub(super) fn next_tick_ms(&self) -> u64 {
-        let is_busy = self.queue.len() > 0 || !self.flights.is_empty() || !self.barriers.is_empty();
+        let is_waiting = self.queue.len() > 0 || !self.later.is_empty() || !self.barriers.is_empty();
+        let is_busy = is_waiting || !self.flights.is_empty();
         let look = is_busy.then(|| self.now().ms_later(RETRY_MS));
         let again = (!self.again.is_empty()).then(|| self.now().mono_ms());
         let retry = self.retry_at.iter().map(|(at_ms, _)| *at_ms).min();

@@ -22,7 +22,7 @@ enum Outcome {
     Refused(String),
     /// It is not known.
     Unknown,
-    /// The lane is gone, because the process' lease has ended. The transaction was not made then, if that is certain.
+    /// The lane is gone, because the process' lease has expired. The transaction was not made then, if that is certain.
     Lost {
         is_certain: bool,
     },
@@ -104,7 +104,7 @@ impl Core {
                 }
             }
             Err(Failure::Refused(reason)) => Outcome::Refused(reason),
-            Err(Failure::LeaseEnded) => Outcome::Lost { is_certain: true },
+            Err(Failure::LeaseExpired) => Outcome::Lost { is_certain: true },
             Err(Failure::Unknown(_)) => {
                 self.stats.unknown.fetch_add(1, Relaxed);
                 Outcome::Unknown
@@ -131,7 +131,7 @@ impl Core {
                     }
                 }
             }
-            Err(Failure::LeaseEnded) => Outcome::Lost { is_certain: false },
+            Err(Failure::LeaseExpired) => Outcome::Lost { is_certain: false },
             Err(Failure::Refused(_) | Failure::Unknown(_)) => Outcome::Unknown,
         }
     }
@@ -204,7 +204,7 @@ impl Core {
         }
     }
 
-    /// Ends all that is on the way: nothing can be made any more on the lanes of a process whose lease has ended.
+    /// Ends all that is on the way: nothing can be made any more on the lanes of a process whose lease has expired.
     pub(in crate::engine) fn lose_registration(&mut self) {
         if self.lanes.take().is_none() {
             return;

@@ -53,7 +53,7 @@ fn a_cluster_that_loses_its_leader_loses_nothing_that_was_acknowledged() {
 }
 
 #[test]
-fn a_server_whose_lease_has_ended_is_registered_again() {
+fn a_server_whose_lease_has_expired_is_registered_again() {
     let Some(etcd) = Etcd::start(1).map(Arc::new) else { return };
     let Some(fleet) = Fleet::start_on(etcd.clone(), 1) else { return };
     let mut client = fleet.servers[0].client();
