@@ -2,7 +2,7 @@
 
 use crate::engine::Fleet;
 use crate::engine::etcd::Etcd;
-use crate::harness::ReservedPort;
+use crate::harness::{Client, ReservedPort};
 #[cfg(feature = "binary")]
 use crate::process::Process;
 
@@ -76,7 +76,32 @@ fn a_wrong_password_prevents_the_start() {
     assert!(reason.starts_with("engine etcd: ") && reason.contains("authentication failed"), "{reason}");
     assert!(refusal(&base).starts_with("engine etcd: "), "without a user");
     let server = keylatch::Server::builder().settings(&format!("{base}{right}")).start_blocking().expect("it starts");
-    crate::harness::Client::connect(server.addr()).expect(&[("SET k v", "+OK"), ("GET k", "$1 v")]);
+    Client::connect(server.addr()).expect(&[("SET k v", "+OK"), ("GET k", "$1 v")]);
+}
+
+#[test]
+fn a_user_of_etcd_needs_permission_for_the_prefix_and_nothing_else() {
+    let Some(etcd) = Etcd::start(1) else { return };
+    // "keylatch/" and "keylatch0", the end of the range of all names that begin so.
+    let permission = r#"{"permType":"READWRITE","key":"a2V5bGF0Y2gv","range_end":"a2V5bGF0Y2gw"}"#;
+    etcd.ask("/v3/auth/role/add", r#"{"name":"keylatch"}"#);
+    etcd.ask("/v3/auth/role/grant", &format!(r#"{{"name":"keylatch","perm":{permission}}}"#));
+    for (user, role) in [("root", "root"), ("keylatch", "keylatch")] {
+        etcd.ask("/v3/auth/user/add", &format!(r#"{{"name":"{user}","password":"secret"}}"#));
+        etcd.ask("/v3/auth/role/add", r#"{"name":"root"}"#);
+        etcd.ask("/v3/auth/user/grant", &format!(r#"{{"user":"{user}","role":"{role}"}}"#));
+    }
+    etcd.ask("/v3/auth/enable", "{}");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "secret").expect("it is written");
+    let (endpoints, path) = (etcd.endpoints(), file.path().display());
+    let login = format!("etcd-user keylatch\netcd-password-file {path}\n");
+    let server = keylatch::Server::builder().settings(&format!("engine etcd\netcd-endpoints {endpoints}\n{login}"));
+    let server = server.start_blocking().expect("it starts");
+    let mut client = Client::connect(server.addr());
+    client.expect(&[("SET k v PX 100000", "+OK"), ("GET k", "$1 v"), ("FLUSHALL", "+OK"), ("DBSIZE", ":0")]);
+    let other = refusal(&format!("engine etcd\netcd-prefix other/\netcd-endpoints {endpoints}\n{login}"));
+    assert!(other.contains("permission denied"), "{other}");
 }
 
 #[test]
