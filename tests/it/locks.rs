@@ -249,7 +249,7 @@ fn commands_take_the_short_way_again_when_the_last_client_has_left_the_line() {
     assert!(!has_lock_queues());
     // By a timeout, by CLIENT UNBLOCK, by a disconnect, and by being served.
     let mut waiter = block(&server, server.client(), "LOCK.ACQUIRE k a PX 1000 BLOCK 50");
-    assert!(has_lock_queues());
+    wait_until(has_lock_queues);
     server.advance_ms(50);
     assert_eq!(waiter.reply(), "$-1");
     assert!(!has_lock_queues());
