@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
+use etcd_client::{Client, Compare, CompareOp, LockOptions, Txn, TxnOp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -26,6 +26,8 @@ const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_secs(3);
 /// How many clients there are where there are many.
 const CLIENTS: usize = 50;
+/// The port of the first member; the others have the next ones.
+const ETCD_PORT: u16 = 23_600;
 
 /// A child that is killed with this.
 struct Killed(Child);
@@ -48,12 +50,17 @@ enum Work {
     Read,
     /// Increments the same key as all others; etcd's side has to compare, and to try again.
     Count,
+    /// Waits for the same lock as all others, and releases it: LOCK.ACQUIRE, or etcd's own recipe, which a member executes for
+    /// its clients. Only the wait is measured.
+    Contend,
 }
 
 /// How long each took, in microseconds, in order; and how many a second.
 struct Measured {
     latencies_us: Vec<u64>,
     per_s: f64,
+    /// How many entries the cluster's log has for each.
+    entries: f64,
 }
 
 impl Measured {
@@ -84,6 +91,11 @@ async fn main() {
         row(&format!("{name} a second"), &many, |measured| measured.per_s, 0);
         row(&format!("{name}, p50, us"), &many, |measured| measured.at(50) as f64, 0);
     }
+    let many = both(&mut etcd, port, Work::Contend, CLIENTS).await;
+    row("acquisitions of one lock a second", &many, |measured| measured.per_s, 0);
+    row("acquisitions of one lock, p50, us", &many, |measured| measured.at(50) as f64, 0);
+    row("acquisitions of one lock, p99, us", &many, |measured| measured.at(99) as f64, 0);
+    row("entries of the log for each", &many, |measured| measured.entries, 2);
 }
 
 /// Writes a row of the table: the medians of both sides, and their ratio.
@@ -100,8 +112,13 @@ fn row(name: &str, rounds: &[[Measured; 2]], figure: impl Fn(&Measured) -> f64, 
 async fn both(etcd: &mut Client, port: u16, work: Work, clients: usize) -> Vec<[Measured; 2]> {
     let mut rounds = Vec::new();
     for round in 0..ROUNDS {
-        let ours = of_keylatch(port, work, clients, round).await;
-        let theirs = of_etcd(etcd, work, clients, round).await;
+        let before = entries().await;
+        let mut ours = of_keylatch(port, work, clients, round).await;
+        let between = entries().await;
+        let mut theirs = of_etcd(etcd, work, clients, round).await;
+        let after = entries().await;
+        ours.entries = (between - before) / ours.latencies_us.len() as f64;
+        theirs.entries = (after - between) / theirs.latencies_us.len() as f64;
         rounds.push([ours, theirs]);
     }
     rounds
@@ -119,14 +136,22 @@ async fn of_keylatch(port: u16, work: Work, clients: usize, round: usize) -> Mea
                 Work::Write => vec![(format!("SET {own} v\r\n"), "+OK\r\n")],
                 Work::Read => vec![("GET read\r\n".into(), "$1\r\nv\r\n")],
                 Work::Count => vec![(format!("INCR count:{round}\r\n"), "")],
+                Work::Contend => vec![
+                    (format!("LOCK.ACQUIRE lock:{round} {client} PX 60000 BLOCK 0\r\n"), ""),
+                    (format!("LOCK.RELEASE lock:{round} {client}\r\n"), ":1\r\n"),
+                ],
             };
             let (mut latencies, begun) = (Vec::new(), Instant::now());
             while begun.elapsed() < ROUND {
                 let asked = Instant::now();
-                for (request, reply) in &requests {
+                let mut took = Duration::ZERO;
+                for (at, (request, reply)) in requests.iter().enumerate() {
                     ask(&mut stream, request.as_bytes(), reply.as_bytes()).await;
+                    if at == 0 || !matches!(work, Work::Contend) {
+                        took = asked.elapsed();
+                    }
                 }
-                latencies.push(asked.elapsed().as_micros() as u64);
+                latencies.push(took.as_micros() as u64);
             }
             latencies
         });
@@ -137,13 +162,25 @@ async fn of_keylatch(port: u16, work: Work, clients: usize, round: usize) -> Mea
 async fn of_etcd(etcd: &Client, work: Work, clients: usize, round: usize) -> Measured {
     let mut tasks = JoinSet::new();
     for client in 0..clients {
+        let (mut locks, mut leases) = (etcd.lock_client(), etcd.lease_client());
         let mut etcd = etcd.kv_client();
         tasks.spawn(async move {
             let (own, shared) = (format!("raw/{client}:{round}"), format!("raw/count:{round}"));
+            let lease = match work {
+                Work::Contend => leases.grant(60, None).await.expect("etcd answers").id(),
+                _ => 0,
+            };
             let (mut latencies, begun) = (Vec::new(), Instant::now());
             while begun.elapsed() < ROUND {
                 let asked = Instant::now();
                 match work {
+                    Work::Contend => {
+                        let options = LockOptions::new().with_lease(lease);
+                        let held = locks.lock(format!("raw/lock:{round}"), Some(options)).await.expect("etcd answers");
+                        latencies.push(asked.elapsed().as_micros() as u64);
+                        locks.unlock(held.key()).await.expect("etcd answers");
+                        continue;
+                    }
                     Work::LockCycle => {
                         let free = Compare::mod_revision(own.clone(), CompareOp::Equal, 0);
                         let taken =
@@ -197,7 +234,18 @@ async fn collect(mut tasks: JoinSet<Vec<u64>>) -> Measured {
     }
     latencies_us.sort_unstable();
     let per_s = latencies_us.len() as f64 / ROUND.as_secs_f64();
-    Measured { latencies_us, per_s }
+    Measured { latencies_us, per_s, entries: 0.0 }
+}
+
+/// Returns how many entries of the cluster's log the first member has applied.
+async fn entries() -> f64 {
+    let mut stream = TcpStream::connect(("127.0.0.1", ETCD_PORT)).await.expect("it listens");
+    let request = b"GET /metrics HTTP/1.0\r\n\r\n";
+    stream.write_all(request).await.expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("it replies");
+    let line = answer.lines().find_map(|line| line.strip_prefix("etcd_server_proposals_applied_total "));
+    line.and_then(|number| number.parse().ok()).expect("the metric is there")
 }
 
 /// Sends a request, and reads its reply, which is one line if it is not known.
@@ -217,7 +265,7 @@ async fn keylatch(port: u16, request: &[u8], reply: &[u8]) {
 
 /// Starts three members with their data in a directory; returns them and their addresses.
 fn start_etcd(dir: &Path) -> (Vec<Killed>, Vec<String>) {
-    let port = |number: usize, is_peer: bool| 23_600 + 2 * number + usize::from(is_peer);
+    let port = |number: usize, is_peer: bool| ETCD_PORT + 2 * number as u16 + u16::from(is_peer);
     let members: Vec<String> =
         (0..3).map(|number| format!("n{number}=http://127.0.0.1:{}", port(number, true))).collect();
     let nodes = (0..3).map(|number| {
