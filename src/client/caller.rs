@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::acl::{Access, Acl};
-use crate::client::info::{Class, ClientInfo};
+use crate::client::info::{Class, ClientCopy, ClientInfo};
 use crate::client::staged::Staged;
 use crate::persist::Effects;
 use crate::resp::{Protocol, Reply};
 use crate::spec::CommandSpec;
+use crate::store::LockHolder;
 
 /// The caller of a command and the state its calls depend on.
 ///
@@ -59,6 +60,14 @@ impl Caller {
             closing: false,
             staged: None,
             effects: None,
+        }
+    }
+
+    /// Returns the client as the holder of a lock; where an engine executes its call, a copy, because that may not take effect.
+    pub(crate) fn as_lock_holder(&self) -> Arc<dyn LockHolder> {
+        match self.staged {
+            Some(_) => Arc::new(ClientCopy::of(&self.info)),
+            None => self.info.as_lock_holder(),
         }
     }
 

@@ -30,6 +30,16 @@ pub(crate) trait Engine: Send + Sync {
 
     /// Makes the call of a blocked client again: one of its keys has changed, or its time has come.
     fn repeat(&self, wait: Arc<Wait>);
+
+    /// Ends the wait of a client for a lock, by its number: it does not get the lock any more, or gives it back. Reports when
+    /// that is done.
+    fn leave_queue(&self, lock: LockName, wait: u64, done: Option<oneshot::Sender<()>>);
+
+    /// Releases the locks that are bound to the connection of a client, which has closed.
+    fn end_session(&self, client: u64);
+
+    /// Returns the number of this process among those that serve the data.
+    fn process(&self) -> u64;
 }
 
 /// A call that may write, as the engine executes it: on copies of its keys, and again if others have changed them meanwhile.

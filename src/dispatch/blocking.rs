@@ -82,16 +82,19 @@ impl Call<'_> {
             Some(token) => Place::LockQueue { token: *token, since_us },
             None => Place::Queue { awaited: *awaited, heeds_absence: *heeds_absence },
         });
+        let mut caller = self.caller.clone();
+        caller.staged = None; // it is another call that is made again
         let blocking = match repetition {
             Some(Repetition { request: other, heeds_absence, token, retry_at_ms, .. }) => {
                 Blocking::Keys(Box::new(BlockedCall {
                     command,
                     request: other.map_or_else(|| shown.clone(), Arc::new),
                     shown: shown.clone(),
-                    caller: self.caller.clone(),
+                    caller,
                     hashes: command.keys_of(request).map(|(position, _)| store.hash(request.arg(position))).collect(),
                     heeds_absence,
-                    token,
+                    // Otherwise it is queued when the cluster has it.
+                    token: token.filter(|_| self.caller.staged.is_none()),
                     retry_at_ms,
                     spent_ns,
                     is_committing: false,

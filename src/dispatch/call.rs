@@ -11,6 +11,7 @@ use crate::client::caller::Caller;
 use crate::client::outbox::PUSHED;
 use crate::client::registry::{Suspended, Unblocked};
 use crate::client::session::{DelayedReply, Replies, Session};
+use crate::client::staged::NewFence;
 use crate::config::{Allowance, Config};
 use crate::dispatch::{Args, BlockedRequest, Wait};
 use crate::error::{Error, Result};
@@ -317,6 +318,26 @@ impl Call<'_> {
     /// Returns whether the call is one of several with a common reply, as inside EXEC.
     pub fn is_nested(&self) -> bool {
         !self.mode.may_block()
+    }
+
+    /// Returns the fencing token of a new lock; where an engine executes the call, what stands for it until the cluster has the
+    /// transaction.
+    pub(crate) fn give_fence(&mut self) -> i64 {
+        match &mut self.caller.staged {
+            Some(staged) => {
+                staged.given_fences += 1;
+                NewFence(staged.given_fences).placeholder()
+            }
+            None => self.namespace.give_fence(),
+        }
+    }
+
+    /// Replies with a fencing token.
+    pub(crate) fn reply_fence(&mut self, fence: i64) {
+        match (&mut self.caller.staged, NewFence::of(fence)) {
+            (Some(staged), Some(new)) => staged.fence_replies.push((self.reply.mark(), new)),
+            _ => self.reply.int(fence),
+        }
     }
 
     /// Determines again which calls are recorded, including this one.

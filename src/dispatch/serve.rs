@@ -271,6 +271,50 @@ pub(crate) fn answer_staged(namespace: &Namespace, handlers: &'static Handlers, 
     });
 }
 
+/// Tells a client that was queued for a lock that an engine has handed it over, with its fencing token; returns false if the
+/// client is to have it no more.
+pub(crate) fn grant_staged(namespace: &Namespace, handlers: &'static Handlers, wait: &Wait, fence: i64) -> bool {
+    let mut is_allowed = false;
+    let is_told = Env::with_present(namespace, handlers, 0, |env| {
+        wait.answer(|blocking| {
+            let Blocking::Keys(blocked) = blocking else { return None };
+            blocked.caller.follow_users(&namespace.acl);
+            if blocked.caller.closing || blocked.caller.info.outbox.is_ending() {
+                return None;
+            }
+            let (mut out, admitted) = (Output::new(), admit(blocked, namespace.clock.now(), env));
+            let mut reply = Reply::new(&mut out, blocked.caller.protocol);
+            is_allowed = admitted.is_ok();
+            match admitted {
+                Ok(()) => reply.int(fence),
+                Err(error) => refuse(namespace, &mut reply, &error),
+            }
+            let BlockedCall { command, shown, caller, spent_ns, .. } = &**blocked;
+            post_call::count_unblocked(env, (command, shown.as_request()), &caller.info, *spent_ns);
+            Some(Unblocked::Served(out))
+        })
+    });
+    is_told && is_allowed
+}
+
+/// Executes the call of a client again that an engine has queued for a lock, with the mirror locked, to see whether it is
+/// refused there; returns the reply then. Nobody else answers the client any more in that case.
+pub(crate) fn examine_queued(namespace: &Namespace, handlers: &'static Handlers, wait: &Wait) -> Option<Output> {
+    let (mut found, cx) = (None, Cx::new(namespace.clock.now(), Origin::HOST));
+    Env::with_present(namespace, handlers, 0, |env| {
+        let mut hold = namespace.store.exclusive();
+        wait.answer(|blocking| {
+            let Blocking::Keys(blocked) = blocking else { return None };
+            let mut view = hold.view(blocked.caller.db, cx);
+            if let Some(Unblocked::Served(out)) = execute_caught(&mut view, blocked, env) {
+                (found, blocked.is_committing) = (Some(out), true);
+            }
+            None
+        });
+    });
+    found
+}
+
 /// Executes a blocked call again, as [`execute`] does. A panic is that client's own: whoever serves it, and all others that
 /// are blocked, go on.
 fn execute_caught(view: &mut View<'_>, blocked: &mut BlockedCall, env: Env<'_>) -> Option<Unblocked> {

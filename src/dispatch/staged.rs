@@ -123,8 +123,18 @@ pub(super) struct StagedRest {
     ended: Option<StagedOutcome>,
     /// The wait of its client, once it is blocked.
     suspended: Option<Box<Suspended>>,
+    /// The end of that wait, if its client leaves the queue for a lock.
+    leaving: Option<Leaving>,
     /// The database that its client has selected since.
     selected: Option<usize>,
+}
+
+/// A client leaves the queue for a lock.
+struct Leaving {
+    /// Receives that it has.
+    done: Option<oneshot::Receiver<()>>,
+    /// Why its wait has ended.
+    woken: Unblocked,
 }
 
 impl StagedRest {
@@ -132,13 +142,21 @@ impl StagedRest {
     pub(super) fn begin(engine: &dyn Engine, call: StagedCall) -> Self {
         let (done, outcome) = oneshot::channel();
         engine.execute(call, done);
-        StagedRest { outcome: Some(outcome), ended: None, suspended: None, selected: None }
+        StagedRest { outcome: Some(outcome), ended: None, suspended: None, leaving: None, selected: None }
     }
 }
 
 impl Continuation for StagedRest {
     fn wait(&mut self) -> Wait<'_> {
-        let StagedRest { outcome, ended, suspended, .. } = self;
+        let StagedRest { outcome, ended, suspended, leaving, .. } = self;
+        if let Some(Leaving { done, .. }) = leaving {
+            return Wait::Commit(Box::pin(async move {
+                if let Some(left) = done {
+                    let _ = left.await; // it is closed if the server stops
+                    *done = None;
+                }
+            }));
+        }
         if let Some(suspended) = suspended {
             return suspended.wait();
         }
@@ -153,7 +171,21 @@ impl Continuation for StagedRest {
 
     fn step(&mut self, env: Env<'_>, view: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool> {
         if let Some(suspended) = &mut self.suspended {
-            return suspended.step(env, view, reply, woken);
+            let engine = env.namespace.engine().filter(|_| suspended.is_in_lock_queue());
+            return match (self.leaving.take(), engine) {
+                (Some(Leaving { done: None, woken }), _) => suspended.step(env, view, reply, woken),
+                (Some(leaving), _) => {
+                    self.leaving = Some(leaving);
+                    Ok(false)
+                }
+                (None, Some(engine)) if !matches!(woken, Unblocked::Served(_)) => {
+                    let (tell, done) = oneshot::channel();
+                    leave_queue(engine, suspended, Some(tell));
+                    self.leaving = Some(Leaving { done: Some(done), woken });
+                    Ok(false)
+                }
+                (None, _) => suspended.step(env, view, reply, woken),
+            };
         }
         match self.ended.take() {
             None => Ok(false),
@@ -176,15 +208,31 @@ impl Continuation for StagedRest {
 
     fn abandon(&mut self, env: Env<'_>, view: &mut View<'_>) {
         // The client may have been blocked at this moment.
-        let outcome = self.outcome.as_mut().and_then(|outcome| outcome.try_recv().ok()).or_else(|| self.ended.take());
+        let receive = |outcome: &mut oneshot::Receiver<StagedOutcome>| {
+            outcome.close(); // what comes later is not received, which the engine sees
+            outcome.try_recv().ok()
+        };
+        let outcome = self.outcome.as_mut().and_then(receive).or_else(|| self.ended.take());
         if let Some(StagedOutcome::Blocked(suspended)) = outcome {
             self.suspended = Some(suspended);
         }
-        self.suspended.iter_mut().for_each(|suspended| suspended.abandon(env, view));
+        if let Some(suspended) = &mut self.suspended {
+            match env.namespace.engine().filter(|_| suspended.is_in_lock_queue()) {
+                Some(engine) => leave_queue(engine, suspended, None),
+                None => suspended.abandon(env, view),
+            }
+        }
     }
 
     fn blocked_call(&self) -> Option<BlockedRequest<'_>> {
         self.suspended.as_ref().and_then(|suspended| suspended.blocked_call())
+    }
+}
+
+/// Lets an engine end the wait of a client for a lock.
+fn leave_queue(engine: &dyn Engine, suspended: &Suspended, done: Option<oneshot::Sender<()>>) {
+    if let Some(lock) = suspended.awaited_lock() {
+        engine.leave_queue(lock, suspended.blocked.number(), done);
     }
 }
 
@@ -198,19 +246,20 @@ pub(crate) struct StagedEnd {
     pub(crate) staged: Staged,
 }
 
-/// Executes a call on copies of its keys: for its client or, with `again`, because that is blocked.
+/// Executes a call on copies of its keys: for its client or, with `again`, because that is blocked. Others of the same
+/// transaction have given some fencing tokens before.
 pub(crate) fn run_staged(
     env: Env<'_>,
     view: &mut View<'_>,
     call: &StagedCall,
-    again: Option<&mut Next>,
+    (again, given_fences): (Option<&mut Next>, u32),
     out: &mut Output,
 ) -> StagedEnd {
     let StagedCall { command, request, keys, transaction, .. } = call;
     let (request, mut hashes) = (request.as_request(), Hashes::new());
     command.hash_keys(request, &env.namespace.store, &mut hashes);
     let mut caller = call.caller.clone();
-    caller.staged = Some(Box::new(Staged { keys: keys.clone(), ..Staged::default() }));
+    caller.staged = Some(Box::new(Staged { keys: keys.clone(), given_fences, ..Staged::default() }));
     let mut session = transaction.clone().map(Session::of_transaction);
     let (mut suspended, is_again) = (None, again.is_some());
     let mode = Mode::Staged { session: session.as_mut(), suspended: &mut suspended, again };

@@ -22,6 +22,8 @@ pub(super) enum Test {
     Unchanged(Vec<u8>, Revision),
     /// How often the name was changed since it was created; 0 for one that is missing.
     Version(Vec<u8>, i64),
+    /// The name is there.
+    Exists(Vec<u8>),
 }
 
 /// A change of a transaction.

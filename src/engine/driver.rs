@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
 use crate::client::engine::{Engine, StagedCall, StagedOutcome};
+use crate::client::info::LockName;
 use crate::client::registry::Wait;
 use crate::engine::cluster::{Change, Done, Failure, Pair, Revision, Test, Transaction};
 use crate::engine::core::{Action, Core};
@@ -17,10 +18,13 @@ use crate::engine::load::read_all;
 use crate::engine::names::{Name, Prefix};
 use crate::engine::watch::{Seen, Watch};
 use crate::error::Result;
+use crate::observe::EngineStats;
 use crate::store::NEVER;
 
 /// How many seconds the lease of a process lasts without being kept alive.
 pub(super) const LEASE_S: i64 = 10;
+/// How many milliseconds before its end a process ends what lasts as long as its lease.
+const LEASE_MARGIN_MS: u64 = 2000;
 /// How often it is kept alive.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(3);
 /// How long the mirror may lag behind a barrier before the changes are followed from another endpoint.
@@ -36,6 +40,10 @@ pub(super) enum Input {
     Call(Box<StagedCall>, oneshot::Sender<StagedOutcome>),
     /// The call of a blocked client is to be executed again.
     Repeat(Arc<Wait>),
+    /// The wait of a client for a lock has ended.
+    LeaveQueue(LockName, u64, Option<oneshot::Sender<()>>),
+    /// The connection of a client has closed.
+    EndSession(u64),
     /// The mirror is to be brought up to date.
     Refresh(oneshot::Sender<Result<()>>),
     /// The answer to the transaction on a lane of a process.
@@ -48,8 +56,10 @@ pub(super) enum Input {
     WatchAgain(u64),
     /// All keys, as they are at a revision, after the watch with this number has missed changes.
     Loaded(u64, Vec<Pair>, Revision),
-    /// The process is registered, with a lease.
-    Registered(u64, i64),
+    /// The process is registered, with a lease that lasts until a time in monotonic milliseconds in any case.
+    Registered(u64, i64, u64),
+    /// The lease lasts until a later time.
+    LeaseHeld(u64, u64),
     /// The lease of the process has expired.
     LeaseExpired(u64),
     /// The clock was moved: something may be due.
@@ -59,11 +69,14 @@ pub(super) enum Input {
 }
 
 /// The engine as the calls of clients see it.
-pub(super) struct Handle(pub(super) mpsc::UnboundedSender<Input>);
+pub(super) struct Handle {
+    pub(super) inputs: mpsc::UnboundedSender<Input>,
+    pub(super) stats: Arc<EngineStats>,
+}
 
 impl Handle {
     fn tell(&self, input: Input) {
-        let _ = self.0.send(input); // the engine has ended, which those that wait see by the end of their channels
+        let _ = self.inputs.send(input); // the engine has ended, which those that wait see by the end of their channels
     }
 }
 
@@ -82,6 +95,18 @@ impl Engine for Handle {
 
     fn repeat(&self, wait: Arc<Wait>) {
         self.tell(Input::Repeat(wait));
+    }
+
+    fn leave_queue(&self, lock: LockName, wait: u64, done: Option<oneshot::Sender<()>>) {
+        self.tell(Input::LeaveQueue(lock, wait, done));
+    }
+
+    fn end_session(&self, client: u64) {
+        self.tell(Input::EndSession(client));
+    }
+
+    fn process(&self) -> u64 {
+        self.stats.process.load(Relaxed)
     }
 }
 
@@ -160,6 +185,8 @@ impl Driver {
         match input {
             Input::Call(call, done) => self.core.call(call, done),
             Input::Repeat(wait) => self.core.repeat(wait),
+            Input::LeaveQueue(lock, wait, done) => self.core.leave_queue(lock, wait, done),
+            Input::EndSession(client) => self.core.end_session(client),
             Input::Refresh(done) => self.core.refresh(done),
             Input::Done(process, lane, result) => {
                 // One of a former registration concerns no lane that there is.
@@ -184,9 +211,16 @@ impl Driver {
                     self.begin_watch();
                 }
             }
-            Input::Registered(process, lease) => {
+            Input::Registered(process, lease, until_ms) => {
+                self.core.hold_lease(until_ms);
                 self.registration = Some((process, lease));
+                self.core.stats.process.store(process, Relaxed);
                 self.core.registered(process);
+            }
+            Input::LeaseHeld(process, until_ms) => {
+                if self.registration.is_some_and(|(present, _)| present == process) {
+                    self.core.hold_lease(until_ms);
+                }
             }
             Input::LeaseExpired(process) => {
                 if self.registration.is_some_and(|(present, _)| present == process) {
@@ -309,26 +343,33 @@ impl Driver {
     /// Registers the process, and keeps its lease alive from then on.
     fn register(&self) {
         let (cluster, prefix, tell) = (self.cluster.clone(), self.prefix.clone(), self.tell.clone());
+        let clock = self.core.clock().clone();
         tokio::spawn(async move {
-            let (process, lease) = loop {
+            // From before it is asked for: it lasts from when it is given.
+            let held_until_ms = || clock.now().ms_later((LEASE_S as u64) * 1000 - LEASE_MARGIN_MS);
+            let (process, lease, until_ms) = loop {
+                let until_ms = held_until_ms();
                 match register(&cluster, &prefix).await {
-                    Ok(registered) => break registered,
+                    Ok((process, lease)) => break (process, lease, until_ms),
                     Err(failure) => warn!("etcd: this process cannot be registered: {failure:?}"),
                 }
                 tokio::time::sleep(RETRY).await;
             };
-            if tell.send(Input::Registered(process, lease)).is_err() {
+            if tell.send(Input::Registered(process, lease, until_ms)).is_err() {
                 return; // the engine has ended
             }
             loop {
                 tokio::time::sleep(KEEP_ALIVE_EVERY).await;
+                let mut until_ms = held_until_ms();
                 while let Err(failure) = cluster.keep_alive(lease).await {
                     if failure == Failure::LeaseExpired {
                         let _ = tell.send(Input::LeaseExpired(process)); // as above
                         return;
                     }
                     tokio::time::sleep(RETRY).await;
+                    until_ms = held_until_ms();
                 }
+                let _ = tell.send(Input::LeaseHeld(process, until_ms)); // as above
                 let _ = cluster.look().await; // for INFO, which shows what was known before
             }
         });

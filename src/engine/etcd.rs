@@ -213,6 +213,7 @@ fn txn(transaction: Transaction, lease: i64) -> Txn {
     let tests = transaction.tests.into_iter().map(|test| match test {
         Test::Unchanged(name, revision) => Compare::mod_revision(name, CompareOp::Equal, revision),
         Test::Version(name, version) => Compare::version(name, CompareOp::Equal, version),
+        Test::Exists(name) => Compare::version(name, CompareOp::Greater, 0),
     });
     let changes = transaction.changes.into_iter().map(|change| match change {
         Change::Put(name, value) => TxnOp::put(name, value, None),

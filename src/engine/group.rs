@@ -1,40 +1,59 @@
-//! Calls that are executed together: on a stage first, and then as one transaction.
+//! Calls that were executed together on a stage, and are one transaction.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use prost::Message as _;
 
-use crate::client::engine::{KEYS_MAX, StagedCall};
+use crate::client::engine::KEYS_MAX;
 use crate::client::registry::Suspended;
-use crate::client::staged::StagedMessage;
-use crate::dispatch::staged::run_staged;
-use crate::dispatch::{Env, Handlers, Next};
+use crate::client::staged::{LockTally, NewFence};
 use crate::engine::cluster::{Change, Revision, Test, Transaction};
+use crate::engine::guard::Guard;
+use crate::engine::locks::{FENCES_OF_A_REVISION, fence_of};
 use crate::engine::names::{KeyName, Name, Prefix};
-use crate::engine::pending::{Pending, Work};
+use crate::engine::pending::Pending;
 use crate::engine::reads::Reads;
-use crate::engine::stage::{Changed, Cleared, Copy, Outcome, Stage};
-use crate::engine::stored::{StoredMessage, StoredRecord};
+use crate::engine::stage::{Changed, Cleared};
+use crate::engine::stored::{StoredKey, StoredRecord, StoredWaiter};
 use crate::error::Error;
-use crate::namespace::Namespace;
-use crate::resp::{Output, Reply};
-use crate::spec::Group as CommandGroup;
-use crate::store::{Cx, Key, Origin};
+use crate::resp::{Mark, Output};
 use crate::time::clock::Now;
 
 /// How many bytes a transaction writes at most: etcd refuses requests of 1.5 MB.
 const BYTES_MAX: usize = 1 << 20;
+/// How many tests a transaction has at most, as etcd limits them.
+const TESTS_MAX: usize = 128;
 
 /// The outcome of a call on the stage.
 pub(super) enum Ended {
-    /// With a reply; the database that its client has selected since.
-    Replied(Output, usize),
+    /// With a reply.
+    Replied(Replied),
     /// Its client is to be blocked.
     Blocked(Box<Suspended>),
     /// Its client stays blocked, until a monotonic time at which it is to be made again.
     StaysBlocked(u64),
     /// It was no call of a client.
     Done,
+}
+
+/// The reply of a call.
+pub(super) struct Replied {
+    pub(super) out: Output,
+    /// The database that its client has selected since.
+    pub(super) db: usize,
+    /// Where fencing tokens of the transaction belong in it, in order.
+    pub(super) fences: Vec<(Mark, NewFence)>,
+}
+
+impl Replied {
+    /// Returns the reply, once the transaction was made at a revision.
+    pub(super) fn at(self, base: i64, revision: Revision) -> Output {
+        let Replied { mut out, fences, .. } = self;
+        for (mark, new) in fences.into_iter().rev() {
+            out.insert(mark, format!(":{}\r\n", fence_of(base, revision, new)).into());
+        }
+        out
+    }
 }
 
 /// Calls that are executed together.
@@ -50,72 +69,20 @@ pub(super) struct Group {
     pub(super) record: StoredRecord,
     /// What clients have read that are to be told of changes.
     pub(super) reads: Vec<Reads>,
+    /// What the transaction depends on besides the keys.
+    pub(super) guards: BTreeSet<Guard>,
+    /// Whether a queue for a lock has begun.
+    pub(super) has_begun_line: bool,
+    /// How many fencing tokens they were given, and what these are counted from.
+    pub(super) given_fences: u32,
+    pub(super) fence_base: i64,
+    /// What is to be counted of locks.
+    pub(super) tally: LockTally,
     /// When they were executed on the stage.
     pub(super) staged: Now,
 }
 
-/// What the engine knows of keys.
-pub(super) trait Known {
-    /// Returns a copy of a key.
-    fn copy(&self, key: &KeyName, now: Now) -> Copy;
-
-    /// Returns when a watched key was last changed, unless that was after the mirror's revision.
-    fn watched(&self, key: &KeyName) -> Option<Revision>;
-}
-
 impl Group {
-    /// Executes calls on a stage, one after the other.
-    pub(super) fn stage(
-        (namespace, handlers): (&Namespace, &'static Handlers),
-        known: &impl Known,
-        pending: Vec<Pending>,
-        number: u64,
-    ) -> Self {
-        let now = namespace.clock.now();
-        let mut stage = Stage::new(&namespace.store, now);
-        let mut tests = BTreeMap::new();
-        for key in pending.iter().flat_map(|pending| &*pending.keys) {
-            tests.entry(key.clone()).or_insert_with(|| {
-                let copy = known.copy(key, now);
-                let revision = copy.mod_revision;
-                stage.load(key, copy);
-                revision
-            });
-        }
-        let mut record = StoredRecord { number, ..StoredRecord::default() };
-        let (mut members, mut reads) = (Vec::new(), Vec::new());
-        for mut pending in pending {
-            let ended = match &mut pending.work {
-                Work::Expire => {
-                    expire(namespace, &stage, &pending.keys, now);
-                    Ended::Done
-                }
-                Work::Call(call, _) => match is_touched(call, (known, &stage), &mut tests) {
-                    true => refuse(call),
-                    false => execute((namespace, handlers), &stage, call, (None, now), (&mut record, &mut reads)),
-                },
-                Work::Repeat(call, _) => {
-                    let mut next = Next::Done;
-                    let again = (Some(&mut next), now);
-                    let ended = execute((namespace, handlers), &stage, call, again, (&mut record, &mut reads));
-                    match next {
-                        Next::StayBlocked { retry_at_ms } => Ended::StaysBlocked(retry_at_ms),
-                        _ => ended,
-                    }
-                }
-            };
-            members.push((pending, ended));
-        }
-        let Outcome { cleared, changed, events } = stage.end();
-        match &cleared {
-            Cleared::Nothing => {}
-            Cleared::Databases(databases) => record.cleared = databases.iter().map(|db| *db as u64).collect(),
-            Cleared::All => record.is_all_cleared = true,
-        }
-        record.events = events;
-        Group { members, tests: tests.into_iter().collect(), cleared, changed, record, reads, staged: now }
-    }
-
     /// Returns whether the calls have changed nothing, so that what they have read is only to be confirmed.
     pub(super) fn is_read(&self) -> bool {
         self.changed.is_empty() && self.cleared == Cleared::Nothing && self.record.messages.is_empty()
@@ -130,7 +97,8 @@ impl Group {
             }
             size += key.1.len();
             if let Some((stored, _)) = value {
-                (size, largest, puts) = (size + stored.encoded_len(), largest.max(stored.body.len()), puts + 1);
+                (size, largest, puts) =
+                    (size + stored.encoded_len(), largest.max(stored.body.len() + lines_len(stored)), puts + 1);
             }
         }
         // Where a database is emptied, each of its keys that are written divides the range of those that are deleted.
@@ -139,7 +107,11 @@ impl Group {
             Cleared::Databases(databases) => databases.len() + puts,
             Cleared::All => 1 + puts,
         };
-        let is_too_large = size > BYTES_MAX || largest > value_max || self.changed.len() + ranges > KEYS_MAX;
+        let is_too_large = size > BYTES_MAX
+            || largest > value_max
+            || self.changed.len() + ranges > KEYS_MAX
+            || self.tests.len() + self.guards.len() >= TESTS_MAX
+            || i64::from(self.given_fences) >= FENCES_OF_A_REVISION;
         is_too_large.then_some(Error::TooLargeForEngine)
     }
 
@@ -149,6 +121,7 @@ impl Group {
         let Test::Version(lane_name, _) = &lane else { unreachable!("the test of a lane is one of its version") };
         let lane_name = lane_name.clone();
         let mut tests: Vec<Test> = self.tests.iter().map(|(key, at)| Test::Unchanged(name(key), *at)).collect();
+        tests.extend(self.guards.iter().map(|guard| guard.test(prefix)));
         tests.push(lane);
         let was_there = |key: &KeyName| {
             let at = self.tests.binary_search_by(|(tested, _)| tested.cmp(key));
@@ -175,7 +148,11 @@ impl Group {
         };
         changes.extend(ranges.into_iter().map(|(from, end)| Change::DeleteRange(from, end)));
         changes.push(Change::PutLeased(lane_name.clone(), self.record.encode_to_vec()));
-        let reads = self.tests.iter().map(|(key, _)| name(key)).chain([lane_name]).collect();
+        if self.has_begun_line {
+            changes.push(Change::Put(prefix.name(&Name::Lines), Vec::new()));
+        }
+        let guarded = self.guards.iter().map(|guard| guard.name(prefix));
+        let reads = self.tests.iter().map(|(key, _)| name(key)).chain(guarded).chain([lane_name]).collect();
         Transaction { tests, changes, reads }
     }
 
@@ -190,73 +167,7 @@ impl Group {
     }
 }
 
-/// Deletes the keys that are due.
-fn expire(namespace: &Namespace, stage: &Stage, keys: &[KeyName], now: Now) {
-    let mut hold = stage.hold();
-    for (db, bytes) in keys {
-        let key = Key { bytes, hash: namespace.store.hash(bytes) };
-        hold.view(*db, Cx::new(now, Origin::Expiry)).exists(key);
-    }
-}
-
-/// Returns whether one of the watched keys of a call has changed since; adds them to the tests otherwise.
-fn is_touched(
-    call: &StagedCall,
-    (known, stage): (&impl Known, &Stage),
-    tests: &mut BTreeMap<KeyName, Revision>,
-) -> bool {
-    let Some(watch) = &call.watch else { return false };
-    if watch.flag.is_raised() {
-        return true;
-    }
-    for (key, ()) in watch.keys.iter() {
-        if stage.has_changed(key) {
-            return true; // by one of the calls that are executed with it
-        }
-        match known.watched(key) {
-            Some(revision) => _ = tests.entry(key.clone()).or_insert(revision),
-            None => return true,
-        }
-    }
-    false
-}
-
-/// Returns the reply of EXEC where a watched key has changed.
-fn refuse(call: &StagedCall) -> Ended {
-    let mut out = Output::new();
-    Reply::new(&mut out, call.caller.protocol).null_array();
-    Ended::Replied(out, call.caller.db)
-}
-
-/// Returns whether a call runs scripts.
-fn runs_scripts(call: &StagedCall) -> bool {
-    let queue = call.transaction.iter().flat_map(|transaction| &transaction.queue);
-    let commands = queue.map(|(queued, _)| *queued).chain([call.command]);
-    commands.into_iter().any(|command| command.command.group == CommandGroup::Scripting)
-}
-
-/// Executes a call on the stage, and adds its messages to the record.
-fn execute(
-    (namespace, handlers): (&Namespace, &'static Handlers),
-    stage: &Stage,
-    call: &StagedCall,
-    (again, now): (Option<&mut Next>, Now),
-    (record, reads): (&mut StoredRecord, &mut Vec<Reads>),
-) -> Ended {
-    let client = call.caller.info.id;
-    record.client = client;
-    // A script that takes long marks the mirror as busy, so it has to hold that.
-    let _mirror = runs_scripts(call).then(|| namespace.store.exclusive());
-    let (mut hold, mut out) = (stage.hold(), Output::new());
-    let mut view = hold.view(call.caller.db, Cx::new(now, Origin::Client(client)));
-    let end = Env::with_present(namespace, handlers, client, |env| run_staged(env, &mut view, call, again, &mut out));
-    let stored = |StagedMessage { is_sharded, channel, payload }| StoredMessage { is_sharded, channel, payload };
-    record.messages.extend(end.staged.messages.into_iter().map(stored));
-    if !end.staged.read.is_empty() {
-        reads.push((call.caller.info.clone(), end.staged.read));
-    }
-    match end.suspended {
-        Some(suspended) => Ended::Blocked(suspended),
-        None => Ended::Replied(out, end.db),
-    }
+/// Returns how many bytes of a key's value are the queue for the lock.
+fn lines_len(stored: &StoredKey) -> usize {
+    stored.line.iter().map(StoredWaiter::encoded_len).sum()
 }

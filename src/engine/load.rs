@@ -1,28 +1,30 @@
-//! Loads the mirror: all keys of the prefix, page by page, as they were at one revision.
+//! Loads the mirror: all keys of the prefix, page by page, and what else stands beside them, as they were at one revision.
 
 use crate::engine::cluster::{Failure, Pair, Revision};
 use crate::engine::etcd::Cluster;
-use crate::engine::names::{Prefix, range_end};
+use crate::engine::names::Prefix;
 
 /// How many keys a page has.
 const PAGE_KEYS: i64 = 1000;
 
-/// Reads all keys, as they were at the returned revision.
+/// Reads all that the mirror follows, as it was at the returned revision.
 ///
 /// # Errors
 /// Why the cluster does not answer.
 pub(super) async fn read_all(cluster: &Cluster, prefix: &Prefix) -> Result<(Vec<Pair>, Revision), Failure> {
-    let (mut from, end) = (prefix.keys_of(None), range_end(&prefix.keys_of(None)));
     let (mut revision, mut found) = (0, Vec::new());
-    loop {
-        let (pairs, present, has_more) = cluster.page(&from, &end, PAGE_KEYS, revision).await?;
-        revision = if revision == 0 { present } else { revision };
-        if let Some(last) = pairs.last() {
-            from = [&last.name[..], &[0]].concat();
-        }
-        found.extend(pairs);
-        if !has_more {
-            return Ok((found, revision));
+    for (mut from, end) in prefix.mirrored() {
+        loop {
+            let (pairs, present, has_more) = cluster.page(&from, &end, PAGE_KEYS, revision).await?;
+            revision = if revision == 0 { present } else { revision };
+            if let Some(last) = pairs.last() {
+                from = [&last.name[..], &[0]].concat();
+            }
+            found.extend(pairs);
+            if !has_more {
+                break;
+            }
         }
     }
+    Ok((found, revision))
 }

@@ -10,15 +10,17 @@ use tracing::warn;
 
 use crate::engine::cluster::{News, Pair, Revision, Step};
 use crate::engine::events::KnownEvents;
+use crate::engine::known_locks::KnownLocks;
+use crate::engine::locks::LockState;
 use crate::engine::names::{KeyName, Name, Prefix};
-use crate::engine::stage::Copy;
+use crate::engine::stage::{Cleared, Copy};
 use crate::engine::stored::{StoredEvent, StoredKey, StoredRecord};
 use crate::engine::ttl::Ttl;
 use crate::engine::value::decode;
 use crate::namespace::Namespace;
 use crate::push::hub::Message;
 use crate::store::entry::Entry;
-use crate::store::{Cx, GateGuard, Origin, View};
+use crate::store::{Cx, GateGuard, Origin, Str, View};
 use crate::time::clock::Now;
 
 /// For how long the other processes leave the deletion of a key that is due to the one that has written it last, in
@@ -32,6 +34,8 @@ const DUE_SPARE_MAX: usize = 1024;
 #[derive(Clone, Copy)]
 struct Known {
     mod_revision: Revision,
+    /// When its value was last changed.
+    value_revision: Revision,
     ttl: Option<Ttl>,
 }
 
@@ -48,23 +52,22 @@ struct Learned {
 pub(super) struct Mirror {
     namespace: Arc<Namespace>,
     prefix: Prefix,
-    /// The number of this process.
-    process: u64,
     /// Everything up to this revision is in the mirror.
     revision: Revision,
     keys: HashMap<KeyName, Known, ahash::RandomState>,
     /// When keys are to be deleted, in monotonic milliseconds. One that was changed since is not what it says.
     due: BinaryHeap<Reverse<(u64, KeyName)>>,
     events: KnownEvents,
+    pub(super) locks: KnownLocks,
 }
 
 impl Mirror {
     /// Creates the mirror of nothing.
     pub(super) fn new(namespace: Arc<Namespace>, prefix: Prefix) -> Self {
         Mirror {
+            locks: KnownLocks::new(namespace.clients.clone()),
             namespace,
             prefix,
-            process: 0,
             revision: 0,
             keys: HashMap::default(),
             due: BinaryHeap::new(),
@@ -84,7 +87,7 @@ impl Mirror {
 
     /// Sets the number of this process.
     pub(super) fn set_process(&mut self, process: u64) {
-        self.process = process;
+        Arc::make_mut(&mut self.locks.holders).set_process(process);
     }
 
     /// Returns when a key was last changed; 0 for one that is missing.
@@ -99,11 +102,12 @@ impl Mirror {
 
     /// Returns a copy of a key.
     pub(super) fn copy(&self, key: &KeyName, now: Now) -> Copy {
-        let Some(known) = self.keys.get(key) else { return Copy { mod_revision: 0, value: None, ttl: None } };
+        let Some(known) = self.keys.get(key) else { return Copy::default() };
         let mut hold = self.namespace.store.hold_patiently();
         let mut view = hold.view(0, &[], Cx::new(now, Origin::Replay));
         let value = view.copy_of(key.0, self.namespace.store.key(&key.1));
-        Copy { mod_revision: known.mod_revision, value, ttl: known.ttl }
+        let Known { mod_revision, value_revision, ttl } = *known;
+        Copy { mod_revision, value_revision, value, ttl, lock: self.locks.state(key) }
     }
 
     /// Returns when the first key is to be deleted, in monotonic milliseconds.
@@ -135,8 +139,20 @@ impl Mirror {
         let mut hold = namespace.store.exclusive();
         let mut view = hold.view(0, Cx::new(now, Origin::HOST));
         let mut found = HashSet::new();
+        let mut living = HashSet::new();
         for pair in pairs {
-            let Some(Name::Key(key)) = self.prefix.parse(&pair.name) else { continue };
+            let key = match self.prefix.parse(&pair.name) {
+                Some(Name::Key(key)) => key,
+                Some(Name::Process(process)) => {
+                    living.insert(process);
+                    continue;
+                }
+                Some(name) => {
+                    self.follow(&name, &pair);
+                    continue;
+                }
+                None => continue,
+            };
             if self.mod_revision(&key) != pair.mod_revision {
                 let skew_max_ms = u64::try_from(skew_max_ms).ok().filter(|_| is_start);
                 self.put(&mut view, key.clone(), &pair, Learned { writer: None, skew_max_ms, now });
@@ -145,6 +161,7 @@ impl Mirror {
         }
         let gone: Vec<KeyName> = self.keys.keys().filter(|key| !found.contains(*key)).cloned().collect();
         gone.into_iter().for_each(|key| self.delete(&mut view, key));
+        self.locks.bury_all_but(&living);
         self.advance(revision);
     }
 
@@ -154,7 +171,7 @@ impl Mirror {
         if step.revision <= self.revision {
             return None;
         }
-        let (mut changes, mut record, mut writer) = (Vec::new(), None, None);
+        let (mut changes, mut record, mut writer, mut dead) = (Vec::new(), None, None, None);
         for news in step.news {
             let name = match &news {
                 News::Put(pair) => self.prefix.parse(&pair.name),
@@ -167,11 +184,13 @@ impl Mirror {
                     writer = Some(process);
                     record = StoredRecord::decode(&pair.value[..]).inspect_err(|error| warn!("{error}")).ok();
                 }
+                (Some(Name::Process(process)), News::Deleted(_)) => dead = Some(process),
+                (Some(name), News::Put(pair)) => self.follow(&name, &pair),
                 _ => {}
             }
         }
         let record = record.unwrap_or_default();
-        let is_own = writer == Some(self.process);
+        let is_own = self.is_own(writer);
         let origin = if is_own { Origin::Client(record.client) } else { Origin::HOST };
         let namespace = self.namespace.clone();
         // Clients that read several keys see all changes of a revision, or none.
@@ -180,6 +199,7 @@ impl Mirror {
             false => namespace.store.hold_patiently(),
             true => GateGuard::Exclusive(namespace.store.exclusive()),
         };
+        self.locks.announce(&record.losses, &namespace.store, (step.revision, now));
         self.clear(&mut hold, &record, Cx::new(now, origin));
         let mut view = hold.view(0, &[], Cx::new(now, origin));
         for (key, pair) in changes {
@@ -191,9 +211,26 @@ impl Mirror {
         self.emit(&mut view, &record.events);
         drop(view);
         drop(hold);
+        dead.into_iter().for_each(|process| self.locks.bury(process));
         self.deliver(&record, now);
         self.revision = step.revision;
         is_own.then_some(record.number)
+    }
+
+    fn is_own(&self, process: Option<u64>) -> bool {
+        process.is_some_and(|process| process == self.locks.holders.process)
+    }
+
+    /// Follows what is no key.
+    fn follow(&mut self, name: &Name, pair: &Pair) {
+        match name {
+            Name::Fence => {
+                let base = std::str::from_utf8(&pair.value).ok().and_then(|base| base.parse().ok());
+                self.locks.fence_base = (base.unwrap_or(0), pair.mod_revision);
+            }
+            Name::Lines => self.locks.lines_revision = pair.mod_revision,
+            _ => {}
+        }
     }
 
     /// Emits the events of calls that have changed nothing.
@@ -213,11 +250,14 @@ impl Mirror {
 
     /// Empties the databases that a transaction has emptied.
     fn clear(&mut self, hold: &mut GateGuard<'_>, record: &StoredRecord, cx: Cx) {
+        let store = &self.namespace.store;
         if record.is_all_cleared {
+            self.locks.clear(&Cleared::All, &mut hold.view(0, &[], cx), store);
             hold.view(0, &[], cx).clear(true);
             self.keys.clear();
         }
         for db in record.cleared.iter().filter_map(|db| usize::try_from(*db).ok()) {
+            self.locks.clear(&Cleared::Databases(vec![db]), &mut hold.view(db, &[], cx), store);
             hold.view(db, &[], cx).clear(false);
             self.keys.retain(|(of, _), _| *of != db);
         }
@@ -245,18 +285,23 @@ impl Mirror {
             Some(skew_max_ms) => Ttl::found(ttl, skew_max_ms, now),
             None => Ttl::learned(ttl, self.ttl(&key), now),
         });
-        let store = &self.namespace.store;
+        let (namespace, state) = (self.namespace.clone(), LockState::of(&stored, pair.mod_revision));
+        let value_revision = if stored.value_revision == 0 { pair.mod_revision } else { stored.value_revision };
         let entry = self.read(&stored, &key, ttl);
         if entry.is_none() {
             warn!("the value of the key '{}' is damaged: it counts as missing", key.1.escape_ascii());
         }
-        view.adopt(key.0, store.key(&key.1), entry, stored.fence);
-        if let Some(ttl) = ttl {
-            // The process that has written the key deletes it first.
-            let is_own = writer == Some(self.process);
-            self.due.push(Reverse((ttl.due_ms() + if is_own { 0 } else { OTHERS_WAIT_MS }, key.clone())));
+        let token = entry.as_ref().and_then(|entry| Some(entry.get::<Str>().ok()?.as_slice().to_vec()));
+        if self.keys.get(&key).is_none_or(|known| known.value_revision != value_revision) {
+            view.adopt(key.0, namespace.store.key(&key.1), entry, stored.fence);
+            if let Some(ttl) = ttl {
+                // The process that has written the key deletes it first.
+                let wait_ms = if self.is_own(writer) { 0 } else { OTHERS_WAIT_MS };
+                self.due.push(Reverse((ttl.due_ms() + wait_ms, key.clone())));
+            }
         }
-        self.keys.insert(key, Known { mod_revision: pair.mod_revision, ttl });
+        self.locks.adopt((view, &namespace.store), &key, (token.as_deref(), state), now);
+        self.keys.insert(key, Known { mod_revision: pair.mod_revision, value_revision, ttl });
         if self.due.len() > DUE_SPARE_MAX + 2 * self.keys.len() {
             self.forget_former_ttls();
         }
@@ -274,6 +319,7 @@ impl Mirror {
     }
 
     fn delete(&mut self, view: &mut View<'_>, key: KeyName) {
+        self.locks.forget(&key);
         view.adopt(key.0, self.namespace.store.key(&key.1), None, 0);
         self.keys.remove(&key);
     }
@@ -292,8 +338,13 @@ impl Mirror {
         mod_revision: Revision,
         value: Option<&(StoredKey, Option<Ttl>)>,
     ) -> Copy {
-        let ttl = value.and_then(|(_, ttl)| *ttl);
-        let value = value.and_then(|(stored, ttl)| Some((self.read(stored, key, *ttl)?, stored.fence)));
-        Copy { mod_revision, value, ttl }
+        let Some((stored, ttl)) = value else { return Copy { mod_revision, ..Copy::default() } };
+        Copy {
+            mod_revision,
+            value_revision: if stored.value_revision == 0 { mod_revision } else { stored.value_revision },
+            value: self.read(stored, key, *ttl).map(|entry| (entry, stored.fence)),
+            ttl: *ttl,
+            lock: LockState::of(stored, mod_revision),
+        }
     }
 }

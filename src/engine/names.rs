@@ -3,6 +3,7 @@
 //! ```text
 //! format                      the version of all that follows
 //! fence                       what fencing tokens are counted from
+//! lines                       changed when the first client is queued for a lock
 //! k/<db>/<key>                a key
 //! p/<process>                 a process that lives, by its lease
 //! o/<process>/<lane>          the last transaction of a lane of a process
@@ -18,6 +19,8 @@ pub(super) enum Name {
     Format,
     /// What fencing tokens are counted from.
     Fence,
+    /// Changed when the first client is queued for a lock.
+    Lines,
     /// A key.
     Key(KeyName),
     /// A process.
@@ -46,11 +49,18 @@ impl Prefix {
         let rest = match name {
             Name::Format => b"format".to_vec(),
             Name::Fence => b"fence".to_vec(),
+            Name::Lines => b"lines".to_vec(),
             Name::Key((db, key)) => [format!("k/{db}/").as_bytes(), key].concat(),
             Name::Process(process) => format!("p/{process:016x}").into_bytes(),
             Name::Lane(process, lane) => format!("o/{process:016x}/{lane}").into_bytes(),
         };
         [&self.0, &rest[..]].concat()
+    }
+
+    /// Returns the ranges of all that the mirror follows: everything but the lanes.
+    pub(super) fn mirrored(&self) -> [(Vec<u8>, Vec<u8>); 2] {
+        let name = |rest: &[u8]| [&self.0, rest].concat();
+        [(name(b""), name(b"o/")), (name(b"p/"), name(b"p0"))]
     }
 
     /// Returns the prefix of all keys of a database, or of all databases.
@@ -80,6 +90,7 @@ impl Prefix {
         match rest {
             b"format" => return Some(Name::Format),
             b"fence" => return Some(Name::Fence),
+            b"lines" => return Some(Name::Lines),
             _ => {}
         }
         let (kind, rest) = rest.split_at_checked(2)?;
@@ -137,6 +148,7 @@ mod tests {
         prop_oneof![
             Just(Name::Format),
             Just(Name::Fence),
+            Just(Name::Lines),
             key.prop_map(Name::Key),
             any::<u64>().prop_map(Name::Process),
             (any::<u64>(), any::<u32>()).prop_map(|(process, lane)| Name::Lane(process, lane)),

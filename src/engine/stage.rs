@@ -6,13 +6,21 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::client::info::{ClientCopy, ClientInfo};
+use crate::client::registry::Suspended;
+use crate::client::staged::{LockDemand, NewFence};
+use crate::command::string::{SET, SET_EX};
+use crate::engine::cluster::Revision;
+use crate::engine::lines::Lines;
+use crate::engine::locks::{Holders, LockState};
 use crate::engine::names::KeyName;
-use crate::engine::stored::{StoredEvent, StoredKey};
+use crate::engine::stored::{StoredEvent, StoredKey, StoredLock, StoredLoss, StoredWait, StoredWaiter};
 use crate::engine::ttl::Ttl;
 use crate::engine::value::encode;
 use crate::store::entry::Entry;
 use crate::store::{
-    self, ChangeLog, Classes, Cx, EventSink, Exclusive, Key, KeyspaceObserver, LockRecord, LostLock, Origin, Store,
+    self, ChangeLog, Classes, Cx, EventSink, Exclusive, Hold, KeyspaceObserver, LockRecord, Loss, LostLock, Origin,
+    Store, Str,
 };
 use crate::time::clock::{Deadline, Now};
 
@@ -27,23 +35,79 @@ struct Recorded {
     keys: Vec<KeyName>,
     known: HashSet<KeyName>,
     events: Vec<StoredEvent>,
+    /// The keys whose values were changed, of `known`: of the others only what belongs to a lock was.
+    values: HashSet<KeyName>,
+    /// The locks that clients who know the token have acquired or renewed.
+    locks: HashSet<KeyName>,
+    losses: Vec<StoredLoss>,
+}
+
+impl Recorded {
+    fn cleared(&self) -> Cleared {
+        match self.cleared.is_empty() {
+            _ if self.is_all_cleared => Cleared::All,
+            true => Cleared::Nothing,
+            false => Cleared::Databases(self.cleared.iter().copied().collect()),
+        }
+    }
+
+    fn add(&mut self, key: KeyName) {
+        if self.known.insert(key.clone()) {
+            self.keys.push(key);
+        }
+    }
 }
 
 /// Records what the calls change.
-#[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<Recorded>>);
+#[derive(Clone)]
+struct Recorder {
+    recorded: Arc<Mutex<Recorded>>,
+    cx: StageCx,
+}
+
+/// What a stage is made with.
+#[derive(Clone)]
+pub(super) struct StageCx {
+    pub(super) holders: Arc<Holders>,
+    /// What new fencing tokens are counted from.
+    pub(super) fence_base: i64,
+    pub(super) now: Now,
+}
+
+impl StageCx {
+    fn stored(&self, record: &LockRecord, granted: Vec<StoredWait>) -> StoredLock {
+        self.holders.write(record, granted, (self.fence_base, self.now))
+    }
+}
+
+impl Recorder {
+    /// Forgets that a key was changed, which was only copied.
+    fn forget(&self, key: &KeyName) {
+        let mut recorded = self.recorded.lock();
+        recorded.keys.retain(|changed| changed != key);
+        recorded.known.remove(key);
+        recorded.locks.remove(key);
+    }
+}
 
 impl KeyspaceObserver for Recorder {
     fn on_event(&self, db: usize, key: &[u8], event: &'static str, class: Classes) {
         let event = StoredEvent { db: db as u64, key: key.to_vec(), class: class.bits(), name: event.to_owned() };
-        self.0.lock().events.push(event);
+        self.recorded.lock().events.push(event);
     }
 
     fn on_change(&self, _: &[u8], _: Origin, _: Origin) {}
 
     fn on_flush(&self) {}
 
-    fn on_lost_lock(&self, _: &LostLock<'_>) {}
+    fn on_lost_lock(&self, lost: &LostLock<'_>) {
+        if lost.loss == Loss::Flushed {
+            return; // each mirror announces what it has of the databases that are emptied
+        }
+        let lock = self.cx.stored(lost.record, Vec::new());
+        let (key, token, reason) = (lost.key.to_vec(), lost.record.token.to_vec(), lost.loss.as_str().to_owned());
+        self.recorded.lock().losses.push(StoredLoss { key, token, lock, reason });
+    }
 }
 
 impl ChangeLog for Recorder {
@@ -56,35 +120,44 @@ impl ChangeLog for Recorder {
     }
 
     fn record_change(&self, db: usize, key: &[u8]) {
-        let (mut recorded, key) = (self.0.lock(), (db, Box::from(key)));
-        if recorded.known.insert(key.clone()) {
-            recorded.keys.push(key);
-        }
+        let (mut recorded, key) = (self.recorded.lock(), (db, Box::from(key)));
+        recorded.values.insert(key.clone());
+        recorded.add(key);
     }
 
     fn record_all(&self, db: Option<usize>) {
-        let mut recorded = self.0.lock();
+        let mut recorded = self.recorded.lock();
         match db {
             Some(db) => _ = recorded.cleared.insert(db),
             None => recorded.is_all_cleared = true,
         }
-        recorded.keys.retain(|(changed, _)| db.is_some_and(|db| db != *changed));
-        recorded.known.retain(|(changed, _)| db.is_some_and(|db| db != *changed));
+        let stays = |(changed, _): &KeyName| db.is_some_and(|db| db != *changed);
+        recorded.keys.retain(stays);
+        recorded.known.retain(stays);
+        recorded.values.retain(stays);
+        recorded.locks.retain(stays);
     }
 
     fn record_lock(&self, db: usize, key: &[u8], _: Option<&LockRecord>) {
-        self.record_change(db, key);
+        let (mut recorded, key) = (self.recorded.lock(), (db, Box::from(key)));
+        recorded.locks.insert(key.clone());
+        recorded.add(key);
     }
 }
 
 /// A copy of a key.
+#[derive(Default)]
 pub(super) struct Copy {
     /// When it was last changed; 0 if it is missing.
-    pub(super) mod_revision: i64,
+    pub(super) mod_revision: Revision,
+    /// When its value was.
+    pub(super) value_revision: Revision,
     /// Its value with its fence, unless it is missing.
     pub(super) value: Option<(Entry, i64)>,
     /// Its TTL.
     pub(super) ttl: Option<Ttl>,
+    /// What it has of a lock.
+    pub(super) lock: LockState,
 }
 
 /// What the calls on a stage have done.
@@ -95,6 +168,10 @@ pub(super) struct Outcome {
     pub(super) changed: Vec<Changed>,
     /// The keyspace events, in order.
     pub(super) events: Vec<StoredEvent>,
+    /// The locks that were lost.
+    pub(super) losses: Vec<StoredLoss>,
+    /// Whether a queue for a lock has begun.
+    pub(super) has_begun_line: bool,
 }
 
 /// The databases that were emptied.
@@ -134,32 +211,53 @@ pub(super) struct Changed {
 pub(super) struct Stage {
     store: Store,
     recorder: Recorder,
-    /// The TTLs of the copied keys.
+    /// The TTLs of the copied keys, and when their values were changed.
     ttls: HashMap<KeyName, Ttl>,
-    now: Now,
+    value_revisions: HashMap<KeyName, Revision>,
+    pub(super) lines: Lines,
+    /// How many fencing tokens were given.
+    pub(super) given_fences: u32,
+    cx: StageCx,
 }
 
 impl Stage {
     /// Creates an empty stage beside the store that mirrors the cluster.
-    pub(super) fn new(mirror: &Store, now: Now) -> Self {
-        let recorder = Recorder::default();
+    pub(super) fn new(mirror: &Store, cx: StageCx) -> Self {
+        let recorder = Recorder { recorded: Arc::default(), cx: cx.clone() };
         let events = EventSink::new(recorder.clone(), Arc::new(recorder.clone()));
         events.set_classes(Classes::EVENTS);
-        Stage { store: mirror.stage(events), recorder, ttls: HashMap::new(), now }
+        let (ttls, value_revisions, lines) = Default::default();
+        Stage { store: mirror.stage(events), recorder, ttls, value_revisions, lines, given_fences: 0, cx }
     }
 
     /// Adds the copy of a key. One that is due has expired on the stage: its deletion is one of the changes.
     pub(super) fn load(&mut self, key: &KeyName, copy: Copy) {
-        let (db, bytes) = key;
+        let ((db, bytes), now) = (key, self.cx.now);
+        self.value_revisions.insert(key.clone(), copy.value_revision);
         let Some((mut entry, fence)) = copy.value else { return };
+        let token = copy.lock.lock.as_ref().and_then(|_| Some(entry.get::<Str>().ok()?.as_slice().to_vec()));
         if let Some(ttl) = copy.ttl {
-            let is_due = ttl.is_due(self.now);
+            let is_due = ttl.is_due(now);
             entry.set_deadline(Some(if is_due { Deadline::at_wall_ms(0) } else { ttl.deadline() }));
             self.ttls.insert(key.clone(), ttl);
         }
-        let hash = self.store.hash(bytes);
+        let name = self.store.key(bytes);
         let mut hold = self.store.exclusive();
-        hold.view(*db, Cx::new(self.now, Origin::Replay)).load(*db, hash, entry, fence);
+        let mut view = hold.view(*db, Cx::new(now, Origin::Replay));
+        view.load(*db, name.hash, entry, fence);
+        if let (Some(lock), Some(token)) = (&copy.lock.lock, token) {
+            let record = Holders::read(lock, &token, |client| self.cx.holders.copied(client), now);
+            view.adopt_lock(*db, name, Some(record), []);
+            self.recorder.forget(key);
+        }
+        drop(view);
+        drop(hold);
+        self.lines.load(key, copy.lock);
+    }
+
+    /// Adds the queue for a lock whose key the calls have deleted with all others of its database.
+    pub(super) fn load_line(&mut self, key: &KeyName, copy: Copy) {
+        self.lines.load(key, LockState { lock: None, ..copy.lock });
     }
 
     /// Returns access to the keys.
@@ -169,34 +267,142 @@ impl Stage {
 
     /// Returns whether a key was changed so far.
     pub(super) fn has_changed(&self, key: &KeyName) -> bool {
-        let recorded = self.recorder.0.lock();
-        recorded.is_all_cleared || recorded.cleared.contains(&key.0) || recorded.known.contains(key)
+        let recorded = self.recorder.recorded.lock();
+        recorded.is_all_cleared || recorded.cleared.contains(&key.0) || recorded.values.contains(key)
+    }
+
+    /// Returns the databases that were emptied so far.
+    pub(super) fn cleared(&self) -> Cleared {
+        self.recorder.recorded.lock().cleared()
+    }
+
+    /// Hands the locks over that are free and waited for; returns the processes to which.
+    pub(super) fn hand_over(&mut self, is_dead: impl Fn(u64) -> bool) -> Vec<u64> {
+        let mut processes = Vec::new();
+        for key in self.lines.locks() {
+            if !self.has(&key) {
+                let waiters = self.lines.take_next(&key, &is_dead);
+                processes.extend(waiters.iter().map(|waiter| waiter.wait.process));
+                self.grant(&key, &waiters);
+            }
+        }
+        processes
+    }
+
+    fn has(&self, key: &KeyName) -> bool {
+        let name = self.store.key(&key.1);
+        self.store.exclusive().view(key.0, Cx::new(self.cx.now, Origin::Expiry)).exists(name)
+    }
+
+    /// Gives a free lock to clients that wait with the same token, as LOCK.ACQUIRE does for one after the other.
+    fn grant(&mut self, key: &KeyName, waiters: &[StoredWaiter]) {
+        let Some(first) = waiters.first() else { return };
+        let (now, holders) = (self.cx.now, self.cx.holders.clone());
+        self.given_fences += 1;
+        let mut record = LockRecord {
+            token: first.token.as_slice().into(),
+            fence: NewFence(self.given_fences).placeholder(),
+            since_us: now.mono_us(),
+            hold: None,
+            session: None,
+            is_announced: false,
+            meta: None,
+        };
+        let mut deadline = None;
+        for waiter in waiters {
+            let holder = holders.copied(&waiter.client);
+            if waiter.ttl_ms > 0 {
+                deadline = Some(Deadline::after(now, waiter.ttl_ms));
+            }
+            if waiter.is_session {
+                record.session = Some(holder.clone());
+            }
+            record.hold = Some(Hold::new(holder));
+            record.is_announced |= waiter.is_announced;
+            record.meta = waiter.meta.as_deref().map(Into::into).or(record.meta);
+        }
+        let name = self.store.key(&key.1);
+        let (ttl, event) = deadline.map_or((store::Ttl::Clear, SET), |deadline| (store::Ttl::At(deadline), SET_EX));
+        let mut hold = self.store.exclusive();
+        let mut view = hold.view(key.0, Cx::new(now, Origin::HOST));
+        view.set(name, &first.token, ttl, event);
+        view.locks().change(name, |known| *known = Some(record));
+        drop(view);
+        drop(hold);
+        self.recorder.recorded.lock().locks.remove(key);
+        self.lines.grant(key, waiters.iter().map(|waiter| waiter.wait).collect());
+    }
+
+    /// Appends a client to the queue for a lock.
+    pub(super) fn queue(&mut self, suspended: &Suspended, demand: LockDemand, client: &ClientInfo) {
+        let Some(key) = suspended.awaited_lock() else { return };
+        let LockDemand { token, ttl_ms, is_session, is_announced, meta } = demand;
+        let holders = &self.cx.holders;
+        let waiter = StoredWaiter {
+            client: holders.stored(ClientCopy::of(client)),
+            wait: StoredWait { process: holders.process, number: suspended.blocked.number() },
+            token: token.into(),
+            ttl_ms,
+            is_session,
+            is_announced,
+            meta: meta.map(Into::into),
+            since_us: self.cx.now.wall_us(),
+        };
+        self.lines.join(key, waiter);
+    }
+
+    /// Ends the wait of a client for a lock: it leaves the queue, or gives the lock back.
+    pub(super) fn leave_queue(&mut self, key: &KeyName, wait: StoredWait) {
+        let is_untouched = !self.recorder.recorded.lock().locks.contains(key);
+        if self.lines.leave(key, wait) && is_untouched {
+            let name = self.store.key(&key.1);
+            let mut hold = self.store.exclusive();
+            let mut view = hold.view(key.0, Cx::new(self.cx.now, Origin::HOST));
+            let holder = |record: &LockRecord| Some((record.token.clone(), record.hold.as_ref()?.holder().id()));
+            if let Some((token, client)) = view.look_at_lock(key.0, name, holder).flatten() {
+                view.locks().take_back(key.0, name, &token, client);
+            }
+        }
+    }
+
+    /// Ends the session of a client that a lock is bound to, if it is.
+    pub(super) fn end_session(&self, key: &KeyName, client: u64) {
+        let name = self.store.key(&key.1);
+        let mut hold = self.store.exclusive();
+        hold.view(key.0, Cx::new(self.cx.now, Origin::HOST)).locks().end_of_session(key.0, name, client);
     }
 
     /// Ends the stage.
     pub(super) fn end(self) -> Outcome {
         self.store.forget_unlogged();
-        let Recorded { cleared, is_all_cleared, keys, events, .. } = std::mem::take(&mut *self.recorder.0.lock());
-        let cleared = match cleared.is_empty() {
-            _ if is_all_cleared => Cleared::All,
-            true => Cleared::Nothing,
-            false => Cleared::Databases(cleared.into_iter().collect()),
-        };
+        let mut recorded = std::mem::take(&mut *self.recorder.recorded.lock());
+        self.lines.changed().for_each(|key| recorded.add(key.clone()));
+        let (cleared, now) = (recorded.cleared(), self.cx.now);
+        let Recorded { keys, events, values, locks, losses, .. } = recorded;
         let mut hold = self.store.exclusive();
         let changed = keys.into_iter().map(|key| {
             let mut has_field_ttl = false;
-            let name = Key { bytes: &key.1, hash: self.store.hash(&key.1) };
-            let copy = hold.view(key.0, Cx::new(self.now, Origin::Replay)).copy_of(key.0, name);
+            let name = self.store.key(&key.1);
+            let mut view = hold.view(key.0, Cx::new(now, Origin::Replay));
+            let copy = view.copy_of(key.0, name);
+            let granted = if locks.contains(&key) { Vec::new() } else { self.lines.granted(&key) };
+            let lock = view.look_at_lock(key.0, name, |record| self.cx.stored(record, granted));
             let value = copy.map(|(entry, fence)| {
                 let ttl = entry.deadline().map(|deadline| self.ttl_of(&key, deadline));
                 has_field_ttl = store::has_field_ttl(&entry);
-                (encode(&entry, fence, ttl, self.now), ttl)
+                let mut stored = encode(&entry, fence, ttl, now);
+                (stored.lock, stored.line) = (lock, self.lines.line(&key));
+                if !values.contains(&key) {
+                    stored.value_revision = self.value_revisions.get(&key).copied().unwrap_or(0);
+                }
+                (stored, ttl)
             });
             Changed { key, value, has_field_ttl }
         });
         let changed = changed.collect();
         drop(hold);
-        Outcome { cleared, changed, events }
+        let has_begun_line = self.lines.has_begun();
+        Outcome { cleared, changed, events, losses, has_begun_line }
     }
 
     /// Returns the TTL of a changed key: its former one, if that was kept, that of a key which was copied or renamed to it,
@@ -204,6 +410,6 @@ impl Stage {
     fn ttl_of(&self, key: &KeyName, deadline: Deadline) -> Ttl {
         let is_it = |ttl: &&Ttl| ttl.deadline() == deadline;
         let kept = self.ttls.get(key).filter(is_it).or_else(|| self.ttls.values().find(is_it));
-        kept.copied().unwrap_or_else(|| Ttl::new(deadline, self.now))
+        kept.copied().unwrap_or_else(|| Ttl::new(deadline, self.cx.now))
     }
 }

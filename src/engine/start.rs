@@ -12,11 +12,12 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::dispatch::Handlers;
-use crate::engine::cluster::{Change, Failure, Revision, Test, Transaction};
+use crate::engine::cluster::{Change, Failure, Pair, Revision, Test, Transaction};
 use crate::engine::core::Core;
 use crate::engine::driver::{Driver, Handle, Input};
 use crate::engine::etcd::{Access, Cluster};
 use crate::engine::load::read_all;
+use crate::engine::locks::FENCES_OF_A_REVISION;
 use crate::engine::mirror::Mirror;
 use crate::engine::names::{Name, Prefix, range_end};
 use crate::engine::stored::FORMAT;
@@ -97,7 +98,7 @@ pub(crate) fn start(namespace: &Arc<Namespace>, handlers: &'static Handlers) -> 
             }
         });
     })?;
-    namespace.set_engine(Arc::new(Handle(tell.clone())));
+    namespace.set_engine(Arc::new(Handle { inputs: tell.clone(), stats: namespace.observed.engine.clone() }));
     Ok((Running { tell, ended: Some(ended) }, Ready(ready)))
 }
 
@@ -166,11 +167,30 @@ async fn prepare(driver: &mut Driver) -> Result<(), String> {
         return Err(format!("what is under the prefix {prefix} has another format: {shown}"));
     }
     let (pairs, revision) = persist(|| read_all(&cluster, &driver.prefix)).await?;
-    let keys = pairs.len();
+    let is_key = |pair: &&Pair| matches!(driver.prefix.parse(&pair.name), Some(Name::Key(_)));
+    let keys = pairs.iter().filter(is_key).count();
     driver.core.replace(pairs, revision);
+    raise_fences(driver, revision).await?;
     info!("etcd: {keys} keys loaded at revision {revision}");
     warn_of_history(&cluster, &format, revision).await;
     Ok(())
+}
+
+/// Lets fencing tokens be counted from no less than the microseconds since 1970, as those of a server without a cluster are. So
+/// they are larger than that server's, and than those before etcd was restored from a backup, which sets its revision back.
+async fn raise_fences(driver: &Driver, revision: Revision) -> Result<(), String> {
+    let (base, changed) = driver.core.mirror.locks.fence_base;
+    let wanted = driver.core.first_fence().saturating_sub(revision.saturating_mul(FENCES_OF_A_REVISION));
+    if base >= wanted {
+        return Ok(());
+    }
+    let fence = driver.prefix.name(&Name::Fence);
+    let raise = || {
+        let tests = vec![Test::Unchanged(fence.clone(), changed)]; // otherwise another process has just done so
+        let changes = vec![Change::Put(fence.clone(), wanted.to_string().into_bytes())];
+        driver.cluster.commit(Transaction { tests, changes, reads: Vec::new() }, 0)
+    };
+    persist(raise).await.map(|_| ())
 }
 
 /// Warns of a cluster that keeps all that ever was, until it is full.

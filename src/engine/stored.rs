@@ -24,6 +24,124 @@ pub(super) struct StoredKey {
     /// How a string was stored, see [`StringHint`](crate::store::StringHint).
     #[prost(uint32, tag = "5")]
     pub(super) hint: u32,
+    /// What is known of the lock that it is, if it is one.
+    #[prost(message, optional, tag = "6")]
+    pub(super) lock: Option<StoredLock>,
+    /// The clients queued for it, in order.
+    #[prost(message, repeated, tag = "7")]
+    pub(super) line: Vec<StoredWaiter>,
+    /// When its value was last changed, if not by the transaction that has written this; 0 otherwise.
+    #[prost(int64, tag = "8")]
+    pub(super) value_revision: i64,
+}
+
+/// What is known of a lock that is held.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StoredLock {
+    /// Its fencing token, or what that is counted from if it is one of this transaction's.
+    #[prost(sint64, tag = "1")]
+    pub(super) fence: i64,
+    /// Which one then, of those that the transaction has given, from 1 on; 0 otherwise.
+    #[prost(uint32, tag = "2")]
+    pub(super) fence_index: u32,
+    /// Since when it has been held, by the wall clock of the process that has granted it, in microseconds since 1970.
+    #[prost(int64, tag = "3")]
+    pub(super) since_us: i64,
+    /// The client that has acquired it.
+    #[prost(message, optional, tag = "4")]
+    pub(super) holder: Option<StoredClient>,
+    /// The client whose end releases it.
+    #[prost(message, optional, tag = "5")]
+    pub(super) session: Option<StoredClient>,
+    /// Whether its loss is announced.
+    #[prost(bool, tag = "6")]
+    pub(super) is_announced: bool,
+    /// A text of the holder's own.
+    #[prost(bytes = "vec", optional, tag = "7")]
+    pub(super) meta: Option<Vec<u8>>,
+    /// The waits that the lock was handed over to, until one who knows the token changes the lock.
+    #[prost(message, repeated, tag = "8")]
+    pub(super) granted: Vec<StoredWait>,
+}
+
+/// The wait of a client in the queue for a lock.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub(super) struct StoredWait {
+    /// Its process.
+    #[prost(fixed64, tag = "1")]
+    pub(super) process: u64,
+    /// Its number there.
+    #[prost(uint64, tag = "2")]
+    pub(super) number: u64,
+}
+
+/// A lock that is held no longer, although its holder has not released it.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StoredLoss {
+    /// The key.
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) key: Vec<u8>,
+    /// The token.
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) token: Vec<u8>,
+    /// What was known of it.
+    #[prost(message, required, tag = "3")]
+    pub(super) lock: StoredLock,
+    /// The word for the reason.
+    #[prost(string, tag = "4")]
+    pub(super) reason: String,
+}
+
+/// A client, and what LOCK.INFO shows of it.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StoredClient {
+    /// Its process.
+    #[prost(fixed64, tag = "1")]
+    pub(super) process: u64,
+    /// Its id there.
+    #[prost(uint64, tag = "2")]
+    pub(super) id: u64,
+    /// Its address.
+    #[prost(string, tag = "3")]
+    pub(super) addr: String,
+    /// Its name.
+    #[prost(string, tag = "4")]
+    pub(super) name: String,
+    /// The name of its library.
+    #[prost(string, tag = "5")]
+    pub(super) lib: String,
+    /// Its user.
+    #[prost(bytes = "vec", tag = "6")]
+    pub(super) user: Vec<u8>,
+}
+
+/// A client queued for a lock: what it asks for, so that any process can hand the lock over to it.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StoredWaiter {
+    /// The client.
+    #[prost(message, required, tag = "1")]
+    pub(super) client: StoredClient,
+    /// Its wait.
+    #[prost(message, required, tag = "2")]
+    pub(super) wait: StoredWait,
+    /// Its token.
+    #[prost(bytes = "vec", tag = "3")]
+    pub(super) token: Vec<u8>,
+    /// The TTL of the lock from when it gets it, in milliseconds; 0 for none.
+    #[prost(uint64, tag = "4")]
+    pub(super) ttl_ms: u64,
+    /// Whether the lock ends with its connection.
+    #[prost(bool, tag = "5")]
+    pub(super) is_session: bool,
+    /// Whether the loss of the lock is announced.
+    #[prost(bool, tag = "6")]
+    pub(super) is_announced: bool,
+    /// A text of its own.
+    #[prost(bytes = "vec", optional, tag = "7")]
+    pub(super) meta: Option<Vec<u8>>,
+    /// Since when it waits, by its process' wall clock, in microseconds since 1970.
+    #[prost(int64, tag = "8")]
+    pub(super) since_us: i64,
 }
 
 /// A TTL, which each process counts from the moment at which it learns of it.
@@ -67,6 +185,9 @@ pub(super) struct StoredRecord {
     /// Whether all databases were.
     #[prost(bool, tag = "6")]
     pub(super) is_all_cleared: bool,
+    /// The locks that were lost, before any of the other changes.
+    #[prost(message, repeated, tag = "7")]
+    pub(super) losses: Vec<StoredLoss>,
 }
 
 /// A keyspace event.

@@ -22,6 +22,7 @@ pub(super) fn encode(entry: &Entry, fence: i64, ttl: Option<Ttl>, now: Now) -> S
         ttl: ttl.map(|ttl| ttl.stored(now)),
         fence,
         hint: entry.hint() as u32,
+        ..StoredKey::default()
     }
 }
 

@@ -527,6 +527,9 @@ impl Namespace {
     /// Has the locks released that are bound to a connection: at once, or by the sweeper while a script keeps keys locked.
     /// Those in line for them must be served then. The view is one without declared keys.
     pub(crate) fn end_session(&self, client: &ClientInfo, view: &mut View<'_>) {
+        if let Some(engine) = self.engine() {
+            return engine.end_session(client.id); // it knows the locks that the cluster has and the client does not
+        }
         if !client.has_bound_locks() {
             return;
         }

@@ -29,6 +29,8 @@ pub(crate) struct EngineStats {
     pub(crate) revision: AtomicI64,
     /// The largest revision that the cluster has told.
     pub(crate) cluster_revision: AtomicI64,
+    /// The number of this process among those that serve the data.
+    pub(crate) process: AtomicU64,
     /// What is known of the cluster.
     pub(crate) cluster: Mutex<ClusterState>,
     durations: Mutex<Durations>,

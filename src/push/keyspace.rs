@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::RwLock;
 
-use crate::client::info::ClientInfo;
+use crate::client::info::{ClientCopy, ClientInfo};
 use crate::client::outbox::PushFrame;
 use crate::config::Config;
 use crate::observe::LockStats;
@@ -106,9 +106,13 @@ impl KeyspaceObserver for Arc<Notifier> {
     }
 
     fn on_lost_lock(&self, lost: &LostLock<'_>) {
-        self.locks.record_ended(lost.at_us.saturating_sub(lost.record.since_us));
-        if lost.loss == Loss::Expired {
-            self.locks.expired.fetch_add(1, Relaxed);
+        let holder = lost.record.hold.as_ref().map(|hold| hold.holder() as &dyn Any);
+        // One of a client of another process is counted there.
+        if !holder.is_some_and(|holder| holder.is::<ClientCopy>()) {
+            self.locks.record_ended(lost.at_us.saturating_sub(lost.record.since_us));
+            if lost.loss == Loss::Expired {
+                self.locks.expired.fetch_add(1, Relaxed);
+            }
         }
         if lost.record.is_announced {
             self.announce(lost);

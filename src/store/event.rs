@@ -436,7 +436,7 @@ impl EventSink {
     }
 
     /// Announces the loss of a lock, which its holder has not released.
-    pub(super) fn emit_lost_lock(&self, lost: &LostLock<'_>) {
+    pub(crate) fn emit_lost_lock(&self, lost: &LostLock<'_>) {
         self.observer.on_lost_lock(lost);
     }
 

@@ -371,6 +371,15 @@ impl Interests {
         self.forget_unless_wanted(key);
     }
 
+    /// Removes all clients from the queue for a lock.
+    pub(super) fn clear_queue(&mut self, key: Key<'_>) {
+        let Some(queued) = self.lock_queue(key).map(VecDeque::len) else { return };
+        self.change_lock(key, |lock| lock.queue.clear());
+        self.counts.queued -= queued as u32;
+        self.tail_work.add_queued(shard_of(key.hash), -(queued as isize));
+        self.forget_unless_wanted(key);
+    }
+
     fn leave_queue(&mut self, key: Key<'_>, number: u64) {
         let place = |lock: &mut Lock| {
             let at = lock.queue.binary_search_by_key(&number, |waiter| waiter.number).ok()?;

@@ -116,6 +116,23 @@ pub enum Loss {
 }
 
 impl Loss {
+    const ALL: [Loss; 9] = [
+        Loss::Expired,
+        Loss::Deleted,
+        Loss::Overwritten,
+        Loss::Renamed,
+        Loss::Moved,
+        Loss::Flushed,
+        Loss::Swapped,
+        Loss::Evicted,
+        Loss::Released,
+    ];
+
+    /// Returns the reason that a word is sent for.
+    pub(crate) fn of(word: &str) -> Option<Self> {
+        Loss::ALL.into_iter().find(|loss| loss.as_str() == word)
+    }
+
     /// Returns the word that the holder is sent.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -83,7 +83,7 @@ impl Now {
     }
 
     /// Returns the microseconds since 1970 by the wall clock.
-    fn wall_us(self) -> i64 {
+    pub(crate) fn wall_us(self) -> i64 {
         self.wall_offset_ms.saturating_mul(1000).saturating_add_unsigned(self.mono_us)
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod etcd;
 mod faults;
 mod histories;
 mod links;
+mod locks;
 mod messages;
 #[cfg(feature = "binary")]
 mod page;
@@ -26,15 +27,15 @@ use crate::engine::etcd::Etcd;
 use crate::harness::{Client, TestServer};
 
 /// Servers that serve the same data.
-struct Fleet {
-    servers: Vec<TestServer>,
+pub(crate) struct Fleet {
+    pub(crate) servers: Vec<TestServer>,
     etcd: Arc<Etcd>,
     prefix: String,
 }
 
 impl Fleet {
     /// Starts servers on the system's clock; `None` without etcd.
-    fn start(count: usize) -> Option<Self> {
+    pub(crate) fn start(count: usize) -> Option<Self> {
         Self::start_on(Etcd::shared()?, count)
     }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use parking_lot::Mutex;
 
 mod buffers;
+mod copy;
 mod flags;
 mod held_locks;
 mod listing;
@@ -19,6 +20,7 @@ mod session_state;
 mod traffic;
 
 use buffers::Buffers;
+pub(crate) use copy::ClientCopy;
 use flags::Flags;
 use held_locks::ClientLocks;
 pub(crate) use held_locks::LockName;

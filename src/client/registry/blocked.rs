@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::client::info::{ClientInfo, LockName};
+use crate::client::info::{ClientCopy, ClientInfo, LockName};
 use crate::client::outbox::NUDGE;
 use crate::client::pause::Pause;
 use crate::client::registry::clients::Clients;
+use crate::client::registry::mirrored::MirroredWaiter;
 use crate::client::registry::wait::{Answered, BlockedCall, Blocking, Unblocked, Wait};
 use crate::store::value::Type;
-use crate::store::{NEVER, Waiter};
+use crate::store::{LockHolder as _, NEVER, Waiter};
 use crate::time::clock::Now;
 
 /// A client that is blocked until this is dropped.
@@ -26,6 +27,11 @@ impl Blocked {
     /// Returns the number of the wait.
     pub(crate) fn number(&self) -> u64 {
         self.wait.number
+    }
+
+    /// Returns the wait, as others see it.
+    pub(crate) fn shared_wait(&self) -> Arc<Wait> {
+        self.wait.clone()
     }
 
     /// Returns the client as it stands in the queues of its keys.
@@ -145,8 +151,32 @@ impl Clients {
 
     /// Returns the lock that a client is queued for.
     pub(crate) fn awaited_lock(&self, id: u64) -> Option<LockName> {
-        let wait = self.waits.of(id)?;
-        wait.call(BlockedCall::awaited_lock).flatten()
+        let here = self.waits.of(id).and_then(|wait| wait.call(BlockedCall::awaited_lock).flatten());
+        here.or_else(|| self.mirrored.lock(id))
+    }
+
+    /// Returns what is shown of a client, or of one of another process that is queued for a lock.
+    pub(crate) fn shown(&self, id: u64) -> Option<ClientCopy> {
+        self.find(id).map(|client| ClientCopy::of(&client)).or_else(|| self.mirrored.client(id))
+    }
+
+    /// Adds a client that is queued for a lock in a cluster with the token of this hash.
+    pub(crate) fn enter_mirrored(&self, client: ClientCopy, lock: LockName, token: u64) {
+        let id = client.id();
+        match self.find(id) {
+            Some(own) => self.queued.enter(&own, token),
+            None => self.queued.enter_id(id, token),
+        }
+        self.mirrored.insert(id, MirroredWaiter { client, lock, token });
+    }
+
+    /// Removes a client, if it is queued for a lock.
+    pub(crate) fn leave_mirrored(&self, id: u64, lock: &LockName) {
+        let Some(waiter) = self.mirrored.remove(id, lock) else { return };
+        match self.find(id) {
+            Some(own) => self.queued.leave(&own, waiter.token),
+            None => self.queued.leave_id(id, waiter.token),
+        }
     }
 
     /// Makes every blocked client check its timeout: a steered clock was moved, stopped or started.

@@ -12,6 +12,7 @@ use tracing::{debug, info};
 use crate::client::backlog::Backlog;
 use crate::client::info::{Class, ClientInfo, Peer};
 use crate::client::outbox::{END, EVICTED, NUDGE};
+use crate::client::registry::mirrored::MirroredWaiters;
 use crate::client::registry::queued::QueuedClients;
 use crate::client::registry::wait::Waits;
 use crate::resp::Output;
@@ -53,6 +54,8 @@ pub struct Clients {
     pub(super) waits: Waits,
     /// The clients that are queued for locks, or about to be.
     pub(crate) queued: QueuedClients,
+    /// Those that are in a cluster.
+    pub(super) mirrored: MirroredWaiters,
     /// The counted memory of all clients; maintained only while there is a limit.
     memory: Arc<AtomicUsize>,
     evicted: AtomicU64,

@@ -2,6 +2,7 @@
 
 mod blocked;
 mod clients;
+mod mirrored;
 mod queued;
 mod suspended;
 mod wait;

@@ -32,6 +32,16 @@ impl QueuedClients {
         info.flags.set_queued(false);
     }
 
+    /// Records that a client which this process does not have is queued with a token.
+    pub(super) fn enter_id(&self, id: u64, token: u64) {
+        self.0.lock().insert((token, id), ());
+    }
+
+    /// Reverts [`QueuedClients::enter_id`].
+    pub(super) fn leave_id(&self, id: u64, token: u64) {
+        self.0.lock().remove(&(token, id));
+    }
+
     /// Returns the clients that are queued with a token, or about to be.
     pub(crate) fn with_token(&self, token: u64) -> Vec<u64> {
         self.0.lock().range((token, 0)..=(token, u64::MAX)).map(|((_, client), ())| *client).collect()

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::client::info::LockName;
 use crate::client::registry::Blocked;
 use crate::resp::{OwnedRequest, Reply};
 use crate::store::value::Type;
@@ -43,6 +44,12 @@ impl Suspended {
     /// Returns whether the client is queued for a lock, its only key.
     pub(crate) fn is_in_lock_queue(&self) -> bool {
         matches!(self.place, Some(Place::LockQueue { .. }))
+    }
+
+    /// Returns the lock that the client is queued for.
+    pub(crate) fn awaited_lock(&self) -> Option<LockName> {
+        let (_, key) = self.keys.first().filter(|_| self.is_in_lock_queue())?;
+        Some((self.db, key.clone()))
     }
 
     /// Returns the keys that it waits for.

@@ -61,7 +61,7 @@ pub struct BlockedCall {
     pub hashes: Hashes,
     /// Whether the call is made again also when a key was deleted.
     pub heeds_absence: bool,
-    /// The hash of the token of a client queued for a lock.
+    /// The hash of the token of a client queued for a lock, unless an engine queues it.
     pub token: Option<u64>,
     /// When the call is made again even if no key has changed, in monotonic milliseconds, or [`NEVER`](crate::store::NEVER).
     pub retry_at_ms: u64,

@@ -13,7 +13,7 @@
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 
-use crate::client::info::{ClientInfo, LockName};
+use crate::client::info::{ClientCopy, ClientInfo, LockName};
 use crate::config::OnDeadlock;
 use crate::dispatch::Call;
 use crate::store::{Key, LockRecord};
@@ -218,7 +218,12 @@ fn in_words(call: &Call<'_>, cycle: &[Link]) -> String {
             true => shown_key(&link.key),
             false => "?".to_owned(),
         };
-        format!("{key} held by client {}", link.client)
+        match call.namespace.clients.shown(link.client) {
+            Some(ClientCopy { id, process: Some(process), .. }) => {
+                format!("{key} held by client {id} of process {process:016x}")
+            }
+            _ => format!("{key} held by client {}", link.client),
+        }
     };
     let mut words: Vec<String> = cycle.iter().map(describe).collect();
     if words.len() > LINKS_SHOWN {

@@ -1,9 +1,9 @@
 //! LOCK.INFO and LOCK.LIST: who holds a lock, since when, and who waits for it.
 
-use std::any::Any;
 use std::collections::VecDeque;
 
-use crate::client::info::ClientInfo;
+use crate::client::engine::Engine;
+use crate::client::info::ClientCopy;
 use crate::command::keys::scan::{COUNT_DEFAULT, parse_cursor, read_count};
 use crate::command::lock::KEY;
 use crate::command::lock::deadlock::{self, Link};
@@ -12,8 +12,8 @@ use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::glob::Pattern;
 use crate::resp::Reply;
-use crate::spec::{ACCESS, EXCLUSIVE, Group, NO_ENGINE, READ, RO, integer, key, pattern, token};
-use crate::store::{Hold, Key, LockRecord, LockWaiter, Lookup, Str};
+use crate::spec::{ACCESS, EXCLUSIVE, Group, READ, RO, integer, key, pattern, token};
+use crate::store::{Key, LockRecord, LockWaiter, Lookup, Str};
 use crate::time::clock::{Deadline, Now};
 
 const LIST_COST: &str = "O(1) for every call, and O(N) for a complete iteration, where N is the number of locks.";
@@ -22,11 +22,11 @@ const LIST_COST: &str = "O(1) for every call, and O(N) for a complete iteration,
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
     // A cycle of clients that wait for each other leads through any keys.
-    Command::new("LOCK.INFO", info, READ | EXCLUSIVE | NO_ENGINE, Group::Lock)
+    Command::new("LOCK.INFO", info, READ | EXCLUSIVE, Group::Lock)
         .args(&[key("key", RO | ACCESS).about(KEY)])
         .tips(&["nondeterministic_output"])
         .docs("0.1.0", "O(N) where N is the number of clients queued.", "Describes a lock: its holder, and the clients queued for it."),
-    Command::new("LOCK.LIST", list, READ | NO_ENGINE, Group::Lock)
+    Command::new("LOCK.LIST", list, READ, Group::Lock)
         .args(&[
             integer("cursor").about("0 at first, then what the last reply begins with, until that is 0."),
             pattern("pattern").token("MATCH").optional().about("Only locks whose keys match."),
@@ -37,42 +37,15 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("0.1.0", LIST_COST, "Iterates over the locks that are held through LOCK commands."),
 ];
 
-/// The client that holds a lock.
-pub(super) fn client_of(hold: &Hold) -> Option<&ClientInfo> {
-    (hold.holder() as &dyn Any).downcast_ref()
-}
-
 /// What LOCK.INFO says of a lock.
 struct Description {
     token: Vec<u8>,
     pttl_ms: i64,
     /// Fence, age, and whether the lock is released when its holder's connection closes.
     record: Option<(i64, u64, bool)>,
-    holder: Option<Holder>,
+    holder: Option<ClientCopy>,
     meta: Option<Vec<u8>>,
     line: Vec<LockWaiter>,
-}
-
-/// The holder of a lock.
-struct Holder {
-    id: u64,
-    addr: String,
-    name: String,
-    lib: String,
-    user: Vec<u8>,
-}
-
-impl Holder {
-    fn new(client: &ClientInfo) -> Self {
-        let names = client.names();
-        Holder {
-            id: client.id,
-            addr: client.peer.addr.clone(),
-            name: names.name,
-            lib: names.lib_name,
-            user: client.user().map_or_else(Vec::new, |user| user.to_vec()),
-        }
-    }
 }
 
 impl Description {
@@ -86,7 +59,7 @@ impl Description {
             token,
             pttl_ms: pttl_ms(deadline, now),
             record: record.map(|record| (record.fence, age_ms(record, now), record.session.is_some())),
-            holder: record.and_then(|record| client_of(record.hold.as_ref()?)).map(Holder::new),
+            holder: record.and_then(|record| ClientCopy::of_holder(record.hold.as_ref()?.holder())),
             meta: record.and_then(|record| Some(record.meta.as_ref()?.to_vec())),
             line,
         }))
@@ -108,8 +81,9 @@ fn info(call: &mut Call<'_>) -> Result<()> {
         return Ok(());
     };
     let cycle = deadlock::cycle_from(call, (call.caller.db, key.bytes.into()));
+    let engine = call.namespace.engine();
     let reply = &mut call.reply;
-    reply.map(13);
+    reply.map(13 + usize::from(engine.is_some()));
     reply.bulk(b"token");
     reply.bulk(&lock.token);
     reply.bulk(b"fence");
@@ -121,6 +95,10 @@ fn info(call: &mut Call<'_>) -> Result<()> {
     let holder = lock.holder.as_ref();
     reply.bulk(b"client-id");
     reply_some(reply, holder, |reply, holder| reply.int(holder.id as i64));
+    if let Some(engine) = engine {
+        reply.bulk(b"process");
+        reply_some(reply, holder, |reply, holder| reply_process(reply, holder, engine));
+    }
     reply.bulk(b"addr");
     reply_some(reply, holder, |reply, holder| reply.bulk(holder.addr.as_bytes()));
     reply.bulk(b"client-name");
@@ -147,8 +125,14 @@ fn reply_cycle(call: &mut Call<'_>, cycle: Option<Vec<Link>>) {
     for link in cycle {
         let shown: &[u8] = if call.caller.access.reads_key(&link.key) { &link.key } else { b"?" };
         call.reply.bulk(shown);
-        call.reply.int(link.client as i64);
+        let shown = call.namespace.clients.shown(link.client);
+        call.reply.int(shown.map_or(link.client, |client| client.id) as i64);
     }
+}
+
+/// Replies with the process of a client.
+fn reply_process(reply: &mut Reply<'_>, client: &ClientCopy, engine: &dyn Engine) {
+    reply.bulk(format!("{:016x}", client.process.unwrap_or_else(|| engine.process())).as_bytes());
 }
 
 fn reply_some<T>(reply: &mut Reply<'_>, value: Option<T>, write: impl FnOnce(&mut Reply<'_>, T)) {
@@ -160,17 +144,22 @@ fn reply_some<T>(reply: &mut Reply<'_>, value: Option<T>, write: impl FnOnce(&mu
 
 /// Replies with the clients queued for a lock.
 fn reply_queue(call: &mut Call<'_>, queue: &[LockWaiter]) {
-    let now = call.now();
+    let (now, engine) = (call.now(), call.namespace.engine());
     call.reply.array(queue.len());
     for waiter in queue {
-        let client = call.namespace.clients.find(waiter.client);
-        call.reply.map(4);
+        let client = call.namespace.clients.shown(waiter.client);
+        let client = client.as_ref();
+        call.reply.map(4 + usize::from(engine.is_some()));
         call.reply.bulk(b"client-id");
-        call.reply.int(waiter.client as i64);
+        call.reply.int(client.map_or(waiter.client, |client| client.id) as i64);
+        if let Some(engine) = engine {
+            call.reply.bulk(b"process");
+            reply_some(&mut call.reply, client, |reply, client| reply_process(reply, client, engine));
+        }
         call.reply.bulk(b"addr");
-        reply_some(&mut call.reply, client.as_ref(), |reply, client| reply.bulk(client.peer.addr.as_bytes()));
+        reply_some(&mut call.reply, client, |reply, client| reply.bulk(client.addr.as_bytes()));
         call.reply.bulk(b"client-name");
-        reply_some(&mut call.reply, client.as_ref(), |reply, client| reply.bulk(client.names().name.as_bytes()));
+        reply_some(&mut call.reply, client, |reply, client| reply.bulk(client.name.as_bytes()));
         call.reply.bulk(b"waited-ms");
         call.reply.int(now.ms_since(waiter.since_us) as i64);
     }
@@ -183,7 +172,7 @@ struct Listed {
     age_ms: u64,
     pttl_ms: i64,
     waiting: usize,
-    client_name: Option<String>,
+    holder: Option<ClientCopy>,
 }
 
 /// Options of LOCK.LIST.
@@ -211,7 +200,8 @@ fn list(call: &mut Call<'_>) -> Result<()> {
     call.reply.array(2);
     call.reply.bulk(next.to_string().as_bytes());
     call.reply.array(locks.len());
-    locks.iter().for_each(|lock| reply_listed(&mut call.reply, lock));
+    let engine = call.namespace.engine();
+    locks.iter().for_each(|lock| reply_listed(&mut call.reply, lock, engine));
     Ok(())
 }
 
@@ -249,12 +239,12 @@ fn describe(
         age_ms: age_ms(record, now),
         pttl_ms: pttl_ms(deadline, now),
         waiting: line.len(),
-        client_name: record.hold.as_ref().and_then(client_of).map(|client| client.names().name),
+        holder: record.hold.as_ref().and_then(|hold| ClientCopy::of_holder(hold.holder())),
     }
 }
 
-fn reply_listed(reply: &mut Reply<'_>, lock: &Listed) {
-    reply.map(6);
+fn reply_listed(reply: &mut Reply<'_>, lock: &Listed, engine: Option<&dyn Engine>) {
+    reply.map(6 + usize::from(engine.is_some()));
     reply.bulk(b"key");
     reply.bulk(&lock.key);
     reply.bulk(b"fence");
@@ -266,5 +256,10 @@ fn reply_listed(reply: &mut Reply<'_>, lock: &Listed) {
     reply.bulk(b"waiting");
     reply.int(lock.waiting as i64);
     reply.bulk(b"client-name");
-    reply_some(reply, lock.client_name.as_ref(), |reply, name| reply.bulk(name.as_bytes()));
+    let holder = lock.holder.as_ref();
+    reply_some(reply, holder, |reply, holder| reply.bulk(holder.name.as_bytes()));
+    if let Some(engine) = engine {
+        reply.bulk(b"process");
+        reply_some(reply, holder, |reply, holder| reply_process(reply, holder, engine));
+    }
 }

@@ -14,6 +14,7 @@ mod replicated;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::client::caller::Caller;
+use crate::client::staged::LockDemand;
 use crate::command::lock::deadlock::Prospect;
 use crate::command::lock::replicated::{read_replicas, reply_when_acknowledged};
 use crate::command::string::{SET, SET_EX};
@@ -24,10 +25,9 @@ use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::spec::{
-    ACCESS, BLOCKING, DELETE, DENY_OOM, Effect, FAST, Group, NO_ENGINE, RO, RW, UPDATE, WRITE, integer, key, string,
-    token,
+    ACCESS, BLOCKING, DELETE, DENY_OOM, Effect, FAST, Group, RO, RW, UPDATE, WRITE, integer, key, string, token,
 };
-use crate::store::{Hold, Key, LockHolder, LockRecord, Lookup, Loss, Str, Ttl};
+use crate::store::{Hold, Key, LockRecord, Lookup, Loss, Str, Ttl};
 use crate::time::clock::Deadline;
 
 pub(crate) use inspect::COMMANDS as INSPECTION;
@@ -44,7 +44,7 @@ timeout of BLOCK, without BLOCK within a second, the lock is released, and the r
 /// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
-    Command::new("LOCK.ACQUIRE", acquire, WRITE | DENY_OOM | BLOCKING | NO_ENGINE, Group::Lock)
+    Command::new("LOCK.ACQUIRE", acquire, WRITE | DENY_OOM | BLOCKING, Group::Lock)
         .effect(Effect::Values)
         .args(&[
             key("key", RW | ACCESS | UPDATE).about(KEY),
@@ -57,7 +57,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             integer("numreplicas").token("REPLICAS").optional().about(REPLICAS),
         ])
         .docs("0.1.0", ACQUIRE_COST, "Acquires a lock, or queues for it, and returns its fencing token."),
-    Command::new("LOCK.RENEW", renew, WRITE | FAST | NO_ENGINE, Group::Lock)
+    Command::new("LOCK.RENEW", renew, WRITE | FAST, Group::Lock)
         .effect(Effect::Deadlines)
         .args(&[
             key("key", RW | ACCESS | UPDATE).about(KEY),
@@ -65,11 +65,11 @@ pub(crate) const COMMANDS: &[Command] = &[
             integer("milliseconds").token("PX").about("The new TTL in milliseconds, from now on."),
         ])
         .docs("0.1.0", "O(1)", "Sets the TTL of a lock that is held with a token."),
-    Command::new("LOCK.RELEASE", release, WRITE | FAST | NO_ENGINE, Group::Lock)
+    Command::new("LOCK.RELEASE", release, WRITE | FAST, Group::Lock)
         .effect(Effect::Values)
         .args(&[key("key", RW | ACCESS | DELETE).about(KEY), string("token").about(TOKEN)])
         .docs("0.1.0", "O(1)", "Releases a lock that is held with a token: the first client in the queue gets it."),
-    Command::new("LOCK.FENCE", fence, WRITE | FAST | NO_ENGINE, Group::Lock)
+    Command::new("LOCK.FENCE", fence, WRITE | FAST, Group::Lock)
         .effect(Effect::Values)
         .args(&[key("key", RO | ACCESS).about(KEY), string("token").about(TOKEN)])
         .docs("0.1.0", "O(1)", "Returns the fencing token of a lock that is held with a token."),
@@ -158,7 +158,7 @@ fn acquire(call: &mut Call<'_>) -> Result<()> {
     if let Some(replicas) = options.replicas.filter(|_| !call.is_retry()) {
         return reply_when_acknowledged(call, (key, token), (replicas, options.until_ms), None);
     }
-    call.reply.int(fence);
+    call.reply_fence(fence);
     Ok(())
 }
 
@@ -170,7 +170,10 @@ fn take(call: &mut Call<'_>, key: Key<'_>, token: &[u8], options: &Options<'_>) 
     let in_line =
         call.view.locks().queue(key).and_then(|line| line.iter().find(|waiter| waiter.client == client).copied());
     let waited_us = in_line.map_or(0, |waiter| now_us.saturating_sub(waiter.since_us));
-    call.namespace.observed.locks.record_acquired(waited_us);
+    match &mut call.caller.staged {
+        Some(staged) => staged.tally.acquired += 1,
+        None => call.namespace.observed.locks.record_acquired(waited_us),
+    }
     record(call, key, token, |record, caller| hold(record, caller, key, options))
 }
 
@@ -185,7 +188,7 @@ fn keep(call: &mut Call<'_>, key: Key<'_>, token: &[u8], options: &Options<'_>) 
 /// Makes the caller the holder of a lock.
 fn hold(record: &mut LockRecord, holder: &Caller, key: Key<'_>, options: &Options<'_>) {
     if record.hold.as_ref().is_none_or(|hold| hold.holder().id() != holder.info.id) {
-        record.hold = Some(Hold::new(holder.info.as_lock_holder()));
+        record.hold = Some(Hold::new(holder.as_lock_holder()));
     }
     record.is_announced |= options.is_announced;
     if let Some(meta) = options.meta {
@@ -195,19 +198,21 @@ fn hold(record: &mut LockRecord, holder: &Caller, key: Key<'_>, options: &Option
         if let Some(session) = record.session.take() {
             session.unbind_lock(holder.db, key.bytes);
         }
-        holder.info.bind_lock(holder.db, key.bytes);
-        record.session = Some(holder.info.as_lock_holder());
+        let session = holder.as_lock_holder();
+        session.bind_lock(holder.db, key.bytes);
+        record.session = Some(session);
     }
 }
 
 /// Changes what is known of a lock, beginning to know it if necessary; returns its fencing token.
 fn record(call: &mut Call<'_>, key: Key<'_>, token: &[u8], change: impl FnOnce(&mut LockRecord, &Caller)) -> i64 {
     let namespace = call.namespace;
+    let fence = if call.view.locks().record(key).is_none() { call.give_fence() } else { 0 };
     let caller = &*call.caller;
     call.view.locks().change(key, |record| {
         let record = record.get_or_insert_with(|| LockRecord {
             token: token.into(),
-            fence: namespace.give_fence(),
+            fence,
             since_us: namespace.clock.now().mono_us(),
             hold: None,
             session: None,
@@ -222,18 +227,33 @@ fn record(call: &mut Call<'_>, key: Key<'_>, token: &[u8], change: impl FnOnce(&
 /// Queues for a lock that another one holds, or gives up.
 fn wait(call: &mut Call<'_>, key: Key<'_>, token: &[u8], options: &Options<'_>) -> Result<()> {
     let locks = call.namespace.observed.locks.clone();
-    let begins = options.until_ms.is_some() && !call.is_retry() && !call.is_nested();
+    let begins = options.until_ms.is_some() && call.caller.staged.is_none() && !call.is_nested();
+    // An engine queues the client first: its call is made again on the mirror then, to examine it.
+    let begins = begins && call.is_retry() == call.namespace.engine().is_some();
     let prospect = if begins { deadlock::prospect(call, key, token) } else { Prospect::Waits };
     if let Prospect::Unknown = prospect {
         call.put_off();
         return Ok(());
     }
-    if !call.is_retry() {
-        locks.contended.fetch_add(1, Relaxed);
+    let is_retry = call.is_retry();
+    match &mut call.caller.staged {
+        Some(staged) => staged.tally.contended += 1,
+        None if !is_retry => _ = locks.contended.fetch_add(1, Relaxed),
+        None => {}
     }
     if let Prospect::Deadlock(cycle) = prospect {
         locks.deadlocks.fetch_add(1, Relaxed);
         return Err(Error::Deadlock(cycle));
+    }
+    let now = call.now();
+    if let Some(staged) = &mut call.caller.staged {
+        staged.demand = Some(LockDemand {
+            token: token.into(),
+            ttl_ms: options.deadline.map_or(0, |deadline| deadline.remaining_ms(now).max(1).unsigned_abs()),
+            is_session: options.is_session,
+            is_announced: options.is_announced,
+            meta: options.meta.map(Into::into),
+        });
     }
     match options.until_ms {
         None => call.reply.null(),
@@ -257,7 +277,7 @@ fn renew(call: &mut Call<'_>) -> Result<()> {
     }
     call.view.set_deadline(key, Some(deadline), EXPIRE);
     let fence = record(call, key, token, |_, _| {});
-    call.reply.int(fence);
+    call.reply_fence(fence);
     Ok(())
 }
 
@@ -271,8 +291,11 @@ fn release(call: &mut Call<'_>) -> Result<()> {
         if holder.is_some_and(|holder| holder != client) {
             call.view.locks().lose(key, Loss::Released);
         } else if let Some(record) = call.view.locks().end(key) {
-            let now_us = call.namespace.clock.now().mono_us();
-            call.namespace.observed.locks.record_ended(now_us.saturating_sub(record.since_us));
+            let held_us = call.namespace.clock.now().mono_us().saturating_sub(record.since_us);
+            match &mut call.caller.staged {
+                Some(staged) => staged.tally.held_us.push(held_us),
+                None => call.namespace.observed.locks.record_ended(held_us),
+            }
         }
         call.view.remove(key);
     }
@@ -285,7 +308,7 @@ fn fence(call: &mut Call<'_>) -> Result<()> {
     match owner(call, key, token)? {
         Owner::Caller => {
             let fence = record(call, key, token, |_, _| {});
-            call.reply.int(fence);
+            call.reply_fence(fence);
         }
         Owner::Nobody | Owner::Another => call.reply.null(),
     }

@@ -7,14 +7,14 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use crate::client::info::ClientInfo;
+use crate::client::info::{ClientCopy, ClientInfo};
 use crate::client::registry::Clients;
 use crate::command::lock::deadlock::{self, Link};
-use crate::command::lock::inspect::{age_ms, client_of, pttl_ms};
+use crate::command::lock::inspect::{age_ms, pttl_ms};
 use crate::dispatch::introspection::describe;
 use crate::dispatch::{Call, Handlers};
 use crate::namespace::Namespace;
-use crate::store::{Key, LockHolder, LockRecord, LockWaiter, SHARDS};
+use crate::store::{Hold, Key, LockRecord, LockWaiter, SHARDS};
 use crate::time::clock::{Deadline, Now};
 
 /// How many clients queued are shown of each lock.
@@ -68,8 +68,9 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    fn new(client: &ClientInfo) -> Self {
-        Holder { id: client.id, name: client.names().name, addr: client.peer.shown_addr(), is_gone: client.is_gone() }
+    fn new(hold: &Hold) -> Option<Self> {
+        let ClientCopy { id, name, addr, .. } = ClientCopy::of_holder(hold.holder())?;
+        Some(Holder { id, name, addr, is_gone: hold.holder().is_gone() })
     }
 }
 
@@ -147,7 +148,7 @@ impl Shown {
             in_line: line.len(),
             meta: meta.map(|meta| meta[..meta.len().min(KEY_SHOWN)].to_vec()),
             meta_rest: meta.map_or(0, |meta| meta.len().saturating_sub(KEY_SHOWN)),
-            holder: record.and_then(|record| client_of(record.hold.as_ref()?)).map(Holder::new),
+            holder: record.and_then(|record| Holder::new(record.hold.as_ref()?)),
             cycle: None,
             first: line.iter().take(IN_LINE_SHOWN).map(|waiter| (waiter.client, since(waiter))).collect(),
         }));

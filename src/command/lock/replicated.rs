@@ -26,6 +26,11 @@ pub(super) fn read_replicas(call: &mut Call<'_>) -> Result<usize> {
     if replicas > 0 && call.is_nested() {
         return Err(Error::other("REPLICAS makes LOCK.ACQUIRE wait, which is not possible in MULTI and in scripts"));
     }
+    if replicas > 0 && call.namespace.engine().is_some() {
+        return Err(Error::other(
+            "REPLICAS is not possible with engine etcd, whose locks are on a majority of its members",
+        ));
+    }
     if replicas > 0 && call.namespace.role.is_replica() {
         return Err(Error::other("REPLICAS cannot be used with replica instances"));
     }

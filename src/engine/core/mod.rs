@@ -1,6 +1,7 @@
 //! The engine as a state: calls, answers of the cluster and its news come in, transactions and reads go out. It knows no
 //! network and no thread, so that tests run it with a simulated cluster, in any order of events.
 
+mod locks;
 mod outcome;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,15 +16,16 @@ use crate::dispatch::Handlers;
 use crate::dispatch::serve::{answer_staged, readmit, serve_remaining_keys};
 use crate::engine::barrier::Barriers;
 use crate::engine::cluster::{Failure, Pair, Revision, Step, Transaction};
+use crate::engine::execution::{Execution, Known};
 use crate::engine::flight::Flight;
-use crate::engine::group::{Ended, Group, Known};
+use crate::engine::group::{Ended, Group};
 use crate::engine::lanes::Lanes;
 use crate::engine::mirror::Mirror;
 use crate::engine::names::{KeyName, Prefix};
-use crate::engine::pending::{Pending, Reader, Work};
+use crate::engine::pending::{Leave, Pending, Queued, Reader, Work};
 use crate::engine::queue::Queue;
 use crate::engine::reads::PendingReads;
-use crate::engine::stage::{Changed, Cleared, Copy};
+use crate::engine::stage::{Changed, Cleared, Copy, StageCx};
 use crate::engine::stored::StoredKey;
 use crate::engine::ttl::Ttl;
 use crate::error::{Error, Result};
@@ -88,6 +90,13 @@ pub(super) struct Core {
     /// The waits whose calls are executed again at the next tick, or at a time in monotonic milliseconds.
     again: Vec<Arc<Wait>>,
     retry_at: Vec<(u64, Arc<Wait>)>,
+    /// Clients that are queued for locks, by the numbers of their waits.
+    waits: HashMap<u64, Queued>,
+    /// Until when the lease of this process lasts in any case, in monotonic milliseconds, and whether that was too short.
+    lease_until_ms: u64,
+    is_lease_in_doubt: bool,
+    /// Work that is tried again at a time in monotonic milliseconds.
+    retry_work: Vec<(u64, Work, Arc<[KeyName]>)>,
     /// The number of the last transaction.
     number: u64,
     pub(super) stats: Arc<EngineStats>,
@@ -103,7 +112,24 @@ impl Known for Core {
     }
 
     fn watched(&self, key: &KeyName) -> Option<Revision> {
-        self.ahead_of(key).is_none().then(|| self.mirror.mod_revision(key))
+        let Some(ahead) = self.ahead_of(key) else { return Some(self.mirror.mod_revision(key)) };
+        let value_revision = ahead.value.as_ref().map_or(0, |(stored, _)| stored.value_revision);
+        // Only what belongs to a lock has changed.
+        (value_revision != 0 && value_revision <= self.mirror.revision()).then_some(ahead.mod_revision)
+    }
+
+    fn stage_cx(&self, now: Now) -> (StageCx, Revision) {
+        let locks = &self.mirror.locks;
+        let (fence_base, revision) = locks.fence_base;
+        (StageCx { holders: locks.holders.clone(), fence_base, now }, revision)
+    }
+
+    fn is_dead(&self, process: u64) -> bool {
+        self.mirror.locks.is_dead(process)
+    }
+
+    fn locks_with_lines(&self, of: &Cleared) -> (Vec<KeyName>, Revision) {
+        (self.mirror.locks.with_lines(of), self.mirror.locks.lines_revision)
     }
 }
 
@@ -133,6 +159,10 @@ impl Core {
             expiring: HashSet::new(),
             again: Vec::new(),
             retry_at: Vec::new(),
+            waits: HashMap::new(),
+            lease_until_ms: 0,
+            is_lease_in_doubt: false,
+            retry_work: Vec::new(),
             number: 0,
             stats,
             actions: Vec::new(),
@@ -218,7 +248,7 @@ impl Core {
 
     /// Returns whether any wait for the mirror to have a revision.
     pub(super) fn awaits_mirror(&self) -> bool {
-        self.barriers.is_following()
+        self.barriers.is_following() || !self.later.is_empty()
     }
 
     fn pass_barriers(&mut self) {
@@ -247,6 +277,7 @@ impl Core {
         if let Some(number) = self.mirror.apply(step, self.now()) {
             self.reads.remember(number, &self.namespace);
         }
+        self.follow_locks();
         self.follow_mirror();
     }
 
@@ -260,6 +291,8 @@ impl Core {
     pub(super) fn replace(&mut self, pairs: Vec<Pair>, revision: Revision) {
         self.mirror.replace(pairs, revision);
         self.reads.skip(revision);
+        self.follow_locks();
+        self.fail_lost_waits(revision);
         self.follow_mirror();
     }
 
@@ -335,7 +368,7 @@ impl Core {
         let namespace = self.namespace.clone();
         let panics = &namespace.instance.panics;
         let staged =
-            panics.catch("engine", || Group::stage((&self.namespace, self.handlers), self, calls, self.number));
+            panics.catch("engine", || Execution::run((&self.namespace, self.handlers), self, calls, self.number));
         if staged.is_none() {
             self.queue.release(&keys);
             keys.iter().for_each(|key| _ = self.expiring.remove(key));
@@ -361,7 +394,7 @@ impl Core {
         // The client of a blocked call may have given up meanwhile.
         let is_over = |(pending, _): &(Pending, Ended)| match &pending.work {
             Work::Repeat(_, wait) => !wait.begin_commit(),
-            Work::Call(..) | Work::Expire => false,
+            _ => false,
         };
         match group.members.iter().position(is_over) {
             None => self.commit(group),
@@ -395,7 +428,9 @@ impl Core {
         if group.is_read() && !group.record.events.is_empty() {
             self.mirror.emit_alone(&group.record.events, now);
         }
-        let Group { members, changed, cleared, staged, record, .. } = group;
+        let Group { members, changed, cleared, staged, record, fence_base, tally, .. } = group;
+        self.count_locks(tally);
+        self.check_new_sessions(&changed);
         self.reads.record_revision(record.number, revision);
         if cleared != Cleared::Nothing {
             let gone: Vec<KeyName> = self.ahead.keys().filter(|(db, _)| cleared.has(*db)).cloned().collect();
@@ -408,22 +443,29 @@ impl Core {
         }
         for (pending, ended) in members {
             self.queue.release(&*pending.keys);
-            self.conclude(pending, ended, revision);
+            self.conclude(pending, ended, (fence_base, revision));
         }
         self.advance();
     }
 
     /// Ends a call with its outcome on the stage.
-    fn conclude(&mut self, pending: Pending, ended: Ended, revision: Revision) {
+    fn conclude(&mut self, pending: Pending, ended: Ended, (fence_base, revision): (i64, Revision)) {
         if let Ended::Blocked(suspended) = ended {
+            if suspended.is_in_lock_queue() {
+                return self.stay_queued(pending, suspended, revision);
+            }
             return self.block(pending, suspended, revision);
         }
         match (self.close(pending), ended) {
             // The client may be gone.
-            (Work::Call(_, done), Ended::Replied(out, db)) => _ = done.send(StagedOutcome::Replied(out, db)),
-            (Work::Repeat(_, wait), Ended::Replied(out, _)) => {
-                answer_staged(&self.namespace, self.handlers, &wait, out);
+            (Work::Call(_, done), Ended::Replied(replied)) => {
+                let db = replied.db;
+                _ = done.send(StagedOutcome::Replied(replied.at(fence_base, revision), db));
             }
+            (Work::Repeat(_, wait), Ended::Replied(replied)) => {
+                answer_staged(&self.namespace, self.handlers, &wait, replied.at(fence_base, revision));
+            }
+            (Work::Leave(leave), _) => leave.conclude(),
             (Work::Repeat(_, wait), Ended::StaysBlocked(retry_at_ms)) => wait.stay_blocked(retry_at_ms),
             _ => {}
         }
@@ -460,6 +502,7 @@ impl Core {
                 }
             }
             Work::Expire => pending.keys.iter().for_each(|key| _ = self.expiring.remove(key)),
+            Work::Leave(_) | Work::EndSession(..) => {}
         }
         pending.work
     }
@@ -480,6 +523,12 @@ impl Core {
                 self.retry_at.push((now.ms_later(RETRY_MS), wait));
             }
             Work::Expire => keys.iter().for_each(|key| self.mirror.delay_due(key.clone(), now.ms_later(RETRY_MS))),
+            Work::Leave(leave) => {
+                let wait = leave.wait;
+                leave.conclude();
+                self.retry(Work::Leave(Leave::of(wait)), keys);
+            }
+            work @ Work::EndSession(..) => self.retry(work, keys),
         }
     }
 
@@ -502,6 +551,7 @@ impl Core {
     /// Does what is due: deletes keys, tries again what has failed, and ends what has waited for too long.
     pub(super) fn tick(&mut self) {
         let now = self.now();
+        self.check_lease(now);
         for key in self.mirror.take_due(now) {
             if self.expiring.insert(key.clone()) {
                 self.submit(Work::Expire, Arc::new([key]));
@@ -528,6 +578,8 @@ impl Core {
         let due = self.retry_at.extract_if(.., |(at_ms, _)| *at_ms <= now.mono_ms()).map(|(_, wait)| wait);
         self.again.extend(due.collect::<Vec<_>>());
         std::mem::take(&mut self.again).into_iter().for_each(|wait| self.repeat(wait));
+        let due: Vec<_> = self.retry_work.extract_if(.., |(at_ms, ..)| *at_ms <= now.mono_ms()).collect();
+        due.into_iter().for_each(|(_, work, keys)| self.submit(work, keys));
         self.advance();
     }
 
@@ -537,8 +589,9 @@ impl Core {
         let is_busy = is_waiting || !self.flights.is_empty();
         let look = is_busy.then(|| self.now().ms_later(RETRY_MS));
         let again = (!self.again.is_empty()).then(|| self.now().mono_ms());
-        let retry = self.retry_at.iter().map(|(at_ms, _)| *at_ms).min();
-        [self.mirror.next_due_ms(), self.next_settling_ms(), look, again, retry]
+        let retry = self.retry_at.iter().map(|(at_ms, _)| *at_ms);
+        let retry = retry.chain(self.retry_work.iter().map(|(at_ms, ..)| *at_ms)).min();
+        [self.mirror.next_due_ms(), self.next_settling_ms(), self.next_lease_check_ms(), look, again, retry]
             .into_iter()
             .flatten()
             .min()

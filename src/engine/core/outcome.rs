@@ -10,6 +10,7 @@ use crate::engine::cluster::{Change, Done, Failure, Revision, Transaction};
 use crate::engine::core::{Action, Ahead, Core, RETRY_MS};
 use crate::engine::flight::{Flight, State};
 use crate::engine::group::Group;
+use crate::engine::guard::Guard;
 use crate::engine::stored::StoredRecord;
 use crate::error::Error;
 use crate::time::clock::Now;
@@ -38,6 +39,7 @@ impl Core {
             return self.put_back(group);
         };
         self.stats.transactions.fetch_add(1, Relaxed);
+        self.expect_waits(&group);
         self.reads.add(group.record.number, std::mem::take(&mut group.reads));
         self.actions.push(Action::Commit(lane, group.transaction(&self.prefix, test)));
         let sent_us = self.now().mono_us();
@@ -62,6 +64,7 @@ impl Core {
         }
         if !matches!(outcome, Outcome::Made(_) | Outcome::Unknown) {
             self.reads.forget(flight.number);
+            flight.group.iter().for_each(|group| self.forget_waits(group));
         }
         match (outcome, flight.group) {
             (Outcome::Unknown, group) => self.settle_later(lane, Flight { group, ..flight }),
@@ -77,10 +80,10 @@ impl Core {
                 self.lose_registration();
             }
             (Outcome::Made(revision), Some(group)) => self.finish(group, revision),
-            (Outcome::NotMade(done), Some(group)) => {
-                done.into_iter().for_each(|done| self.learn(&group, done));
-                self.run_again(group);
-            }
+            (Outcome::NotMade(done), Some(group)) => match done.and_then(|done| self.learn(&group, done)) {
+                Some(revision) => self.run_later(group, revision),
+                None => self.run_again(group),
+            },
             (Outcome::Refused(reason), Some(group)) => {
                 warn!("etcd has refused a transaction: {reason}");
                 self.fail_group(group, &Error::other(format!("etcd: {reason}")));
@@ -151,6 +154,7 @@ impl Core {
         for lane in lanes {
             let Some(mut flight) = self.flights.remove(&lane) else { continue };
             if let Some(group) = flight.group.take_if(|group| group.is_overdue(now)) {
+                self.forget_waits(&group);
                 self.stats.uncertain.fetch_add(1, Relaxed);
                 self.fail_group(group, &Error::Uncertain);
             }
@@ -193,13 +197,38 @@ impl Core {
         self.lanes.iter_mut().for_each(|lanes| lanes.give(lane));
     }
 
-    /// Learns what the keys of a group are, of those that are not what they were on the stage.
-    fn learn(&mut self, group: &Group, done: Done) {
+    /// Learns what the keys of a group are, of those that are not what they were on the stage, and what else it depends on.
+    /// Returns the revision that the mirror must have before the calls can be executed again, if it matters.
+    fn learn(&mut self, group: &Group, mut done: Done) -> Option<Revision> {
+        let guarded = done.read.split_off(group.tests.len().min(done.read.len()));
         for ((key, at), pair) in group.tests.iter().zip(done.read) {
             let mod_revision = pair.as_ref().map_or(0, |pair| pair.mod_revision);
             if mod_revision != *at {
                 let value = pair.map(|pair| self.mirror.learn(key, &pair));
                 self.know(key.clone(), Ahead { revision: done.revision, mod_revision, value });
+            }
+        }
+        let mut awaited = None;
+        for (guard, pair) in group.guards.iter().zip(guarded) {
+            let changed = pair.as_ref().map_or(0, |pair| pair.mod_revision);
+            match guard {
+                Guard::Lives(process) if pair.is_none() => self.mirror.locks.bury(*process),
+                Guard::Lines(at) | Guard::FenceBase(at) if changed != *at => awaited = Some(done.revision),
+                Guard::IsGone(_) if pair.is_some() => awaited = Some(done.revision),
+                _ => {}
+            }
+        }
+        awaited
+    }
+
+    /// Executes the calls of a group again when the mirror has a revision.
+    fn run_later(&mut self, group: Group, revision: Revision) {
+        self.stats.conflicts.fetch_add(1, Relaxed);
+        for pending in group.into_pending() {
+            self.queue.release(&*pending.keys);
+            match revision > self.mirror.revision() {
+                true => self.later.entry(revision).or_default().push(pending),
+                false => self.queue.push(pending),
             }
         }
     }
@@ -209,8 +238,12 @@ impl Core {
         if self.lanes.take().is_none() {
             return;
         }
+        self.end_sessions();
         for flight in std::mem::take(&mut self.flights).into_values() {
-            flight.group.into_iter().for_each(|group| self.fail_group(group, &Error::Uncertain));
+            if let Some(group) = flight.group {
+                self.forget_waits(&group);
+                self.fail_group(group, &Error::Uncertain);
+            }
         }
         self.actions.push(Action::Register);
     }

@@ -90,7 +90,7 @@ impl<S> Connection<S> {
 
     /// Releases the locks that are bound to the connection.
     fn end_session(&mut self) {
-        if self.client.caller.info.has_bound_locks() {
+        if self.client.caller.info.has_bound_locks() || self.namespace.engine().is_some() {
             let store = &self.namespace.store;
             let cx = Cx::new(self.namespace.clock.now(), Origin::Client(self.client.caller.info.id));
             self.namespace.end_session(&self.client.caller.info, &mut store.hold(1).view(0, &[], cx));

@@ -63,9 +63,7 @@ impl Keys {
             self.drop_entry(key, cx);
             return false;
         }
-        self.end_lock(key);
-        lock.session.iter().for_each(|session| session.bind_lock(self.db(), key.bytes));
-        self.change_lock(key, |record| *record = Some(lock.record()));
+        self.adopt_lock(key, Some(lock.record()));
         true
     }
 

@@ -42,6 +42,20 @@ impl Keys {
         Some(record)
     }
 
+    /// Lets a key be a lock of which this is known, or none, without announcing anything.
+    pub(crate) fn adopt_lock(&mut self, key: Key<'_>, record: Option<LockRecord>) {
+        self.end_lock(key);
+        let Some(record) = record else { return };
+        record.session.iter().for_each(|session| session.bind_lock(self.db(), key.bytes));
+        self.change_lock(key, |known| *known = Some(record));
+    }
+
+    /// Sets the queue for a lock.
+    pub(crate) fn set_lock_queue(&mut self, key: Key<'_>, queue: impl IntoIterator<Item = LockWaiter>) {
+        self.interests.clear_queue(key);
+        queue.into_iter().for_each(|waiter| self.interests.join_queue(key, waiter));
+    }
+
     /// Lets the log know what is known of a lock now.
     fn record_lock(&self, key: Key<'_>) {
         self.events.record_lock(self.db(), key.bytes, self.lock(key));

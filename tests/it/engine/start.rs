@@ -140,7 +140,6 @@ fn commands_that_a_cluster_does_not_have_are_refused_by_name() {
         ("BGSAVE", "bgsave"),
         ("BGREWRITEAOF", "bgrewriteaof"),
         ("HEXPIRE hash 10 FIELDS 1 f", "hexpire"),
-        ("LOCK.ACQUIRE l t", "lock.acquire"),
         ("PSYNC ? -1", "psync"),
     ] {
         let reply = client.call(request);

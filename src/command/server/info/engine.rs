@@ -11,6 +11,7 @@ use crate::observe::EngineStats;
 #[rustfmt::skip] // a table
 pub(super) const ENGINE: &[Field] = &[
     field("engine", |from| if from.namespace().engine().is_some() { "etcd" } else { "memory" }.into()),
+    optional("engine_process", |from| stats(from).map(|stats| format!("{:016x}", stats.process.load(Relaxed)).into())),
     optional("engine_endpoint", |from| stats(from).map(|stats| stats.cluster.lock().endpoint.clone().into())),
     optional("engine_version", |from| stats(from).map(|stats| stats.cluster.lock().version.clone().into())),
     optional("engine_leader", |from| stats(from).map(|stats| format!("{:x}", stats.cluster.lock().leader).into())),

@@ -59,7 +59,9 @@ fn locks<'n>(from: &Reading<'_, 'n>) -> &'n LockStats {
 
 /// Returns where locks survive the end of the server.
 fn durability(from: &mut Reading<'_, '_>) -> &'static str {
-    if from.files().log.is_some() {
+    if from.namespace().engine().is_some() {
+        "etcd"
+    } else if from.files().log.is_some() {
         "file"
     } else if from.namespace().replicas.is_any_online() {
         "replicas"

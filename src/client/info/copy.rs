@@ -1,0 +1,69 @@
+//! A copy of what is shown of a client that holds locks: one of another process that serves the same data, or one whose call is
+//! executed on copies of its keys, and may not take effect.
+
+use std::any::Any;
+
+use crate::client::info::ClientInfo;
+use crate::store::LockHolder;
+
+/// The bit that no client of this process has in its id.
+const REMOTE: u64 = 1 << 63;
+
+/// Such a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClientCopy {
+    /// The number of its process; `None` for a client of this one.
+    pub(crate) process: Option<u64>,
+    /// Its id there.
+    pub(crate) id: u64,
+    /// Its address.
+    pub(crate) addr: String,
+    /// Its name.
+    pub(crate) name: String,
+    /// The name of its library.
+    pub(crate) lib: String,
+    /// Its user.
+    pub(crate) user: Vec<u8>,
+}
+
+impl ClientCopy {
+    /// Returns a copy of a client of this process.
+    pub(crate) fn of(client: &ClientInfo) -> Self {
+        let names = client.names();
+        ClientCopy {
+            process: None,
+            id: client.id,
+            addr: client.peer.addr.clone(),
+            name: names.name,
+            lib: names.lib_name,
+            user: client.user().map_or_else(Vec::new, |user| user.to_vec()),
+        }
+    }
+
+    /// Returns a copy of the holder of a lock; `None` if it is no client.
+    pub(crate) fn of_holder(holder: &dyn LockHolder) -> Option<Self> {
+        let holder = holder as &dyn Any;
+        let own = || holder.downcast_ref::<ClientInfo>().map(ClientCopy::of);
+        holder.downcast_ref::<ClientCopy>().cloned().or_else(own)
+    }
+}
+
+/// Whoever has the client counts its locks, and releases them when its connection closes.
+impl LockHolder for ClientCopy {
+    fn id(&self) -> u64 {
+        match self.process {
+            Some(process) => REMOTE | (process.rotate_left(24) ^ self.id),
+            None => self.id,
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        false
+    }
+
+    fn count_lock(&self, _: bool) {}
+
+    fn bind_lock(&self, _: usize, _: &[u8]) {}
+
+    fn unbind_lock(&self, _: usize, _: &[u8]) {}
+}

@@ -1,0 +1,184 @@
+//! Clients of this process that are queued for locks, and the sessions that locks are bound to.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tokio::sync::oneshot;
+use tracing::warn;
+
+use crate::client::engine::StagedOutcome;
+use crate::client::registry::{Suspended, Unblocked, Wait};
+use crate::client::staged::LockTally;
+use crate::dispatch::serve::{examine_queued, grant_staged};
+use crate::engine::cluster::Revision;
+use crate::engine::core::{Core, RETRY_MS};
+use crate::engine::group::{Ended, Group};
+use crate::engine::known_locks::LockNews;
+use crate::engine::names::KeyName;
+use crate::engine::pending::{Leave, Pending, Queued, Work};
+use crate::engine::stage::Changed;
+use crate::engine::stored::StoredWait;
+use crate::error::Error;
+use crate::resp::{Output, Reply};
+use crate::time::clock::Now;
+
+impl Core {
+    /// Ends the wait of a client for a lock.
+    pub(in crate::engine) fn leave_queue(&mut self, key: KeyName, number: u64, done: Option<oneshot::Sender<()>>) {
+        self.waits.remove(&number);
+        let wait = StoredWait { process: self.mirror.locks.holders.process, number };
+        self.submit(Work::Leave(Leave { done, ..Leave::of(wait) }), Arc::new([key]));
+    }
+
+    /// Releases the locks that are bound to the connection of a client, which has closed.
+    pub(in crate::engine) fn end_session(&mut self, client: u64) {
+        for (process, key) in self.mirror.locks.bound_to(client) {
+            self.submit(Work::EndSession(process, client), Arc::new([key]));
+        }
+    }
+
+    /// Records until when the lease of this process lasts in any case, in monotonic milliseconds.
+    pub(in crate::engine) fn hold_lease(&mut self, until_ms: u64) {
+        (self.lease_until_ms, self.is_lease_in_doubt) = (until_ms, false);
+    }
+
+    /// Ends all that lasts as long as the lease, if that may be over: others may take the locks.
+    pub(super) fn check_lease(&mut self, now: Now) {
+        if self.lanes.is_some() && !self.is_lease_in_doubt && now.mono_ms() >= self.lease_until_ms {
+            warn!("etcd: the lease of this process cannot be kept alive, its sessions are ended");
+            self.is_lease_in_doubt = true;
+            self.end_sessions();
+        }
+    }
+
+    /// Returns when the lease may be over, in monotonic milliseconds.
+    pub(super) fn next_lease_check_ms(&self) -> Option<u64> {
+        (self.lanes.is_some() && !self.is_lease_in_doubt).then_some(self.lease_until_ms)
+    }
+
+    /// Closes the connections that locks are bound to, and ends the waits of those that are queued for locks.
+    pub(super) fn end_sessions(&mut self) {
+        for (number, queued) in std::mem::take(&mut self.waits) {
+            fail(&queued.wait, &Error::Unblocked);
+            self.leave_queue(queued.key, number, None);
+        }
+        self.mirror.locks.own_sessions().into_iter().for_each(|client| self.disconnect(client));
+    }
+
+    fn disconnect(&self, client: u64) {
+        self.namespace.clients.find(client).iter().for_each(|client| self.namespace.clients.kill(client));
+    }
+
+    /// Closes the connections that a transaction has bound locks to, if the lease may be over.
+    pub(super) fn check_new_sessions(&self, changed: &[Changed]) {
+        if !self.is_lease_in_doubt {
+            return;
+        }
+        let locks = changed.iter().filter_map(|changed| changed.value.as_ref()?.0.lock.as_ref());
+        let sessions = locks.filter_map(|lock| lock.session.as_ref());
+        let own = sessions.filter(|session| self.mirror.locks.holders.is_own(session.process));
+        own.for_each(|session| self.disconnect(session.id));
+    }
+
+    /// Does work again later that could not be done.
+    pub(super) fn retry(&mut self, work: Work, keys: Arc<[KeyName]>) {
+        // The places of a process that is not registered any more are stepped over.
+        let is_over = matches!(&work, Work::Leave(leave) if leave.wait.process != self.mirror.locks.holders.process);
+        if !is_over {
+            self.retry_work.push((self.now().ms_later(RETRY_MS), work, keys));
+        }
+    }
+
+    /// Adds the clients that the calls of a group queue for locks, which is about to be sent.
+    pub(super) fn expect_waits(&mut self, group: &Group) {
+        for (_, ended) in &group.members {
+            if let Ended::Blocked(suspended) = ended
+                && let Some(key) = suspended.awaited_lock()
+            {
+                let queued = Queued { wait: suspended.blocked.shared_wait(), key, since: None };
+                self.waits.insert(suspended.blocked.number(), queued);
+            }
+        }
+    }
+
+    /// Reverts [`Core::expect_waits`].
+    pub(super) fn forget_waits(&mut self, group: &Group) {
+        for (_, ended) in &group.members {
+            if let Ended::Blocked(suspended) = ended {
+                self.waits.remove(&suspended.blocked.number());
+            }
+        }
+    }
+
+    /// Lets the client of a call wait that is queued for a lock since a revision.
+    pub(super) fn stay_queued(&mut self, pending: Pending, suspended: Box<Suspended>, revision: Revision) {
+        let number = suspended.blocked.number();
+        self.waits.entry(number).and_modify(|queued| queued.since = Some(revision));
+        let key = pending.keys.first().cloned();
+        if let Work::Call(_, done) = self.close(pending)
+            && done.send(StagedOutcome::Blocked(suspended)).is_err()
+        {
+            key.into_iter().for_each(|key| self.leave_queue(key, number, None)); // the client is gone
+        }
+    }
+
+    /// Does what depends on the locks of the mirror, after it was changed.
+    pub(super) fn follow_locks(&mut self) {
+        let LockNews { granted, queued, ended } = self.mirror.locks.take_news();
+        for number in queued {
+            self.examine(number);
+        }
+        for (number, key, fence, waited_us) in granted {
+            let queued = self.waits.remove(&number);
+            let is_told =
+                queued.is_some_and(|queued| grant_staged(&self.namespace, self.handlers, &queued.wait, fence));
+            match is_told {
+                true => self.namespace.observed.locks.record_acquired(waited_us),
+                false => self.leave_queue(key, number, None),
+            }
+        }
+        for (process, client, key) in ended {
+            self.submit(Work::EndSession(process, client), Arc::new([key]));
+        }
+    }
+
+    /// Refuses a client in the queue for a lock that would wait for ever.
+    fn examine(&mut self, number: u64) {
+        let Some(queued) = self.waits.get(&number) else { return };
+        let (wait, key) = (queued.wait.clone(), queued.key.clone());
+        if let Some(out) = examine_queued(&self.namespace, self.handlers, &wait) {
+            self.waits.remove(&number);
+            let stored = StoredWait { process: self.mirror.locks.holders.process, number };
+            let leave = Leave { answer: Some((wait, out)), ..Leave::of(stored) };
+            self.submit(Work::Leave(leave), Arc::new([key]));
+        }
+    }
+
+    /// Ends the waits of which nothing is left in the mirror, which was replaced as a whole: it is not known whether their
+    /// clients were handed the locks.
+    pub(super) fn fail_lost_waits(&mut self, revision: Revision) {
+        let locks = &self.mirror.locks;
+        let is_lost = |number: &u64, queued: &mut Queued| {
+            queued.since.is_some_and(|since| since <= revision) && !locks.has_wait(&queued.key, *number)
+        };
+        let lost: Vec<Queued> = self.waits.extract_if(is_lost).map(|(_, queued)| queued).collect();
+        lost.into_iter().for_each(|queued| fail(&queued.wait, &Error::Uncertain));
+    }
+
+    /// Counts what calls have done with locks.
+    pub(super) fn count_locks(&self, tally: LockTally) {
+        let LockTally { acquired, contended, held_us } = tally;
+        let locks = &self.namespace.observed.locks;
+        locks.contended.fetch_add(contended.into(), Relaxed);
+        (0..acquired).for_each(|_| locks.record_acquired(0));
+        held_us.into_iter().for_each(|held_us| locks.record_ended(held_us));
+    }
+}
+
+/// Answers a blocked client with an error.
+fn fail(wait: &Wait, error: &Error) {
+    let Some(protocol) = wait.call(|call| call.caller.protocol) else { return };
+    let mut out = Output::new();
+    Reply::new(&mut out, protocol).error(&error.wire_text());
+    wait.answer(|_| Some(Unblocked::Served(out)));
+}

@@ -1,0 +1,244 @@
+//! The execution of calls on a stage: those that are executed together, one after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::client::engine::StagedCall;
+use crate::client::staged::{LockTally, Staged, StagedMessage};
+use crate::dispatch::staged::run_staged;
+use crate::dispatch::{Env, Handlers, Next};
+use crate::engine::cluster::Revision;
+use crate::engine::group::{Ended, Group, Replied};
+use crate::engine::guard::Guard;
+use crate::engine::names::KeyName;
+use crate::engine::pending::{Pending, Work};
+use crate::engine::reads::Reads;
+use crate::engine::stage::{Cleared, Copy, Outcome, Stage, StageCx};
+use crate::engine::stored::{StoredClient, StoredMessage, StoredRecord};
+use crate::namespace::Namespace;
+use crate::resp::{Output, Reply};
+use crate::spec::Group as CommandGroup;
+use crate::store::{Cx, Key, Origin};
+use crate::time::clock::Now;
+
+/// What the engine knows of keys.
+pub(super) trait Known {
+    /// Returns a copy of a key.
+    fn copy(&self, key: &KeyName, now: Now) -> Copy;
+
+    /// Returns when a watched key was last changed, unless that was after the mirror's revision.
+    fn watched(&self, key: &KeyName) -> Option<Revision>;
+
+    /// Returns what a stage is made with, and when what fencing tokens are counted from was last changed.
+    fn stage_cx(&self, now: Now) -> (StageCx, Revision);
+
+    /// Returns whether a process does not live any more.
+    fn is_dead(&self, process: u64) -> bool;
+
+    /// Returns the locks with queues of some databases, and the revision at which these are all.
+    fn locks_with_lines(&self, of: &Cleared) -> (Vec<KeyName>, Revision);
+}
+
+/// Calls that are being executed on a stage.
+pub(super) struct Execution<'e, K> {
+    namespace: &'e Namespace,
+    handlers: &'static Handlers,
+    known: &'e K,
+    stage: Stage,
+    now: Now,
+    tests: BTreeMap<KeyName, Revision>,
+    guards: BTreeSet<Guard>,
+    record: StoredRecord,
+    reads: Vec<Reads>,
+    tally: LockTally,
+    /// What fencing tokens are counted from, and since when.
+    fence_base: (i64, Revision),
+}
+
+impl<'e, K: Known> Execution<'e, K> {
+    /// Executes calls on a stage, one after the other, as the transaction with this number.
+    pub(super) fn run(
+        (namespace, handlers): (&'e Namespace, &'static Handlers),
+        known: &'e K,
+        pending: Vec<Pending>,
+        number: u64,
+    ) -> Group {
+        let now = namespace.clock.now();
+        let (cx, fence_revision) = known.stage_cx(now);
+        let mut execution = Execution {
+            namespace,
+            handlers,
+            known,
+            fence_base: (cx.fence_base, fence_revision),
+            stage: Stage::new(&namespace.store, cx),
+            now,
+            tests: BTreeMap::new(),
+            guards: BTreeSet::new(),
+            record: StoredRecord { number, ..StoredRecord::default() },
+            reads: Vec::new(),
+            tally: LockTally::default(),
+        };
+        pending.iter().flat_map(|pending| &*pending.keys).for_each(|key| execution.load(key));
+        let members = pending.into_iter().map(|mut pending| {
+            let ended = execution.perform(&mut pending);
+            execution.hand_over();
+            (pending, ended)
+        });
+        let members = members.collect();
+        execution.end(members)
+    }
+
+    fn load(&mut self, key: &KeyName) {
+        if !self.tests.contains_key(key) {
+            let copy = self.known.copy(key, self.now);
+            self.tests.insert(key.clone(), copy.mod_revision);
+            self.stage.load(key, copy);
+        }
+    }
+
+    fn perform(&mut self, pending: &mut Pending) -> Ended {
+        let Pending { work, keys, .. } = pending;
+        match work {
+            Work::Expire => keys.iter().for_each(|key| self.expire(key)),
+            Work::Leave(leave) => keys.iter().for_each(|key| self.stage.leave_queue(key, leave.wait)),
+            Work::EndSession(process, id) => keys.iter().for_each(|key| self.end_session(key, (*process, *id))),
+            Work::Call(call, _) => {
+                return if self.is_touched(call) { refuse(call) } else { self.execute(call, None) };
+            }
+            Work::Repeat(call, _) => {
+                let mut next = Next::Done;
+                let ended = self.execute(call, Some(&mut next));
+                return match next {
+                    Next::StayBlocked { retry_at_ms } => Ended::StaysBlocked(retry_at_ms),
+                    _ => ended,
+                };
+            }
+        }
+        Ended::Done
+    }
+
+    /// Hands over the locks that are free now, also those of databases that were emptied.
+    fn hand_over(&mut self) {
+        let cleared = self.stage.cleared();
+        if cleared != Cleared::Nothing {
+            let (locks, revision) = self.known.locks_with_lines(&cleared);
+            self.guards.insert(Guard::Lines(revision));
+            for key in locks.into_iter().filter(|key| !self.stage.lines.has(key)).collect::<Vec<_>>() {
+                let copy = self.known.copy(&key, self.now);
+                self.tests.insert(key.clone(), copy.mod_revision);
+                self.stage.load_line(&key, copy);
+            }
+        }
+        let processes = self.stage.hand_over(|process| self.known.is_dead(process));
+        self.guards.extend(processes.into_iter().map(Guard::Lives));
+    }
+
+    fn end(mut self, members: Vec<(Pending, Ended)>) -> Group {
+        let (given_fences, (fence_base, fence_revision)) = (self.stage.given_fences, self.fence_base);
+        if given_fences > 0 {
+            self.guards.insert(Guard::FenceBase(fence_revision));
+        }
+        let Outcome { cleared, changed, events, losses, has_begun_line } = self.stage.end();
+        let mut record = self.record;
+        match &cleared {
+            Cleared::Nothing => {}
+            Cleared::Databases(databases) => record.cleared = databases.iter().map(|db| *db as u64).collect(),
+            Cleared::All => record.is_all_cleared = true,
+        }
+        (record.events, record.losses) = (events, losses);
+        Group {
+            members,
+            tests: self.tests.into_iter().collect(),
+            cleared,
+            changed,
+            record,
+            reads: self.reads,
+            guards: self.guards,
+            has_begun_line,
+            given_fences,
+            fence_base,
+            tally: self.tally,
+            staged: self.now,
+        }
+    }
+
+    /// Deletes a key that is due.
+    fn expire(&self, (db, bytes): &KeyName) {
+        let key = Key { bytes, hash: self.namespace.store.hash(bytes) };
+        self.stage.hold().view(*db, Cx::new(self.now, Origin::Expiry)).exists(key);
+    }
+
+    /// Ends the session of a client that a lock may be bound to, and the waits of the dead for it.
+    fn end_session(&mut self, key: &KeyName, (process, id): (u64, u64)) {
+        let holders = self.known.stage_cx(self.now).0.holders;
+        let client = holders.copied(&StoredClient { process, id, ..StoredClient::default() }).id();
+        self.stage.end_session(key, client);
+        self.stage.lines.remove_dead(key, |process| self.known.is_dead(process));
+        if !holders.is_own(process) {
+            self.guards.insert(Guard::IsGone(process));
+        }
+    }
+
+    /// Returns whether one of the watched keys of a call has changed since; adds them to the tests otherwise.
+    fn is_touched(&mut self, call: &StagedCall) -> bool {
+        let Some(watch) = &call.watch else { return false };
+        if watch.flag.is_raised() {
+            return true;
+        }
+        for (key, ()) in watch.keys.iter() {
+            if self.stage.has_changed(key) {
+                return true; // by one of the calls that are executed with it
+            }
+            match self.known.watched(key) {
+                Some(revision) => _ = self.tests.entry(key.clone()).or_insert(revision),
+                None => return true,
+            }
+        }
+        false
+    }
+
+    /// Executes a call for its client, or again because that is blocked.
+    fn execute(&mut self, call: &StagedCall, again: Option<&mut Next>) -> Ended {
+        let (namespace, handlers, client) = (self.namespace, self.handlers, call.caller.info.id);
+        self.record.client = client;
+        // A script that takes long marks the mirror as busy, so it has to hold that.
+        let _mirror = runs_scripts(call).then(|| namespace.store.exclusive());
+        let (mut hold, mut out) = (self.stage.hold(), Output::new());
+        let mut view = hold.view(call.caller.db, Cx::new(self.now, Origin::Client(client)));
+        let again = (again, self.stage.given_fences);
+        let end =
+            Env::with_present(namespace, handlers, client, |env| run_staged(env, &mut view, call, again, &mut out));
+        drop(view);
+        drop(hold);
+        let Staged { messages, read, given_fences, fence_replies: fences, demand, tally, .. } = end.staged;
+        let stored = |StagedMessage { is_sharded, channel, payload }| StoredMessage { is_sharded, channel, payload };
+        self.record.messages.extend(messages.into_iter().map(stored));
+        if !read.is_empty() {
+            self.reads.push((call.caller.info.clone(), read));
+        }
+        self.stage.given_fences = given_fences;
+        self.tally.add(tally);
+        match end.suspended {
+            Some(suspended) => {
+                if let Some(demand) = demand {
+                    self.stage.queue(&suspended, demand, &call.caller.info);
+                }
+                Ended::Blocked(suspended)
+            }
+            None => Ended::Replied(Replied { out, db: end.db, fences }),
+        }
+    }
+}
+
+/// Returns the reply of EXEC where a watched key has changed.
+fn refuse(call: &StagedCall) -> Ended {
+    let mut out = Output::new();
+    Reply::new(&mut out, call.caller.protocol).null_array();
+    Ended::Replied(Replied { out, db: call.caller.db, fences: Vec::new() })
+}
+
+/// Returns whether a call runs scripts.
+fn runs_scripts(call: &StagedCall) -> bool {
+    let queue = call.transaction.iter().flat_map(|transaction| &transaction.queue);
+    let commands = queue.map(|(queued, _)| *queued).chain([call.command]);
+    commands.into_iter().any(|command| command.command.group == CommandGroup::Scripting)
+}

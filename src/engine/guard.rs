@@ -1,0 +1,38 @@
+//! What a transaction depends on besides its keys.
+
+use crate::engine::cluster::{Revision, Test};
+use crate::engine::names::{Name, Prefix};
+
+/// A condition of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Guard {
+    /// A process lives, to whose client a lock is handed over.
+    Lives(u64),
+    /// A process does not live, whose session is ended.
+    IsGone(u64),
+    /// No queue for a lock has begun since, where databases are emptied.
+    Lines(Revision),
+    /// What fencing tokens are counted from was not changed since.
+    FenceBase(Revision),
+}
+
+impl Guard {
+    /// Returns what it is about.
+    pub(super) fn name(self, prefix: &Prefix) -> Vec<u8> {
+        prefix.name(&match self {
+            Guard::Lives(process) | Guard::IsGone(process) => Name::Process(process),
+            Guard::Lines(_) => Name::Lines,
+            Guard::FenceBase(_) => Name::Fence,
+        })
+    }
+
+    /// Returns the test.
+    pub(super) fn test(self, prefix: &Prefix) -> Test {
+        let name = self.name(prefix);
+        match self {
+            Guard::Lives(_) => Test::Exists(name),
+            Guard::IsGone(_) => Test::Unchanged(name, 0),
+            Guard::Lines(revision) | Guard::FenceBase(revision) => Test::Unchanged(name, revision),
+        }
+    }
+}

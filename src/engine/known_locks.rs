@@ -1,0 +1,218 @@
+//! What the mirror knows of locks beside the store: as they stand in the cluster, whose session they are bound to, and which
+//! processes do not live any more.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::client::registry::Clients;
+use crate::engine::cluster::Revision;
+use crate::engine::locks::{Holders, LockState, mono_us};
+use crate::engine::names::KeyName;
+use crate::engine::stage::Cleared;
+use crate::engine::stored::{StoredLock, StoredLoss, StoredWaiter};
+use crate::store::{LockHolder as _, LockWaiter, Loss, LostLock, Store, View};
+use crate::time::clock::Now;
+
+/// The bit in the numbers of those in a queue of the mirror, in which nobody is found by the number of a wait.
+const PLACE: u64 = 1 << 63;
+
+/// The id that no client has.
+const NOBODY: u64 = 0;
+
+/// What has become of locks, that concerns clients of this process.
+#[derive(Default)]
+pub(super) struct LockNews {
+    /// Waits that were handed a lock, with its fencing token, and for how long they waited, in microseconds.
+    pub(super) granted: Vec<(u64, KeyName, i64, u64)>,
+    /// Waits that have begun.
+    pub(super) queued: Vec<u64>,
+    /// Sessions that have ended, with a lock that is bound to each or that its process waits for: the process, and the client's
+    /// id there.
+    pub(super) ended: Vec<(u64, u64, KeyName)>,
+}
+
+/// What is known of locks.
+pub(super) struct KnownLocks {
+    clients: Arc<Clients>,
+    pub(super) holders: Arc<Holders>,
+    locks: HashMap<KeyName, LockState, ahash::RandomState>,
+    /// The processes and ids of the clients whose sessions locks are bound to, with these.
+    sessions: BTreeSet<(u64, u64, KeyName)>,
+    /// The processes that do not live any more.
+    dead: HashSet<u64>,
+    /// What fencing tokens are counted from, and since when.
+    pub(super) fence_base: (i64, Revision),
+    /// When a queue for a lock has last begun.
+    pub(super) lines_revision: Revision,
+    news: LockNews,
+}
+
+impl KnownLocks {
+    /// Creates what is known before anything was loaded.
+    pub(super) fn new(clients: Arc<Clients>) -> Self {
+        KnownLocks {
+            holders: Arc::new(Holders::new(clients.clone())),
+            clients,
+            locks: HashMap::default(),
+            sessions: BTreeSet::new(),
+            dead: HashSet::new(),
+            fence_base: (0, 0),
+            lines_revision: 0,
+            news: LockNews::default(),
+        }
+    }
+
+    /// Returns what a key has of a lock.
+    pub(super) fn state(&self, key: &KeyName) -> LockState {
+        self.locks.get(key).cloned().unwrap_or_default()
+    }
+
+    /// Returns whether the wait of this process with a number is in the queue for a lock, or was handed it.
+    pub(super) fn has_wait(&self, key: &KeyName, number: u64) -> bool {
+        let is_it = |process: u64, other: u64| other == number && self.holders.is_own(process);
+        self.locks.get(key).is_some_and(|state| {
+            let granted = state.lock.iter().flat_map(|lock| &lock.granted);
+            let in_line = state.line.iter().map(|waiter| &waiter.wait);
+            granted.chain(in_line).any(|wait| is_it(wait.process, wait.number))
+        })
+    }
+
+    /// Returns the locks with queues of some databases.
+    pub(super) fn with_lines(&self, of: &Cleared) -> Vec<KeyName> {
+        let is_wanted = |(key, state): &(&KeyName, &LockState)| of.has(key.0) && !state.line.is_empty();
+        self.locks.iter().filter(is_wanted).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Returns the locks that are bound to the session of a client of this process.
+    pub(super) fn bound_to(&self, client: u64) -> Vec<(u64, KeyName)> {
+        let of = |process: u64| {
+            let all = self.sessions.range((process, client, KeyName::default())..);
+            all.take_while(move |(of, id, _)| (*of, *id) == (process, client))
+        };
+        self.holders.own().flat_map(of).map(|(process, _, key)| (*process, key.clone())).collect()
+    }
+
+    /// Returns the clients of this process whose sessions locks are bound to.
+    pub(super) fn own_sessions(&self) -> HashSet<u64> {
+        let own = self.sessions.iter().filter(|(process, ..)| self.holders.is_own(*process));
+        own.map(|(_, client, _)| *client).collect()
+    }
+
+    /// Takes what has become of locks.
+    pub(super) fn take_news(&mut self) -> LockNews {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Returns whether a process is known not to live any more.
+    pub(super) fn is_dead(&self, process: u64) -> bool {
+        self.dead.contains(&process)
+    }
+
+    /// Records that a process does not live any more: its sessions and its waits have ended.
+    pub(super) fn bury(&mut self, process: u64) {
+        if self.dead.insert(process) {
+            let ended = self.sessions.range((process, 0, KeyName::default())..).take_while(|(of, ..)| *of == process);
+            self.news.ended.extend(ended.cloned());
+            let waits =
+                |(_, state): &(&KeyName, &LockState)| state.line.iter().any(|waiter| waiter.wait.process == process);
+            self.news.ended.extend(self.locks.iter().filter(waits).map(|(key, _)| (process, NOBODY, key.clone())));
+        }
+    }
+
+    /// Records which processes live: others of which anything is known do not.
+    pub(super) fn bury_all_but(&mut self, living: &HashSet<u64>) {
+        let waiting = self.locks.values().flat_map(|state| state.line.iter().map(|waiter| waiter.wait.process));
+        let holding = self.sessions.iter().map(|(process, ..)| *process);
+        let known: HashSet<u64> = waiting.chain(holding).filter(|process| !living.contains(process)).collect();
+        known.into_iter().for_each(|process| self.bury(process));
+    }
+
+    /// Lets a key of the mirror be the lock that it is in the cluster, with a value that may be a token.
+    pub(super) fn adopt(
+        &mut self,
+        (view, store): (&mut View<'_>, &Store),
+        key: &KeyName,
+        (token, state): (Option<&[u8]>, LockState),
+        now: Now,
+    ) {
+        let before = self.forget(key);
+        if before.is_none() && state.is_none() {
+            return;
+        }
+        let record = state.lock.as_ref().zip(token);
+        let record = record.map(|(lock, token)| Holders::read(lock, token, |client| self.holders.holder(client), now));
+        let queued = |(at, waiter): (usize, &StoredWaiter)| LockWaiter {
+            client: self.holders.copy(&waiter.client).id(),
+            number: PLACE | at as u64,
+            token: store.hash(&waiter.token),
+            since_us: mono_us(waiter.since_us, now),
+        };
+        view.adopt_lock(key.0, store.key(&key.1), record, state.line.iter().enumerate().map(queued));
+        for waiter in &state.line {
+            self.clients.enter_mirrored(self.holders.copy(&waiter.client), key.clone(), store.hash(&waiter.token));
+        }
+        self.note_news(key, &before, &state, now);
+        if let Some(session) = state.lock.as_ref().and_then(|lock| lock.session.as_ref()) {
+            self.sessions.insert((session.process, session.id, key.clone()));
+        }
+        if !state.is_none() {
+            self.locks.insert(key.clone(), state);
+        }
+    }
+
+    fn note_news(&mut self, key: &KeyName, before: &LockState, state: &LockState, now: Now) {
+        let is_own = |process: u64| self.holders.is_own(process);
+        let known = before.lock.as_ref().map(|lock| lock.fence);
+        if let Some(lock) = state.lock.as_ref().filter(|lock| known != Some(lock.fence)) {
+            for wait in lock.granted.iter().filter(|wait| is_own(wait.process)) {
+                let waiter = before.line.iter().find(|waiter| waiter.wait == *wait);
+                let waited_us = waiter.map_or(0, |waiter| now.mono_us().saturating_sub(mono_us(waiter.since_us, now)));
+                self.news.granted.push((wait.number, key.clone(), lock.fence, waited_us));
+            }
+        }
+        let session_of = |state: &LockState| {
+            let session = state.lock.as_ref()?.session.as_ref()?;
+            Some((session.process, session.id))
+        };
+        if let Some((process, client)) = session_of(state).filter(|session| session_of(before) != Some(*session)) {
+            let is_gone = is_own(process) && self.clients.find(client).is_none();
+            if is_gone || self.dead.contains(&process) {
+                self.news.ended.push((process, client, key.clone()));
+            }
+        }
+        let own = state.line.iter().map(|waiter| waiter.wait).filter(|wait| is_own(wait.process));
+        let new = own.filter(|wait| before.line.iter().all(|waiter| waiter.wait != *wait));
+        self.news.queued.extend(new.map(|wait| wait.number));
+    }
+
+    /// Forgets what a key has of a lock, and returns that.
+    pub(super) fn forget(&mut self, key: &KeyName) -> LockState {
+        let Some(state) = self.locks.remove(key) else { return LockState::default() };
+        if let Some(session) = state.lock.as_ref().and_then(|lock| lock.session.as_ref()) {
+            self.sessions.remove(&(session.process, session.id, key.clone()));
+        }
+        for waiter in &state.line {
+            self.clients.leave_mirrored(self.holders.copy(&waiter.client).id(), key);
+        }
+        state
+    }
+
+    /// Forgets the locks of databases that are emptied, before they are.
+    pub(super) fn clear(&mut self, of: &Cleared, view: &mut View<'_>, store: &Store) {
+        let gone: Vec<KeyName> = self.locks.keys().filter(|key| of.has(key.0)).cloned().collect();
+        for key in gone {
+            self.forget(&key);
+            view.clear_lock_queue(key.0, store.key(&key.1)); // so that nobody is served with what the mirror has
+        }
+    }
+
+    /// Announces the locks that a transaction has lost.
+    pub(super) fn announce(&self, losses: &[StoredLoss], store: &Store, (revision, now): (Revision, Now)) {
+        for StoredLoss { key, token, lock, reason } in losses {
+            let Some(loss) = Loss::of(reason) else { continue };
+            let lock: StoredLock = lock.at(revision);
+            let record = Holders::read(&lock, token, |client| self.holders.holder(client), now);
+            store.events().emit_lost_lock(&LostLock { key, record: &record, loss, at_us: now.mono_us() });
+        }
+    }
+}

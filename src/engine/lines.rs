@@ -1,0 +1,107 @@
+//! The queues for locks on a stage: who joins, who leaves, and to whom a lock is handed over.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::engine::locks::LockState;
+use crate::engine::names::KeyName;
+use crate::engine::stored::{StoredWait, StoredWaiter};
+
+/// The queues for the locks among the keys of a stage.
+#[derive(Default)]
+pub(super) struct Lines {
+    lines: BTreeMap<KeyName, Vec<StoredWaiter>>,
+    /// Those of them that are not empty in the cluster.
+    stored: HashSet<KeyName>,
+    /// The waits that present locks were handed over to.
+    granted: HashMap<KeyName, Vec<StoredWait>>,
+    /// The locks whose queue was changed, or the waits that they were handed over to.
+    changed: HashSet<KeyName>,
+}
+
+impl Lines {
+    /// Adds what a key has of a lock in the cluster.
+    pub(super) fn load(&mut self, key: &KeyName, state: LockState) {
+        if !state.line.is_empty() {
+            self.stored.insert(key.clone());
+            self.lines.insert(key.clone(), state.line);
+        }
+        if let Some(granted) = state.lock.map(|lock| lock.granted).filter(|granted| !granted.is_empty()) {
+            self.granted.insert(key.clone(), granted);
+        }
+    }
+
+    /// Appends a client to the queue for a lock.
+    pub(super) fn join(&mut self, key: KeyName, waiter: StoredWaiter) {
+        self.changed.insert(key.clone());
+        self.lines.entry(key).or_default().push(waiter);
+    }
+
+    /// Ends a wait. Returns whether the lock was handed over to it alone, and is to be given back.
+    pub(super) fn leave(&mut self, key: &KeyName, wait: StoredWait) -> bool {
+        let removed = self.lines.get_mut(key).is_some_and(|line| remove(line, |waiter| waiter.wait == wait));
+        let taken = self.granted.get_mut(key).is_some_and(|granted| remove(granted, |known| *known == wait));
+        if removed || taken {
+            self.changed.insert(key.clone());
+        }
+        taken && self.granted.get(key).is_some_and(Vec::is_empty)
+    }
+
+    /// Removes those from the queue for a lock whose processes do not live any more.
+    pub(super) fn remove_dead(&mut self, key: &KeyName, is_dead: impl Fn(u64) -> bool) {
+        if self.lines.get_mut(key).is_some_and(|line| remove(line, |waiter| is_dead(waiter.wait.process))) {
+            self.changed.insert(key.clone());
+        }
+    }
+
+    /// Takes those of the queue for a free lock to whom it is handed over: the first one whose process lives, and others that
+    /// wait with the same token. The dead are stepped over.
+    pub(super) fn take_next(&mut self, key: &KeyName, is_dead: impl Fn(u64) -> bool) -> Vec<StoredWaiter> {
+        let Some(line) = self.lines.get_mut(key).filter(|line| !line.is_empty()) else { return Vec::new() };
+        self.changed.insert(key.clone());
+        line.retain(|waiter| !is_dead(waiter.wait.process));
+        let Some(token) = line.first().map(|first| first.token.clone()) else { return Vec::new() };
+        line.extract_if(.., |waiter| waiter.token == token).collect()
+    }
+
+    /// Records the waits that a lock was handed over to.
+    pub(super) fn grant(&mut self, key: &KeyName, waits: Vec<StoredWait>) {
+        self.granted.insert(key.clone(), waits);
+    }
+
+    /// Returns the locks with a queue.
+    pub(super) fn locks(&self) -> Vec<KeyName> {
+        self.lines.iter().filter(|(_, line)| !line.is_empty()).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Returns whether the queue for a lock is known, or that there is none.
+    pub(super) fn has(&self, key: &KeyName) -> bool {
+        self.lines.contains_key(key)
+    }
+
+    /// Returns the locks of which something here was changed.
+    pub(super) fn changed(&self) -> impl Iterator<Item = &KeyName> {
+        self.changed.iter()
+    }
+
+    /// Returns whether there is a queue for a lock for which there is none in the cluster.
+    pub(super) fn has_begun(&self) -> bool {
+        self.lines.iter().any(|(key, line)| !line.is_empty() && !self.stored.contains(key))
+    }
+
+    /// Returns the queue for a lock.
+    pub(super) fn line(&self, key: &KeyName) -> Vec<StoredWaiter> {
+        self.lines.get(key).cloned().unwrap_or_default()
+    }
+
+    /// Returns the waits that a lock was handed over to.
+    pub(super) fn granted(&self, key: &KeyName) -> Vec<StoredWait> {
+        self.granted.get(key).cloned().unwrap_or_default()
+    }
+}
+
+/// Removes the elements that meet a condition; returns whether there was any.
+fn remove<T>(list: &mut Vec<T>, is_it: impl Fn(&T) -> bool) -> bool {
+    let before = list.len();
+    list.retain(|element| !is_it(element));
+    list.len() < before
+}

@@ -1,0 +1,153 @@
+//! Locks as they stand in etcd, read and written, and whom they belong to.
+//!
+//! The queue for a lock stands in the value of its key. So whoever ends or takes a lock has tested that nobody was queued
+//! meanwhile, and hands it over in the same transaction; and many who queue at once do so in one.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::client::info::ClientCopy;
+use crate::client::registry::Clients;
+use crate::client::staged::NewFence;
+use crate::engine::cluster::Revision;
+use crate::engine::stored::{StoredClient, StoredKey, StoredLock, StoredWait, StoredWaiter};
+use crate::store::{Hold, LockHolder, LockRecord};
+use crate::time::clock::Now;
+
+/// By how much the fencing tokens of two revisions differ: more than a transaction gives.
+pub(super) const FENCES_OF_A_REVISION: i64 = 128;
+
+/// Returns the fencing token that a transaction has given, by its revision.
+pub(super) fn fence_of(base: i64, revision: Revision, new: NewFence) -> i64 {
+    base.saturating_add(revision.saturating_mul(FENCES_OF_A_REVISION)).saturating_add(new.0.into())
+}
+
+/// What a key has of a lock.
+#[derive(Clone, Default)]
+pub(super) struct LockState {
+    /// What is known of the lock, with its fencing token.
+    pub(super) lock: Option<StoredLock>,
+    /// The clients queued for it.
+    pub(super) line: Vec<StoredWaiter>,
+}
+
+impl LockState {
+    /// Returns what a key has of a lock that was written at a revision.
+    pub(super) fn of(stored: &StoredKey, revision: Revision) -> Self {
+        LockState { lock: stored.lock.as_ref().map(|lock| lock.at(revision)), line: stored.line.clone() }
+    }
+
+    /// Returns whether there is nothing of one.
+    pub(super) fn is_none(&self) -> bool {
+        self.lock.is_none() && self.line.is_empty()
+    }
+}
+
+impl StoredLock {
+    /// Returns the lock as it is since it was written at a revision.
+    pub(super) fn at(&self, revision: Revision) -> Self {
+        match self.fence_index {
+            0 => self.clone(),
+            index => {
+                let fence = fence_of(self.fence, revision, NewFence(index));
+                StoredLock { fence, fence_index: 0, ..self.clone() }
+            }
+        }
+    }
+}
+
+/// Knows the clients of this process from those of others.
+#[derive(Clone)]
+pub(super) struct Holders {
+    clients: Arc<Clients>,
+    /// The number of this process; 0 before it has one.
+    pub(super) process: u64,
+    /// All numbers that it has had.
+    own: HashSet<u64>,
+}
+
+impl Holders {
+    /// Creates them for a process that has no number yet.
+    pub(super) fn new(clients: Arc<Clients>) -> Self {
+        Holders { clients, process: 0, own: HashSet::new() }
+    }
+
+    /// Gives the process a number.
+    pub(super) fn set_process(&mut self, process: u64) {
+        self.process = process;
+        self.own.insert(process);
+    }
+
+    /// Returns all numbers that this process has had.
+    pub(super) fn own(&self) -> impl Iterator<Item = u64> {
+        self.own.iter().copied()
+    }
+
+    /// Returns whether a number is one of this process.
+    pub(super) fn is_own(&self, process: u64) -> bool {
+        self.own.contains(&process)
+    }
+
+    /// Returns a copy of a client.
+    pub(super) fn copy(&self, client: &StoredClient) -> ClientCopy {
+        let StoredClient { process, id, addr, name, lib, user } = client.clone();
+        ClientCopy { process: (!self.is_own(process)).then_some(process), id, addr, name, lib, user }
+    }
+
+    /// Returns a client as the holder of locks: the client itself if it is one of this process.
+    pub(super) fn holder(&self, client: &StoredClient) -> Arc<dyn LockHolder> {
+        let own = if self.is_own(client.process) { self.clients.find(client.id) } else { None };
+        own.map_or_else(|| self.copied(client), |own| own.as_lock_holder())
+    }
+
+    /// Returns a copy of a client as the holder of locks.
+    pub(super) fn copied(&self, client: &StoredClient) -> Arc<dyn LockHolder> {
+        Arc::new(self.copy(client))
+    }
+
+    /// Returns a client as it is written.
+    pub(super) fn stored(&self, client: ClientCopy) -> StoredClient {
+        let ClientCopy { process, id, addr, name, lib, user } = client;
+        StoredClient { process: process.unwrap_or(self.process), id, addr, name, lib, user }
+    }
+
+    /// Returns what is known of a lock as it is written, where new fencing tokens are counted from `base`.
+    pub(super) fn write(&self, record: &LockRecord, granted: Vec<StoredWait>, (base, now): (i64, Now)) -> StoredLock {
+        let held_us = i64::try_from(now.mono_us().saturating_sub(record.since_us)).unwrap_or(i64::MAX);
+        let new = NewFence::of(record.fence);
+        let stored = |holder: &dyn LockHolder| ClientCopy::of_holder(holder).map(|copy| self.stored(copy));
+        StoredLock {
+            fence: if new.is_some() { base } else { record.fence },
+            fence_index: new.map_or(0, |new| new.0),
+            since_us: now.wall_us().saturating_sub(held_us),
+            holder: record.hold.as_ref().and_then(|hold| stored(hold.holder())),
+            session: record.session.as_deref().and_then(stored),
+            is_announced: record.is_announced,
+            meta: record.meta.as_ref().map(|meta| meta.to_vec()),
+            granted,
+        }
+    }
+
+    /// Reads what is known of a lock, with its holders as `holder` returns them.
+    pub(super) fn read(
+        lock: &StoredLock,
+        token: &[u8],
+        holder: impl Fn(&StoredClient) -> Arc<dyn LockHolder>,
+        now: Now,
+    ) -> LockRecord {
+        LockRecord {
+            token: token.into(),
+            fence: lock.fence,
+            since_us: mono_us(lock.since_us, now),
+            hold: lock.holder.as_ref().map(|client| Hold::new(holder(client))),
+            session: lock.session.as_ref().map(holder),
+            is_announced: lock.is_announced,
+            meta: lock.meta.as_deref().map(Into::into),
+        }
+    }
+}
+
+/// Returns a time of another process' wall clock, in microseconds since 1970, by the monotonic clock of this one.
+pub(super) fn mono_us(wall_us: i64, now: Now) -> u64 {
+    now.mono_us().saturating_sub(now.wall_us().saturating_sub(wall_us).max(0).unsigned_abs())
+}
