@@ -1,13 +1,14 @@
 """Proves that the patterns exclude each other: each process takes the same lock in its own way.
 
-    KEYLATCH_SERVERS=host:port contenders.py
+    KEYLATCH_SERVERS="host:port ..." contenders.py [--sections N]
 
 The lock program of run_seed_lock.py (SETNX and GETSET), redis-py's Lock, a client that acquires and releases by Lua
 scripts, one that uses SET NX PX and DELEX, LOCK.ACQUIRE waiting in line, and the helper over it. Their sections are
 watched as in run_seed_lock.py. The tokens are times to come: the lock program would take over a time that has passed,
-and can read nothing else.
+and can read nothing else. Several servers have the same data: each process asks another one.
 """
 
+import argparse
 import itertools
 import multiprocessing
 import os
@@ -21,7 +22,6 @@ from keylatch_lock import Lock
 import seed_lock
 from run_seed_lock import PATIENCE_S, Section
 
-SECTIONS = 60  # of each contender
 TTL_MS = PATIENCE_S * 1000
 PAUSE_S = 0.001
 KEY = seed_lock.lock_key
@@ -93,22 +93,28 @@ def helper(client, section):
 CONTENDERS = [seeds, redis_py, lua, set_nx, lock_acquire, lock_acquire, helper, helper]
 
 
-def work(contender, address, directory, results):
+def work(contender, address, sections, directory, results):
     client, section = redis.Redis(*address, socket_timeout=PATIENCE_S), Section(directory)
     section.fences = []
-    for _ in range(SECTIONS):
+    for _ in range(sections):
         contender(client, section)
     results.put((section.violations, section.fences))
 
 
 def main():
-    host, port = os.environ['KEYLATCH_SERVERS'].split(':')[:2]
-    address, began = (host, int(port)), time.monotonic()
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--sections', type=int, default=60, help='of each contender')
+    sections, began = parser.parse_args().sections, time.monotonic()
+    servers = [server.split(':')[:2] for server in os.environ['KEYLATCH_SERVERS'].split()]
+    addresses = [(host, int(port)) for host, port in servers]
     results = multiprocessing.Queue()
     with tempfile.TemporaryDirectory() as directory:
         with open(Section(directory).counter, 'w') as file:
             file.write('0')
-        arguments = [(contender, address, directory, results) for contender in CONTENDERS]
+        arguments = [
+            (contender, address, sections, directory, results)
+            for contender, address in zip(CONTENDERS, itertools.cycle(addresses))
+        ]
         workers = [multiprocessing.Process(target=work, args=each, daemon=True) for each in arguments]
         for worker in workers:
             worker.start()
@@ -117,12 +123,12 @@ def main():
             worker.join()
         count = Section(directory).count()
     violations, fences = sum(each for each, _ in outcomes), [fences for _, fences in outcomes]
-    expected = SECTIONS * len(CONTENDERS)
+    expected = sections * len(CONTENDERS)
     if violations or count != expected:
         sys.exit(f'FAILED: {violations} sections met another holder, the counter is {count}, not {expected}')
     if any(each != sorted(each) for each in fences) or len(set(sum(fences, []))) != len(sum(fences, [])):
         sys.exit('FAILED: a fence has not increased')
-    if redis.Redis(*address).exists(KEY):
+    if any(redis.Redis(*address).exists(KEY) for address in addresses):
         sys.exit('FAILED: the lock was left behind')
     names = ', '.join(sorted({contender.__name__ for contender in CONTENDERS}))
     print(f'contenders for one key: never two holders in {count} sections: {names}: {time.monotonic() - began:.1f} s')

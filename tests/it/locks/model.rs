@@ -2,12 +2,16 @@
 //!
 //! The clock is a manual one, and one thing happens at a time, so every reply and the whole state are known: who holds
 //! which lock since when and until when, and who waits for it in which order. `KEYLATCH_LOCK_SEED` replays one seed.
+//!
+//! The same commands go to the servers of a cluster, each client to one of them. Nobody waits for time to pass there.
 
 use std::collections::BTreeMap;
 
 use keylatch::internals::resp::Frame;
 
 use super::locks_info;
+#[cfg(feature = "etcd")]
+use crate::engine::Fleet;
 use crate::harness::{Client, Dice, TestServer, encode, show, wait_until};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -15,6 +19,8 @@ const TOKENS: [&str; 4] = ["t", "u", "v", "w"];
 const CLIENTS: usize = 6;
 const SEEDS: u64 = 12;
 const STEPS: usize = 250;
+/// By how much the ids of the clients of two servers differ in the model.
+const IDS_OF_A_SERVER: u64 = 1_000_000;
 
 /// A fence, by the order in which locks were acquired; its number is known once a client was told.
 type Fence = usize;
@@ -279,17 +285,21 @@ impl Model {
     }
 }
 
-/// A connection and its number.
+/// A connection and its number in the model.
 struct Connection {
     id: u64,
+    /// The server that it is a connection of.
+    server: usize,
     client: Client,
     is_blocked: bool,
 }
 
 /// The model beside the server.
 struct Run {
-    server: TestServer,
-    admin: Client,
+    servers: Vec<TestServer>,
+    admins: Vec<Client>,
+    /// The numbers of the servers as LOCK.INFO shows them, if they serve a cluster.
+    processes: Vec<String>,
     connections: Vec<Connection>,
     model: Model,
     /// The fences that clients were told.
@@ -301,13 +311,39 @@ struct Run {
 }
 
 impl Run {
-    fn new(seed: u64) -> Self {
-        let server = TestServer::start();
-        let (admin, mut dice) = (server.client(), Dice::new(seed));
+    fn new(seed: u64, servers: Vec<TestServer>) -> Self {
+        let (mut admins, mut dice): (Vec<Client>, _) =
+            (servers.iter().map(TestServer::client).collect(), Dice::new(seed));
         dice.roll(2);
-        let connections = (0..CLIENTS).map(|_| connect(&server)).collect();
-        let (model, story) = (Model::default(), vec![format!("seed {seed}")]);
-        Run { server, admin, connections, model, fences: BTreeMap::new(), greatest: 0, dice, story }
+        let connections = (0..CLIENTS).map(|at| connect(&servers, at % servers.len())).collect();
+        let processes = admins.iter_mut().filter_map(|admin| {
+            let process = |info: &str| Some(info.split_once("engine_process:")?.1.split(' ').next()?.to_owned());
+            process(&admin.call("INFO engine"))?;
+            // It has none before it is registered.
+            let mut number = String::new();
+            wait_until(|| {
+                number = process(&admin.call("INFO engine")).unwrap_or_default();
+                number.contains(|digit: char| digit != '0')
+            });
+            Some(number)
+        });
+        let (model, story, processes) = (Model::default(), vec![format!("seed {seed}")], processes.collect());
+        let (fences, greatest) = (BTreeMap::new(), 0);
+        Run { servers, admins, processes, connections, model, fences, greatest, dice, story }
+    }
+
+    fn is_clustered(&self) -> bool {
+        !self.processes.is_empty()
+    }
+
+    /// Returns a time in milliseconds as it is named in commands: in a cluster none passes while the test runs.
+    fn named_ms(&self, ms: u64) -> u64 {
+        if self.is_clustered() { ms * 1_000_000 } else { ms }
+    }
+
+    fn is_listed(&mut self, at: usize, text: &str) -> bool {
+        let Connection { id, server, .. } = self.connections[at];
+        self.admins[server].call(&format!("CLIENT LIST ID {}", id % IDS_OF_A_SERVER)).contains(text)
     }
 
     fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
@@ -318,13 +354,14 @@ impl Run {
     fn command(&mut self, client: u64) -> (usize, Command, String) {
         let (key, token) = (self.dice.roll(KEYS.len() as u64) as usize, self.pick(&TOKENS));
         let (name, even) = (KEYS[key], 2 * (1 + self.dice.roll(10)));
+        let named = self.named_ms(even);
         let (command, text) = match self.dice.roll(30) {
             0..=11 => return self.acquire(client, key, token),
-            12..=13 => (Command::Renew(token, even), format!("LOCK.RENEW {name} {token} PX {even}")),
+            12..=13 => (Command::Renew(token, even), format!("LOCK.RENEW {name} {token} PX {named}")),
             14..=16 => (Command::Release(token), format!("LOCK.RELEASE {name} {token}")),
             17 => (Command::Fence(token), format!("LOCK.FENCE {name} {token}")),
             18 => (Command::Set(token), format!("SET {name} {token}")),
-            19 => (Command::SetNx(token, even), format!("SET {name} {token} NX PX {even}")),
+            19 => (Command::SetNx(token, even), format!("SET {name} {token} NX PX {named}")),
             20 => (Command::GetSet(token), format!("GETSET {name} {token}")),
             21 => (Command::Append, format!("APPEND {name} x")),
             22..=23 => {
@@ -333,7 +370,7 @@ impl Run {
                 let words = self.pick(&["DEL", "UNLINK", "GETDEL", "DELEX", script]);
                 (Command::Delete, format!("{words} {name}"))
             }
-            24 => (Command::Expire(even), format!("PEXPIRE {name} {even}")),
+            24 => (Command::Expire(even), format!("PEXPIRE {name} {named}")),
             25 => (Command::Persist, format!("PERSIST {name}")),
             26 => {
                 let to = (key + 1) % KEYS.len();
@@ -355,8 +392,8 @@ impl Run {
         let until_ms = block.map(|ms| (ms > 0).then_some(now_ms + ms));
         let acquire = Acquire { client, token, px, is_session: kind < 2, until_ms, since_ms: now_ms };
         let mut text = format!("LOCK.ACQUIRE {} {token}", KEYS[key]);
-        text.extend(px.map(|px| format!(" PX {px}")));
-        text.extend(block.map(|ms| format!(" BLOCK {ms}")));
+        text.extend(px.map(|px| format!(" PX {}", self.named_ms(px))));
+        text.extend(block.map(|ms| format!(" BLOCK {}", self.named_ms(ms))));
         text.push_str(if acquire.is_session { " SESSION" } else { "" });
         (key, Command::Acquire(acquire), text)
     }
@@ -365,6 +402,7 @@ impl Run {
         let at = self.dice.roll(CLIENTS as u64) as usize;
         match self.dice.roll(10) {
             0 => self.close(at),
+            1..=2 if self.is_clustered() => {}
             1..=2 => self.pass(),
             3 if self.connections[at].is_blocked => self.unblock(at),
             _ if self.connections[at].is_blocked => {}
@@ -386,8 +424,7 @@ impl Run {
         }
         let Some(told) = told else {
             self.connections[at].is_blocked = true;
-            let shown = format!("CLIENT LIST ID {id}");
-            return wait_until(|| self.admin.call(&shown).contains(" lwait=1"));
+            return wait_until(|| self.is_listed(at, " lwait=1"));
         };
         let queued = if matches!(command, Command::Replace(_)) { 3 } else { 0 };
         (0..queued).for_each(|_| drop(self.connections[at].client.reply()));
@@ -395,18 +432,20 @@ impl Run {
     }
 
     fn close(&mut self, at: usize) {
-        let (old, new) = (self.connections[at].id, connect(&self.server));
+        let Connection { id: old, server, .. } = self.connections[at];
+        let new = connect(&self.servers, server);
         self.story.push(format!("{} ms, {old} closes, {} comes", self.model.now_ms, new.id));
         self.connections[at] = new;
-        let shown = format!("CLIENT LIST ID {old}");
-        wait_until(|| !self.admin.call(&shown).contains("id="));
+        let shown = format!("CLIENT LIST ID {}", old % IDS_OF_A_SERVER);
+        wait_until(|| !self.admins[server].call(&shown).contains("id="));
         self.model.close(old);
     }
 
     fn unblock(&mut self, at: usize) {
-        let id = self.connections[at].id;
+        let Connection { id, server, .. } = self.connections[at];
         self.story.push(format!("{} ms, {id} is unblocked", self.model.now_ms));
-        assert_eq!(self.admin.call(&format!("CLIENT UNBLOCK {id} ERROR")), ":1", "{:#?}", self.story);
+        let unblock = format!("CLIENT UNBLOCK {} ERROR", id % IDS_OF_A_SERVER);
+        assert_eq!(self.admins[server].call(&unblock), ":1", "{:#?}", self.story);
         self.model.leave(id);
         self.model.told.push((id, Told::Text("-UNBLOCKED client unblocked via CLIENT UNBLOCK")));
     }
@@ -416,7 +455,7 @@ impl Run {
         let target = self.model.now_ms + 2 * (1 + self.dice.roll(8));
         loop {
             let next_ms = self.model.next_ms().filter(|next_ms| *next_ms <= target).unwrap_or(target);
-            self.server.advance_ms(next_ms - self.model.now_ms);
+            self.servers[0].advance_ms(next_ms - self.model.now_ms);
             self.model.advance_to(next_ms);
             self.story.push(format!("{next_ms} ms"));
             self.hear();
@@ -455,42 +494,56 @@ impl Run {
 
     /// Compares the state of the server with the model's.
     fn compare(&mut self) {
-        for (key, name) in KEYS.into_iter().enumerate() {
-            let said = self.admin.frame(&["LOCK.INFO", name]);
-            let expected = self.shown(key);
-            assert_eq!(described(&said), expected, "{name}: {:#?}", self.story);
+        if self.is_clustered() {
+            // A server follows what ends with a connection soon after.
+            wait_until(|| (0..self.servers.len()).all(|server| self.said(server) == self.expected()));
         }
+        for server in 0..self.servers.len() {
+            assert_eq!(self.said(server), self.expected(), "server {server}: {:#?}", self.story);
+        }
+    }
+
+    /// Returns what a server says of all locks.
+    fn said(&mut self, server: usize) -> (Vec<String>, [i64; 2]) {
+        let admin = &mut self.admins[server];
+        let locks = KEYS.map(|name| described(&admin.frame(&["LOCK.INFO", name]), &self.processes));
+        (locks.to_vec(), ["held", "waiting"].map(|name| locks_info(admin, name)))
+    }
+
+    /// Returns what a server is to say of all locks.
+    fn expected(&self) -> (Vec<String>, [i64; 2]) {
         let held = self.model.values.values().filter(|value| value.record.is_some()).count();
         let waiting: usize = self.model.lines.iter().map(Vec::len).sum();
-        let said = ["held", "waiting"].map(|name| locks_info(&mut self.admin, name));
-        assert_eq!(said, [held as i64, waiting as i64], "{:#?}", self.story);
+        ((0..KEYS.len()).map(|key| self.shown(key)).collect(), [held as i64, waiting as i64])
     }
 
     /// Returns what LOCK.INFO is to say of a key, in the form of [`described`].
     fn shown(&self, key: usize) -> String {
         let Some(value) = self.model.values.get(&key) else { return "none".to_owned() };
         let now_ms = self.model.now_ms;
-        let pttl = value.deadline_ms.map_or(-1, |deadline_ms| (deadline_ms - now_ms) as i64);
+        let time = |ms: u64| if self.is_clustered() { "?".to_owned() } else { ms.to_string() };
+        let pttl = value.deadline_ms.map_or("-1".to_owned(), |deadline_ms| time(deadline_ms - now_ms));
         let known = |number: Option<i64>| number.map_or("-".to_owned(), |number| number.to_string());
         let record = value.record.as_ref();
         let mut text = format!(
             "{} {} {pttl} {} {} {}",
             value.text,
             known(record.map(|record| self.fences[&record.fence])),
-            known(record.map(|record| (now_ms - record.since_ms) as i64)),
+            record.map_or("-".to_owned(), |record| time(now_ms - record.since_ms)),
             known(record.and_then(|record| record.holder).map(|id| id as i64)),
             known(record.map(|record| i64::from(record.session.is_some()))),
         );
         for waiter in &self.model.lines[key] {
-            text.push_str(&format!(" {}:{}", waiter.client, now_ms - waiter.since_ms));
+            text.push_str(&format!(" {}:{}", waiter.client, time(now_ms - waiter.since_ms)));
         }
         text
     }
 }
 
-fn connect(server: &TestServer) -> Connection {
-    let mut client = server.client();
-    Connection { id: client.int("CLIENT ID") as u64, client, is_blocked: false }
+fn connect(servers: &[TestServer], server: usize) -> Connection {
+    let mut client = servers[server].client();
+    let id = client.int("CLIENT ID") as u64 + server as u64 * IDS_OF_A_SERVER;
+    Connection { id, server, client, is_blocked: false }
 }
 
 /// Returns the value of a field of a map, which RESP2 sends as an array.
@@ -500,21 +553,31 @@ fn field<'a>(map: &'a Frame, name: &str) -> &'a Frame {
     &at.unwrap_or_else(|| panic!("no {name} in {map:?}"))[1]
 }
 
-/// Shows the token, fence, TTL, age, holder and session of LOCK.INFO, and the clients in line with how long they wait.
-fn described(info: &Frame) -> String {
+/// Shows the token, fence, TTL, age, holder and session of LOCK.INFO, and the clients in line with how long they wait. Of
+/// a cluster no times are shown.
+fn described(info: &Frame, processes: &[String]) -> String {
     if *info == Frame::NullArray {
         return "none".to_owned();
     }
-    let shown = |frame: &Frame| match frame {
+    let text_of = |frame: &Frame| match frame {
         Frame::Integer(number) => number.to_string(),
         Frame::Null => "-".to_owned(),
         other => show(other.as_bytes().unwrap_or(b"?")),
     };
+    let shown = |map: &Frame, name: &str| match (name, text_of(field(map, name))) {
+        ("pttl" | "age-ms" | "waited-ms", ms) if !processes.is_empty() && ms != "-" && ms != "-1" => "?".to_owned(),
+        ("client-id", id) if !processes.is_empty() && id != "-" => {
+            let process = text_of(field(map, "process"));
+            let server = processes.iter().position(|known| *known == process).expect("one of the servers");
+            (id.parse::<u64>().expect("a number") + server as u64 * IDS_OF_A_SERVER).to_string()
+        }
+        (_, value) => value,
+    };
     let names = ["token", "fence", "pttl", "age-ms", "client-id", "session"];
-    let mut text = names.map(|name| shown(field(info, name))).join(" ");
+    let mut text = names.map(|name| shown(info, name)).join(" ");
     let Frame::Array(waiters) = field(info, "waiters") else { panic!("{info:?}") };
     for waiter in waiters {
-        text.push_str(&format!(" {}:{}", shown(field(waiter, "client-id")), shown(field(waiter, "waited-ms"))));
+        text.push_str(&format!(" {}:{}", shown(waiter, "client-id"), shown(waiter, "waited-ms")));
     }
     text
 }
@@ -523,17 +586,31 @@ fn described(info: &Frame) -> String {
 fn random_commands_deaths_and_time_do_what_the_model_says() {
     let chosen = std::env::var("KEYLATCH_LOCK_SEED").ok().map(|seed| seed.parse::<u64>().expect("a number"));
     for seed in chosen.map_or(1..=SEEDS, |seed| seed..=seed) {
-        let mut run = Run::new(seed);
-        (0..STEPS).for_each(|_| run.step());
-        // In the end nobody waits who need not.
-        while run.model.lines.iter().any(|line| !line.is_empty()) {
-            run.story.push("FLUSHALL".to_owned());
-            assert_eq!(run.admin.call("FLUSHALL"), "+OK");
-            run.model.values.clear();
-            run.model.serve();
-            run.hear();
-            run.compare();
-        }
-        assert!(run.model.fences > STEPS / 20, "only {} locks with seed {seed}", run.model.fences);
+        try_commands(seed, vec![TestServer::start()], STEPS);
+    }
+}
+
+/// Executes random commands, and lets everybody in the end be served who waits.
+fn try_commands(seed: u64, servers: Vec<TestServer>, steps: usize) {
+    let mut run = Run::new(seed, servers);
+    (0..steps).for_each(|_| run.step());
+    while run.model.lines.iter().any(|line| !line.is_empty()) {
+        run.story.push("FLUSHALL".to_owned());
+        assert_eq!(run.admins[0].call("FLUSHALL"), "+OK");
+        run.model.values.clear();
+        run.model.serve();
+        run.hear();
+        run.compare();
+    }
+    assert!(run.model.fences > steps / 20, "only {} locks with seed {seed}", run.model.fences);
+}
+
+#[cfg(feature = "etcd")]
+#[test]
+fn random_commands_and_deaths_on_three_servers_of_a_cluster_do_what_the_model_says() {
+    let chosen = std::env::var("KEYLATCH_LOCK_SEED").ok().map(|seed| seed.parse::<u64>().expect("a number"));
+    for seed in chosen.map_or(1..=3, |seed| seed..=seed) {
+        let Some(fleet) = Fleet::start(3) else { return };
+        try_commands(seed, fleet.servers, 400);
     }
 }

@@ -1,4 +1,5 @@
-//! The clients that take locks with TTLs, and believe that they hold one until its TTL is over by their own clock.
+//! The clients that take locks with TTLs, and believe that they hold one until its TTL is over by their own clock. Some are
+//! queued for it, and are given fencing tokens.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -21,10 +22,20 @@ struct Belief {
     until_us: u64,
 }
 
+/// That a client was given a lock with a fencing token, in monotonic microseconds.
+#[derive(Clone)]
+struct Grant {
+    lock: String,
+    fence: i64,
+    asked_us: u64,
+    replied_us: u64,
+}
+
 /// What the clients have believed.
 #[derive(Default)]
 pub(super) struct Locks {
     beliefs: Mutex<Vec<Belief>>,
+    grants: Mutex<Vec<Grant>>,
     faults: Mutex<Vec<String>>,
     requests: AtomicU64,
     looks: AtomicU64,
@@ -36,6 +47,9 @@ impl Locks {
         if let Some(fault) = self.faults.lock().expect("it was unlocked").first() {
             return Some(fault.clone());
         }
+        if let Some(fault) = self.fault_of_fences() {
+            return Some(fault);
+        }
         let mut beliefs = self.beliefs.lock().expect("it was unlocked").clone();
         beliefs.sort_by_key(|belief| (belief.lock.clone(), belief.from_us));
         beliefs.windows(2).find_map(|pair| {
@@ -46,10 +60,25 @@ impl Locks {
         })
     }
 
+    /// Returns two locks whose fencing tokens are not in their order, if there are any.
+    fn fault_of_fences(&self) -> Option<String> {
+        let mut grants = self.grants.lock().expect("it was unlocked").clone();
+        grants.sort_by_key(|grant| grant.replied_us);
+        grants.iter().enumerate().find_map(|(at, grant)| {
+            let before = grants[..at].iter().filter(|before| before.replied_us < grant.asked_us);
+            let wrong = before.clone().find(|before| before.fence >= grant.fence);
+            let shown = |Grant { lock, fence, asked_us, replied_us }: &Grant| {
+                format!("{fence} of {lock}, asked for at {asked_us} and given at {replied_us}")
+            };
+            wrong.map(|wrong| format!("fencing tokens: {} and {}", shown(wrong), shown(grant)))
+        })
+    }
+
     /// Adds how many there were.
     pub(super) fn count(&self, figures: &mut Figures) {
         figures.add("locks asked for", self.requests.load(SeqCst));
         figures.add("locks held", self.beliefs.lock().expect("it was unlocked").len() as u64);
+        figures.add("fences given", self.grants.lock().expect("it was unlocked").len() as u64);
         figures.add("looks at held locks", self.looks.load(SeqCst));
     }
 }
@@ -75,13 +104,22 @@ pub(super) fn work(run: &Run, number: u64) {
 /// Asks for a lock once, and keeps it for a while if it is granted; `None` if the connection is lost.
 fn take_lock(run: &Run, session: &mut Session, (number, count): (u64, u64), dice: &mut Dice) -> Option<()> {
     let (lock, token) = (format!("lock:{}", dice.roll(LOCKS)), format!("{number}.{count}"));
-    let ttl_ms = 30 + dice.roll(300);
+    let (ttl_ms, block_ms, is_queued) = (30 + dice.roll(300), 1 + dice.roll(300), dice.roll(3) > 0);
     run.locks.requests.fetch_add(1, SeqCst);
     let asked_us = run.now_us();
-    let reply = session.call(&["SET", &lock, &token, "NX", "PX", &ttl_ms.to_string()])?;
+    let (ttl, block) = (ttl_ms.to_string(), block_ms.to_string());
+    let reply = match is_queued {
+        true => session.call(&["LOCK.ACQUIRE", &lock, &token, "PX", &ttl, "BLOCK", &block])?,
+        false => session.call(&["SET", &lock, &token, "NX", "PX", &ttl])?,
+    };
     let (from_us, mut until_us) = (run.now_us(), asked_us + 1000 * ttl_ms);
-    if reply != "+OK" {
-        if !is_refusal(&reply) && reply != "$-1" && !reply.starts_with("-UNCERTAIN ") {
+    let fence = reply.strip_prefix(':').and_then(|fence| fence.parse().ok());
+    if let Some(fence) = fence {
+        let grant = Grant { lock: lock.clone(), fence, asked_us, replied_us: from_us };
+        run.locks.grants.lock().expect("it was unlocked").push(grant);
+    } else if reply != "+OK" {
+        let is_expected = ["-UNCERTAIN ", "-UNBLOCKED "].iter().any(|code| reply.starts_with(code));
+        if !is_refusal(&reply) && reply != "$-1" && !is_expected {
             run.locks.faults.lock().expect("it was unlocked").push(format!("a lock is asked for: {reply}"));
         }
         return Some(());
@@ -96,7 +134,11 @@ fn take_lock(run: &Run, session: &mut Session, (number, count): (u64, u64), dice
     let mut is_lost = false;
     if release_us.is_some() && gives_up_us < until_us {
         until_us = gives_up_us;
-        is_lost = session.call(&["DELEX", &lock, "IFEQ", &token]).is_none();
+        is_lost = match dice.roll(2) {
+            0 => session.call(&["LOCK.RELEASE", &lock, &token]),
+            _ => session.call(&["DELEX", &lock, "IFEQ", &token]),
+        }
+        .is_none();
     }
     if from_us < until_us {
         run.locks.beliefs.lock().expect("it was unlocked").push(Belief { lock, token, from_us, until_us });
