@@ -24,7 +24,7 @@ const OF_METRICS: &[&str] = &[
     "engine",
 ];
 /// The sections that a page shows figures from.
-const OF_PAGE: &[&str] = &["server", "clients", "memory", "persistence", "stats", "keyspace", "locks"];
+const OF_PAGE: &[&str] = &["server", "clients", "memory", "persistence", "stats", "keyspace", "locks", "engine"];
 
 /// The fields of INFO at one time.
 #[derive(Debug, Default)]
@@ -43,6 +43,8 @@ pub(super) struct Point {
     pub(super) held: u64,
     pub(super) waiting: u64,
     pub(super) longest_wait_ms: u64,
+    pub(super) transactions: u64,
+    pub(super) barriers: u64,
 }
 
 impl Figures {
@@ -111,6 +113,8 @@ impl Figures {
             held: self.count("held"),
             waiting: self.count("waiting"),
             longest_wait_ms: self.count("longest_wait_ms"),
+            transactions: self.count("engine_transactions_per_sec"),
+            barriers: self.count("engine_barriers_per_sec"),
         }
     }
 }

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value, json};
 
-use crate::client::info::ClientInfo;
+use crate::client::info::ClientCopy;
+use crate::client::registry::Clients;
 use crate::command::lock::deadlock::Link;
-use crate::command::lock::overview::{Holder, ShownLock, overview};
+use crate::command::lock::overview::{ShownLock, overview};
 use crate::dispatch::Handlers;
 use crate::dispatch::plan::find;
 use crate::metrics::figures::{Figures, Point, part};
@@ -51,6 +52,24 @@ const NUMBERS: &[&str] = &[
     "expired_while_held_total",
 ];
 
+/// The figures of an engine, likewise.
+const ENGINE_TEXTS: &[&str] = &["engine", "engine_process", "engine_endpoint", "engine_version", "engine_leader"];
+/// The figures of an engine, likewise.
+const ENGINE_NUMBERS: &[&str] = &[
+    "engine_size",
+    "engine_revision",
+    "engine_revisions_behind",
+    "engine_transactions",
+    "engine_transactions_per_sec",
+    "engine_barriers",
+    "engine_barriers_per_sec",
+    "engine_conflicts",
+    "engine_unknown_outcomes",
+    "engine_uncertain_replies",
+    "engine_watches",
+    "engine_reloads",
+];
+
 /// Returns the past, as a list of values for each plot.
 pub(super) fn history(points: &VecDeque<Point>) -> Value {
     let column = |value: fn(&Point) -> i64| points.iter().map(value).collect::<Vec<i64>>();
@@ -61,14 +80,14 @@ pub(super) fn history(points: &VecDeque<Point>) -> Value {
         "held": column(|point| point.held as i64),
         "waiting": column(|point| point.waiting as i64),
         "longest": column(|point| point.longest_wait_ms as i64),
+        "transactions": column(|point| point.transactions as i64),
+        "barriers": column(|point| point.barriers as i64),
     })
 }
 
 /// Returns the state.
 pub(super) fn state(namespace: &Namespace, handlers: &'static Handlers, figures: &Figures) -> Value {
-    let texts = TEXTS.iter().map(|field| ((*field).to_owned(), figures.text(field).into_owned().into()));
-    let numbers = NUMBERS.iter().map(|field| ((*field).to_owned(), figures.number(field).into()));
-    let mut state: Map<String, Value> = texts.chain(numbers).collect();
+    let mut state = shown_figures(figures, TEXTS, NUMBERS);
     let locks = overview(namespace, handlers, LOCKS_SHOWN).unwrap_or_default();
     let mut put = |field: &str, value: Value| state.insert(field.to_owned(), value);
     put("at", namespace.clock.now().wall_ms().into());
@@ -77,7 +96,26 @@ pub(super) fn state(namespace: &Namespace, handlers: &'static Handlers, figures:
     put("waits", shown_durations(&namespace.observed.locks.waits()));
     put("holds", shown_durations(&namespace.observed.locks.holds()));
     put("slow", slow_calls(namespace));
+    if namespace.engine().is_some() {
+        put("engine", shown_engine(namespace, figures));
+    }
     state.into()
+}
+
+/// Shows figures by their names in INFO.
+fn shown_figures(figures: &Figures, texts: &[&str], numbers: &[&str]) -> Map<String, Value> {
+    let texts = texts.iter().map(|field| ((*field).to_owned(), figures.text(field).into_owned().into()));
+    let numbers = numbers.iter().map(|field| ((*field).to_owned(), figures.number(field).into()));
+    texts.chain(numbers).collect()
+}
+
+/// Shows the cluster that the data is in, and what is asked of it.
+fn shown_engine(namespace: &Namespace, figures: &Figures) -> Value {
+    let mut engine = shown_figures(figures, ENGINE_TEXTS, ENGINE_NUMBERS);
+    let stats = &namespace.observed.engine;
+    let durations = [("transactions", stats.transaction_durations()), ("barriers", stats.barrier_durations())];
+    engine.extend(durations.map(|(name, durations)| (name.to_owned(), shown_durations(&durations))));
+    engine.into()
 }
 
 fn shown_lock(lock: &ShownLock, namespace: &Namespace) -> Value {
@@ -92,34 +130,32 @@ fn shown_lock(lock: &ShownLock, namespace: &Namespace) -> Value {
         "age": lock.age_ms,
         "fence": lock.fence,
         "meta": lock.meta.as_ref().map(|meta| name(meta, lock.meta_rest)),
-        "holder": lock.holder.as_ref().map(shown_holder),
-        "cycle": lock.cycle.as_ref().map(|cycle| cycle.iter().map(shown_link).collect::<Value>()),
-        "first": first.iter().map(|(client, wait_ms)| shown_client(client, Some(*wait_ms))).collect::<Value>(),
-    })
-}
-
-/// Shows the client that has acquired a lock, also after its connection has closed.
-fn shown_holder(holder: &Holder) -> Value {
-    json!({
-        "id": holder.id,
-        "name": short_name(holder.name.as_bytes()),
-        "addr": holder.addr,
-        "gone": holder.is_gone,
+        "holder": lock.holder.as_ref().map(|holder| shown_client(&holder.client, "gone", holder.is_gone.into())),
+        "cycle": lock.cycle.as_ref().map(|cycle| cycle.iter().map(|link| shown_link(link, clients)).collect::<Value>()),
+        "first": first.iter().map(|(client, wait)| shown_client(client, "wait", (*wait).into())).collect::<Value>(),
     })
 }
 
 /// Shows a lock of a cycle, and the client that holds it and waits for the next one.
-fn shown_link(link: &Link) -> Value {
-    json!({ "key": short_name(&link.key), "id": link.client })
+fn shown_link(link: &Link, clients: &Clients) -> Value {
+    let (id, process) = clients.shown(link.client).map_or((link.client, None), |client| (client.id, client.process));
+    json!({ "key": short_name(&link.key), "id": id, "process": process.map(process_name) })
 }
 
-fn shown_client(client: &ClientInfo, wait_ms: Option<u64>) -> Value {
+/// Shows a client, with one more fact.
+fn shown_client(client: &ClientCopy, fact: &str, value: Value) -> Value {
     json!({
         "id": client.id,
-        "name": short_name(client.names().name.as_bytes()),
-        "addr": client.peer.shown_addr(),
-        "wait": wait_ms,
+        "name": short_name(client.name.as_bytes()),
+        "addr": client.addr,
+        "process": client.process.map(process_name),
+        fact: value,
     })
+}
+
+/// Returns the number of a process as INFO shows it: it has more digits than a number of a browser.
+fn process_name(process: u64) -> String {
+    format!("{process:016x}")
 }
 
 /// Returns how many durations there are up to each bound, with percentiles in microseconds.
@@ -168,7 +204,7 @@ mod tests {
 
     #[test]
     fn info_has_every_field_that_a_page_shows() {
-        for field in TEXTS.iter().chain(NUMBERS) {
+        for field in [TEXTS, NUMBERS, ENGINE_TEXTS, ENGINE_NUMBERS].into_iter().flatten() {
             assert!(has(field), "{field}");
         }
     }

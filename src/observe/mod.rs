@@ -90,6 +90,8 @@ impl Observed {
             bytes_out: self.stats.bytes_out.load(Relaxed),
             turns: turns.count,
             turns_us: turns.ns.div_ceil(1000),
+            transactions: self.engine.transactions.load(Relaxed),
+            barriers: self.engine.barriers.load(Relaxed),
         };
         self.sampler.look(counted, now_ms, used_memory);
         self.sampled.notify_one();

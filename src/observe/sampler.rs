@@ -17,6 +17,10 @@ pub struct Counted {
     pub turns: u64,
     /// The time of the batches, in microseconds.
     pub turns_us: u64,
+    /// Transactions that the engine has sent.
+    pub transactions: u64,
+    /// Reads of the cluster's revision by the engine.
+    pub barriers: u64,
 }
 
 /// Samples counters over time.
@@ -52,6 +56,8 @@ impl Sampler {
             turns: rate(counted.turns, last.turns),
             // Not a rate but the mean duration of a batch.
             turns_us: counted.turns_us.saturating_sub(last.turns_us) / counted.turns.saturating_sub(last.turns).max(1),
+            transactions: rate(counted.transactions, last.transactions),
+            barriers: rate(counted.barriers, last.barriers),
         };
         (inner.last, inner.last_ms) = (counted, now_ms);
     }

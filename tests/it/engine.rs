@@ -3,6 +3,7 @@
 //! - [`etcd`] runs real nodes;
 //! - [`faults`] has what happens when nodes and processes end;
 //! - [`histories`] has whether one order explains what clients saw while anything ended, was stopped or cut off;
+//! - [`metrics`] has what the page of the metrics port shows;
 //! - [`proxy`] is a link to a node that can be cut;
 //! - [`start`] has what a start refuses, and what the engine does not execute.
 
@@ -13,6 +14,8 @@ mod histories;
 mod links;
 mod locks;
 mod messages;
+#[cfg(feature = "metrics")]
+mod metrics;
 #[cfg(feature = "binary")]
 mod page;
 mod proxy;
@@ -25,6 +28,13 @@ use keylatch::Clock;
 
 use crate::engine::etcd::Etcd;
 use crate::harness::{Client, TestServer};
+
+/// Returns a field of the section `engine` of INFO.
+fn engine_info(client: &mut Client, name: &str) -> String {
+    let text = client.call("INFO engine");
+    let value = text.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix(':'));
+    value.unwrap_or_else(|| panic!("no {name} in {text}")).to_owned()
+}
 
 /// Servers that serve the same data.
 pub(crate) struct Fleet {

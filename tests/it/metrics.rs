@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
+use keylatch::Clock;
+use serde_json::Value;
+
 use crate::harness::{Client, PATIENCE, ReservedPort, TestServer, wait_until};
 use crate::tidy::root;
 
@@ -13,26 +16,30 @@ const PENDING_MAX: usize = 64;
 const FOLLOWERS_MAX: usize = 16;
 
 /// A server with a metrics port.
-struct Observed {
+pub(crate) struct Observed {
     server: TestServer,
     addr: SocketAddr,
     _reserved: ReservedPort,
 }
 
 impl Observed {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::start_with(&[])
     }
 
     fn start_with(settings: &[(&str, &str)]) -> Self {
+        Self::start_on(Clock::manual(), settings)
+    }
+
+    pub(crate) fn start_on(clock: Clock, settings: &[(&str, &str)]) -> Self {
         let reserved = ReservedPort::new();
         let port = reserved.port().to_string();
         let metrics = [("metrics-port", port.as_str()), ("metrics-bind", "127.0.0.1")];
-        let server = TestServer::start_with(&[&metrics[..], settings].concat());
+        let server = TestServer::start_on(clock, &[&metrics[..], settings].concat());
         Observed { server, addr: reserved.addr(), _reserved: reserved }
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         self.server.client()
     }
 
@@ -67,7 +74,13 @@ impl Observed {
         samples(&answer.body)
     }
 
-    fn follow(&self, headers: &str) -> Events {
+    /// Returns the state that a page is sent.
+    #[track_caller]
+    pub(crate) fn page_state(&self) -> Value {
+        self.follow("").shown()
+    }
+
+    pub(crate) fn follow(&self, headers: &str) -> Events {
         let mut stream = self.connect();
         let request = format!("GET /events HTTP/1.1\r\nHost: 127.0.0.1:1\r\n{headers}\r\n");
         stream.write_all(request.as_bytes()).expect("the server reads");
@@ -100,7 +113,7 @@ impl Answer {
 }
 
 /// A stream of server-sent events.
-struct Events {
+pub(crate) struct Events {
     stream: TcpStream,
     seen: Vec<u8>,
     /// How much of it is known not to have the end of an event.
@@ -109,7 +122,7 @@ struct Events {
 
 impl Events {
     /// Returns the name and the data of the next event; `None` at the end of the stream.
-    fn next(&mut self) -> Option<(String, String)> {
+    pub(crate) fn next(&mut self) -> Option<(String, String)> {
         loop {
             if let Some(end) = self.seen[self.searched..].windows(2).position(|two| two == b"\n\n") {
                 let text: Vec<u8> = self.seen.drain(..self.searched + end + 2).collect();
@@ -140,6 +153,12 @@ impl Events {
                 return data;
             }
         }
+    }
+
+    /// Returns the next state.
+    #[track_caller]
+    pub(crate) fn shown(&mut self) -> Value {
+        serde_json::from_str(&self.state()).expect("JSON")
     }
 
     /// Reads to the end of the stream.
@@ -386,7 +405,7 @@ fn a_page_is_sent_the_past_and_then_the_state_of_every_second() {
         ] {
             assert!(state.contains(part), "{part} in {state}");
         }
-        let shown: serde_json::Value = serde_json::from_str(state).expect("JSON");
+        let shown: Value = serde_json::from_str(state).expect("JSON");
         let slow = shown["slow"].as_array().expect("a list");
         for (command, key) in [("SET", "key"), ("LOCK.ACQUIRE", "lock")] {
             assert!(slow.iter().any(|call| call["command"] == command && call["key"] == key), "the slow log: {state}");
@@ -414,7 +433,7 @@ fn a_page_shows_who_acquired_a_lock_also_after_it_has_left_and_which_clients_wai
     assert_eq!(two.call("CONFIG SET lock-deadlock wait"), "+OK");
     two.send(format!("LOCK.ACQUIRE {key} u2 SESSION BLOCK 0\r\n").as_bytes());
     wait_until(|| observed.metrics()["keylatch_locks_waiting"] == 2.0);
-    let shown: serde_json::Value = serde_json::from_str(&observed.follow("").state()).expect("JSON");
+    let shown = observed.page_state();
     assert_eq!(shown["deadlocks_total"], 1.0);
     let lock = |key: &str| {
         let locks = shown["locks"].as_array().expect("a list");
@@ -425,8 +444,8 @@ fn a_page_shows_who_acquired_a_lock_also_after_it_has_left_and_which_clients_wai
     assert!(lock("left")["cycle"].is_null());
     assert_eq!(lock("b")["holder"]["gone"], false);
     let cycle = lock("aaa")["cycle"].as_array().expect("a list");
-    let clients: Vec<&serde_json::Value> = cycle.iter().map(|link| &link["id"]).collect();
-    assert_eq!(clients, [&serde_json::Value::from(ids[0]), &ids[1].into()]);
+    let clients: Vec<&Value> = cycle.iter().map(|link| &link["id"]).collect();
+    assert_eq!(clients, [&Value::from(ids[0]), &ids[1].into()]);
     assert_eq!(cycle[1]["key"], "b");
 }
 
@@ -610,7 +629,7 @@ fn a_page_shows_a_lock_of_another_database_that_was_taken_by_set_nx_once_it_is_w
     waiter.expect(&[("SELECT 3", "+OK")]);
     waiter.send(b"LOCK.ACQUIRE k other PX 600000 BLOCK 0\r\n");
     wait_until(|| observed.metrics()["keylatch_locks_waiting"] == 1.0);
-    let shown: serde_json::Value = serde_json::from_str(&observed.follow("").state()).expect("JSON");
+    let shown = observed.page_state();
     let locks = shown["locks"].as_array().expect("a list");
     assert_eq!((locks.len(), &locks[0]["key"], &locks[0]["db"]), (1, &"k".into(), &3.into()));
 }

@@ -10,7 +10,7 @@ use crate::store::LockHolder;
 const REMOTE: u64 = 1 << 63;
 
 /// Such a copy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClientCopy {
     /// The number of its process; `None` for a client of this one.
     pub(crate) process: Option<u64>,

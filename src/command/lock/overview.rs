@@ -5,9 +5,8 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::sync::Arc;
 
-use crate::client::info::{ClientCopy, ClientInfo};
+use crate::client::info::ClientCopy;
 use crate::client::registry::Clients;
 use crate::command::lock::deadlock::{self, Link};
 use crate::command::lock::inspect::{age_ms, pttl_ms};
@@ -57,27 +56,22 @@ pub(crate) struct ShownLock {
 /// The client that has acquired a lock.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Holder {
-    /// Its id.
-    pub(crate) id: u64,
-    /// Its name.
-    pub(crate) name: String,
-    /// Where it calls from.
-    pub(crate) addr: String,
-    /// Whether its connection has closed.
+    /// The client, of this process or of another one.
+    pub(crate) client: ClientCopy,
+    /// Whether its connection to this process has closed.
     pub(crate) is_gone: bool,
 }
 
 impl Holder {
     fn new(hold: &Hold) -> Option<Self> {
-        let ClientCopy { id, name, addr, .. } = ClientCopy::of_holder(hold.holder())?;
-        Some(Holder { id, name, addr, is_gone: hold.holder().is_gone() })
+        Some(Holder { client: ClientCopy::of_holder(hold.holder())?, is_gone: hold.holder().is_gone() })
     }
 }
 
 impl ShownLock {
     /// Returns the first clients in the queue, and for how long they have waited.
-    pub(crate) fn first_in_line(&self, clients: &Clients) -> Vec<(Arc<ClientInfo>, u64)> {
-        self.first.iter().filter_map(|(id, wait_ms)| Some((clients.find(*id)?, *wait_ms))).collect()
+    pub(crate) fn first_in_line(&self, clients: &Clients) -> Vec<(ClientCopy, u64)> {
+        self.first.iter().filter_map(|(id, wait_ms)| Some((clients.shown(*id)?, *wait_ms))).collect()
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use crate::differential::random::try_commands_on;
-use crate::engine::Fleet;
 use crate::engine::etcd::Etcd;
+use crate::engine::{Fleet, engine_info};
 use crate::harness::{Client, wait_until};
 use crate::lock_pattern::{release, try_acquire};
 
@@ -318,9 +318,7 @@ fn reads_declared_as_local_are_answered_without_asking_the_cluster() {
 
 /// Returns a figure of the section `engine` of INFO.
 fn figure(client: &mut Client, name: &str) -> u64 {
-    let text = client.call("INFO engine");
-    let field = text.split(' ').find_map(|field| field.strip_prefix(&format!("{name}:")));
-    field.expect("a field").parse().expect("a number")
+    engine_info(client, name).parse().expect("a number")
 }
 
 #[test]
