@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::resp::{Output, Reply, Request, parse_int};
 use crate::spec::registry::Hashes;
-use crate::spec::{CommandSpec, Group, MAY_REPLICATE, READ, WRITE};
+use crate::spec::{CommandSpec, MAY_REPLICATE, READ, WRITE};
 use crate::store::{Cx, Lookup, View};
 
 /// What a request needs of the engine.
@@ -57,11 +57,11 @@ pub(super) fn need_of(
 }
 
 fn need_of_command(namespace: &Namespace, command: &'static CommandSpec, request: Request<'_>) -> Need {
-    let is_script = command.command.group == Group::Scripting && command.command.key_search.is_some();
     // What may replicate changes data, too: scripts that do not say otherwise, PUBLISH, PFCOUNT.
     if declares_writes(namespace, command, request, WRITE | MAY_REPLICATE) {
         Need::Staged
-    } else if command.flags & READ != 0 || is_script || matches!(&command.name[..], "debug" | "watch") {
+    } else if command.flags & (READ | MAY_REPLICATE) != 0 || matches!(&command.name[..], "debug" | "watch") {
+        // A script that says that it writes nothing reads, whatever keys it declares.
         Need::Fresh
     } else {
         Need::Nothing

@@ -224,7 +224,9 @@ fn scripts_change_the_keys_that_they_declare_and_no_others() {
     assert!(reply.contains("needs keys that are not declared"), "{reply}");
     one.expect(&[("SET lock v", OK)]);
     let read_only = "#!lua flags=no-writes\nreturn redis.call('GET', ARGV[1])";
+    let before = figure(&mut other, "engine_barriers");
     assert_eq!(other.call_args(&["EVAL", read_only, "0", "lock"]), "$1 v");
+    assert_eq!(figure(&mut other, "engine_barriers"), before + 1);
 }
 
 #[cfg(feature = "lua")]
