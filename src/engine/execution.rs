@@ -1,6 +1,7 @@
 //! The execution of calls on a stage: those that are executed together, one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::client::engine::StagedCall;
 use crate::client::staged::{LockTally, Staged, StagedMessage};
@@ -78,13 +79,29 @@ impl<'e, K: Known> Execution<'e, K> {
             tally: LockTally::default(),
         };
         pending.iter().flat_map(|pending| &*pending.keys).for_each(|key| execution.load(key));
-        let members = pending.into_iter().map(|mut pending| {
-            let ended = execution.perform(&mut pending);
-            execution.hand_over();
-            (pending, ended)
-        });
-        let members = members.collect();
-        execution.end(members)
+        let (mut members, mut overtaken) = (Vec::new(), None);
+        for mut pending in execution.expire_awaited(pending) {
+            let mut ended = Ended::Done; // and for another transaction, if it comes too late for this one
+            if overtaken.is_none() {
+                ended = execution.perform(&mut pending);
+                overtaken = execution.stage.has_lost_hand_over().then_some(members.len());
+                execution.hand_over();
+            }
+            members.push((pending, ended));
+        }
+        execution.end(members, overtaken)
+    }
+
+    /// Lets the locks that are due and waited for expire first: who is queued comes before the calls, which would find them free.
+    fn expire_awaited(&self, mut pending: Vec<Pending>) -> Vec<Pending> {
+        let Some(until_ms) = pending.first().map(|first| first.until_ms) else { return pending };
+        for key in self.stage.free_locks() {
+            let mut first = pending.iter().take_while(|pending| matches!(pending.work, Work::Expire));
+            if !first.any(|pending| pending.keys.contains(&key)) {
+                pending.insert(0, Pending { work: Work::Expire, keys: Arc::new([key]), until_ms });
+            }
+        }
+        pending
     }
 
     fn load(&mut self, key: &KeyName) {
@@ -132,7 +149,7 @@ impl<'e, K: Known> Execution<'e, K> {
         self.guards.extend(processes.into_iter().map(Guard::Lives));
     }
 
-    fn end(mut self, members: Vec<(Pending, Ended)>) -> Group {
+    fn end(mut self, members: Vec<(Pending, Ended)>, overtaken: Option<usize>) -> Group {
         let (given_fences, (fence_base, fence_revision)) = (self.stage.given_fences, self.fence_base);
         if given_fences > 0 {
             self.guards.insert(Guard::FenceBase(fence_revision));
@@ -158,6 +175,7 @@ impl<'e, K: Known> Execution<'e, K> {
             fence_base,
             tally: self.tally,
             staged: self.now,
+            overtaken,
         }
     }
 

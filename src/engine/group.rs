@@ -80,6 +80,9 @@ pub(super) struct Group {
     pub(super) tally: LockTally,
     /// When they were executed on the stage.
     pub(super) staged: Now,
+    /// The first call that has changed a lock which the calls before it have handed over: the cluster has to have that first,
+    /// because only so the client is told.
+    pub(super) overtaken: Option<usize>,
 }
 
 impl Group {

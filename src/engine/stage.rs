@@ -217,6 +217,8 @@ pub(super) struct Stage {
     pub(super) lines: Lines,
     /// How many fencing tokens were given.
     pub(super) given_fences: u32,
+    /// The locks that were handed over, with what stands for their fencing tokens.
+    handed_over: Vec<(KeyName, i64)>,
     cx: StageCx,
 }
 
@@ -226,8 +228,8 @@ impl Stage {
         let recorder = Recorder { recorded: Arc::default(), cx: cx.clone() };
         let events = EventSink::new(recorder.clone(), Arc::new(recorder.clone()));
         events.set_classes(Classes::EVENTS);
-        let (ttls, value_revisions, lines) = Default::default();
-        Stage { store: mirror.stage(events), recorder, ttls, value_revisions, lines, given_fences: 0, cx }
+        let (ttls, value_revisions, lines, handed_over) = Default::default();
+        Stage { store: mirror.stage(events), recorder, ttls, value_revisions, lines, given_fences: 0, handed_over, cx }
     }
 
     /// Adds the copy of a key. One that is due has expired on the stage: its deletion is one of the changes.
@@ -279,14 +281,28 @@ impl Stage {
     /// Hands the locks over that are free and waited for; returns the processes to which.
     pub(super) fn hand_over(&mut self, is_dead: impl Fn(u64) -> bool) -> Vec<u64> {
         let mut processes = Vec::new();
-        for key in self.lines.locks() {
-            if !self.has(&key) {
-                let waiters = self.lines.take_next(&key, &is_dead);
-                processes.extend(waiters.iter().map(|waiter| waiter.wait.process));
-                self.grant(&key, &waiters);
-            }
+        for key in self.free_locks() {
+            let waiters = self.lines.take_next(&key, &is_dead);
+            processes.extend(waiters.iter().map(|waiter| waiter.wait.process));
+            self.grant(&key, &waiters);
         }
         processes
+    }
+
+    /// Returns the locks that are free and waited for.
+    pub(super) fn free_locks(&self) -> Vec<KeyName> {
+        self.lines.locks().into_iter().filter(|key| !self.has(key)).collect()
+    }
+
+    /// Returns whether a lock that was handed over here is not any more as those have got it.
+    pub(super) fn has_lost_hand_over(&self) -> bool {
+        self.handed_over.iter().any(|(key, fence)| {
+            let name = self.store.key(&key.1);
+            let mut hold = self.store.exclusive();
+            let mut view = hold.view(key.0, Cx::new(self.cx.now, Origin::Replay));
+            let present = view.look_at_lock(key.0, name, |record| record.fence);
+            present != Some(*fence) || self.recorder.recorded.lock().locks.contains(key)
+        })
     }
 
     fn has(&self, key: &KeyName) -> bool {
@@ -330,6 +346,7 @@ impl Stage {
         drop(view);
         drop(hold);
         self.recorder.recorded.lock().locks.remove(key);
+        self.handed_over.push((key.clone(), NewFence(self.given_fences).placeholder()));
         self.lines.grant(key, waiters.iter().map(|waiter| waiter.wait).collect());
     }
 
@@ -355,6 +372,7 @@ impl Stage {
     pub(super) fn leave_queue(&mut self, key: &KeyName, wait: StoredWait) {
         let is_untouched = !self.recorder.recorded.lock().locks.contains(key);
         if self.lines.leave(key, wait) && is_untouched {
+            self.handed_over.retain(|(handed_over, _)| handed_over != key);
             let name = self.store.key(&key.1);
             let mut hold = self.store.exclusive();
             let mut view = hold.view(key.0, Cx::new(self.cx.now, Origin::HOST));

@@ -344,21 +344,30 @@ impl Core {
         loop {
             self.number += 1;
             let Some(group) = self.stage(calls) else { return };
+            if let Some(at) = group.overtaken {
+                calls = self.take_first(group.into_pending(), at);
+                continue;
+            }
             let Some(error) = group.fault(self.namespace.settings.current().etcd_value_max) else {
                 return self.send(group);
             };
-            // One after the other, so that only the one which the cluster does not take fails.
-            let mut pending = group.into_pending();
-            let rest = pending.split_off(1);
-            if rest.is_empty() {
+            let pending = group.into_pending();
+            if pending.len() == 1 {
                 self.queue.release(pending.iter().flat_map(|pending| &*pending.keys));
                 return pending.into_iter().for_each(|pending| self.fail(pending, error.clone()));
             }
-            self.queue.release(rest.iter().flat_map(|pending| &*pending.keys));
-            self.queue.hold(pending.iter().flat_map(|pending| &*pending.keys));
-            self.queue.put_back(rest);
-            calls = pending;
+            // One after the other, so that only the one which the cluster does not take fails.
+            calls = self.take_first(pending, 1);
         }
+    }
+
+    /// Returns the first ones of calls that were taken together; the others wait for their turn again.
+    fn take_first(&mut self, mut pending: Vec<Pending>, count: usize) -> Vec<Pending> {
+        let rest = pending.split_off(count);
+        self.queue.release(rest.iter().flat_map(|pending| &*pending.keys));
+        self.queue.hold(pending.iter().flat_map(|pending| &*pending.keys));
+        self.queue.put_back(rest);
+        pending
     }
 
     /// Executes calls on a stage; `None` if one of them has panicked: their clients are told that the outcome is not known.
@@ -456,7 +465,9 @@ impl Core {
             }
             return self.block(pending, suspended, revision);
         }
+        let keys = pending.keys.clone();
         match (self.close(pending), ended) {
+            (Work::Expire, _) => self.look_again(&keys),
             // The client may be gone.
             (Work::Call(_, done), Ended::Replied(replied)) => {
                 let db = replied.db;
@@ -468,6 +479,13 @@ impl Core {
             (Work::Leave(leave), _) => leave.conclude(),
             (Work::Repeat(_, wait), Ended::StaysBlocked(retry_at_ms)) => wait.stay_blocked(retry_at_ms),
             _ => {}
+        }
+    }
+
+    /// Lets keys be deleted later that are still there: what was known of one ahead of the mirror may count its TTL from later.
+    fn look_again(&mut self, keys: &[KeyName]) {
+        for key in keys.iter().filter(|key| self.mirror.ttl(key).is_some()).cloned().collect::<Vec<_>>() {
+            self.mirror.delay_due(key, self.now().ms_later(RETRY_MS));
         }
     }
 
