@@ -31,6 +31,8 @@ mod lines;
 mod load;
 mod locks;
 mod mirror;
+#[cfg(test)]
+mod model;
 mod names;
 mod pending;
 mod queue;

@@ -1,0 +1,130 @@
+//! An etcd in memory: names with revisions and leases, transactions, and the history of changes that watches tell.
+
+use std::collections::BTreeMap;
+
+use crate::engine::cluster::{Change, Done, Failure, News, Pair, Revision, Step, Test, Transaction};
+
+/// What stands under a name.
+struct Stored {
+    value: Vec<u8>,
+    mod_revision: Revision,
+    version: i64,
+    /// The process whose lease it ends with.
+    lease: Option<u64>,
+}
+
+/// The cluster.
+#[derive(Default)]
+pub(super) struct SimulatedCluster {
+    revision: Revision,
+    names: BTreeMap<Vec<u8>, Stored>,
+    /// All changes, in order.
+    pub(super) history: Vec<Step>,
+    /// Until when each lease lasts at least, in milliseconds, by the process that has it.
+    pub(super) leases: BTreeMap<u64, u64>,
+}
+
+impl SimulatedCluster {
+    /// Returns the present revision.
+    pub(super) fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Returns a name with its value.
+    pub(super) fn read(&self, name: &[u8]) -> Option<Pair> {
+        self.names.get(name).map(|stored| pair(name, stored))
+    }
+
+    /// Returns all names with their values.
+    pub(super) fn read_all(&self) -> Vec<Pair> {
+        self.names.iter().map(|(name, stored)| pair(name, stored)).collect()
+    }
+
+    /// Makes a transaction of a process.
+    pub(super) fn commit(&mut self, transaction: &Transaction, process: u64) -> Result<Done, Failure> {
+        if !transaction.tests.iter().all(|test| self.holds(test)) {
+            let read = transaction.reads.iter().map(|name| self.read(name)).collect();
+            return Ok(Done { revision: self.revision, is_committed: false, read });
+        }
+        let mut put: Vec<&Vec<u8>> = Vec::new();
+        for change in &transaction.changes {
+            match change {
+                Change::PutLeased(..) if !self.leases.contains_key(&process) => return Err(Failure::LeaseExpired),
+                Change::Put(name, _) | Change::PutLeased(name, _) => put.push(name),
+                Change::Delete(_) | Change::DeleteRange(..) => {}
+            }
+        }
+        let is_in = |from: &Vec<u8>, end: &Vec<u8>| put.iter().any(|name| *name >= from && *name < end);
+        let is_twice = put.iter().enumerate().any(|(at, name)| put[..at].contains(name));
+        let is_both = transaction.changes.iter().any(|change| match change {
+            Change::Delete(name) => put.contains(&name),
+            Change::DeleteRange(from, end) => is_in(from, end),
+            _ => false,
+        });
+        if is_twice || is_both {
+            return Err(Failure::Refused("etcdserver: duplicate key given in txn request".into()));
+        }
+        let changes = transaction.changes.iter();
+        let news = changes.flat_map(|change| self.change(change, process)).collect();
+        self.record(news);
+        Ok(Done { revision: self.revision, is_committed: true, read: Vec::new() })
+    }
+
+    fn holds(&self, test: &Test) -> bool {
+        match test {
+            Test::Unchanged(name, revision) => {
+                self.names.get(name).map_or(0, |stored| stored.mod_revision) == *revision
+            }
+            Test::Version(name, version) => self.names.get(name).map_or(0, |stored| stored.version) == *version,
+            Test::Exists(name) => self.names.contains_key(name),
+        }
+    }
+
+    /// Makes a change as one of the next revision.
+    fn change(&mut self, change: &Change, process: u64) -> Vec<News> {
+        let mod_revision = self.revision + 1;
+        match change {
+            Change::Put(name, value) | Change::PutLeased(name, value) => {
+                let lease = matches!(change, Change::PutLeased(..)).then_some(process);
+                let version = self.names.get(name).map_or(1, |stored| stored.version + 1);
+                let stored = Stored { value: value.clone(), mod_revision, version, lease };
+                let news = News::Put(pair(name, &stored));
+                self.names.insert(name.clone(), stored);
+                vec![news]
+            }
+            Change::Delete(name) => self.names.remove(name).map(|_| News::Deleted(name.clone())).into_iter().collect(),
+            Change::DeleteRange(from, end) => {
+                let found: Vec<Vec<u8>> =
+                    self.names.range(from.clone()..end.clone()).map(|(name, _)| name.clone()).collect();
+                found.iter().for_each(|name| _ = self.names.remove(name));
+                found.into_iter().map(News::Deleted).collect()
+            }
+        }
+    }
+
+    fn record(&mut self, news: Vec<News>) {
+        if !news.is_empty() {
+            self.revision += 1;
+            self.history.push(Step { revision: self.revision, news });
+        }
+    }
+
+    /// Makes a change under another prefix, of which no watch tells.
+    pub(super) fn change_elsewhere(&mut self) {
+        self.revision += 1;
+    }
+
+    /// Ends the lease of a process: all that was put with it goes in one revision.
+    pub(super) fn end_lease(&mut self, process: u64) {
+        self.leases.remove(&process);
+        let gone = self.names.iter().filter(|(_, stored)| stored.lease == Some(process));
+        let gone: Vec<Vec<u8>> = gone.map(|(name, _)| name.clone()).collect();
+        gone.iter().for_each(|name| _ = self.names.remove(name));
+        self.record(gone.into_iter().map(News::Deleted).collect());
+    }
+}
+
+fn pair(name: &[u8], stored: &Stored) -> Pair {
+    let Stored { value, mod_revision, version, .. } = stored;
+    Pair { name: name.to_vec(), value: value.clone(), mod_revision: *mod_revision, version: *version }
+}

@@ -1,0 +1,87 @@
+//! The orders in which the events of a scenario can come, each from the start, because a core cannot be copied. Of orders that
+//! differ only in events that do not concern each other, one is tried (sleep sets, as Godefroid describes them). Where there are
+//! too many, those that are tried are spread over all.
+
+use crate::engine::model::world::{Event, World};
+use crate::persist::disk::simulated::random::Random;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Explored {
+    /// How many orders were tried to their end.
+    pub(super) orders: usize,
+    /// Whether these are all.
+    pub(super) is_complete: bool,
+    /// What was wrong, and what has led to it.
+    pub(super) failure: Option<String>,
+}
+
+/// Returns the process that an event concerns alone.
+fn process_of(event: Event, world: &World) -> Option<usize> {
+    match event {
+        Event::Request(at) => Some(world.slot_of(at)),
+        Event::Answer((slot, _)) | Event::Lose((slot, _)) | Event::Step(slot) => Some(slot),
+        _ => None,
+    }
+}
+
+/// Returns whether two events that are both possible have the same effect in either order, also for what clients can know of
+/// the order of their requests.
+fn are_independent(one: Event, other: Event, world: &World) -> bool {
+    let is_request = |event| matches!(event, Event::Request(_));
+    let is_loss = |event| matches!(event, Event::Lose(_));
+    match (one, other) {
+        (Event::Arrive(id), Event::Lose(lost)) | (Event::Lose(lost), Event::Arrive(id)) => id != lost,
+        (Event::Arrive(id), Event::Arrive(other)) => world.is_read(id) && world.is_read(other),
+        (Event::Arrive(_), Event::Request(at)) | (Event::Request(at), Event::Arrive(_)) => !world.gives_up_next(at),
+        (Event::Arrive(_), other) | (other, Event::Arrive(_)) => matches!(other, Event::Answer(_) | Event::Step(_)),
+        _ => match (process_of(one, world), process_of(other, world)) {
+            (Some(one_slot), Some(other_slot)) => {
+                one_slot != other_slot && is_request(one) == is_request(other) && !(is_loss(one) && is_loss(other))
+            }
+            _ => false,
+        },
+    }
+}
+
+/// Tries the orders of events in a world, which is made anew for each, a number of times at most.
+pub(super) fn explore(begin: impl Fn() -> World, worlds_max: u64) -> Explored {
+    let (mut explored, mut random) = (Explored::default(), Random::new(worlds_max));
+    // The first events of each order, and those that need not be the next ones, because they were tried before.
+    let mut left: Vec<(Vec<Event>, Vec<Event>)> = vec![(Vec::new(), Vec::new())];
+    for _ in 0..worlds_max {
+        if left.is_empty() {
+            explored.is_complete = true;
+            return explored;
+        }
+        let (mut path, mut asleep) = left.swap_remove(random.below(left.len()));
+        let mut world = begin();
+        path.iter().for_each(|event| world.execute(*event));
+        while world.failure.is_none() {
+            let mut possible = world.enabled();
+            possible.retain(|event| !matches!(event, Event::Step(slot) if !world.is_busy(*slot)));
+            if possible.is_empty() {
+                world.finish();
+                explored.orders += 1;
+                break;
+            }
+            possible.extend(world.accidents());
+            possible.retain(|event| !asleep.contains(event));
+            let Some((first, others)) = possible.split_first() else { break };
+            let mut tried = vec![*first];
+            for other in others {
+                let stay = asleep.iter().chain(&tried).filter(|event| are_independent(**event, *other, &world));
+                left.push(([&path[..], &[*other]].concat(), stay.copied().collect()));
+                tried.push(*other);
+            }
+            asleep.retain(|event| are_independent(*event, *first, &world));
+            world.execute(*first);
+            path.push(*first);
+        }
+        if let Some(failure) = world.failure {
+            explored.failure = Some(format!("{failure}\n{}", world.log.join("\n")));
+            return explored;
+        }
+    }
+    explored
+}

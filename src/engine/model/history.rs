@@ -1,0 +1,105 @@
+//! Linearizability of what clients were told of one key, by the algorithm of Wing and Gong. An operation whose outcome is not
+//! known may have been executed at any time after it was called, however late, or never.
+
+use std::collections::HashSet;
+
+/// What is asked of a key, whose values are numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Get,
+    /// SETNX.
+    SetNx(i64),
+    /// SET with NX and a TTL.
+    SetNxPx(i64),
+    GetSet(i64),
+    Del,
+    Incr,
+    /// LOCK.ACQUIRE with a token.
+    Take(i64),
+    /// LOCK.RELEASE with a token.
+    Release(i64),
+    /// A value ends by itself: its TTL is over, or the one who would have it is gone. Nobody is told.
+    End(i64),
+}
+
+/// A reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    Ok,
+    Null,
+    Number(i64),
+    Value(i64),
+    /// A fencing token.
+    Fence,
+}
+
+/// An operation on a key.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    pub(super) action: Action,
+    /// When it was called, in ticks.
+    pub(super) called: u64,
+    /// When its reply came, and the reply; `None` if it is not known whether it was executed, or ever will be.
+    pub(super) reply: Option<(u64, Told)>,
+}
+
+/// Executes an action; returns the reply and the key's value after it.
+fn run(action: Action, value: Option<i64>) -> (Told, Option<i64>) {
+    let shown = value.map_or(Told::Null, Told::Value);
+    match (action, value) {
+        (Action::Get, _) => (shown, value),
+        (Action::SetNx(new), None) => (Told::Number(1), Some(new)),
+        (Action::SetNx(_), Some(_)) => (Told::Number(0), value),
+        (Action::SetNxPx(new), None) => (Told::Ok, Some(new)),
+        (Action::SetNxPx(_), Some(_)) => (Told::Null, value),
+        (Action::GetSet(new), _) => (shown, Some(new)),
+        (Action::Del, _) => (Told::Number(value.is_some().into()), None),
+        (Action::Incr, _) => (Told::Number(value.unwrap_or(0) + 1), Some(value.unwrap_or(0) + 1)),
+        (Action::Take(token), None) => (Told::Fence, Some(token)),
+        (Action::Take(token), Some(held)) => (if held == token { Told::Fence } else { Told::Null }, value),
+        (Action::Release(token) | Action::End(token), Some(held)) if held == token => (Told::Number(1), None),
+        (Action::Release(_) | Action::End(_), _) => (Told::Number(0), value),
+    }
+}
+
+/// Returns whether one order of the operations explains all replies.
+pub(super) fn is_linearizable(operations: &[Operation]) -> bool {
+    // Reads of which no reply came are no evidence of anything.
+    let known = operations.iter().filter(|operation| operation.reply.is_some() || operation.action != Action::Get);
+    let operations: Vec<&Operation> = known.collect();
+    assert!(operations.len() <= 64, "a history that is too long for the checker");
+    search(&operations, 0, None, &mut HashSet::new())
+}
+
+/// Returns whether the operations that are not among those of the set `done` can follow on them.
+fn search(operations: &[&Operation], done: u64, value: Option<i64>, seen: &mut HashSet<(u64, Option<i64>)>) -> bool {
+    if !seen.insert((done, value)) {
+        return false;
+    }
+    let left = || operations.iter().enumerate().filter(|(at, _)| done & (1 << at) == 0);
+    let Some(first) = left().filter_map(|(_, operation)| operation.reply.map(|(tick, _)| tick)).min() else {
+        return true; // nobody was told of the others
+    };
+    let mut next = left().filter(|(_, operation)| operation.called < first);
+    next.any(|(at, operation)| {
+        let (told, after) = run(operation.action, value);
+        let is_right = operation.reply.is_none_or(|(_, reply)| reply == told);
+        is_right && search(operations, done | 1 << at, after, seen)
+    })
+}
+
+#[test]
+fn the_checker_tells_right_histories_from_wrong_ones() {
+    let told = |action, called, tick, told| Operation { action, called, reply: Some((tick, told)) };
+    let unknown = |action, called| Operation { action, called, reply: None };
+    let get = |called, value| told(Action::Get, called, called + 1, Told::Value(value));
+    assert!(is_linearizable(&[told(Action::SetNx(1), 0, 3, Told::Number(1)), get(1, 1)]), "side by side");
+    assert!(!is_linearizable(&[get(0, 1), told(Action::SetNx(1), 2, 3, Told::Number(1))]), "before it was called");
+    let twice = [told(Action::SetNx(1), 0, 1, Told::Number(1)), told(Action::SetNx(2), 2, 3, Told::Number(1))];
+    assert!(!is_linearizable(&twice), "two have it");
+    assert!(is_linearizable(&[&twice[..], &[unknown(Action::End(1), 1)]].concat()), "the first one has ended");
+    assert!(!is_linearizable(&[&twice[..], &[unknown(Action::End(1), 4)]].concat()), "that has ended later");
+    let incr = |called, number| told(Action::Incr, called, called + 1, Told::Number(number));
+    assert!(is_linearizable(&[unknown(Action::Incr, 0), incr(2, 1), incr(4, 3)]));
+    assert!(!is_linearizable(&[unknown(Action::Incr, 0), incr(2, 1), incr(4, 4)]));
+}

@@ -1,0 +1,214 @@
+//! What stands in the cluster of the lock, transaction by transaction: who has it, until when it may not be another's, and who
+//! is queued for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use prost::Message as _;
+
+use crate::engine::model::cluster::SimulatedCluster;
+use crate::engine::names::{Name, Prefix};
+use crate::engine::stored::{StoredKey, StoredWaiter};
+use crate::engine::value::decode;
+use crate::namespace::Namespace;
+use crate::store::Str;
+
+/// The lock.
+pub(super) const LOCK: &str = "l";
+
+/// A lock as one token has it.
+#[derive(Clone, Copy)]
+pub(super) struct Grant {
+    /// The fencing token; `None` for one that was taken by SET.
+    fence: Option<i64>,
+    /// When the cluster has granted it, in milliseconds.
+    at_ms: u64,
+    /// 0 for none.
+    ttl_ms: u64,
+    /// Whether its end by time was noted.
+    is_over: bool,
+    /// Whether it was handed over: a client that is gone gives it back then.
+    was_queued: bool,
+}
+
+/// The ledger.
+pub(super) struct Ledger {
+    reader: Arc<Namespace>,
+    prefix: Prefix,
+    pub(super) holder: Option<i64>,
+    grants: BTreeMap<i64, Grant>,
+    last_fence: i64,
+    /// Those who were queued and have not had the lock, in the order of their revisions, with their processes.
+    queue: Vec<(i64, u64)>,
+    /// The processes that lived before the present transaction.
+    living: BTreeSet<u64>,
+    /// The tokens whose clients have asked for their end, or are gone.
+    pub(super) given_up: BTreeSet<i64>,
+    /// Those of them whose processes have died: their locks end by their TTLs.
+    pub(super) orphaned: BTreeSet<i64>,
+    /// Whether others may take the lock away (DEL).
+    pub(super) is_rough: bool,
+    /// How often it was handed over.
+    pub(super) hand_overs: usize,
+}
+
+/// Reads the value of a key as a number.
+fn number(reader: &Namespace, stored: &StoredKey) -> Option<i64> {
+    let limits = reader.settings.current().limits();
+    let entry = decode(stored, LOCK.as_bytes(), None, limits, reader.store.hasher())?;
+    let text = entry.get::<Str>().ok()?.as_slice().to_vec();
+    String::from_utf8(text).ok()?.parse().ok()
+}
+
+fn token_of(waiter: &StoredWaiter) -> i64 {
+    String::from_utf8_lossy(&waiter.token).parse().unwrap_or(0)
+}
+
+impl Ledger {
+    /// Creates an empty one.
+    pub(super) fn new(reader: Arc<Namespace>, prefix: Prefix) -> Self {
+        Ledger {
+            reader,
+            prefix,
+            holder: None,
+            grants: BTreeMap::new(),
+            last_fence: 0,
+            queue: Vec::new(),
+            living: BTreeSet::new(),
+            given_up: BTreeSet::new(),
+            orphaned: BTreeSet::new(),
+            is_rough: false,
+            hand_overs: 0,
+        }
+    }
+
+    /// Looks at what the cluster has after a change.
+    ///
+    /// # Errors
+    /// What must not be.
+    pub(super) fn observe(&mut self, cluster: &SimulatedCluster, now_ms: u64) -> Result<(), String> {
+        let found = cluster.read(&self.prefix.name(&Name::Key((0, LOCK.as_bytes().into()))));
+        let stored = found.as_ref().map(|pair| StoredKey::decode(&pair.value[..]).unwrap_or_default());
+        let token = stored.as_ref().and_then(|stored| number(&self.reader, stored));
+        if found.is_some() && token.is_none() {
+            return Err("the lock has a value that is no token".into());
+        }
+        if token != self.holder {
+            self.check_end(now_ms)?;
+            if let (Some(token), Some(stored), Some(pair)) = (token, &stored, &found) {
+                let fence = stored.lock.as_ref().map(|lock| lock.at(pair.mod_revision).fence);
+                let ttl_ms = stored.ttl.map_or(0, |ttl| ttl.left_ms);
+                self.check_grant(token, Grant { fence, at_ms: now_ms, ttl_ms, is_over: false, was_queued: false })?;
+            }
+            self.holder = token;
+        }
+        for waiter in stored.iter().flat_map(|stored| &stored.line) {
+            let token = token_of(waiter);
+            if self.queue.iter().all(|(known, _)| *known != token) && !self.grants.contains_key(&token) {
+                self.queue.push((token, waiter.wait.process));
+            }
+        }
+        self.living = cluster.leases.keys().copied().collect();
+        Ok(())
+    }
+
+    /// Checks that the present holder's time is over, or that it has given the lock up.
+    fn check_end(&self, now_ms: u64) -> Result<(), String> {
+        let Some((token, grant)) = self.holder.and_then(|token| Some((token, self.grants.get(&token)?))) else {
+            return Ok(());
+        };
+        if self.is_rough || self.given_up.contains(&token) {
+            return Ok(());
+        }
+        match grant.ttl_ms {
+            0 => Err(format!("the lock of token {token} has ended although its holder is there")),
+            ttl_ms if now_ms < grant.at_ms + ttl_ms => {
+                let early_ms = grant.at_ms + ttl_ms - now_ms;
+                Err(format!("the lock of token {token} has ended {early_ms} ms before its time"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that a token may have the lock now, and notes that it has.
+    fn check_grant(&mut self, token: i64, mut grant: Grant) -> Result<(), String> {
+        let place = self.queue.iter().position(|(known, _)| *known == token);
+        let before = &self.queue[..place.unwrap_or(self.queue.len())];
+        let is_waiting =
+            |(token, process): &&(i64, u64)| self.living.contains(process) && !self.given_up.contains(token);
+        if let Some((first, _)) = before.iter().find(is_waiting) {
+            let how = if place.is_some() { "before its turn" } else { "without having queued" };
+            return Err(format!("token {token} has got the lock {how}: {first} is the first in the queue"));
+        }
+        grant.was_queued = place.is_some();
+        self.hand_overs += usize::from(grant.was_queued);
+        self.queue.retain(|(known, _)| *known != token);
+        if let Some(fence) = grant.fence {
+            if fence <= self.last_fence {
+                return Err(format!("the fencing token {fence} comes after {}", self.last_fence));
+            }
+            self.last_fence = fence;
+        }
+        if self.grants.insert(token, grant).is_some() && !self.is_rough {
+            return Err(format!("token {token} has got the lock twice"));
+        }
+        Ok(())
+    }
+
+    /// Checks what a client is told who thinks from now on that it has the lock, which it has asked for at a time.
+    ///
+    /// # Errors
+    /// Why that is wrong.
+    pub(super) fn check_told(
+        &self,
+        token: i64,
+        fence: Option<i64>,
+        (asked_ms, now_ms): (u64, u64),
+    ) -> Result<(), String> {
+        let Some(grant) = self.grants.get(&token) else {
+            // It may have been taken away by the same transaction.
+            return if self.is_rough {
+                Ok(())
+            } else {
+                Err(format!("token {token} is told that it has the lock, which it never had"))
+            };
+        };
+        if fence.is_some() && fence != grant.fence {
+            return Err(format!("token {token} is told the fencing token {fence:?}, which is {:?}", grant.fence));
+        }
+        let thinks_so = grant.ttl_ms == 0 || now_ms < asked_ms + grant.ttl_ms;
+        match self.holder {
+            Some(other) if other != token && thinks_so && !self.is_rough && !self.given_up.contains(&token) => {
+                Err(format!("token {token} is told that it has the lock, while {other} has it"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the tokens whose time is over by now.
+    pub(super) fn take_over(&mut self, now_ms: u64) -> Vec<i64> {
+        let is_due = |grant: &Grant| grant.ttl_ms > 0 && !grant.is_over && grant.at_ms + grant.ttl_ms <= now_ms;
+        let due = self.grants.iter_mut().filter(|(_, grant)| is_due(grant));
+        due.map(|(token, grant)| {
+            grant.is_over = true;
+            *token
+        })
+        .collect()
+    }
+
+    /// Returns whether the present lock is over by a time, at the latest, or is free.
+    pub(super) fn is_over_by(&self, ms: u64) -> bool {
+        let Some((token, grant)) = self.holder.and_then(|token| Some((token, self.grants.get(&token)?))) else {
+            return true;
+        };
+        let is_taken_back = grant.ttl_ms == 0 || grant.was_queued && !self.orphaned.contains(&token);
+        let is_given_back = self.given_up.contains(&token) && is_taken_back;
+        is_given_back || grant.ttl_ms > 0 && grant.at_ms + grant.ttl_ms <= ms
+    }
+
+    /// Describes the lock.
+    pub(super) fn shown(&self) -> String {
+        let queue: Vec<i64> = self.queue.iter().map(|(token, _)| *token).collect();
+        format!("held by {:?}, queued are {queue:?}", self.holder)
+    }
+}

@@ -1,0 +1,76 @@
+//! Faults of the protocol that the model must find. Each is made of what goes between the core and the cluster: the code of the
+//! engine has none of them.
+
+use prost::Message as _;
+
+use crate::engine::cluster::{Change, Done, Pair, Test, Transaction};
+use crate::engine::model::cluster::SimulatedCluster;
+use crate::engine::names::{Name, Prefix};
+use crate::engine::stored::StoredKey;
+
+/// A fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mutant {
+    /// The protocol as it is.
+    None,
+    /// Reads do not wait for a barrier: each is answered with what the mirror has.
+    NoBarrier,
+    /// A TTL is counted from when it was set, by the wall clock of who has set it.
+    WritersClock,
+    /// Transactions do not test their lanes: one without an answer is taken for failed, and made again.
+    NoLane,
+    /// A lock is released by one transaction, and handed over by another one.
+    TwoTransactions,
+}
+
+impl Mutant {
+    /// Returns a transaction as this fault changes it, and another one that it makes of it, to be made later.
+    pub(super) fn changed(
+        self,
+        transaction: &Transaction,
+        cluster: &SimulatedCluster,
+        prefix: &Prefix,
+    ) -> (Transaction, Option<Transaction>) {
+        let (mut changed, mut rest) = (transaction.clone(), None);
+        if self == Mutant::NoLane {
+            changed.tests.retain(|test| !matches!(test, Test::Version(..)));
+        }
+        if self == Mutant::TwoTransactions {
+            let lock_of = |value: &[u8]| StoredKey::decode(value).ok().and_then(|stored| stored.lock);
+            for change in &mut changed.changes {
+                let Change::Put(name, value) = change else { continue };
+                let before = cluster.read(name).and_then(|pair| lock_of(&pair.value)).map(|lock| lock.granted);
+                let granted = lock_of(value).map(|lock| lock.granted).unwrap_or_default();
+                let is_key = matches!(prefix.parse(name), Some(Name::Key(_)));
+                if is_key && !granted.is_empty() && before.is_some_and(|before| before != granted) {
+                    let tests = vec![Test::Unchanged(name.clone(), 0)];
+                    let changes = vec![Change::Put(name.clone(), value.clone())];
+                    rest = Some(Transaction { tests, changes, reads: Vec::new() });
+                    *change = Change::Delete(name.clone());
+                }
+            }
+        }
+        (changed, rest)
+    }
+
+    /// Lets an answer be what it was if nothing had been made on the lane of its transaction.
+    pub(super) fn hide_lane(self, transaction: &Transaction, done: &mut Done) {
+        if self == Mutant::NoLane
+            && let Some(Test::Version(name, version)) = transaction.tests.last()
+            && let Some(read) = done.read.last_mut()
+        {
+            *read = Some(Pair { name: name.clone(), value: Vec::new(), mod_revision: 1, version: *version });
+        }
+    }
+
+    /// Lets the TTL of a key be counted from when it was written, by the wall clocks of the writer and of the reader.
+    pub(super) fn count_by_date(self, pair: &mut Pair, wall_ms: i64) {
+        if self == Mutant::WritersClock
+            && let Ok(mut stored) = StoredKey::decode(&pair.value[..])
+            && let Some(ttl) = &mut stored.ttl
+        {
+            ttl.left_ms = ttl.wall_ms.saturating_sub(wall_ms).max(0).unsigned_abs();
+            pair.value = stored.encode_to_vec();
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! A process of the model: a namespace whose engine is a real core, driven by hand, and the connections of its clients.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, Waker};
+
+use bytes::BytesMut;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::codec::Decoder;
+
+use crate::client::info::Peer;
+use crate::client::registry::Unblocked;
+use crate::client::session::Client;
+use crate::client::staged::Freshness;
+use crate::command::handlers;
+use crate::config::Config;
+use crate::dispatch::batch::BatchRun;
+use crate::dispatch::plan::Plan;
+use crate::dispatch::{Continuation, Env, Next, Wait};
+use crate::engine::cluster::{Pair, Revision};
+use crate::engine::core::{Action, Core};
+use crate::engine::driver::{Handle, Input};
+use crate::engine::mirror::Mirror;
+use crate::engine::names::Prefix;
+use crate::error::{Error, Result};
+use crate::namespace::Namespace;
+use crate::resp::{Batch, Codec, Limits, Output};
+use crate::store::{Cx, Origin};
+use crate::time::clock::Clock;
+
+/// When all wall clocks would begin that are right, in milliseconds since 1970.
+const WALL_MS: i64 = 1_700_000_000_000;
+
+/// For how long a lease lasts after it was kept alive, and for how long its process counts on it, in milliseconds.
+pub(super) const LEASE_MS: u64 = 10_000;
+const LEASE_HELD_MS: u64 = 8_000;
+
+/// A process.
+pub(super) struct Process {
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) core: Core,
+    inputs: mpsc::UnboundedReceiver<Input>,
+    /// Its number, while it is registered.
+    pub(super) registration: Option<u64>,
+    /// How many of the cluster's changes its watch has told.
+    pub(super) told: usize,
+    /// What all names were when they were last read, until that is here; with the revision and what a watch had told then.
+    pub(super) loading: Option<(Vec<Pair>, Revision, usize)>,
+    /// Whether its lease cannot be kept alive.
+    pub(super) is_cut_off: bool,
+}
+
+impl Process {
+    /// Starts a process, whose wall clock is wrong by some milliseconds.
+    pub(super) fn start(prefix: &Prefix, skew_ms: i64) -> Self {
+        let mut config = Config::default();
+        config.databases = 1;
+        let clock = Clock::manual();
+        clock.set_wall_ms(WALL_MS + skew_ms);
+        let namespace = Arc::new(Namespace::for_test(&handlers().commands, config, clock));
+        let mirror = Mirror::new(namespace.clone(), prefix.clone());
+        let core = Core::new((namespace.clone(), handlers()), prefix.clone(), mirror);
+        let (tell, inputs) = mpsc::unbounded_channel();
+        namespace.set_engine(Arc::new(Handle { inputs: tell, stats: namespace.observed.engine.clone() }));
+        Process { namespace, core, inputs, registration: None, told: 0, loading: None, is_cut_off: false }
+    }
+
+    /// Notes that it is registered with a number, and a lease that begins now.
+    pub(super) fn register(&mut self, number: u64) {
+        self.hold_lease();
+        self.registration = Some(number);
+        self.core.stats.process.store(number, Relaxed);
+        self.core.registered(number);
+    }
+
+    /// Notes that the lease is kept alive.
+    pub(super) fn hold_lease(&mut self) {
+        self.core.hold_lease(self.namespace.clock.now().ms_later(LEASE_HELD_MS));
+    }
+
+    /// Tells the core what its clients ask for, as [`Driver`](crate::engine::driver::Driver) does; returns what the core asks
+    /// for, and whether there was anything.
+    pub(super) fn turn(&mut self) -> (Vec<Action>, bool) {
+        let mut is_idle = true;
+        while let Ok(input) = self.inputs.try_recv() {
+            is_idle = false;
+            match input {
+                Input::Call(call, done) => self.core.call(call, done),
+                Input::Repeat(wait) => self.core.repeat(wait),
+                Input::LeaveQueue(lock, wait, done) => self.core.leave_queue(lock, wait, done),
+                Input::EndSession(client) => self.core.end_session(client),
+                Input::Refresh(done) => self.core.refresh(done),
+                _ => {}
+            }
+        }
+        self.core.tick();
+        (self.core.take_actions(), !is_idle)
+    }
+}
+
+/// What a connection is about.
+enum State {
+    Idle,
+    /// Its request waits until the mirror is up to date.
+    Refreshing(oneshot::Receiver<Result<()>>),
+    /// The rest of its request.
+    Unfinished(Box<dyn Continuation>),
+    Closed,
+}
+
+/// The connection of a client.
+pub(super) struct Connection {
+    client: Client,
+    state: State,
+    batch: Batch,
+}
+
+impl Connection {
+    /// Connects a client to a process.
+    pub(super) fn open(namespace: &Namespace) -> Self {
+        let peer = Peer { addr: "model:0".into(), laddr: "model:0".into(), fd: -1, is_unix: true };
+        let info = namespace.clients.admit(peer, namespace.clock.now(), usize::MAX).expect("there is room");
+        Connection { client: Client::new(info, &namespace.acl), state: State::Idle, batch: Batch::default() }
+    }
+
+    /// Returns whether it waits for a reply.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Refreshing(_) | State::Unfinished(_))
+    }
+
+    /// Returns whether it is closed.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed)
+    }
+
+    /// Returns whether the process has told it to close.
+    pub(super) fn is_to_close(&self) -> bool {
+        !self.is_closed() && self.client.caller.info.outbox.is_ending()
+    }
+
+    /// Sends a request; returns the reply if it is there at once.
+    pub(super) fn send(&mut self, namespace: &Namespace, words: &[String]) -> Option<String> {
+        let mut text = format!("*{}\r\n", words.len());
+        words.iter().for_each(|word| text += &format!("${}\r\n{word}\r\n", word.len()));
+        let mut codec = Codec::new(Limits { bulk_len_max: usize::MAX >> 1, authenticated: true });
+        self.batch = codec.decode(&mut BytesMut::from(text.as_bytes())).expect("a request").expect("all of it");
+        self.client.caller.info.traffic.count_bytes_in(text.len());
+        self.execute(namespace)
+    }
+
+    /// Executes the request, as a connection of the server does.
+    fn execute(&mut self, namespace: &Namespace) -> Option<String> {
+        let (client, batch) = (&mut self.client, &self.batch);
+        let mut out = Output::new();
+        let next = loop {
+            let generation = namespace.store.generation();
+            client.caller.follow_users(&namespace.acl);
+            let next = Env::with_present(namespace, handlers(), client.caller.info.id, |env| {
+                let mut run = BatchRun::new(env, generation, client);
+                run.set_up_extra_work(client);
+                let mut plan = Plan::default();
+                run.plan(batch, 0, client.caller.db, &mut plan);
+                run.execute(client, batch.get(0), &plan, 0, &mut out)
+            });
+            if !matches!(next, Next::Again) {
+                break next;
+            }
+        };
+        match next {
+            Next::Refresh(refreshed) => self.state = State::Refreshing(refreshed),
+            Next::Continue(rest) => self.state = State::Unfinished(rest),
+            _ => {
+                self.state = State::Idle;
+                return Some(String::from_utf8_lossy(&out.into_bytes()).trim_end().replace("\r\n", " "));
+            }
+        }
+        None
+    }
+
+    /// Goes on with the request as far as possible; returns the reply once it is there.
+    pub(super) fn poll(&mut self, namespace: &Namespace) -> Option<String> {
+        loop {
+            let woken = match &mut self.state {
+                State::Idle | State::Closed => return None,
+                State::Refreshing(refreshed) => {
+                    let outcome = match refreshed.try_recv() {
+                        Ok(outcome) => outcome,
+                        Err(oneshot::error::TryRecvError::Empty) => return None,
+                        Err(oneshot::error::TryRecvError::Closed) => Err(Error::NoQuorum),
+                    };
+                    let freshness = self.client.session.freshness.get_or_insert_default();
+                    match outcome {
+                        Ok(()) => freshness.is_fresh = true,
+                        Err(error) => **freshness = Freshness { failure: Some(error), ..Freshness::default() },
+                    }
+                    match self.execute(namespace) {
+                        None => continue,
+                        reply => return reply,
+                    }
+                }
+                State::Unfinished(rest) => match rest.wait() {
+                    Wait::Commit(mut work) => match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                        Poll::Ready(()) => Unblocked::InTime,
+                        Poll::Pending => return None,
+                    },
+                    Wait::Blocked(blocked) => blocked.ended(namespace.clock.now(), true)?,
+                    _ => unreachable!("no call of the model waits for anything else"),
+                },
+            };
+            if let Some(reply) = self.step(namespace, woken) {
+                return Some(reply);
+            }
+        }
+    }
+
+    /// Makes a step of the rest of the request; returns the reply if that was the last one.
+    fn step(&mut self, namespace: &Namespace, woken: Unblocked) -> Option<String> {
+        let State::Unfinished(rest) = &mut self.state else { return None };
+        let (client, mut out) = (&mut self.client, Output::new());
+        let is_over = Env::with_present(namespace, handlers(), client.caller.info.id, |env| {
+            let mut run = BatchRun::new(env, namespace.store.generation(), client);
+            run.resume(&mut **rest, &mut client.caller, woken, &mut out)
+        });
+        if !is_over {
+            return None;
+        }
+        self.state = State::Idle;
+        Some(String::from_utf8_lossy(&out.into_bytes()).trim_end().replace("\r\n", " "))
+    }
+
+    /// Closes it, as the end of a connection of the server does.
+    pub(super) fn close(&mut self, namespace: &Namespace) {
+        let client = &mut self.client;
+        if let State::Unfinished(mut rest) = std::mem::replace(&mut self.state, State::Closed) {
+            if let Wait::Blocked(blocked) = rest.wait() {
+                blocked.end();
+            }
+            Env::with_present(namespace, handlers(), client.caller.info.id, |env| {
+                BatchRun::new(env, namespace.store.generation(), client).abandon(&mut *rest, &client.caller);
+            });
+        }
+        let info = client.caller.info.clone();
+        let cx = Cx::new(namespace.clock.now(), Origin::Client(info.id));
+        let end = || namespace.end_session(&info, &mut namespace.store.hold(1).view(0, &[], cx));
+        end();
+        info.outbox.close();
+        namespace.clients.remove(info.id);
+        end();
+    }
+
+    /// Forgets it, because its process has died.
+    pub(super) fn lose(&mut self) {
+        self.state = State::Closed;
+    }
+}

@@ -1,0 +1,167 @@
+//! Small scripted scenarios, whose events come in all orders.
+
+use crate::engine::model::mutant::Mutant;
+use crate::engine::model::requests::{Key, Request};
+use crate::engine::model::world::{Event, World};
+
+/// A scenario.
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    /// How many processes there are.
+    pub(super) processes: usize,
+    /// The clients: the process of each, what it asks for before, one after the other, and what it asks for then.
+    pub(super) clients: &'static [(usize, &'static [Request], &'static [Request])],
+    /// The process that has died before, one that may die at any time, how many answers may be lost, and how time passes.
+    pub(super) dead: Option<usize>,
+    pub(super) may_crash: Option<usize>,
+    pub(super) losses: usize,
+    pub(super) passages: &'static [u64],
+}
+
+/// A scenario in which nothing goes wrong.
+const PLAIN: Scenario =
+    Scenario { name: "", processes: 2, clients: &[], dead: None, may_crash: None, losses: 0, passages: &[] };
+
+/// The name of the scenario that a hand-over must be one transaction for.
+pub(super) const RELEASE_BESIDE_A_POLLER: &str = "a lock is released while somebody waits and a poller comes";
+
+/// A TTL that does not end.
+const LONG: u64 = 100_000;
+
+use Key::{Lock, Number};
+use Request::{Acquire, AcquireSession, Close, Del, Get, GetSet, Incr, Release, SetNx, SetNxPx};
+
+/// The scenarios.
+#[rustfmt::skip] // a client a line
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "two processes set a key that is missing, and one reads it",
+        clients: &[(0, &[], &[SetNx(Number, 1)]), (1, &[], &[SetNx(Number, 2), Get(Number)])],
+        ..PLAIN
+    },
+    Scenario {
+        name: "a read follows on the write of another process",
+        clients: &[(0, &[], &[GetSet(Number, 1)]), (1, &[], &[Get(Number), Get(Number)])],
+        ..PLAIN
+    },
+    Scenario {
+        name: "the answer to a SETNX is lost while another process deletes the key",
+        clients: &[(0, &[], &[SetNx(Number, 1)]), (1, &[], &[Del(Number)])],
+        losses: 1,
+        ..PLAIN
+    },
+    Scenario {
+        name: "answers to increments are lost",
+        clients: &[(0, &[], &[Incr(Number)]), (1, &[], &[Incr(Number)])],
+        losses: 2,
+        ..PLAIN
+    },
+    Scenario {
+        name: RELEASE_BESIDE_A_POLLER,
+        clients: &[
+            (0, &[Acquire(1, LONG, None)], &[Release(1)]),
+            (1, &[Acquire(2, LONG, Some(0))], &[]),
+            (0, &[], &[SetNxPx(3, LONG)]),
+            (1, &[], &[SetNxPx(4, LONG)]),
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "the answer to a release is lost while somebody waits and a poller comes",
+        clients: &[
+            (0, &[Acquire(1, LONG, None)], &[Release(1)]),
+            (1, &[Acquire(2, LONG, Some(0))], &[SetNxPx(3, LONG)]),
+            (1, &[], &[SetNx(Lock, 4)]),
+        ],
+        losses: 1,
+        ..PLAIN
+    },
+    Scenario {
+        name: "somebody queues while the lock is released",
+        clients: &[
+            (0, &[Acquire(1, LONG, None)], &[Release(1)]),
+            (1, &[], &[Acquire(2, LONG, Some(0))]),
+            (0, &[], &[Acquire(3, LONG, Some(0))]),
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "the head of the queue is dead",
+        processes: 3,
+        clients: &[
+            (0, &[Acquire(1, LONG, None)], &[Release(1)]),
+            (1, &[Acquire(2, 2000, Some(0))], &[]),
+            (2, &[Acquire(3, LONG, Some(0))], &[]),
+        ],
+        dead: Some(1),
+        ..PLAIN
+    },
+    Scenario {
+        name: "the process that releases a lock may die",
+        clients: &[(0, &[Acquire(1, 2000, None)], &[Release(1)]), (1, &[Acquire(2, LONG, Some(0))], &[])],
+        may_crash: Some(0),
+        ..PLAIN
+    },
+    Scenario {
+        name: "the process of who waits may die",
+        clients: &[
+            (0, &[Acquire(1, LONG, None)], &[Release(1)]),
+            (1, &[Acquire(2, 2000, Some(0))], &[]),
+            (0, &[Acquire(3, LONG, Some(0))], &[]),
+        ],
+        may_crash: Some(1),
+        ..PLAIN
+    },
+    Scenario {
+        name: "who waits closes while the lock is released",
+        clients: &[
+            (0, &[Acquire(1, LONG, None)], &[Release(1)]),
+            (1, &[], &[Acquire(2, LONG, Some(0)), Close]),
+            (0, &[], &[Acquire(3, LONG, Some(0))]),
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "the process of a session may die",
+        clients: &[(0, &[AcquireSession(1)], &[]), (1, &[], &[Acquire(2, LONG, Some(0))])],
+        may_crash: Some(0),
+        ..PLAIN
+    },
+    Scenario {
+        name: "a TTL ends while others want the lock",
+        clients: &[(0, &[], &[SetNxPx(1, 1000)]), (1, &[], &[SetNxPx(2, 1000), Acquire(3, 1000, Some(0))])],
+        passages: &[1020, 100],
+        ..PLAIN
+    },
+    Scenario {
+        name: "a TTL ends while somebody waits and a poller comes to another process",
+        clients: &[(0, &[Acquire(1, 1000, None)], &[]), (0, &[Acquire(2, LONG, Some(0))], &[]), (1, &[], &[SetNxPx(3, LONG)])],
+        passages: &[1020, 100],
+        ..PLAIN
+    },
+];
+
+impl Scenario {
+    /// Returns the world in which it begins.
+    pub(super) fn begin(&self, mutant: Mutant) -> World {
+        const SKEWS_MS: [i64; 3] = [0, 3000, -2000];
+        let mut world = World::new(&SKEWS_MS[..self.processes], mutant);
+        for (slot, _, _) in self.clients {
+            world.connect(*slot, &[]);
+        }
+        for (at, (_, before, _)) in self.clients.iter().enumerate() {
+            for request in *before {
+                world.agents[at].script.push_back(*request);
+                world.execute(Event::Request(at));
+                world.deliver_all();
+            }
+        }
+        for (agent, (_, _, then)) in world.agents.iter_mut().zip(self.clients) {
+            agent.script.extend(then.iter().copied());
+        }
+        self.dead.into_iter().for_each(|slot| world.execute(Event::Crash(slot)));
+        (world.losses_left, world.may_crash) = (self.losses, self.may_crash);
+        world.passages = self.passages.iter().copied().collect();
+        world
+    }
+}

@@ -1,0 +1,683 @@
+//! The world of the model: a cluster, processes, their clients, what is on the way between them, and a time. It does one thing
+//! after the other, as it is told, and checks what clients are told and what the cluster has.
+
+mod ending;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use crate::engine::cluster::{Change, Done, Failure, News, Pair, Revision, Step, Transaction};
+use crate::engine::core::Action as Asked;
+use crate::engine::lanes::Lanes;
+use crate::engine::model::cluster::SimulatedCluster;
+use crate::engine::model::history::{Action, Operation, Told};
+use crate::engine::model::ledger::Ledger;
+use crate::engine::model::mutant::Mutant;
+use crate::engine::model::process::{Connection, LEASE_MS, Process};
+use crate::engine::model::requests::{Key, Request};
+use crate::engine::names::{Name, Prefix};
+use crate::engine::stored::FORMAT;
+
+/// What fencing tokens are counted from.
+const FENCE_BASE: &str = "1000000";
+/// By how many milliseconds a clock may be ahead of time.
+const CLOCKS_DIFFER_MS: u64 = 20;
+
+/// A request to the cluster: which process has sent it, and as which one of its requests.
+pub(super) type MessageId = (usize, u64);
+
+/// What can happen next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// A client sends its next request, or closes.
+    Request(usize),
+    /// A request reaches the cluster.
+    Arrive(MessageId),
+    /// The answer reaches the process.
+    Answer(MessageId),
+    /// A process hears no answer; the request may still reach the cluster.
+    Lose(MessageId),
+    /// The next change reaches a process.
+    Step(usize),
+    /// A process is told that there is nothing else.
+    Progress(usize),
+    /// A process begins to read all names, because its watch has missed changes.
+    Reload(usize),
+    /// It has read them.
+    Loaded(usize),
+    /// A process is registered again.
+    Register(usize),
+    /// A process dies.
+    Crash(usize),
+    /// A process starts that had died.
+    Start(usize),
+    /// The lease of a process cannot be kept alive from now on, or can again.
+    CutOff(usize, bool),
+    /// The cluster ends the lease of a process, by its number.
+    EndLease(u64),
+    /// Somebody else changes something in the cluster.
+    Elsewhere,
+    /// Time passes, in milliseconds.
+    Pass(u64),
+}
+
+/// What is asked of the cluster.
+enum Query {
+    /// A transaction on a lane.
+    Commit(u32, Transaction),
+    Revision,
+}
+
+/// What the cluster answers.
+enum Answer {
+    Commit(Result<Done, Failure>),
+    Revision(Revision),
+}
+
+/// A request to the cluster on the way, or its answer.
+struct Message {
+    /// The number of the process.
+    from: u64,
+    query: Query,
+    answer: Option<Answer>,
+    /// Whether nobody waits for the answer any more.
+    is_lost: bool,
+}
+
+/// A client.
+pub(super) struct Agent {
+    slot: usize,
+    connection: Connection,
+    pub(super) script: VecDeque<Request>,
+    /// The request on the way, with the place of its operation in the history of its key, and when it was sent.
+    current: Option<(Request, usize, u64)>,
+    /// The tokens that it was refused the lock with.
+    refused: Vec<i64>,
+    /// The token of the lock that is bound to its connection.
+    session: Option<i64>,
+}
+
+/// How often something has happened.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) replies: usize,
+    pub(super) errors: usize,
+    pub(super) conflicts: usize,
+    pub(super) lost: usize,
+    pub(super) late: usize,
+    pub(super) hand_overs: usize,
+    pub(super) expired: usize,
+    pub(super) crashes: usize,
+    pub(super) lost_leases: usize,
+}
+
+/// The world.
+pub(super) struct World {
+    cluster: SimulatedCluster,
+    prefix: Prefix,
+    mutant: Mutant,
+    skews_ms: Vec<i64>,
+    processes: Vec<Option<Process>>,
+    /// The numbers of those that have died and whose leases last.
+    ghosts: Vec<u64>,
+    pub(super) agents: Vec<Agent>,
+    messages: BTreeMap<MessageId, Message>,
+    /// How many requests each process has sent, and how many processes were registered.
+    sent: Vec<u64>,
+    registered: u64,
+    now_ms: u64,
+    tick: u64,
+    histories: [Vec<Operation>; 2],
+    pub(super) ledger: Ledger,
+    /// What was wrong first.
+    pub(super) failure: Option<String>,
+    pub(super) seen: Seen,
+    /// How many more answers may be lost, and the process that may crash.
+    pub(super) losses_left: usize,
+    pub(super) may_crash: Option<usize>,
+    /// The passages of time that may come.
+    pub(super) passages: VecDeque<u64>,
+    /// What has happened, in words.
+    pub(super) log: Vec<String>,
+}
+
+impl World {
+    /// Creates a world of processes whose wall clocks are wrong by some milliseconds each.
+    pub(super) fn new(skews_ms: &[i64], mutant: Mutant) -> Self {
+        let prefix = Prefix::new(b"keylatch/");
+        let started: Vec<Process> = skews_ms.iter().map(|skew_ms| Process::start(&prefix, *skew_ms)).collect();
+        let mut world = World {
+            cluster: SimulatedCluster::default(),
+            ledger: Ledger::new(started[0].namespace.clone(), prefix.clone()),
+            prefix,
+            mutant,
+            skews_ms: skews_ms.to_vec(),
+            processes: Vec::new(),
+            ghosts: Vec::new(),
+            agents: Vec::new(),
+            messages: BTreeMap::new(),
+            sent: vec![0; skews_ms.len()],
+            registered: 0,
+            now_ms: 0,
+            tick: 0,
+            histories: Default::default(),
+            failure: None,
+            seen: Seen::default(),
+            losses_left: 0,
+            may_crash: None,
+            passages: VecDeque::new(),
+            log: Vec::new(),
+        };
+        let (format, fence) = (world.prefix.name(&Name::Format), world.prefix.name(&Name::Fence));
+        let changes = vec![Change::Put(format, FORMAT.to_vec()), Change::Put(fence, FENCE_BASE.into())];
+        let first = Transaction { changes, ..Transaction::default() };
+        world.cluster.commit(&first, 0).expect("nothing forbids it");
+        let numbers: Vec<u64> = started.iter().map(|_| world.new_registration()).collect();
+        for (mut process, number) in started.into_iter().zip(numbers) {
+            world.load(&mut process);
+            process.register(number);
+            world.processes.push(Some(process));
+        }
+        world.observe();
+        world
+    }
+
+    /// Connects a client with a script to a process.
+    pub(super) fn connect(&mut self, slot: usize, script: &[Request]) -> usize {
+        let process = self.processes[slot].as_ref().expect("it lives");
+        let connection = Connection::open(&process.namespace);
+        let script = script.iter().copied().collect();
+        self.agents.push(Agent { slot, connection, script, current: None, refused: Vec::new(), session: None });
+        self.agents.len() - 1
+    }
+
+    /// Registers another process in the cluster; returns its number.
+    fn new_registration(&mut self) -> u64 {
+        self.registered += 1;
+        let number = self.registered;
+        self.cluster.leases.insert(number, self.now_ms + LEASE_MS);
+        let marker = self.prefix.name(&Name::Process(number));
+        let changes = std::iter::once(Change::PutLeased(marker, Vec::new())).chain(Lanes::create(&self.prefix, number));
+        let transaction = Transaction { changes: changes.collect(), ..Transaction::default() };
+        self.cluster.commit(&transaction, number).expect("its lease has just begun");
+        number
+    }
+
+    /// Lets a process read all names at once.
+    fn load(&self, process: &mut Process) {
+        process.core.replace(self.mirrored(), self.cluster.revision());
+        process.told = self.cluster.history.len();
+    }
+
+    /// Returns all that a mirror follows.
+    fn mirrored(&self) -> Vec<Pair> {
+        let is_lane = |pair: &Pair| matches!(self.prefix.parse(&pair.name), Some(Name::Lane(..)));
+        self.cluster.read_all().into_iter().filter(|pair| !is_lane(pair)).collect()
+    }
+
+    /// Notes that something is wrong.
+    fn fail(&mut self, reason: String) {
+        self.failure.get_or_insert(reason);
+    }
+
+    /// Looks at what the cluster has after it may have changed.
+    fn observe(&mut self) {
+        let (before, result) = (self.ledger.shown(), self.ledger.observe(&self.cluster, self.now_ms));
+        let shown = self.ledger.shown();
+        if shown != before {
+            self.log.push(format!("  the lock is {shown}"));
+        }
+        if let Err(reason) = result {
+            self.fail(reason);
+        }
+    }
+
+    /// Returns what can happen next besides accidents, in an order that is always the same.
+    pub(super) fn enabled(&self) -> Vec<Event> {
+        let mut events: Vec<Event> = Vec::new();
+        let can_send = |agent: &Agent| {
+            let next = agent.script.front();
+            !agent.connection.is_closed()
+                && next.is_some_and(|next| !agent.connection.is_waiting() || *next == Request::Close)
+        };
+        events.extend((0..self.agents.len()).filter(|at| can_send(&self.agents[*at])).map(Event::Request));
+        for (id, message) in &self.messages {
+            events.push(if message.answer.is_some() { Event::Answer(*id) } else { Event::Arrive(*id) });
+        }
+        for (slot, process) in self.processes.iter().enumerate() {
+            let Some(process) = process else { continue };
+            if process.loading.is_some() {
+                events.push(Event::Loaded(slot));
+            } else if process.told < self.cluster.history.len() {
+                events.push(Event::Step(slot));
+            } else if process.core.awaits_mirror() {
+                events.push(Event::Progress(slot));
+            }
+            if process.registration.is_none() {
+                events.push(Event::Register(slot));
+            }
+        }
+        events.extend(self.ghosts.iter().copied().map(Event::EndLease));
+        events
+    }
+
+    /// Returns the accidents that can happen next.
+    pub(super) fn accidents(&self) -> Vec<Event> {
+        let mut events: Vec<Event> = Vec::new();
+        if self.losses_left > 0 {
+            events.extend(self.messages.iter().filter(|(_, message)| !message.is_lost).map(|(id, _)| Event::Lose(*id)));
+        }
+        events.extend(self.may_crash.map(Event::Crash));
+        events.extend(self.passages.front().copied().map(Event::Pass));
+        events
+    }
+
+    /// Returns the process of a client.
+    pub(super) fn slot_of(&self, client: usize) -> usize {
+        self.agents[client].slot
+    }
+
+    /// Returns whether a request to the cluster only reads its revision.
+    pub(super) fn is_read(&self, id: MessageId) -> bool {
+        self.messages.get(&id).is_some_and(|message| matches!(message.query, Query::Revision))
+    }
+
+    /// Returns whether the next request of a client may end a lock.
+    pub(super) fn gives_up_next(&self, client: usize) -> bool {
+        let next = self.agents[client].script.front();
+        next.is_some_and(|next| matches!(next, Request::Release(_) | Request::Del(_) | Request::Close))
+    }
+
+    /// Returns whether it may matter when a process learns of changes: it has clients that wait or will, or others may die.
+    pub(super) fn is_busy(&self, slot: usize) -> bool {
+        let is_active =
+            |agent: &Agent| agent.slot == slot && (agent.connection.is_waiting() || !agent.script.is_empty());
+        self.may_crash.is_some() || self.seen.crashes > 0 || self.agents.iter().any(is_active)
+    }
+
+    /// Returns the processes that live.
+    pub(super) fn living(&self) -> Vec<usize> {
+        (0..self.processes.len()).filter(|slot| self.processes[*slot].is_some()).collect()
+    }
+
+    /// Returns the processes whose leases may end, by their numbers.
+    pub(super) fn overdue_leases(&self) -> Vec<u64> {
+        let overdue = self.cluster.leases.iter().filter(|(_, until_ms)| **until_ms <= self.now_ms);
+        overdue.map(|(number, _)| *number).collect()
+    }
+
+    /// Returns the messages of which no answer was lost.
+    pub(super) fn losable(&self) -> Vec<MessageId> {
+        self.messages.iter().filter(|(_, message)| !message.is_lost).map(|(id, _)| *id).collect()
+    }
+
+    /// Lets something happen.
+    pub(super) fn execute(&mut self, event: Event) {
+        self.tick += 1;
+        self.log.push(format!("{event:?}"));
+        match event {
+            Event::Request(at) => self.request(at),
+            Event::Arrive(id) => self.arrive(id),
+            Event::Answer(id) => self.answer(id),
+            Event::Lose(id) => self.lose(id),
+            Event::Step(slot) => self.tell(slot),
+            Event::Progress(slot) => {
+                let revision = self.cluster.revision();
+                self.with(slot, |process| process.core.progress(revision));
+            }
+            Event::Reload(slot) => {
+                let loading = (self.mirrored(), self.cluster.revision(), self.cluster.history.len());
+                self.with(slot, |process| process.loading = Some(loading));
+            }
+            Event::Loaded(slot) => self.end_reload(slot),
+            Event::Register(slot) => {
+                let number = self.new_registration();
+                self.with(slot, |process| process.register(number));
+            }
+            Event::Crash(slot) => self.crash(slot),
+            Event::Start(slot) => self.start(slot),
+            Event::CutOff(slot, is_cut_off) => self.with(slot, |process| process.is_cut_off = is_cut_off),
+            Event::EndLease(number) => {
+                self.cluster.end_lease(number);
+                self.ghosts.retain(|ghost| *ghost != number);
+                self.observe();
+            }
+            Event::Elsewhere => self.cluster.change_elsewhere(),
+            Event::Pass(ms) => self.pass(ms),
+        }
+    }
+
+    /// Does something with a process that lives, and what follows.
+    fn with(&mut self, slot: usize, act: impl FnOnce(&mut Process)) {
+        if let Some(process) = &mut self.processes[slot] {
+            act(process);
+        }
+        self.settle(slot);
+    }
+
+    /// Carries out what the core of a process asks for, and serves its clients, until nothing is left to do.
+    fn settle(&mut self, slot: usize) {
+        loop {
+            let Some(process) = &mut self.processes[slot] else { return };
+            let (actions, mut is_busy) = process.turn();
+            actions.into_iter().for_each(|action| self.send(slot, action));
+            for at in (0..self.agents.len()).filter(|at| self.agents[*at].slot == slot).collect::<Vec<_>>() {
+                is_busy |= self.serve(at);
+            }
+            if !is_busy {
+                return;
+            }
+        }
+    }
+
+    /// Sends to the cluster what a core asks for.
+    fn send(&mut self, slot: usize, action: Asked) {
+        let Some(process) = &mut self.processes[slot] else { return };
+        let query = match action {
+            Asked::Commit(lane, transaction) => Query::Commit(lane, transaction),
+            Asked::ReadRevision => Query::Revision,
+            Asked::Register => {
+                process.registration = None;
+                self.seen.lost_leases += 1;
+                return;
+            }
+        };
+        if matches!(query, Query::Commit(..)) && process.registration.is_none() {
+            return; // as the driver does
+        }
+        let from = process.registration.unwrap_or(0);
+        self.sent[slot] += 1;
+        self.messages.insert((slot, self.sent[slot]), Message { from, query, answer: None, is_lost: false });
+    }
+
+    /// Lets a client go on; returns whether it did.
+    fn serve(&mut self, at: usize) -> bool {
+        let agent = &mut self.agents[at];
+        let Some(process) = &self.processes[agent.slot] else { return false };
+        if agent.connection.is_to_close() {
+            self.close(at);
+            return true;
+        }
+        match agent.connection.poll(&process.namespace) {
+            Some(reply) => {
+                self.replied(at, &reply);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Lets a client send its next request.
+    fn request(&mut self, at: usize) {
+        let agent = &mut self.agents[at];
+        let Some(request) = agent.script.pop_front() else { return };
+        self.log.push(format!("  client {at} of process {}: {request:?}", agent.slot));
+        let slot = agent.slot;
+        let Some((key, action)) = request.action() else {
+            self.close(at);
+            return self.settle(slot);
+        };
+        if let Action::Release(token) = action {
+            if agent.refused.contains(&token) {
+                return;
+            }
+            self.ledger.given_up.insert(token);
+        }
+        if request == Request::Del(Key::Lock) {
+            self.ledger.is_rough = true;
+        }
+        let history = &mut self.histories[key as usize];
+        history.push(Operation { action, called: self.tick, reply: None });
+        agent.current = Some((request, history.len() - 1, self.now_ms));
+        let Some(process) = &self.processes[slot] else { return };
+        if let Some(reply) = agent.connection.send(&process.namespace, &request.words()) {
+            self.replied(at, &reply);
+        }
+        self.settle(slot);
+    }
+
+    /// Notes what a client was told.
+    fn replied(&mut self, at: usize, reply: &str) {
+        self.tick += 1;
+        self.log.push(format!("  client {at} is told {reply}"));
+        let agent = &mut self.agents[at];
+        let Some((request, place, asked_ms)) = agent.current.take() else { return };
+        let Some((key, _)) = request.action() else { return };
+        let told = request.told(reply);
+        self.seen.replies += 1;
+        let operation = &mut self.histories[key as usize][place];
+        match told {
+            Some(Told::Null) if request.may_queue() => {} // it may have had the lock, and have given it back
+            Some(told) => operation.reply = Some((self.tick, told)),
+            None => {
+                self.seen.errors += 1;
+                if reply.starts_with("-NOQUORUM") {
+                    operation.action = Action::End(i64::MIN); // it was not executed
+                } else if !Request::is_known_error(reply) {
+                    self.failure.get_or_insert(format!("{request:?} is told {reply}"));
+                }
+            }
+        }
+        let Some(token) = request.token() else { return };
+        let has_it = match told {
+            Some(Told::Fence | Told::Ok | Told::Number(1)) => true,
+            Some(_) => {
+                agent.refused.push(token);
+                false
+            }
+            None => false,
+        };
+        if has_it {
+            self.ledger.given_up.remove(&token);
+            if let Request::AcquireSession(_) = request {
+                agent.session = Some(token);
+            }
+            let fence = reply.strip_prefix(':').and_then(|fence| fence.parse().ok());
+            let fence = fence.filter(|_| request.acquires().is_some());
+            if let Err(reason) = self.ledger.check_told(token, fence, (asked_ms, self.now_ms)) {
+                self.fail(reason);
+            }
+        } else if request.acquires().is_some() {
+            self.give_up(token);
+        }
+    }
+
+    /// Notes that nobody has a lock with a token any more as far as the clients know: it is released without another request.
+    fn give_up(&mut self, token: i64) {
+        self.ledger.given_up.insert(token);
+        let history = &mut self.histories[Key::Lock as usize];
+        let take = history.iter().find(|operation| operation.action == Action::Take(token));
+        let called = take.map_or(self.tick, |take| if take.reply.is_some() { self.tick } else { take.called });
+        history.push(Operation { action: Action::End(token), called, reply: None });
+    }
+
+    /// Notes that a connection is over; returns the tokens that nobody knows any more.
+    fn note_end(&mut self, at: usize) -> Vec<i64> {
+        let agent = &mut self.agents[at];
+        let acquired = agent.current.take().and_then(|(request, ..)| request.acquires());
+        let tokens: Vec<i64> = acquired.into_iter().chain(agent.session.take()).collect();
+        tokens.iter().for_each(|token| self.give_up(*token));
+        tokens
+    }
+
+    fn close(&mut self, at: usize) {
+        self.note_end(at);
+        let agent = &mut self.agents[at];
+        if let Some(process) = &self.processes[agent.slot] {
+            agent.connection.close(&process.namespace);
+        }
+    }
+
+    /// Lets a request reach the cluster.
+    fn arrive(&mut self, id: MessageId) {
+        let Some(message) = self.messages.get_mut(&id) else { return };
+        let answer = match &message.query {
+            Query::Revision => Answer::Revision(self.cluster.revision()),
+            Query::Commit(_, transaction) => {
+                let (transaction, rest) = self.mutant.changed(transaction, &self.cluster, &self.prefix);
+                let mut result = self.cluster.commit(&transaction, message.from);
+                if let Err(Failure::Refused(reason)) = &result {
+                    self.failure.get_or_insert(format!("the cluster refuses a transaction: {reason}"));
+                }
+                if let Ok(done) = &mut result {
+                    self.seen.conflicts += usize::from(!done.is_committed);
+                    self.seen.late += usize::from(message.is_lost && done.is_committed);
+                    if let Query::Commit(_, original) = &message.query {
+                        self.mutant.hide_lane(original, done);
+                    }
+                }
+                let from = message.from;
+                if let Some(rest) = rest.filter(|_| result.as_ref().is_ok_and(|done| done.is_committed)) {
+                    self.sent[id.0] += 1;
+                    let rest = Message { from, query: Query::Commit(0, rest), answer: None, is_lost: true };
+                    self.messages.insert((id.0, self.sent[id.0]), rest);
+                }
+                Answer::Commit(result)
+            }
+        };
+        match self.messages.get_mut(&id).filter(|message| !message.is_lost) {
+            Some(message) => message.answer = Some(answer),
+            None => _ = self.messages.remove(&id),
+        }
+        self.observe();
+    }
+
+    /// Lets an answer reach its process.
+    fn answer(&mut self, id: MessageId) {
+        let Some(Message { from, query, answer: Some(answer), .. }) = self.messages.remove(&id) else { return };
+        let lane = if let Query::Commit(lane, _) = query { lane } else { 0 };
+        let mutant = self.mutant;
+        self.with(id.0, |process| match answer {
+            Answer::Revision(revision) => {
+                let revision = if mutant == Mutant::NoBarrier { process.core.mirror.revision() } else { revision };
+                process.core.barrier(Ok(revision));
+            }
+            Answer::Commit(mut result) => {
+                let wall_ms = process.namespace.clock.now().wall_ms();
+                let pairs = result.iter_mut().flat_map(|done| done.read.iter_mut().flatten());
+                pairs.for_each(|pair| mutant.count_by_date(pair, wall_ms));
+                if process.registration == Some(from) {
+                    process.core.done(lane, result);
+                }
+            }
+        });
+    }
+
+    /// Lets a process hear no answer.
+    fn lose(&mut self, id: MessageId) {
+        let Some(message) = self.messages.get_mut(&id) else { return };
+        self.losses_left = self.losses_left.saturating_sub(1);
+        self.seen.lost += 1;
+        message.is_lost = true;
+        let (from, lane) = (message.from, if let Query::Commit(lane, _) = message.query { Some(lane) } else { None });
+        let believed = match (&message.query, self.mutant) {
+            (Query::Commit(_, transaction), Mutant::NoLane) => {
+                let read = transaction.reads.iter().map(|name| self.cluster.read(name)).collect();
+                let mut done = Done { revision: self.cluster.revision(), is_committed: false, read };
+                self.mutant.hide_lane(transaction, &mut done);
+                Ok(done)
+            }
+            _ => Err(Failure::Unknown("no answer".into())),
+        };
+        if message.answer.is_some() || lane.is_none() {
+            self.messages.remove(&id);
+        }
+        self.with(id.0, |process| match lane {
+            Some(lane) if process.registration == Some(from) => process.core.done(lane, believed),
+            Some(_) => {}
+            None => process.core.barrier(Err(Failure::Unknown("no answer".into()))),
+        });
+    }
+
+    /// Tells a process of the next change.
+    fn tell(&mut self, slot: usize) {
+        let Some(process) = &mut self.processes[slot] else { return };
+        let Some(step) = self.cluster.history.get(process.told) else { return };
+        process.told += 1;
+        let (mutant, wall_ms) = (self.mutant, process.namespace.clock.now().wall_ms());
+        let changed = |news: &News| {
+            let mut news = news.clone();
+            if let News::Put(pair) = &mut news {
+                mutant.count_by_date(pair, wall_ms);
+            }
+            news
+        };
+        let step = Step { revision: step.revision, news: step.news.iter().map(changed).collect() };
+        self.with(slot, |process| process.core.step(step));
+    }
+
+    fn end_reload(&mut self, slot: usize) {
+        self.with(slot, |process| {
+            if let Some((pairs, revision, told)) = process.loading.take() {
+                process.core.replace(pairs, revision);
+                process.told = process.told.max(told);
+            }
+        });
+    }
+
+    fn crash(&mut self, slot: usize) {
+        let Some(process) = self.processes[slot].take() else { return };
+        self.may_crash = None;
+        self.seen.crashes += 1;
+        self.ghosts.extend(process.registration.filter(|number| self.cluster.leases.contains_key(number)));
+        for at in (0..self.agents.len()).filter(|at| self.agents[*at].slot == slot).collect::<Vec<_>>() {
+            let tokens = self.note_end(at);
+            self.ledger.orphaned.extend(tokens);
+            self.agents[at].connection.lose();
+        }
+        self.messages.retain(|(of, _), message| *of != slot || message.answer.is_none());
+        self.messages.retain(|(of, _), message| *of != slot || matches!(message.query, Query::Commit(..)));
+        self.messages.iter_mut().filter(|((of, _), _)| *of == slot).for_each(|(_, message)| message.is_lost = true);
+    }
+
+    /// Starts a process that had died.
+    fn start(&mut self, slot: usize) {
+        if self.processes[slot].is_some() {
+            return;
+        }
+        let mut process = Process::start(&self.prefix, self.skews_ms[slot]);
+        let number = self.new_registration();
+        self.load(&mut process);
+        process.register(number);
+        self.processes[slot] = Some(process);
+        self.observe();
+        self.settle(slot);
+    }
+
+    /// Lets time pass: the clocks run a little differently, and leases are kept alive.
+    fn pass(&mut self, ms: u64) {
+        self.passages.pop_front();
+        self.now_ms += ms;
+        let over = self.ledger.take_over(self.now_ms);
+        let ends =
+            over.into_iter().map(|token| Operation { action: Action::End(token), called: self.tick, reply: None });
+        self.histories[Key::Lock as usize].extend(ends);
+        self.note_timeouts();
+        for slot in 0..self.processes.len() {
+            let Some(process) = &mut self.processes[slot] else { continue };
+            let drift_us = ms * [0, 300, 150][slot % 3] / 1000; // up to 300 ppm
+            process.namespace.clock.advance(Duration::from_micros(ms * 1000 + drift_us));
+            if let Some(number) = process.registration.filter(|_| !process.is_cut_off) {
+                match self.cluster.leases.get_mut(&number) {
+                    Some(until_ms) => {
+                        *until_ms = self.now_ms + LEASE_MS;
+                        process.hold_lease();
+                    }
+                    None => process.core.lose_registration(),
+                }
+            }
+            self.settle(slot);
+        }
+    }
+
+    /// Notes whose time in the queue is over: such a client may give the lock back before it is told that it has not got it.
+    fn note_timeouts(&mut self) {
+        for agent in &self.agents {
+            if let Some((Request::Acquire(token, _, Some(block_ms @ 1..)), _, asked_ms)) = agent.current
+                && asked_ms + block_ms <= self.now_ms + CLOCKS_DIFFER_MS
+            {
+                self.ledger.given_up.insert(token);
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The end of a history: everything arrives, all TTLs end, and the whole is checked.
+
+use crate::engine::model::history::{Action, is_linearizable};
+use crate::engine::model::requests::{Key, Request};
+use crate::engine::model::world::{Event, World};
+use crate::engine::names::Name;
+
+/// For how many times how many milliseconds clients may wait at the end, until all who are queued were served.
+const LAST_ROUNDS: usize = 80;
+const LAST_ROUND_MS: u64 = 500;
+/// For how many of them in any case, until everything has an outcome.
+const SETTLING_ROUNDS: usize = 14;
+
+impl World {
+    /// Lets everything that is on the way arrive, in order.
+    pub(in crate::engine::model) fn deliver_all(&mut self) {
+        for _ in 0..10_000 {
+            let is_of_client = |event: &Event| matches!(event, Event::Request(_));
+            let Some(next) = self.enabled().into_iter().find(|event| !is_of_client(event)) else { return };
+            if self.failure.is_some() {
+                return;
+            }
+            self.execute(next);
+        }
+        self.fail("there is always something on the way".into());
+    }
+
+    /// Closes the connections that wait for nothing: the locks that are bound to them end.
+    fn close_idle(&mut self) {
+        for at in 0..self.agents.len() {
+            if !self.agents[at].connection.is_waiting() && !self.agents[at].connection.is_closed() {
+                self.close(at);
+                self.settle(self.agents[at].slot);
+            }
+        }
+    }
+
+    /// Lets everything arrive and all TTLs end, and checks the whole.
+    pub(in crate::engine::model) fn finish(&mut self) {
+        self.agents.iter_mut().for_each(|agent| agent.script.clear());
+        for slot in self.living() {
+            self.execute(Event::CutOff(slot, false));
+        }
+        for round in 0..LAST_ROUNDS {
+            self.deliver_all();
+            self.close_idle();
+            self.deliver_all();
+            let is_over =
+                round < SETTLING_ROUNDS || self.ledger.is_over_by(self.now_ms + LAST_ROUNDS as u64 * LAST_ROUND_MS);
+            if self.failure.is_some() || !is_over || !self.agents.iter().any(|agent| agent.connection.is_waiting()) {
+                break;
+            }
+            self.execute(Event::Pass(LAST_ROUND_MS));
+        }
+        self.check();
+        self.seen.hand_overs = self.ledger.hand_overs;
+        let over =
+            self.histories[Key::Lock as usize].iter().filter(|operation| matches!(operation.action, Action::End(_)));
+        self.seen.expired = over.count();
+    }
+
+    /// Checks what must be so when nothing is on the way any more.
+    fn check(&mut self) {
+        if self.failure.is_some() {
+            return;
+        }
+        let waiting = self.agents.iter().filter(|agent| agent.connection.is_waiting());
+        let waiting: Vec<Option<Request>> = waiting.map(|agent| agent.current.map(|(request, ..)| request)).collect();
+        if let Some(request) = waiting.iter().flatten().next()
+            && (!request.may_queue() || self.ledger.is_over_by(self.now_ms.saturating_sub(LAST_ROUND_MS)))
+        {
+            return self.fail(format!("{request:?} waits for ever"));
+        }
+        for key in [Key::Number, Key::Lock] {
+            let name = (0, Box::from(key.name().as_bytes()));
+            let present =
+                self.cluster.read(&self.prefix.name(&Name::Key(name.clone()))).map_or(0, |pair| pair.mod_revision);
+            let mirrors = self.processes.iter().flatten().map(|process| process.core.mirror.mod_revision(&name));
+            if mirrors.into_iter().any(|mirrored| mirrored != present) {
+                return self.fail(format!("a mirror has not what the cluster has of the key {}", key.name()));
+            }
+            if !is_linearizable(&self.histories[key as usize]) {
+                let lines: Vec<String> = self.histories[key as usize].iter().map(|each| format!("{each:?}")).collect();
+                return self.fail(format!("no order explains what is told of {}:\n{}", key.name(), lines.join("\n")));
+            }
+        }
+    }
+}
