@@ -31,7 +31,7 @@ const HISTORIES: u64 = 1500;
 const ORDERS: u64 = 800;
 
 /// Of how many scenarios these are all orders, at least.
-const COMPLETE_MIN: usize = 5;
+const COMPLETE_MIN: usize = 4;
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
