@@ -36,7 +36,7 @@ pub(super) trait Known {
     fn is_dead(&self, process: u64) -> bool;
 
     /// Returns the locks with queues of some databases, and the revision at which these are all.
-    fn locks_with_lines(&self, of: &Cleared) -> (Vec<KeyName>, Revision);
+    fn locks_with_queues(&self, of: &Cleared) -> (Vec<KeyName>, Revision);
 }
 
 /// Calls that are being executed on a stage.
@@ -137,12 +137,12 @@ impl<'e, K: Known> Execution<'e, K> {
     fn hand_over(&mut self) {
         let cleared = self.stage.cleared();
         if cleared != Cleared::Nothing {
-            let (locks, revision) = self.known.locks_with_lines(&cleared);
-            self.guards.insert(Guard::Lines(revision));
-            for key in locks.into_iter().filter(|key| !self.stage.lines.has(key)).collect::<Vec<_>>() {
+            let (locks, revision) = self.known.locks_with_queues(&cleared);
+            self.guards.insert(Guard::Queues(revision));
+            for key in locks.into_iter().filter(|key| !self.stage.queues.has(key)).collect::<Vec<_>>() {
                 let copy = self.known.copy(&key, self.now);
                 self.tests.insert(key.clone(), copy.mod_revision);
-                self.stage.load_line(&key, copy);
+                self.stage.load_queue(&key, copy);
             }
         }
         let processes = self.stage.hand_over(|process| self.known.is_dead(process));
@@ -154,7 +154,7 @@ impl<'e, K: Known> Execution<'e, K> {
         if given_fences > 0 {
             self.guards.insert(Guard::FenceBase(fence_revision));
         }
-        let Outcome { cleared, changed, events, losses, has_begun_line } = self.stage.end();
+        let Outcome { cleared, changed, events, losses, has_begun_queue } = self.stage.end();
         let mut record = self.record;
         match &cleared {
             Cleared::Nothing => {}
@@ -170,7 +170,7 @@ impl<'e, K: Known> Execution<'e, K> {
             record,
             reads: self.reads,
             guards: self.guards,
-            has_begun_line,
+            has_begun_queue,
             given_fences,
             fence_base,
             tally: self.tally,
@@ -190,7 +190,7 @@ impl<'e, K: Known> Execution<'e, K> {
         let holders = self.known.stage_cx(self.now).0.holders;
         let client = holders.copied(&StoredClient { process, id, ..StoredClient::default() }).id();
         self.stage.end_session(key, client);
-        self.stage.lines.remove_dead(key, |process| self.known.is_dead(process));
+        self.stage.queues.remove_dead(key, |process| self.known.is_dead(process));
         if !holders.is_own(process) {
             self.guards.insert(Guard::IsGone(process));
         }

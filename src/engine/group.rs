@@ -72,7 +72,7 @@ pub(super) struct Group {
     /// What the transaction depends on besides the keys.
     pub(super) guards: BTreeSet<Guard>,
     /// Whether a queue for a lock has begun.
-    pub(super) has_begun_line: bool,
+    pub(super) has_begun_queue: bool,
     /// How many fencing tokens they were given, and what these are counted from.
     pub(super) given_fences: u32,
     pub(super) fence_base: i64,
@@ -101,7 +101,7 @@ impl Group {
             size += key.1.len();
             if let Some((stored, _)) = value {
                 (size, largest, puts) =
-                    (size + stored.encoded_len(), largest.max(stored.body.len() + lines_len(stored)), puts + 1);
+                    (size + stored.encoded_len(), largest.max(stored.body.len() + queue_len(stored)), puts + 1);
             }
         }
         // Where a database is emptied, each of its keys that are written divides the range of those that are deleted.
@@ -151,8 +151,8 @@ impl Group {
         };
         changes.extend(ranges.into_iter().map(|(from, end)| Change::DeleteRange(from, end)));
         changes.push(Change::PutLeased(lane_name.clone(), self.record.encode_to_vec()));
-        if self.has_begun_line {
-            changes.push(Change::Put(prefix.name(&Name::Lines), Vec::new()));
+        if self.has_begun_queue {
+            changes.push(Change::Put(prefix.name(&Name::Queues), Vec::new()));
         }
         let guarded = self.guards.iter().map(|guard| guard.name(prefix));
         let reads = self.tests.iter().map(|(key, _)| name(key)).chain(guarded).chain([lane_name]).collect();
@@ -171,6 +171,6 @@ impl Group {
 }
 
 /// Returns how many bytes of a key's value are the queue for the lock.
-fn lines_len(stored: &StoredKey) -> usize {
-    stored.line.iter().map(StoredWaiter::encoded_len).sum()
+fn queue_len(stored: &StoredKey) -> usize {
+    stored.queue.iter().map(StoredWaiter::encoded_len).sum()
 }

@@ -11,7 +11,7 @@ pub(super) enum Guard {
     /// A process does not live, whose session is ended.
     IsGone(u64),
     /// No queue for a lock has begun since, where databases are emptied.
-    Lines(Revision),
+    Queues(Revision),
     /// What fencing tokens are counted from was not changed since.
     FenceBase(Revision),
 }
@@ -21,7 +21,7 @@ impl Guard {
     pub(super) fn name(self, prefix: &Prefix) -> Vec<u8> {
         prefix.name(&match self {
             Guard::Lives(process) | Guard::IsGone(process) => Name::Process(process),
-            Guard::Lines(_) => Name::Lines,
+            Guard::Queues(_) => Name::Queues,
             Guard::FenceBase(_) => Name::Fence,
         })
     }
@@ -32,7 +32,7 @@ impl Guard {
         match self {
             Guard::Lives(_) => Test::Exists(name),
             Guard::IsGone(_) => Test::Unchanged(name, 0),
-            Guard::Lines(revision) | Guard::FenceBase(revision) => Test::Unchanged(name, revision),
+            Guard::Queues(revision) | Guard::FenceBase(revision) => Test::Unchanged(name, revision),
         }
     }
 }

@@ -43,7 +43,7 @@ pub(super) struct KnownLocks {
     /// What fencing tokens are counted from, and since when.
     pub(super) fence_base: (i64, Revision),
     /// When a queue for a lock has last begun.
-    pub(super) lines_revision: Revision,
+    pub(super) queues_revision: Revision,
     news: LockNews,
 }
 
@@ -57,7 +57,7 @@ impl KnownLocks {
             sessions: BTreeSet::new(),
             dead: HashSet::new(),
             fence_base: (0, 0),
-            lines_revision: 0,
+            queues_revision: 0,
             news: LockNews::default(),
         }
     }
@@ -72,14 +72,14 @@ impl KnownLocks {
         let is_it = |process: u64, other: u64| other == number && self.holders.is_own(process);
         self.locks.get(key).is_some_and(|state| {
             let granted = state.lock.iter().flat_map(|lock| &lock.granted);
-            let in_line = state.line.iter().map(|waiter| &waiter.wait);
-            granted.chain(in_line).any(|wait| is_it(wait.process, wait.number))
+            let queued = state.queue.iter().map(|waiter| &waiter.wait);
+            granted.chain(queued).any(|wait| is_it(wait.process, wait.number))
         })
     }
 
     /// Returns the locks with queues of some databases.
-    pub(super) fn with_lines(&self, of: &Cleared) -> Vec<KeyName> {
-        let is_wanted = |(key, state): &(&KeyName, &LockState)| of.has(key.0) && !state.line.is_empty();
+    pub(super) fn with_queues(&self, of: &Cleared) -> Vec<KeyName> {
+        let is_wanted = |(key, state): &(&KeyName, &LockState)| of.has(key.0) && !state.queue.is_empty();
         self.locks.iter().filter(is_wanted).map(|(key, _)| key.clone()).collect()
     }
 
@@ -109,22 +109,22 @@ impl KnownLocks {
     }
 
     /// Records that a process does not live any more: its sessions and its waits have ended.
-    pub(super) fn bury(&mut self, process: u64) {
+    pub(super) fn record_gone(&mut self, process: u64) {
         if self.dead.insert(process) {
             let ended = self.sessions.range((process, 0, KeyName::default())..).take_while(|(of, ..)| *of == process);
             self.news.ended.extend(ended.cloned());
             let waits =
-                |(_, state): &(&KeyName, &LockState)| state.line.iter().any(|waiter| waiter.wait.process == process);
+                |(_, state): &(&KeyName, &LockState)| state.queue.iter().any(|waiter| waiter.wait.process == process);
             self.news.ended.extend(self.locks.iter().filter(waits).map(|(key, _)| (process, NOBODY, key.clone())));
         }
     }
 
     /// Records which processes live: others of which anything is known do not.
-    pub(super) fn bury_all_but(&mut self, living: &HashSet<u64>) {
-        let waiting = self.locks.values().flat_map(|state| state.line.iter().map(|waiter| waiter.wait.process));
+    pub(super) fn record_living(&mut self, living: &HashSet<u64>) {
+        let waiting = self.locks.values().flat_map(|state| state.queue.iter().map(|waiter| waiter.wait.process));
         let holding = self.sessions.iter().map(|(process, ..)| *process);
         let known: HashSet<u64> = waiting.chain(holding).filter(|process| !living.contains(process)).collect();
-        known.into_iter().for_each(|process| self.bury(process));
+        known.into_iter().for_each(|process| self.record_gone(process));
     }
 
     /// Lets a key of the mirror be the lock that it is in the cluster, with a value that may be a token.
@@ -147,8 +147,8 @@ impl KnownLocks {
             token: store.hash(&waiter.token),
             since_us: mono_us(waiter.since_us, now),
         };
-        view.adopt_lock(key.0, store.key(&key.1), record, state.line.iter().enumerate().map(queued));
-        for waiter in &state.line {
+        view.adopt_lock(key.0, store.key(&key.1), record, state.queue.iter().enumerate().map(queued));
+        for waiter in &state.queue {
             self.clients.enter_mirrored(self.holders.copy(&waiter.client), key.clone(), store.hash(&waiter.token));
         }
         self.note_news(key, &before, &state, now);
@@ -165,7 +165,7 @@ impl KnownLocks {
         let known = before.lock.as_ref().map(|lock| lock.fence);
         if let Some(lock) = state.lock.as_ref().filter(|lock| known != Some(lock.fence)) {
             for wait in lock.granted.iter().filter(|wait| is_own(wait.process)) {
-                let waiter = before.line.iter().find(|waiter| waiter.wait == *wait);
+                let waiter = before.queue.iter().find(|waiter| waiter.wait == *wait);
                 let waited_us = waiter.map_or(0, |waiter| now.mono_us().saturating_sub(mono_us(waiter.since_us, now)));
                 self.news.granted.push((wait.number, key.clone(), lock.fence, waited_us));
             }
@@ -180,8 +180,8 @@ impl KnownLocks {
                 self.news.ended.push((process, client, key.clone()));
             }
         }
-        let own = state.line.iter().map(|waiter| waiter.wait).filter(|wait| is_own(wait.process));
-        let new = own.filter(|wait| before.line.iter().all(|waiter| waiter.wait != *wait));
+        let own = state.queue.iter().map(|waiter| waiter.wait).filter(|wait| is_own(wait.process));
+        let new = own.filter(|wait| before.queue.iter().all(|waiter| waiter.wait != *wait));
         self.news.queued.extend(new.map(|wait| wait.number));
     }
 
@@ -191,7 +191,7 @@ impl KnownLocks {
         if let Some(session) = state.lock.as_ref().and_then(|lock| lock.session.as_ref()) {
             self.sessions.remove(&(session.process, session.id, key.clone()));
         }
-        for waiter in &state.line {
+        for waiter in &state.queue {
             self.clients.leave_mirrored(self.holders.copy(&waiter.client).id(), key);
         }
         state

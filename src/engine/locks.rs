@@ -28,18 +28,18 @@ pub(super) struct LockState {
     /// What is known of the lock, with its fencing token.
     pub(super) lock: Option<StoredLock>,
     /// The clients queued for it.
-    pub(super) line: Vec<StoredWaiter>,
+    pub(super) queue: Vec<StoredWaiter>,
 }
 
 impl LockState {
     /// Returns what a key has of a lock that was written at a revision.
     pub(super) fn of(stored: &StoredKey, revision: Revision) -> Self {
-        LockState { lock: stored.lock.as_ref().map(|lock| lock.at(revision)), line: stored.line.clone() }
+        LockState { lock: stored.lock.as_ref().map(|lock| lock.at(revision)), queue: stored.queue.clone() }
     }
 
     /// Returns whether there is nothing of one.
     pub(super) fn is_none(&self) -> bool {
-        self.lock.is_none() && self.line.is_empty()
+        self.lock.is_none() && self.queue.is_empty()
     }
 }
 

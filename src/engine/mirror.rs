@@ -161,7 +161,7 @@ impl Mirror {
         }
         let gone: Vec<KeyName> = self.keys.keys().filter(|key| !found.contains(*key)).cloned().collect();
         gone.into_iter().for_each(|key| self.delete(&mut view, key));
-        self.locks.bury_all_but(&living);
+        self.locks.record_living(&living);
         self.advance(revision);
     }
 
@@ -211,7 +211,7 @@ impl Mirror {
         self.emit(&mut view, &record.events);
         drop(view);
         drop(hold);
-        dead.into_iter().for_each(|process| self.locks.bury(process));
+        dead.into_iter().for_each(|process| self.locks.record_gone(process));
         self.deliver(&record, now);
         self.revision = step.revision;
         is_own.then_some(record.number)
@@ -228,7 +228,7 @@ impl Mirror {
                 let base = std::str::from_utf8(&pair.value).ok().and_then(|base| base.parse().ok());
                 self.locks.fence_base = (base.unwrap_or(0), pair.mod_revision);
             }
-            Name::Lines => self.locks.lines_revision = pair.mod_revision,
+            Name::Queues => self.locks.queues_revision = pair.mod_revision,
             _ => {}
         }
     }

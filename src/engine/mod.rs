@@ -27,8 +27,8 @@ mod group;
 mod guard;
 mod known_locks;
 mod lanes;
-mod lines;
 mod load;
+mod lock_queues;
 mod locks;
 mod mirror;
 #[cfg(test)]

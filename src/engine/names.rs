@@ -3,7 +3,7 @@
 //! ```text
 //! format                      the version of all that follows
 //! fence                       what fencing tokens are counted from
-//! lines                       changed when the first client is queued for a lock
+//! queues                      changed when the first client is queued for a lock
 //! k/<db>/<key>                a key
 //! p/<process>                 a process that lives, by its lease
 //! o/<process>/<lane>          the last transaction of a lane of a process
@@ -20,7 +20,7 @@ pub(super) enum Name {
     /// What fencing tokens are counted from.
     Fence,
     /// Changed when the first client is queued for a lock.
-    Lines,
+    Queues,
     /// A key.
     Key(KeyName),
     /// A process.
@@ -49,7 +49,7 @@ impl Prefix {
         let rest = match name {
             Name::Format => b"format".to_vec(),
             Name::Fence => b"fence".to_vec(),
-            Name::Lines => b"lines".to_vec(),
+            Name::Queues => b"queues".to_vec(),
             Name::Key((db, key)) => [format!("k/{db}/").as_bytes(), key].concat(),
             Name::Process(process) => format!("p/{process:016x}").into_bytes(),
             Name::Lane(process, lane) => format!("o/{process:016x}/{lane}").into_bytes(),
@@ -90,7 +90,7 @@ impl Prefix {
         match rest {
             b"format" => return Some(Name::Format),
             b"fence" => return Some(Name::Fence),
-            b"lines" => return Some(Name::Lines),
+            b"queues" => return Some(Name::Queues),
             _ => {}
         }
         let (kind, rest) = rest.split_at_checked(2)?;
@@ -148,7 +148,7 @@ mod tests {
         prop_oneof![
             Just(Name::Format),
             Just(Name::Fence),
-            Just(Name::Lines),
+            Just(Name::Queues),
             key.prop_map(Name::Key),
             any::<u64>().prop_map(Name::Process),
             (any::<u64>(), any::<u32>()).prop_map(|(process, lane)| Name::Lane(process, lane)),

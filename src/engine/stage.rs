@@ -11,7 +11,7 @@ use crate::client::registry::Suspended;
 use crate::client::staged::{LockDemand, NewFence};
 use crate::command::string::{SET, SET_EX};
 use crate::engine::cluster::Revision;
-use crate::engine::lines::Lines;
+use crate::engine::lock_queues::LockQueues;
 use crate::engine::locks::{Holders, LockState};
 use crate::engine::names::KeyName;
 use crate::engine::stored::{StoredEvent, StoredKey, StoredLock, StoredLoss, StoredWait, StoredWaiter};
@@ -171,7 +171,7 @@ pub(super) struct Outcome {
     /// The locks that were lost.
     pub(super) losses: Vec<StoredLoss>,
     /// Whether a queue for a lock has begun.
-    pub(super) has_begun_line: bool,
+    pub(super) has_begun_queue: bool,
 }
 
 /// The databases that were emptied.
@@ -214,7 +214,7 @@ pub(super) struct Stage {
     /// The TTLs of the copied keys, and when their values were changed.
     ttls: HashMap<KeyName, Ttl>,
     value_revisions: HashMap<KeyName, Revision>,
-    pub(super) lines: Lines,
+    pub(super) queues: LockQueues,
     /// How many fencing tokens were given.
     pub(super) given_fences: u32,
     /// The locks that were handed over, with what stands for their fencing tokens.
@@ -228,8 +228,8 @@ impl Stage {
         let recorder = Recorder { recorded: Arc::default(), cx: cx.clone() };
         let events = EventSink::new(recorder.clone(), Arc::new(recorder.clone()));
         events.set_classes(Classes::EVENTS);
-        let (ttls, value_revisions, lines, handed_over) = Default::default();
-        Stage { store: mirror.stage(events), recorder, ttls, value_revisions, lines, given_fences: 0, handed_over, cx }
+        let (ttls, value_revisions, queues, handed_over) = Default::default();
+        Stage { store: mirror.stage(events), recorder, ttls, value_revisions, queues, given_fences: 0, handed_over, cx }
     }
 
     /// Adds the copy of a key. One that is due has expired on the stage: its deletion is one of the changes.
@@ -254,12 +254,12 @@ impl Stage {
         }
         drop(view);
         drop(hold);
-        self.lines.load(key, copy.lock);
+        self.queues.load(key, copy.lock);
     }
 
     /// Adds the queue for a lock whose key the calls have deleted with all others of its database.
-    pub(super) fn load_line(&mut self, key: &KeyName, copy: Copy) {
-        self.lines.load(key, LockState { lock: None, ..copy.lock });
+    pub(super) fn load_queue(&mut self, key: &KeyName, copy: Copy) {
+        self.queues.load(key, LockState { lock: None, ..copy.lock });
     }
 
     /// Returns access to the keys.
@@ -282,7 +282,7 @@ impl Stage {
     pub(super) fn hand_over(&mut self, is_dead: impl Fn(u64) -> bool) -> Vec<u64> {
         let mut processes = Vec::new();
         for key in self.free_locks() {
-            let waiters = self.lines.take_next(&key, &is_dead);
+            let waiters = self.queues.take_next(&key, &is_dead);
             processes.extend(waiters.iter().map(|waiter| waiter.wait.process));
             self.grant(&key, &waiters);
         }
@@ -291,7 +291,7 @@ impl Stage {
 
     /// Returns the locks that are free and waited for.
     pub(super) fn free_locks(&self) -> Vec<KeyName> {
-        self.lines.locks().into_iter().filter(|key| !self.has(key)).collect()
+        self.queues.locks().into_iter().filter(|key| !self.has(key)).collect()
     }
 
     /// Returns whether a lock that was handed over here is not any more as those have got it.
@@ -347,7 +347,7 @@ impl Stage {
         drop(hold);
         self.recorder.recorded.lock().locks.remove(key);
         self.handed_over.push((key.clone(), NewFence(self.given_fences).placeholder()));
-        self.lines.grant(key, waiters.iter().map(|waiter| waiter.wait).collect());
+        self.queues.grant(key, waiters.iter().map(|waiter| waiter.wait).collect());
     }
 
     /// Appends a client to the queue for a lock.
@@ -365,13 +365,13 @@ impl Stage {
             meta: meta.map(Into::into),
             since_us: self.cx.now.wall_us(),
         };
-        self.lines.join(key, waiter);
+        self.queues.join(key, waiter);
     }
 
     /// Ends the wait of a client for a lock: it leaves the queue, or gives the lock back.
     pub(super) fn leave_queue(&mut self, key: &KeyName, wait: StoredWait) {
         let is_untouched = !self.recorder.recorded.lock().locks.contains(key);
-        if self.lines.leave(key, wait) && is_untouched {
+        if self.queues.leave(key, wait) && is_untouched {
             self.handed_over.retain(|(handed_over, _)| handed_over != key);
             let name = self.store.key(&key.1);
             let mut hold = self.store.exclusive();
@@ -394,7 +394,7 @@ impl Stage {
     pub(super) fn end(self) -> Outcome {
         self.store.forget_unlogged();
         let mut recorded = std::mem::take(&mut *self.recorder.recorded.lock());
-        self.lines.changed().for_each(|key| recorded.add(key.clone()));
+        self.queues.changed().for_each(|key| recorded.add(key.clone()));
         let (cleared, now) = (recorded.cleared(), self.cx.now);
         let Recorded { keys, events, values, locks, losses, .. } = recorded;
         let mut hold = self.store.exclusive();
@@ -403,13 +403,13 @@ impl Stage {
             let name = self.store.key(&key.1);
             let mut view = hold.view(key.0, Cx::new(now, Origin::Replay));
             let copy = view.copy_of(key.0, name);
-            let granted = if locks.contains(&key) { Vec::new() } else { self.lines.granted(&key) };
+            let granted = if locks.contains(&key) { Vec::new() } else { self.queues.granted(&key) };
             let lock = view.look_at_lock(key.0, name, |record| self.cx.stored(record, granted));
             let value = copy.map(|(entry, fence)| {
                 let ttl = entry.deadline().map(|deadline| self.ttl_of(&key, deadline));
                 has_field_ttl = store::has_field_ttl(&entry);
                 let mut stored = encode(&entry, fence, ttl, now);
-                (stored.lock, stored.line) = (lock, self.lines.line(&key));
+                (stored.lock, stored.queue) = (lock, self.queues.queue(&key));
                 if !values.contains(&key) {
                     stored.value_revision = self.value_revisions.get(&key).copied().unwrap_or(0);
                 }
@@ -419,8 +419,8 @@ impl Stage {
         });
         let changed = changed.collect();
         drop(hold);
-        let has_begun_line = self.lines.has_begun();
-        Outcome { cleared, changed, events, losses, has_begun_line }
+        let has_begun_queue = self.queues.has_begun();
+        Outcome { cleared, changed, events, losses, has_begun_queue }
     }
 
     /// Returns the TTL of a changed key: its former one, if that was kept, that of a key which was copied or renamed to it,

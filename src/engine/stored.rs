@@ -29,7 +29,7 @@ pub(super) struct StoredKey {
     pub(super) lock: Option<StoredLock>,
     /// The clients queued for it, in order.
     #[prost(message, repeated, tag = "7")]
-    pub(super) line: Vec<StoredWaiter>,
+    pub(super) queue: Vec<StoredWaiter>,
     /// When its value was last changed, if not by the transaction that has written this; 0 otherwise.
     #[prost(int64, tag = "8")]
     pub(super) value_revision: i64,

@@ -128,8 +128,8 @@ impl Known for Core {
         self.mirror.locks.is_dead(process)
     }
 
-    fn locks_with_lines(&self, of: &Cleared) -> (Vec<KeyName>, Revision) {
-        (self.mirror.locks.with_lines(of), self.mirror.locks.lines_revision)
+    fn locks_with_queues(&self, of: &Cleared) -> (Vec<KeyName>, Revision) {
+        (self.mirror.locks.with_queues(of), self.mirror.locks.queues_revision)
     }
 }
 

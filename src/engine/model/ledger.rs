@@ -102,7 +102,7 @@ impl Ledger {
             }
             self.holder = token;
         }
-        for waiter in stored.iter().flat_map(|stored| &stored.line) {
+        for waiter in stored.iter().flat_map(|stored| &stored.queue) {
             let token = token_of(waiter);
             if self.queue.iter().all(|(known, _)| *known != token) && !self.grants.contains_key(&token) {
                 self.queue.push((token, waiter.wait.process));

@@ -8,8 +8,8 @@ use crate::engine::stored::{StoredWait, StoredWaiter};
 
 /// The queues for the locks among the keys of a stage.
 #[derive(Default)]
-pub(super) struct Lines {
-    lines: BTreeMap<KeyName, Vec<StoredWaiter>>,
+pub(super) struct LockQueues {
+    queues: BTreeMap<KeyName, Vec<StoredWaiter>>,
     /// Those of them that are not empty in the cluster.
     stored: HashSet<KeyName>,
     /// The waits that present locks were handed over to.
@@ -18,12 +18,12 @@ pub(super) struct Lines {
     changed: HashSet<KeyName>,
 }
 
-impl Lines {
+impl LockQueues {
     /// Adds what a key has of a lock in the cluster.
     pub(super) fn load(&mut self, key: &KeyName, state: LockState) {
-        if !state.line.is_empty() {
+        if !state.queue.is_empty() {
             self.stored.insert(key.clone());
-            self.lines.insert(key.clone(), state.line);
+            self.queues.insert(key.clone(), state.queue);
         }
         if let Some(granted) = state.lock.map(|lock| lock.granted).filter(|granted| !granted.is_empty()) {
             self.granted.insert(key.clone(), granted);
@@ -33,12 +33,12 @@ impl Lines {
     /// Appends a client to the queue for a lock.
     pub(super) fn join(&mut self, key: KeyName, waiter: StoredWaiter) {
         self.changed.insert(key.clone());
-        self.lines.entry(key).or_default().push(waiter);
+        self.queues.entry(key).or_default().push(waiter);
     }
 
     /// Ends a wait. Returns whether the lock was handed over to it alone, and is to be given back.
     pub(super) fn leave(&mut self, key: &KeyName, wait: StoredWait) -> bool {
-        let removed = self.lines.get_mut(key).is_some_and(|line| remove(line, |waiter| waiter.wait == wait));
+        let removed = self.queues.get_mut(key).is_some_and(|queue| remove(queue, |waiter| waiter.wait == wait));
         let taken = self.granted.get_mut(key).is_some_and(|granted| remove(granted, |known| *known == wait));
         if removed || taken {
             self.changed.insert(key.clone());
@@ -48,7 +48,7 @@ impl Lines {
 
     /// Removes those from the queue for a lock whose processes do not live any more.
     pub(super) fn remove_dead(&mut self, key: &KeyName, is_dead: impl Fn(u64) -> bool) {
-        if self.lines.get_mut(key).is_some_and(|line| remove(line, |waiter| is_dead(waiter.wait.process))) {
+        if self.queues.get_mut(key).is_some_and(|queue| remove(queue, |waiter| is_dead(waiter.wait.process))) {
             self.changed.insert(key.clone());
         }
     }
@@ -56,11 +56,11 @@ impl Lines {
     /// Takes those of the queue for a free lock to whom it is handed over: the first one whose process lives, and others that
     /// wait with the same token. The dead are stepped over.
     pub(super) fn take_next(&mut self, key: &KeyName, is_dead: impl Fn(u64) -> bool) -> Vec<StoredWaiter> {
-        let Some(line) = self.lines.get_mut(key).filter(|line| !line.is_empty()) else { return Vec::new() };
+        let Some(queue) = self.queues.get_mut(key).filter(|queue| !queue.is_empty()) else { return Vec::new() };
         self.changed.insert(key.clone());
-        line.retain(|waiter| !is_dead(waiter.wait.process));
-        let Some(token) = line.first().map(|first| first.token.clone()) else { return Vec::new() };
-        line.extract_if(.., |waiter| waiter.token == token).collect()
+        queue.retain(|waiter| !is_dead(waiter.wait.process));
+        let Some(token) = queue.first().map(|first| first.token.clone()) else { return Vec::new() };
+        queue.extract_if(.., |waiter| waiter.token == token).collect()
     }
 
     /// Records the waits that a lock was handed over to.
@@ -70,12 +70,12 @@ impl Lines {
 
     /// Returns the locks with a queue.
     pub(super) fn locks(&self) -> Vec<KeyName> {
-        self.lines.iter().filter(|(_, line)| !line.is_empty()).map(|(key, _)| key.clone()).collect()
+        self.queues.iter().filter(|(_, queue)| !queue.is_empty()).map(|(key, _)| key.clone()).collect()
     }
 
     /// Returns whether the queue for a lock is known, or that there is none.
     pub(super) fn has(&self, key: &KeyName) -> bool {
-        self.lines.contains_key(key)
+        self.queues.contains_key(key)
     }
 
     /// Returns the locks of which something here was changed.
@@ -85,12 +85,12 @@ impl Lines {
 
     /// Returns whether there is a queue for a lock for which there is none in the cluster.
     pub(super) fn has_begun(&self) -> bool {
-        self.lines.iter().any(|(key, line)| !line.is_empty() && !self.stored.contains(key))
+        self.queues.iter().any(|(key, queue)| !queue.is_empty() && !self.stored.contains(key))
     }
 
     /// Returns the queue for a lock.
-    pub(super) fn line(&self, key: &KeyName) -> Vec<StoredWaiter> {
-        self.lines.get(key).cloned().unwrap_or_default()
+    pub(super) fn queue(&self, key: &KeyName) -> Vec<StoredWaiter> {
+        self.queues.get(key).cloned().unwrap_or_default()
     }
 
     /// Returns the waits that a lock was handed over to.
