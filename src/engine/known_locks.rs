@@ -9,7 +9,7 @@ use crate::engine::cluster::Revision;
 use crate::engine::locks::{Holders, LockState, mono_us};
 use crate::engine::names::KeyName;
 use crate::engine::stage::Cleared;
-use crate::engine::stored::{StoredLock, StoredLoss, StoredWaiter};
+use crate::engine::stored::{StoredLock, StoredLoss, StoredWait, StoredWaiter};
 use crate::store::{LockHolder as _, LockWaiter, Loss, LostLock, Store, View};
 use crate::time::clock::Now;
 
@@ -25,7 +25,7 @@ pub(super) struct LockNews {
     /// Waits that were handed a lock, with its fencing token, and for how long they waited, in microseconds.
     pub(super) granted: Vec<(u64, KeyName, i64, u64)>,
     /// Waits that have begun.
-    pub(super) queued: Vec<u64>,
+    pub(super) queued: Vec<(StoredWait, KeyName)>,
     /// Sessions that have ended, with a lock that is bound to each or that its process waits for: the process, and the client's
     /// id there.
     pub(super) ended: Vec<(u64, u64, KeyName)>,
@@ -149,7 +149,8 @@ impl KnownLocks {
         };
         view.adopt_lock(key.0, store.key(&key.1), record, state.queue.iter().enumerate().map(queued));
         for waiter in &state.queue {
-            self.clients.enter_mirrored(self.holders.copy(&waiter.client), key.clone(), store.hash(&waiter.token));
+            let place = (key.clone(), store.hash(&waiter.token));
+            self.clients.enter_mirrored(self.holders.copy(&waiter.client), waiter.wait.number, place);
         }
         self.note_news(key, &before, &state, now);
         if let Some(session) = state.lock.as_ref().and_then(|lock| lock.session.as_ref()) {
@@ -182,7 +183,7 @@ impl KnownLocks {
         }
         let own = state.queue.iter().map(|waiter| waiter.wait).filter(|wait| is_own(wait.process));
         let new = own.filter(|wait| before.queue.iter().all(|waiter| waiter.wait != *wait));
-        self.news.queued.extend(new.map(|wait| wait.number));
+        self.news.queued.extend(new.map(|wait| (wait, key.clone())));
     }
 
     /// Forgets what a key has of a lock, and returns that.
@@ -192,7 +193,7 @@ impl KnownLocks {
             self.sessions.remove(&(session.process, session.id, key.clone()));
         }
         for waiter in &state.queue {
-            self.clients.leave_mirrored(self.holders.copy(&waiter.client).id(), key);
+            self.clients.leave_mirrored(self.holders.copy(&waiter.client).id(), waiter.wait.number);
         }
         state
     }

@@ -160,22 +160,22 @@ impl Clients {
         self.find(id).map(|client| ClientCopy::of(&client)).or_else(|| self.mirrored.client(id))
     }
 
-    /// Adds a client that is queued for a lock in a cluster with the token of this hash.
-    pub(crate) fn enter_mirrored(&self, client: ClientCopy, lock: LockName, token: u64) {
+    /// Adds a client that is queued for a lock in a cluster, with the number of its wait and the hash of its token.
+    pub(crate) fn enter_mirrored(&self, client: ClientCopy, wait: u64, (lock, token): (LockName, u64)) {
         let id = client.id();
         match self.find(id) {
             Some(own) => self.queued.enter(&own, token),
             None => self.queued.enter_id(id, token),
         }
-        self.mirrored.insert(id, MirroredWaiter { client, lock, token });
+        self.mirrored.insert(id, wait, MirroredWaiter { client, lock, token });
     }
 
-    /// Removes a client, if it is queued for a lock.
-    pub(crate) fn leave_mirrored(&self, id: u64, lock: &LockName) {
-        let Some(waiter) = self.mirrored.remove(id, lock) else { return };
+    /// Removes a client that was queued for a lock in a cluster.
+    pub(crate) fn leave_mirrored(&self, id: u64, wait: u64) {
+        let Some(token) = self.mirrored.remove(id, wait) else { return };
         match self.find(id) {
-            Some(own) => self.queued.leave(&own, waiter.token),
-            None => self.queued.leave_id(id, waiter.token),
+            Some(own) => self.queued.leave(&own, token),
+            None => self.queued.leave_id(id, token),
         }
     }
 

@@ -3,7 +3,7 @@
 //! They are here as the cluster has them at the revision of the mirror. So of the clients of a cycle exactly one finds that
 //! it closes it, in whatever processes they are.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
@@ -17,29 +17,36 @@ pub(super) struct MirroredWaiter {
     pub(super) token: u64,
 }
 
-/// These clients, by the ids that this process tells them by.
+/// These clients, by the ids that this process tells them by, and the numbers of their waits: of a client that was told that
+/// the outcome of a call is not known, a place may still be there beside that of its next call.
 #[derive(Default)]
-pub(super) struct MirroredWaiters(Mutex<HashMap<u64, MirroredWaiter>>);
+pub(super) struct MirroredWaiters(Mutex<BTreeMap<(u64, u64), MirroredWaiter>>);
 
 impl MirroredWaiters {
     /// Adds a client.
-    pub(super) fn insert(&self, id: u64, waiter: MirroredWaiter) {
-        self.0.lock().insert(id, waiter);
+    pub(super) fn insert(&self, id: u64, wait: u64, waiter: MirroredWaiter) {
+        self.0.lock().insert((id, wait), waiter);
     }
 
-    /// Removes a client that is queued for a lock.
-    pub(super) fn remove(&self, id: u64, lock: &LockName) -> Option<MirroredWaiter> {
+    /// Removes a client; returns the hash of its token, unless it waits with that elsewhere, too.
+    pub(super) fn remove(&self, id: u64, wait: u64) -> Option<u64> {
         let mut waiters = self.0.lock();
-        waiters.get(&id).is_some_and(|waiter| waiter.lock == *lock).then(|| waiters.remove(&id)).flatten()
+        let token = waiters.remove(&(id, wait))?.token;
+        let waits_on = waiters.range((id, 0)..=(id, u64::MAX)).any(|(_, other)| other.token == token);
+        (!waits_on).then_some(token)
     }
 
     /// Returns what is shown of a client.
     pub(super) fn client(&self, id: u64) -> Option<ClientCopy> {
-        self.0.lock().get(&id).map(|waiter| waiter.client.clone())
+        self.last(id, |waiter| waiter.client.clone())
     }
 
     /// Returns the lock that a client is queued for.
     pub(super) fn lock(&self, id: u64) -> Option<LockName> {
-        self.0.lock().get(&id).map(|waiter| waiter.lock.clone())
+        self.last(id, |waiter| waiter.lock.clone())
+    }
+
+    fn last<T>(&self, id: u64, read: impl FnOnce(&MirroredWaiter) -> T) -> Option<T> {
+        self.0.lock().range((id, 0)..=(id, u64::MAX)).next_back().map(|(_, waiter)| read(waiter))
     }
 }

@@ -125,8 +125,12 @@ impl Core {
     /// Does what depends on the locks of the mirror, after it was changed.
     pub(super) fn follow_locks(&mut self) {
         let LockNews { granted, queued, ended } = self.mirror.locks.take_news();
-        for number in queued {
-            self.examine(number);
+        for (wait, key) in queued {
+            match self.waits.contains_key(&wait.number) {
+                true => self.examine(wait.number),
+                // Its client was told that the outcome is not known, or is gone.
+                false => self.submit(Work::Leave(Leave::of(wait)), Arc::new([key])),
+            }
         }
         for (number, key, fence, waited_us) in granted {
             let queued = self.waits.remove(&number);
