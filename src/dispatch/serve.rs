@@ -231,6 +231,23 @@ fn admit(blocked: &mut BlockedCall, now: Now, env: Env<'_>) -> Result<()> {
     }
 }
 
+/// Checks, as [`admit`] does, with the present permissions of the client. `None` if its user was deleted, or it was told to
+/// close, and its connection is about to be closed.
+///
+/// # Errors
+/// The reply to a call that may not be executed.
+fn admit_again(blocked: &mut BlockedCall, now: Now, env: Env<'_>) -> Option<std::result::Result<(), Output>> {
+    blocked.caller.follow_users(&env.namespace.acl);
+    if blocked.caller.closing || blocked.caller.info.outbox.is_ending() {
+        return None;
+    }
+    Some(admit(blocked, now, env).map_err(|error| {
+        let mut out = Output::new();
+        refuse(env.namespace, &mut Reply::new(&mut out, blocked.caller.protocol), &error);
+        out
+    }))
+}
+
 /// Returns the call of a blocked client, to be executed again by an engine; `None` if the client is not blocked any more, or
 /// is answered that it may not be.
 pub(crate) fn readmit(namespace: &Namespace, handlers: &'static Handlers, wait: &Wait) -> Option<Box<StagedCall>> {
@@ -238,14 +255,8 @@ pub(crate) fn readmit(namespace: &Namespace, handlers: &'static Handlers, wait: 
     Env::with_present(namespace, handlers, 0, |env| {
         wait.answer(|blocking| {
             let Blocking::Keys(blocked) = blocking else { return None };
-            blocked.caller.follow_users(&namespace.acl);
-            if blocked.caller.closing || blocked.caller.info.outbox.is_ending() {
-                return None;
-            }
-            if let Err(error) = admit(blocked, namespace.clock.now(), env) {
-                let mut out = Output::new();
-                refuse(namespace, &mut Reply::new(&mut out, blocked.caller.protocol), &error);
-                return Some(Unblocked::Served(out));
+            if let Err(refusal) = admit_again(blocked, namespace.clock.now(), env)? {
+                return Some(Unblocked::Served(refusal));
             }
             let (request, caller) = (blocked.request.clone(), blocked.caller.clone());
             let keys = keys_of(blocked.command, request.as_request(), caller.db).into();
@@ -278,17 +289,16 @@ pub(crate) fn grant_staged(namespace: &Namespace, handlers: &'static Handlers, w
     let is_told = Env::with_present(namespace, handlers, 0, |env| {
         wait.answer(|blocking| {
             let Blocking::Keys(blocked) = blocking else { return None };
-            blocked.caller.follow_users(&namespace.acl);
-            if blocked.caller.closing || blocked.caller.info.outbox.is_ending() {
-                return None;
-            }
-            let (mut out, admitted) = (Output::new(), admit(blocked, namespace.clock.now(), env));
-            let mut reply = Reply::new(&mut out, blocked.caller.protocol);
+            let admitted = admit_again(blocked, namespace.clock.now(), env)?;
             is_allowed = admitted.is_ok();
-            match admitted {
-                Ok(()) => reply.int(fence),
-                Err(error) => refuse(namespace, &mut reply, &error),
-            }
+            let out = admitted.map_or_else(
+                |refusal| refusal,
+                |()| {
+                    let mut out = Output::new();
+                    Reply::new(&mut out, blocked.caller.protocol).int(fence);
+                    out
+                },
+            );
             let BlockedCall { command, shown, caller, spent_ns, .. } = &**blocked;
             post_call::count_unblocked(env, (command, shown.as_request()), &caller.info, *spent_ns);
             Some(Unblocked::Served(out))
@@ -327,14 +337,8 @@ fn execute_caught(view: &mut View<'_>, blocked: &mut BlockedCall, env: Env<'_>) 
 
 /// Executes a blocked call again; returns its reply, or `None` if it remains blocked.
 fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, env: Env<'_>) -> Option<Unblocked> {
-    blocked.caller.follow_users(&env.namespace.acl);
-    if blocked.caller.closing || blocked.caller.info.outbox.is_ending() {
-        return None; // its user was deleted, or it was told to close, and its connection is about to be closed
-    }
-    if let Err(error) = admit(blocked, view.now(), env) {
-        let mut out = Output::new();
-        refuse(env.namespace, &mut Reply::new(&mut out, blocked.caller.protocol), &error);
-        return Some(Unblocked::Served(out));
+    if let Err(refusal) = admit_again(blocked, view.now(), env)? {
+        return Some(Unblocked::Served(refusal));
     }
     let BlockedCall { command, request, caller, hashes, shown, spent_ns, .. } = blocked;
     let lookup = Lookup::allowed(!caller.info.flags.is_no_touch());
