@@ -133,7 +133,7 @@ pub(super) struct StagedRest {
 struct Leaving {
     /// Receives that it has.
     done: Option<oneshot::Receiver<()>>,
-    /// Why its wait has ended.
+    /// What ended its wait.
     woken: Unblocked,
 }
 

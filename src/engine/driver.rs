@@ -40,7 +40,7 @@ pub(super) enum Input {
     Call(Box<StagedCall>, oneshot::Sender<StagedOutcome>),
     /// The call of a blocked client is to be executed again.
     Repeat(Arc<Wait>),
-    /// The wait of a client for a lock has ended.
+    /// A client stops waiting for a lock.
     LeaveQueue(LockName, u64, Option<oneshot::Sender<()>>),
     /// The connection of a client has closed.
     EndSession(u64),
@@ -76,7 +76,7 @@ pub(super) struct Handle {
 
 impl Handle {
     fn tell(&self, input: Input) {
-        let _ = self.inputs.send(input); // the engine has ended, which those that wait see by the end of their channels
+        let _ = self.inputs.send(input); // the engine has stopped, which those that wait see by the end of their channels
     }
 }
 

@@ -48,7 +48,7 @@ impl ClientCopy {
     }
 }
 
-/// Whoever has the client counts its locks, and releases them when its connection closes.
+/// The process of the client counts its locks, and releases them when its connection closes.
 impl LockHolder for ClientCopy {
     fn id(&self) -> u64 {
         match self.process {
