@@ -145,11 +145,11 @@ fn cut(namespace: &Namespace, wanted: Wanted, version: u16, count: usize) -> (Da
     let options = SnapshotOptions { form, ..snapshot_options(&config) };
     let mut held = namespace.store.exclusive();
     let databases = if wanted.keys { totals(&mut held, begun) } else { Vec::new() };
-    let keys = wanted.keys.then(|| Snapshot::cut(&namespace.store, &mut held, options, begun));
     let libraries = if wanted.libraries { texts::libraries(namespace) } else { Arc::default() };
     namespace.keep_backlog();
     let readers = (0..count).map(|_| namespace.log.reader(Purpose::Replicate)).collect();
     let place = namespace.place();
+    let keys = wanted.keys.then(|| Snapshot::cut(&namespace.store, &mut held, options, begun));
     drop(held);
     namespace.persistence.update(|figures| figures.sent_since_ms = Some(begun.wall_ms()));
     let head = head(namespace, form, (&databases, &libraries), begun, (false, None), place.as_ref());

@@ -132,9 +132,9 @@ impl Worker {
         let mut sum = Totals::default();
         databases.iter().for_each(|(_, totals)| sum += *totals);
         let (options, moment) = (options(&config, job), self.moment());
-        let snapshot = Snapshot::cut(&namespace.store, &mut held, options, begun);
         let (libraries, place) = (texts::libraries(namespace), namespace.place());
         at_cut();
+        let snapshot = Snapshot::cut(&namespace.store, &mut held, options, begun);
         drop(held);
         let keys = snapshot.keys as u64;
         namespace.persistence.update(|figures| {

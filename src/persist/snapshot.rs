@@ -61,7 +61,7 @@ pub(crate) struct SnapshotOptions {
     pub(crate) delay: Duration,
 }
 
-/// A snapshot that was cut and is to be written.
+/// A snapshot that was cut and is to be written. It is over when this is dropped.
 pub(crate) struct Snapshot<'s> {
     store: &'s Store,
     records: Arc<Records>,
@@ -121,7 +121,8 @@ pub(crate) struct Written {
 }
 
 impl<'s> Snapshot<'s> {
-    /// Cuts a snapshot: what is in the store now will be written.
+    /// Cuts a snapshot: what is in the store now will be written. The caller does nothing else before it releases the gate,
+    /// which the end of the snapshot takes again.
     pub(crate) fn cut(store: &'s Store, held: &mut Exclusive<'_>, options: SnapshotOptions, at: Now) -> Self {
         let rule = store.memory_account().rule();
         let (former_len, version) = (AtomicU64::new(0), AtomicU16::new(options.form.version()));
@@ -155,7 +156,8 @@ impl<'s> Snapshot<'s> {
         out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
         report: &dyn Fn(u64),
     ) -> io::Result<Written> {
-        let (queue, form) = (&self.records.queue, self.records.options.form);
+        let records = self.records.clone();
+        let (queue, form) = (&records.queue, records.options.form);
         let (mut sum, mut len) = (Checksum::new(), 0);
         let mut emit = |bytes: &[u8]| {
             if form.has_checksum() {
@@ -172,23 +174,22 @@ impl<'s> Snapshot<'s> {
                     emit(&rdb::compressed(bytes))?;
                     thread::yield_now(); // as in the walk
                     report(keys);
-                    self.records.report_unwritten(queue.len());
+                    records.report_unwritten(queue.len());
                 }
                 Ok(())
             });
             queue.close(); // ends the walk if it was not over
             written
         });
-        self.store.end_walk();
-        self.records.reclaimer.set_unwritten(0); // no command is adding anything any more
+        drop(self);
         written?;
         if is_cancelled.load(Relaxed) {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        if self.records.progress.is_lost() {
+        if records.progress.is_lost() {
             return Err(io::Error::other("keys were lost before they were written, which is a bug"));
         }
-        let (version, former_len) = (self.records.version.load(Relaxed), self.records.former_len.load(Relaxed));
+        let (version, former_len) = (records.version.load(Relaxed), records.former_len.load(Relaxed));
         if let Form::Commands = form {
             return Ok(Written { len, former_len, version });
         }
@@ -236,6 +237,15 @@ impl<'s> Snapshot<'s> {
             }
         }
         records.queue.finish();
+    }
+}
+
+impl Drop for Snapshot<'_> {
+    /// Ends the walk, also of a snapshot that is not written: what is deleted before a walk has visited it is kept for it, and
+    /// the walk of the next snapshot would take that for its own.
+    fn drop(&mut self) {
+        self.store.end_walk();
+        self.records.reclaimer.set_unwritten(0); // no command is adding anything any more
     }
 }
 

@@ -167,6 +167,23 @@ fn a_replica_that_reads_no_snapshot_is_disconnected_and_holds_nobody_up_for_ever
 }
 
 #[test]
+fn a_snapshot_that_cannot_be_begun_leaves_no_former_keys_to_the_next() {
+    let primary = Primary::start(&[("repl-diskless-sync", "no")]);
+    let mut client = primary.client();
+    client.expect(&[("SET key former", "+OK"), ("SET removed value", "+OK")]);
+    let place = primary.dir.path().join(format!("temp-{}.rdb", std::process::id()));
+    std::fs::create_dir(&place).expect("a directory where the file of the snapshot would be");
+    let mut raw = RawReplica::connect(primary.addr(), &["eof"]);
+    raw.send("PSYNC ? -1");
+    let answer = raw.read_to_end();
+    assert!(answer.starts_with(b"+FULLRESYNC ") && answer.iter().filter(|byte| **byte == b'\n').count() == 1);
+    std::fs::remove_dir(&place).expect("an empty directory");
+    // What no client sees any more was kept for the snapshot, and is not for the next one.
+    client.expect(&[("FLUSHALL", "+OK"), ("SET key present", "+OK"), ("DEBUG RELOAD", "+OK")]);
+    client.expect(&[("DBSIZE", ":1"), ("GET key", "$7 present")]);
+}
+
+#[test]
 fn a_server_ends_while_a_replica_reads_no_snapshot() {
     let primary = Primary::start(&[]);
     let long = "x".repeat(1 << 20);
