@@ -1,6 +1,7 @@
 //! Servers of either kind that may be a primary, a replica, or both in turn.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use keylatch::Clock;
 use tempfile::TempDir;
@@ -19,7 +20,31 @@ pub(super) enum Kind {
 /// A server with its directory.
 pub(super) struct Node {
     server: Server,
-    pub(super) dir: TempDir,
+    pub(super) dir: Dir,
+}
+
+/// The directory of a server, which stays when the test fails: its files are what there is to find out why.
+pub(super) struct Dir(TempDir);
+
+impl Dir {
+    /// Creates one.
+    pub(super) fn new() -> Self {
+        Dir(tempfile::tempdir().expect("a temporary directory"))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Dir {
+    #[expect(clippy::print_stderr, reason = "the place is asked for where a test fails")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.disable_cleanup(true);
+            eprintln!("the files of a server stay in {}", self.path().display());
+        }
+    }
 }
 
 enum Server {
@@ -34,8 +59,7 @@ const SETTINGS: [(&str, &str); 3] =
 impl Node {
     /// Starts a server; `None` if its program is not there.
     pub(super) fn start(kind: Kind, settings: &[(&str, &str)]) -> Option<Self> {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        Self::start_in(dir, kind, settings)
+        Self::start_in(Dir::new(), kind, settings)
     }
 
     /// Starts keylatch.
@@ -50,7 +74,7 @@ impl Node {
     }
 
     /// Starts a server with the files that are in a directory.
-    pub(super) fn start_in(dir: TempDir, kind: Kind, settings: &[(&str, &str)]) -> Option<Self> {
+    pub(super) fn start_in(dir: Dir, kind: Kind, settings: &[(&str, &str)]) -> Option<Self> {
         let place = [("dir", dir.path().to_str().expect("text"))];
         let settings = [&SETTINGS[..], &place, settings].concat();
         let server = match kind {
@@ -71,7 +95,7 @@ impl Node {
     }
 
     /// Stops the server, and returns its directory.
-    pub(super) fn stop(self) -> TempDir {
+    pub(super) fn stop(self) -> Dir {
         if let Server::Keylatch(server) = self.server {
             server.end();
         }
