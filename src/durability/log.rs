@@ -187,7 +187,9 @@ impl Worker {
         if has_grown {
             info!("Starting automatic rewriting of AOF on {grown}% growth");
         }
-        let is_due = has_grown || status.needs_rewrite.is_some() || self.due.is_rewrite;
+        // Without its base nothing of it counts: one that was begun again was given up, perhaps for data that did not come.
+        let lacks_data = log.dir.is_detached() || status.needs_rewrite.is_some();
+        let is_due = has_grown || lacks_data || self.due.is_rewrite;
         is_due && self.write(Job::Rewrite, None).is_err() && self.is_given_up_or_put_off()
     }
 

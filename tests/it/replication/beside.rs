@@ -364,3 +364,18 @@ fn replicas_and_the_append_only_file_of_a_replica_get_what_it_has_loaded_beside(
         assert_eq!(again.client().call("DEBUG DIGEST"), digest);
     }
 }
+
+#[test]
+fn an_append_only_file_that_was_given_up_for_data_that_did_not_come_is_written_all_the_same() {
+    let (source, replica) = Source::with_replica(Kind::Keylatch, &[("appendonly", "yes")]).expect("keylatch");
+    let mut client = replica.client();
+    client.expect(&[("CONFIG SET rdb-key-save-delay 1000000000", "+OK")]);
+    drop(source.send(&replica, '1', Dump::of_version("old")));
+    wait_until(|| client.info("current_save_keys_total") == "3");
+    let transfer = source.begin(&replica, '1', Dump::of_version("new"), "async_loading");
+    client.expect(&[("CONFIG SET rdb-key-save-delay 0", "+OK")]);
+    transfer.break_off(&replica);
+    wait_until(|| client.info("aof_rewrite_in_progress") == "0" && client.info("aof_rewrite_scheduled") == "0");
+    let alone = Node::start_in(replica.stop(), Kind::Keylatch, &[("appendonly", "yes")]).expect("keylatch");
+    assert_version(&mut alone.client(), "old", 3);
+}
