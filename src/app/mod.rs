@@ -3,6 +3,7 @@
 pub(crate) mod cli;
 pub(crate) mod copy;
 pub(crate) mod daemon;
+pub(crate) mod endpoint;
 pub(crate) mod healthcheck;
 pub(crate) mod link;
 pub(crate) mod logging;

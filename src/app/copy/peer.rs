@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::app::copy::options::{Credentials, Endpoint};
+use crate::app::endpoint::Endpoint;
 use crate::app::link::{Link, lost};
 use crate::dial::TlsOptions;
 use crate::resp::Frame;
@@ -26,11 +26,10 @@ impl Peer {
         let link = Link::connect(&endpoint.address, endpoint.is_tls.then_some(tls))
             .map_err(|cause| format!("Could not connect to {name}: {}", system_text(&cause)))?;
         let mut peer = Peer { link, name, database: 0 };
-        if let Some(Credentials { user, password }) = &endpoint.login {
-            let words: Vec<&[u8]> = [&b"AUTH"[..]].into_iter().chain(user.as_deref()).chain([&password[..]]).collect();
-            if let Frame::Error(text) = peer.ask(&words)? {
-                return Err(peer.refused("AUTH", &text));
-            }
+        if let Some(login) = &endpoint.login
+            && let Frame::Error(text) = peer.ask(&login.words())?
+        {
+            return Err(peer.refused("AUTH", &text));
         }
         match peer.ask(&[b"PING"])? {
             // A user without this permission may have all others.

@@ -7,9 +7,10 @@ use std::collections::{HashSet, VecDeque};
 
 use bytes::Bytes;
 
-use crate::app::copy::options::{Endpoint, Options};
+use crate::app::copy::options::Options;
 use crate::app::copy::peer::{Peer, readable};
 use crate::app::copy::tally::Tally;
+use crate::app::endpoint::Endpoint;
 use crate::resp::{Frame, write_command};
 
 /// How many keys a call of SCAN is to return.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::app::endpoint::{DEFAULT_HOST, DEFAULT_PORT};
 use crate::app::uri::{Login, Uri};
 use crate::dial::{Address, TlsOptions};
 
@@ -71,7 +72,7 @@ pub(super) struct Options {
 /// What is wrong with them.
 pub(super) fn read(words: Vec<Vec<u8>>, version: &str, password: Option<Vec<u8>>) -> Result<Request, String> {
     let mut options = Options {
-        address: Address::Tcp("127.0.0.1".into(), 6379),
+        address: Address::Tcp(DEFAULT_HOST.into(), DEFAULT_PORT),
         tls: None,
         user: None,
         password,
@@ -125,7 +126,7 @@ pub(super) fn read(words: Vec<Vec<u8>>, version: &str, password: Option<Vec<u8>>
     options.tls = tls.finish()?;
     options.address = match socket {
         Some(path) => Address::Unix(path),
-        None => Address::Tcp(host.unwrap_or_else(|| "127.0.0.1".into()), port.unwrap_or(6379)),
+        None => Address::Tcp(host.unwrap_or_else(|| DEFAULT_HOST.into()), port.unwrap_or(DEFAULT_PORT)),
     };
     Ok(Request::Talk(Box::new(options)))
 }
