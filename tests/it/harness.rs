@@ -301,6 +301,8 @@ impl<S: Read + Write> Client<S> {
                 Ok(0) => return None,
                 Ok(len) => self.buffer.extend_from_slice(&self.chunk[..len]),
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                // A process that ends while its parent thread starts another one interrupts any thread of the tests.
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => give_up(&format!("no reply: {error}")),
             }
         }

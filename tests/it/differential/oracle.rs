@@ -209,6 +209,7 @@ impl Peer {
         let mut chunk = [0; 64 * 1024];
         let len = match self.stream.read(&mut chunk) {
             Ok(len) => len,
+            Err(error) if error.kind() == ErrorKind::Interrupted => return self.fill(), // as in the harness
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => 0,
             Err(error) => give_up(&format!("no reply after {}: {error}", self.input.escape_ascii())),
         };
