@@ -1,6 +1,6 @@
 //! The command line: `keylatch [/path/to/redis.conf|-] [--option value ...]`.
 //!
-//! clap parses `--help`, `--version`, the health check and `copy`; all other arguments follow Redis' own grammar, which
+//! clap parses `--help`, `--version`, the health check, `copy` and `lock`; all other arguments follow Redis' own grammar, which
 //! `config` parses, so that any command line of redis-server works. Under the name `redis-cli` the binary is a client.
 //! Nothing here prints or exits: `main` does.
 //!
@@ -27,6 +27,7 @@ const USAGE: &str = "\
 Usage: keylatch [/path/to/redis.conf | -] [--option value ...]
        keylatch --healthcheck [-h host] [-p port] [-s socket] [--tls] [--running] [/path/to/redis.conf] [--option value ...]
        keylatch copy [options] FROM TO    (keylatch copy --help)
+       keylatch lock [options] NAME -- COMMAND    (keylatch lock --help)
        redis-cli [options] command...     (a link of that name to this binary, or its first argument)
        keylatch --version | --help | --help-all
 ";
@@ -43,6 +44,7 @@ Examples:
   keylatch --port 0 --test-mode             serve a test: a free port, and the commands TEST.*
   keylatch --healthcheck --port 7000        check the server with these settings
   keylatch copy redis://a redis://b:7000    copy all keys with their TTLs from one server to another
+  keylatch lock report -- make report       run a command while it holds a lock, as flock does
   keylatch --healthcheck --running          check the running servers of this binary, as in a container
 ";
 
@@ -130,6 +132,8 @@ pub(crate) enum Invocation {
     RedisCli(Vec<Vec<u8>>),
     /// Copy the keys of a server to another, with these arguments.
     Copy(Vec<Vec<u8>>),
+    /// Run a command with a lock, or show locks, with these arguments.
+    Lock(Vec<Vec<u8>>),
     /// Print this text and exit with status 0.
     Print(String),
 }
@@ -182,6 +186,9 @@ fn parse_with(
     take_program_name(&mut raw, &["redis-server", "keylatch"]);
     if take_copy(&mut raw) {
         return Ok(Invocation::Copy(raw));
+    }
+    if take_lock(&mut raw) {
+        return Ok(Invocation::Lock(raw));
     }
     let question = match raw.first().is_some_and(|word| word == b"--healthcheck") {
         true => {
@@ -267,6 +274,16 @@ fn take_copy(raw: &mut Vec<Vec<u8>>) -> bool {
         raw.remove(0);
     }
     is_copy || take_program_name(raw, &["copy"])
+}
+
+/// Removes `lock` in front of what no server takes. Without that, a file of that name is a config file.
+fn take_lock(raw: &mut Vec<Vec<u8>>) -> bool {
+    const OWN: [&[u8]; 5] = [b"--", b"--list", b"--watch", b"--release", b"--help"];
+    let is_lock = raw.first().is_some_and(|word| word == b"lock") && raw.iter().any(|word| OWN.contains(&&word[..]));
+    if is_lock {
+        raw.remove(0);
+    }
+    is_lock || take_program_name(raw, &["lock"])
 }
 
 /// Removes the options of the health check, wherever they are except as the value of a setting.
@@ -459,6 +476,10 @@ mod tests {
             assert!(matches!(invoke(args), Invocation::Copy(words) if words == [b"redis://a"]), "{args:?}");
         }
         assert!(matches!(invoke(&["keylatch", "copy", "--help"]), Invocation::Copy(words) if words == [b"--help"]));
+        for args in [&["keylatch", "lock", "--list"][..], &["keylatch", "keylatch", "lock", "--list"]] {
+            assert!(matches!(invoke(args), Invocation::Lock(words) if words == [b"--list"]), "{args:?}");
+        }
+        assert!(matches!(invoke(&["keylatch", "lock", "job"]), Invocation::Lock(words) if words == [b"job"]));
     }
 
     #[test]

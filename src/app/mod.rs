@@ -1,4 +1,4 @@
-//! The program around the server: command line, process, log, health check, redis-cli, copy.
+//! The program around the server: command line, process, log, health check, redis-cli, copy, lock.
 
 pub(crate) mod cli;
 pub(crate) mod copy;
@@ -6,6 +6,7 @@ pub(crate) mod daemon;
 pub(crate) mod endpoint;
 pub(crate) mod healthcheck;
 pub(crate) mod link;
+pub(crate) mod lock;
 pub(crate) mod logging;
 pub(crate) mod oom_score;
 pub(crate) mod process;
@@ -31,6 +32,7 @@ pub fn main(console: Console) -> ExitCode {
         },
         Ok(Invocation::RedisCli(args)) => redis_cli::run(args, &cli::version("redis-cli"), console.complain),
         Ok(Invocation::Copy(args)) => copy::run(args, console),
+        Ok(Invocation::Lock(args)) => lock::run(args, console),
         Ok(Invocation::Print(text)) => {
             (console.say)(text.trim_end());
             ExitCode::SUCCESS

@@ -18,6 +18,8 @@ const PREFIX: &[u8] = b"KEYLATCH_";
 const FROM_FILE: &[u8] = b"-file";
 /// The value that Kubernetes sets in the `_PORT` variable of every service, here of one called keylatch.
 const SERVICE_ADDRESS: &[u8] = b"tcp://";
+/// What `keylatch lock` tells the command that it runs, which may be a server.
+const OF_LOCK: [&[u8]; 3] = [b"FENCE", b"LOCK", b"TOKEN"];
 
 /// The settings from the environment.
 #[derive(Debug, Default)]
@@ -78,7 +80,7 @@ fn directive(variable: &[u8], value: Vec<u8>) -> Result<Meaning, LoadError> {
             }
         });
     }
-    if is_of_service(variable, &value) {
+    if is_of_service(variable, &value) || OF_LOCK.contains(&variable) {
         return Ok(Meaning::Foreign);
     }
     match nearest_name(name.strip_suffix(FROM_FILE).unwrap_or(&name)) {
@@ -132,13 +134,16 @@ mod tests {
 
     #[test]
     fn what_others_put_into_the_environment_is_passed_over() {
-        let kubernetes = [
+        let others = [
             ("KEYLATCH_PORT", "tcp://10.0.0.7:6379"),
             ("KEYLATCH_PORT_6379_TCP", "tcp://10.0.0.7:6379"),
             ("KEYLATCH_SERVICE_HOST", "10.0.0.7"),
+            ("KEYLATCH_LOCK", "primary"),
+            ("KEYLATCH_FENCE", "1795736903737052"),
+            ("KEYLATCH_TOKEN", "6b9bbac43e7b1d5ada5fbedf4b642226"),
         ];
-        assert_eq!(text(&kubernetes), "");
-        let unknown = [&kubernetes[..], &[("KEYLATCH_BUILD", "7"), ("KEYLATCHED", "1")]].concat();
+        assert_eq!(text(&others), "");
+        let unknown = [&others[..], &[("KEYLATCH_BUILD", "7"), ("KEYLATCHED", "1")]].concat();
         assert_eq!(read(&unknown).expect("readable").unknown, ["KEYLATCH_BUILD"]);
     }
 

@@ -1,5 +1,5 @@
 //! Client connections for the health check, redis-cli and links to a primary: TCP, TLS, Unix socket. They block, so no
-//! runtime is needed.
+//! runtime is needed; only those of a program that waits for several things at once do not.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -7,12 +7,16 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
 mod address;
+#[cfg(feature = "binary")]
+mod open;
 #[cfg(feature = "tls")]
 mod tls;
 
 #[cfg(feature = "binary")]
 pub(crate) use address::Address;
 pub(crate) use address::TlsOptions;
+#[cfg(feature = "binary")]
+pub(crate) use open::{AsyncStream, open};
 
 /// A connection of any kind.
 pub(crate) trait Stream: Read + Write + Send {}
@@ -54,7 +58,12 @@ pub(crate) fn secure(stream: TcpStream, host: &str, options: &TlsOptions) -> io:
 /// Always.
 #[cfg(not(feature = "tls"))]
 pub(crate) fn secure(_: TcpStream, _: &str, _: &TlsOptions) -> io::Result<Box<dyn Stream>> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "this binary was built without TLS"))
+    Err(without_tls())
+}
+
+#[cfg(not(feature = "tls"))]
+fn without_tls() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "this binary was built without TLS")
 }
 
 /// Returns whether the server has closed TLS with an alert: it is alive, and refuses the connection.

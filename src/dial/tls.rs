@@ -28,6 +28,27 @@ pub(super) fn secure(
     host: &str,
     options: &TlsOptions,
 ) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
+    let (config, name) = client(host, options)?;
+    let mut connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
+    while connection.is_handshaking() {
+        connection.complete_io(&mut stream)?;
+    }
+    Ok(StreamOwned::new(connection, stream))
+}
+
+/// Performs the handshake without blocking.
+#[cfg(feature = "binary")]
+pub(super) async fn secure_async(
+    stream: tokio::net::TcpStream,
+    host: &str,
+    options: &TlsOptions,
+) -> io::Result<tokio_rustls::client::TlsStream<tokio::net::TcpStream>> {
+    let (config, name) = client(host, options)?;
+    tokio_rustls::TlsConnector::from(config).connect(name, stream).await
+}
+
+/// Returns how to speak TLS with a host, and its name.
+fn client(host: &str, options: &TlsOptions) -> io::Result<(Arc<ClientConfig>, ServerName<'static>)> {
     let provider = Arc::new(ring::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match options.insecure {
         true => Arc::new(AnyCertificate(provider.clone())),
@@ -43,11 +64,7 @@ pub(super) fn secure(
         }
     };
     let name = ServerName::try_from(options.sni.as_deref().unwrap_or(host).to_owned()).map_err(io::Error::other)?;
-    let mut connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
-    while connection.is_handshaking() {
-        connection.complete_io(&mut stream)?;
-    }
-    Ok(StreamOwned::new(connection, stream))
+    Ok((Arc::new(config), name))
 }
 
 /// Returns whether this error is an alert of the server.

@@ -56,6 +56,8 @@ mod leaving;
 mod limits;
 mod linearizable;
 mod list;
+#[cfg(feature = "binary")]
+mod lock_command;
 mod lock_pattern;
 mod locks;
 mod log;

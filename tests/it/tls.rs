@@ -21,12 +21,12 @@ use crate::harness::{Client, PATIENCE, ReservedPort, TestServer, wait_until};
 type TlsClient = Client<StreamOwned<ClientConnection, TcpStream>>;
 
 /// An authority, and the certificates of a server and a client that it has signed, as files.
-struct Authority {
+pub(crate) struct Authority {
     folder: TempDir,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a directory");
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -43,12 +43,12 @@ impl Authority {
         Authority { folder }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Starts a server with the test's certificate and further settings.
-    fn start(&self, settings: &str) -> TlsServer {
+    pub(crate) fn start(&self, settings: &str) -> TlsServer {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         let reserved = ReservedPort::new();
         let (port, file) = (reserved.port(), |name| self.path(name).display().to_string());
@@ -90,8 +90,8 @@ impl Authority {
     }
 }
 
-struct TlsServer {
-    server: Server,
+pub(crate) struct TlsServer {
+    pub(crate) server: Server,
     // Dropped after the server, whose tasks it runs.
     _runtime: Runtime,
 }

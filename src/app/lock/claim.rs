@@ -1,0 +1,124 @@
+//! What is said to the server about one lock: by `LOCK.*`, or by SET NX PX and scripts, where there is no better.
+
+use bytes::Bytes;
+
+use crate::app::lock::line::{Line, integer};
+use crate::app::lock::trouble::Trouble;
+use crate::resp::Frame;
+
+/// Sets the TTL of a lock that is held with a token.
+const RENEW: &str =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";
+
+/// Deletes a lock that is held with a token.
+pub(super) const RELEASE: &str =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+
+/// How many bytes of chance a token has.
+const TOKEN_LEN: usize = 16;
+
+/// Which commands the server has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// `LOCK.*`.
+    Locks,
+    /// Those of Redis and Valkey.
+    Scripts,
+}
+
+/// A lock that is held, or could be.
+pub(super) struct Claim {
+    /// The name: a key.
+    pub name: Vec<u8>,
+    /// The token.
+    pub token: String,
+    /// The TTL, in milliseconds.
+    pub ttl_ms: u64,
+    /// What others are told.
+    pub meta: Vec<u8>,
+    /// How the server is spoken to.
+    pub dialect: Dialect,
+}
+
+/// A lock that is held with our token: its fence, where the server has fences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Grant(pub Option<i64>);
+
+impl Claim {
+    /// Describes a lock, with a token that nobody else has.
+    ///
+    /// # Errors
+    /// When the system has no random numbers.
+    pub(super) fn new(name: Vec<u8>, ttl_ms: u64, meta: Vec<u8>) -> Result<Self, String> {
+        let mut chance = [0; TOKEN_LEN];
+        getrandom::fill(&mut chance).map_err(|cause| format!("no random numbers: {cause}"))?;
+        let token = chance.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Claim { name, token, ttl_ms, meta, dialect: Dialect::Locks })
+    }
+
+    /// Asks for the lock, and waits for it in the queue for so many milliseconds, 0 for as long as it takes. With the
+    /// token that holds it already, the server grants it again.
+    ///
+    /// # Errors
+    /// When it is not known whether the lock was granted, or the server refuses.
+    pub(super) async fn acquire(&self, line: &mut Line, block_ms: Option<u64>) -> Result<Option<Grant>, Trouble> {
+        let (ttl, block) = (self.ttl_ms.to_string(), block_ms.map(|ms| ms.to_string()));
+        let (name, token, ttl) = (&self.name[..], self.token.as_bytes(), ttl.as_bytes());
+        if self.dialect == Dialect::Scripts {
+            let reply = line.ask(&[b"SET", name, token, b"NX", b"PX", ttl]).await?;
+            return Ok(matches!(reply, Frame::Simple(_)).then_some(Grant(None)));
+        }
+        let mut words = vec![&b"LOCK.ACQUIRE"[..], name, token, b"PX", ttl, b"NOTIFY"];
+        words.extend(block.iter().flat_map(|ms| [&b"BLOCK"[..], ms.as_bytes()]));
+        if !self.meta.is_empty() {
+            words.extend([&b"META"[..], &self.meta]);
+        }
+        line.ask(&words).await.map(|reply| integer(&reply).map(|fence| Grant(Some(fence))))
+    }
+
+    /// Sets the TTL again; nothing if the lock is not held with the token.
+    ///
+    /// # Errors
+    /// When it is not known whether the lock is still held.
+    pub(super) async fn renew(&self, line: &mut Line) -> Result<Option<Grant>, Trouble> {
+        let ttl = self.ttl_ms.to_string();
+        let (name, token, ttl) = (&self.name[..], self.token.as_bytes(), ttl.as_bytes());
+        match self.dialect {
+            Dialect::Locks => {
+                let reply = line.ask(&[b"LOCK.RENEW", name, token, b"PX", ttl]).await?;
+                Ok(integer(&reply).map(|fence| Grant(Some(fence))))
+            }
+            Dialect::Scripts => {
+                let reply = line.ask(&[b"EVAL", RENEW.as_bytes(), b"1", name, token, ttl]).await?;
+                Ok((integer(&reply) == Some(1)).then_some(Grant(None)))
+            }
+        }
+    }
+
+    /// Releases the lock; returns whether it was held with the token.
+    ///
+    /// # Errors
+    /// When it is not known whether it was released.
+    pub(super) async fn release(&self, line: &mut Line) -> Result<bool, Trouble> {
+        self.queue_release(line);
+        line.reply().await.map(|reply| integer(&reply) == Some(1))
+    }
+
+    /// Lets the release follow what was sent before.
+    pub(super) fn queue_release(&self, line: &mut Line) {
+        let (name, token) = (&self.name[..], self.token.as_bytes());
+        match self.dialect {
+            Dialect::Locks => line.queue(&[b"LOCK.RELEASE", name, token]),
+            Dialect::Scripts => line.queue(&[b"EVAL", RELEASE.as_bytes(), b"1", name, token]),
+        }
+    }
+
+    /// Returns the reason if a push reports the loss of this very lock.
+    pub(super) fn loss(&self, push: &[Frame], Grant(fence): Grant) -> Option<Bytes> {
+        let [Frame::Bulk(kind), _, Frame::Bulk(token), Frame::Integer(of), Frame::Bulk(reason)] = push else {
+            return None;
+        };
+        let is_ours = kind == "lock-lost" && **token == *self.token.as_bytes() && Some(*of) == fence;
+        is_ours.then(|| reason.clone())
+    }
+}

@@ -1,0 +1,121 @@
+//! The command that runs with the lock, as a process.
+//!
+//! It stays in the process group of this program, so that a terminal treats both as one job: Ctrl-C, Ctrl-Z and reading
+//! work as if the command ran alone. It inherits standard streams and all open files of the caller, and none of ours.
+//!
+//! If this program is killed, nobody renews the lock, and its TTL passes it on. So the kernel is asked to end the command,
+//! too. It takes that request only from the child itself, before it becomes the command: hence the step between.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{self, ExitCode, ExitStatus};
+
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+use tokio::process::Child;
+
+use crate::app::lock::claim::Claim;
+use crate::app::lock::options::{OnLost, Run};
+use crate::app::lock::shown::shown;
+use crate::app::lock::trouble::exit;
+use crate::app::process::Console;
+use crate::text::system_text;
+
+/// The first argument of the step between, which no user gives.
+pub(super) const STEP: &[u8] = b"--become";
+
+/// The first argument of a process that ends by SIGINT.
+pub(super) const INTERRUPTED: &[u8] = b"--interrupted";
+
+/// This very executable, also after it was replaced by another version.
+const SELF: &str = "/proc/self/exe";
+
+/// Starts the command.
+///
+/// # Errors
+/// When the system starts no process.
+pub(super) fn start(run: &Run, claim: &Claim, fence: Option<i64>) -> io::Result<Child> {
+    let death = match run.on_lost {
+        OnLost::Term => Some(Signal::TERM),
+        OnLost::Kill => Some(Signal::KILL),
+        OnLost::Warn => None,
+    };
+    let mut command = match death.filter(|_| Path::new(SELF).exists()) {
+        Some(signal) => {
+            let mut command = process::Command::new(SELF);
+            let words = [signal.as_raw().to_string(), process::id().to_string()];
+            command.arg0("keylatch").arg("lock").arg(OsStr::from_bytes(STEP)).args(words).arg("--").args(&run.command);
+            command
+        }
+        None => {
+            let mut command = process::Command::new(&run.command[0]);
+            command.args(&run.command[1..]);
+            command
+        }
+    };
+    command.env("KEYLATCH_LOCK", OsStr::from_bytes(&claim.name)).env("KEYLATCH_TOKEN", &claim.token);
+    match fence {
+        Some(fence) => command.env("KEYLATCH_FENCE", fence.to_string()),
+        None => command.env_remove("KEYLATCH_FENCE"), // that of a lock around this one
+    };
+    tokio::process::Command::from(command).spawn()
+}
+
+/// Becomes the command: `SIGNAL PARENT -- COMMAND [ARGUMENT...]`. Returns only if that fails.
+pub(super) fn become_command(words: &[OsString], console: Console) -> ExitCode {
+    let number = |at: usize| words.get(at).and_then(|word| word.to_str()?.parse::<i32>().ok());
+    let (Some(signal), Some(parent), Some(command)) =
+        (number(0).and_then(Signal::from_named_raw), number(1), words.get(3))
+    else {
+        return exit::USAGE.into();
+    };
+    // A kernel without this request runs the command all the same.
+    let _ = set_parent_process_death_signal(Some(signal));
+    if getppid().map(|id| id.as_raw_pid()) != Some(parent) {
+        return exit::LOST.into(); // the parent has ended before the request
+    }
+    let cause = process::Command::new(command).args(&words[4..]).exec();
+    cannot_run(command, &cause, console)
+}
+
+/// Reports that the command cannot be executed, with the status that shells use.
+pub(super) fn cannot_run(command: &OsStr, cause: &io::Error, console: Console) -> ExitCode {
+    let (name, reason) = (shown(command.as_bytes()), system_text(cause));
+    (console.complain)(&format!("keylatch lock: {name}: {reason}"));
+    match cause.kind() {
+        io::ErrorKind::NotFound => exit::NO_COMMAND.into(),
+        _ => exit::NOT_EXECUTABLE.into(),
+    }
+}
+
+/// Returns the exit status that tells how the command ended.
+pub(super) fn status(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| i32::from(exit::SIGNAL) + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::SYSTEM)
+}
+
+/// Ends this process by SIGINT, as a shell expects it of programs that Ctrl-C ends: else a loop would go on. Another
+/// program does that, because this one catches the signal, and no safe code can undo that. Returns if it fails.
+pub(super) fn end_by_interrupt() -> ExitCode {
+    let mut command = process::Command::new(SELF);
+    let _ = command.arg0("keylatch").arg("lock").arg(OsStr::from_bytes(INTERRUPTED)).arg("--").exec();
+    (exit::SIGNAL + INT).into()
+}
+
+/// Sends SIGINT to this process; returns if it is ignored.
+pub(super) fn interrupted() -> ExitCode {
+    send(process::id(), Signal::INT);
+    (exit::SIGNAL + INT).into()
+}
+
+/// The number of SIGINT.
+pub(super) const INT: u8 = Signal::INT.as_raw() as u8;
+
+/// Sends a signal to a process; it may have ended.
+pub(super) fn send(process: u32, signal: Signal) {
+    if let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(process, signal);
+    }
+}

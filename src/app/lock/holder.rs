@@ -1,0 +1,386 @@
+//! The holder of a lock, as the server knows it: asks for the lock, renews it, learns of its loss, gives it back.
+//!
+//! The lock has a TTL and is not bound to the connection (`SESSION`): a connection may break and come back within the
+//! TTL, and where this process is killed, the lock outlives what is left of the command, up to the TTL.
+//!
+//! Invariant: the lock is believed held for no longer than its TTL, counted from before the request was sent by which
+//! the server last confirmed it.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::app::lock::claim::{Claim, Dialect, Grant};
+use crate::app::lock::line::Line;
+use crate::app::lock::options::{Run, Server};
+use crate::app::lock::shown::shown;
+use crate::app::lock::trouble::{Failure, Trouble};
+use crate::app::lock::waiting::Waiting;
+use crate::app::process::Console;
+use crate::resp::Frame;
+use crate::time::clock::Clock;
+
+/// How long a server may take for a reply that does not wait for anything.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a release may take.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The pauses between attempts, in milliseconds: where the server has no queue, and where it does not answer. How long
+/// they are is left to chance, so that those who wait do not ask all at once.
+const POLL_MS: std::ops::Range<u64> = 50..150;
+const RETRY_MS: std::ops::Range<u64> = 100..300;
+
+/// What became of a lock at its release.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Release {
+    /// It was held to the end.
+    Done,
+    /// It was no longer held.
+    Lost,
+    /// Nobody knows: it ends by its TTL.
+    Unknown(String),
+}
+
+/// A lock that is held, or asked for.
+pub(super) struct Holder<'a> {
+    server: &'a Server,
+    claim: Claim,
+    console: Console,
+    clock: Clock,
+    line: Option<Line>,
+    /// The fence, once the lock is held.
+    grant: Grant,
+    /// When it is believed lost, and when it is renewed: monotonic milliseconds.
+    valid_until_ms: u64,
+    renew_at_ms: u64,
+    /// Whether a request for the lock was sent whose reply is not known.
+    is_in_doubt: bool,
+    /// Whether it was said that the server is away.
+    is_absence_told: bool,
+}
+
+impl<'a> Holder<'a> {
+    /// Nothing is sent yet.
+    pub(super) fn new(server: &'a Server, claim: Claim, console: Console) -> Self {
+        Holder {
+            server,
+            claim,
+            console,
+            clock: Clock::system(),
+            line: None,
+            grant: Grant(None),
+            valid_until_ms: 0,
+            renew_at_ms: 0,
+            is_in_doubt: false,
+            is_absence_told: false,
+        }
+    }
+
+    /// Returns the lock.
+    pub(super) fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    /// Returns the fence.
+    pub(super) fn fence(&self) -> Option<i64> {
+        self.grant.0
+    }
+
+    /// Acquires the lock.
+    ///
+    /// # Errors
+    /// When it is not obtained.
+    pub(super) async fn acquire(&mut self, run: &Run, waiting: &mut Waiting<'_>) -> Result<(), Failure> {
+        let until_ms = run.wait.map(|wait| self.now_ms() + ms(wait));
+        let mut was_connected = false;
+        loop {
+            let tried = self.try_acquire(until_ms, waiting).await;
+            was_connected |= self.line.is_some();
+            waiting.clear();
+            let trouble = match tried {
+                Ok(true) => return Ok(()),
+                Ok(false) => return Err(Failure::held(self.held_by(waiting).await)),
+                Err(Trouble::UnknownCommand) if self.claim.dialect == Dialect::Locks => {
+                    self.claim.dialect = Dialect::Scripts;
+                    waiting.say("the server has no LOCK commands: no queue, no fence");
+                    continue;
+                }
+                Err(trouble) => trouble,
+            };
+            let is_over = until_ms.is_some_and(|until_ms| self.now_ms() >= until_ms);
+            let mut pause_ms = chance(RETRY_MS);
+            let reason = match &trouble {
+                Trouble::Away(reason) if was_connected && !is_over => {
+                    self.line = None;
+                    self.is_in_doubt = true;
+                    reason
+                }
+                Trouble::Busy(reason) if !is_over => reason,
+                _ => return Err(Failure::of(trouble, &self.claim.name)),
+            };
+            if !std::mem::replace(&mut self.is_absence_told, true) {
+                waiting.say(&format!("{reason}; trying again"));
+            }
+            if let Some(until_ms) = until_ms {
+                pause_ms = pause_ms.min(until_ms.saturating_sub(self.now_ms()));
+            }
+            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        }
+    }
+
+    /// Asks for the lock, and waits for it; returns whether it is held.
+    async fn try_acquire(&mut self, until_ms: Option<u64>, waiting: &mut Waiting<'_>) -> Result<bool, Trouble> {
+        self.connect(PATIENCE).await?;
+        match self.claim.dialect {
+            Dialect::Locks => self.queue_up(until_ms, waiting).await,
+            Dialect::Scripts => self.poll(until_ms, waiting).await,
+        }
+    }
+
+    /// Waits in the server's queue.
+    async fn queue_up(&mut self, until_ms: Option<u64>, waiting: &mut Waiting<'_>) -> Result<bool, Trouble> {
+        let since_ms = self.now_ms();
+        let left_ms = until_ms.map(|until_ms| until_ms.saturating_sub(since_ms));
+        let Some(line) = &mut self.line else { return Err(closed()) };
+        // Without limit, the server says 0.
+        let block_ms = left_ms.map_or(Some(0), |left_ms| Some(left_ms).filter(|left_ms| *left_ms > 0));
+        let patience = left_ms.map(|left_ms| Duration::from_millis(left_ms) + PATIENCE);
+        let id = line.id;
+        let granted = tokio::select! {
+            biased;
+            granted = in_time(patience, self.claim.acquire(line, block_ms)) => granted?,
+            () = waiting.follow(id) => None,
+        };
+        let Some(grant) = granted else { return Ok(false) };
+        self.grant = grant;
+        self.confirm(since_ms);
+        // It was granted at an unknown time within the wait, from which on its TTL counts.
+        if self.now_ms() >= self.renew_at_ms {
+            let is_held = self.renew().await?;
+            return if is_held { Ok(true) } else { Err(Trouble::Busy("the lock was lost before it was used".into())) };
+        }
+        Ok(true)
+    }
+
+    /// Asks again and again.
+    async fn poll(&mut self, until_ms: Option<u64>, waiting: &mut Waiting<'_>) -> Result<bool, Trouble> {
+        let mut is_type_known = false;
+        loop {
+            let since_ms = self.now_ms();
+            let Some(line) = &mut self.line else { return Err(closed()) };
+            let mut granted = in_time(Some(PATIENCE), self.claim.acquire(line, None)).await?;
+            if granted.is_none() && self.is_in_doubt {
+                // The lock may be ours, if the reply that said so was lost.
+                granted = in_time(Some(PATIENCE), self.claim.renew(line)).await?;
+            }
+            self.is_in_doubt = false;
+            if let Some(grant) = granted {
+                self.grant = grant;
+                self.confirm(since_ms);
+                return Ok(true);
+            }
+            if !std::mem::replace(&mut is_type_known, true) {
+                let kind = in_time(Some(PATIENCE), line.ask(&[b"TYPE", &self.claim.name])).await?;
+                if !matches!(kind.as_bytes(), Some(b"string" | b"none")) {
+                    return Err(Trouble::Refused(b"WRONGTYPE".to_vec()));
+                }
+            }
+            let left_ms = until_ms.map_or(u64::MAX, |until_ms| until_ms.saturating_sub(self.now_ms()));
+            if left_ms == 0 {
+                return Ok(false);
+            }
+            waiting.tell_poll();
+            tokio::time::sleep(Duration::from_millis(chance(POLL_MS).min(left_ms))).await;
+        }
+    }
+
+    /// Says who holds the lock that was not obtained.
+    async fn held_by(&mut self, waiting: &Waiting<'_>) -> String {
+        let name = shown(&self.claim.name);
+        let holder = match (&mut self.line, self.claim.dialect) {
+            (Some(line), Dialect::Locks) => timeout(RELEASE_PATIENCE, waiting.holder(line)).await.ok().flatten(),
+            _ => None,
+        };
+        format!("{name} is held by {}", holder.unwrap_or_else(|| "another".into()))
+    }
+
+    /// Renews the lock in time, and returns when it is lost, with the reason.
+    pub(super) async fn keep(&mut self) -> String {
+        let clock = self.clock.clone();
+        loop {
+            if self.now_ms() >= self.valid_until_ms {
+                return "the server was not reachable for its TTL".into();
+            }
+            let (renew_at_ms, valid_until_ms) = (self.renew_at_ms, self.valid_until_ms);
+            tokio::select! {
+                push = hear(&mut self.line) => {
+                    if let Some(reason) = self.claim.loss(&push, self.grant) {
+                        return shown(&reason);
+                    }
+                }
+                () = clock.reach(renew_at_ms.min(valid_until_ms)) => {
+                    let trouble = match self.renew().await {
+                        Ok(true) => continue,
+                        Ok(false) => return "it has expired, or was taken".into(),
+                        Err(trouble) => trouble,
+                    };
+                    self.bear(trouble);
+                }
+            }
+        }
+    }
+
+    /// Plans the next attempt after a renewal that has failed.
+    fn bear(&mut self, trouble: Trouble) {
+        self.line = None;
+        self.renew_at_ms = self.now_ms() + (self.claim.ttl_ms / 10).min(RETRY_MS.start);
+        let reason = match trouble {
+            Trouble::UnknownCommand => "the server knows the command no more".into(),
+            trouble => Failure::of(trouble, &self.claim.name).reason,
+        };
+        if !std::mem::replace(&mut self.is_absence_told, true) {
+            (self.console.complain)(&format!("keylatch lock: the lock could not be renewed: {reason}; trying again"));
+        }
+    }
+
+    /// Sets the TTL again, over a new connection if need be; returns whether the lock is still held. An attempt takes no
+    /// longer than until the next one, or the end of the lock.
+    async fn renew(&mut self) -> Result<bool, Trouble> {
+        let since_ms = self.now_ms();
+        let left_ms = self.valid_until_ms.saturating_sub(since_ms).min(self.claim.ttl_ms / 3);
+        let is_held = in_time(Some(Duration::from_millis(left_ms)), self.try_renew()).await?;
+        if is_held {
+            self.confirm(since_ms);
+        }
+        Ok(is_held)
+    }
+
+    async fn try_renew(&mut self) -> Result<bool, Trouble> {
+        let is_new = self.connect(PATIENCE).await?;
+        let Some(line) = &mut self.line else { return Err(closed()) };
+        if self.claim.renew(line).await? != Some(self.grant) {
+            return Ok(false);
+        }
+        if is_new && self.claim.dialect == Dialect::Locks {
+            // The server has to know the connection that it tells of a loss.
+            let again = self.claim.acquire(line, None).await?;
+            if again != Some(self.grant) {
+                if again.is_some() {
+                    self.claim.release(line).await?; // another one, taken just now
+                }
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Gives the lock back.
+    pub(super) async fn release(&mut self) -> Release {
+        let released = timeout(RELEASE_PATIENCE, async {
+            let again = match &mut self.line {
+                // A connection that has broken meanwhile shows it only now.
+                Some(line) => self.claim.release(line).await,
+                None => Err(closed()),
+            };
+            match again {
+                Err(Trouble::Away(_)) => self.claim.release(&mut Line::connect(self.server).await?).await,
+                released => released,
+            }
+        });
+        let reason = match released.await {
+            Ok(Ok(true)) => return Release::Done,
+            Ok(Ok(false)) => return Release::Lost,
+            Ok(Err(trouble)) => Failure::of(trouble, &self.claim.name).reason,
+            Err(_) => "the server does not answer".into(),
+        };
+        Release::Unknown(reason)
+    }
+
+    /// Leaves the queue. A lock that was granted meanwhile is released: by what stands behind the wait, or else over another
+    /// connection.
+    pub(super) async fn leave(mut self) {
+        let (line, is_in_doubt) = (self.line.take(), self.is_in_doubt);
+        let left = async {
+            match line {
+                None if !is_in_doubt => return,
+                None => {}
+                Some(mut line) => {
+                    self.claim.queue_release(&mut line);
+                    if line.finish().await.is_ok() {
+                        return;
+                    }
+                }
+            }
+            if let Ok(mut line) = Line::connect(self.server).await {
+                let _ = self.claim.release(&mut line).await;
+            }
+        };
+        // The TTL ends what this leaves behind.
+        let _ = timeout(RELEASE_PATIENCE, left).await;
+    }
+
+    /// Connects unless there is a connection; returns whether it is new.
+    async fn connect(&mut self, patience: Duration) -> Result<bool, Trouble> {
+        if self.line.is_some() {
+            return Ok(false);
+        }
+        let line = in_time(Some(patience), Line::connect(self.server)).await?;
+        self.line = Some(line);
+        Ok(true)
+    }
+
+    /// Notes that the server held the lock for us at a time, with its whole TTL to come.
+    fn confirm(&mut self, since_ms: u64) {
+        self.valid_until_ms = since_ms + self.claim.ttl_ms;
+        self.renew_at_ms = since_ms + self.claim.ttl_ms / 3;
+        self.is_absence_told = false;
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.now().mono_ms()
+    }
+}
+
+/// Waits for a push, and forgets a connection that breaks.
+async fn hear(line: &mut Option<Line>) -> Vec<Frame> {
+    let Some(open) = line else { return std::future::pending().await };
+    match open.hear().await {
+        Ok(push) => push,
+        Err(_) => {
+            *line = None;
+            Vec::new()
+        }
+    }
+}
+
+/// Waits for an answer for this long.
+async fn in_time<T>(
+    patience: Option<Duration>,
+    answer: impl Future<Output = Result<T, Trouble>>,
+) -> Result<T, Trouble> {
+    match patience {
+        None => answer.await,
+        Some(patience) => timeout(patience, answer).await.unwrap_or_else(|_| Err(Trouble::Away(SILENT.into()))),
+    }
+}
+
+/// What is said of a server that does not answer in time.
+const SILENT: &str = "the server does not answer";
+
+fn closed() -> Trouble {
+    Trouble::Away("there is no connection".into())
+}
+
+/// Returns a time in milliseconds.
+pub(super) fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns a number of a range by chance.
+fn chance(range: std::ops::Range<u64>) -> u64 {
+    let mut bytes = [0; 8];
+    // Without random numbers, which no system lacks, the pauses are all the same.
+    let _ = getrandom::fill(&mut bytes);
+    range.start + u64::from_ne_bytes(bytes) % (range.end - range.start)
+}

@@ -1,0 +1,173 @@
+//! What the server tells of locks: LOCK.INFO and LOCK.LIST.
+
+use crate::app::lock::line::{Line, field, integer};
+use crate::app::lock::shown::{shown, time};
+use crate::app::lock::trouble::Trouble;
+use crate::resp::Frame;
+
+/// How many locks a page has.
+const PAGE: &[u8] = b"100";
+
+/// A lock that is held.
+pub(super) struct Info {
+    /// The token of its holder, if it has one.
+    pub token: Option<Vec<u8>>,
+    /// The fence.
+    pub fence: Option<i64>,
+    /// The TTL that is left, in milliseconds; negative without one.
+    pub ttl_ms: i64,
+    /// For how long it has been held, in milliseconds, if anybody knows.
+    pub age_ms: Option<i64>,
+    /// Who holds it.
+    pub holder: Party,
+    /// How many others hold it, too.
+    pub others: usize,
+    /// Who waits for it, first come first.
+    pub waiters: Vec<Waiter>,
+}
+
+/// A client, as it is told apart from others.
+#[derive(Default)]
+pub(super) struct Party {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// What it says of the lock.
+    pub meta: Vec<u8>,
+    /// Its address.
+    pub addr: Vec<u8>,
+    /// Its user.
+    pub user: Vec<u8>,
+}
+
+/// A client in the queue.
+pub(super) struct Waiter {
+    /// The id of its connection.
+    pub id: Option<i64>,
+    /// The client.
+    pub party: Party,
+    /// For how long it has waited, in milliseconds.
+    pub waited_ms: i64,
+}
+
+/// Asks for a lock; `None` if it is not held.
+///
+/// # Errors
+/// When the server does not tell.
+pub(super) async fn ask(line: &mut Line, name: &[u8]) -> Result<Option<Info>, Trouble> {
+    line.ask(&[b"LOCK.INFO", name]).await.map(|reply| Info::read(&reply))
+}
+
+/// Asks for all locks that match a pattern, in the order of their names.
+///
+/// # Errors
+/// When the server does not tell.
+pub(super) async fn list(line: &mut Line, pattern: Option<&[u8]>) -> Result<Vec<(Vec<u8>, Info)>, Trouble> {
+    let (mut cursor, mut locks) = (b"0".to_vec(), Vec::new());
+    loop {
+        let mut words = vec![&b"LOCK.LIST"[..], &cursor, b"COUNT", PAGE];
+        words.extend(pattern.iter().flat_map(|pattern| [&b"MATCH"[..], pattern]));
+        let reply = line.ask(&words).await?;
+        let Frame::Array(parts) = &reply else { return Ok(locks) };
+        let [next, Frame::Array(page)] = &parts[..] else { return Ok(locks) };
+        for lock in page {
+            line.queue(&[b"LOCK.INFO", &bytes(field(lock, "key"))]);
+        }
+        let described = line.replies(page.len()).await?;
+        for (lock, description) in page.iter().zip(&described) {
+            let of_list = || matches!(description, Frame::Error(_)).then(|| Info::of_list(lock));
+            locks.extend(Info::read(description).or_else(of_list).map(|info| (bytes(field(lock, "key")), info)));
+        }
+        cursor = bytes(Some(next));
+        if cursor.is_empty() || cursor == b"0" {
+            locks.sort_by(|(a, _), (b, _)| a.cmp(b));
+            locks.dedup_by(|(a, _), (b, _)| a == b);
+            return Ok(locks);
+        }
+    }
+}
+
+impl Info {
+    /// Reads a reply of LOCK.INFO.
+    fn read(reply: &Frame) -> Option<Self> {
+        let fence = field(reply, "fence")?;
+        let number = |name: &str| field(reply, name).and_then(integer);
+        let holders = items(field(reply, "holders"));
+        Some(Info {
+            token: field(reply, "token").and_then(Frame::as_bytes).map(<[u8]>::to_vec),
+            fence: integer(fence),
+            ttl_ms: number("pttl").unwrap_or(-1),
+            age_ms: number("age-ms"),
+            // Of several holders the first one is named.
+            holder: Party::read(holders.first().unwrap_or(reply)),
+            others: holders.len().saturating_sub(1),
+            waiters: items(field(reply, "waiters")).iter().map(Waiter::read).collect(),
+        })
+    }
+
+    /// Reads what LOCK.LIST tells of a lock, for a user who may not ask LOCK.INFO.
+    fn of_list(lock: &Frame) -> Self {
+        let number = |name: &str| field(lock, name).and_then(integer);
+        let waiting = usize::try_from(number("waiting").unwrap_or(0)).unwrap_or(0);
+        let nobody = || Waiter { id: None, party: Party::default(), waited_ms: 0 };
+        Info {
+            token: None,
+            fence: number("fence"),
+            ttl_ms: number("pttl").unwrap_or(-1),
+            age_ms: number("age-ms"),
+            holder: Party::read(lock),
+            others: 0,
+            waiters: std::iter::repeat_with(nobody).take(waiting).collect(),
+        }
+    }
+
+    /// Says who holds the lock.
+    pub(super) fn holder(&self) -> String {
+        match self.others {
+            0 => self.holder.describe(),
+            others => format!("{} and {others} more", self.holder.describe()),
+        }
+    }
+
+    /// Says who holds the lock, and for how long.
+    pub(super) fn held(&self) -> String {
+        let since = self.age_ms.map(|ms| format!(" for {}", time(ms))).unwrap_or_default();
+        format!("{}{since}", self.holder())
+    }
+}
+
+impl Party {
+    fn read(map: &Frame) -> Self {
+        let text = |name: &str| bytes(field(map, name));
+        Party { name: text("client-name"), meta: text("meta"), addr: text("addr"), user: text("user") }
+    }
+
+    /// Says who this is, safe to be shown.
+    pub(super) fn describe(&self) -> String {
+        let own: Vec<String> =
+            [&self.name, &self.meta].iter().filter(|text| !text.is_empty()).map(|text| shown(text)).collect();
+        match (own.is_empty(), self.addr.is_empty()) {
+            (true, true) => "a client that did not use LOCK.ACQUIRE".into(),
+            (true, false) => shown(&self.addr),
+            (false, true) => own.join(", "),
+            (false, false) => format!("{} ({})", own.join(", "), shown(&self.addr)),
+        }
+    }
+}
+
+impl Waiter {
+    fn read(map: &Frame) -> Self {
+        let number = |name: &str| field(map, name).and_then(integer);
+        Waiter { id: number("client-id"), party: Party::read(map), waited_ms: number("waited-ms").unwrap_or(0) }
+    }
+}
+
+fn bytes(frame: Option<&Frame>) -> Vec<u8> {
+    frame.and_then(Frame::as_bytes).unwrap_or_default().to_vec()
+}
+
+fn items(frame: Option<&Frame>) -> &[Frame] {
+    match frame {
+        Some(Frame::Array(items)) => items,
+        _ => &[],
+    }
+}

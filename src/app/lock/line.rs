@@ -1,0 +1,192 @@
+//! A connection of this command: it does not block, and every wait on it can be abandoned.
+//!
+//! Invariant: a request is sent as a whole, and an abandoned reply is passed over before the next one is waited for.
+
+use std::collections::VecDeque;
+use std::io;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_util::codec::Decoder;
+
+use crate::app::link::lost;
+use crate::app::lock::options::Server;
+use crate::app::lock::trouble::Trouble;
+use crate::dial::{AsyncStream, open};
+use crate::resp::{Frame, FrameDecoder, write_command};
+use crate::text::system_text;
+
+/// One connection.
+pub(super) struct Line {
+    stream: Box<dyn AsyncStream>,
+    /// What is still to be sent.
+    unsent: Vec<u8>,
+    /// How much of it has been sent.
+    sent: usize,
+    received: BytesMut,
+    decoder: FrameDecoder,
+    /// How many replies are still to come.
+    unanswered: usize,
+    /// The pushes that arrived before replies.
+    pushes: VecDeque<Vec<Frame>>,
+    /// The id of this connection, where the server tells.
+    pub id: Option<i64>,
+}
+
+impl Line {
+    /// Connects, logs in, and selects the database.
+    ///
+    /// # Errors
+    /// When there is no connection, or the server refuses it.
+    pub(super) async fn connect(server: &Server) -> Result<Self, Trouble> {
+        let endpoint = &server.endpoint;
+        let stream = open(&endpoint.address, endpoint.is_tls.then_some(&server.tls)).await.map_err(|cause| {
+            Trouble::Away(format!("could not connect to {}: {}", endpoint.address, system_text(&cause)))
+        })?;
+        let mut line = Line {
+            stream,
+            unsent: Vec::new(),
+            sent: 0,
+            received: BytesMut::new(),
+            decoder: FrameDecoder::new(),
+            unanswered: 0,
+            pushes: VecDeque::new(),
+            id: None,
+        };
+        if let Some(login) = &endpoint.login {
+            line.ask(&login.words()).await?;
+        }
+        match line.ask(&[b"HELLO", b"3", b"SETNAME", &server.own_name]).await {
+            Ok(hello) => line.id = field(&hello, "id").and_then(integer),
+            Err(Trouble::Refused(text)) if text.starts_with(b"NOAUTH") => return Err(Trouble::Refused(text)),
+            // Pushes are a luxury, which old servers do not have and users may be denied.
+            Err(Trouble::Refused(_)) => {}
+            Err(trouble) => return Err(trouble),
+        }
+        if let Some(database) = endpoint.database.filter(|database| *database != 0) {
+            line.ask(&[b"SELECT", database.to_string().as_bytes()]).await?;
+        }
+        Ok(line)
+    }
+
+    /// Sends a command and waits for its reply.
+    ///
+    /// # Errors
+    /// When the connection fails, or the reply is an error.
+    pub(super) async fn ask(&mut self, words: &[&[u8]]) -> Result<Frame, Trouble> {
+        self.queue(words);
+        self.reply().await
+    }
+
+    /// Adds a command to what is to be sent.
+    pub(super) fn queue(&mut self, words: &[&[u8]]) {
+        write_command(&mut self.unsent, words);
+        self.unanswered += 1;
+    }
+
+    /// Sends what was queued, and waits for the last reply.
+    ///
+    /// # Errors
+    /// When the connection fails, or the reply is an error.
+    pub(super) async fn reply(&mut self) -> Result<Frame, Trouble> {
+        self.replies(1).await.map(|mut replies| replies.pop().unwrap_or(Frame::Null)).and_then(|reply| match reply {
+            Frame::Error(text) => Err(Trouble::of_error(&text)),
+            reply => Ok(reply),
+        })
+    }
+
+    /// Sends what was queued, and waits for the last replies, as many as this.
+    ///
+    /// # Errors
+    /// When the connection fails.
+    pub(super) async fn replies(&mut self, count: usize) -> Result<Vec<Frame>, Trouble> {
+        let broken = |cause: io::Error| Trouble::Away(format!("lost the connection: {}", lost(&cause)));
+        self.flush().await.map_err(broken)?;
+        let mut replies = Vec::new();
+        while self.unanswered > 0 {
+            match self.receive().await.map_err(broken)? {
+                Frame::Push(items) => self.pushes.push_back(items),
+                reply => {
+                    self.unanswered -= 1;
+                    if self.unanswered < count {
+                        replies.push(reply);
+                    }
+                }
+            }
+        }
+        Ok(replies)
+    }
+
+    /// Waits for a push; abandoned replies are passed over.
+    ///
+    /// # Errors
+    /// When the connection fails.
+    pub(super) async fn hear(&mut self) -> io::Result<Vec<Frame>> {
+        loop {
+            if let Some(push) = self.pushes.pop_front() {
+                return Ok(push);
+            }
+            match self.receive().await? {
+                Frame::Push(items) => self.pushes.push_back(items),
+                _ => self.unanswered = self.unanswered.saturating_sub(1),
+            }
+        }
+    }
+
+    /// Sends what was queued, says that nothing follows, and waits for all replies.
+    ///
+    /// # Errors
+    /// When the connection ends before they have come, as that of a client whose wait is ended by this does.
+    pub(super) async fn finish(mut self) -> io::Result<()> {
+        self.flush().await?;
+        self.stream.shutdown().await?;
+        while self.unanswered > 0 {
+            if !matches!(self.receive().await?, Frame::Push(_)) {
+                self.unanswered -= 1;
+            }
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        while self.sent < self.unsent.len() {
+            // Not `write_all`, of which nobody knows how much it has sent when it is abandoned.
+            match self.stream.write(&self.unsent[self.sent..]).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                len => self.sent += len,
+            }
+        }
+        self.unsent.clear();
+        self.sent = 0;
+        self.stream.flush().await
+    }
+
+    async fn receive(&mut self) -> io::Result<Frame> {
+        loop {
+            if let Some(frame) = self.decoder.decode(&mut self.received).map_err(io::Error::other)? {
+                return Ok(frame);
+            }
+            if self.stream.read_buf(&mut self.received).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}
+
+/// Returns a field of a map, which is an array of names and values in RESP2.
+pub(super) fn field<'a>(map: &'a Frame, name: &str) -> Option<&'a Frame> {
+    let is = |key: &Frame| key.as_bytes() == Some(name.as_bytes());
+    match map {
+        Frame::Map(pairs) => pairs.iter().find(|(key, _)| is(key)).map(|(_, value)| value),
+        Frame::Array(items) => items.chunks_exact(2).find(|pair| is(&pair[0])).map(|pair| &pair[1]),
+        _ => None,
+    }
+}
+
+/// Returns the value of an integer.
+pub(super) fn integer(frame: &Frame) -> Option<i64> {
+    match frame {
+        Frame::Integer(value) => Some(*value),
+        _ => None,
+    }
+}

@@ -1,0 +1,82 @@
+//! `keylatch lock --list`: the locks, as a table for people or as JSON for programs.
+
+use std::process::ExitCode;
+
+use crate::app::lock::info::{self, Info};
+use crate::app::lock::line::Line;
+use crate::app::lock::options::Server;
+use crate::app::lock::shown::{json, shown, time};
+use crate::app::lock::trouble::Failure;
+use crate::app::process::Console;
+
+/// What stands above the columns.
+const HEADS: [&str; 6] = ["NAME", "HOLDER", "AGE", "TTL", "WAITING", "FENCE"];
+
+/// Lists the locks that match a pattern.
+///
+/// # Errors
+/// When the server does not tell.
+pub(super) async fn list(
+    server: &Server,
+    pattern: Option<&[u8]>,
+    is_json: bool,
+    console: Console,
+) -> Result<ExitCode, Failure> {
+    let failed = |trouble| Failure::of(trouble, pattern.unwrap_or_default());
+    let mut line = Line::connect(server).await.map_err(failed)?;
+    let locks = info::list(&mut line, pattern).await.map_err(failed)?;
+    match is_json {
+        true => locks.iter().for_each(|(name, info)| (console.say)(&object(name, info))),
+        false => table(&locks).iter().for_each(|row| (console.say)(row)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the rows of a table, the first with what stands above the columns.
+pub(super) fn table(locks: &[(Vec<u8>, Info)]) -> Vec<String> {
+    let mut rows = vec![HEADS.map(str::to_owned)];
+    rows.extend(locks.iter().map(|(name, info)| {
+        [
+            shown(name),
+            info.holder(),
+            info.age_ms.map_or_else(unknown, time),
+            if info.ttl_ms < 0 { unknown() } else { time(info.ttl_ms) },
+            info.waiters.len().to_string(),
+            info.fence.map_or_else(unknown, |fence| fence.to_string()),
+        ]
+    }));
+    let mut widths = [0; HEADS.len()];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let padded = |row: &[String; HEADS.len()]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(padded).collect()
+}
+
+/// Returns a lock as an object of JSON.
+fn object(name: &[u8], info: &Info) -> String {
+    let number = |value: Option<i64>| value.map_or_else(|| "null".to_owned(), |value| value.to_string());
+    let text = |value: &[u8]| if value.is_empty() { "null".to_owned() } else { json(value) };
+    let holder = &info.holder;
+    format!(
+        r#"{{"name":{},"client-name":{},"meta":{},"addr":{},"user":{},"age-ms":{},"ttl-ms":{},"waiting":{},"fence":{}}}"#,
+        json(name),
+        text(&holder.name),
+        text(&holder.meta),
+        text(&holder.addr),
+        text(&holder.user),
+        number(info.age_ms),
+        number(Some(info.ttl_ms).filter(|ttl_ms| *ttl_ms >= 0)),
+        info.waiters.len(),
+        number(info.fence),
+    )
+}
+
+fn unknown() -> String {
+    "-".into()
+}

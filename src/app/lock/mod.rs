@@ -1,0 +1,80 @@
+//! `keylatch lock`: runs a command while it holds a lock, and shows and releases locks. So shell scripts and jobs of cron
+//! lock across machines as `flock` does on one. It is a client, and not part of the server.
+//!
+//! One task does everything: it waits for the lock, the command, signals and the renewal at once.
+
+mod claim;
+mod command;
+mod holder;
+mod info;
+mod line;
+mod list;
+mod options;
+mod release;
+mod run;
+mod screen;
+mod shown;
+mod signals;
+mod tree;
+mod trouble;
+mod waiting;
+mod watch;
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::process::ExitCode;
+
+use tokio::runtime::Builder;
+
+use crate::app::process::Console;
+use crate::text::system_text;
+
+use options::{Request, Server, Task};
+use trouble::{Failure, exit};
+
+/// Runs with the arguments after `lock`; returns the exit status.
+pub(crate) fn run(words: Vec<Vec<u8>>, console: Console) -> ExitCode {
+    match words.first().map(Vec::as_slice) {
+        Some(command::STEP) => {
+            let words: Vec<OsString> = words.into_iter().skip(1).map(OsString::from_vec).collect();
+            return command::become_command(&words, console);
+        }
+        Some(command::INTERRUPTED) => return command::interrupted(),
+        _ => {}
+    }
+    let (server, task) = match options::read(words, |name| std::env::var_os(name)) {
+        Ok(Request::Do(server, task)) => (server, task),
+        Ok(Request::Print(text)) => {
+            (console.say)(text.trim_end());
+            return ExitCode::SUCCESS;
+        }
+        Err(reason) => {
+            (console.complain)(&reason);
+            return exit::USAGE.into();
+        }
+    };
+    let conflict = if let Task::Run(run) = &task { run.conflict } else { exit::UNAVAILABLE };
+    let done = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => {
+            let done = runtime.block_on(perform(&server, &task, console));
+            runtime.shutdown_background(); // a name that is still looked up is not waited for
+            done
+        }
+        Err(cause) => Err(Failure::of_system(system_text(&cause))),
+    };
+    done.unwrap_or_else(|failure| {
+        if !failure.reason.is_empty() {
+            (console.complain)(&format!("keylatch lock: {}", failure.reason));
+        }
+        failure.status.unwrap_or(conflict).into()
+    })
+}
+
+async fn perform(server: &Server, task: &Task, console: Console) -> Result<ExitCode, Failure> {
+    match task {
+        Task::Run(run) => run::run(server, run, console).await,
+        Task::List { pattern, is_json } => list::list(server, pattern.as_deref(), *is_json, console).await,
+        Task::Watch(name) => watch::watch(server, name.as_deref(), console).await,
+        Task::Release { name, is_forced } => release::release(server, name, *is_forced, console).await,
+    }
+}

@@ -1,0 +1,444 @@
+//! The arguments of `keylatch lock`.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{ArgAction, Parser, ValueEnum};
+
+use crate::app::endpoint::{Credentials, DEFAULT_HOST, DEFAULT_PORT, Endpoint, TlsArgs};
+use crate::dial::{Address, TlsOptions};
+
+/// The environment variable with the password, as of redis-cli.
+const PASSWORD: &str = "REDISCLI_AUTH";
+
+/// The shortest TTL, which leaves time to renew it.
+const TTL_MIN: Duration = Duration::from_millis(100);
+
+const URL_HELP: &str = "redis://[user:password@]host[:port][/db], rediss:// or unix:///path";
+
+const USAGE: &str = "\
+keylatch lock [options] NAME -- COMMAND [ARGUMENT...]
+       keylatch lock [options] --list [PATTERN] [--json]
+       keylatch lock [options] --watch [NAME]
+       keylatch lock [options] --release NAME [--force]";
+
+const DETAILS: &str = "\
+A time is 500ms, 30s, 5m, 2h, or a number of seconds.
+The password can also come from the environment, which other users cannot see: REDISCLI_AUTH.
+
+COMMAND runs with the variables KEYLATCH_LOCK (the name), KEYLATCH_FENCE (the fencing token, a number
+that increases from holder to holder; unset where the server has none) and KEYLATCH_TOKEN (what the lock
+is held with). The lock is renewed at a third of its TTL, and released when COMMAND ends. TERM, INT, HUP,
+QUIT, USR1 and USR2 are passed on to COMMAND; a terminal sends Ctrl-C to it itself. If this program is
+killed, COMMAND is ended as by --on-lost.
+
+A lock is lost when the server says so, or when the server could not be reached for its TTL. COMMAND and
+what it has started are then sent TERM, and KILL if it is still there after --kill-after. With --on-lost
+kill that comes at once, with --on-lost warn nothing but a message.
+
+Redis and Valkey have no LOCK commands: there the lock is taken by SET NX PX, without queue and fence.
+
+Exit status: that of COMMAND; 128 + n when signal n has ended it; 127 when there is no such command, 126
+when it cannot be executed. Of keylatch lock itself, when COMMAND has not run, or not to its end:
+  75   the lock is held by another (--conflict-exit-code)
+  79   the lock was lost, and COMMAND was ended, or was found to have lost it when it ended
+  69   no server: not reachable, loading, a replica
+  77   the server refuses: password, permission, a key that is no lock
+  64   wrong options
+  71   the system starts no process
+--list, --watch and --release exit with 0, or these; --release with 1 when there was nothing to release.";
+
+/// The arguments, as parsed by clap; `-h` is the host, as in redis-cli.
+#[derive(Debug, Parser)]
+#[command(
+    about = "Runs a command while it holds a lock; waits for the lock in the order of arrival.",
+    override_usage = USAGE,
+    after_help = DETAILS,
+    args_override_self = true,
+    disable_help_flag = true,
+    no_binary_name = true
+)]
+struct Words {
+    /// The lock: a key of the server
+    #[arg(value_name = "NAME")]
+    name: Option<OsString>,
+    /// What runs while the lock is held
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+    /// How long the lock outlives its last renewal
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    ttl: Duration,
+    /// How long to wait, at most; 0 not at all (default: without limit)
+    #[arg(short, long, value_name = "TIME", value_parser = duration, alias = "timeout")]
+    wait: Option<Duration>,
+    /// Do not wait, as --wait 0
+    #[arg(short, long, conflicts_with = "wait")]
+    nonblock: bool,
+    /// The exit status when the lock is held by another
+    #[arg(short = 'E', long, value_name = "NUMBER", default_value = "75")]
+    conflict_exit_code: u8,
+    /// When the lock is lost: term, kill, or warn
+    #[arg(long, value_name = "HOW", default_value = "term", hide_possible_values = true)]
+    on_lost: OnLost,
+    /// How long after TERM a lost lock sends KILL
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    kill_after: Duration,
+    /// What the lock is for; others are shown it beside user@host:pid
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    meta: Option<OsString>,
+    /// Tell about the wait also without a terminal
+    #[arg(long)]
+    verbose: bool,
+    /// Tell nothing about the wait, nor of a lock that is held
+    #[arg(short, long, conflicts_with = "verbose")]
+    quiet: bool,
+    /// List the locks
+    #[arg(long, group = "mode")]
+    list: bool,
+    /// List them as JSON, an object in a line
+    #[arg(long)]
+    json: bool,
+    /// Follow a lock and its queue, or all locks
+    #[arg(long, group = "mode")]
+    watch: bool,
+    /// Release a lock, whoever holds it
+    #[arg(long, group = "mode")]
+    release: bool,
+    /// Release it without asking
+    #[arg(long)]
+    force: bool,
+    /// The server (default: 127.0.0.1)
+    #[arg(short = 'h', long, value_name = "HOST")]
+    host: Option<String>,
+    /// Its port (default: 6379)
+    #[arg(short, long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Its Unix socket, instead of host and port
+    #[arg(short, long, value_name = "PATH", conflicts_with_all = ["host", "port"])]
+    socket: Option<PathBuf>,
+    /// All of that in one word
+    #[arg(short, long, value_name = "URL", help = URL_HELP, conflicts_with_all = ["host", "port", "socket"])]
+    url: Option<OsString>,
+    /// The user
+    #[arg(long, value_name = "NAME")]
+    user: Option<OsString>,
+    /// The password
+    #[arg(short = 'a', long = "pass", value_name = "PASSWORD", allow_hyphen_values = true)]
+    password: Option<OsString>,
+    /// The number of the database
+    #[arg(long, value_name = "NUMBER")]
+    db: Option<u32>,
+    /// Use TLS
+    #[arg(long, conflicts_with = "socket")]
+    tls: bool,
+    #[command(flatten)]
+    tls_files: TlsArgs,
+    /// Print this help
+    #[arg(long, action = ArgAction::HelpShort)]
+    help: Option<bool>,
+}
+
+/// What happens to the command when the lock is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum OnLost {
+    /// TERM, and later KILL
+    Term,
+    /// KILL at once
+    Kill,
+    /// Nothing but a message
+    Warn,
+}
+
+/// How much is told about the wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Telling {
+    /// Nothing.
+    Quiet,
+    /// A line on a terminal.
+    OnTerminal,
+    /// Lines wherever standard error leads to.
+    Always,
+}
+
+/// What the arguments request.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// Print this text and exit.
+    Print(String),
+    /// Do this with a server.
+    Do(Box<Server>, Task),
+}
+
+/// What to do.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// Run a command with a lock.
+    Run(Box<Run>),
+    /// List locks that match a pattern.
+    List {
+        /// The pattern.
+        pattern: Option<Vec<u8>>,
+        /// Whether as JSON.
+        is_json: bool,
+    },
+    /// Follow a lock, or all.
+    Watch(Option<Vec<u8>>),
+    /// Release a lock.
+    Release {
+        /// Its name.
+        name: Vec<u8>,
+        /// Whether without asking.
+        is_forced: bool,
+    },
+}
+
+/// A command, and the lock that it runs with.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// The name of the lock.
+    pub name: Vec<u8>,
+    /// The command and its arguments.
+    pub command: Vec<OsString>,
+    /// How long the lock outlives its last renewal.
+    pub ttl: Duration,
+    /// How long to wait for it; `None` for as long as it takes.
+    pub wait: Option<Duration>,
+    /// The exit status when it is held by another.
+    pub conflict: u8,
+    /// What a loss does.
+    pub on_lost: OnLost,
+    /// How long after TERM comes KILL.
+    pub kill_after: Duration,
+    /// What others are shown of its purpose; nothing if it is empty.
+    pub meta: Vec<u8>,
+    /// How much is told about the wait.
+    pub telling: Telling,
+}
+
+/// The server, and how to connect to it.
+#[derive(Debug)]
+pub(super) struct Server {
+    /// Where it is.
+    pub endpoint: Endpoint,
+    /// How to use TLS, if the endpoint does.
+    pub tls: TlsOptions,
+    /// What connections of this process are called: others are shown it.
+    pub own_name: Vec<u8>,
+}
+
+/// Parses the arguments after `lock`; `variable` reads the environment.
+///
+/// # Errors
+/// What is wrong with them.
+pub(super) fn read(words: Vec<Vec<u8>>, variable: impl Fn(&str) -> Option<OsString>) -> Result<Request, String> {
+    let has_dashes = words.iter().any(|word| word == b"--");
+    let mut words = match Words::try_parse_from(words.into_iter().map(OsString::from_vec)) {
+        Ok(words) => words,
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => return Ok(Request::Print(error.to_string())),
+        Err(error) => {
+            let hint = match error.kind() {
+                ErrorKind::UnknownArgument if !has_dashes => {
+                    "\n\nThe command follows '--', as in: keylatch lock NAME -- COMMAND"
+                }
+                _ => "",
+            };
+            return Err(format!("{}{hint}", error.to_string().trim_start_matches("error: ").trim_end()));
+        }
+    };
+    let name = words.name.take().map(OsString::into_vec);
+    let (is_list, is_watch, is_release) = (words.list, words.watch, words.release);
+    if !words.command.is_empty() && (is_list || is_watch || is_release) {
+        return Err("--list, --watch and --release run no command".into());
+    }
+    if words.json && !is_list || words.force && !is_release {
+        return Err("--json belongs to --list, and --force to --release".into());
+    }
+    let task = match name {
+        pattern if is_list => Task::List { pattern, is_json: words.json },
+        name if is_watch => Task::Watch(name),
+        None => return Err("the name of the lock is missing".into()),
+        Some(name) if is_release => Task::Release { name, is_forced: words.force },
+        Some(_) if words.command.is_empty() => {
+            return Err("the command is missing, as in: keylatch lock NAME -- COMMAND".into());
+        }
+        Some(name) => Task::Run(Box::new(run(name, &mut words)?)),
+    };
+    let user = variable("USER").or_else(|| variable("LOGNAME")).map(OsString::into_vec);
+    let password = variable(PASSWORD).map(OsString::into_vec);
+    Ok(Request::Do(Box::new(server(words, password, own_name(user))?), task))
+}
+
+fn run(name: Vec<u8>, words: &mut Words) -> Result<Run, String> {
+    if words.ttl < TTL_MIN {
+        return Err(format!("--ttl has to be {}ms at least, so that it can be renewed in time", TTL_MIN.as_millis()));
+    }
+    Ok(Run {
+        name,
+        command: std::mem::take(&mut words.command),
+        ttl: words.ttl,
+        wait: if words.nonblock { Some(Duration::ZERO) } else { words.wait },
+        conflict: words.conflict_exit_code,
+        on_lost: words.on_lost,
+        kill_after: words.kill_after,
+        meta: words.meta.take().map(OsString::into_vec).unwrap_or_default(),
+        telling: match (words.quiet, words.verbose) {
+            (true, _) => Telling::Quiet,
+            (_, true) => Telling::Always,
+            _ => Telling::OnTerminal,
+        },
+    })
+}
+
+/// Puts together where the server is. Options override what the URL says, and both override the environment.
+fn server(words: Words, password: Option<Vec<u8>>, own_name: Vec<u8>) -> Result<Server, String> {
+    let given = words.password.map(OsString::into_vec);
+    let (user, password) = (words.user.map(OsString::into_vec), given.clone().or(password));
+    let mut endpoint = match &words.url {
+        Some(url) => Endpoint::read(&url.to_string_lossy(), password.clone())
+            .map_err(|reason| format!("--url: {}", reason.replace("PASSWORD", PASSWORD)))?,
+        None => {
+            let host = words.host.unwrap_or_else(|| DEFAULT_HOST.into());
+            let tcp = || Address::Tcp(host, words.port.unwrap_or(DEFAULT_PORT));
+            let address = words.socket.map_or_else(tcp, Address::Unix);
+            let login = password.map(|password| Credentials { user: None, password });
+            Endpoint { address, is_tls: false, login, database: None }
+        }
+    };
+    match (&mut endpoint.login, user) {
+        (None, Some(_)) => return Err(format!("--user needs a password: --pass, or {PASSWORD}")),
+        (Some(login), user) => {
+            login.user = user.or(login.user.take());
+            login.password = given.unwrap_or_else(|| std::mem::take(&mut login.password));
+        }
+        (None, None) => {}
+    }
+    endpoint.is_tls |= words.tls;
+    endpoint.database = words.db.or(endpoint.database);
+    if endpoint.is_tls && matches!(endpoint.address, Address::Unix(_)) {
+        return Err("a Unix socket speaks no TLS".into());
+    }
+    Ok(Server { endpoint, tls: words.tls_files.options(), own_name })
+}
+
+/// Returns `user@host:pid`, which says whose a lock is, and tells nothing of the command's secrets. What the names of
+/// clients may not contain is replaced.
+fn own_name(user: Option<Vec<u8>>) -> Vec<u8> {
+    let user = user.filter(|user| !user.is_empty());
+    let user = user.unwrap_or_else(|| rustix::process::getuid().as_raw().to_string().into_bytes());
+    let host = std::fs::read("/proc/sys/kernel/hostname").unwrap_or_default();
+    let pid = std::process::id().to_string();
+    let mut name = [&user[..], b"@", host.trim_ascii(), b":", pid.as_bytes()].concat();
+    name.iter_mut().filter(|byte| !byte.is_ascii_graphic()).for_each(|byte| *byte = b'_');
+    name
+}
+
+/// Parses a time.
+fn duration(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    /// A century, which every server can count.
+    const MOST: f64 = 100.0 * 365.0 * 86400.0;
+    let (digits, unit) = UNITS
+        .iter()
+        .find_map(|(name, unit)| text.strip_suffix(name).map(|digits| (digits, *unit)))
+        .unwrap_or((text, 1.0));
+    let is_plain =
+        digits.starts_with(|c: char| c.is_ascii_digit()) && digits.bytes().all(|c| c.is_ascii_digit() || c == b'.');
+    let number: Option<f64> = digits.parse().ok().filter(|number| is_plain && number * unit <= MOST);
+    match number {
+        Some(number) => Ok(Duration::from_millis((number * unit * 1000.0).round() as u64)),
+        None => Err("a time is 500ms, 30s, 5m, 2h, or a number of seconds".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(words: &[&str]) -> Result<Request, String> {
+        let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        read(words, |name| (name == PASSWORD).then(|| "env".into()))
+    }
+
+    #[track_caller]
+    fn of_run(words: &[&str]) -> (Server, Run) {
+        match request(words) {
+            Ok(Request::Do(server, Task::Run(run))) => (*server, *run),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn times_have_units_and_a_bare_number_is_seconds() {
+        for (text, ms) in [("0", 0), ("500ms", 500), ("30s", 30_000), ("5m", 300_000), ("2h", 7_200_000), ("1.5", 1500)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for bad in ["", "s", "-1s", "+1", "x", "10x", "1.5.2", "1e9", "nan", "inf", " 1", "9999999999h"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn everything_after_the_dashes_is_the_command() {
+        let (_, run) = of_run(&["job", "--ttl", "5m", "-w", "0", "--", "make", "-n", "--", "x"]);
+        assert_eq!((run.name, run.ttl, run.wait), (b"job".to_vec(), Duration::from_secs(300), Some(Duration::ZERO)));
+        assert_eq!(run.command, ["make", "-n", "--", "x"]);
+        let (_, run) = of_run(&["-n", "-E", "9", "--on-lost", "warn", "--verbose", "job", "--", "true"]);
+        assert_eq!((run.wait, run.conflict, run.on_lost), (Some(Duration::ZERO), 9, OnLost::Warn));
+        assert_eq!((run.telling, run.meta), (Telling::Always, Vec::new()));
+        let (_, run) = of_run(&["job", "--", "true"]);
+        assert_eq!((run.wait, run.ttl, run.conflict), (None, Duration::from_secs(30), 75));
+        assert_eq!((run.on_lost, run.telling), (OnLost::Term, Telling::OnTerminal));
+    }
+
+    #[test]
+    fn the_server_is_that_of_the_options_the_url_or_the_environment() {
+        let at = |words: &[&str]| of_run(&[words, &["job", "--", "true"]].concat()).0.endpoint;
+        let login = |user: Option<&str>, password: &str| {
+            Some(Credentials {
+                user: user.map(|user| user.as_bytes().to_vec()),
+                password: password.as_bytes().to_vec(),
+            })
+        };
+        let found = at(&["-h", "db", "-p", "7000", "--db", "3", "--user", "bob", "-a", "pw", "--tls"]);
+        let tcp = |host: &str, port| Address::Tcp(host.into(), port);
+        let address = tcp("db", 7000);
+        assert_eq!(found, Endpoint { address, is_tls: true, login: login(Some("bob"), "pw"), database: Some(3) });
+        let found = at(&["-u", "rediss://bob:pw@db:7/2", "--db", "5"]);
+        let address = tcp("db", 7);
+        assert_eq!(found, Endpoint { address, is_tls: true, login: login(Some("bob"), "pw"), database: Some(5) });
+        assert_eq!(at(&["-u", "redis://bob@db"]).login, login(Some("bob"), "env"));
+        assert_eq!(at(&["-u", "redis://bob:pw@db", "-a", "own"]).login, login(Some("bob"), "own"));
+        let found = at(&["-s", "/run/s"]);
+        assert_eq!((found.address, found.login), (Address::Unix("/run/s".into()), login(None, "env")));
+        assert_eq!(at(&[]).address, tcp("127.0.0.1", 6379));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for (words, part) in [
+            (&[][..], "the name of the lock is missing"),
+            (&["--release"], "the name of the lock is missing"),
+            (&["job"], "the command is missing"),
+            (&["job", "make"], "The command follows '--'"),
+            (&["job", "--ttl", "soon", "--", "x"], "'--ttl <TIME>': a time is 500ms"),
+            (&["job", "--ttl", "50ms", "--", "x"], "100ms at least"),
+            (&["job", "-n", "-w", "3", "--", "x"], "cannot be used with"),
+            (&["job", "--on-lost", "cry", "--", "x"], "possible values: term, kill, warn"),
+            (&["--list", "--watch"], "cannot be used with"),
+            (&["--json", "--watch"], "--json belongs to --list"),
+            (&["job", "--force", "--", "x"], "--force to --release"),
+            (&["--list", "--", "x"], "run no command"),
+            (&["job", "-u", "db", "--", "x"], "--url: an address is redis://"),
+            (&["job", "-s", "/run/s", "--tls", "--", "x"], "cannot be used with"),
+            (&["job", "-u", "unix:///run/s", "--tls", "--", "x"], "speaks no TLS"),
+            (&["job", "-E", "256", "--", "x"], "256 is not in 0..=255"),
+        ] {
+            let refusal = request(words).expect_err("refused");
+            assert!(refusal.contains(part), "{words:?}: {refusal}");
+        }
+    }
+}

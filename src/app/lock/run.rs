@@ -1,0 +1,176 @@
+//! Runs a command while the lock is held.
+
+use std::future::pending;
+use std::pin::pin;
+use std::process::{ExitCode, ExitStatus};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::process::Child;
+use tokio::time::timeout;
+
+use crate::app::lock::claim::Claim;
+use crate::app::lock::command::{self, cannot_run, send};
+use crate::app::lock::holder::{Holder, Release, ms};
+use crate::app::lock::options::{OnLost, Run, Server};
+use crate::app::lock::shown::{shown, time};
+use crate::app::lock::signals::{Signals, has_reached_command};
+use crate::app::lock::tree::Tree;
+use crate::app::lock::trouble::{Failure, exit};
+use crate::app::lock::waiting::Waiting;
+use crate::app::process::Console;
+use crate::text::system_text;
+
+/// How often it is looked whether all that the command has started has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Acquires the lock, runs the command, and releases the lock; returns the exit status.
+///
+/// # Errors
+/// Why the command has not run.
+pub(super) async fn run(server: &Server, run: &Run, console: Console) -> Result<ExitCode, Failure> {
+    let mut signals = Signals::new().map_err(|cause| Failure::of_system(system_text(&cause)))?;
+    let claim = Claim::new(run.name.clone(), ms(run.ttl), run.meta.clone()).map_err(Failure::of_system)?;
+    let mut holder = Holder::new(server, claim, console);
+    let mut waiting = Waiting::new(server, &run.name, run.telling, console);
+    let acquired = tokio::select! {
+        biased;
+        signal = signals.end() => Err(signal),
+        acquired = holder.acquire(run, &mut waiting) => Ok(acquired),
+    };
+    waiting.clear();
+    match acquired {
+        Ok(Ok(())) => {}
+        Ok(Err(mut failure)) => {
+            match failure.status {
+                // The lock may be ours, if the last reply did not arrive.
+                Some(_) => holder.leave().await,
+                None if waiting.is_quiet() => failure.reason.clear(),
+                None => {}
+            }
+            return Err(failure);
+        }
+        Err(signal) => {
+            holder.leave().await;
+            return Ok(ended_by(exit::SIGNAL + u8::try_from(signal.as_raw()).unwrap_or(0)));
+        }
+    }
+    let tree = Tree::new();
+    let mut child = match command::start(run, holder.claim(), holder.fence()) {
+        Ok(child) => child,
+        Err(cause) => {
+            holder.release().await;
+            return Ok(cannot_run(&run.command[0], &cause, console));
+        }
+    };
+    let (status, is_lost) = accompany(&mut child, tree, &mut holder, &mut signals, run, console).await?;
+    let is_lost = is_lost || give_back(&mut holder, run, console).await;
+    match is_lost && run.on_lost != OnLost::Warn {
+        true => Ok(exit::LOST.into()),
+        false if status.code().is_some() => Ok(command::status(status).into()),
+        false => Ok(ended_by(command::status(status))),
+    }
+}
+
+/// Waits for the end of the command, with the lock kept; returns how it ended, and whether the lock was lost before.
+async fn accompany(
+    child: &mut Child,
+    tree: Tree,
+    holder: &mut Holder<'_>,
+    signals: &mut Signals,
+    run: &Run,
+    console: Console,
+) -> Result<(ExitStatus, bool), Failure> {
+    let process = child.id();
+    let (mut tree, mut is_lost) = (Some(tree), false);
+    let mut keep = pin!(holder.keep());
+    let mut ending = pin!(None);
+    let mut status = None;
+    loop {
+        tokio::select! {
+            biased;
+            ended = child.wait(), if status.is_none() => {
+                status = Some(ended.map_err(|cause| Failure::of_system(system_text(&cause)))?);
+            }
+            signal = signals.next() => {
+                if status.is_none() && !has_reached_command(signal) {
+                    process.iter().for_each(|process| send(*process, signal));
+                }
+            }
+            reason = &mut keep, if !is_lost => {
+                is_lost = true;
+                (console.complain)(&loss(run, &reason));
+                if run.on_lost != OnLost::Warn {
+                    ending.set(tree.take().map(|tree| end(run, tree)));
+                }
+            }
+            () = done(ending.as_mut().as_pin_mut()) => ending.set(None),
+        }
+        if let Some(status) = status
+            && ending.is_none()
+        {
+            return Ok((status, is_lost));
+        }
+    }
+}
+
+/// Ends the command and all that it has started.
+async fn end(run: &Run, mut tree: Tree) {
+    tree.adopt();
+    if run.on_lost == OnLost::Term {
+        tree.send(Signal::TERM);
+        if timeout(run.kill_after, gone(&tree)).await.is_ok() {
+            return;
+        }
+    }
+    tree.send(Signal::KILL);
+}
+
+/// Waits until nothing of it runs. Of processes that are not its children this process is not told.
+async fn gone(tree: &Tree) {
+    while !tree.is_empty() {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Waits for what may be under way, if it is.
+async fn done(what: Option<impl Future<Output = ()>>) {
+    match what {
+        Some(what) => what.await,
+        None => pending().await,
+    }
+}
+
+/// Says that the lock was lost, and what follows.
+fn loss(run: &Run, reason: &str) -> String {
+    let follows = match run.on_lost {
+        OnLost::Warn => "the command goes on without it",
+        _ => "ending the command",
+    };
+    format!("keylatch lock: {} was lost ({reason}): {follows}", shown(&run.name))
+}
+
+/// Releases the lock; returns whether it turns out to have been lost.
+async fn give_back(holder: &mut Holder<'_>, run: &Run, console: Console) -> bool {
+    let name = shown(&run.name);
+    match holder.release().await {
+        Release::Done => false,
+        Release::Lost => {
+            (console.complain)(&format!("keylatch lock: {name} was lost before the command ended"));
+            true
+        }
+        Release::Unknown(reason) => {
+            let ttl = time(i64::try_from(ms(run.ttl)).unwrap_or(i64::MAX));
+            (console.complain)(&format!("keylatch lock: {name} was not released ({reason}): it ends within {ttl}"));
+            false
+        }
+    }
+}
+
+/// Ends as a program that a signal has ended, by the status of shells for it.
+fn ended_by(status: u8) -> ExitCode {
+    match status == exit::SIGNAL + command::INT {
+        true => command::end_by_interrupt(),
+        false => status.into(),
+    }
+}

@@ -1,0 +1,151 @@
+//! What is told while the lock is waited for: who holds it, since when, and the place in the queue.
+//!
+//! It comes over a connection of its own, because the one that waits is busy with that.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use crate::app::lock::info::{Info, ask};
+use crate::app::lock::line::Line;
+use crate::app::lock::options::{Server, Telling};
+use crate::app::lock::screen::columns;
+use crate::app::lock::shown::{cut, shown, time};
+use crate::app::lock::trouble::Trouble;
+use crate::app::process::Console;
+
+/// How long a wait lasts before anything is told.
+const FIRST: Duration = Duration::from_millis(200);
+
+/// How often it is looked at the lock; less often for each so many that wait, since a long queue is a long reply, and may
+/// be asked for by all of them.
+const EVERY: Duration = Duration::from_millis(500);
+const CROWD: usize = 50;
+
+/// Tells about a wait.
+pub(super) struct Waiting<'a> {
+    server: &'a Server,
+    name: &'a [u8],
+    console: Console,
+    is_told: bool,
+    is_quiet: bool,
+    is_terminal: bool,
+    /// What was told last.
+    told: String,
+    /// Whether a line stands on the terminal that is to be replaced.
+    is_line_open: bool,
+}
+
+impl<'a> Waiting<'a> {
+    /// Nothing is told yet.
+    pub(super) fn new(server: &'a Server, name: &'a [u8], telling: Telling, console: Console) -> Self {
+        let is_terminal = io::stderr().is_terminal();
+        Waiting {
+            server,
+            name,
+            console,
+            is_told: telling == Telling::Always || telling == Telling::OnTerminal && is_terminal,
+            is_quiet: telling == Telling::Quiet,
+            is_terminal,
+            told: String::new(),
+            is_line_open: false,
+        }
+    }
+
+    /// Tells about the wait of a connection, and never returns.
+    pub(super) async fn follow(&mut self, id: Option<i64>) {
+        if !self.is_told {
+            std::future::pending::<()>().await;
+        }
+        tokio::time::sleep(FIRST).await;
+        let (mut line, mut crowds) = (None, 0);
+        loop {
+            if line.is_none() {
+                line = Line::connect(self.server).await.ok();
+            }
+            if let Some(open) = &mut line {
+                match ask(open, self.name).await {
+                    Ok(Some(info)) => {
+                        crowds = u32::try_from(info.waiters.len() / CROWD).unwrap_or(u32::MAX);
+                        self.show(&info, id);
+                    }
+                    Ok(None) => {}
+                    Err(Trouble::Away(_) | Trouble::Busy(_)) => line = None,
+                    // A user who may not look at the lock is told nothing of it.
+                    Err(_) => std::future::pending().await,
+                }
+            }
+            tokio::time::sleep(EVERY.saturating_mul(crowds.saturating_add(1))).await;
+        }
+    }
+
+    /// Shows a lock.
+    fn show(&mut self, info: &Info, id: Option<i64>) {
+        let place = info.waiters.iter().position(|waiter| waiter.id.is_some() && waiter.id == id);
+        let place = match place {
+            Some(place) => format!("place {} of {}", place + 1, info.waiters.len()),
+            None => format!("{} waiting", info.waiters.len()),
+        };
+        let holder = info.holder();
+        // Without a terminal, the age alone is no change.
+        let told = format!("{holder}, {place}");
+        if !self.is_terminal {
+            if told != self.told {
+                self.say(&format!("waiting for {}: held by {told}", shown(self.name)));
+                self.told = told;
+            }
+            return;
+        }
+        let age = info.age_ms.map(|ms| format!(" for {}", time(ms))).unwrap_or_default();
+        self.draw(&format!("waiting for {}: held by {holder}{age}, {place}", shown(self.name)));
+    }
+
+    /// Tells once that a lock is asked for again and again.
+    pub(super) fn tell_poll(&mut self) {
+        let told = format!("waiting for {}", shown(self.name));
+        if self.is_told && told != self.told {
+            match self.is_terminal {
+                true => self.draw(&told),
+                false => self.say(&told),
+            }
+            self.told = told;
+        }
+    }
+
+    /// Says something else, in a line of its own.
+    pub(super) fn say(&mut self, text: &str) {
+        self.clear();
+        if self.is_quiet {
+            return;
+        }
+        (self.console.complain)(&format!("keylatch lock: {text}"));
+    }
+
+    /// Returns who holds the lock, if that may be told.
+    pub(super) async fn holder(&self, line: &mut Line) -> Option<String> {
+        match self.is_quiet {
+            true => None,
+            false => ask(line, self.name).await.ok().flatten().map(|info| info.held()),
+        }
+    }
+
+    /// Returns whether nothing is told.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.is_quiet
+    }
+
+    fn draw(&mut self, text: &str) {
+        let line = cut(text, columns(&io::stderr()).saturating_sub(1));
+        let mut out = io::stderr().lock();
+        // A terminal that has gone shows nothing.
+        let _ = write!(out, "\r\x1b[K{line}").and_then(|()| out.flush());
+        self.is_line_open = true;
+    }
+
+    /// Removes the line of the terminal.
+    pub(super) fn clear(&mut self) {
+        if std::mem::take(&mut self.is_line_open) {
+            let mut out = io::stderr().lock();
+            let _ = write!(out, "\r\x1b[K").and_then(|()| out.flush());
+        }
+    }
+}

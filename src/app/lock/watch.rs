@@ -1,0 +1,194 @@
+//! `keylatch lock --watch`: follows a lock and its queue, or all locks. On a terminal it draws the screen again and again;
+//! elsewhere it prints a line for each change.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::Receiver;
+
+use crate::app::lock::info::{self, Info};
+use crate::app::lock::line::Line;
+use crate::app::lock::list::table;
+use crate::app::lock::options::Server;
+use crate::app::lock::screen::{Screen, keys};
+use crate::app::lock::shown::{shown, time};
+use crate::app::lock::signals::Signals;
+use crate::app::lock::trouble::{Failure, Trouble};
+use crate::app::process::Console;
+use crate::text::system_text;
+
+/// How often it is looked at the locks.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Locks by name, as they are now.
+type Locks = Vec<(Vec<u8>, Info)>;
+
+/// Follows a lock, or all of them.
+///
+/// # Errors
+/// When the server does not tell.
+pub(super) async fn watch(server: &Server, name: Option<&[u8]>, console: Console) -> Result<ExitCode, Failure> {
+    let failed = |trouble| Failure::of(trouble, name.unwrap_or_default());
+    let of_system = |cause: io::Error| Failure::of_system(system_text(&cause));
+    let mut line = Some(Line::connect(server).await.map_err(failed)?);
+    // The first look tells whether the server shows its locks at all.
+    let mut locks = look(&mut line, server, name).await.map_err(failed)?;
+    let (mut signals, mut resumed) =
+        (Signals::new().map_err(of_system)?, signal(SignalKind::from_raw(SIGCONT)).map_err(of_system)?);
+    let mut view = View::open(console);
+    loop {
+        view.show(name, &locks);
+        tokio::select! {
+            _ = signals.end() => break,
+            () = view.until_quit() => break,
+            _ = resumed.recv() => view.resume(),
+            () = tokio::time::sleep(EVERY) => {}
+        }
+        if view.is_closed {
+            break;
+        }
+        locks = tokio::select! {
+            _ = signals.end() => break,
+            () = view.until_quit() => break,
+            found = look(&mut line, server, name) => match found {
+                Ok(locks) => locks,
+                Err(Trouble::Away(reason) | Trouble::Busy(reason)) => {
+                    line = None;
+                    view.tell(&reason);
+                    continue;
+                }
+                Err(trouble) => return Err(failed(trouble)),
+            }
+        };
+        view.absence = None;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The number of the signal that a process gets when it goes on after a stop.
+const SIGCONT: i32 = rustix::process::Signal::CONT.as_raw();
+
+/// Asks for the locks.
+async fn look(line: &mut Option<Line>, server: &Server, name: Option<&[u8]>) -> Result<Locks, Trouble> {
+    let open = match line {
+        Some(open) => open,
+        None => line.insert(Line::connect(server).await?),
+    };
+    match name {
+        Some(name) => Ok(info::ask(open, name).await?.map(|info| (name.to_vec(), info)).into_iter().collect()),
+        None => info::list(open, None).await,
+    }
+}
+
+/// What is shown.
+struct View {
+    console: Console,
+    /// The screen and its keys, on a terminal.
+    screen: Option<(Screen, Receiver<u8>)>,
+    /// What was said of each lock last, elsewhere.
+    said: BTreeMap<Vec<u8>, String>,
+    /// Why the server does not tell at present.
+    absence: Option<String>,
+    /// Whether nobody reads what is printed.
+    is_closed: bool,
+}
+
+impl View {
+    fn open(console: Console) -> Self {
+        let is_terminal = io::stdout().is_terminal();
+        let screen = is_terminal.then(|| (Screen::open(), if io::stdin().is_terminal() { keys() } else { no_keys() }));
+        View { console, screen, said: BTreeMap::new(), absence: None, is_closed: false }
+    }
+
+    /// Waits for the key that ends it.
+    async fn until_quit(&mut self) {
+        while let Some((_, keys)) = &mut self.screen {
+            match keys.recv().await {
+                Some(b'q' | b'Q') => return,
+                Some(_) => {}
+                None => break,
+            }
+        }
+        pending().await
+    }
+
+    fn resume(&self) {
+        if let Some((screen, _)) = &self.screen {
+            screen.listen();
+        }
+    }
+
+    /// Tells once that the server is away.
+    fn tell(&mut self, reason: &str) {
+        if self.screen.is_none() && self.absence.is_none() {
+            (self.console.complain)(&format!("keylatch lock: {reason}; trying again"));
+        }
+        self.absence = Some(reason.to_owned());
+    }
+
+    /// Shows locks.
+    fn show(&mut self, name: Option<&[u8]>, locks: &Locks) {
+        match &self.screen {
+            Some((screen, _)) => {
+                let mut lines = match name {
+                    Some(name) => queue(name, locks.first().map(|(_, info)| info)),
+                    None => table(locks),
+                };
+                lines.push(String::new());
+                lines.push(
+                    self.absence.as_ref().map_or("q ends this".into(), |reason| format!("{reason}; trying again")),
+                );
+                screen.draw(&lines);
+            }
+            None => self.print_changes(name, locks),
+        }
+    }
+
+    fn print_changes(&mut self, name: Option<&[u8]>, locks: &Locks) {
+        let mut gone: Vec<Vec<u8>> = self.said.keys().chain(name.map(<[u8]>::to_vec).as_ref()).cloned().collect();
+        gone.retain(|name| !locks.iter().any(|(held, _)| held == name));
+        let now = locks.iter().map(|(name, info)| (name.clone(), state(info)));
+        for (name, state) in now.chain(gone.into_iter().map(|name| (name, "free".to_owned()))) {
+            if self.said.get(&name) == Some(&state) {
+                continue;
+            }
+            let mut out = io::stdout().lock();
+            self.is_closed |= writeln!(out, "{}: {state}", shown(&name)).and_then(|()| out.flush()).is_err();
+            self.said.insert(name, state);
+        }
+        // A lock that is gone is told once, and is new when it comes back.
+        self.said.retain(|known, state| state != "free" || name == Some(known));
+    }
+}
+
+/// Returns keys that never come.
+fn no_keys() -> Receiver<u8> {
+    tokio::sync::mpsc::channel(1).1
+}
+
+/// Says what there is to know of a lock, without what changes with time.
+fn state(info: &Info) -> String {
+    let fence = info.fence.map(|fence| format!(", fence {fence}")).unwrap_or_default();
+    format!("held by {}, {} waiting{fence}", info.holder(), info.waiters.len())
+}
+
+/// Returns a lock with its queue as lines.
+fn queue(name: &[u8], info: Option<&Info>) -> Vec<String> {
+    let name = shown(name);
+    let Some(info) = info else { return vec![format!("{name} is free")] };
+    let ttl = if info.ttl_ms < 0 { "no TTL".into() } else { format!("TTL {}", time(info.ttl_ms)) };
+    let fence = info.fence.map(|fence| format!(", fence {fence}")).unwrap_or_default();
+    let mut lines = vec![format!("{name} is held by {}", info.held()), format!("{ttl}{fence}"), String::new()];
+    lines.push(format!("{} waiting", info.waiters.len()));
+    lines.extend(
+        info.waiters
+            .iter()
+            .enumerate()
+            .map(|(at, waiter)| format!("{:>4}  {:>7}  {}", at + 1, time(waiter.waited_ms), waiter.party.describe())),
+    );
+    lines
+}

@@ -1,0 +1,164 @@
+//! A lock that is lost while its command runs, and one that is kept through trouble.
+
+use std::process::Command;
+
+use crate::harness::{TestServer, wait_until};
+use crate::lock_command::{FOREVER, Running, UNTIL_TOLD, at, run, shell};
+use crate::process::{binary, text};
+
+/// A server on a Unix socket, whose address nobody else takes when it ends.
+fn on_socket() -> (TestServer, [String; 2], tempfile::TempDir) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("socket").display().to_string();
+    let server = TestServer::start_with(&[("unixsocket", &path)]);
+    (server, ["-s".to_owned(), path], dir)
+}
+
+#[test]
+fn a_lost_lock_ends_the_command_by_term() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for (request, reason) in [("DEL job", "deleted"), ("SET job other", "overwritten"), ("FLUSHALL", "flushed")] {
+        let running = Running::ready(&at(&server), &["job"], &format!("trap 'echo termed; exit 4' TERM; {FOREVER}"));
+        client.call(request);
+        assert_eq!(running.line(), "termed");
+        let expected = format!("keylatch lock: job was lost ({reason}): ending the command\n");
+        assert_eq!(running.end(), (Some(79), expected));
+        client.call("DEL job");
+    }
+}
+
+#[test]
+fn a_command_that_stays_is_killed() {
+    let server = TestServer::start();
+    let script = format!("trap '' TERM; {FOREVER}");
+    let running = Running::ready(&at(&server), &["--kill-after", "10ms", "job"], &script);
+    server.client().call("DEL job");
+    assert_eq!(running.end().0, Some(79));
+    let script = format!("trap 'echo termed' TERM; {FOREVER}");
+    let running = Running::ready(&at(&server), &["--on-lost", "kill", "job"], &script);
+    server.client().call("DEL job");
+    assert!(running.output.recv().is_err(), "it was sent TERM");
+    assert_eq!(running.end().0, Some(79));
+}
+
+#[test]
+fn what_the_command_has_started_ends_with_it() {
+    let server = TestServer::start();
+    for how in ["term", "kill"] {
+        // Of each it is not known whether it has begun, and the last one ignores TERM.
+        let script = "sleep 1000 & sh -c 'sleep 1000; echo next' & (trap '' TERM; exec sleep 1000) & echo ready; wait";
+        let running = Running::ready(&at(&server), &["--on-lost", how, "-k", "100ms", "job"], script);
+        server.client().call("DEL job");
+        // Returns when nobody has standard output open any more.
+        assert_eq!(running.end().0, Some(79));
+    }
+}
+
+#[test]
+fn what_the_caller_has_started_does_not_end_with_the_command() {
+    let server = TestServer::start();
+    let lock =
+        format!("{} lock {} job -- sh -c 'echo ready; exec sleep 1000'", binary().display(), at(&server).join(" "));
+    let script = format!("exec 3<&0; (echo other; read _ <&3; echo told) & exec {lock}");
+    let mut running = Running::of(Command::new("sh").args(["-c", &script]));
+    let mut begun = [running.line(), running.line()];
+    begun.sort();
+    assert_eq!(begun, ["other", "ready"]);
+    server.client().call("DEL job");
+    wait_until(|| running.child.try_wait().expect("a child of ours").is_some());
+    running.tell();
+    assert_eq!(running.line(), "told");
+    assert_eq!(running.end().0, Some(79));
+}
+
+#[test]
+fn a_command_that_shall_go_on_without_the_lock_does() {
+    let server = TestServer::start();
+    let mut running = Running::ready(&at(&server), &["--on-lost", "warn", "job"], UNTIL_TOLD);
+    server.client().call("DEL job");
+    assert_eq!(running.complaint(), "keylatch lock: job was lost (deleted): the command goes on without it");
+    running.tell();
+    assert_eq!(running.end(), (Some(3), String::new()));
+}
+
+#[test]
+fn a_command_whose_lock_has_gone_when_it_ends_does_not_succeed() {
+    let server = TestServer::start();
+    let script = format!("{} redis-cli {} DEL job", binary().display(), at(&server).join(" "));
+    let output = run(&at(&server), &shell(&["job"], &script));
+    assert_eq!(output.status.code(), Some(79), "{output:?}");
+    assert!(text(&output.stderr).starts_with("keylatch lock: job was lost "), "{output:?}");
+}
+
+#[test]
+fn the_lock_is_renewed_for_as_long_as_the_command_runs() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let mut running = Running::ready(&at(&server), &["--ttl", "3s", "job"], UNTIL_TOLD);
+    for _ in 0..2 {
+        server.advance_ms(2000);
+        wait_until(|| client.int("PTTL job") == 3000);
+    }
+    running.tell();
+    assert_eq!(running.end(), (Some(3), String::new()));
+}
+
+#[test]
+fn a_connection_that_breaks_within_the_ttl_does_no_harm() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let running = Running::ready(&at(&server), &["--ttl", "3s", "job"], &format!("trap 'exit 4' TERM; {FOREVER}"));
+    // The new connection asks to be told of a loss, so it is shown as the holder.
+    let mut holder = || {
+        let info = client.call("LOCK.INFO job");
+        info.split(" client-id :").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<i64>().ok())
+    };
+    let before = holder().expect("a number");
+    server.client().call(&format!("CLIENT KILL ID {before}"));
+    wait_until(|| holder().is_some_and(|holder| holder > before));
+    client.call("DEL job");
+    let (status, complaint) = running.end();
+    assert_eq!((status, complaint.as_str()), (Some(79), "keylatch lock: job was lost (deleted): ending the command\n"));
+}
+
+#[test]
+fn a_server_that_is_away_for_the_ttl_loses_the_lock() {
+    let (server, at, _dir) = on_socket();
+    let running = Running::ready(&at, &["--ttl", "1s", "job"], &format!("trap 'exit 4' TERM; {FOREVER}"));
+    server.end();
+    let (status, complaint) = running.end();
+    assert_eq!(status, Some(79));
+    let lines: Vec<&str> = complaint.lines().collect();
+    let [first, last] = lines[..] else { panic!("{complaint}") };
+    assert!(first.starts_with("keylatch lock: the lock could not be renewed: "), "{first}");
+    let reason = "the server was not reachable for its TTL";
+    assert_eq!(last, format!("keylatch lock: job was lost ({reason}): ending the command"));
+}
+
+#[test]
+fn a_server_that_is_away_at_the_end_is_not_waited_for() {
+    let (server, at, _dir) = on_socket();
+    let mut running = Running::ready(&at, &["job"], UNTIL_TOLD);
+    server.end();
+    running.tell();
+    let (status, complaint) = running.end();
+    assert_eq!(status, Some(3));
+    assert!(complaint.starts_with("keylatch lock: job was not released (could not connect to "), "{complaint}");
+    assert!(complaint.ends_with("): it ends within 30s\n"), "{complaint}");
+}
+
+#[test]
+fn the_end_of_a_command_does_not_wait_for_a_renewal() {
+    let server = TestServer::start_with(&[("test-mode", "yes")]);
+    let mut client = server.client();
+    client.expect(&[("TEST.FAULT ADD LOCK.RENEW DELAY 86400000", ":1")]);
+    let mut running = Running::ready(&at(&server), &["--ttl", "60s", "job"], UNTIL_TOLD);
+    running.tell();
+    assert_eq!(running.end(), (Some(3), String::new()));
+    let mut running = Running::ready(&at(&server), &["--ttl", "4500ms", "job"], UNTIL_TOLD);
+    wait_until(|| client.call("TEST.FAULT LIST").contains("$5 fired :1"));
+    running.tell();
+    assert_eq!(running.end().0, Some(3));
+    client.expect(&[("TEST.FAULT CLEAR", "+OK")]);
+}
