@@ -23,6 +23,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 GENERATED = {
     "target/package/keylatch.conf": lambda binary, version: configuration().encode(),
     "target/package/keylatch.1.gz": lambda *of: gzip.compress(manual.man_page(*of).encode(), mtime=0),
+    "target/package/keylatch-lock.1.gz": lambda *of: gzip.compress(manual.lock_page(*of).encode(), mtime=0),
     "target/package/keylatch.bash": lambda binary, version: manual.completion(binary).encode(),
 }
 # Of redis.conf.example: a line, and what it is in /etc/keylatch.conf.

@@ -1,6 +1,7 @@
-"""Makes the man page and the completion of bash from what the binary says of itself: `keylatch --help-all`.
+"""Makes the man pages and the completion of bash from what the binary says of itself: `keylatch --help-all`, and
+`keylatch lock --help`.
 
-So the binary carries neither, and neither can be out of date.
+So the binary carries none of them, and none can be out of date.
 """
 
 import re
@@ -26,7 +27,28 @@ Commands, locks, differences to Redis, and how to get data in and out.
 .B \-\-healthcheck
 has found the server healthy; otherwise 1.
 .SH SEE ALSO
+.BR keylatch-lock (1),
 .BR redis-cli (1)
+"""
+LOCK_OPTION = re.compile(r"^ +((?:-\S, )?--\S+)(?: <(\S+)>)? {2,}(\S.*)$")
+LOCK_FOOT = r"""
+.SH EXAMPLES
+.TP
+.B keylatch lock backup \-\- pg_dump \-f dump.sql shop
+One dump at a time, on whichever machine; a second one waits for the first.
+.TP
+.B keylatch lock nightly \-nq \-E 0 \-\- /usr/local/bin/nightly
+In the crontab of every machine: one runs it, the others do nothing.
+.TP
+.B keylatch lock deploy \-\-wait 5m \-\-meta 'release 7' \-h locks.example \-\- ./deploy
+Others are shown who deploys what; after five minutes of waiting the exit status is 75.
+.TP
+.B keylatch lock \-\-watch deploy
+Shows who holds the lock, and who waits for it.
+.SH SEE ALSO
+.BR flock (1),
+.BR keylatch (1),
+.I /usr/share/doc/keylatch/docs/LOCKS.md
 """
 
 
@@ -72,6 +94,35 @@ def man_page(binary, version):
     return "\n".join(page) + FOOT
 
 
+def read_lock(binary):
+    """Returns the parts of the help of `keylatch lock`: the line of description, usage, options, text, exit statuses."""
+    text = subprocess.check_output([binary, "lock", "--help"], text=True)
+    parts = r"(.*?)\n\nUsage: (.*?)\n\nArguments:\n.*?\n\nOptions:\n(.*?)\n\n(.*)\n\nExit status: (.*)"
+    what, usage, options, body, statuses = re.fullmatch(parts, text, re.DOTALL).groups()
+    found = [LOCK_OPTION.match(line) for line in options.splitlines()]
+    if len(found) < 20 or None in found:
+        raise ValueError("the help of lock has another form than this expects")
+    return what, usage, [option.groups() for option in found], body, statuses
+
+
+def lock_page(binary, version):
+    """Returns the page keylatch-lock(1)."""
+    what, usage, options, body, statuses = read_lock(binary)
+    begun = lambda text, change: change(text[0]) + text[1:]
+    page = [f'.TH KEYLATCH\\-LOCK 1 "" "keylatch {version}" "User Commands"', ".SH NAME"]
+    page += [escaped(f"keylatch-lock - {begun(what, str.lower).rstrip('.')}"), ".SH SYNOPSIS", ".nf"]
+    page += [escaped(line.strip()) for line in usage.splitlines()]
+    page += [".fi", ".SH DESCRIPTION", "\n.PP\n".join(map(escaped, body.split("\n\n"))), ".SH OPTIONS"]
+    for name, value, text in options:
+        page += [".TP", f'.BI "{escaped(name)}" " {value}"' if value else f".B {escaped(name)}", escaped(text)]
+    page.append(".SH EXIT STATUS")
+    for line in begun(statuses, str.upper).splitlines():
+        found = re.fullmatch(r"  (\d+)   (.*)", line)
+        start = [".TP", f".B {found[1]}"] if found else [".PP"] * line.startswith("--")
+        page += [*start, escaped(found[2] if found else line)]
+    return "\n".join(page) + LOCK_FOOT
+
+
 def completion(binary):
     """Returns the completion for bash: names of settings, and values of those that take one of a few words."""
     options = [option for section in read(binary)[3].values() for option in section]
@@ -83,10 +134,15 @@ def completion(binary):
             cases.setdefault(f"COMPREPLY=($(compgen -W '{value.replace('|', ' ')}' -- \"$word\"))", []).append(name)
         elif value.startswith("<dir"):
             cases.setdefault('COMPREPLY=($(compgen -d -- "$word"))', []).append(name)
+    of_lock = " ".join(name.split(", ")[-1] for name, _, _ in read_lock(binary)[2])
     words = "\n".join(f"        {'|'.join(f'--{name}' for name in each)}) {then} ;;" for then, each in cases.items())
     return f"""# Completion of keylatch's options for bash.
 _keylatch() {{
     local word=${{COMP_WORDS[COMP_CWORD]}}
+    if [[ ${{COMP_WORDS[1]}} = lock ]]; then
+        [[ $word != -* ]] || COMPREPLY=($(compgen -W '{of_lock}' -- "$word"))
+        return
+    fi
     case ${{COMP_WORDS[COMP_CWORD - 1]}} in
 {words}
         *) [[ $word != -* ]] || COMPREPLY=($(compgen -W '{" ".join(names)}' -- "$word")) ;;

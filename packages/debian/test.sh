@@ -34,13 +34,16 @@ dpkg-deb --extract "$package" "$files"
 while read -r page target; do
     [ -e "$(dirname "$page")/$target" ] || fail "$page links to $target, which is not in the package"
 done < <(grep -oP '\]\(\K[^)#]+(?=[)#])' -r "$files/usr/share/doc/keylatch" | grep -v ':https*:' | tr ':' ' ')
-manual=$files/usr/share/man/man1/keylatch.1.gz
-[ "$(zcat "$manual" | grep -cF '\-\-maxmemory\-policy')" != 0 ] || fail 'no manual'
-! command -v groff >/dev/null || is "$(zcat "$manual" | groff -man -Tutf8 -ww -z 2>&1)" ''
+for expected in 'keylatch \-\-maxmemory\-policy' 'keylatch-lock \-\-conflict\-exit\-code'; do
+    manual=$files/usr/share/man/man1/${expected%% *}.1.gz
+    [ "$(zcat "$manual" | grep -cF -e "${expected#* }")" != 0 ] || fail "no manual ${expected%% *}"
+    ! command -v groff >/dev/null || is "$(zcat "$manual" | groff -man -Tutf8 -ww -z 2>&1)" ''
+done
 completed() { COMP_WORDS=(keylatch "$@") COMP_CWORD=$# COMPREPLY=() && _keylatch && echo "${COMPREPLY[*]}"; }
 source "$files/usr/share/bash-completion/completions/keylatch"
 is "$(completed --daemo)" --daemonize
 is "$(completed --appendonly y)" yes
+is "$(completed lock --conf)" --conflict-exit-code
 rm -r "$files"
 
 export DEBIAN_FRONTEND=noninteractive
