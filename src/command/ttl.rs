@@ -14,9 +14,9 @@ use crate::store::{Classes, Event, Key, Ttl};
 use crate::time::clock::{Deadline, Now};
 
 /// A key got a deadline.
-pub(crate) const EXPIRE: &Event = &Event::one(Classes::GENERIC, "expire");
+pub(crate) const EXPIRE: &Event = &Event::one(Classes::GENERIC, "expire").setting_deadline();
 /// A key lost its deadline.
-pub(crate) const PERSIST: &Event = &Event::one(Classes::GENERIC, "persist");
+pub(crate) const PERSIST: &Event = &Event::one(Classes::GENERIC, "persist").setting_deadline();
 
 const SECONDS: Arg = integer("seconds").token("EX");
 const MILLISECONDS: Arg = integer("milliseconds").token("PX");

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::resp::{OwnedRequest, Reply};
 use crate::spec::{INSERT, KeyFlags};
 use crate::store::value::{Kind, Type};
-use crate::store::{NEVER, Str, View};
+use crate::store::{LockMode, NEVER, Str, View};
 
 impl Call<'_> {
     /// Blocks the client until a time, in monotonic milliseconds, and then replies; a nested call replies at once.
@@ -29,16 +29,17 @@ impl Call<'_> {
         self.block(until_ms, Box::new(on_timeout), Some(repetition));
     }
 
-    /// Queues the client for a lock, its key: the handler is called again when the key is missing and nobody is
-    /// before the client, or when another one has acquired the lock with the same token.
+    /// Queues the client for the locks that its keys are: the handler is called again when it may be the client's turn, or
+    /// when another one has acquired one of them with the same token.
     pub(crate) fn block_in_queue(
         &mut self,
         token: &[u8],
+        mode: LockMode,
         until_ms: u64,
         on_timeout: impl Fn(&mut Reply<'_>) + Send + 'static,
     ) {
-        let token = Some(self.namespace.store.hash(token));
-        let repetition = Repetition { token, ..Repetition::new(Str::TYPE) };
+        let lock = Some((self.namespace.store.hash(token), mode));
+        let repetition = Repetition { lock, ..Repetition::new(Str::TYPE) };
         self.block(until_ms, Box::new(on_timeout), Some(repetition));
     }
 
@@ -78,14 +79,14 @@ impl Call<'_> {
             false => Vec::new(),
         };
         let since_us = self.namespace.clock.now().mono_us();
-        let place = repetition.as_ref().map(|Repetition { awaited, heeds_absence, token, .. }| match token {
-            Some(token) => Place::LockQueue { token: *token, since_us },
+        let place = repetition.as_ref().map(|Repetition { awaited, heeds_absence, lock, .. }| match lock {
+            Some((token, mode)) => Place::LockQueue { mode: *mode, token: *token, since_us },
             None => Place::Queue { awaited: *awaited, heeds_absence: *heeds_absence },
         });
         let mut caller = self.caller.clone();
         caller.staged = None; // it is another call that is made again
         let blocking = match repetition {
-            Some(Repetition { request: other, heeds_absence, token, retry_at_ms, .. }) => {
+            Some(Repetition { request: other, heeds_absence, lock, retry_at_ms, .. }) => {
                 Blocking::Keys(Box::new(BlockedCall {
                     command,
                     request: other.map_or_else(|| shown.clone(), Arc::new),
@@ -94,7 +95,7 @@ impl Call<'_> {
                     hashes: command.keys_of(request).map(|(position, _)| store.hash(request.arg(position))).collect(),
                     heeds_absence,
                     // Otherwise it is queued when the cluster has it.
-                    token: token.filter(|_| self.caller.staged.is_none()),
+                    token: lock.filter(|_| self.caller.staged.is_none()).map(|(token, _)| token),
                     retry_at_ms,
                     spent_ns,
                     is_committing: false,
@@ -118,14 +119,14 @@ pub(crate) struct Repetition {
     pub(crate) heeds_absence: bool,
     /// Even if no key has changed, at this time in monotonic milliseconds.
     pub(crate) retry_at_ms: u64,
-    /// Queued for a lock, with the hash of the token to acquire it with.
-    pub(crate) token: Option<u64>,
+    /// Queued for locks: with the hash of the token to acquire them with, and how.
+    pub(crate) lock: Option<(u64, LockMode)>,
 }
 
 impl Repetition {
     /// Returns that of a call which is made again when one of its keys has changed and has a value of a type.
     pub(crate) fn new(awaited: Type) -> Self {
-        Repetition { request: None, awaited, heeds_absence: false, retry_at_ms: NEVER, token: None }
+        Repetition { request: None, awaited, heeds_absence: false, retry_at_ms: NEVER, lock: None }
     }
 }
 
@@ -149,10 +150,13 @@ impl Continuation for Suspended {
     fn abandon(&mut self, env: Env<'_>, view: &mut View<'_>) {
         self.leave_queues(view);
         // The reply is lost, and so is an element that was popped. A lock would stay with nobody for its whole TTL.
-        if self.is_in_lock_queue() && self.blocked.was_served_in_vain() {
-            let token = self.shown.as_request().arg(2);
+        if let Some(Place::LockQueue { mode, since_us, .. }) = self.place
+            && self.blocked.was_served_in_vain()
+        {
+            let token_at = if mode == LockMode::Several { 2 + self.keys.len() } else { 2 };
+            let token = self.shown.as_request().arg(token_at);
             for key in self.keys() {
-                env.namespace.take_back_lock((self.db, key), token, self.client, view);
+                env.namespace.take_back_lock((self.db, key), token, (self.client, since_us), view);
             }
         }
     }

@@ -19,9 +19,10 @@ use crate::dispatch::{Env, Handlers, Next, denials, effects, post_call};
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::resp::{Output, Reply, Request};
+use crate::spec::registry::Hashes;
 use crate::spec::{CommandSpec, WRITE};
 use crate::store::entry::Entry;
-use crate::store::{Cx, GateGuard, Key, LockWaiter, Lookup, Origin, Policy, View, Waiter};
+use crate::store::{Cx, GateGuard, Key, LockMode, LockRecord, LockWaiter, Lookup, Origin, Policy, View, Waiter};
 use crate::time::clock::Now;
 
 /// A key, with its database, whose blocked clients need other keys than those that are locked.
@@ -36,16 +37,30 @@ pub(super) fn serve(view: &mut View<'_>, env: Env<'_>) -> Vec<DeferredWake> {
     loop {
         // The call that has changed the keys is over: one of them may have expired while it ran.
         view.set_now(env.namespace.clock.now());
-        let ready = view.waiting().take_ready();
+        let mut ready = view.waiting().take_ready();
         if ready.is_empty() {
             return deferred;
         }
+        order_by_arrival(view, &mut ready, env);
         for (db, key) in ready {
             let is_covered = view.covers(&[env.namespace.store.hash(&key)]);
             if !is_covered || !serve_key(view, db, &key, env) {
                 deferred.push((db, key));
             }
         }
+    }
+}
+
+/// Lets locks that one call has freed come in the order in which their first clients in the queues have arrived.
+fn order_by_arrival(view: &mut View<'_>, ready: &mut [(usize, Box<[u8]>)], env: Env<'_>) {
+    if ready.len() > 1 {
+        let cx = view.cx();
+        ready.sort_by_cached_key(|(db, key)| {
+            let key = env.namespace.store.key(key);
+            let mut view = view.lend(*db, cx);
+            let first = if view.covers(&[key.hash]) { view.locks().queue(key) } else { None };
+            first.and_then(|queue| queue.front()).map_or(0, |waiter| waiter.number)
+        });
     }
 }
 
@@ -57,13 +72,17 @@ pub(super) fn wake_deferred(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<Def
     let cx = Cx { now: env.namespace.clock.now(), ..cx };
     while let Some((db, bytes)) = left.pop_front() {
         let key = env.namespace.store.key(&bytes);
-        let mut view = guard.view(db, &[key.hash], cx);
-        if view.is_closed() {
-            return;
-        }
-        serve_queue(&mut view, db, key, env);
-        let mut next = view.waiting().next(key, 0);
-        drop(view);
+        let mut hashes = Hashes::from_slice(&[key.hash]);
+        let mut next = loop {
+            let mut view = guard.view(db, &hashes, cx);
+            if view.is_closed() {
+                return;
+            }
+            match serve_lock(&mut view, db, key, env) {
+                Some(needed) => hashes = needed,
+                None => break view.waiting().next(key, 0),
+            }
+        };
         while let Some(waiter) = next {
             let hashes = Wait::of(&waiter).and_then(|wait| wait.call(|call| call.hashes.clone()));
             let mut view = guard.view(db, hashes.as_deref().unwrap_or(&[key.hash]), cx);
@@ -128,53 +147,108 @@ pub(super) fn hand_over_expired(
     for (position, _) in command.keys_of(request) {
         let key = env.namespace.store.key(request.arg(position));
         if view.locks().queue(key).is_some() {
-            serve_queue(view, db, key, env);
+            let _ = serve_lock(view, db, key, env); // a client that needs other keys, too, is served by whoever frees the last
         }
     }
 }
 
-/// Hands a lock over that is free: to the first client in the queue that still waits, and to others that wait with the same
-/// token. The keys of such a call are locked, for it has only this one.
-fn serve_queue(view: &mut View<'_>, db: usize, key: Key<'_>, env: Env<'_>) {
+/// Hands a lock over as far as it is free: to the first clients in the queue that still wait, and to others that wait with the
+/// same token. Returns the keys of a call whose turn it is and which needs others than those that are locked.
+#[must_use]
+fn serve_lock(view: &mut View<'_>, db: usize, key: Key<'_>, env: Env<'_>) -> Option<Hashes> {
     let cx = view.cx();
+    let mut view = view.lend(db, cx);
+    for waiter in view.locks().take_excessive(key) {
+        serve_queued(&mut view, key, waiter, env);
+    }
     loop {
-        let mut view = view.lend(db, cx);
-        let Some(first) = view.locks().queue(key).and_then(|queue| queue.front().copied()) else { return };
-        if view.exists(key) {
-            return;
+        let first = view.locks().queue(key).and_then(|queue| queue.front().copied())?;
+        if !may_have(&mut view, key, first, env) {
+            return None;
         }
-        let is_served = serve_queued(&mut view, first.client, env);
-        view.waiting().dequeue(db, key, first.number);
-        if is_served {
-            serve_same_token(&mut view, (db, key), first.token, env);
+        match serve_queued(&mut view, key, first, env) {
+            Turn::Used => serve_same_token(&mut view, key, first.token, env),
+            Turn::Passed => {}
+            Turn::Kept => return None,
+            Turn::Uncovered(hashes) => return Some(hashes),
         }
     }
 }
 
-/// Serves those in the queue whose token is that of the lock's new holder.
-fn serve_same_token(view: &mut View<'_>, (db, key): (usize, Key<'_>), token: u64, env: Env<'_>) {
+/// Returns whether a client may have a lock whose turn it is, as far as that depends on its key alone.
+fn may_have(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: Env<'_>) -> bool {
+    if let Some(holders) = view.locks().holders(key) {
+        return match (waiter.mode, holders.permits()) {
+            (LockMode::Shared, None) => true,
+            (LockMode::Permits { count, .. }, Some((size, free))) => count <= free || count > size,
+            _ => false,
+        };
+    }
+    if !view.exists(key) {
+        return true;
+    }
+    let is_own = |record: &LockRecord| env.namespace.store.hash(&record.token) == waiter.token;
+    waiter.mode == LockMode::Several && view.locks().record(key).is_some_and(is_own)
+}
+
+/// Serves those in the queue whose token is that of a new holder of the lock.
+fn serve_same_token(view: &mut View<'_>, key: Key<'_>, token: u64, env: Env<'_>) {
     let same =
         |queue: &VecDeque<LockWaiter>| queue.iter().filter(|waiter| waiter.token == token).copied().collect::<Vec<_>>();
     for waiter in view.locks().queue(key).map(same).unwrap_or_default() {
-        if serve_queued(view, waiter.client, env) {
-            view.waiting().dequeue(db, key, waiter.number);
-        }
+        serve_queued(view, key, waiter, env);
     }
 }
 
-/// Executes the call of a queued client; returns whether it was answered.
-fn serve_queued(view: &mut View<'_>, client: u64, env: Env<'_>) -> bool {
-    env.namespace.clients.answer(client, |blocking| match blocking {
-        Blocking::Keys(call) => execute_caught(view, call, env),
-        _ => None,
-    })
+/// What has become of the turn of a client in the queue for a lock.
+enum Turn {
+    /// Its call was answered.
+    Used,
+    /// It does not wait any more.
+    Passed,
+    /// It cannot be answered yet.
+    Kept,
+    /// These keys have to be locked for it.
+    Uncovered(Hashes),
+}
+
+/// Executes the call of a client in the queue for a lock, which leaves the queue unless it waits on.
+fn serve_queued(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: Env<'_>) -> Turn {
+    let (mut turn, mut others) = (Turn::Passed, Vec::new());
+    let is_answered = env.namespace.clients.answer(waiter.client, |blocking| {
+        let Blocking::Keys(call) = blocking else { return None };
+        if !view.covers(&call.hashes) {
+            turn = Turn::Uncovered(call.hashes.clone());
+            return None;
+        }
+        if waiter.mode == LockMode::Several {
+            others = call.keys();
+        }
+        let outcome = execute_caught(view, call, env);
+        if let Outcome::Waits = outcome {
+            turn = Turn::Kept;
+        }
+        outcome.answer()
+    });
+    if is_answered {
+        turn = Turn::Used;
+    }
+    if let Turn::Used | Turn::Passed = turn {
+        view.locks().leave_queue(key, waiter.number);
+    }
+    if let Turn::Used = turn {
+        others.iter().for_each(|(_, other)| view.locks().leave_queue(env.namespace.store.key(other), waiter.number));
+    }
+    turn
 }
 
 /// Serves the clients that are blocked on a key, in order of arrival, as long as it holds what they wait for. Returns false
 /// at the first one whose call needs keys that are not locked: later ones must not be served before it.
 fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], env: Env<'_>) -> bool {
     let (key, cx) = (env.namespace.store.key(bytes), view.cx());
-    serve_queue(view, db, key, env);
+    if serve_lock(view, db, key, env).is_some() {
+        return false;
+    }
     let mut after = 0;
     loop {
         let next = view.lend(db, cx).waiting().next(key, after);
@@ -200,7 +274,7 @@ fn serve_client(view: &mut View<'_>, (db, key): (usize, Key<'_>), waiter: &Waite
     let is_served = wait.answer(|blocking| {
         let Blocking::Keys(call) = blocking else { return None };
         is_covered = view.covers(&call.hashes);
-        if is_covered { execute_caught(view, call, env) } else { None }
+        if is_covered { execute_caught(view, call, env).answer() } else { None }
     });
     if is_served {
         view.lend(db, cx).waiting().dequeue(db, key, waiter.number);
@@ -316,7 +390,7 @@ pub(crate) fn examine_queued(namespace: &Namespace, handlers: &'static Handlers,
         wait.answer(|blocking| {
             let Blocking::Keys(blocked) = blocking else { return None };
             let mut view = hold.view(blocked.caller.db, cx);
-            if let Some(Unblocked::Served(out)) = execute_caught(&mut view, blocked, env) {
+            if let Outcome::Answered(Unblocked::Served(out)) = execute_caught(&mut view, blocked, env) {
                 (found, blocked.is_committing) = (Some(out), true);
             }
             None
@@ -327,18 +401,36 @@ pub(crate) fn examine_queued(namespace: &Namespace, handlers: &'static Handlers,
 
 /// Executes a blocked call again, as [`execute`] does. A panic is that client's own: whoever serves it, and all others that
 /// are blocked, go on.
-fn execute_caught(view: &mut View<'_>, blocked: &mut BlockedCall, env: Env<'_>) -> Option<Unblocked> {
-    let served = env.namespace.instance.panics.catch("blocked call", || execute(view, blocked, env));
-    served.unwrap_or_else(|| {
+fn execute_caught(view: &mut View<'_>, blocked: &mut BlockedCall, env: Env<'_>) -> Outcome {
+    let outcome = env.namespace.instance.panics.catch("blocked call", || execute(view, blocked, env));
+    outcome.unwrap_or_else(|| {
         env.namespace.instance.panics.catch("recovery", || view.recover());
-        Some(Unblocked::Panicked)
+        Outcome::Answered(Unblocked::Panicked)
     })
 }
 
-/// Executes a blocked call again; returns its reply, or `None` if it remains blocked.
-fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, env: Env<'_>) -> Option<Unblocked> {
-    if let Err(refusal) = admit_again(blocked, view.now(), env)? {
-        return Some(Unblocked::Served(refusal));
+/// What has become of a blocked call that was executed again.
+enum Outcome {
+    /// Its client is told this.
+    Answered(Unblocked),
+    /// It remains blocked.
+    Waits,
+    /// Its client is about to be disconnected.
+    Gone,
+}
+
+impl Outcome {
+    fn answer(self) -> Option<Unblocked> {
+        if let Outcome::Answered(answer) = self { Some(answer) } else { None }
+    }
+}
+
+/// Executes a blocked call again.
+fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, env: Env<'_>) -> Outcome {
+    match admit_again(blocked, view.now(), env) {
+        None => return Outcome::Gone,
+        Some(Err(refusal)) => return Outcome::Answered(Unblocked::Served(refusal)),
+        Some(Ok(())) => {}
     }
     let BlockedCall { command, request, caller, hashes, shown, spent_ns, .. } = blocked;
     let lookup = Lookup::allowed(!caller.info.flags.is_no_touch());
@@ -358,8 +450,8 @@ fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, env: Env<'_>) -> Opti
         }
     }
     if next.is_unfinished() {
-        return None;
+        return Outcome::Waits;
     }
     post_call::count_unblocked(env, (command, shown.as_request()), &caller.info, *spent_ns);
-    Some(Unblocked::Served(out))
+    Outcome::Answered(Unblocked::Served(out))
 }

@@ -10,7 +10,7 @@ use crate::engine::locks::{Holders, LockState, mono_us};
 use crate::engine::names::KeyName;
 use crate::engine::stage::Cleared;
 use crate::engine::stored::{StoredLock, StoredLoss, StoredWait, StoredWaiter};
-use crate::store::{LockHolder as _, LockWaiter, Loss, LostLock, Store, View};
+use crate::store::{LockHolder as _, LockMode, LockWaiter, Loss, LostLock, Store, View};
 use crate::time::clock::Now;
 
 /// The bit in the numbers of those in a queue of the mirror, in which nobody is found by the number of a wait.
@@ -144,6 +144,7 @@ impl KnownLocks {
         let queued = |(at, waiter): (usize, &StoredWaiter)| LockWaiter {
             client: self.holders.copy(&waiter.client).id(),
             number: PLACE | at as u64,
+            mode: LockMode::Exclusive,
             token: store.hash(&waiter.token),
             since_us: mono_us(waiter.since_us, now),
         };

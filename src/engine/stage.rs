@@ -19,8 +19,8 @@ use crate::engine::ttl::Ttl;
 use crate::engine::value::encode;
 use crate::store::entry::Entry;
 use crate::store::{
-    self, ChangeLog, Classes, Cx, EventSink, Exclusive, Hold, KeyspaceObserver, LockRecord, Loss, LostLock, Origin,
-    Store, Str,
+    self, ChangeLog, Classes, Cx, EventSink, Exclusive, HeldLock, Hold, KeyspaceObserver, LockRecord, Loss, LostLock,
+    Origin, Store, Str,
 };
 use crate::time::clock::{Deadline, Now};
 
@@ -115,6 +115,10 @@ impl ChangeLog for Recorder {
         self.record_change(db, key);
     }
 
+    fn append_deadline(&self, db: usize, key: &[u8], _: Option<i64>) {
+        self.record_change(db, key);
+    }
+
     fn append_field_removal(&self, db: usize, key: &[u8], _: &[u8]) {
         self.record_change(db, key);
     }
@@ -138,7 +142,7 @@ impl ChangeLog for Recorder {
         recorded.locks.retain(stays);
     }
 
-    fn record_lock(&self, db: usize, key: &[u8], _: Option<&LockRecord>) {
+    fn record_lock(&self, db: usize, key: &[u8], _: Option<HeldLock<'_>>) {
         let (mut recorded, key) = (self.recorded.lock(), (db, Box::from(key)));
         recorded.locks.insert(key.clone());
         recorded.add(key);
@@ -378,7 +382,7 @@ impl Stage {
             let mut view = hold.view(key.0, Cx::new(self.cx.now, Origin::HOST));
             let holder = |record: &LockRecord| Some((record.token.clone(), record.hold.as_ref()?.holder().id()));
             if let Some((token, client)) = view.look_at_lock(key.0, name, holder).flatten() {
-                view.locks().take_back(key.0, name, &token, client);
+                view.locks().take_back(key.0, name, &token, (client, 0));
             }
         }
     }

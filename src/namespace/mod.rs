@@ -571,11 +571,17 @@ impl Namespace {
         }
     }
 
-    /// Releases a lock of a database that a client has acquired and was not told of; on a replica it is one of the primary,
-    /// and stays. The view is one without declared keys.
-    pub(crate) fn take_back_lock(&self, (db, key): (usize, Key<'_>), token: &[u8], client: u64, view: &mut View<'_>) {
+    /// Releases a lock of a database that a client has acquired since a time, in monotonic microseconds, and was not told of; on
+    /// a replica it is one of the primary, and stays. The view is one without declared keys.
+    pub(crate) fn take_back_lock(
+        &self,
+        (db, key): (usize, Key<'_>),
+        token: &[u8],
+        acquired: (u64, u64),
+        view: &mut View<'_>,
+    ) {
         if !self.role.is_replica() {
-            view.locks().take_back(db, key, token, client);
+            view.locks().take_back(db, key, token, acquired);
         }
     }
 

@@ -31,7 +31,7 @@ use crate::persist::log::boundaries::Boundaries;
 use crate::persist::log::changed::LastChanges;
 use crate::persist::log::chunks::Chunks;
 use crate::runtime::wakes;
-use crate::store::{ChangeLog, LockRecord};
+use crate::store::{ChangeLog, HeldLock};
 
 /// The most bytes that are kept for the slowest reader.
 const KEPT_MAX: usize = 256 << 20;
@@ -327,6 +327,15 @@ impl ChangeLog for Log {
         self.append(&mut Effects::one(db, &[b"DEL", key]));
     }
 
+    fn append_deadline(&self, db: usize, key: &[u8], unix_ms: Option<i64>) {
+        let mut number = itoa::Buffer::new();
+        let mut effects = match unix_ms {
+            Some(unix_ms) => Effects::one(db, &[b"PEXPIREAT", key, number.format(unix_ms).as_bytes()]),
+            None => Effects::one(db, &[b"PERSIST", key]),
+        };
+        self.append(&mut effects);
+    }
+
     fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {
         self.append(&mut Effects::one(db, &[b"HDEL", key, field]));
     }
@@ -335,7 +344,7 @@ impl ChangeLog for Log {
 
     fn record_all(&self, _: Option<usize>) {}
 
-    fn record_lock(&self, _: usize, _: &[u8], _: Option<&LockRecord>) {}
+    fn record_lock(&self, _: usize, _: &[u8], _: Option<HeldLock<'_>>) {}
 }
 
 impl Records {

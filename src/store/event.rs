@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use parking_lot::Mutex;
 
 use crate::store::cx::{Cx, Origin};
-use crate::store::lock::{LockRecord, Loss, LostLock};
+use crate::store::held_lock::HeldLock;
+use crate::store::lock::{Loss, LostLock};
 use crate::store::unlogged::{self, Interrupted};
 
 /// A set of classes of events, and of the two kinds of channels they are published to.
@@ -107,6 +108,19 @@ pub struct Event {
     replaces: bool,
     /// Whether it is a deletion that is logged as such, because no call logs it.
     is_record: bool,
+    /// What becomes of those who hold the key as a lock together with others.
+    on_holders: OnHolders,
+}
+
+/// What a change of the key of a lock means to its holders, where there are several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnHolders {
+    /// They hold it no longer.
+    End,
+    /// They hold it until the key's new deadline.
+    SetDeadline,
+    /// It follows from what has become of them.
+    Keep,
 }
 
 /// The place of an unused name.
@@ -127,28 +141,48 @@ pub(super) const EXPIRED: &Event = &Event::one(Classes::EXPIRED, "expired").reco
 pub(super) const FIELDS_EXPIRED: &Event = &Event::one(Classes::HASH, "hexpired");
 /// A key was deleted by something that no call logs: the end of a session, or of a MIGRATE.
 pub(super) const RELEASED: &Event = &Event::one(Classes::GENERIC, "del").recorded();
+/// The last ones of the holders of a lock hold it until another time.
+pub(crate) const HELD_UNTIL: &Event = &Event::one(Classes::GENERIC, "expire").keeping_holders();
+/// Some of the holders of a lock hold it without limit.
+pub(crate) const HELD_ON: &Event = &Event::one(Classes::GENERIC, "persist").keeping_holders();
 /// A key was evicted.
 pub(super) const EVICTED: &Event = &Event::one(Classes::EVICTED, "evicted").recorded();
 
 impl Event {
     /// A change without an event: part of a larger one, or one that Redis does not publish.
-    pub const NONE: &'static Event = &Event { names: [UNNAMED; 2], replaces: false, is_record: false };
+    pub const NONE: &'static Event =
+        &Event { names: [UNNAMED; 2], replaces: false, is_record: false, on_holders: OnHolders::End };
     /// A key was deleted: by a command, or because its value has become empty.
     pub const DEL: &'static Event = &Event::one(Classes::GENERIC, "del");
 
     /// Creates an event with one name.
     pub const fn one(class: Classes, name: &'static str) -> Self {
-        Event { names: [(class, name), UNNAMED], replaces: false, is_record: false }
+        Event { names: [(class, name), UNNAMED], replaces: false, is_record: false, on_holders: OnHolders::End }
     }
 
     /// Adds a second name, which is published after the first.
     pub const fn then(self, class: Classes, name: &'static str) -> Self {
-        Event { names: [self.names[0], (class, name)], replaces: self.replaces, is_record: self.is_record }
+        Event { names: [self.names[0], (class, name)], ..self }
     }
 
     /// Declares that a string that is set with this event replaces the value, instead of changing it.
     pub const fn replacing(self) -> Self {
-        Event { names: self.names, replaces: true, is_record: self.is_record }
+        Event { replaces: true, ..self }
+    }
+
+    /// Declares that the deadline alone changes: those who hold the key as a lock together hold it until then.
+    pub(crate) const fn setting_deadline(self) -> Self {
+        Event { on_holders: OnHolders::SetDeadline, ..self }
+    }
+
+    /// Declares that the change follows from what has become of those who hold the key as a lock together.
+    pub(crate) const fn keeping_holders(self) -> Self {
+        Event { on_holders: OnHolders::Keep, ..self }
+    }
+
+    /// Returns what the change means to those who hold the key as a lock together.
+    pub(super) fn on_holders(&self) -> OnHolders {
+        self.on_holders
     }
 
     /// Returns whether a string that is set with it replaces the value.
@@ -158,7 +192,7 @@ impl Event {
 
     /// Declares that it is a deletion which no call logs.
     const fn recorded(self) -> Self {
-        Event { names: self.names, replaces: self.replaces, is_record: true }
+        Event { is_record: true, ..self }
     }
 
     /// Returns why a lock is lost whose key is missing after a change with this name.
@@ -202,6 +236,9 @@ pub trait ChangeLog: Send + Sync {
     /// is not logged itself.
     fn append_removal(&self, db: usize, key: &[u8]);
 
+    /// Logs the deadline of a key, in milliseconds since 1970, or that it has none; its shard is locked. No call has changed it.
+    fn append_deadline(&self, db: usize, key: &[u8], unix_ms: Option<i64>);
+
     /// Logs the removal of a field that has expired from a hash, whose shard is locked.
     fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]);
 
@@ -212,7 +249,7 @@ pub trait ChangeLog: Send + Sync {
     fn record_all(&self, db: Option<usize>);
 
     /// Notes what is known now of the lock that a key is, if it is one.
-    fn record_lock(&self, db: usize, key: &[u8], lock: Option<&LockRecord>);
+    fn record_lock(&self, db: usize, key: &[u8], lock: Option<HeldLock<'_>>);
 }
 
 /// Observes nothing and logs nothing.
@@ -231,13 +268,15 @@ impl KeyspaceObserver for Nobody {
 impl ChangeLog for Nobody {
     fn append_removal(&self, _: usize, _: &[u8]) {}
 
+    fn append_deadline(&self, _: usize, _: &[u8], _: Option<i64>) {}
+
     fn append_field_removal(&self, _: usize, _: &[u8], _: &[u8]) {}
 
     fn record_change(&self, _: usize, _: &[u8]) {}
 
     fn record_all(&self, _: Option<usize>) {}
 
-    fn record_lock(&self, _: usize, _: &[u8], _: Option<&LockRecord>) {}
+    fn record_lock(&self, _: usize, _: &[u8], _: Option<HeldLock<'_>>) {}
 }
 
 /// Not a class: the observer gets every change.
@@ -406,6 +445,14 @@ impl EventSink {
         }
     }
 
+    /// Logs the deadline of a key, in milliseconds since 1970, or that it has none, if there is a log.
+    pub(super) fn log_deadline(&self, db: usize, key: &[u8], unix_ms: Option<i64>) {
+        if self.is_logged() {
+            self.log.append_deadline(db, key, unix_ms);
+            unlogged::remove(db, key);
+        }
+    }
+
     /// Logs the removal of an expired field, if there is a log.
     pub(super) fn log_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {
         if self.subscribed.load(Relaxed) & LOG != 0 {
@@ -421,7 +468,7 @@ impl EventSink {
     }
 
     /// Notes what is known now of the lock that a key is, if there is a log.
-    pub(super) fn record_lock(&self, db: usize, key: &[u8], lock: Option<&LockRecord>) {
+    pub(super) fn record_lock(&self, db: usize, key: &[u8], lock: Option<HeldLock<'_>>) {
         if self.subscribed.load(Relaxed) & LOG != 0 {
             self.log.record_lock(db, key, lock);
         }

@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::store::entry::Entry;
+use crate::store::expire::NEVER;
+use crate::store::held_lock::HeldLock;
+use crate::store::holders::Sharing;
 use crate::store::lock::{Hold, LockHolder, LockRecord};
 
 /// What a key was.
@@ -46,9 +49,17 @@ impl CopyLimit {
     }
 }
 
-/// What was known of a lock, without counting as one that is held.
+/// What was known of a lock.
 #[derive(Clone)]
 pub(crate) struct LockImage {
+    /// How it was shared, and since when; `None` of an exclusive one, which had one holder.
+    pub(super) shared: Option<(Sharing, u64)>,
+    pub(super) holders: Arc<[HolderImage]>,
+}
+
+/// What was known of a holder of a lock, without counting as one.
+#[derive(Clone)]
+pub(super) struct HolderImage {
     pub(super) token: Box<[u8]>,
     fence: i64,
     since_us: u64,
@@ -56,12 +67,14 @@ pub(crate) struct LockImage {
     pub(super) session: Option<Arc<dyn LockHolder>>,
     is_announced: bool,
     meta: Option<Box<[u8]>>,
+    /// Of a holder of several.
+    pub(super) permits: u32,
+    pub(super) until_ms: u64,
 }
 
-impl LockImage {
-    /// Returns that of a lock.
-    pub(crate) fn of(record: &LockRecord) -> Self {
-        LockImage {
+impl HolderImage {
+    fn of(record: &LockRecord, permits: u32, until_ms: u64) -> Self {
+        HolderImage {
             token: record.token.clone(),
             fence: record.fence,
             since_us: record.since_us,
@@ -69,15 +82,12 @@ impl LockImage {
             session: record.session.clone(),
             is_announced: record.is_announced,
             meta: record.meta.clone(),
+            permits,
+            until_ms,
         }
     }
 
-    /// Returns whether it is one of the same acquisition of the lock.
-    pub(super) fn is_of(&self, record: &LockRecord) -> bool {
-        self.fence == record.fence && self.token == record.token
-    }
-
-    /// Returns what is to be known of the lock again.
+    /// Returns what is to be known of the holder again.
     pub(super) fn record(&self) -> LockRecord {
         LockRecord {
             token: self.token.clone(),
@@ -87,6 +97,37 @@ impl LockImage {
             session: self.session.clone(),
             is_announced: self.is_announced,
             meta: self.meta.clone(),
+        }
+    }
+}
+
+impl LockImage {
+    /// Returns that of a lock.
+    pub(crate) fn of(lock: HeldLock<'_>) -> Self {
+        match lock {
+            HeldLock::Exclusive(record) => {
+                LockImage { shared: None, holders: [HolderImage::of(record, 0, NEVER)].into() }
+            }
+            HeldLock::Shared(holders) => LockImage {
+                shared: Some((holders.sharing(), holders.since_us)),
+                holders: holders
+                    .iter()
+                    .map(|(_, holder)| HolderImage::of(&holder.record, holder.permits, holder.until_ms))
+                    .collect(),
+            },
+        }
+    }
+
+    /// Returns whether a holder is one of those of the image.
+    pub(super) fn has(&self, record: &LockRecord) -> bool {
+        self.holders.iter().any(|holder| holder.fence == record.fence && holder.token == record.token)
+    }
+
+    /// Returns what the value of the key was.
+    pub(super) fn value(&self) -> Vec<u8> {
+        match self.shared {
+            Some((sharing, _)) => sharing.value(),
+            None => self.holders.first().map_or_else(Vec::new, |holder| holder.token.to_vec()),
         }
     }
 }

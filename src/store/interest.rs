@@ -11,9 +11,12 @@ use hashbrown::hash_table::Entry as Slot;
 
 use crate::memory::heap::{allocation_len, list_len};
 use crate::memory::ordered_map::OrderedMap;
+use crate::store::expire::NEVER;
 use crate::store::fences::{Fences, Retired};
+use crate::store::held_lock::{HeldLock, Lock};
+use crate::store::holders::Holders;
 use crate::store::key::{Key, SHARDS, shard_of};
-use crate::store::lock::{Lock, LockRecord, LockWaiter, lock_position};
+use crate::store::lock::{LockRecord, LockWaiter, lock_position};
 use crate::store::memory_account::{MemoryAccount, Share};
 use crate::store::queues::{Queues, Waiter};
 use crate::store::value::Type;
@@ -170,10 +173,25 @@ pub(super) struct InterestCounts {
     pub(super) watched: u32,
     /// Keys with blocked clients.
     pub(super) blocking: u32,
-    /// Locks with a record.
-    pub(super) locks: u32,
+    /// Holders of locks that are known.
+    pub(super) holders: u32,
     /// Clients queued for locks.
     pub(super) queued: u32,
+}
+
+/// The locks of a shard in an order.
+#[derive(Default)]
+struct LockIndex {
+    /// Their hashes, by their positions.
+    positions: OrderedMap<u64, u64>,
+    /// When the first of several holders of a lock ends, in monotonic milliseconds, with the hash of the key, and the key.
+    ends: OrderedMap<(u64, u64, Box<[u8]>), ()>,
+}
+
+impl LockIndex {
+    fn is_empty(&self) -> bool {
+        self.positions.is_empty() && self.ends.is_empty()
+    }
 }
 
 /// The interests of all keys of a shard.
@@ -181,9 +199,8 @@ pub(super) struct Interests {
     /// By the hash of the key, which every change has at hand.
     subjects: HashTable<Subject>,
     counts: InterestCounts,
-    /// The hashes of the locks that have a record, by their positions.
-    #[allow(clippy::box_collection, reason = "rarely there, and part of every shard")]
-    listed: Option<Box<OrderedMap<u64, u64>>>,
+    /// Rarely there, and part of every shard.
+    index: Option<Box<LockIndex>>,
     fences: Fences,
     /// Whether there are neither interests nor fences.
     is_empty: bool,
@@ -201,7 +218,7 @@ impl Interests {
         Interests {
             subjects: HashTable::new(),
             counts: InterestCounts::default(),
-            listed: None,
+            index: None,
             fences: Fences::default(),
             is_empty: true,
             ready: Vec::new(),
@@ -308,9 +325,9 @@ impl Interests {
         self.counts
     }
 
-    /// Returns whether any key is a lock with a record, or has clients queued for it.
+    /// Returns whether any key is a lock of which a holder is known, or has clients queued for it.
     pub(super) fn has_locks(&self) -> bool {
-        self.counts.locks + self.counts.queued > 0
+        self.counts.holders + self.counts.queued > 0
     }
 
     /// Iterates over the keys.
@@ -319,11 +336,8 @@ impl Interests {
     }
 
     /// Iterates over the keys that are locks, or have clients queued for them.
-    pub(super) fn locks(&self) -> impl Iterator<Item = (Key<'_>, Option<&LockRecord>, &VecDeque<LockWaiter>)> {
-        self.subjects.iter().filter_map(|subject| {
-            let lock = subject.interest.lock.as_ref()?;
-            Some((Key { bytes: &subject.key, hash: subject.hash }, lock.record.as_ref(), &lock.queue))
-        })
+    pub(super) fn locks(&self) -> impl Iterator<Item = SeenLock<'_>> {
+        self.subjects.iter().filter_map(seen)
     }
 
     /// Adds a flag that is raised when the key changes.
@@ -359,16 +373,18 @@ impl Interests {
         self.report();
     }
 
-    /// Removes a client, by the number of its wait, from the queues of a key and of the lock that it is.
-    pub(super) fn dequeue(&mut self, key: Key<'_>, number: u64) {
-        let Some(interest) = self.find_mut(key) else { return };
+    /// Removes a client, by the number of its wait, from the queues of a key and of the lock that it is; returns whether it
+    /// was the first in the latter.
+    pub(super) fn dequeue(&mut self, key: Key<'_>, number: u64) -> bool {
+        let Some(interest) = self.find_mut(key) else { return false };
         if interest.waiters.remove(number) {
             let is_last = interest.waiters.is_empty();
             self.counts.blocking -= u32::from(is_last);
             self.bytes -= WAITER_LEN;
         }
-        self.leave_queue(key, number);
+        let was_first = self.leave_queue(key, number);
         self.forget_unless_wanted(key);
+        was_first
     }
 
     /// Removes all clients from the queue for a lock.
@@ -380,15 +396,16 @@ impl Interests {
         self.forget_unless_wanted(key);
     }
 
-    fn leave_queue(&mut self, key: Key<'_>, number: u64) {
+    fn leave_queue(&mut self, key: Key<'_>, number: u64) -> bool {
         let place = |lock: &mut Lock| {
             let at = lock.queue.binary_search_by_key(&number, |waiter| waiter.number).ok()?;
-            lock.queue.remove(at)
+            lock.queue.remove(at);
+            Some(at)
         };
-        if self.change_lock(key, place).is_some() {
-            self.counts.queued -= 1;
-            self.tail_work.add_queued(shard_of(key.hash), -1);
-        }
+        let Some(at) = self.change_lock(key, place) else { return false };
+        self.counts.queued -= 1;
+        self.tail_work.add_queued(shard_of(key.hash), -1);
+        at == 0
     }
 
     /// Returns whether clients are blocked on a key.
@@ -401,57 +418,85 @@ impl Interests {
         self.find(key)?.waiters.next(of, after)
     }
 
-    /// Returns what is known of the lock that a key is.
+    /// Returns what is known of the one holder of the lock that a key is.
     pub(super) fn lock(&self, key: Key<'_>) -> Option<&LockRecord> {
         self.find(key)?.lock.as_ref()?.record.as_ref()
     }
 
-    /// Changes what is known of the lock that a key is, or removes or adds it.
+    /// Returns the holders of the lock that a key is, if it is one that several can hold.
+    pub(super) fn holders(&self, key: Key<'_>) -> Option<&Holders> {
+        self.find(key)?.lock.as_ref()?.holders.as_deref()
+    }
+
+    /// Returns what is known of the holders of the lock that a key is.
+    pub(super) fn held_lock(&self, key: Key<'_>) -> Option<HeldLock<'_>> {
+        self.find(key)?.lock.as_ref()?.held()
+    }
+
+    /// Changes what is known of the one holder of the lock that a key is, or removes or adds it.
     pub(super) fn change_record<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<LockRecord>) -> T) -> T {
         self.interest_mut(key);
-        let (mut was_there, mut is_there) = (false, false);
-        let result = self.change_lock(key, |lock| {
-            was_there = lock.record.is_some();
-            let result = change(&mut lock.record);
-            is_there = lock.record.is_some();
-            result
-        });
-        match (was_there, is_there) {
-            (false, true) => self.list(key),
-            (true, false) => self.unlist(key),
-            _ => {}
+        let result = self.change_lock(key, |lock| change(&mut lock.record));
+        self.forget_unless_wanted(key);
+        result
+    }
+
+    /// Changes the holders of the lock that a key is, or removes or adds them.
+    pub(super) fn change_holders<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<Box<Holders>>) -> T) -> T {
+        self.interest_mut(key);
+        let before_ms = self.first_end_ms(key);
+        let result = self.change_lock(key, |lock| change(&mut lock.holders));
+        let after_ms = self.first_end_ms(key);
+        if before_ms != after_ms {
+            let ends = &mut self.index.get_or_insert_default().ends;
+            if before_ms != NEVER {
+                ends.remove(&(before_ms, key.hash, Box::from(key.bytes)));
+                self.bytes -= allocation_len(key.bytes.len());
+            }
+            if after_ms != NEVER {
+                ends.insert((after_ms, key.hash, key.bytes.into()), ());
+                self.bytes += allocation_len(key.bytes.len());
+            }
+            self.index.take_if(|index| index.is_empty());
         }
         self.forget_unless_wanted(key);
         result
     }
 
-    /// Adds a lock that has a record now to the list of those.
+    fn first_end_ms(&self, key: Key<'_>) -> u64 {
+        self.find(key).and_then(|interest| interest.lock.as_ref()).map_or(NEVER, |lock| lock.first_end_ms())
+    }
+
+    /// Returns when the first of several holders of a lock ends, in monotonic milliseconds, or [`NEVER`].
+    pub(super) fn next_end_ms(&self) -> u64 {
+        self.index.as_ref().and_then(|index| index.ends.keys().next()).map_or(NEVER, |(at_ms, ..)| *at_ms)
+    }
+
+    /// Returns up to `max_count` locks of which one of several holders has ended by a time, each with its hash.
+    pub(super) fn ended(&self, now_ms: u64, max_count: usize) -> Vec<(u64, Box<[u8]>)> {
+        let ends = self.index.iter().flat_map(|index| index.ends.keys());
+        let due = ends.take_while(|(at_ms, ..)| *at_ms <= now_ms).take(max_count);
+        due.map(|(_, hash, key)| (*hash, key.clone())).collect()
+    }
+
+    /// Adds a lock to the list of those.
     fn list(&mut self, key: Key<'_>) {
-        self.counts.locks += 1;
-        self.listed.get_or_insert_default().insert(lock_position(key.hash), key.hash);
+        self.index.get_or_insert_default().positions.insert(lock_position(key.hash), key.hash);
     }
 
-    /// Removes a lock that has no record any more from the list of those.
+    /// Removes a lock from the list of those.
     fn unlist(&mut self, key: Key<'_>) {
-        self.counts.locks -= 1;
-        let Some(listed) = &mut self.listed else { return };
-        if records_of(&self.subjects, key.hash).next().is_none() {
-            listed.remove(&lock_position(key.hash));
+        let Some(index) = &mut self.index else { return };
+        if locks_of(&self.subjects, key.hash).next().is_none() {
+            index.positions.remove(&lock_position(key.hash));
         }
-        if listed.is_empty() {
-            self.listed = None;
-        }
+        self.index.take_if(|index| index.is_empty());
     }
 
-    /// Iterates over the locks that have a record, from a position on, in the order of their positions.
-    pub(super) fn locks_from(
-        &self,
-        position: u64,
-    ) -> impl Iterator<Item = (u64, Key<'_>, &LockRecord, &VecDeque<LockWaiter>)> {
-        let listed = self.listed.iter().flat_map(move |listed| listed.range(position..));
-        listed.flat_map(|(position, hash)| {
-            records_of(&self.subjects, *hash).map(|(key, record, queue)| (*position, key, record, queue))
-        })
+    /// Iterates over the locks from a position on, in the order of their positions, and with these.
+    pub(super) fn locks_from(&self, position: u64) -> impl Iterator<Item = (u64, SeenLock<'_>)> {
+        let listed = self.index.iter().flat_map(move |index| index.positions.range(position..));
+        listed.flat_map(|(position, hash)| locks_of(&self.subjects, *hash).map(|lock| (*position, lock)))
     }
 
     /// Appends a client to the queue for a lock.
@@ -473,12 +518,18 @@ impl Interests {
         let slot = self.subjects.find_mut(key.hash, |subject| *subject.key == *key.bytes);
         let mut none = None;
         let lock = slot.map_or(&mut none, |subject| &mut subject.interest.lock);
-        let before = lock.as_ref().map_or(0, |lock| lock.memory());
+        let counted = |lock: &Option<Box<Lock>>| lock.as_ref().map_or((0, 0), |lock| (lock.memory(), lock.holders()));
+        let (was_there, (memory, holders)) = (lock.is_some(), counted(lock));
         let result = change(lock.get_or_insert_default());
-        if lock.as_ref().is_some_and(|lock| lock.is_none()) {
-            *lock = None;
+        lock.take_if(|lock| lock.is_none());
+        let (is_there, after) = (lock.is_some(), counted(lock));
+        self.bytes = self.bytes + after.0 - memory;
+        self.counts.holders = (self.counts.holders as usize + after.1 - holders) as u32;
+        match (was_there, is_there) {
+            (false, true) => self.list(key),
+            (true, false) => self.unlist(key),
+            _ => {}
         }
-        self.bytes = self.bytes + lock.as_ref().map_or(0, |lock| lock.memory()) - before;
         result
     }
 
@@ -521,17 +572,22 @@ impl Interests {
     /// Counts all interests of a shard again, after a change that may not have been completed.
     pub(super) fn recount(&mut self, shard: usize) {
         let before = self.counts.queued;
-        (self.counts, self.bytes, self.listed) = (InterestCounts::default(), 0, None);
+        (self.counts, self.bytes, self.index) = (InterestCounts::default(), 0, None);
         for Subject { hash, key, interest: Interest { flags, waiters, lock, .. } } in &self.subjects {
-            let (record, queued) = lock.as_ref().map_or((false, 0), |lock| (lock.record.is_some(), lock.queue.len()));
+            let (holders, queued) = lock.as_ref().map_or((0, 0), |lock| (lock.holders(), lock.queue.len()));
             self.counts.watched += u32::from(!flags.is_empty());
             self.counts.blocking += u32::from(!waiters.is_empty());
-            self.counts.locks += u32::from(record);
+            self.counts.holders += holders as u32;
             self.counts.queued += queued as u32;
             self.bytes += interest_len(key) + flags.len() * watch_len(key) + waiters.len() * WAITER_LEN;
             self.bytes += lock.as_ref().map_or(0, |lock| lock.memory());
-            if record {
-                self.listed.get_or_insert_default().insert(lock_position(*hash), *hash);
+            if let Some(lock) = lock {
+                let index = self.index.get_or_insert_default();
+                index.positions.insert(lock_position(*hash), *hash);
+                if lock.first_end_ms() != NEVER {
+                    index.ends.insert((lock.first_end_ms(), *hash, key.clone()), ());
+                    self.bytes += allocation_len(key.len());
+                }
             }
         }
         self.tail_work.add_queued(shard, self.counts.queued as isize - before as isize);
@@ -578,20 +634,28 @@ impl Interests {
     fn report(&mut self) {
         self.is_empty = self.subjects.is_empty() && self.fences.is_empty();
         let of_subjects = if self.subjects.is_empty() { 0 } else { self.bytes + self.subjects.allocation_size() };
-        let of_list = self.listed.as_ref().map_or(0, |listed| listed.memory());
-        self.share.set(of_subjects + of_list + self.fences.memory());
+        let of_index = self.index.as_ref().map_or(0, |index| index.positions.memory() + index.ends.memory());
+        self.share.set(of_subjects + of_index + self.fences.memory());
     }
 }
 
-/// Iterates over the locks with a record whose keys have a hash.
-fn records_of(
-    subjects: &HashTable<Subject>,
-    hash: u64,
-) -> impl Iterator<Item = (Key<'_>, &LockRecord, &VecDeque<LockWaiter>)> {
-    subjects.iter_hash(hash).filter(move |subject| subject.hash == hash).filter_map(|subject| {
-        let lock = subject.interest.lock.as_ref()?;
-        Some((Key { bytes: &subject.key, hash: subject.hash }, lock.record.as_ref()?, &lock.queue))
-    })
+/// A lock, as it is shown to others.
+pub(crate) struct SeenLock<'a> {
+    pub(crate) key: Key<'a>,
+    /// Its holders, as far as they are known.
+    pub(crate) held: Option<HeldLock<'a>>,
+    pub(crate) queue: &'a VecDeque<LockWaiter>,
+}
+
+fn seen(subject: &Subject) -> Option<SeenLock<'_>> {
+    let lock = subject.interest.lock.as_ref()?;
+    let key = Key { bytes: &subject.key, hash: subject.hash };
+    Some(SeenLock { key, held: lock.held(), queue: &lock.queue })
+}
+
+/// Iterates over the locks whose keys have a hash.
+fn locks_of(subjects: &HashTable<Subject>, hash: u64) -> impl Iterator<Item = SeenLock<'_>> {
+    subjects.iter_hash(hash).filter(move |subject| subject.hash == hash).filter_map(seen)
 }
 
 /// Memory of one place in a queue, in bytes; the capacity doubles.

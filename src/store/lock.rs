@@ -1,14 +1,14 @@
 //! Locks: what is known of a lock besides its key and value, and the clients queued for it.
 //!
-//! A lock is an ordinary string key whose value is its owner's token. What `LOCK.*` adds lies beside the keys of a shard,
+//! A lock is an ordinary string key whose value is its owner's token; one that [several](crate::store::holders) can hold at
+//! once has another value. What `LOCK.*` adds lies beside the keys of a shard,
 //! with the key's other [interests](crate::store::interest), and only while the lock is held through `LOCK.*`, has been
 //! asked for its fence, or is waited for. The store knows of a holder only what this file says; it is a client.
 
 use std::any::Any;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::memory::heap::{allocation_len, list_len};
+use crate::memory::heap::allocation_len;
 use crate::store::key::{SHARDS, shard_of};
 
 /// A client that holds locks.
@@ -56,9 +56,9 @@ impl Drop for Hold {
     }
 }
 
-/// What is known of a lock that is held.
+/// What is known of a holder of a lock.
 pub struct LockRecord {
-    /// The value of the key: the holder's token.
+    /// Its token: the value of the key, unless several can hold the lock.
     pub token: Box<[u8]>,
     /// The fencing token: larger than those of all locks before.
     pub fence: i64,
@@ -111,12 +111,14 @@ pub enum Loss {
     Swapped,
     /// Its key was evicted.
     Evicted,
-    /// Another client has released it with its token, or the connection that it was bound to has closed.
+    /// Another client has released it with its token.
     Released,
+    /// The connection that it was bound to has closed.
+    Session,
 }
 
 impl Loss {
-    const ALL: [Loss; 9] = [
+    const ALL: [Loss; 10] = [
         Loss::Expired,
         Loss::Deleted,
         Loss::Overwritten,
@@ -126,6 +128,7 @@ impl Loss {
         Loss::Swapped,
         Loss::Evicted,
         Loss::Released,
+        Loss::Session,
     ];
 
     /// Returns the reason that a word is sent for.
@@ -145,6 +148,7 @@ impl Loss {
             Loss::Swapped => "swapped",
             Loss::Evicted => "evicted",
             Loss::Released => "released",
+            Loss::Session => "session",
         }
     }
 }
@@ -161,6 +165,26 @@ pub struct LostLock<'a> {
     pub at_us: u64,
 }
 
+/// How a client asks for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockMode {
+    /// Alone.
+    Exclusive,
+    /// Alone, with others at the same time.
+    Several,
+    /// With other readers.
+    Shared,
+    /// For as many permits of a semaphore, which had so many in all when the client began to wait.
+    Permits { count: u32, size: u32 },
+}
+
+impl LockMode {
+    /// Returns how many permits the semaphore had that is asked for.
+    pub(crate) fn size(self) -> Option<u32> {
+        if let LockMode::Permits { size, .. } = self { Some(size) } else { None }
+    }
+}
+
 /// A client queued for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LockWaiter {
@@ -168,6 +192,8 @@ pub(crate) struct LockWaiter {
     pub(crate) client: u64,
     /// The number of its wait, larger than those of all that began before.
     pub(crate) number: u64,
+    /// How it asks for the lock.
+    pub(crate) mode: LockMode,
     /// The hash of its token.
     pub(crate) token: u64,
     /// Since when it has waited, in monotonic microseconds.
@@ -185,24 +211,4 @@ pub(crate) fn lock_position(hash: u64) -> u64 {
 /// Returns the shard that a position belongs to.
 pub(crate) fn shard_at(position: u64) -> usize {
     (position >> (u64::BITS - SHARDS.ilog2())) as usize
-}
-
-/// A lock: its record, if there is one, and its queue.
-#[derive(Default)]
-pub(super) struct Lock {
-    pub(super) record: Option<LockRecord>,
-    pub(super) queue: VecDeque<LockWaiter>,
-}
-
-impl Lock {
-    pub(super) fn is_none(&self) -> bool {
-        self.record.is_none() && self.queue.is_empty()
-    }
-
-    /// Returns the memory that it takes.
-    pub(super) fn memory(&self) -> usize {
-        allocation_len(size_of::<Lock>())
-            + list_len::<LockWaiter>(self.queue.capacity())
-            + self.record.as_ref().map_or(0, LockRecord::heap_len)
-    }
 }

@@ -394,7 +394,7 @@ mod tests {
 
     use crate::store::event::{ChangeLog, EventSink, Nobody};
     use crate::store::expire::SweepTimer;
-    use crate::store::{Cx, Event, LockRecord, NEVER, Origin, Store, Ttl, WatchFlag};
+    use crate::store::{Cx, Event, HeldLock, NEVER, Origin, Store, Ttl, WatchFlag};
     use crate::time::clock::{Deadline, Now};
 
     /// Records the keys that are removed, in order.
@@ -406,13 +406,15 @@ mod tests {
             self.0.lock().push(key.to_vec());
         }
 
+        fn append_deadline(&self, _: usize, _: &[u8], _: Option<i64>) {}
+
         fn append_field_removal(&self, _: usize, _: &[u8], _: &[u8]) {}
 
         fn record_change(&self, _: usize, _: &[u8]) {}
 
         fn record_all(&self, _: Option<usize>) {}
 
-        fn record_lock(&self, _: usize, _: &[u8], _: Option<&LockRecord>) {}
+        fn record_lock(&self, _: usize, _: &[u8], _: Option<HeldLock<'_>>) {}
     }
 
     /// Sweeps 2,000 keys that are due at once; returns the calls that this took, and the keys in order.

@@ -85,8 +85,9 @@ impl Shard {
             self.keys.deadlines = DeadlineTree::default();
         }
         let next_field_ms = self.sweep_fields(max_count.saturating_sub(removed), cx, care);
+        let next_end_ms = self.sweep_holders(max_count.saturating_sub(removed).max(1), cx, care);
         unlogged::clear(); // every removal above has a record of its own
-        self.keys.deadlines.earliest().min(next_field_ms)
+        self.keys.deadlines.earliest().min(next_field_ms).min(next_end_ms)
     }
 
     /// Removes what has expired of a key; after a panic, the shard recovers, and the key is left for a while, as long as

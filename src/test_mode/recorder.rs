@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::persist::{Effects, Log, LogReader, Purpose};
 use crate::resp::write_select;
-use crate::store::{ByKey, ChangeLog, LockImage, LockRecord};
+use crate::store::{ByKey, ChangeLog, HeldLock, LockImage};
 use crate::time::clock::Now;
 
 /// The maximum number of writes between two checkpoints.
@@ -190,6 +190,10 @@ impl ChangeLog for Recorder {
         self.log.append_removal(db, key);
     }
 
+    fn append_deadline(&self, db: usize, key: &[u8], unix_ms: Option<i64>) {
+        self.log.append_deadline(db, key, unix_ms);
+    }
+
     fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {
         self.log.append_field_removal(db, key, field);
     }
@@ -202,7 +206,7 @@ impl ChangeLog for Recorder {
         self.change(|state| state.touched = Touched::All);
     }
 
-    fn record_lock(&self, db: usize, key: &[u8], lock: Option<&LockRecord>) {
+    fn record_lock(&self, db: usize, key: &[u8], lock: Option<HeldLock<'_>>) {
         self.change(|state| {
             state.record_change(db, key);
             if state.reader.is_some() {

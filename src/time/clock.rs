@@ -522,6 +522,11 @@ impl Deadline {
         Deadline((unix_ms.max(0) as u64) << 1 | 1)
     }
 
+    /// Returns the deadline at a monotonic time in milliseconds.
+    pub(crate) fn at_mono_ms(mono_ms: u64) -> Self {
+        Deadline(mono_ms.min(u64::MAX >> 1) << 1)
+    }
+
     /// Returns the deadline of a key that stays until it is removed: it is shown, and does not pass.
     pub(crate) fn kept(self) -> Self {
         let ms = (self.0 >> 1).min((1 << 50) - 1);

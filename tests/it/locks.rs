@@ -3,7 +3,10 @@
 mod contention;
 mod deadlock;
 mod model;
+mod permits;
 mod proof;
+mod several;
+mod shared;
 mod shown;
 
 use keylatch::Server;
@@ -504,14 +507,17 @@ fn info_describes_holder_line_and_deadlock() {
     let mut two = block(&server, two, "LOCK.ACQUIRE a t2 PX 1000 BLOCK 0");
     server.advance_ms(5);
     let addr_of = |addr: std::net::SocketAddr| format!("${} {addr}", addr.to_string().len());
+    let holder = format!(
+        "$5 token $2 t1 $5 fence :{fence} $4 pttl :59965 $6 age-ms :35 $9 client-id :{first} $4 addr {} \
+         $11 client-name $3 one $3 lib $0  $4 user $7 default $4 meta $4 note $7 session :0",
+        addr_of(one_addr)
+    );
     assert_eq!(
         other.call("LOCK.INFO a"),
         format!(
-            "*26 $5 token $2 t1 $5 fence :{fence} $4 pttl :59965 $6 age-ms :35 $9 client-id :{first} $4 addr {} \
-             $11 client-name $3 one $3 lib $0  $4 user $7 default $4 meta $4 note $7 session :0 $7 waiters *1 *8 \
-             $9 client-id :{second} $4 addr {} $11 client-name $3 two $9 waited-ms :5 $8 deadlock *4 $1 a :{first} \
-             $1 b :{second}",
-            addr_of(one_addr),
+            "*34 {holder} $4 mode $9 exclusive $7 permits $-1 $4 free $-1 $7 holders *1 *24 {holder} $7 permits $-1 \
+             $7 waiters *1 *12 $9 client-id :{second} $4 addr {} $11 client-name $3 two $9 waited-ms :5 \
+             $4 mode $9 exclusive $7 permits $-1 $8 deadlock *4 $1 a :{first} $1 b :{second}",
             addr_of(two_addr),
         )
     );
@@ -521,10 +527,14 @@ fn info_describes_holder_line_and_deadlock() {
     assert_eq!(two.call("LOCK.RELEASE b t2"), ":1");
     acquired(&mut one);
     other.expect(&[("SET plain x", "+OK")]);
+    let holder = "$5 token $1 x $5 fence $-1 $4 pttl :-1 $6 age-ms $-1 $9 client-id $-1 $4 addr $-1 $11 client-name $-1 \
+                  $3 lib $-1 $4 user $-1 $4 meta $-1 $7 session $-1";
     assert_eq!(
         other.call("LOCK.INFO plain"),
-        "*26 $5 token $1 x $5 fence $-1 $4 pttl :-1 $6 age-ms $-1 $9 client-id $-1 $4 addr $-1 $11 client-name $-1 \
-         $3 lib $-1 $4 user $-1 $4 meta $-1 $7 session $-1 $7 waiters *0 $8 deadlock *-1"
+        format!(
+            "*34 {holder} $4 mode $9 exclusive $7 permits $-1 $4 free $-1 $7 holders *1 *24 {holder} $7 permits $-1 \
+             $7 waiters *0 $8 deadlock *-1"
+        )
     );
 }
 
@@ -553,11 +563,12 @@ fn list_iterates_over_all_locks_with_a_record() {
     assert_eq!(keys.len(), 200);
     assert_eq!(locks_info(&mut other, "held"), 200);
     let one = other.call("LOCK.LIST 0 MATCH key:17 COUNT 1000");
-    assert!(one.starts_with("*2 $1 0 *1 *12 $3 key $6 key:17 $5 fence :") && one.ends_with("$11 client-name $2 me"));
+    assert!(one.starts_with("*2 $1 0 *1 *16 $3 key $6 key:17 $5 fence :"), "{one}");
+    assert!(one.ends_with("$11 client-name $2 me $4 mode $9 exclusive $7 holders :1"), "{one}");
     assert_eq!(other.call("LOCK.LIST 0 COUNT 1000 WAITING"), "*2 $1 0 *0");
     let _first = block(&server, server.client(), "LOCK.ACQUIRE key:5 first PX 1000 BLOCK 0");
     let waiting = other.call("LOCK.LIST 0 COUNT 1000 WAITING");
-    assert!(waiting.contains("*1 *12 $3 key $5 key:5 ") && waiting.contains("$7 waiting :1"), "{waiting}");
+    assert!(waiting.contains("*1 *16 $3 key $5 key:5 ") && waiting.contains("$7 waiting :1"), "{waiting}");
 }
 
 #[test]

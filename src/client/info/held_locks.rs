@@ -10,19 +10,20 @@ use crate::memory::ordered_map::OrderedMap;
 /// A lock's database and key.
 pub(crate) type LockName = (usize, Box<[u8]>);
 
-/// How many locks a client holds, and which of them its connection's end releases.
+/// How many locks a client holds, and which of them its connection's end releases: each with how often it is bound, because
+/// a client may hold one that is shared more than once.
 ///
 /// Lock order: a shard, then these.
 #[derive(Default)]
 pub(super) struct ClientLocks {
     held: AtomicUsize,
     #[allow(clippy::box_collection, reason = "rarely there, and part of every client")]
-    bound: Mutex<Option<Box<OrderedMap<LockName, ()>>>>,
+    bound: Mutex<Option<Box<OrderedMap<LockName, u32>>>>,
 }
 
 /// Returns the memory of the name of a lock that the connection's end releases.
 fn bound_len(key: &[u8]) -> isize {
-    (allocation_len(key.len()) + OrderedMap::<LockName, ()>::entry_len()) as isize
+    (allocation_len(key.len()) + OrderedMap::<LockName, u32>::entry_len()) as isize
 }
 
 impl ClientLocks {
@@ -41,19 +42,25 @@ impl ClientLocks {
 
     /// Lets the connection's end release one; returns by how many bytes this has grown.
     pub(super) fn bind(&self, db: usize, key: &[u8]) -> isize {
-        let is_new = self.bound.lock().get_or_insert_default().insert((db, key.into()), ()).is_none();
-        if is_new { bound_len(key) } else { 0 }
+        let mut bound = self.bound.lock();
+        let count = bound.get_or_insert_default().get_or_insert_default((db, key.into()));
+        *count += 1;
+        if *count == 1 { bound_len(key) } else { 0 }
     }
 
     /// Reverts [`ClientLocks::bind`]; returns by how many bytes this has grown, which is negative.
     pub(super) fn unbind(&self, db: usize, key: &[u8]) -> isize {
         let mut bound = self.bound.lock();
         let Some(names) = &mut *bound else { return 0 };
-        let was_bound = names.remove(&(db, Box::from(key))).is_some();
-        if names.is_empty() {
-            *bound = None;
+        let name = (db, Box::from(key));
+        let Some(count) = names.get_mut(&name) else { return 0 };
+        *count -= 1;
+        if *count > 0 {
+            return 0;
         }
-        if was_bound { -bound_len(key) } else { 0 }
+        names.remove(&name);
+        bound.take_if(|names| names.is_empty());
+        -bound_len(key)
     }
 
     /// Returns whether the connection's end releases any.

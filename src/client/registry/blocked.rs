@@ -149,10 +149,10 @@ impl Clients {
         wait.is_some_and(|wait| wait.answer(answer))
     }
 
-    /// Returns the lock that a client is queued for.
-    pub(crate) fn awaited_lock(&self, id: u64) -> Option<LockName> {
-        let here = self.waits.of(id).and_then(|wait| wait.call(BlockedCall::awaited_lock).flatten());
-        here.or_else(|| self.mirrored.lock(id))
+    /// Returns the locks that a client is queued for.
+    pub(crate) fn awaited_locks(&self, id: u64) -> Vec<LockName> {
+        let here = self.waits.of(id).and_then(|wait| wait.call(BlockedCall::awaited_locks)).unwrap_or_default();
+        if here.is_empty() { self.mirrored.lock(id).into_iter().collect() } else { here }
     }
 
     /// Returns what is shown of a client, or of one of another process that is queued for a lock.

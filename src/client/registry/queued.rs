@@ -47,6 +47,11 @@ impl QueuedClients {
         self.0.lock().range((token, 0)..=(token, u64::MAX)).map(|((_, client), ())| *client).collect()
     }
 
+    /// Returns whether no client is queued, or about to be.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+
     /// Returns whether there is any.
     pub(crate) fn has_token(&self, token: u64) -> bool {
         self.0.lock().range((token, 0)..=(token, u64::MAX)).next().is_some()

@@ -6,7 +6,7 @@ use crate::client::info::LockName;
 use crate::client::registry::Blocked;
 use crate::resp::{OwnedRequest, Reply};
 use crate::store::value::Type;
-use crate::store::{Key, LockWaiter, View};
+use crate::store::{Key, LockMode, LockWaiter, View};
 
 /// Replies on timeout.
 pub(crate) type OnTimeout = Box<dyn Fn(&mut Reply<'_>) + Send>;
@@ -14,8 +14,9 @@ pub(crate) type OnTimeout = Box<dyn Fn(&mut Reply<'_>) + Send>;
 /// Where a blocked client waits for a key.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
-    /// In the queue for a lock, with the hash of its token, and since when, in monotonic microseconds.
-    LockQueue { token: u64, since_us: u64 },
+    /// In the queue for a lock, or for several: how it asks for them, with the hash of its token, and since when, in monotonic
+    /// microseconds.
+    LockQueue { mode: LockMode, token: u64, since_us: u64 },
     /// Among those that wait for a value of a type.
     Queue { awaited: Type, heeds_absence: bool },
 }
@@ -41,12 +42,12 @@ pub(crate) struct Suspended {
 }
 
 impl Suspended {
-    /// Returns whether the client is queued for a lock, its only key.
+    /// Returns whether the client is queued for locks, its keys.
     pub(crate) fn is_in_lock_queue(&self) -> bool {
         matches!(self.place, Some(Place::LockQueue { .. }))
     }
 
-    /// Returns the lock that the client is queued for.
+    /// Returns the lock that the client is queued for, with an engine.
     pub(crate) fn awaited_lock(&self) -> Option<LockName> {
         let (_, key) = self.keys.first().filter(|_| self.is_in_lock_queue())?;
         Some((self.db, key.clone()))
@@ -61,8 +62,8 @@ impl Suspended {
     pub(crate) fn join_queues(&self, view: &mut View<'_>) {
         let number = self.blocked.number();
         self.keys().for_each(|key| match self.place {
-            Some(Place::LockQueue { token, since_us }) => {
-                view.locks().join_queue(key, LockWaiter { client: self.client, number, token, since_us });
+            Some(Place::LockQueue { mode, token, since_us }) => {
+                view.locks().join_queue(key, LockWaiter { client: self.client, number, mode, token, since_us });
             }
             Some(Place::Queue { awaited, heeds_absence }) => {
                 view.waiting().enqueue(key, self.blocked.waiter(awaited, heeds_absence));

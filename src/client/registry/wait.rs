@@ -91,10 +91,9 @@ impl BlockedCall {
         allocation_len(size_of::<BlockedCall>()) + REQUEST_LEN + self.request.memory() + other + of_keys + places
     }
 
-    /// Returns the lock that it is queued for.
-    pub(crate) fn awaited_lock(&self) -> Option<LockName> {
-        self.token?;
-        self.keys().pop()
+    /// Returns the locks that it is queued for.
+    pub(crate) fn awaited_locks(&self) -> Vec<LockName> {
+        if self.token.is_some() { self.keys() } else { Vec::new() }
     }
 }
 

@@ -2,25 +2,24 @@
 //!
 //! A lock may be released at any time, on any connection, unless the client that has to do it queues itself. That
 //! is known of two kinds of clients: the one whose session the lock is bound to, and those that wait with its token. So a
-//! client waits for ever if every lock that it waits for, directly or through such clients, is held by one that waits.
-//! Timeouts and TTLs do not count: they end the wait, but not the mistake.
+//! client waits for ever if it could not be served even if all others gave back what they hold, and each one that is served
+//! then did so, too. Timeouts and TTLs do not count: they end the wait, but not the mistake.
 //!
-//! A client is examined when it begins to wait. First it is recorded that it is about to, and then whether the lock that
+//! A client is examined when it begins to wait. First it is recorded that it is about to, and then whether a lock that
 //! it wants is held by one that waits: so of the clients of a cycle at least the last one finds the next. The rest needs
 //! the records of other keys, so that one is examined again, with the whole store locked: nobody can begin or end to wait
 //! then, and of two clients that close a cycle at the same moment the second one is refused.
 
 use std::any::Any;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::client::info::{ClientCopy, ClientInfo, LockName};
+use crate::command::lock::ask::Ask;
+use crate::command::lock::shown::shown_key;
 use crate::config::OnDeadlock;
 use crate::dispatch::Call;
-use crate::store::{Key, LockRecord};
-use crate::text::quote;
+use crate::store::{HeldLock, Key, LockMode, LockRecord, LockWaiter};
 
-/// How many bytes of a key are shown in an error.
-const KEY_SHOWN: usize = 64;
 /// How many locks of a cycle are shown in an error.
 const LINKS_SHOWN: usize = 16;
 
@@ -34,33 +33,38 @@ pub(super) enum Prospect {
     Deadlock(String),
 }
 
-/// A lock of a cycle, and the client that holds it and waits for the next one.
+/// A lock of a cycle, and the client that waits for the next one: it holds this one, or is queued for it before others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Link {
     /// The lock's key.
     pub(crate) key: Box<[u8]>,
     /// The client's id.
     pub(crate) client: u64,
+    /// Whether it is only queued.
+    is_queued: bool,
 }
 
-/// Returns what is to be expected of the caller when it waits for a lock that another token holds, and records that it is
-/// about to.
-pub(super) fn prospect(call: &mut Call<'_>, key: Key<'_>, token: &[u8]) -> Prospect {
+/// Returns what is to be expected of the caller when it waits for locks that it cannot have now, and records that it is about
+/// to.
+pub(super) fn prospect(call: &mut Call<'_>, ask: &Ask<'_>) -> Prospect {
     if call.config.lock_deadlock == OnDeadlock::Wait {
         return Prospect::Waits;
     }
     let (clients, info) = (&call.namespace.clients, call.caller.info.clone());
-    let token = call.namespace.store.hash(token);
-    clients.queued.enter(&info, token);
+    clients.queued.enter(&info, ask.token_hash);
     let prospect = match call.view.is_whole() {
-        false if may_hang(call, key) => Prospect::Unknown,
+        false if ask.keys.iter().any(|key| may_hang(call, *key)) => Prospect::Unknown,
         false => Prospect::Waits,
-        true => Search::new(call, (call.caller.db, key.bytes.into()), Some(info.id))
-            .run()
-            .map_or(Prospect::Waits, |cycle| Prospect::Deadlock(in_words(call, &cycle))),
+        true => {
+            let locks = ask.keys.iter().map(|key| (call.caller.db, Box::from(key.bytes))).collect();
+            let newcomer = Waiting { client: info.id, token: ask.token_hash, locks, mode: ask.mode };
+            Search::new(call)
+                .cycle_of(newcomer)
+                .map_or(Prospect::Waits, |cycle| Prospect::Deadlock(in_words(call, &cycle)))
+        }
     };
     if !matches!(prospect, Prospect::Waits) {
-        clients.queued.leave(&info, token);
+        clients.queued.leave(&info, ask.token_hash);
     }
     prospect
 }
@@ -68,161 +72,282 @@ pub(super) fn prospect(call: &mut Call<'_>, key: Key<'_>, token: &[u8]) -> Prosp
 /// Returns the cycle that the holder of a lock is in, or that its wait leads into, if it is held for ever; for calls that
 /// need the whole store, and those that declare no keys.
 pub(super) fn cycle_from(call: &mut Call<'_>, lock: LockName) -> Option<Vec<Link>> {
-    Search::new(call, lock, None).run()
+    Search::new(call).cycle_from(lock)
 }
 
-/// Returns whether the release of a lock depends on a client that waits, the caller included.
+/// Returns whether a lock depends on a client that waits, the caller included: its release, or the turn of one that waits for
+/// others, too.
 fn may_hang(call: &mut Call<'_>, key: Key<'_>) -> bool {
     let Call { view, namespace, caller, .. } = call;
-    let Some(record) = view.locks().record(key).filter(|record| record.hold.is_some()) else { return false };
-    let session = record.session.as_deref().and_then(|session| (session as &dyn Any).downcast_ref::<ClientInfo>());
-    session.is_some_and(|session| session.id == caller.info.id || session.flags.is_queued())
-        || namespace.clients.queued.has_token(namespace.store.hash(&record.token))
+    let waits_for_others = |queue: &VecDeque<LockWaiter>| queue.iter().any(|waiter| waiter.mode == LockMode::Several);
+    if view.locks().queue(key).is_some_and(waits_for_others) {
+        return true;
+    }
+    let queued = &namespace.clients.queued;
+    let hangs = |record: &LockRecord| {
+        let session = record.session.as_deref().and_then(|session| (session as &dyn Any).downcast_ref::<ClientInfo>());
+        record.hold.is_some()
+            && (session.is_some_and(|session| session.id == caller.info.id || session.flags.is_queued())
+                || queued.has_token(namespace.store.hash(&record.token)))
+    };
+    match view.locks().holders(key) {
+        Some(holders) => holders.iter().any(|(_, holder)| hangs(&holder.record)),
+        None => view.locks().record(key).is_some_and(hangs),
+    }
 }
 
-/// Who may have to release a lock: the client that it is bound to, and those that wait with the token of this hash.
-/// `None` if it is nobody's, as when it was taken by SET NX.
-fn holders(record: &LockRecord, hash: impl Fn(&[u8]) -> u64) -> Option<(Option<u64>, u64)> {
-    record.hold.as_ref()?;
-    Some((record.session.as_ref().map(|session| session.id()), hash(&record.token)))
-}
-
-/// A walk from a lock along its holders to the locks that they wait for.
-struct Search<'c, 'v> {
-    call: &'c mut Call<'v>,
-    /// The client that is about to wait for the first lock.
-    newcomer: Option<u64>,
-    steps: Vec<Step>,
-    /// The steps by their locks.
-    places: HashMap<LockName, usize>,
-    /// The step that is reached first through the clients that wait with a token, with the client.
-    tokens: HashMap<u64, Option<(u64, usize)>>,
-    /// Where the first lock is waited for again: the step whose holder waits for it, and that holder.
-    closing: Option<(usize, u64)>,
+/// A client that waits, or is about to.
+#[derive(Clone)]
+struct Waiting {
+    client: u64,
+    /// The hash of its token.
+    token: u64,
+    /// What it waits for: one lock, or several at once.
+    locks: Vec<LockName>,
+    mode: LockMode,
 }
 
 /// A lock that is waited for.
-struct Step {
-    lock: LockName,
-    /// The step whose holder waits for it, and that holder; `None` for the first one.
-    from: Option<(usize, u64)>,
-    /// A holder that waits, and the step of the lock that it waits for.
-    next: Option<(u64, usize)>,
+struct Awaited {
+    holders: Vec<HeldBy>,
+    /// Whether it is one of readers.
+    is_shared: bool,
+    /// How many permits are free, of a semaphore.
+    free: Option<u32>,
+    /// The clients in its queue, in order.
+    queue: Vec<LockWaiter>,
+    /// Their places there.
+    places: HashMap<u64, usize>,
+}
+
+/// A holder of a lock.
+struct HeldBy {
+    /// The hash of its token.
+    token: u64,
+    permits: u32,
+    /// The clients that wait of which one has to release it; none if anybody else may.
+    clients: Vec<u64>,
+}
+
+/// What is known of those who wait for each other.
+struct Search<'c, 'v> {
+    call: &'c mut Call<'v>,
+    newcomer: Option<Waiting>,
+    /// The clients that wait, in the order in which they were found.
+    waiting: Vec<Waiting>,
+    found: HashSet<u64>,
+    locks: HashMap<LockName, Awaited>,
+    /// Those who are served when the others give back what they hold.
+    served: HashSet<u64>,
 }
 
 impl<'c, 'v> Search<'c, 'v> {
-    fn new(call: &'c mut Call<'v>, first: LockName, newcomer: Option<u64>) -> Self {
-        let steps = vec![Step { lock: first.clone(), from: None, next: None }];
-        let places = HashMap::from([(first, 0)]);
-        Search { call, newcomer, steps, places, tokens: HashMap::new(), closing: None }
+    fn new(call: &'c mut Call<'v>) -> Self {
+        let (waiting, found, locks) = (Vec::new(), HashSet::new(), HashMap::new());
+        Search { call, newcomer: None, waiting, found, locks, served: HashSet::new() }
     }
 
-    /// Returns the cycle, unless one of the locks may still be released. A newcomer is only concerned by one that it
-    /// closes itself.
-    fn run(mut self) -> Option<Vec<Link>> {
+    /// Returns the cycle that a client would close which is about to wait.
+    fn cycle_of(mut self, newcomer: Waiting) -> Option<Vec<Link>> {
+        let client = newcomer.client;
+        self.newcomer = Some(newcomer.clone());
+        self.find(client);
+        self.explore();
+        if self.served.contains(&client) {
+            return None;
+        }
+        // The shortest way along those who are not served, back to the client.
+        let mut from: HashMap<u64, (u64, Link)> = HashMap::new();
+        let mut next = VecDeque::from([client]);
+        while let Some(at) = next.pop_front() {
+            for link in self.blockers(at) {
+                let to = link.client;
+                if from.contains_key(&to) {
+                    continue;
+                }
+                from.insert(to, (at, link));
+                next.push_back(to);
+                if to == client {
+                    return Some(way_back(&from, client));
+                }
+            }
+        }
+        None // it would wait for others who wait for each other already
+    }
+
+    /// Returns the cycle that a lock is held in, or leads into.
+    fn cycle_from(mut self, lock: LockName) -> Option<Vec<Link>> {
+        self.look_at(&lock);
+        let awaited = &self.locks[&lock];
+        let holders = awaited.holders.iter().flat_map(|holder| holder.clients.clone());
+        holders.collect::<Vec<_>>().into_iter().for_each(|client| self.find(client));
+        self.explore();
+        let stuck = self.locks[&lock].holders.iter().find(|holder| !self.is_released(holder))?;
+        let mut links = vec![Link { key: lock.1, client: *stuck.clients.first()?, is_queued: false }];
+        loop {
+            let link = self.blockers(links.last()?.client).into_iter().next()?;
+            if let Some(begin) = links.iter().position(|seen| seen.key == link.key && seen.client == link.client) {
+                return Some(links.split_off(begin));
+            }
+            links.push(link);
+        }
+    }
+
+    /// Adds a client, if it waits.
+    fn find(&mut self, client: u64) {
+        if !self.found.insert(client) {
+            return;
+        }
+        if let Some(newcomer) = self.newcomer.as_ref().filter(|newcomer| newcomer.client == client) {
+            return self.waiting.push(newcomer.clone());
+        }
+        let locks = self.call.namespace.clients.awaited_locks(client);
+        locks.first().cloned().iter().for_each(|lock| self.look_at(lock));
+        let awaited = locks.first().map(|lock| &self.locks[lock]);
+        match awaited.and_then(|awaited| Some(awaited.queue[*awaited.places.get(&client)?])) {
+            Some(place) => self.waiting.push(Waiting { client, token: place.token, locks, mode: place.mode }),
+            None => _ = self.served.insert(client),
+        }
+    }
+
+    /// Finds all clients that those found so far depend on, and which of them are served.
+    fn explore(&mut self) {
         let mut at = 0;
-        while at < self.steps.len() {
-            self.visit(at);
-            self.steps[at].next?;
+        while at < self.waiting.len() {
+            let Waiting { client, locks, .. } = self.waiting[at].clone();
+            for lock in &locks {
+                self.look_at(lock);
+                let awaited = &self.locks[lock];
+                let mut others: Vec<u64> = awaited.holders.iter().flat_map(|holder| holder.clients.clone()).collect();
+                others.extend(awaited.before(client));
+                others.into_iter().for_each(|other| self.find(other));
+            }
             at += 1;
         }
-        match (self.closing, self.newcomer) {
-            (Some(closing), _) => Some(self.back_from(closing)),
-            (None, Some(_)) => None,
-            (None, None) => Some(self.onward()),
-        }
-    }
-
-    /// Finds the clients that a lock hangs on, and what they wait for.
-    fn visit(&mut self, at: usize) {
-        let (db, bytes) = self.steps[at].lock.clone();
-        let store = &self.call.namespace.store;
-        let hash = |token: &[u8]| store.hash(token);
-        let found = self.call.view.locks().inspect(db, store.key(&bytes), |record, _| holders(record, hash));
-        let Some((session, token)) = found.flatten() else { return };
-        if let Some(session) = session {
-            self.follow(at, session);
-        }
-        match self.tokens.get(&token) {
-            Some(known) => self.steps[at].next = self.steps[at].next.or(*known),
-            None => {
-                let known = self
-                    .call
-                    .namespace
-                    .clients
-                    .queued
-                    .with_token(token)
-                    .into_iter()
-                    .map(|client| self.follow(at, client));
-                let known = known.fold(None, Option::or);
-                self.tokens.insert(token, known);
-            }
-        }
-    }
-
-    /// Follows a holder of a lock to the one that it waits for, if it does; returns the holder and that step.
-    fn follow(&mut self, at: usize, client: u64) -> Option<(u64, usize)> {
-        let is_newcomer = self.newcomer == Some(client);
-        let awaited = match is_newcomer {
-            true => self.steps[0].lock.clone(),
-            false => self.call.namespace.clients.awaited_lock(client)?,
-        };
-        let place = *self.places.entry(awaited).or_insert_with_key(|lock| {
-            self.steps.push(Step { lock: lock.clone(), from: Some((at, client)), next: None });
-            self.steps.len() - 1
-        });
-        if place == 0 && (is_newcomer || self.newcomer.is_none()) {
-            self.closing = self.closing.or(Some((at, client)));
-        }
-        let found = Some((client, place));
-        self.steps[at].next = self.steps[at].next.or(found);
-        found
-    }
-
-    /// Returns the locks from the first one to the one whose holder waits for the first one.
-    fn back_from(&self, closing: (usize, u64)) -> Vec<Link> {
-        let mut links = Vec::new();
-        let mut left = Some(closing);
-        while let Some((at, client)) = left {
-            links.push(Link { key: self.steps[at].lock.1.clone(), client });
-            left = self.steps[at].from;
-        }
-        links.reverse();
-        links
-    }
-
-    /// Returns the cycle that the first lock leads into, which is not in it.
-    fn onward(&self) -> Vec<Link> {
-        let (mut at, mut seen, mut links) = (0, HashSet::new(), Vec::new());
-        // Once around to get into the cycle, and once to name its locks.
-        for names in [false, true] {
-            seen.clear();
-            while seen.insert(at)
-                && let Some((client, next)) = self.steps[at].next
-            {
-                if names {
-                    links.push(Link { key: self.steps[at].lock.1.clone(), client });
+        // Those found later are rather those waited for.
+        loop {
+            let before = self.served.len();
+            for waiting in self.waiting.iter().rev() {
+                if !self.served.contains(&waiting.client) && waiting.locks.iter().all(|lock| self.is_had(waiting, lock))
+                {
+                    self.served.insert(waiting.client);
                 }
-                at = next;
             }
+            if self.served.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// Finds out who holds a lock, and who is queued for it.
+    fn look_at(&mut self, lock: &LockName) {
+        if self.locks.contains_key(lock) {
+            return;
+        }
+        let namespace = self.call.namespace;
+        let (store, queued) = (&namespace.store, &namespace.clients.queued);
+        let (newcomer, is_idle) = (self.newcomer.as_ref(), queued.is_empty());
+        let held_by = |record: &LockRecord, permits: u32| {
+            let token = store.hash(&record.token);
+            let mut clients = Vec::new();
+            if record.hold.is_some() && !is_idle {
+                let waits = |client: &u64| {
+                    newcomer.is_some_and(|newcomer| newcomer.client == *client)
+                        || !namespace.clients.awaited_locks(*client).is_empty()
+                };
+                clients.extend(record.session.as_ref().map(|session| session.id()).filter(waits));
+                clients.extend(queued.with_token(token).into_iter().filter(waits));
+                clients.dedup();
+            }
+            HeldBy { token, permits, clients }
+        };
+        let (db, key) = (lock.0, store.key(&lock.1));
+        let mut awaited =
+            Awaited { holders: Vec::new(), is_shared: false, free: None, queue: Vec::new(), places: HashMap::new() };
+        self.call.view.locks().inspect(db, key, |held, _| match held {
+            HeldLock::Exclusive(record) => awaited.holders.push(held_by(record, 0)),
+            HeldLock::Shared(holders) => {
+                awaited.is_shared = holders.permits().is_none();
+                awaited.free = holders.permits().map(|(_, free)| free);
+                awaited.holders.extend(holders.iter().map(|(_, holder)| held_by(&holder.record, holder.permits)));
+            }
+        });
+        awaited.queue = self.call.view.locks().queue_in(db, key);
+        awaited.places = awaited.queue.iter().enumerate().map(|(place, waiter)| (waiter.client, place)).collect();
+        self.locks.insert(lock.clone(), awaited);
+    }
+
+    /// Returns whether somebody releases a lock.
+    fn is_released(&self, holder: &HeldBy) -> bool {
+        holder.clients.is_empty() || holder.clients.iter().any(|client| self.served.contains(client))
+    }
+
+    /// Returns whether a client gets a lock when those who are served give back what they hold.
+    fn is_had(&self, waiting: &Waiting, lock: &LockName) -> bool {
+        let awaited = &self.locks[lock];
+        awaited.before(waiting.client).is_none_or(|before| self.served.contains(&before))
+            && match waiting.mode {
+                LockMode::Shared if awaited.is_shared => true,
+                LockMode::Permits { count, .. } if awaited.free.is_some() => {
+                    let released = awaited.holders.iter().filter(|holder| self.is_released(holder));
+                    let released: u64 = released.map(|holder| u64::from(holder.permits)).sum();
+                    released + u64::from(awaited.free.unwrap_or_default()) >= u64::from(count)
+                }
+                LockMode::Several => {
+                    awaited.holders.iter().all(|holder| holder.token == waiting.token || self.is_released(holder))
+                }
+                _ => awaited.holders.iter().all(|holder| self.is_released(holder)),
+            }
+    }
+
+    /// Returns whom a client waits for in vain, and for which locks.
+    fn blockers(&self, client: u64) -> Vec<Link> {
+        let Some(waiting) = self.waiting.iter().find(|waiting| waiting.client == client) else { return Vec::new() };
+        let mut links = Vec::new();
+        for lock in waiting.locks.iter().filter(|lock| !self.is_had(waiting, lock)) {
+            let awaited = &self.locks[lock];
+            let link = |client, is_queued| Link { key: lock.1.clone(), client, is_queued };
+            let held = awaited.holders.iter().filter(|holder| !self.is_released(holder));
+            links.extend(held.flat_map(|holder| &holder.clients).map(|client| link(*client, false)));
+            let before = awaited.before(client).filter(|before| !self.served.contains(before));
+            links.extend(before.map(|before| link(before, true)));
         }
         links
     }
 }
 
-/// Describes a cycle for an error: a line in which no key can pretend to be more than a key, and none is shown that the
-/// caller may not read.
+impl Awaited {
+    /// Returns the client that is queued directly before another one.
+    fn before(&self, client: u64) -> Option<u64> {
+        let place = self.places.get(&client).copied().unwrap_or(self.queue.len());
+        Some(self.queue[place.checked_sub(1)?].client)
+    }
+}
+
+/// Returns the links from a client back to itself, each found from the client before.
+fn way_back(from: &HashMap<u64, (u64, Link)>, client: u64) -> Vec<Link> {
+    let (mut links, mut at) = (Vec::new(), client);
+    while let Some((before, link)) = from.get(&at) {
+        links.push(link.clone());
+        at = *before;
+        if at == client {
+            break;
+        }
+    }
+    links.reverse();
+    links
+}
+
+/// Describes a cycle for an error, from the key asked for to the caller.
 fn in_words(call: &Call<'_>, cycle: &[Link]) -> String {
     let describe = |link: &Link| {
-        let key = match call.caller.access.reads_key(&link.key) {
-            true => shown_key(&link.key),
-            false => "?".to_owned(),
-        };
+        let key = shown_key(call, &link.key);
+        let how = if link.is_queued { "awaited" } else { "held" };
         match call.namespace.clients.shown(link.client) {
             Some(ClientCopy { id, process: Some(process), .. }) => {
-                format!("{key} held by client {id} of process {process:016x}")
+                format!("{key} {how} by client {id} of process {process:016x}")
             }
-            _ => format!("{key} held by client {}", link.client),
+            _ => format!("{key} {how} by client {}", link.client),
         }
     };
     let mut words: Vec<String> = cycle.iter().map(describe).collect();
@@ -230,13 +355,4 @@ fn in_words(call: &Call<'_>, cycle: &[Link]) -> String {
         words.splice(LINKS_SHOWN - 1..words.len() - 1, ["..".to_owned()]);
     }
     words.join(" waits for ")
-}
-
-fn shown_key(key: &[u8]) -> String {
-    let key = &key[..key.len().min(KEY_SHOWN)];
-    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
-    match !key.is_empty() && key.iter().all(is_plain) {
-        true => String::from_utf8_lossy(key).into_owned(),
-        false => quote(key),
-    }
 }

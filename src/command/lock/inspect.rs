@@ -1,7 +1,5 @@
 //! LOCK.INFO and LOCK.LIST: who holds a lock, since when, and who waits for it.
 
-use std::collections::VecDeque;
-
 use crate::client::engine::Engine;
 use crate::client::info::ClientCopy;
 use crate::command::keys::scan::{COUNT_DEFAULT, parse_cursor, read_count};
@@ -13,7 +11,8 @@ use crate::error::{Error, Result};
 use crate::glob::Pattern;
 use crate::resp::Reply;
 use crate::spec::{ACCESS, EXCLUSIVE, Group, READ, RO, integer, key, pattern, token};
-use crate::store::{Key, LockRecord, LockWaiter, Lookup, Str};
+use crate::store::entry::Entry;
+use crate::store::{HeldLock, Holder, Key, LockMode, LockRecord, LockWaiter, Lookup, NEVER, SeenLock, Sharing, Str};
 use crate::time::clock::{Deadline, Now};
 
 const LIST_COST: &str = "O(1) for every call, and O(N) for a complete iteration, where N is the number of locks.";
@@ -39,31 +38,110 @@ pub(crate) const COMMANDS: &[Command] = &[
 
 /// What LOCK.INFO says of a lock.
 struct Description {
+    mode: &'static str,
+    /// The key's value, if that is a token.
+    token: Option<Vec<u8>>,
+    fence: Option<i64>,
+    /// `None` of a key that is missing.
+    pttl_ms: Option<i64>,
+    age_ms: Option<u64>,
+    /// How many permits a semaphore has, and how many are free.
+    permits: Option<(u32, u32)>,
+    holders: Vec<Holding>,
+    queue: Vec<LockWaiter>,
+}
+
+/// What LOCK.INFO says of a holder.
+struct Holding {
     token: Vec<u8>,
     pttl_ms: i64,
-    /// Fence, age, and whether the lock is released when its holder's connection closes.
-    record: Option<(i64, u64, bool)>,
-    holder: Option<ClientCopy>,
+    /// How many permits it has.
+    permits: Option<u32>,
+    record: Option<HolderRecord>,
+}
+
+/// What is known of a holder that has acquired the lock by LOCK.ACQUIRE, or was asked for its fence.
+struct HolderRecord {
+    fence: i64,
+    age_ms: u64,
+    client: Option<ClientCopy>,
     meta: Option<Vec<u8>>,
-    line: Vec<LockWaiter>,
+    /// Whether the lock is released when the client's connection closes.
+    is_session: bool,
+}
+
+impl HolderRecord {
+    fn of(record: &LockRecord, now: Now) -> Self {
+        HolderRecord {
+            fence: record.fence,
+            age_ms: age_ms(record, now),
+            client: client_of(record),
+            meta: record.meta.as_deref().map(<[u8]>::to_vec),
+            is_session: record.session.is_some(),
+        }
+    }
 }
 
 impl Description {
     fn of(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<Self>> {
-        let Some(text) = call.view.get::<Str>(key, Lookup::READ)? else { return Ok(None) };
-        let (token, now) = (text.as_slice().to_vec(), call.now());
-        let deadline = call.view.deadline(key).flatten();
-        let line = call.view.locks().queue(key).map_or_else(Vec::new, |line| line.iter().copied().collect());
-        let record = call.view.locks().record(key);
-        Ok(Some(Description {
-            token,
-            pttl_ms: pttl_ms(deadline, now),
-            record: record.map(|record| (record.fence, age_ms(record, now), record.session.is_some())),
-            holder: record.and_then(|record| ClientCopy::of_holder(record.hold.as_ref()?.holder())),
-            meta: record.and_then(|record| Some(record.meta.as_ref()?.to_vec())),
-            line,
-        }))
+        let now = call.now();
+        let shared = call.view.locks().holders(key).map(|holders| {
+            let holding = |(_, holder): (u64, &Holder)| Holding {
+                token: holder.record.token.to_vec(),
+                pttl_ms: pttl_ms((holder.until_ms != NEVER).then(|| Deadline::at_mono_ms(holder.until_ms)), now),
+                permits: Some(holder.permits).filter(|permits| *permits > 0),
+                record: Some(HolderRecord::of(&holder.record, now)),
+            };
+            (
+                holders.sharing(),
+                holders.permits(),
+                now.ms_since(holders.since_us),
+                holders.iter().map(holding).collect(),
+            )
+        });
+        let value = call.view.get::<Str>(key, Lookup::READ)?.map(|text| text.as_slice().to_vec());
+        let queue = call.view.locks().queue(key).map_or_else(Vec::new, |queue| queue.iter().copied().collect());
+        if value.is_none() && queue.is_empty() {
+            return Ok(None);
+        }
+        let pttl_ms = call.view.deadline(key).map(|deadline| pttl_ms(deadline, now));
+        let mut description = Description {
+            mode: "free",
+            token: None,
+            fence: None,
+            pttl_ms,
+            age_ms: None,
+            permits: None,
+            holders: Vec::new(),
+            queue,
+        };
+        if let Some((sharing, permits, age_ms, holders)) = shared {
+            let (mode, fence) = match sharing {
+                Sharing::Readers { fence } => ("shared", Some(fence)),
+                Sharing::Permits { .. } => ("permits", None),
+            };
+            description = Description { mode, fence, permits, age_ms: Some(age_ms), holders, ..description };
+        } else if let Some(token) = value {
+            let record = call.view.locks().record(key).map(|record| HolderRecord::of(record, now));
+            let (fence, age_ms) =
+                (record.as_ref().map(|record| record.fence), record.as_ref().map(|record| record.age_ms));
+            let pttl_ms = pttl_ms.unwrap_or_default();
+            let holders = vec![Holding { token: token.clone(), pttl_ms, permits: None, record }];
+            description = Description { mode: "exclusive", token: Some(token), fence, age_ms, holders, ..description };
+        }
+        Ok(Some(description))
     }
+
+    /// Returns what is known of the only holder.
+    fn only_record(&self) -> Option<&HolderRecord> {
+        self.token.as_ref()?;
+        self.holders.first()?.record.as_ref()
+    }
+}
+
+/// Returns the client that has acquired a lock, if it is known.
+pub(super) fn client_of(record: &LockRecord) -> Option<ClientCopy> {
+    ClientCopy::of_holder(record.hold.as_ref()?.holder())
 }
 
 pub(super) fn pttl_ms(deadline: Option<Deadline>, now: Now) -> i64 {
@@ -82,40 +160,67 @@ fn info(call: &mut Call<'_>) -> Result<()> {
     };
     let cycle = deadlock::cycle_from(call, (call.caller.db, key.bytes.into()));
     let engine = call.namespace.engine();
-    let reply = &mut call.reply;
-    reply.map(13 + usize::from(engine.is_some()));
+    let (reply, of_process) = (&mut call.reply, usize::from(engine.is_some()));
+    reply.map(17 + of_process);
     reply.bulk(b"token");
-    reply.bulk(&lock.token);
-    reply.bulk(b"fence");
-    reply_some(reply, lock.record, |reply, (fence, ..)| reply.int(fence));
-    reply.bulk(b"pttl");
-    reply.int(lock.pttl_ms);
-    reply.bulk(b"age-ms");
-    reply_some(reply, lock.record, |reply, (_, age_ms, _)| reply.int(age_ms as i64));
-    let holder = lock.holder.as_ref();
-    reply.bulk(b"client-id");
-    reply_some(reply, holder, |reply, holder| reply.int(holder.id as i64));
-    if let Some(engine) = engine {
-        reply.bulk(b"process");
-        reply_some(reply, holder, |reply, holder| reply_process(reply, holder, engine));
+    reply_some(reply, lock.token.as_ref(), |reply, token| reply.bulk(token));
+    reply_numbers(reply, lock.fence, lock.pttl_ms, lock.age_ms);
+    reply_holder(reply, lock.only_record(), engine);
+    reply.bulk(b"mode");
+    reply.bulk(lock.mode.as_bytes());
+    reply.bulk(b"permits");
+    reply_some(reply, lock.permits, |reply, (size, _)| reply.int(size.into()));
+    reply.bulk(b"free");
+    reply_some(reply, lock.permits, |reply, (_, free)| reply.int(free.into()));
+    reply.bulk(b"holders");
+    reply.array(lock.holders.len());
+    for Holding { token, pttl_ms, permits, record } in &lock.holders {
+        let record = record.as_ref();
+        reply.map(12 + of_process);
+        reply.bulk(b"token");
+        reply.bulk(token);
+        reply_numbers(reply, record.map(|record| record.fence), Some(*pttl_ms), record.map(|record| record.age_ms));
+        reply_holder(reply, record, engine);
+        reply.bulk(b"permits");
+        reply_some(reply, *permits, |reply, permits| reply.int(permits.into()));
     }
-    reply.bulk(b"addr");
-    reply_some(reply, holder, |reply, holder| reply.bulk(holder.addr.as_bytes()));
-    reply.bulk(b"client-name");
-    reply_some(reply, holder, |reply, holder| reply.bulk(holder.name.as_bytes()));
-    reply.bulk(b"lib");
-    reply_some(reply, holder, |reply, holder| reply.bulk(holder.lib.as_bytes()));
-    reply.bulk(b"user");
-    reply_some(reply, holder, |reply, holder| reply.bulk(&holder.user));
-    reply.bulk(b"meta");
-    reply_some(reply, lock.meta, |reply, meta| reply.bulk(&meta));
-    reply.bulk(b"session");
-    reply_some(reply, lock.record, |reply, (_, _, is_session)| reply.bool(is_session));
     reply.bulk(b"waiters");
-    reply_queue(call, &lock.line);
+    reply_queue(call, &lock.queue);
     call.reply.bulk(b"deadlock");
     reply_cycle(call, cycle);
     Ok(())
+}
+
+fn reply_numbers(reply: &mut Reply<'_>, fence: Option<i64>, pttl_ms: Option<i64>, age_ms: Option<u64>) {
+    reply.bulk(b"fence");
+    reply_some(reply, fence, |reply, fence| reply.int(fence));
+    reply.bulk(b"pttl");
+    reply_some(reply, pttl_ms, |reply, pttl_ms| reply.int(pttl_ms));
+    reply.bulk(b"age-ms");
+    reply_some(reply, age_ms, |reply, age_ms| reply.int(age_ms as i64));
+}
+
+/// Replies with the client that holds a lock, its text, and whether the lock is bound to its connection.
+fn reply_holder(reply: &mut Reply<'_>, record: Option<&HolderRecord>, engine: Option<&dyn Engine>) {
+    let client = record.and_then(|record| record.client.as_ref());
+    reply.bulk(b"client-id");
+    reply_some(reply, client, |reply, client| reply.int(client.id as i64));
+    if let Some(engine) = engine {
+        reply.bulk(b"process");
+        reply_some(reply, client, |reply, client| reply_process(reply, client, engine));
+    }
+    reply.bulk(b"addr");
+    reply_some(reply, client, |reply, client| reply.bulk(client.addr.as_bytes()));
+    reply.bulk(b"client-name");
+    reply_some(reply, client, |reply, client| reply.bulk(client.name.as_bytes()));
+    reply.bulk(b"lib");
+    reply_some(reply, client, |reply, client| reply.bulk(client.lib.as_bytes()));
+    reply.bulk(b"user");
+    reply_some(reply, client, |reply, client| reply.bulk(&client.user));
+    reply.bulk(b"meta");
+    reply_some(reply, record.and_then(|record| record.meta.as_ref()), |reply, meta| reply.bulk(meta));
+    reply.bulk(b"session");
+    reply_some(reply, record, |reply, record| reply.bool(record.is_session));
 }
 
 /// Replies with the locks of a cycle, each with the client that holds it and waits for the next one.
@@ -149,7 +254,7 @@ fn reply_queue(call: &mut Call<'_>, queue: &[LockWaiter]) {
     for waiter in queue {
         let client = call.namespace.clients.shown(waiter.client);
         let client = client.as_ref();
-        call.reply.map(4 + usize::from(engine.is_some()));
+        call.reply.map(6 + usize::from(engine.is_some()));
         call.reply.bulk(b"client-id");
         call.reply.int(client.map_or(waiter.client, |client| client.id) as i64);
         if let Some(engine) = engine {
@@ -162,17 +267,71 @@ fn reply_queue(call: &mut Call<'_>, queue: &[LockWaiter]) {
         reply_some(&mut call.reply, client, |reply, client| reply.bulk(client.name.as_bytes()));
         call.reply.bulk(b"waited-ms");
         call.reply.int(now.ms_since(waiter.since_us) as i64);
+        call.reply.bulk(b"mode");
+        call.reply.bulk(mode_word(waiter.mode).as_bytes());
+        call.reply.bulk(b"permits");
+        let permits = if let LockMode::Permits { count, .. } = waiter.mode { Some(count) } else { None };
+        reply_some(&mut call.reply, permits, |reply, permits| reply.int(permits.into()));
     }
 }
 
-/// A lock as LOCK.LIST shows it.
-struct Listed {
+/// Returns how LOCK.INFO calls a way to ask for a lock.
+fn mode_word(mode: LockMode) -> &'static str {
+    match mode {
+        LockMode::Exclusive | LockMode::Several => "exclusive",
+        LockMode::Shared => "shared",
+        LockMode::Permits { .. } => "permits",
+    }
+}
+
+/// A lock as LOCK.LIST and the metrics page show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub(super) mode: &'static str,
+    pub(super) fence: Option<i64>,
+    /// For how long anybody has held it.
+    pub(super) age_ms: Option<u64>,
+    pub(super) pttl_ms: Option<i64>,
+    pub(super) holders: usize,
+    /// How many permits a semaphore has, and how many are free.
+    pub(super) permits: Option<(u32, u32)>,
+}
+
+impl Listed {
+    /// Describes a lock; `None` of one that was taken by another command, and of which nothing is known.
+    pub(super) fn of(lock: &SeenLock<'_>, entry: Option<&Entry>, now: Now) -> Option<Self> {
+        let pttl_ms = entry.map(|entry| pttl_ms(entry.deadline(), now));
+        let (mode, fence, age_ms, holders, permits) = match lock.held {
+            Some(HeldLock::Exclusive(record)) => ("exclusive", Some(record.fence), Some(age_ms(record, now)), 1, None),
+            Some(HeldLock::Shared(holders)) => {
+                let (mode, fence) = match holders.sharing() {
+                    Sharing::Readers { fence } => ("shared", Some(fence)),
+                    Sharing::Permits { .. } => ("permits", None),
+                };
+                (mode, fence, Some(now.ms_since(holders.since_us)), holders.len(), holders.permits())
+            }
+            None if entry.is_some() => return None,
+            None => ("free", None, None, 0, None),
+        };
+        Some(Listed { mode, fence, age_ms, pttl_ms, holders, permits })
+    }
+}
+
+/// Returns the record of the only holder of a lock, or of the first of several.
+pub(super) fn first_record<'a>(lock: &SeenLock<'a>) -> Option<&'a LockRecord> {
+    match lock.held? {
+        HeldLock::Exclusive(record) => Some(record),
+        HeldLock::Shared(holders) => holders.iter().next().map(|(_, holder)| &holder.record),
+    }
+}
+
+/// A lock as LOCK.LIST replies with it.
+struct Row {
     key: Vec<u8>,
-    fence: i64,
-    age_ms: u64,
-    pttl_ms: i64,
+    listed: Listed,
     waiting: usize,
-    holder: Option<ClientCopy>,
+    /// The client that holds it alone.
+    client: Option<ClientCopy>,
 }
 
 /// Options of LOCK.LIST.
@@ -206,60 +365,50 @@ fn list(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Returns the next cursor, and the matching ones of as many locks from a cursor on as asked for.
-fn collect(call: &mut Call<'_>, cursor: u64, listing: &Listing<'_>) -> (u64, Vec<Listed>) {
+fn collect(call: &mut Call<'_>, cursor: u64, listing: &Listing<'_>) -> (u64, Vec<Row>) {
     let (now, mut seen, mut found) = (call.now(), 0, Vec::new());
     let (mut last, mut next) = (cursor, 0);
-    call.view.locks().visit(cursor, |position, key, deadline, record, line| {
+    call.view.locks().visit(cursor, |position, lock, entry| {
         // Those at the same position are one page: the next one begins at a greater position.
         if seen >= listing.count && position != last {
             next = position;
             return false;
         }
         (last, seen) = (position, seen + 1);
-        let is_wanted = listing.pattern.as_ref().is_none_or(|pattern| pattern.matches(key.bytes))
-            && (!line.is_empty() || !listing.only_waiting);
-        if is_wanted {
-            found.push(describe(key, deadline, record, line, now));
+        let is_wanted = listing.pattern.as_ref().is_none_or(|pattern| pattern.matches(lock.key.bytes))
+            && (!lock.queue.is_empty() || !listing.only_waiting);
+        if let Some(listed) = Listed::of(lock, entry, now).filter(|_| is_wanted) {
+            let record = if let Some(HeldLock::Exclusive(record)) = lock.held { Some(record) } else { None };
+            let client = record.and_then(client_of);
+            found.push(Row { key: lock.key.bytes.to_vec(), listed, waiting: lock.queue.len(), client });
         }
         true
     });
     (next, found)
 }
 
-fn describe(
-    key: Key<'_>,
-    deadline: Option<Deadline>,
-    record: &LockRecord,
-    line: &VecDeque<LockWaiter>,
-    now: Now,
-) -> Listed {
-    Listed {
-        key: key.bytes.to_vec(),
-        fence: record.fence,
-        age_ms: age_ms(record, now),
-        pttl_ms: pttl_ms(deadline, now),
-        waiting: line.len(),
-        holder: record.hold.as_ref().and_then(|hold| ClientCopy::of_holder(hold.holder())),
-    }
-}
-
-fn reply_listed(reply: &mut Reply<'_>, lock: &Listed, engine: Option<&dyn Engine>) {
-    reply.map(6 + usize::from(engine.is_some()));
+fn reply_listed(reply: &mut Reply<'_>, row: &Row, engine: Option<&dyn Engine>) {
+    let Row { key, listed, waiting, client } = row;
+    let client = client.as_ref();
+    reply.map(8 + usize::from(engine.is_some()));
     reply.bulk(b"key");
-    reply.bulk(&lock.key);
+    reply.bulk(key);
     reply.bulk(b"fence");
-    reply.int(lock.fence);
+    reply_some(reply, listed.fence, |reply, fence| reply.int(fence));
     reply.bulk(b"age-ms");
-    reply.int(lock.age_ms as i64);
+    reply_some(reply, listed.age_ms, |reply, age_ms| reply.int(age_ms as i64));
     reply.bulk(b"pttl");
-    reply.int(lock.pttl_ms);
+    reply_some(reply, listed.pttl_ms, |reply, pttl_ms| reply.int(pttl_ms));
     reply.bulk(b"waiting");
-    reply.int(lock.waiting as i64);
+    reply.int(*waiting as i64);
     reply.bulk(b"client-name");
-    let holder = lock.holder.as_ref();
-    reply_some(reply, holder, |reply, holder| reply.bulk(holder.name.as_bytes()));
+    reply_some(reply, client, |reply, client| reply.bulk(client.name.as_bytes()));
     if let Some(engine) = engine {
         reply.bulk(b"process");
-        reply_some(reply, holder, |reply, holder| reply_process(reply, holder, engine));
+        reply_some(reply, client, |reply, client| reply_process(reply, client, engine));
     }
+    reply.bulk(b"mode");
+    reply.bulk(listed.mode.as_bytes());
+    reply.bulk(b"holders");
+    reply.int(listed.holders as i64);
 }

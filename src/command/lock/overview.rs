@@ -4,17 +4,18 @@
 //! It visits one shard at a time and keeps what is shown only, so ten thousand locks block nobody.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 use crate::client::info::ClientCopy;
 use crate::client::registry::Clients;
 use crate::command::lock::deadlock::{self, Link};
-use crate::command::lock::inspect::{age_ms, pttl_ms};
+use crate::command::lock::inspect::{Listed, first_record, pttl_ms};
 use crate::dispatch::introspection::describe;
 use crate::dispatch::{Call, Handlers};
 use crate::namespace::Namespace;
-use crate::store::{Hold, Key, LockRecord, LockWaiter, SHARDS};
-use crate::time::clock::{Deadline, Now};
+use crate::store::entry::Entry;
+use crate::store::{Hold, LockWaiter, SHARDS, SeenLock};
+use crate::time::clock::Now;
 
 /// How many clients queued are shown of each lock.
 const IN_LINE_SHOWN: usize = 3;
@@ -91,9 +92,7 @@ pub(crate) fn overview(namespace: &Namespace, handlers: &'static Handlers, max_c
             describe(namespace, handlers, "lock.list", |call| {
                 let now = call.now();
                 call.view.in_db(db, |view| {
-                    view.locks().for_each_of(shard, |key, deadline, record, line| {
-                        shown.offer((db, key, deadline), record, line, now);
-                    });
+                    view.locks().for_each_of(shard, |lock, entry| shown.offer(db, lock, entry, now));
                 });
             })?;
         }
@@ -101,7 +100,7 @@ pub(crate) fn overview(namespace: &Namespace, handlers: &'static Handlers, max_c
     let mut locks: Vec<ShownLock> = shown.locks.into_iter().map(|Reverse(lock)| lock).collect();
     locks.sort_unstable_by(|one, other| other.cmp(one));
     for lock in locks.iter_mut().filter(|lock| lock.in_line > 0) {
-        let awaited = lock.first.iter().find_map(|(client, _)| namespace.clients.awaited_lock(*client));
+        let awaited = lock.first.iter().find_map(|(client, _)| namespace.clients.awaited_locks(*client).pop());
         let cycle_of = |call: &mut Call<'_>| deadlock::cycle_from(call, awaited?);
         lock.cycle = describe(namespace, handlers, "lock.list", cycle_of)?;
     }
@@ -115,36 +114,33 @@ struct Shown {
 }
 
 impl Shown {
-    fn offer(
-        &mut self,
-        (db, key, deadline): (usize, Key<'_>, Option<Deadline>),
-        record: Option<&LockRecord>,
-        line: &VecDeque<LockWaiter>,
-        now: Now,
-    ) {
+    fn offer(&mut self, db: usize, lock: &SeenLock<'_>, entry: Option<&Entry>, now: Now) {
+        let (key, queue) = (lock.key.bytes, lock.queue);
         let since = |waiter: &LockWaiter| now.ms_since(waiter.since_us);
-        let (wait_ms, age_ms) = (line.front().map(since), record.map(|record| age_ms(record, now)));
+        let listed = Listed::of(lock, entry, now);
+        let (wait_ms, age_ms) = (queue.front().map(since), listed.as_ref().and_then(|listed| listed.age_ms));
         if self.locks.len() == self.max_count {
             match self.locks.peek() {
                 Some(Reverse(last)) if (wait_ms, age_ms) > (last.wait_ms, last.age_ms) => self.locks.pop(),
                 _ => return,
             };
         }
+        let record = first_record(lock);
         let meta = record.and_then(|record| record.meta.as_deref());
         self.locks.push(Reverse(ShownLock {
             wait_ms,
             age_ms,
             db,
-            key: key.bytes[..key.bytes.len().min(KEY_SHOWN)].to_vec(),
-            key_rest: key.bytes.len().saturating_sub(KEY_SHOWN),
-            fence: record.map(|record| record.fence),
-            pttl_ms: pttl_ms(deadline, now),
-            in_line: line.len(),
+            key: key[..key.len().min(KEY_SHOWN)].to_vec(),
+            key_rest: key.len().saturating_sub(KEY_SHOWN),
+            fence: listed.and_then(|listed| listed.fence),
+            pttl_ms: pttl_ms(entry.and_then(Entry::deadline), now),
+            in_line: queue.len(),
             meta: meta.map(|meta| meta[..meta.len().min(KEY_SHOWN)].to_vec()),
             meta_rest: meta.map_or(0, |meta| meta.len().saturating_sub(KEY_SHOWN)),
             holder: record.and_then(|record| Holder::new(record.hold.as_ref()?)),
             cycle: None,
-            first: line.iter().take(IN_LINE_SHOWN).map(|waiter| (waiter.client, since(waiter))).collect(),
+            first: queue.iter().take(IN_LINE_SHOWN).map(|waiter| (waiter.client, since(waiter))).collect(),
         }));
     }
 }

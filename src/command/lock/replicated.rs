@@ -12,7 +12,7 @@ use crate::client::replica::{Awaited, WaitingForReplicas};
 use crate::dispatch::{BlockedRequest, Call, Continuation, Env, Wait};
 use crate::error::{Error, Result};
 use crate::resp::{Output, Reply};
-use crate::store::{Key, View};
+use crate::store::{HeldLock, Key, View};
 
 /// For how many milliseconds replicas are waited for without BLOCK.
 const PATIENCE_MS: u64 = 1000;
@@ -76,9 +76,16 @@ impl Replicated {
         let now = env.namespace.clock.now();
         let client = self.info.id;
         let (key, token) = (self.key(), &self.token);
-        view.locks().inspect(self.db, key, |record, deadline| {
-            let is_own = record.is_held_by(client, token);
-            is_own.then(|| (record.fence, deadline.map(|deadline| deadline.mono_ms(now))))
+        let hash = env.namespace.store.hash(token);
+        view.locks().inspect(self.db, key, |lock, deadline| {
+            let (record, until_ms) = match lock {
+                HeldLock::Exclusive(record) => (record, deadline.map(|deadline| deadline.mono_ms(now))),
+                HeldLock::Shared(holders) => {
+                    let holder = holders.get(holders.find(hash, token)?)?;
+                    (&holder.record, Some(holder.until_ms))
+                }
+            };
+            record.is_held_by(client, token).then_some((record.fence, until_ms))
         })?
     }
 
@@ -153,7 +160,7 @@ impl Continuation for Replicated {
         if let Some(queued) = &mut self.queued {
             queued.abandon(env, view);
         }
-        env.namespace.take_back_lock((self.db, self.key()), &self.token, self.info.id, view);
+        env.namespace.take_back_lock((self.db, self.key()), &self.token, (self.info.id, 0), view);
     }
 
     fn blocked_call(&self) -> Option<BlockedRequest<'_>> {

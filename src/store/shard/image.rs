@@ -4,13 +4,13 @@
 use crate::store::changes::ChangeCx;
 use crate::store::cx::Cx;
 use crate::store::event::Event;
-use crate::store::image::{CopyLimit, Image, LockImage, TooLarge};
+use crate::store::image::{CopyLimit, HolderImage, Image, LockImage, TooLarge};
 use crate::store::key::Key;
 use crate::store::lock::{LockHolder, Loss};
 use crate::store::shard::Keys;
 use crate::store::shard::field_deadlines::nearest_deadline;
 use crate::store::shard::keys::is_expired;
-use crate::store::shard::locks::is_token;
+use crate::store::shard::locks::is_text;
 
 impl Keys {
     /// Returns the image of a key, even of one that has expired and is not deleted yet; `None` of a missing key.
@@ -22,7 +22,7 @@ impl Keys {
         if !limit.admits(entry) {
             return Err(TooLarge);
         }
-        let lock = self.lock(key).map(LockImage::of);
+        let lock = self.held_lock(key).map(LockImage::of);
         Ok(Some(Image { entry: entry.copy(key.bytes), fence: self.fence(key), lock }))
     }
 
@@ -31,10 +31,7 @@ impl Keys {
     pub(crate) fn restore(&mut self, key: Key<'_>, image: Option<&Image>, cx: &mut ChangeCx) -> bool {
         let alive = image.filter(|image| !is_expired(&image.entry, cx));
         let lock = alive.and_then(|image| image.lock.as_ref());
-        let is_kept = self.lock(key).is_some_and(|record| lock.is_some_and(|lock| lock.is_of(record)));
-        if !is_kept {
-            self.lose_lock(key, Loss::Flushed, cx);
-        }
+        self.lose_holders_unless(key, Loss::Flushed, |record| lock.is_some_and(|lock| lock.has(record)), cx);
         self.drop_entry(key, cx);
         if let Some(image) = alive {
             let entry = image.entry.copy(key.bytes);
@@ -46,8 +43,8 @@ impl Keys {
         image.is_some() == alive.is_some()
     }
 
-    /// Lets a key be the lock again that it was, if it still has the token. One whose session is over is released. Returns
-    /// whether it is that lock now.
+    /// Lets a key be the lock again that it was, if it still has that value. What belongs to a session that is over is
+    /// released. Returns whether it is that lock now.
     pub(crate) fn restore_lock(
         &mut self,
         key: Key<'_>,
@@ -55,16 +52,23 @@ impl Keys {
         is_connected: impl Fn(&dyn LockHolder) -> bool,
         cx: &mut ChangeCx,
     ) -> bool {
-        if !self.unexpired(key, cx).is_some_and(|entry| is_token(entry, &lock.token)) {
+        if !self.unexpired(key, cx).is_some_and(|entry| is_text(entry, &lock.value())) {
             return false;
         }
-        if lock.session.as_ref().is_some_and(|session| !is_connected(&**session)) {
-            self.lose_lock(key, Loss::Released, cx);
+        let is_over = |holder: &&HolderImage| holder.session.as_ref().is_some_and(|session| !is_connected(&**session));
+        let (over, left): (Vec<_>, Vec<_>) = lock.holders.iter().partition(is_over);
+        match lock.shared {
+            None => self.adopt_lock(key, left.first().map(|holder| holder.record())),
+            Some((sharing, since_us)) => {
+                let holder = |image: &&HolderImage| (image.record(), image.permits, image.until_ms);
+                self.adopt_holders(key, sharing, since_us, left.iter().map(holder));
+                self.end_due_holders(key, cx);
+            }
+        }
+        if left.is_empty() {
             self.drop_entry(key, cx);
-            return false;
         }
-        self.adopt_lock(key, Some(lock.record()));
-        true
+        over.is_empty()
     }
 
     fn drop_entry(&mut self, key: Key<'_>, cx: &mut ChangeCx) {

@@ -185,7 +185,7 @@ impl Keys {
             with_field_ttl: self.fields.as_ref().map_or(0, |fields| fields.hashes),
             watched: self.interests.counts().watched as usize,
             blocking: self.interests.counts().blocking as usize,
-            locks: self.interests.counts().locks as usize,
+            locks: self.interests.counts().holders as usize,
             queued: self.interests.counts().queued as usize,
             ..Totals::default()
         }

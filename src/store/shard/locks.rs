@@ -7,22 +7,27 @@ use crate::store::changes::ChangeCx;
 use crate::store::cx::Cx;
 use crate::store::entry::Entry;
 use crate::store::event;
-use crate::store::interest::{ReadyKeys, WatchFlag};
+use crate::store::held_lock::HeldLock;
+use crate::store::interest::{ReadyKeys, SeenLock, WatchFlag};
 use crate::store::key::Key;
 use crate::store::lock::{LockRecord, LockWaiter, Loss, LostLock};
 use crate::store::queues::Waiter;
 use crate::store::shard::Keys;
 use crate::store::shard::keys::is_expired;
 use crate::store::value::Str;
-use crate::time::clock::Deadline;
 
 impl Keys {
-    /// Returns what is known of the lock that a key is.
+    /// Returns what is known of the one holder of the lock that a key is.
     pub(crate) fn lock(&self, key: Key<'_>) -> Option<&LockRecord> {
         self.interests.lock(key)
     }
 
-    /// Changes what is known of the lock that a key is, or begins to know it.
+    /// Returns what is known of the holders of the lock that a key is.
+    pub(crate) fn held_lock(&self, key: Key<'_>) -> Option<HeldLock<'_>> {
+        self.interests.held_lock(key)
+    }
+
+    /// Changes what is known of the one holder of the lock that a key is, or begins to know it.
     pub(crate) fn change_lock<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<LockRecord>) -> T) -> T {
         self.before_remark(key);
         self.unfinished += 1;
@@ -45,6 +50,7 @@ impl Keys {
     /// Lets a key be a lock of which this is known, or none, without announcing anything.
     pub(crate) fn adopt_lock(&mut self, key: Key<'_>, record: Option<LockRecord>) {
         self.end_lock(key);
+        self.take_holders(key);
         let Some(record) = record else { return };
         record.session.iter().for_each(|session| session.bind_lock(self.db(), key.bytes));
         self.change_lock(key, |known| *known = Some(record));
@@ -57,24 +63,45 @@ impl Keys {
     }
 
     /// Lets the log know what is known of a lock now.
-    fn record_lock(&self, key: Key<'_>) {
-        self.events.record_lock(self.db(), key.bytes, self.lock(key));
+    pub(super) fn record_lock(&self, key: Key<'_>) {
+        self.events.record_lock(self.db(), key.bytes, self.held_lock(key));
     }
 
-    /// Ends a lock that its holder has not released, if the key is one, and announces the loss.
+    /// Ends a lock that its holders have not released, if the key is one, and announces the loss.
     pub(crate) fn lose_lock(&mut self, key: Key<'_>, loss: Loss, cx: &Cx) {
-        if let Some(record) = self.end_lock(key) {
-            self.events.emit_lost_lock(&LostLock { key: key.bytes, record: &record, loss, at_us: cx.now.mono_us() });
+        self.lose_holders_unless(key, loss, |_| false, cx);
+    }
+
+    /// Ends a lock as [`Keys::lose_lock`] does; the loss is announced to all but those holders whom `is_kept` names.
+    pub(crate) fn lose_holders_unless(
+        &mut self,
+        key: Key<'_>,
+        loss: Loss,
+        is_kept: impl Fn(&LockRecord) -> bool,
+        cx: &Cx,
+    ) {
+        if self.lock(key).is_some_and(|record| !is_kept(record))
+            && let Some(record) = self.end_lock(key)
+        {
+            self.announce_loss(key, &record, loss, cx);
+        }
+        for holder in self.take_holders(key).iter().filter(|holder| !is_kept(&holder.record)) {
+            self.announce_loss(key, &holder.record, loss, cx);
         }
     }
 
-    /// Releases a lock whose holder's connection has closed, if it is still bound to that; logs the deletion.
+    pub(super) fn announce_loss(&self, key: Key<'_>, record: &LockRecord, loss: Loss, cx: &Cx) {
+        self.events.emit_lost_lock(&LostLock { key: key.bytes, record, loss, at_us: cx.now.mono_us() });
+    }
+
+    /// Releases a lock as far as it is still bound to the connection of a client, which has closed; logs the change.
     pub(crate) fn end_session_lock(&mut self, key: Key<'_>, client: u64, cx: &mut ChangeCx) {
         self.peek(key, cx);
         if self.lock(key).is_some_and(|record| record.is_bound_to(client)) {
-            self.lose_lock(key, Loss::Released, cx);
+            self.lose_lock(key, Loss::Session, cx);
             self.delete(key, event::RELEASED, cx);
         }
+        self.end_session_holders(key, client, cx);
     }
 
     /// Handles the change of a key, which may be a lock: the lock is lost unless the key still has its token, and one
@@ -82,9 +109,8 @@ impl Keys {
     pub(super) fn follow_lock(&mut self, key: Key<'_>, loss: Loss, cx: &Cx) {
         let entry = self.find_undeleted(key).filter(|entry| !is_expired(entry, cx));
         let is_free = entry.is_none();
-        if let Some(record) = self.lock(key)
-            && !entry.is_some_and(|entry| is_token(entry, &record.token))
-        {
+        let is_lost = self.held_lock(key).is_some_and(|lock| !entry.is_some_and(|entry| lock.is_value(entry)));
+        if is_lost {
             self.lose_lock(key, if is_free { loss } else { Loss::Overwritten }, cx);
         }
         if is_free && self.interests.lock_queue(key).is_some() {
@@ -118,8 +144,17 @@ impl Keys {
         self.interests.enqueue(key, waiter);
     }
 
-    /// Reverts [`Keys::enqueue`] and [`Keys::join_queue`].
+    /// Reverts [`Keys::enqueue`] and [`Keys::join_queue`]. Those who were queued for a lock behind this client, and not
+    /// only for its holders, may be served now.
     pub(crate) fn dequeue(&mut self, key: Key<'_>, number: u64) {
+        let was_first = self.interests.dequeue(key, number);
+        if was_first && (self.find_undeleted(key).is_none() || self.holders(key).is_some()) {
+            self.interests.mark_ready(key);
+        }
+    }
+
+    /// Removes a client from the queue for a lock, who was served.
+    pub(crate) fn leave_queue(&mut self, key: Key<'_>, number: u64) {
         self.interests.dequeue(key, number);
     }
 
@@ -137,13 +172,34 @@ impl Keys {
         self.interests.take_ready(self.db(), ready);
     }
 
-    /// Releases a lock that a client has acquired and was not told of; logs the deletion.
-    pub(crate) fn return_lock(&mut self, key: Key<'_>, token: &[u8], client: u64, cx: &mut ChangeCx) {
+    /// Releases a lock that a client has acquired since a time, in monotonic microseconds, and was not told of; logs the
+    /// change.
+    pub(crate) fn return_lock(
+        &mut self,
+        key: Key<'_>,
+        token: &[u8],
+        (client, since_us): (u64, u64),
+        cx: &mut ChangeCx,
+    ) {
         self.peek(key, cx);
-        if self.lock(key).is_some_and(|record| record.is_held_by(client, token)) {
+        let is_it = |record: &LockRecord| record.is_held_by(client, token) && record.since_us >= since_us;
+        if self.lock(key).is_some_and(is_it) {
             self.end_lock(key);
             self.delete(key, event::RELEASED, cx);
         }
+        let holders =
+            self.holders(key).and_then(|holders| holders.find(self.key(token).hash, token).zip(Some(holders)));
+        if let Some((number, holders)) = holders
+            && holders.get(number).is_some_and(|holder| is_it(&holder.record))
+        {
+            self.end_holder(key, number, None, cx);
+            self.log_held_until(key, cx);
+        }
+    }
+
+    /// Lets the clients queued for a lock be served, if that is possible now.
+    pub(crate) fn mark_lock_ready(&mut self, key: Key<'_>) {
+        self.interests.mark_ready(key);
     }
 
     /// Appends a client to the queue for a lock.
@@ -156,49 +212,50 @@ impl Keys {
         self.interests.lock_queue(key)
     }
 
-    /// Deletes the expired ones of the keys that clients are queued for, as locks.
+    /// Deletes the expired ones of the keys that clients are queued for, as locks, and ends those of several holders who have
+    /// ended.
     pub(crate) fn expire_awaited_locks(&mut self, cx: &Cx) {
-        let is_any_due = self.deadlines.earliest() <= cx.now.mono_ms();
+        let is_any_due = self.deadlines.earliest().min(self.interests.next_end_ms()) <= cx.now.mono_ms();
         if is_any_due && self.interests.counts().queued > 0 {
-            let awaited = self.interests.locks().filter(|(_, _, queue)| !queue.is_empty());
-            let keys: Vec<(u64, Box<[u8]>)> = awaited.map(|(key, ..)| (key.hash, key.bytes.into())).collect();
+            let awaited = self.interests.locks().filter(|lock| !lock.queue.is_empty());
+            let keys: Vec<(u64, Box<[u8]>)> = awaited.map(|lock| (lock.key.hash, lock.key.bytes.into())).collect();
             for (hash, bytes) in &keys {
-                self.peek(Key { bytes, hash: *hash }, cx);
+                let key = Key { bytes, hash: *hash };
+                self.peek(key, cx);
+                self.end_due_holders(key, cx);
             }
         }
     }
 
-    /// Visits the locks of this shard that have a record, from a position on, each with its position and in their order,
-    /// until `visit` returns false; returns whether it never did.
+    /// Visits the locks of this shard from a position on, each with its position and in their order, until `visit` returns
+    /// false; returns whether it never did.
     pub(crate) fn visit_locks(
         &self,
         position: u64,
-        mut visit: impl FnMut(u64, Key<'_>, Option<Deadline>, &LockRecord, &VecDeque<LockWaiter>) -> bool,
+        mut visit: impl FnMut(u64, &SeenLock<'_>, Option<&Entry>) -> bool,
     ) -> bool {
-        self.interests.locks_from(position).all(|(position, key, record, queue)| {
-            let deadline = self.find_undeleted(key).and_then(Entry::deadline);
-            visit(position, key, deadline, record, queue)
-        })
+        self.interests
+            .locks_from(position)
+            .all(|(position, lock)| visit(position, &lock, self.find_undeleted(lock.key)))
     }
 
-    /// Visits the locks of this shard that have a record, or are waited for, in no order.
-    pub(crate) fn for_each_lock(&self, mut visit: impl LockVisitor) {
-        self.interests.locks().for_each(|(key, record, queue)| {
-            let deadline = self.find_undeleted(key).and_then(Entry::deadline);
-            visit(key, deadline, record, queue);
-        });
+    /// Visits the locks of this shard, each with its entry, in no order.
+    pub(crate) fn for_each_lock(&self, mut visit: impl FnMut(&SeenLock<'_>, Option<&Entry>)) {
+        self.interests.locks().for_each(|lock| visit(&lock, self.find_undeleted(lock.key)));
     }
 }
 
-/// Visits a lock: its key, its deadline, what is known of it, and its queue.
-pub(crate) trait LockVisitor:
-    FnMut(Key<'_>, Option<Deadline>, Option<&LockRecord>, &VecDeque<LockWaiter>)
-{
+impl HeldLock<'_> {
+    /// Returns whether an entry has the value of such a lock.
+    fn is_value(self, entry: &Entry) -> bool {
+        match self {
+            HeldLock::Exclusive(record) => is_text(entry, &record.token),
+            HeldLock::Shared(holders) => is_text(entry, &holders.sharing().value()),
+        }
+    }
 }
 
-impl<F: FnMut(Key<'_>, Option<Deadline>, Option<&LockRecord>, &VecDeque<LockWaiter>)> LockVisitor for F {}
-
-/// Returns whether an entry has a token for its value.
-pub(super) fn is_token(entry: &Entry, token: &[u8]) -> bool {
-    entry.get::<Str>().is_ok_and(|text| *text.as_slice() == *token)
+/// Returns whether an entry is a string with this value.
+pub(super) fn is_text(entry: &Entry, value: &[u8]) -> bool {
+    entry.get::<Str>().is_ok_and(|text| *text.as_slice() == *value)
 }

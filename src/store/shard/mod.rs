@@ -6,6 +6,7 @@ mod fences;
 mod field_deadlines;
 mod fields;
 mod findings;
+mod holders;
 mod image;
 mod keys;
 mod load;
@@ -24,7 +25,6 @@ pub(crate) use field_deadlines::has_field_ttl;
 pub(super) use field_deadlines::{nearest_deadline, wall_ms};
 pub(crate) use keys::Keys;
 use keys::is_expired;
-pub(crate) use locks::LockVisitor;
 pub(crate) use totals::Totals;
 
 /// Holds part of the keys of a database.

@@ -23,6 +23,7 @@ impl Keys {
         self.notify_interested(key);
         self.events.emit_change(self.db(), key.bytes, event, cx);
         if self.interests.has_locks() {
+            self.pass_to_holders(key, event, cx);
             self.follow_lock(key, event.loss(), cx);
         }
         if self.interests.has_fences() {

@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 
 use crate::store::entry::Entry;
 use crate::store::event::Event;
+use crate::store::held_lock::HeldLock;
+use crate::store::holders::{Holder, Holders, Sharing};
+use crate::store::interest::SeenLock;
 use crate::store::key::{Key, SHARDS, shard_of};
-use crate::store::lock::{LockRecord, LockWaiter, Loss, shard_at};
-use crate::store::shard::LockVisitor;
-use crate::store::view::View;
+use crate::store::lock::{LockMode, LockRecord, LockWaiter, Loss, shard_at};
+use crate::store::view::{Ttl, View};
 use crate::time::clock::Deadline;
 
 /// The locks among the keys of a view.
@@ -21,27 +23,75 @@ impl<'a> View<'a> {
 }
 
 impl<'v> Locks<'v, '_> {
-    /// Returns what is known of the lock that a key is.
+    /// Returns what is known of the one holder of the lock that a key is.
     pub(crate) fn record(self, key: Key<'_>) -> Option<&'v LockRecord> {
         self.0.keys(key).0.lock(key)
     }
 
-    /// Lets `look` see what is known of a lock of any database, and its deadline, unless it has expired; for calls that need the whole
-    /// store, and those that declare no keys.
+    /// Returns the holders of the lock that a key is, if it is one that several can hold.
+    pub(crate) fn holders(self, key: Key<'_>) -> Option<&'v Holders> {
+        let (keys, cx) = self.0.keys(key);
+        keys.end_due_holders(key, cx);
+        keys.holders(key)
+    }
+
+    /// Changes the holders of the lock that a key is, or begins to know them; the key's deadline follows.
+    pub(crate) fn change_holders<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<Box<Holders>>) -> T) -> T {
+        let (keys, cx) = self.0.keys(key);
+        let result = keys.change_holders(key, change);
+        keys.follow_holders(key, cx);
+        result
+    }
+
+    /// Sets how many permits a semaphore has.
+    pub(crate) fn resize(&mut self, key: Key<'_>, size: u32, event: &'static Event) {
+        let (keys, _) = self.0.keys(key);
+        keys.change_holders(key, |holders| holders.iter_mut().for_each(|holders| holders.resize(size)));
+        self.0.set(key, &Sharing::Permits { size }.value(), Ttl::Keep, event);
+        self.0.keys(key).0.mark_lock_ready(key);
+    }
+
+    /// Returns the clients queued for more permits than a semaphore has that has become smaller, the first time that this is
+    /// asked.
+    pub(crate) fn take_excessive(&mut self, key: Key<'_>) -> Vec<LockWaiter> {
+        let (keys, _) = self.0.keys(key);
+        let Some((size, _)) = keys.holders(key).and_then(Holders::permits) else { return Vec::new() };
+        if !keys.change_holders(key, |holders| holders.as_mut().is_some_and(|holders| holders.take_reduced())) {
+            return Vec::new();
+        }
+        let is_excessive =
+            |waiter: &&LockWaiter| matches!(waiter.mode, LockMode::Permits { count, .. } if count > size);
+        keys.lock_queue(key).into_iter().flatten().filter(is_excessive).copied().collect()
+    }
+
+    /// Removes a client from the queue for a lock, by the number of its wait: it was served.
+    pub(crate) fn leave_queue(&mut self, key: Key<'_>, number: u64) {
+        self.0.keys(key).0.leave_queue(key, number);
+    }
+
+    /// Ends one of several holders, by its number: with a loss that is announced, or because it has released the lock.
+    pub(crate) fn end_holder(&mut self, key: Key<'_>, number: u64, loss: Option<Loss>) -> Option<Holder> {
+        let (keys, cx) = self.0.keys(key);
+        keys.end_holder(key, number, loss, cx)
+    }
+
+    /// Lets `look` see what is known of the holders of a lock of any database, and its deadline, unless it has expired; for calls
+    /// that need the whole store, and those that declare no keys.
     pub(crate) fn inspect<T>(
         &mut self,
         db: usize,
         key: Key<'_>,
-        look: impl FnOnce(&LockRecord, Option<Deadline>) -> T,
+        look: impl FnOnce(HeldLock<'_>, Option<Deadline>) -> T,
     ) -> Option<T> {
         let View { access, cx, .. } = &mut *self.0;
         access.with_shard(Some(db), shard_of(key.hash), |shard| {
             let deadline = shard.keys.peek(key, cx).and_then(Entry::deadline); // an expired key is deleted
-            shard.keys.lock(key).map(|record| look(record, deadline))
+            shard.keys.end_due_holders(key, cx);
+            shard.keys.held_lock(key).map(|held| look(held, deadline))
         })
     }
 
-    /// Changes what is known of the lock that a key is, or begins to know it.
+    /// Changes what is known of the one holder of the lock that a key is, or begins to know it.
     pub(crate) fn change<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<LockRecord>) -> T) -> T {
         self.0.keys(key).0.change_lock(key, change)
     }
@@ -57,16 +107,17 @@ impl<'v> Locks<'v, '_> {
         keys.lose_lock(key, loss, cx);
     }
 
-    /// Releases a lock of any database whose holder's connection has closed; for calls that declare no keys.
+    /// Releases a lock of any database as far as it is bound to a connection that has closed; for calls that declare no keys.
     pub(crate) fn end_of_session(&mut self, db: usize, key: Key<'_>, client: u64) {
         let View { access, cx, .. } = &mut *self.0;
         access.with_any(db, key, |shard| shard.keys.end_session_lock(key, client, cx));
     }
 
-    /// Releases a lock of any database that a client has acquired and was not told of; for calls that declare no keys.
-    pub(crate) fn take_back(&mut self, db: usize, key: Key<'_>, token: &[u8], client: u64) {
+    /// Releases a lock of any database that a client has acquired since a time, in monotonic microseconds, and was not told of;
+    /// for calls that declare no keys.
+    pub(crate) fn take_back(&mut self, db: usize, key: Key<'_>, token: &[u8], acquired: (u64, u64)) {
         let View { access, cx, .. } = &mut *self.0;
-        access.with_any(db, key, |shard| shard.keys.return_lock(key, token, client, cx));
+        access.with_any(db, key, |shard| shard.keys.return_lock(key, token, acquired, cx));
     }
 
     /// Appends a client to the queue for a lock, to be served when the key is missing.
@@ -79,7 +130,15 @@ impl<'v> Locks<'v, '_> {
         self.0.keys(key).0.lock_queue(key)
     }
 
-    /// Deletes the expired ones of the keys that have a queue, in all databases; for calls declared EXCLUSIVE.
+    /// Returns the queue for a lock of any database; for calls that need the whole store, and those that declare no keys.
+    pub(crate) fn queue_in(&mut self, db: usize, key: Key<'_>) -> Vec<LockWaiter> {
+        self.0.access.with_shard(Some(db), shard_of(key.hash), |shard| {
+            shard.keys.lock_queue(key).map_or_else(Vec::new, |queue| queue.iter().copied().collect())
+        })
+    }
+
+    /// Deletes the expired ones of the keys that have a queue, in all databases, and ends holders whose time is over; for calls
+    /// declared EXCLUSIVE.
     pub(crate) fn expire_awaited(&mut self) {
         let View { access, cx, .. } = &mut *self.0;
         access.whole().0.each_shard_mut(|shard| shard.keys.expire_awaited_locks(cx));
@@ -101,24 +160,19 @@ impl<'v> Locks<'v, '_> {
         self.0.keys(key).0.set_fence(key, fence);
     }
 
-    /// Visits the locks of this database that have a record, or are waited for, shard by shard; for calls that declare no
-    /// keys.
-    pub(crate) fn for_each(&mut self, mut visit: impl LockVisitor) {
+    /// Visits the locks of this database, each with its entry, shard by shard; for calls that declare no keys.
+    pub(crate) fn for_each(&mut self, mut visit: impl FnMut(&SeenLock<'_>, Option<&Entry>)) {
         (0..SHARDS).for_each(|shard| self.for_each_of(shard, &mut visit));
     }
 
     /// Visits the locks that [`Locks::for_each`] does in the shard with this number.
-    pub(crate) fn for_each_of(&mut self, shard: usize, visit: impl LockVisitor) {
+    pub(crate) fn for_each_of(&mut self, shard: usize, visit: impl FnMut(&SeenLock<'_>, Option<&Entry>)) {
         self.0.access.with_shard(None, shard, |shard| shard.keys.for_each_lock(visit));
     }
 
-    /// Visits the locks of this database that have a record, from a position on, each with its position and in their
-    /// order, until `visit` returns false; for calls that declare no keys.
-    pub(crate) fn visit(
-        &mut self,
-        position: u64,
-        mut visit: impl FnMut(u64, Key<'_>, Option<Deadline>, &LockRecord, &VecDeque<LockWaiter>) -> bool,
-    ) {
+    /// Visits the locks of this database from a position on, each with its position and entry and in their order, until
+    /// `visit` returns false; for calls that declare no keys.
+    pub(crate) fn visit(&mut self, position: u64, mut visit: impl FnMut(u64, &SeenLock<'_>, Option<&Entry>) -> bool) {
         for shard in shard_at(position)..SHARDS {
             if !self.0.access.with_shard(None, shard, |shard| shard.keys.visit_locks(position, &mut visit)) {
                 return;

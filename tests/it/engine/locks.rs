@@ -259,17 +259,20 @@ fn locks_are_shown_with_the_servers_of_their_holders_and_of_those_in_the_queue()
     for client in [&mut one, &mut other] {
         let said = client.call("LOCK.INFO k");
         for part in [
-            format!("*28 $5 token $1 t $5 fence :{fence} $4 pttl :-1 $6 age-ms :"),
+            format!("*36 $5 token $1 t $5 fence :{fence} $4 pttl :-1 $6 age-ms :"),
             format!("$9 client-id :{id} $7 process $16 {} $4 addr ${} {addr}", processes[0], addr.len()),
             "$11 client-name $6 holder $3 lib $0  $4 user $7 default $4 meta $4 note $7 session :1".to_owned(),
-            format!("$7 waiters *1 *10 $9 client-id :{waiter_id} $7 process $16 {}", processes[1]),
+            format!("$7 waiters *1 *14 $9 client-id :{waiter_id} $7 process $16 {}", processes[1]),
             format!("$4 addr ${} {waiter_addr} $11 client-name $6 waiter $9 waited-ms :", waiter_addr.len()),
         ] {
             assert!(said.contains(&part), "{part} is not in {said}");
         }
         let list = client.call("LOCK.LIST 0");
-        let shown = format!("$7 waiting :1 $11 client-name $6 holder $7 process $16 {}", processes[0]);
-        assert!(list.starts_with("*2 $1 0 *1 *14 $3 key $1 k") && list.ends_with(&shown), "{list}");
+        let process = &processes[0];
+        let shown = format!(
+            "$7 waiting :1 $11 client-name $6 holder $7 process $16 {process} $4 mode $9 exclusive $7 holders :1"
+        );
+        assert!(list.starts_with("*2 $1 0 *1 *18 $3 key $1 k") && list.ends_with(&shown), "{list}");
         let said = ["held", "waiting", "durability"].map(|name| info(client, "locks", name));
         assert_eq!(said, ["1", "1", "etcd"]);
     }

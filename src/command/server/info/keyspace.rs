@@ -1,6 +1,5 @@
 //! Sections of INFO about databases and locks.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::command::server::info::field::{Field, Value, family, field, parts};
@@ -8,7 +7,7 @@ use crate::command::server::info::reading::Reading;
 use crate::dispatch::Call;
 use crate::observe::histogram::Counts;
 use crate::observe::locks::LockStats;
-use crate::store::{Key, LockRecord, LockWaiter, Totals};
+use crate::store::Totals;
 
 pub(super) const KEYSPACE: &[Field] = &[family("db", databases)];
 
@@ -84,11 +83,10 @@ fn longest_waiting_since_us(call: &mut Call<'_>) -> Option<u64> {
     let mut longest = None;
     for db in call.view.used_databases() {
         call.view.in_db(db, |view| {
-            let first = |_: Key<'_>, _, _: Option<&LockRecord>, line: &VecDeque<LockWaiter>| {
-                let firsts = longest.into_iter().chain(line.front().map(|waiter| waiter.since_us));
+            view.locks().for_each(|lock, _| {
+                let firsts = longest.into_iter().chain(lock.queue.front().map(|waiter| waiter.since_us));
                 longest = firsts.min();
-            };
-            view.locks().for_each(first);
+            });
         });
     }
     longest

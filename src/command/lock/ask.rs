@@ -1,0 +1,147 @@
+//! What LOCK.ACQUIRE and LOCK.ACQUIREMULTI ask for.
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::command::lock::replicated::read_replicas;
+use crate::command::lock::shown::shown_key;
+use crate::command::timeout::read_timeout;
+use crate::command::ttl::{Amount, Unit};
+use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::error::{Error, Result};
+use crate::resp::parse_int;
+use crate::store::{Key, LockMode, NEVER, PERMITS, SHARED};
+use crate::time::clock::Deadline;
+
+/// What a client asks for.
+pub(super) struct Ask<'a> {
+    /// One, or several at once.
+    pub(super) keys: SmallVec<[Key<'a>; 1]>,
+    pub(super) token: &'a [u8],
+    /// The hash of the token.
+    pub(super) token_hash: u64,
+    /// A semaphore's size is that of OF; 0 without.
+    pub(super) mode: LockMode,
+    pub(super) deadline: Option<Deadline>,
+    /// Until when to wait, in monotonic milliseconds; `None` if not at all.
+    pub(super) until_ms: Option<u64>,
+    pub(super) is_session: bool,
+    pub(super) is_announced: bool,
+    pub(super) meta: Option<&'a [u8]>,
+    /// How many replicas must have the lock before the reply; `None` if it waits for none.
+    pub(super) replicas: Option<usize>,
+}
+
+impl<'a> Ask<'a> {
+    /// Parses the arguments of LOCK.ACQUIRE.
+    pub(super) fn for_one(call: &mut Call<'a>) -> Result<Self> {
+        let key = call.args.key()?;
+        Ask::read(call, smallvec![key], LockMode::Exclusive)
+    }
+
+    /// Parses the arguments of LOCK.ACQUIREMULTI.
+    pub(super) fn for_several(call: &mut Call<'a>) -> Result<Self> {
+        let count = call.args.bytes().ok().and_then(parse_int);
+        let Some(count) = count.and_then(|count: i64| usize::try_from(count).ok()).filter(|count| *count > 0) else {
+            return Err(Error::other("invalid numkeys value"));
+        };
+        if count >= call.args.left() {
+            return Err(Error::Syntax);
+        }
+        let keys = (0..count).map(|_| call.args.key()).collect::<Result<SmallVec<[Key<'a>; 1]>>>()?;
+        let mut sorted: Vec<&[u8]> = keys.iter().map(|key| key.bytes).collect();
+        sorted.sort_unstable();
+        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::other(format!("key '{}' is named twice", shown_key(call, twice[0]))));
+        }
+        Ask::read(call, keys, LockMode::Several)
+    }
+
+    /// Parses the token and the options.
+    fn read(call: &mut Call<'a>, keys: SmallVec<[Key<'a>; 1]>, mode: LockMode) -> Result<Self> {
+        let token = call.args.bytes()?;
+        let token_hash = call.namespace.store.hash(token);
+        let (deadline, until_ms, meta, replicas) = (None, None, None, None);
+        let (is_session, is_announced) = (false, false);
+        let mut ask =
+            Ask { keys, token, token_hash, mode, deadline, until_ms, is_session, is_announced, meta, replicas };
+        while let Some(word) = call.args.next_arg() {
+            if !ask.take_option(call, word)? {
+                return Err(Error::Syntax);
+            }
+        }
+        ask.replicas = ask.replicas.filter(|replicas| *replicas > 0);
+        if ask.deadline.is_none() && !ask.is_session {
+            return Err(Error::other(match ask.mode {
+                LockMode::Several => "LOCK.ACQUIREMULTI needs PX or SESSION",
+                _ => "LOCK.ACQUIRE needs PX or SESSION",
+            }));
+        }
+        if token.starts_with(SHARED) || token.starts_with(PERMITS) {
+            return Err(Error::other("a token cannot begin with 'shared:' or 'permits:'"));
+        }
+        if ask.mode != LockMode::Exclusive && call.namespace.engine().is_some() {
+            return Err(Error::other("SHARED and PERMITS are not possible with engine etcd"));
+        }
+        Ok(ask)
+    }
+
+    /// Parses an option; returns false if there is no such one, or it was there before.
+    fn take_option(&mut self, call: &mut Call<'a>, word: &[u8]) -> Result<bool> {
+        let is_first = if is_word(word, "PX") {
+            self.deadline.replace(read_deadline(call)?).is_none()
+        } else if is_word(word, "BLOCK") {
+            self.until_ms.replace(read_timeout(call)?).is_none()
+        } else if is_word(word, "SESSION") {
+            !std::mem::replace(&mut self.is_session, true)
+        } else if is_word(word, "NOTIFY") {
+            !std::mem::replace(&mut self.is_announced, true)
+        } else if is_word(word, "META") {
+            self.meta.replace(call.args.bytes()?).is_none()
+        } else if self.mode == LockMode::Several {
+            false
+        } else if is_word(word, "REPLICAS") {
+            self.replicas.replace(read_replicas(call)?).is_none()
+        } else if is_word(word, "SHARED") {
+            std::mem::replace(&mut self.mode, LockMode::Shared) == LockMode::Exclusive
+        } else if is_word(word, "PERMITS") {
+            let count = read_permits(call)?;
+            std::mem::replace(&mut self.mode, LockMode::Permits { count, size: 0 }) == LockMode::Exclusive
+        } else if is_word(word, "OF") {
+            match &mut self.mode {
+                LockMode::Permits { count, size } if *size == 0 => {
+                    *size = read_permits(call)?;
+                    if count > size {
+                        return Err(has_permits(*size));
+                    }
+                    true
+                }
+                _ => false,
+            }
+        } else {
+            false
+        };
+        Ok(is_first)
+    }
+
+    /// Returns until when the lock is to be held, in monotonic milliseconds, or [`NEVER`].
+    pub(super) fn held_until_ms(&self, call: &Call<'_>) -> u64 {
+        self.deadline.map_or(NEVER, |deadline| deadline.mono_ms(call.now()))
+    }
+}
+
+/// Parses a TTL in milliseconds, which counts from now on.
+pub(super) fn read_deadline(call: &mut Call<'_>) -> Result<Deadline> {
+    Amount { unit: Unit::Milliseconds, number: call.args.bytes()? }.deadline(call)
+}
+
+/// Parses a number of permits.
+pub(super) fn read_permits(call: &mut Call<'_>) -> Result<u32> {
+    let number = u32::try_from(call.args.int()?).ok();
+    number.filter(|number| (1..=i32::MAX as u32).contains(number)).ok_or(Error::NotInteger)
+}
+
+/// Returns the error of a client that asks for what a semaphore of this size cannot give.
+pub(super) fn has_permits(size: u32) -> Error {
+    Error::other(format!("the semaphore has {size} permits"))
+}

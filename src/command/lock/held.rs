@@ -1,0 +1,131 @@
+//! What is done with a lock that is held: LOCK.RENEW, LOCK.RELEASE, LOCK.FENCE and LOCK.RESIZE.
+
+use crate::command::lock::acquire::record;
+use crate::command::lock::ask::{read_deadline, read_permits};
+use crate::command::string::SET;
+use crate::command::ttl::EXPIRE;
+use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::error::{Error, Result};
+use crate::store::{Event, Key, LockRecord, Lookup, Loss, Sharing, Str};
+
+/// A semaphore has another size.
+const RESIZED: &Event = &SET.keeping_holders();
+
+/// How a client holds a lock.
+enum Held {
+    /// Alone.
+    Alone,
+    /// With others: its number among them.
+    WithOthers(u64),
+}
+
+/// Returns how a lock is held with a token, if it is.
+fn held(call: &mut Call<'_>, key: Key<'_>, token: &[u8]) -> Result<Option<Held>> {
+    let hash = call.namespace.store.hash(token);
+    if let Some(holders) = call.view.locks().holders(key) {
+        return Ok(holders.find(hash, token).map(Held::WithOthers));
+    }
+    let is_token = call.view.get::<Str>(key, Lookup::WRITE)?.is_some_and(|text| *text.as_slice() == *token);
+    Ok(is_token.then_some(Held::Alone))
+}
+
+pub(super) fn renew(call: &mut Call<'_>) -> Result<()> {
+    let (key, token, word) = (call.args.key()?, call.args.bytes()?, call.args.bytes()?);
+    if !is_word(word, "PX") {
+        return Err(Error::Syntax);
+    }
+    let deadline = read_deadline(call)?;
+    let until_ms = deadline.mono_ms(call.now());
+    let fence = match held(call, key, token)? {
+        Some(Held::Alone) => {
+            call.view.set_deadline(key, Some(deadline), EXPIRE);
+            Some(record(call, key, token, |_, _| {}))
+        }
+        Some(Held::WithOthers(number)) => call.view.locks().change_holders(key, |holders| {
+            let holders = holders.as_mut()?;
+            holders.set_until(number, until_ms);
+            holders.get(number).map(|holder| holder.record.fence)
+        }),
+        None => None,
+    };
+    reply(call, fence);
+    Ok(())
+}
+
+pub(super) fn release(call: &mut Call<'_>) -> Result<()> {
+    let (key, token) = (call.args.key()?, call.args.bytes()?);
+    let held = held(call, key, token)?;
+    let is_held = held.is_some();
+    match held {
+        Some(Held::Alone) => {
+            if call.view.locks().record(key).is_some_and(|record| is_of_another(call.caller.info.id, record)) {
+                call.view.locks().lose(key, Loss::Released);
+            } else if let Some(record) = call.view.locks().end(key) {
+                record_ended(call, &record);
+            }
+            call.view.remove(key);
+        }
+        Some(Held::WithOthers(number)) => {
+            let client = call.caller.info.id;
+            let holder = call.view.locks().holders(key).and_then(|holders| holders.get(number));
+            let is_lost = holder.is_some_and(|holder| is_of_another(client, &holder.record));
+            let ended = call.view.locks().end_holder(key, number, is_lost.then_some(Loss::Released));
+            if let Some(holder) = ended.filter(|_| !is_lost) {
+                record_ended(call, &holder.record);
+            }
+        }
+        None => {}
+    }
+    call.reply.int(i64::from(is_held));
+    Ok(())
+}
+
+/// Returns whether it is known that another client has acquired a lock.
+fn is_of_another(client: u64, record: &LockRecord) -> bool {
+    record.hold.as_ref().is_some_and(|hold| hold.holder().id() != client)
+}
+
+/// Records for how long a lock was held that is released.
+fn record_ended(call: &mut Call<'_>, record: &LockRecord) {
+    let held_us = call.namespace.clock.now().mono_us().saturating_sub(record.since_us);
+    match &mut call.caller.staged {
+        Some(staged) => staged.tally.held_us.push(held_us),
+        None => call.namespace.observed.locks.record_ended(held_us),
+    }
+}
+
+pub(super) fn fence(call: &mut Call<'_>) -> Result<()> {
+    let (key, token) = (call.args.key()?, call.args.bytes()?);
+    let fence = match held(call, key, token)? {
+        Some(Held::Alone) => Some(record(call, key, token, |_, _| {})),
+        Some(Held::WithOthers(number)) => {
+            call.view.locks().holders(key).and_then(|holders| Some(holders.get(number)?.record.fence))
+        }
+        None => None,
+    };
+    reply(call, fence);
+    Ok(())
+}
+
+pub(super) fn resize(call: &mut Call<'_>) -> Result<()> {
+    let (key, size) = (call.args.key()?, read_permits(call)?);
+    match call.view.locks().holders(key).map(|holders| holders.sharing()) {
+        Some(Sharing::Permits { .. }) => {
+            call.view.locks().resize(key, size, RESIZED);
+            call.reply.int(1);
+        }
+        _ => {
+            call.view.get::<Str>(key, Lookup::WRITE)?;
+            call.reply.null();
+        }
+    }
+    Ok(())
+}
+
+fn reply(call: &mut Call<'_>, fence: Option<i64>) {
+    match fence {
+        Some(fence) => call.reply_fence(fence),
+        None => call.reply.null(),
+    }
+}

@@ -1,0 +1,57 @@
+//! A lock as a shard keeps it, beside the other [interests](crate::store::interest) in its key.
+
+use std::collections::VecDeque;
+
+use crate::memory::heap::{allocation_len, list_len};
+use crate::store::expire::NEVER;
+use crate::store::holders::Holders;
+use crate::store::lock::{LockRecord, LockWaiter};
+
+/// What is known of a lock that is held.
+#[derive(Clone, Copy)]
+pub enum HeldLock<'a> {
+    /// By one client.
+    Exclusive(&'a LockRecord),
+    /// By several.
+    Shared(&'a Holders),
+}
+
+/// A lock: who holds it, as far as it is known, and its queue.
+#[derive(Default)]
+pub(super) struct Lock {
+    /// The one holder of an exclusive lock.
+    pub(super) record: Option<LockRecord>,
+    /// The holders of any other one. There is not both.
+    pub(super) holders: Option<Box<Holders>>,
+    pub(super) queue: VecDeque<LockWaiter>,
+}
+
+impl Lock {
+    pub(super) fn is_none(&self) -> bool {
+        self.record.is_none() && self.holders.is_none() && self.queue.is_empty()
+    }
+
+    /// Returns what is known of its holders.
+    pub(super) fn held(&self) -> Option<HeldLock<'_>> {
+        let shared = self.holders.as_deref().map(HeldLock::Shared);
+        self.record.as_ref().map(HeldLock::Exclusive).or(shared)
+    }
+
+    /// Returns how many holders are known.
+    pub(super) fn holders(&self) -> usize {
+        usize::from(self.record.is_some()) + self.holders.as_ref().map_or(0, |holders| holders.len())
+    }
+
+    /// Returns when the first of several holders ends, in monotonic milliseconds, or [`NEVER`].
+    pub(super) fn first_end_ms(&self) -> u64 {
+        self.holders.as_ref().and_then(|holders| holders.first_to_end()).map_or(NEVER, |(until_ms, _)| until_ms)
+    }
+
+    /// Returns the memory that it takes.
+    pub(super) fn memory(&self) -> usize {
+        allocation_len(size_of::<Lock>())
+            + list_len::<LockWaiter>(self.queue.capacity())
+            + self.record.as_ref().map_or(0, LockRecord::heap_len)
+            + self.holders.as_ref().map_or(0, |holders| holders.memory())
+    }
+}

@@ -1,0 +1,319 @@
+//! The holders of a lock that several clients can hold at once: a shared lock, or a semaphore.
+//!
+//! The key of such a lock is a string, too, which says only what it is; whose it is stands here, with a deadline for each
+//! holder. The key's own deadline is that of the holder that lasts longest.
+
+use hashbrown::HashTable;
+
+use crate::memory::heap::allocation_len;
+use crate::memory::ordered_map::OrderedMap;
+use crate::store::expire::NEVER;
+use crate::store::lock::LockRecord;
+use crate::time::clock::Deadline;
+
+/// The value of the key of a shared lock.
+pub(crate) const SHARED: &[u8] = b"shared:";
+/// What the value of the key of a semaphore begins with; its size follows.
+pub(crate) const PERMITS: &[u8] = b"permits:";
+
+/// How a lock is shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// By any number of readers, who have the same fencing token: that of the first one of them.
+    Readers { fence: i64 },
+    /// By as many as there are permits.
+    Permits { size: u32 },
+}
+
+impl Sharing {
+    /// Returns the value of the key of such a lock.
+    pub(crate) fn value(self) -> Vec<u8> {
+        match self {
+            Sharing::Readers { .. } => SHARED.to_vec(),
+            Sharing::Permits { size } => [PERMITS, size.to_string().as_bytes()].concat(),
+        }
+    }
+}
+
+/// One of the holders.
+pub(crate) struct Holder {
+    /// What is known of it.
+    pub(crate) record: LockRecord,
+    /// How many permits it has; 0 of a shared lock.
+    pub(crate) permits: u32,
+    /// Until when it holds the lock, in monotonic milliseconds, or [`NEVER`].
+    pub(crate) until_ms: u64,
+    /// The hash of its token.
+    token: u64,
+}
+
+impl Holder {
+    /// Creates a holder whose token has this hash.
+    pub(crate) fn new(record: LockRecord, token: u64, permits: u32, until_ms: u64) -> Self {
+        Holder { record, permits, until_ms, token }
+    }
+}
+
+/// The holders of a shared lock or a semaphore, in the order in which they have acquired it.
+pub struct Holders {
+    sharing: Sharing,
+    /// Since when anybody has held it, in monotonic microseconds.
+    pub(crate) since_us: u64,
+    by_number: OrderedMap<u64, Holder>,
+    /// Their numbers, by the hashes of their tokens.
+    by_token: HashTable<(u64, u64)>,
+    /// The numbers of those that are bound to connections, by the ids of the clients.
+    by_session: HashTable<(u64, u64)>,
+    /// Their deadlines, with their numbers.
+    deadlines: OrderedMap<(u64, u64), ()>,
+    /// The number of the last one.
+    last: u64,
+    /// How many permits are taken.
+    taken: u64,
+    /// Whether there are fewer permits than clients may be queued for.
+    is_reduced: bool,
+    /// The memory of what they point to.
+    bytes: usize,
+}
+
+impl Holders {
+    /// Creates a lock without holders.
+    pub(crate) fn new(sharing: Sharing, since_us: u64) -> Self {
+        Holders {
+            sharing,
+            since_us,
+            by_number: OrderedMap::EMPTY,
+            by_token: HashTable::new(),
+            by_session: HashTable::new(),
+            deadlines: OrderedMap::EMPTY,
+            last: 0,
+            taken: 0,
+            is_reduced: false,
+            bytes: 0,
+        }
+    }
+
+    /// Returns how the lock is shared.
+    pub(crate) fn sharing(&self) -> Sharing {
+        self.sharing
+    }
+
+    /// Sets how many permits a semaphore has; those that are taken stay so.
+    pub(crate) fn resize(&mut self, size: u32) {
+        self.is_reduced |= self.permits().is_some_and(|(before, _)| size < before);
+        self.sharing = Sharing::Permits { size };
+    }
+
+    /// Returns whether the semaphore has become smaller since this was asked last.
+    pub(crate) fn take_reduced(&mut self) -> bool {
+        std::mem::take(&mut self.is_reduced)
+    }
+
+    /// Returns how many permits a semaphore has, and how many of them are free.
+    pub(crate) fn permits(&self) -> Option<(u32, u32)> {
+        let Sharing::Permits { size } = self.sharing else { return None };
+        Some((size, u64::from(size).saturating_sub(self.taken) as u32))
+    }
+
+    /// Returns how many holders there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_number.len()
+    }
+
+    /// Returns whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_number.is_empty()
+    }
+
+    /// Iterates over the holders, each with its number.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, &Holder)> {
+        self.by_number.iter().map(|(number, holder)| (*number, holder))
+    }
+
+    /// Returns the holder with a number.
+    pub(crate) fn get(&self, number: u64) -> Option<&Holder> {
+        self.by_number.get(&number)
+    }
+
+    /// Returns the number of the holder with a token, of which the hash is given.
+    pub(crate) fn find(&self, hash: u64, token: &[u8]) -> Option<u64> {
+        let is_same = |(_, number): &(u64, u64)| self.get(*number).is_some_and(|holder| *holder.record.token == *token);
+        self.by_token.find(hash, is_same).map(|(_, number)| *number)
+    }
+
+    /// Returns the numbers of the holders that are bound to the connection of a client.
+    pub(crate) fn of_session(&self, client: u64) -> Vec<u64> {
+        let bound = self.by_session.iter_hash(session_hash(client)).filter(|(other, _)| *other == client);
+        let mut numbers: Vec<u64> = bound.map(|(_, number)| *number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    /// Adds a holder, whose token none of the others has.
+    pub(crate) fn add(&mut self, holder: Holder) {
+        self.last += 1;
+        self.bytes += holder.record.heap_len();
+        self.taken += u64::from(holder.permits);
+        self.deadlines.insert((holder.until_ms, self.last), ());
+        self.by_token.insert_unique(holder.token, (holder.token, self.last), |(hash, _)| *hash);
+        self.bind(self.last, session_of(&holder.record));
+        self.by_number.insert(self.last, holder);
+    }
+
+    /// Removes a holder, by its number.
+    pub(crate) fn remove(&mut self, number: u64) -> Option<Holder> {
+        let holder = self.by_number.remove(&number)?;
+        self.bytes -= holder.record.heap_len();
+        self.taken -= u64::from(holder.permits);
+        self.deadlines.remove(&(holder.until_ms, number));
+        self.unbind(number, session_of(&holder.record));
+        if let Ok(slot) = self.by_token.find_entry(holder.token, |(_, other)| *other == number) {
+            slot.remove();
+        }
+        shrink(&mut self.by_token, |(hash, _)| *hash);
+        Some(holder)
+    }
+
+    /// Changes what is known of a holder, but for its token.
+    pub(crate) fn change<T>(&mut self, number: u64, change: impl FnOnce(&mut LockRecord) -> T) -> Option<T> {
+        let holder = self.by_number.get_mut(&number)?;
+        let (before, len) = (session_of(&holder.record), holder.record.heap_len());
+        let result = change(&mut holder.record);
+        let after = session_of(&holder.record);
+        self.bytes = self.bytes + holder.record.heap_len() - len;
+        if before != after {
+            self.unbind(number, before);
+            self.bind(number, after);
+        }
+        Some(result)
+    }
+
+    fn bind(&mut self, number: u64, session: Option<u64>) {
+        if let Some(client) = session {
+            self.by_session.insert_unique(session_hash(client), (client, number), |(client, _)| session_hash(*client));
+        }
+    }
+
+    fn unbind(&mut self, number: u64, session: Option<u64>) {
+        let Some(client) = session else { return };
+        if let Ok(slot) = self.by_session.find_entry(session_hash(client), |(_, other)| *other == number) {
+            slot.remove();
+        }
+        shrink(&mut self.by_session, |(client, _)| session_hash(*client));
+    }
+
+    /// Sets until when a holder holds the lock.
+    pub(crate) fn set_until(&mut self, number: u64, until_ms: u64) {
+        let Some(holder) = self.by_number.get_mut(&number) else { return };
+        self.deadlines.remove(&(holder.until_ms, number));
+        self.deadlines.insert((until_ms, number), ());
+        holder.until_ms = until_ms;
+    }
+
+    /// Sets until when all holders hold the lock.
+    pub(crate) fn set_all_until(&mut self, until_ms: u64) {
+        self.deadlines = OrderedMap::EMPTY;
+        self.by_number.keys().for_each(|number| _ = self.deadlines.insert((until_ms, *number), ()));
+        self.by_number.values_mut().for_each(|holder| holder.until_ms = until_ms);
+    }
+
+    /// Returns the holder that ends first, and when, in monotonic milliseconds.
+    pub(crate) fn first_to_end(&self) -> Option<(u64, u64)> {
+        let (until_ms, number) = self.deadlines.keys().next()?;
+        (*until_ms != NEVER).then_some((*until_ms, *number))
+    }
+
+    /// Returns the holders.
+    pub(crate) fn into_holders(self) -> impl Iterator<Item = Holder> {
+        self.by_number.into_values()
+    }
+
+    /// Returns when the last holder ends.
+    pub(crate) fn deadline(&self) -> Option<Deadline> {
+        let (until_ms, _) = self.deadlines.keys().next_back()?;
+        (*until_ms != NEVER).then(|| Deadline::at_mono_ms(*until_ms))
+    }
+
+    /// Returns the memory that they take.
+    pub(crate) fn memory(&self) -> usize {
+        let tables = self.by_token.allocation_size() + self.by_session.allocation_size();
+        let maps = self.by_number.memory() + self.deadlines.memory() + tables;
+        allocation_len(size_of::<Holders>()) + maps + self.bytes
+    }
+}
+
+/// Returns the client that a holder's session is of.
+fn session_of(record: &LockRecord) -> Option<u64> {
+    record.session.as_ref().map(|session| session.id())
+}
+
+/// Returns the hash of a client's id, which is a small number.
+fn session_hash(client: u64) -> u64 {
+    client.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Gives memory back that a table does not need any more.
+fn shrink(table: &mut HashTable<(u64, u64)>, hash: fn(&(u64, u64)) -> u64) {
+    if table.capacity() > 8 * table.len() {
+        table.shrink_to(2 * table.len(), hash);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(token: &str, permits: u32, until_ms: u64) -> Holder {
+        let record = LockRecord {
+            token: token.as_bytes().into(),
+            fence: 1,
+            since_us: 0,
+            hold: None,
+            session: None,
+            is_announced: false,
+            meta: None,
+        };
+        Holder::new(record, u64::from(token.as_bytes()[0]), permits, until_ms)
+    }
+
+    #[test]
+    fn a_lock_lasts_as_long_as_the_holder_that_lasts_longest() {
+        let mut holders = Holders::new(Sharing::Readers { fence: 1 }, 0);
+        assert_eq!((holders.first_to_end(), holders.deadline()), (None, None));
+        // Tokens with the same hash.
+        for (token, until_ms) in [("a1", 30), ("a2", 10), ("b", 20)] {
+            holders.add(holder(token, 0, until_ms));
+        }
+        let until = |ms| Some(Deadline::at_mono_ms(ms));
+        assert_eq!((holders.first_to_end(), holders.deadline()), (Some((10, 2)), until(30)));
+        assert_eq!(holders.find(u64::from(b'a'), b"a2"), Some(2));
+        assert_eq!(holders.find(u64::from(b'a'), b"b"), None);
+        holders.set_until(2, 40);
+        assert_eq!((holders.first_to_end(), holders.deadline()), (Some((20, 3)), until(40)));
+        assert!(holders.remove(2).is_some() && holders.remove(2).is_none());
+        assert_eq!(holders.deadline(), until(30));
+        assert_eq!((holders.find(u64::from(b'a'), b"a2"), holders.find(u64::from(b'a'), b"a1")), (None, Some(1)));
+        holders.set_until(1, NEVER);
+        assert_eq!((holders.first_to_end(), holders.deadline()), (Some((20, 3)), None));
+        holders.set_all_until(50);
+        assert_eq!((holders.first_to_end(), holders.deadline()), (Some((50, 1)), until(50)));
+        assert_eq!(holders.permits(), None);
+    }
+
+    #[test]
+    fn permits_that_were_taken_stay_taken_when_there_are_fewer() {
+        let mut holders = Holders::new(Sharing::Permits { size: 5 }, 0);
+        let empty = holders.memory();
+        holders.add(holder("a", 2, 10));
+        holders.add(holder("b", 2, 10));
+        assert_eq!((holders.permits(), holders.sharing().value()), (Some((5, 1)), b"permits:5".to_vec()));
+        holders.resize(3);
+        assert_eq!(holders.permits(), Some((3, 0)));
+        holders.change(1, |record| record.meta = Some(vec![0; 100].into()));
+        assert!(holders.memory() > empty + 100);
+        holders.remove(1);
+        assert_eq!(holders.permits(), Some((3, 1)));
+        holders.remove(2);
+        assert_eq!((holders.permits(), holders.is_empty(), holders.bytes), (Some((3, 3)), true, 0));
+    }
+}

@@ -1,0 +1,178 @@
+//! Locks that several clients hold at once: each holder with a deadline of its own, and the key with the last of them.
+
+use crate::store::changes::ChangeCx;
+use crate::store::cx::Cx;
+use crate::store::entry::Entry;
+use crate::store::event::{self, Event, HELD_ON, HELD_UNTIL, OnHolders};
+use crate::store::expire::NEVER;
+use crate::store::holders::{Holder, Holders, Sharing};
+use crate::store::key::Key;
+use crate::store::lock::{LockRecord, Loss};
+use crate::store::shard::{Keys, Shard};
+use crate::store::sweep::Care;
+use crate::time::clock::Deadline;
+
+impl Keys {
+    /// Returns the holders of the lock that a key is, if it is one that several can hold.
+    pub(crate) fn holders(&self, key: Key<'_>) -> Option<&Holders> {
+        self.interests.holders(key)
+    }
+
+    /// Changes the holders of the lock that a key is, or begins to know them. The key's deadline must follow, see
+    /// [`Keys::follow_holders`].
+    pub(crate) fn change_holders<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<Box<Holders>>) -> T) -> T {
+        self.before_remark(key);
+        self.unfinished += 1;
+        let result = self.interests.change_holders(key, change);
+        self.record_lock(key);
+        self.sweep_timer.lower(self.interests.next_end_ms());
+        self.unfinished -= 1;
+        result
+    }
+
+    /// Forgets the holders of a lock, and returns them.
+    pub(super) fn take_holders(&mut self, key: Key<'_>) -> Vec<Holder> {
+        if self.holders(key).is_none() {
+            return Vec::new();
+        }
+        let holders = self.change_holders(key, Option::take);
+        let holders: Vec<Holder> = holders.into_iter().flat_map(|holders| holders.into_holders()).collect();
+        for session in holders.iter().filter_map(|holder| holder.record.session.as_ref()) {
+            session.unbind_lock(self.db(), key.bytes);
+        }
+        holders
+    }
+
+    /// Lets a key be a lock with these holders, each with how many permits it has and until when, without announcing anything.
+    pub(super) fn adopt_holders(
+        &mut self,
+        key: Key<'_>,
+        sharing: Sharing,
+        since_us: u64,
+        adopted: impl Iterator<Item = (LockRecord, u32, u64)>,
+    ) {
+        self.adopt_lock(key, None);
+        let mut holders = Holders::new(sharing, since_us);
+        for (record, permits, until_ms) in adopted {
+            record.session.iter().for_each(|session| session.bind_lock(self.db(), key.bytes));
+            let token = self.key(&record.token).hash;
+            holders.add(Holder::new(record, token, permits, until_ms));
+        }
+        if !holders.is_empty() {
+            self.change_holders(key, |known| *known = Some(Box::new(holders)));
+        }
+    }
+
+    /// Ends one of several holders: with a loss that is announced, or because it has released the lock. The last one takes the
+    /// key along.
+    pub(crate) fn end_holder(
+        &mut self,
+        key: Key<'_>,
+        number: u64,
+        loss: Option<Loss>,
+        cx: &mut ChangeCx,
+    ) -> Option<Holder> {
+        let holder = self.change_holders(key, |holders| {
+            let holder = holders.as_mut()?.remove(number);
+            holders.take_if(|holders| holders.is_empty());
+            holder
+        })?;
+        if let Some(session) = &holder.record.session {
+            session.unbind_lock(self.db(), key.bytes);
+        }
+        if let Some(loss) = loss {
+            self.announce_loss(key, &holder.record, loss, cx);
+        }
+        match self.holders(key).is_some() {
+            true => {
+                self.follow_holders(key, cx);
+                self.interests.mark_ready(key);
+            }
+            false => _ = self.delete(key, last_holder_event(loss), cx),
+        }
+        Some(holder)
+    }
+
+    /// Ends the holders whose time is over.
+    pub(crate) fn end_due_holders(&mut self, key: Key<'_>, cx: &Cx) {
+        if self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_some() {
+            return;
+        }
+        let cx = &mut ChangeCx::new(*cx);
+        while let Some((until_ms, number)) = self.holders(key).and_then(Holders::first_to_end)
+            && until_ms <= cx.now.mono_ms()
+        {
+            self.end_holder(key, number, Some(Loss::Expired), cx);
+        }
+    }
+
+    /// Releases what is bound to the connection of a client, which has closed; logs the change.
+    pub(super) fn end_session_holders(&mut self, key: Key<'_>, client: u64, cx: &mut ChangeCx) {
+        let Some(holders) = self.holders(key) else { return };
+        let bound = holders.of_session(client);
+        for number in &bound {
+            self.end_holder(key, *number, Some(Loss::Session), cx);
+        }
+        if !bound.is_empty() {
+            self.log_held_until(key, cx);
+        }
+    }
+
+    /// Sets the key's deadline to that of the holder that lasts longest.
+    pub(crate) fn follow_holders(&mut self, key: Key<'_>, cx: &mut ChangeCx) {
+        let Some(holders) = self.holders(key) else { return };
+        let deadline = holders.deadline();
+        let known = self.find_undeleted(key).and_then(Entry::deadline);
+        if known.map(|known| known.mono_ms(cx.now)) != deadline.map(|deadline| deadline.mono_ms(cx.now)) {
+            self.set_deadline(key, deadline, if deadline.is_some() { HELD_UNTIL } else { HELD_ON }, cx);
+        }
+    }
+
+    /// Logs the deadline of a lock that several hold, which no call has changed.
+    pub(super) fn log_held_until(&self, key: Key<'_>, cx: &Cx) {
+        if let Some(entry) = self.find_undeleted(key).filter(|_| self.holders(key).is_some()) {
+            let unix_ms = entry.deadline().map(|deadline| deadline.wall_ms(cx.now));
+            self.events.log_deadline(self.db(), key.bytes, unix_ms);
+        }
+    }
+
+    /// Handles the change of a key that several hold as a lock: another value ends them all, another deadline is that of each.
+    pub(super) fn pass_to_holders(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
+        if self.holders(key).is_none() {
+            return;
+        }
+        match (self.find_undeleted(key), event.on_holders()) {
+            (None, _) => {} // what follows ends them
+            (Some(_), OnHolders::Keep) => {}
+            (Some(_), OnHolders::End) => self.lose_lock(key, Loss::Overwritten, cx),
+            (Some(entry), OnHolders::SetDeadline) => {
+                let until_ms = entry.deadline().map_or(NEVER, |deadline: Deadline| deadline.mono_ms(cx.now));
+                self.change_holders(key, |holders| holders.iter_mut().for_each(|held| held.set_all_until(until_ms)));
+            }
+        }
+    }
+}
+
+/// Returns the event of the deletion of a lock whose last holder has ended.
+fn last_holder_event(loss: Option<Loss>) -> &'static Event {
+    match loss {
+        Some(Loss::Expired) => event::EXPIRED,
+        Some(Loss::Session) => event::RELEASED,
+        _ => Event::DEL,
+    }
+}
+
+impl Shard {
+    /// Ends up to `max_count` of the holders whose time is over, of locks that several hold. Returns when the next one ends, in
+    /// monotonic milliseconds; a time in the past when more have ended already.
+    pub(in crate::store) fn sweep_holders(&mut self, max_count: usize, cx: &Cx, care: Care<'_>) -> u64 {
+        for (hash, bytes) in self.keys.interests.ended(cx.now.mono_ms(), max_count) {
+            let key = Key { bytes: &bytes, hash };
+            self.guard(care, cx, key, |shard| {
+                shard.keys.peek(key, cx);
+                shard.keys.end_due_holders(key, cx);
+            });
+        }
+        self.keys.interests.next_end_ms()
+    }
+}
