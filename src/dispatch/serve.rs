@@ -22,7 +22,7 @@ use crate::resp::{Output, Reply, Request};
 use crate::spec::registry::Hashes;
 use crate::spec::{CommandSpec, WRITE};
 use crate::store::entry::Entry;
-use crate::store::{Cx, GateGuard, Key, LockMode, LockRecord, LockWaiter, Lookup, Origin, Policy, View, Waiter};
+use crate::store::{Cx, GateGuard, Key, LockMode, LockWaiter, Lookup, Origin, Policy, View, Waiter};
 use crate::time::clock::Now;
 
 /// A key, with its database, whose blocked clients need other keys than those that are locked.
@@ -79,7 +79,7 @@ pub(super) fn wake_deferred(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<Def
                 return;
             }
             match serve_lock(&mut view, db, key, env) {
-                Some(needed) => hashes = needed,
+                Some(needed) => hashes.extend(needed), // not instead: two of them could need one another's time and again
                 None => break view.waiting().next(key, 0),
             }
         };
@@ -146,37 +146,51 @@ pub(super) fn hand_over_expired(
     }
     for (position, _) in command.keys_of(request) {
         let key = env.namespace.store.key(request.arg(position));
-        if view.locks().queue(key).is_some() {
-            let _ = serve_lock(view, db, key, env); // a client that needs other keys, too, is served by whoever frees the last
+        let first = view.locks().queue(key).and_then(|queue| queue.front().copied());
+        if first.is_some_and(|first| may_have(view, key, first)) && serve_lock(view, db, key, env).is_some() {
+            view.locks().mark_ready(key); // for the end of the call
         }
     }
 }
 
 /// Hands a lock over as far as it is free: to the first clients in the queue that still wait, and to others that wait with the
-/// same token. Returns the keys of a call whose turn it is and which needs others than those that are locked.
+/// token of a holder. Returns the keys of a call whose turn it is and which needs others than those that are locked.
 #[must_use]
 fn serve_lock(view: &mut View<'_>, db: usize, key: Key<'_>, env: Env<'_>) -> Option<Hashes> {
     let cx = view.cx();
     let mut view = view.lend(db, cx);
+    view.locks().queue(key)?;
     for waiter in view.locks().take_excessive(key) {
         serve_queued(&mut view, key, waiter, env);
     }
+    if view.exists(key) {
+        let mut uncovered = None;
+        for waiter in view.locks().queued_holders(key) {
+            uncovered = serve_queued(&mut view, key, waiter, env).uncovered().or(uncovered);
+        }
+        if uncovered.is_some() {
+            return uncovered;
+        }
+    }
     loop {
         let first = view.locks().queue(key).and_then(|queue| queue.front().copied())?;
-        if !may_have(&mut view, key, first, env) {
+        if !may_have(&mut view, key, first) {
             return None;
         }
-        match serve_queued(&mut view, key, first, env) {
+        let uncovered = match serve_queued(&mut view, key, first, env) {
             Turn::Used => serve_same_token(&mut view, key, first.token, env),
-            Turn::Passed => {}
+            Turn::Passed => None,
             Turn::Kept => return None,
-            Turn::Uncovered(hashes) => return Some(hashes),
+            Turn::Uncovered(hashes) => Some(hashes),
+        };
+        if uncovered.is_some() {
+            return uncovered;
         }
     }
 }
 
 /// Returns whether a client may have a lock whose turn it is, as far as that depends on its key alone.
-fn may_have(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: Env<'_>) -> bool {
+fn may_have(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter) -> bool {
     if let Some(holders) = view.locks().holders(key) {
         return match (waiter.mode, holders.permits()) {
             (LockMode::Shared, None) => true,
@@ -184,20 +198,19 @@ fn may_have(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: Env<'_>)
             _ => false,
         };
     }
-    if !view.exists(key) {
-        return true;
-    }
-    let is_own = |record: &LockRecord| env.namespace.store.hash(&record.token) == waiter.token;
-    waiter.mode == LockMode::Several && view.locks().record(key).is_some_and(is_own)
+    !view.exists(key) || waiter.mode == LockMode::Several && view.locks().queued_holders(key).contains(&waiter)
 }
 
-/// Serves those in the queue whose token is that of a new holder of the lock.
-fn serve_same_token(view: &mut View<'_>, key: Key<'_>, token: u64, env: Env<'_>) {
+/// Serves those in the queue whose token is that of a new holder of the lock, as far as they wait for nothing else. Returns the
+/// keys that one of them needs, too, unless they are locked.
+fn serve_same_token(view: &mut View<'_>, key: Key<'_>, token: u64, env: Env<'_>) -> Option<Hashes> {
     let same =
         |queue: &VecDeque<LockWaiter>| queue.iter().filter(|waiter| waiter.token == token).copied().collect::<Vec<_>>();
+    let mut uncovered = None;
     for waiter in view.locks().queue(key).map(same).unwrap_or_default() {
-        serve_queued(view, key, waiter, env);
+        uncovered = serve_queued(view, key, waiter, env).uncovered().or(uncovered);
     }
+    uncovered
 }
 
 /// What has become of the turn of a client in the queue for a lock.
@@ -210,6 +223,12 @@ enum Turn {
     Kept,
     /// These keys have to be locked for it.
     Uncovered(Hashes),
+}
+
+impl Turn {
+    fn uncovered(self) -> Option<Hashes> {
+        if let Turn::Uncovered(hashes) = self { Some(hashes) } else { None }
+    }
 }
 
 /// Executes the call of a client in the queue for a lock, which leaves the queue unless it waits on.

@@ -141,6 +141,11 @@ impl Holders {
         self.by_token.find(hash, is_same).map(|(_, number)| *number)
     }
 
+    /// Returns whether there is a holder whose token has this hash.
+    pub(crate) fn has_token(&self, hash: u64) -> bool {
+        self.by_token.find(hash, |(other, _)| *other == hash).is_some()
+    }
+
     /// Returns the numbers of the holders that are bound to the connection of a client.
     pub(crate) fn of_session(&self, client: u64) -> Vec<u64> {
         let bound = self.by_session.iter_hash(session_hash(client)).filter(|(other, _)| *other == client);

@@ -5,6 +5,7 @@ mod deadlock;
 mod model;
 mod permits;
 mod proof;
+mod reference;
 mod several;
 mod shared;
 mod shown;

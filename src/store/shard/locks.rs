@@ -10,7 +10,7 @@ use crate::store::event;
 use crate::store::held_lock::HeldLock;
 use crate::store::interest::{ReadyKeys, SeenLock, WatchFlag};
 use crate::store::key::Key;
-use crate::store::lock::{LockRecord, LockWaiter, Loss, LostLock};
+use crate::store::lock::{LockMode, LockRecord, LockWaiter, Loss, LostLock};
 use crate::store::queues::Waiter;
 use crate::store::shard::Keys;
 use crate::store::shard::keys::is_expired;
@@ -113,9 +113,25 @@ impl Keys {
         if is_lost {
             self.lose_lock(key, if is_free { loss } else { Loss::Overwritten }, cx);
         }
-        if is_free && self.interests.lock_queue(key).is_some() {
+        if self.interests.lock_queue(key).is_some() && (is_free || !self.queued_holders(key).is_empty()) {
             self.interests.mark_ready(key);
         }
+    }
+
+    /// Returns the clients queued for several locks whose token holds this one already.
+    pub(crate) fn queued_holders(&self, key: Key<'_>) -> Vec<LockWaiter> {
+        let Some(queue) = self.interests.lock_queue(key) else { return Vec::new() };
+        let mut several = queue.iter().filter(|waiter| waiter.mode == LockMode::Several).peekable();
+        if several.peek().is_none() {
+            return Vec::new(); // before the value is hashed
+        }
+        let value = self.find_undeleted(key).and_then(|entry| entry.get::<Str>().ok());
+        let value = value.map(|value| self.key(value.as_slice()).hash);
+        let is_holder = |waiter: &&LockWaiter| match self.holders(key) {
+            Some(holders) => holders.has_token(waiter.token),
+            None => value == Some(waiter.token),
+        };
+        several.filter(is_holder).copied().collect()
     }
 
     /// Raises `flag` when the key changes from now on.

@@ -48,7 +48,7 @@ impl<'v> Locks<'v, '_> {
         let (keys, _) = self.0.keys(key);
         keys.change_holders(key, |holders| holders.iter_mut().for_each(|holders| holders.resize(size)));
         self.0.set(key, &Sharing::Permits { size }.value(), Ttl::Keep, event);
-        self.0.keys(key).0.mark_lock_ready(key);
+        self.mark_ready(key);
     }
 
     /// Returns the clients queued for more permits than a semaphore has that has become smaller, the first time that this is
@@ -62,6 +62,16 @@ impl<'v> Locks<'v, '_> {
         let is_excessive =
             |waiter: &&LockWaiter| matches!(waiter.mode, LockMode::Permits { count, .. } if count > size);
         keys.lock_queue(key).into_iter().flatten().filter(is_excessive).copied().collect()
+    }
+
+    /// Returns the clients queued for several locks whose token holds this one already.
+    pub(crate) fn queued_holders(&mut self, key: Key<'_>) -> Vec<LockWaiter> {
+        self.0.keys(key).0.queued_holders(key)
+    }
+
+    /// Lets the clients queued for a lock be served at the end of the call, if that is possible then.
+    pub(crate) fn mark_ready(&mut self, key: Key<'_>) {
+        self.0.keys(key).0.mark_lock_ready(key);
     }
 
     /// Removes a client from the queue for a lock, by the number of its wait: it was served.

@@ -1,4 +1,5 @@
-//! Random commands on locks, closing connections and time, against a simple model of what each of them does.
+//! Random commands on locks, closing connections and time, against a simple model of what each of them does, the
+//! [reference](super::reference).
 //!
 //! The clock is a manual one, and one thing happens at a time, so every reply and the whole state are known: who holds
 //! which lock since when and until when, and who waits for it in which order. `KEYLATCH_LOCK_SEED` replays one seed.
@@ -6,10 +7,12 @@
 //! The same commands go to the servers of a cluster, each client to one of them. Nobody waits for time to pass there.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use keylatch::internals::resp::Frame;
 
 use super::locks_info;
+use super::reference::{Ask, Command, Fence, Kind, Mode, Model, Told, text};
 #[cfg(feature = "etcd")]
 use crate::engine::Fleet;
 use crate::harness::{Client, Dice, TestServer, encode, show, wait_until};
@@ -21,269 +24,6 @@ const SEEDS: u64 = 12;
 const STEPS: usize = 250;
 /// By how much the ids of the clients of two servers differ in the model.
 const IDS_OF_A_SERVER: u64 = 1_000_000;
-
-/// A fence, by the order in which locks were acquired; its number is known once a client was told.
-type Fence = usize;
-
-/// What a client is told.
-#[derive(Clone, Debug, PartialEq)]
-enum Told {
-    Text(&'static str),
-    Deadlock,
-    Fence(Fence),
-}
-
-#[derive(Clone, Debug)]
-struct Record {
-    fence: Fence,
-    since_ms: u64,
-    /// The numbers of connections.
-    holder: Option<u64>,
-    session: Option<u64>,
-}
-
-#[derive(Clone, Debug)]
-struct Value {
-    text: String,
-    deadline_ms: Option<u64>,
-    record: Option<Record>,
-}
-
-/// The options of LOCK.ACQUIRE.
-#[derive(Clone, Debug)]
-struct Acquire {
-    client: u64,
-    token: &'static str,
-    px: Option<u64>,
-    is_session: bool,
-    /// Until when it waits, at most; `None` if it does not wait, and `Some(None)` if for ever.
-    until_ms: Option<Option<u64>>,
-    since_ms: u64,
-}
-
-/// A command of a client that is not blocked.
-#[derive(Clone, Debug)]
-enum Command {
-    Acquire(Acquire),
-    Renew(&'static str, u64),
-    Release(&'static str),
-    Fence(&'static str),
-    /// SET, without and with NX PX.
-    Set(&'static str),
-    SetNx(&'static str, u64),
-    GetSet(&'static str),
-    Append,
-    Delete,
-    Expire(u64),
-    Persist,
-    Rename(usize),
-    Replace(&'static str),
-    FlushAll,
-    Reset,
-}
-
-#[derive(Default)]
-struct Model {
-    now_ms: u64,
-    values: BTreeMap<usize, Value>,
-    lines: [Vec<Acquire>; KEYS.len()],
-    fences: usize,
-    /// What clients are told that were blocked.
-    told: Vec<(u64, Told)>,
-}
-
-impl Model {
-    fn new_fence(&mut self) -> Fence {
-        self.fences += 1;
-        self.fences - 1
-    }
-
-    /// Returns the record of an existing value, making one if there is none.
-    fn record(&mut self, key: usize) -> &mut Record {
-        if self.values[&key].record.is_none() {
-            let record = Record { fence: self.new_fence(), since_ms: self.now_ms, holder: None, session: None };
-            self.values.get_mut(&key).expect("it exists").record = Some(record);
-        }
-        self.values.get_mut(&key).and_then(|value| value.record.as_mut()).expect("it was made")
-    }
-
-    fn is_held_with(&self, key: usize, token: &str) -> bool {
-        self.values.get(&key).is_some_and(|value| value.text == token)
-    }
-
-    /// Sets a value, whose record stays if the lock still has its token.
-    fn set(&mut self, key: usize, text: &str, deadline_ms: Option<u64>) {
-        let before = self.values.remove(&key).filter(|value| value.text == text);
-        let record = before.and_then(|value| value.record);
-        self.values.insert(key, Value { text: text.to_owned(), deadline_ms, record });
-    }
-
-    /// Lets a client acquire a lock that is free, or has its token.
-    fn hold(&mut self, key: usize, acquire: &Acquire) -> Told {
-        let deadline_ms = acquire.px.map(|px| self.now_ms + px);
-        match self.values.get_mut(&key) {
-            Some(value) => value.deadline_ms = deadline_ms.or(value.deadline_ms),
-            None => self.set(key, acquire.token, deadline_ms),
-        }
-        let record = self.record(key);
-        record.holder = Some(acquire.client);
-        if acquire.is_session {
-            record.session = Some(acquire.client);
-        }
-        Told::Fence(record.fence)
-    }
-
-    /// Hands locks that are free over to those in line.
-    fn serve(&mut self) {
-        for key in 0..KEYS.len() {
-            if self.values.contains_key(&key) || self.lines[key].is_empty() {
-                continue;
-            }
-            let line = std::mem::take(&mut self.lines[key]);
-            let token = line[0].token;
-            let (served, waiting): (Vec<_>, Vec<_>) = line.into_iter().partition(|waiter| waiter.token == token);
-            self.lines[key] = waiting;
-            for waiter in served {
-                let told = self.hold(key, &waiter);
-                self.told.push((waiter.client, told));
-            }
-        }
-    }
-
-    /// Returns whether a client that began to wait would close a cycle: every lock that it would wait for, directly or
-    /// through holders, is held by clients that wait, and it is one of them.
-    fn waits_for_ever(&self, key: usize, newcomer: &Acquire) -> bool {
-        let waiting = |at: usize| self.lines[at].iter().chain((at == key).then_some(newcomer));
-        let (mut awaited, mut closes) = (vec![key], false);
-        for next in 0.. {
-            let Some(&lock) = awaited.get(next) else { break };
-            let value = &self.values[&lock];
-            let Some(record) = value.record.as_ref().filter(|record| record.holder.is_some()) else { return false };
-            let holds = |waiter: &Acquire| record.session == Some(waiter.client) || waiter.token == value.text;
-            let held_up: Vec<usize> = (0..KEYS.len()).filter(|at| waiting(*at).any(holds)).collect();
-            if held_up.is_empty() {
-                return false;
-            }
-            closes |= holds(newcomer);
-            let more: Vec<usize> = held_up.into_iter().filter(|at| !awaited.contains(at)).collect();
-            awaited.extend(more);
-        }
-        closes
-    }
-
-    /// Executes a command of a client; returns its reply, or `None` if it blocks.
-    fn execute(&mut self, client: u64, key: usize, command: &Command) -> Option<Told> {
-        let exists = self.values.contains_key(&key);
-        let number = |is_so: bool| Told::Text(if is_so { ":1" } else { ":0" });
-        Some(match command {
-            Command::Acquire(acquire) if !exists || self.is_held_with(key, acquire.token) => self.hold(key, acquire),
-            Command::Acquire(Acquire { until_ms: None, .. }) => Told::Text("$-1"),
-            Command::Acquire(acquire) if self.waits_for_ever(key, acquire) => Told::Deadlock,
-            Command::Acquire(acquire) => {
-                self.lines[key].push(acquire.clone());
-                return None;
-            }
-            Command::Renew(token, _) | Command::Fence(token) if !self.is_held_with(key, token) => Told::Text("$-1"),
-            Command::Renew(_, px) => {
-                let deadline_ms = Some(self.now_ms + px);
-                self.values.get_mut(&key).expect("it exists").deadline_ms = deadline_ms;
-                Told::Fence(self.record(key).fence)
-            }
-            Command::Fence(_) => Told::Fence(self.record(key).fence),
-            Command::Release(token) => {
-                let is_held = self.is_held_with(key, token);
-                if is_held {
-                    self.values.remove(&key);
-                }
-                number(is_held)
-            }
-            Command::Set(text) | Command::Replace(text) => {
-                if matches!(command, Command::Replace(_)) {
-                    self.values.remove(&key);
-                }
-                self.set(key, text, None);
-                Told::Text(if matches!(command, Command::Set(_)) { "+OK" } else { "*2 :1 +OK" })
-            }
-            Command::SetNx(..) if exists => Told::Text("$-1"),
-            Command::SetNx(text, px) => {
-                self.set(key, text, Some(self.now_ms + px));
-                Told::Text("+OK")
-            }
-            Command::GetSet(text) => {
-                self.set(key, text, None);
-                Told::Text("") // whatever the value was
-            }
-            Command::Append => {
-                let before = self.values.remove(&key);
-                let (text, deadline_ms) = before.map_or((String::new(), None), |value| (value.text, value.deadline_ms));
-                self.values.insert(key, Value { text: text + "x", deadline_ms, record: None });
-                Told::Text("")
-            }
-            Command::Delete => {
-                self.values.remove(&key);
-                Told::Text("")
-            }
-            Command::Expire(ms) => {
-                let deadline_ms = Some(self.now_ms + ms);
-                self.values.get_mut(&key).into_iter().for_each(|value| value.deadline_ms = deadline_ms);
-                number(exists)
-            }
-            Command::Persist => {
-                let value = self.values.get_mut(&key);
-                number(value.and_then(|value| value.deadline_ms.take()).is_some())
-            }
-            Command::Rename(_) if !exists => Told::Text("-ERR no such key"),
-            Command::Rename(to) => {
-                let value = self.values.remove(&key).expect("it exists");
-                self.set(*to, &value.text, value.deadline_ms);
-                Told::Text("+OK")
-            }
-            Command::FlushAll => {
-                self.values.clear();
-                Told::Text("+OK")
-            }
-            Command::Reset => {
-                self.end_session(client);
-                Told::Text("+RESET")
-            }
-        })
-    }
-
-    fn end_session(&mut self, client: u64) {
-        self.values.retain(|_, value| value.record.as_ref().is_none_or(|record| record.session != Some(client)));
-    }
-
-    /// A connection closes.
-    fn close(&mut self, client: u64) {
-        self.leave(client);
-        self.end_session(client);
-        self.serve();
-    }
-
-    fn leave(&mut self, client: u64) {
-        self.lines.iter_mut().for_each(|line| line.retain(|waiter| waiter.client != client));
-    }
-
-    /// Returns when the next lock expires, or the next wait ends.
-    fn next_ms(&self) -> Option<u64> {
-        let deadlines = self.values.values().filter_map(|value| value.deadline_ms);
-        let timeouts = self.lines.iter().flatten().filter_map(|waiter| waiter.until_ms.flatten());
-        deadlines.chain(timeouts).min()
-    }
-
-    /// Sets the time. At most one kind of thing is due: locks expire at even times, and waits end at odd ones.
-    fn advance_to(&mut self, now_ms: u64) {
-        self.now_ms = now_ms;
-        self.values.retain(|_, value| value.deadline_ms.is_none_or(|deadline_ms| deadline_ms > now_ms));
-        self.serve();
-        for line in &mut self.lines {
-            let is_over = |waiter: &Acquire| waiter.until_ms.flatten().is_some_and(|until_ms| until_ms <= now_ms);
-            self.told
-                .extend(line.iter().filter(|waiter| is_over(waiter)).map(|waiter| (waiter.client, Told::Text("$-1"))));
-            line.retain(|waiter| !is_over(waiter));
-        }
-    }
-}
 
 /// A connection and its number in the model.
 struct Connection {
@@ -355,7 +95,7 @@ impl Run {
         let (key, token) = (self.dice.roll(KEYS.len() as u64) as usize, self.pick(&TOKENS));
         let (name, even) = (KEYS[key], 2 * (1 + self.dice.roll(10)));
         let named = self.named_ms(even);
-        let (command, text) = match self.dice.roll(30) {
+        let (command, text) = match self.dice.roll(31) {
             0..=11 => return self.acquire(client, key, token),
             12..=13 => (Command::Renew(token, even), format!("LOCK.RENEW {name} {token} PX {named}")),
             14..=16 => (Command::Release(token), format!("LOCK.RELEASE {name} {token}")),
@@ -380,6 +120,10 @@ impl Run {
                 (Command::Replace(token), format!("MULTI; DEL {name}; SET {name} {token}; EXEC"))
             }
             28 if self.dice.roll(3) == 0 => (Command::FlushAll, "FLUSHALL".to_owned()),
+            29..=30 if !self.is_clustered() => {
+                let size = 1 + self.dice.roll(4);
+                (Command::Resize(size), format!("LOCK.RESIZE {name} {size}"))
+            }
             _ => (Command::Reset, "RESET".to_owned()),
         };
         (key, command, text)
@@ -390,12 +134,40 @@ impl Run {
         let px = (kind > 0).then(|| 2 * (1 + self.dice.roll(20)));
         let block = (self.dice.roll(4) > 0).then(|| if self.dice.roll(2) > 0 { 0 } else { 1 + 2 * self.dice.roll(20) });
         let until_ms = block.map(|ms| (ms > 0).then_some(now_ms + ms));
-        let acquire = Acquire { client, token, px, is_session: kind < 2, until_ms, since_ms: now_ms };
-        let mut text = format!("LOCK.ACQUIRE {} {token}", KEYS[key]);
+        let (mode, keys) = self.mode(key);
+        let names: Vec<&str> = keys.iter().map(|key| KEYS[*key]).collect();
+        let mut text = match mode {
+            Mode::Several => format!("LOCK.ACQUIREMULTI {} {} {token}", keys.len(), names.join(" ")),
+            _ => format!("LOCK.ACQUIRE {} {token}", names[0]),
+        };
+        match mode {
+            Mode::Shared => text.push_str(" SHARED"),
+            Mode::Permits(count, None) => text.push_str(&format!(" PERMITS {count}")),
+            Mode::Permits(count, Some(size)) => text.push_str(&format!(" PERMITS {count} OF {size}")),
+            Mode::Alone | Mode::Several => {}
+        }
+        let ask = Ask { client, token, keys, mode, px, is_session: kind < 2, until_ms, since_ms: now_ms };
         text.extend(px.map(|px| format!(" PX {}", self.named_ms(px))));
         text.extend(block.map(|ms| format!(" BLOCK {}", self.named_ms(ms))));
-        text.push_str(if acquire.is_session { " SESSION" } else { "" });
-        (key, Command::Acquire(acquire), text)
+        text.push_str(if ask.is_session { " SESSION" } else { "" });
+        (key, Command::Acquire(ask), text)
+    }
+
+    /// Returns a way to ask for a lock, and for which.
+    fn mode(&mut self, key: usize) -> (Mode, Vec<usize>) {
+        let others = [(key + 1) % KEYS.len(), (key + 2) % KEYS.len()];
+        match self.dice.roll(12) {
+            _ if self.is_clustered() => (Mode::Alone, vec![key]),
+            0..=2 => (Mode::Shared, vec![key]),
+            3..=4 => {
+                let size = 1 + self.dice.roll(4);
+                (Mode::Permits(1 + self.dice.roll(size), Some(size)), vec![key])
+            }
+            5 => (Mode::Permits(1 + self.dice.roll(3), None), vec![key]),
+            6 => (Mode::Several, vec![key, others[0]]),
+            7 => (Mode::Several, vec![key, others[1], others[0]]),
+            _ => (Mode::Alone, vec![key]),
+        }
     }
 
     fn step(&mut self) {
@@ -447,7 +219,7 @@ impl Run {
         let unblock = format!("CLIENT UNBLOCK {} ERROR", id % IDS_OF_A_SERVER);
         assert_eq!(self.admins[server].call(&unblock), ":1", "{:#?}", self.story);
         self.model.leave(id);
-        self.model.told.push((id, Told::Text("-UNBLOCKED client unblocked via CLIENT UNBLOCK")));
+        self.model.told.push((id, text("-UNBLOCKED client unblocked via CLIENT UNBLOCK")));
     }
 
     /// Lets time pass until something happens, or for a short while, and in any case to an even time.
@@ -476,20 +248,31 @@ impl Run {
     }
 
     fn expect(&mut self, at: usize, told: &Told) {
-        let reply = self.connections[at].client.reply();
+        let client = &mut self.connections[at].client;
+        let reply = catch_unwind(AssertUnwindSafe(|| client.reply()));
+        let reply = reply.unwrap_or_else(|_| panic!("nothing and not {told:?}: {:#?}", self.story));
         let is_right = match told {
             Told::Text(text) => text.is_empty() || reply == *text,
             Told::Deadlock => reply.starts_with("-DEADLOCK "),
-            Told::Fence(number) => {
-                let fence: i64 = reply.strip_prefix(':').and_then(|fence| fence.parse().ok()).unwrap_or(0);
-                // A new one is greater than all that were known before the command.
-                let is_new = !self.fences.contains_key(number);
-                let is_taken = self.fences.iter().any(|(other, taken)| other != number && *taken == fence);
-                let known = *self.fences.entry(*number).or_insert(fence);
-                fence > 0 && fence == known && (!is_new || fence > self.greatest) && !is_taken
+            Told::Fence(number) => reply.strip_prefix(':').is_some_and(|fence| self.is_fence(*number, fence)),
+            Told::Fences(numbers) => {
+                let fences = reply.strip_prefix(&format!("*{} ", numbers.len())).unwrap_or_default();
+                let fences: Vec<&str> = fences.split(' ').map(|fence| fence.trim_start_matches(':')).collect();
+                fences.len() == numbers.len()
+                    && numbers.iter().zip(fences).all(|(number, fence)| self.is_fence(*number, fence))
             }
         };
         assert!(is_right, "{reply} and not {told:?}: {:#?}", self.story);
+    }
+
+    /// Returns whether a fence is the one with this number, or may be if it is new.
+    fn is_fence(&mut self, number: Fence, fence: &str) -> bool {
+        let fence: i64 = fence.parse().unwrap_or(0);
+        // A new one is greater than all that were known before the command.
+        let is_new = !self.fences.contains_key(&number);
+        let is_taken = self.fences.iter().any(|(other, taken)| *other != number && *taken == fence);
+        let known = *self.fences.entry(number).or_insert(fence);
+        fence > 0 && fence == known && (!is_new || fence > self.greatest) && !is_taken
     }
 
     /// Compares the state of the server with the model's.
@@ -512,29 +295,56 @@ impl Run {
 
     /// Returns what a server is to say of all locks.
     fn expected(&self) -> (Vec<String>, [i64; 2]) {
-        let held = self.model.values.values().filter(|value| value.record.is_some()).count();
-        let waiting: usize = self.model.lines.iter().map(Vec::len).sum();
+        let held: usize = self.model.values.values().map(|value| value.holders.len()).sum();
+        let waiting: usize = self.model.waiting.iter().map(|ask| ask.keys.len()).sum();
         ((0..KEYS.len()).map(|key| self.shown(key)).collect(), [held as i64, waiting as i64])
     }
 
     /// Returns what LOCK.INFO is to say of a key, in the form of [`described`].
     fn shown(&self, key: usize) -> String {
-        let Some(value) = self.model.values.get(&key) else { return "none".to_owned() };
         let now_ms = self.model.now_ms;
         let time = |ms: u64| if self.is_clustered() { "?".to_owned() } else { ms.to_string() };
-        let pttl = value.deadline_ms.map_or("-1".to_owned(), |deadline_ms| time(deadline_ms - now_ms));
+        let pttl =
+            |deadline_ms: Option<u64>| deadline_ms.map_or("-1".to_owned(), |deadline_ms| time(deadline_ms - now_ms));
         let known = |number: Option<i64>| number.map_or("-".to_owned(), |number| number.to_string());
-        let record = value.record.as_ref();
-        let mut text = format!(
-            "{} {} {pttl} {} {} {}",
-            value.text,
-            known(record.map(|record| self.fences[&record.fence])),
-            record.map_or("-".to_owned(), |record| time(now_ms - record.since_ms)),
-            known(record.and_then(|record| record.holder).map(|id| id as i64)),
-            known(record.map(|record| i64::from(record.session.is_some()))),
-        );
-        for waiter in &self.model.lines[key] {
-            text.push_str(&format!(" {}:{}", waiter.client, time(now_ms - waiter.since_ms)));
+        let mut text = match self.model.values.get(&key) {
+            None if self.model.queue(key).next().is_none() => return "none".to_owned(),
+            None => "- - - free - -".to_owned(),
+            Some(value) => {
+                let (mode, token, fence, size) = match value.kind {
+                    Kind::Exclusive => {
+                        ("exclusive", &*value.text, value.holders.first().map(|holder| holder.fence), None)
+                    }
+                    Kind::Shared(_, fence) => ("shared", "-", Some(fence), None),
+                    Kind::Permits(_, size) => ("permits", "-", None, Some(size)),
+                };
+                let fence = known(fence.map(|fence| self.fences[&fence]));
+                let free = known(value.free().map(|free| free as i64));
+                let size = known(size.map(|size| size as i64));
+                format!("{token} {fence} {} {mode} {size} {free}", pttl(value.deadline_ms))
+            }
+        };
+        let value = self.model.values.get(&key);
+        for holder in value.iter().flat_map(|value| &value.holders) {
+            let exclusive = value.filter(|value| value.kind == Kind::Exclusive).map(|value| value.deadline_ms);
+            text.push_str(&format!(
+                " [{} {} {} {} {} {} {}]",
+                holder.token,
+                self.fences[&holder.fence],
+                pttl(exclusive.unwrap_or(holder.deadline_ms)),
+                time(now_ms - holder.since_ms),
+                known(holder.client.map(|id| id as i64)),
+                i64::from(holder.session.is_some()),
+                known((holder.permits > 0).then_some(holder.permits as i64)),
+            ));
+        }
+        for ask in self.model.queue(key) {
+            let mode = match ask.mode {
+                Mode::Alone | Mode::Several => "exclusive -".to_owned(),
+                Mode::Shared => "shared -".to_owned(),
+                Mode::Permits(count, _) => format!("permits {count}"),
+            };
+            text.push_str(&format!(" {}:{} {mode}", ask.client, time(now_ms - ask.since_ms)));
         }
         text
     }
@@ -553,7 +363,7 @@ fn field<'a>(map: &'a Frame, name: &str) -> &'a Frame {
     &at.unwrap_or_else(|| panic!("no {name} in {map:?}"))[1]
 }
 
-/// Shows the token, fence, TTL, age, holder and session of LOCK.INFO, and the clients in line with how long they wait. Of
+/// Shows what LOCK.INFO says of a lock, of its holders, and of the clients in the queue, with how long they wait. Of
 /// a cluster no times are shown.
 fn described(info: &Frame, processes: &[String]) -> String {
     if *info == Frame::NullArray {
@@ -573,11 +383,18 @@ fn described(info: &Frame, processes: &[String]) -> String {
         }
         (_, value) => value,
     };
-    let names = ["token", "fence", "pttl", "age-ms", "client-id", "session"];
-    let mut text = names.map(|name| shown(info, name)).join(" ");
+    let words = |map: &Frame, names: &[&str]| names.iter().map(|name| shown(map, name)).collect::<Vec<_>>().join(" ");
+    let mut text = words(info, &["token", "fence", "pttl", "mode", "permits", "free"]);
+    let Frame::Array(holders) = field(info, "holders") else { panic!("{info:?}") };
+    // Of a lock that was taken by another command no holder is known.
+    for holder in holders.iter().filter(|holder| *field(holder, "fence") != Frame::Null) {
+        let names = ["token", "fence", "pttl", "age-ms", "client-id", "session", "permits"];
+        text.push_str(&format!(" [{}]", words(holder, &names)));
+    }
     let Frame::Array(waiters) = field(info, "waiters") else { panic!("{info:?}") };
     for waiter in waiters {
-        text.push_str(&format!(" {}:{}", shown(waiter, "client-id"), shown(waiter, "waited-ms")));
+        let (times, mode) = (shown(waiter, "waited-ms"), words(waiter, &["mode", "permits"]));
+        text.push_str(&format!(" {}:{times} {mode}", shown(waiter, "client-id")));
     }
     text
 }
@@ -594,10 +411,10 @@ fn random_commands_deaths_and_time_do_what_the_model_says() {
 fn try_commands(seed: u64, servers: Vec<TestServer>, steps: usize) {
     let mut run = Run::new(seed, servers);
     (0..steps).for_each(|_| run.step());
-    while run.model.lines.iter().any(|line| !line.is_empty()) {
+    while !run.model.waiting.is_empty() {
         run.story.push("FLUSHALL".to_owned());
         assert_eq!(run.admins[0].call("FLUSHALL"), "+OK");
-        run.model.values.clear();
+        run.model.flush();
         run.model.serve();
         run.hear();
         run.compare();

@@ -62,7 +62,10 @@ fn wrong_requests_for_several_locks_are_rejected() {
     let twice = client.call_args(&["LOCK.ACQUIREMULTI", "2", "a\r\n+OK", "a\r\n+OK", "t", "SESSION"]);
     assert_eq!(twice, r#"-ERR key '"a\\r\\n+OK"' is named twice"#);
     client.expect(&[("ACL SETUSER u on nopass ~w* %W~* +@all", "+OK"), ("AUTH u x", "+OK")]);
-    assert_eq!(client.call("LOCK.ACQUIREMULTI 2 a a t SESSION"), "-NOPERM No permissions to access a key");
+    assert_eq!(
+        client.call("LOCK.ACQUIREMULTI 2 a a t SESSION"),
+        "-NOPERM this user has no permissions to access one of the keys used as arguments"
+    );
     client.expect(&[("LOCK.ACQUIREMULTI 2 w w t SESSION", "-ERR key 'w' is named twice")]);
 }
 

@@ -1,0 +1,569 @@
+//! What `LOCK.*` and ordinary commands do to locks, in a simple form: the reference of the [model](super::model).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A fence, by the order in which locks were acquired; its number is known once a client was told.
+pub type Fence = usize;
+
+/// What a client is told.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    Text(String),
+    Deadlock,
+    Fence(Fence),
+    Fences(Vec<Fence>),
+}
+
+/// How a lock is asked for; a semaphore's size is the one of OF, or what it had when the client began to wait.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mode {
+    Alone,
+    Several,
+    Shared,
+    Permits(u64, Option<u64>),
+}
+
+/// LOCK.ACQUIRE or LOCK.ACQUIREMULTI.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    pub client: u64,
+    pub token: &'static str,
+    pub keys: Vec<usize>,
+    pub mode: Mode,
+    pub px: Option<u64>,
+    pub is_session: bool,
+    /// Until when it waits, at most; `None` if it does not wait, and `Some(None)` if for ever.
+    pub until_ms: Option<Option<u64>>,
+    pub since_ms: u64,
+}
+
+/// A command of a client that is not blocked.
+#[derive(Clone, Debug)]
+pub enum Command {
+    Acquire(Ask),
+    Renew(&'static str, u64),
+    Release(&'static str),
+    Fence(&'static str),
+    Resize(u64),
+    /// SET, without and with NX PX.
+    Set(&'static str),
+    SetNx(&'static str, u64),
+    GetSet(&'static str),
+    Append,
+    Delete,
+    Expire(u64),
+    Persist,
+    Rename(usize),
+    Replace(&'static str),
+    FlushAll,
+    Reset,
+}
+
+/// A holder; of a plain lock there is none.
+#[derive(Clone, Debug)]
+pub struct Holder {
+    pub token: String,
+    pub fence: Fence,
+    pub since_ms: u64,
+    /// The numbers of connections.
+    pub client: Option<u64>,
+    pub session: Option<u64>,
+    pub permits: u64,
+    /// Of one of several.
+    pub deadline_ms: Option<u64>,
+}
+
+/// How a lock is held.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// By one client at most, whose token is the value.
+    Exclusive,
+    /// By readers, since a time and with a fence.
+    Shared(u64, Fence),
+    /// By those who have permits, since a time, of so many.
+    Permits(u64, u64),
+}
+
+#[derive(Clone, Debug)]
+pub struct Value {
+    pub text: String,
+    pub deadline_ms: Option<u64>,
+    pub kind: Kind,
+    pub holders: Vec<Holder>,
+}
+
+enum Standing {
+    Free,
+    Held,
+    Taken,
+}
+
+#[derive(Default)]
+pub struct Model {
+    pub now_ms: u64,
+    pub values: BTreeMap<usize, Value>,
+    /// Those who wait, in order of arrival.
+    pub waiting: Vec<Ask>,
+    /// The keys whose queues may be served.
+    ready: BTreeSet<usize>,
+    pub fences: usize,
+    /// What clients are told that were blocked.
+    pub told: Vec<(u64, Told)>,
+}
+
+pub fn text(text: &str) -> Told {
+    Told::Text(text.to_owned())
+}
+
+fn number(is_so: bool) -> Told {
+    text(if is_so { ":1" } else { ":0" })
+}
+
+/// Returns the later one of two times, one of which may be never.
+fn later(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.zip(other).map(|(one, other)| one.max(other))
+}
+
+impl Value {
+    fn plain(text: &str, deadline_ms: Option<u64>) -> Self {
+        Value { text: text.to_owned(), deadline_ms, kind: Kind::Exclusive, holders: Vec::new() }
+    }
+
+    pub fn free(&self) -> Option<u64> {
+        let Kind::Permits(_, size) = self.kind else { return None };
+        Some(size.saturating_sub(self.holders.iter().map(|holder| holder.permits).sum()))
+    }
+
+    fn holder(&self, token: &str) -> Option<usize> {
+        self.holders.iter().position(|holder| holder.token == token)
+    }
+}
+
+impl Model {
+    fn new_fence(&mut self) -> Fence {
+        self.fences += 1;
+        self.fences - 1
+    }
+
+    pub fn queue(&self, key: usize) -> impl Iterator<Item = &Ask> {
+        self.waiting.iter().filter(move |ask| ask.keys.contains(&key))
+    }
+
+    fn remove(&mut self, key: usize) {
+        self.values.remove(&key);
+        self.ready.insert(key);
+    }
+
+    /// Sets a value: an exclusive lock stays one if it still has its token.
+    fn set(&mut self, key: usize, text: &str, deadline_ms: Option<u64>) {
+        let before = self.values.remove(&key).filter(|value| value.text == text && value.kind == Kind::Exclusive);
+        let holders = before.map_or_else(Vec::new, |value| value.holders);
+        self.values.insert(key, Value { holders, ..Value::plain(text, deadline_ms) });
+        if self.queue(key).any(|ask| ask.mode == Mode::Several && ask.token == text) {
+            self.ready.insert(key); // who waits for others, too, has this one now
+        }
+    }
+
+    /// Removes the holders of a lock for whom this holds.
+    fn end_holders(&mut self, key: usize, is_over: impl Fn(&Holder) -> bool) {
+        let Some(value) = self.values.get_mut(&key) else { return };
+        let before = value.holders.len();
+        value.holders.retain(|holder| !is_over(holder));
+        if value.holders.len() == before {
+            return;
+        }
+        self.ready.insert(key);
+        if value.holders.is_empty() {
+            self.remove(key);
+        } else {
+            value.deadline_ms = value.holders.iter().map(|holder| holder.deadline_ms).reduce(later).flatten();
+        }
+    }
+
+    /// Returns the record of the holder of a lock with a token, making one of a plain lock.
+    fn record(&mut self, key: usize, token: &str) -> &mut Holder {
+        let (fence, now_ms) = (self.fences, self.now_ms);
+        let value = self.values.get_mut(&key).expect("it exists");
+        if value.holder(token).is_none() {
+            let (token, deadline_ms) = (token.to_owned(), None);
+            value.holders.push(Holder {
+                token,
+                fence,
+                since_ms: now_ms,
+                client: None,
+                session: None,
+                permits: 0,
+                deadline_ms,
+            });
+            self.fences += 1;
+        }
+        let at = value.holder(token).expect("it was made");
+        &mut value.holders[at]
+    }
+
+    fn is_held_with(&self, key: usize, token: &str) -> bool {
+        self.values.get(&key).is_some_and(|value| match value.kind {
+            Kind::Exclusive => value.text == token,
+            _ => value.holder(token).is_some(),
+        })
+    }
+
+    /// Returns what a key is to a client: at its request, or with its place among those who wait.
+    fn standing(&self, key: usize, ask: &mut Ask, place: Option<usize>) -> Result<Standing, Told> {
+        let is_turn =
+            self.waiting[..place.unwrap_or(self.waiting.len())].iter().all(|other| !other.keys.contains(&key));
+        let free = |fits: bool| if fits && is_turn { Standing::Free } else { Standing::Taken };
+        let is_alone = matches!(ask.mode, Mode::Alone | Mode::Several);
+        let no_size = || text("-ERR PERMITS needs OF where there is no semaphore");
+        let Some(value) = self.values.get(&key) else {
+            return if let Mode::Permits(_, None) = ask.mode { Err(no_size()) } else { Ok(free(true)) };
+        };
+        if self.is_held_with(key, ask.token) {
+            let held = value.holder(ask.token).map_or(0, |at| value.holders[at].permits);
+            let is_same = match (value.kind, ask.mode) {
+                (Kind::Exclusive, _) => is_alone,
+                (Kind::Shared(..), mode) => mode == Mode::Shared,
+                (Kind::Permits(..), mode) => matches!(mode, Mode::Permits(count, _) if count == held),
+            };
+            return if is_same { Ok(Standing::Held) } else { Err(text("-ERR token holds this lock in another mode")) };
+        }
+        match (value.kind, &mut ask.mode) {
+            (Kind::Shared(..), Mode::Shared) => Ok(free(true)),
+            (Kind::Permits(_, size), Mode::Permits(count, of)) => {
+                if *count > size || place.is_none() && of.is_some_and(|of| of != size) {
+                    return Err(text(&format!("-ERR the semaphore has {size} permits")));
+                }
+                *of = Some(size);
+                Ok(free(value.free().is_some_and(|free| free >= *count)))
+            }
+            (_, Mode::Permits(_, None)) => Err(no_size()),
+            _ => Ok(Standing::Taken),
+        }
+    }
+
+    /// Gives a client what it asks for if it can have it; `None` if it has to wait.
+    fn attempt(&mut self, ask: &mut Ask, place: Option<usize>) -> Option<Told> {
+        let mut is_taken = false;
+        for key in ask.keys.clone() {
+            match self.standing(key, ask, place) {
+                Ok(standing) => is_taken |= matches!(standing, Standing::Taken),
+                Err(error) => return Some(error),
+            }
+        }
+        if is_taken {
+            return None;
+        }
+        let mut fences: Vec<Fence> = ask.keys.iter().map(|key| self.take(*key, ask)).collect();
+        Some(if ask.mode == Mode::Several { Told::Fences(fences) } else { Told::Fence(fences.remove(0)) })
+    }
+
+    /// Lets a client hold a lock that is free for it, or that it holds; returns the fence.
+    fn take(&mut self, key: usize, ask: &Ask) -> Fence {
+        let until_ms = ask.px.map(|px| self.now_ms + px);
+        let is_held = self.is_held_with(key, ask.token);
+        if !self.values.contains_key(&key) {
+            let (kind, text) = match ask.mode {
+                Mode::Alone | Mode::Several => (Kind::Exclusive, ask.token.to_owned()),
+                Mode::Shared => (Kind::Shared(self.now_ms, self.new_fence()), "shared:".to_owned()),
+                Mode::Permits(_, size) => {
+                    let size = size.expect("it is known");
+                    (Kind::Permits(self.now_ms, size), format!("permits:{size}"))
+                }
+            };
+            self.values.insert(key, Value { text, deadline_ms: until_ms, kind, holders: Vec::new() });
+        }
+        let kind = self.values[&key].kind;
+        let holder = self.record(key, ask.token);
+        holder.client = Some(ask.client);
+        if ask.is_session {
+            holder.session = Some(ask.client);
+        }
+        if !is_held || until_ms.is_some() {
+            holder.deadline_ms = until_ms;
+        }
+        match (ask.mode, kind) {
+            (Mode::Permits(count, _), _) => holder.permits = count,
+            (_, Kind::Shared(_, fence)) => holder.fence = fence,
+            _ => {}
+        }
+        let fence = holder.fence;
+        let value = self.values.get_mut(&key).expect("it exists");
+        value.deadline_ms = match kind {
+            Kind::Exclusive => until_ms.or(value.deadline_ms),
+            _ => value.holders.iter().map(|holder| holder.deadline_ms).reduce(later).flatten(),
+        };
+        fence
+    }
+
+    /// Serves those who wait for locks that are ready.
+    pub fn serve(&mut self) {
+        let is_first = |model: &Self, place: usize, key: &usize| {
+            model.ready.contains(key) && model.waiting[..place].iter().all(|other| !other.keys.contains(key))
+        };
+        let mut place = 0;
+        while place < self.waiting.len() {
+            let ask = &self.waiting[place];
+            let has_one = |key: &usize| self.ready.contains(key) && self.is_held_with(*key, ask.token);
+            let is_turn = ask.keys.iter().any(|key| is_first(self, place, key))
+                || ask.mode == Mode::Several && ask.keys.iter().any(has_one)
+                || self.is_excessive(ask);
+            if is_turn && self.answer(place) {
+                place = 0;
+            } else {
+                place += 1;
+            }
+        }
+        self.ready.clear();
+    }
+
+    /// Returns whether a client waits for more permits than a semaphore has that may have become smaller.
+    fn is_excessive(&self, ask: &Ask) -> bool {
+        let kind = self.values.get(&ask.keys[0]).map(|value| value.kind);
+        matches!((ask.mode, kind), (Mode::Permits(count, _), Some(Kind::Permits(_, size))) if count > size)
+            && self.ready.contains(&ask.keys[0])
+    }
+
+    /// Answers a client that waits, if it can have what it asks for, or never will, and those who wait with the same token.
+    fn answer(&mut self, place: usize) -> bool {
+        let mut ask = self.waiting[place].clone();
+        let Some(told) = self.attempt(&mut ask, Some(place)) else { return false };
+        self.waiting.remove(place);
+        self.told.push((ask.client, told));
+        let is_same = |other: &Ask| other.token == ask.token && other.keys.iter().any(|key| ask.keys.contains(key));
+        while let Some(same) =
+            (0..self.waiting.len()).find(|place| is_same(&self.waiting[*place]) && self.attempt_in_vain(*place))
+        {
+            let mut other = self.waiting[same].clone();
+            let told = self.attempt(&mut other, Some(same)).expect("it was tried");
+            self.waiting.remove(same);
+            self.told.push((other.client, told));
+        }
+        true
+    }
+
+    /// Returns whether a client that waits would be answered.
+    fn attempt_in_vain(&self, place: usize) -> bool {
+        let mut ask = self.waiting[place].clone();
+        let standings = ask.keys.clone().into_iter().map(|key| self.standing(key, &mut ask, Some(place)));
+        let standings: Vec<_> = standings.collect();
+        standings.iter().any(Result::is_err)
+            || !standings.iter().any(|standing| matches!(standing, Ok(Standing::Taken)))
+    }
+
+    /// Returns whether a client would wait for ever: not served even if all who do not wait gave back what they hold, and each
+    /// who is served then, too. With `is_patient` it does not count as one who waits.
+    fn is_stuck(&self, newcomer: &Ask, is_patient: bool) -> bool {
+        let all: Vec<&Ask> = self.waiting.iter().chain([newcomer]).collect();
+        let mut served = vec![false; all.len()];
+        let newcomer_at = all.len() - 1;
+        loop {
+            let next = (0..all.len()).find(|at| {
+                !served[*at]
+                    && all[*at].keys.iter().all(|key| {
+                        let before = (0..*at).rev().find(|before| all[*before].keys.contains(key));
+                        before.is_none_or(|before| served[before])
+                            && self.is_had(*key, all[*at], |holder| {
+                                let hangs = |at: &usize| {
+                                    holder.session == Some(all[*at].client) || all[*at].token == holder.token
+                                };
+                                let mut hanging = (0..all.len())
+                                    .filter(|at| hangs(at) && !(is_patient && *at == newcomer_at))
+                                    .peekable();
+                                holder.client.is_none() || hanging.peek().is_none() || hanging.any(|at| served[at])
+                            })
+                    })
+            });
+            match next {
+                Some(at) => served[at] = true,
+                None => return !served[newcomer_at],
+            }
+        }
+    }
+
+    /// Returns whether a client has a lock when those holders are gone of whom this holds.
+    fn is_had(&self, key: usize, ask: &Ask, is_gone: impl Fn(&Holder) -> bool) -> bool {
+        let Some(value) = self.values.get(&key) else { return true };
+        match (value.kind, ask.mode) {
+            (Kind::Shared(..), Mode::Shared) => true,
+            (Kind::Permits(..), Mode::Permits(count, _)) => {
+                let gone: u64 =
+                    value.holders.iter().filter(|holder| is_gone(holder)).map(|holder| holder.permits).sum();
+                value.free().unwrap_or(0) + gone >= count
+            }
+            (_, mode) => {
+                let is_own = |holder: &Holder| mode == Mode::Several && holder.token == ask.token;
+                value.holders.iter().all(|holder| is_own(holder) || is_gone(holder))
+            }
+        }
+    }
+
+    /// Executes a command of a client; returns its reply, or `None` if it blocks.
+    pub fn execute(&mut self, client: u64, key: usize, command: &Command) -> Option<Told> {
+        let exists = self.values.contains_key(&key);
+        Some(match command {
+            Command::Acquire(ask) => {
+                let mut ask = ask.clone();
+                if let Some(told) = self.attempt(&mut ask, None) {
+                    return Some(told);
+                }
+                if ask.until_ms.is_none() {
+                    return Some(text(if ask.mode == Mode::Several { "*-1" } else { "$-1" }));
+                }
+                if self.is_stuck(&ask, false) && !self.is_stuck(&ask, true) {
+                    return Some(Told::Deadlock);
+                }
+                self.waiting.push(ask);
+                return None;
+            }
+            Command::Renew(token, _) | Command::Fence(token) if !self.is_held_with(key, token) => text("$-1"),
+            Command::Renew(token, px) => {
+                let until_ms = Some(self.now_ms + px);
+                let holder = self.record(key, token);
+                holder.deadline_ms = until_ms;
+                let fence = holder.fence;
+                let value = self.values.get_mut(&key).expect("it exists");
+                let last = value.holders.iter().map(|holder| holder.deadline_ms).reduce(later).flatten();
+                value.deadline_ms = if value.kind == Kind::Exclusive { until_ms } else { last };
+                Told::Fence(fence)
+            }
+            Command::Fence(token) => Told::Fence(self.record(key, token).fence),
+            Command::Release(token) => {
+                let is_held = self.is_held_with(key, token);
+                match self.values.get(&key).map(|value| value.kind) {
+                    Some(Kind::Exclusive) if is_held => self.remove(key),
+                    _ => self.end_holders(key, |holder| holder.token == *token),
+                }
+                number(is_held)
+            }
+            Command::Resize(size) => match self.values.get_mut(&key) {
+                Some(Value { kind: Kind::Permits(_, old), text: value, .. }) => {
+                    (*old, *value) = (*size, format!("permits:{size}"));
+                    self.ready.insert(key);
+                    text(":1")
+                }
+                _ => text("$-1"),
+            },
+            Command::Set(value) | Command::Replace(value) => {
+                if matches!(command, Command::Replace(_)) {
+                    self.values.remove(&key);
+                }
+                self.set(key, value, None);
+                text(if matches!(command, Command::Set(_)) { "+OK" } else { "*2 :1 +OK" })
+            }
+            Command::SetNx(..) if exists => text("$-1"),
+            Command::SetNx(value, px) => {
+                self.set(key, value, Some(self.now_ms + px));
+                text("+OK")
+            }
+            Command::GetSet(value) => {
+                self.set(key, value, None);
+                text("") // whatever the value was
+            }
+            Command::Append => {
+                let before = self.values.remove(&key);
+                let (value, deadline_ms) =
+                    before.map_or((String::new(), None), |value| (value.text, value.deadline_ms));
+                self.values.insert(key, Value::plain(&(value + "x"), deadline_ms));
+                text("")
+            }
+            Command::Delete => {
+                self.remove(key);
+                text("")
+            }
+            Command::Expire(ms) => {
+                let deadline_ms = Some(self.now_ms + ms);
+                self.set_deadline(key, deadline_ms);
+                number(exists)
+            }
+            Command::Persist => {
+                let had_one = self.values.get(&key).is_some_and(|value| value.deadline_ms.is_some());
+                if had_one {
+                    self.set_deadline(key, None);
+                }
+                number(had_one)
+            }
+            Command::Rename(_) if !exists => text("-ERR no such key"),
+            Command::Rename(to) => {
+                let value = self.values[&key].clone();
+                self.remove(key);
+                self.set(*to, &value.text, value.deadline_ms);
+                text("+OK")
+            }
+            Command::FlushAll => {
+                self.flush();
+                text("+OK")
+            }
+            Command::Reset => {
+                self.end_session(client);
+                text("+RESET")
+            }
+        })
+    }
+
+    fn set_deadline(&mut self, key: usize, deadline_ms: Option<u64>) {
+        let Some(value) = self.values.get_mut(&key) else { return };
+        value.deadline_ms = deadline_ms;
+        if value.kind != Kind::Exclusive {
+            value.holders.iter_mut().for_each(|holder| holder.deadline_ms = deadline_ms);
+        }
+    }
+
+    /// Removes all keys.
+    pub fn flush(&mut self) {
+        self.ready.extend(self.values.keys());
+        self.values.clear();
+    }
+
+    fn end_session(&mut self, client: u64) {
+        for key in self.values.keys().copied().collect::<Vec<_>>() {
+            self.end_holders(key, |holder| holder.session == Some(client));
+        }
+    }
+
+    /// A connection closes.
+    pub fn close(&mut self, client: u64) {
+        self.leave(client);
+        self.end_session(client);
+        self.serve();
+    }
+
+    /// A client does not wait any more.
+    pub fn leave(&mut self, client: u64) {
+        self.leave_queues(|ask| ask.client == client);
+    }
+
+    fn leave_queues(&mut self, is_over: impl Fn(&Ask) -> bool) {
+        let over: Vec<Ask> = self.waiting.extract_if(.., |ask| is_over(ask)).collect();
+        let is_open = |key: &usize| self.values.get(key).is_none_or(|value| value.kind != Kind::Exclusive);
+        self.ready.extend(over.iter().flat_map(|ask| &ask.keys).filter(|key| is_open(key)));
+        self.serve();
+    }
+
+    /// Returns when the next lock or holder expires, or the next wait ends.
+    pub fn next_ms(&self) -> Option<u64> {
+        let deadlines = self.values.values().filter_map(|value| value.deadline_ms);
+        let holders =
+            self.values.values().filter(|value| value.kind != Kind::Exclusive).flat_map(|value| &value.holders);
+        let timeouts = self.waiting.iter().filter_map(|ask| ask.until_ms.flatten());
+        deadlines.chain(holders.filter_map(|holder| holder.deadline_ms)).chain(timeouts).min()
+    }
+
+    /// Sets the time. At most one kind of thing is due: locks expire at even times, and waits end at odd ones.
+    pub fn advance_to(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+        for key in self.values.keys().copied().collect::<Vec<_>>() {
+            let value = &self.values[&key];
+            if value.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms) {
+                self.remove(key);
+            } else if value.kind != Kind::Exclusive {
+                self.end_holders(key, |holder| holder.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms));
+            }
+        }
+        self.serve();
+        let is_over = |ask: &Ask| ask.until_ms.flatten().is_some_and(|until_ms| until_ms <= now_ms);
+        for ask in self.waiting.iter().filter(|ask| is_over(ask)) {
+            self.told.push((ask.client, text(if ask.mode == Mode::Several { "*-1" } else { "$-1" })));
+        }
+        self.leave_queues(is_over);
+    }
+}
