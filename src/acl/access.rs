@@ -72,6 +72,11 @@ impl Access {
         self.is_free || self.user.reads_key(key)
     }
 
+    /// Returns whether the user may change a key, by some command.
+    pub(crate) fn writes_key(&self, key: &[u8]) -> bool {
+        self.is_free || self.user.writes_key(key)
+    }
+
     /// Applies changes of the users. Returns whether the session's user still exists; otherwise the session is
     /// unauthenticated from now on.
     #[inline]

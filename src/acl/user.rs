@@ -10,7 +10,7 @@ use crate::acl::selector::Selector;
 use crate::error::Denial;
 use crate::memory::heap::{COUNTED_LEN, allocation_len, list_len};
 use crate::resp::Request;
-use crate::spec::{ACCESS, CommandSpec, CommandTable};
+use crate::spec::{ACCESS, CommandSpec, CommandTable, UPDATE};
 use crate::text::until_nul;
 
 /// The name of the user of unauthenticated clients.
@@ -209,6 +209,11 @@ impl User {
     /// Returns whether the user may read a key, by some command.
     pub fn reads_key(&self, key: &[u8]) -> bool {
         self.selectors().any(|selector| selector.permits_key(key, ACCESS))
+    }
+
+    /// Returns whether the user may change a key, by some command.
+    pub(crate) fn writes_key(&self, key: &[u8]) -> bool {
+        self.selectors().any(|selector| selector.permits_key(key, UPDATE))
     }
 
     /// Returns whether the user may stay subscribed to a channel, or to a pattern of channels.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::client::registry::{BlockedCall, Blocking, OnTimeout, Place, Suspended, Unblocked};
+use crate::client::registry::{BlockedCall, Blocking, OnTimeout, Place, QueuePlace, Suspended, Unblocked};
 use crate::dispatch::call::Mode;
 use crate::dispatch::{BlockedRequest, Call, Continuation, Env, Next, Wait};
 use crate::error::{Error, Result};
+use crate::namespace::KeptPlace;
 use crate::resp::{OwnedRequest, Reply};
 use crate::spec::{INSERT, KeyFlags};
 use crate::store::value::{Kind, Type};
@@ -29,17 +30,15 @@ impl Call<'_> {
         self.block(until_ms, Box::new(on_timeout), Some(repetition));
     }
 
-    /// Queues the client for the locks that its keys are: the handler is called again when it may be the client's turn, or
-    /// when another one has acquired one of them with the same token.
+    /// Queues the client for the locks that its keys are, at a place that was kept or, with the number 0, at the end: the handler
+    /// is called again when it may be the client's turn, or when another one has acquired one of them with the same token.
     pub(crate) fn block_in_queue(
         &mut self,
-        token: &[u8],
-        mode: LockMode,
+        place: QueuePlace,
         until_ms: u64,
         on_timeout: impl Fn(&mut Reply<'_>) + Send + 'static,
     ) {
-        let lock = Some((self.namespace.store.hash(token), mode));
-        let repetition = Repetition { lock, ..Repetition::new(Str::TYPE) };
+        let repetition = Repetition { lock: Some(place), ..Repetition::new(Str::TYPE) };
         self.block(until_ms, Box::new(on_timeout), Some(repetition));
     }
 
@@ -78,9 +77,8 @@ impl Call<'_> {
             }
             false => Vec::new(),
         };
-        let since_us = self.namespace.clock.now().mono_us();
-        let place = repetition.as_ref().map(|Repetition { awaited, heeds_absence, lock, .. }| match lock {
-            Some((token, mode)) => Place::LockQueue { mode: *mode, token: *token, since_us },
+        let mut place = repetition.as_ref().map(|Repetition { awaited, heeds_absence, lock, .. }| match lock {
+            Some(place) => Place::LockQueue(*place),
             None => Place::Queue { awaited: *awaited, heeds_absence: *heeds_absence },
         });
         let mut caller = self.caller.clone();
@@ -95,7 +93,7 @@ impl Call<'_> {
                     hashes: command.keys_of(request).map(|(position, _)| store.hash(request.arg(position))).collect(),
                     heeds_absence,
                     // Otherwise it is queued when the cluster has it.
-                    token: lock.filter(|_| self.caller.staged.is_none()).map(|(token, _)| token),
+                    token: lock.filter(|_| self.caller.staged.is_none()).map(|place| place.token),
                     retry_at_ms,
                     spent_ns,
                     is_committing: false,
@@ -104,6 +102,11 @@ impl Call<'_> {
             None => Blocking::Time,
         };
         let blocked = self.namespace.clients.block(&self.caller.info, blocking, until_ms);
+        if let Some(Place::LockQueue(place)) = &mut place
+            && place.number == 0
+        {
+            place.number = blocked.number();
+        }
         let (db, client) = (self.caller.db, self.caller.info.id);
         Suspended { blocked, place, keys, db, client, on_timeout, shown, spent_ns }
     }
@@ -119,8 +122,8 @@ pub(crate) struct Repetition {
     pub(crate) heeds_absence: bool,
     /// Even if no key has changed, at this time in monotonic milliseconds.
     pub(crate) retry_at_ms: u64,
-    /// Queued for locks: with the hash of the token to acquire them with, and how.
-    pub(crate) lock: Option<(u64, LockMode)>,
+    /// Queued for locks.
+    pub(crate) lock: Option<QueuePlace>,
 }
 
 impl Repetition {
@@ -148,15 +151,22 @@ impl Continuation for Suspended {
     }
 
     fn abandon(&mut self, env: Env<'_>, view: &mut View<'_>) {
+        let Some(Place::LockQueue(place)) = self.place else { return self.leave_queues(view) };
+        let was_served = self.blocked.was_served_in_vain();
+        let has_grace = place.is_session && env.config.session_grace_ms > 0 && env.namespace.engine().is_none();
+        if has_grace && !was_served {
+            let QueuePlace { number, token, mode, .. } = place;
+            let keys = self.keys().map(|key| key.bytes.into()).collect();
+            return env.namespace.keep_place(self.client, KeptPlace { number, token, mode, db: self.db, keys }, view);
+        }
         self.leave_queues(view);
-        // The reply is lost, and so is an element that was popped. A lock would stay with nobody for its whole TTL.
-        if let Some(Place::LockQueue { mode, since_us, .. }) = self.place
-            && self.blocked.was_served_in_vain()
-        {
-            let token_at = if mode == LockMode::Several { 2 + self.keys.len() } else { 2 };
+        // The reply is lost, and so is an element that was popped. A lock would stay with nobody for its whole TTL; one of a
+        // session ends with that.
+        if was_served && !has_grace {
+            let token_at = if place.mode == LockMode::Several { 2 + self.keys.len() } else { 2 };
             let token = self.shown.as_request().arg(token_at);
             for key in self.keys() {
-                env.namespace.take_back_lock((self.db, key), token, (self.client, since_us), view);
+                env.namespace.take_back_lock((self.db, key), token, (self.client, place.since_us), view);
             }
         }
     }

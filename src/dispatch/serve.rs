@@ -22,7 +22,7 @@ use crate::resp::{Output, Reply, Request};
 use crate::spec::registry::Hashes;
 use crate::spec::{CommandSpec, WRITE};
 use crate::store::entry::Entry;
-use crate::store::{Cx, GateGuard, Key, LockMode, LockWaiter, Lookup, Origin, Policy, View, Waiter};
+use crate::store::{Cx, GateGuard, Key, LockMode, LockWaiter, Lookup, Origin, Policy, View, Waiter, first_of};
 use crate::time::clock::Now;
 
 /// A key, with its database, whose blocked clients need other keys than those that are locked.
@@ -59,7 +59,7 @@ fn order_by_arrival(view: &mut View<'_>, ready: &mut [(usize, Box<[u8]>)], env: 
             let key = env.namespace.store.key(key);
             let mut view = view.lend(*db, cx);
             let first = if view.covers(&[key.hash]) { view.locks().queue(key) } else { None };
-            first.and_then(|queue| queue.front()).map_or(0, |waiter| waiter.number)
+            first.and_then(first_of).map_or(0, |waiter| waiter.number)
         });
     }
 }
@@ -146,7 +146,7 @@ pub(super) fn hand_over_expired(
     }
     for (position, _) in command.keys_of(request) {
         let key = env.namespace.store.key(request.arg(position));
-        let first = view.locks().queue(key).and_then(|queue| queue.front().copied());
+        let first = view.locks().queue(key).and_then(first_of).copied();
         if first.is_some_and(|first| may_have(view, key, first)) && serve_lock(view, db, key, env).is_some() {
             view.locks().mark_ready(key); // for the end of the call
         }
@@ -173,12 +173,16 @@ fn serve_lock(view: &mut View<'_>, db: usize, key: Key<'_>, env: Env<'_>) -> Opt
         }
     }
     loop {
-        let first = view.locks().queue(key).and_then(|queue| queue.front().copied())?;
+        let first = view.locks().queue(key).and_then(first_of).copied()?;
         if !may_have(&mut view, key, first) {
             return None;
         }
         let uncovered = match serve_queued(&mut view, key, first, env) {
-            Turn::Used => serve_same_token(&mut view, key, first.token, env),
+            Turn::Used(others) => {
+                let others = others.iter().map(|(_, other)| env.namespace.store.key(other));
+                let same = |key| serve_same_token(&mut view, key, first.token, env);
+                std::iter::once(key).chain(others).map(same).fold(None, Option::or)
+            }
             Turn::Passed => None,
             Turn::Kept => return None,
             Turn::Uncovered(hashes) => Some(hashes),
@@ -204,8 +208,9 @@ fn may_have(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter) -> bool {
 /// Serves those in the queue whose token is that of a new holder of the lock, as far as they wait for nothing else. Returns the
 /// keys that one of them needs, too, unless they are locked.
 fn serve_same_token(view: &mut View<'_>, key: Key<'_>, token: u64, env: Env<'_>) -> Option<Hashes> {
-    let same =
-        |queue: &VecDeque<LockWaiter>| queue.iter().filter(|waiter| waiter.token == token).copied().collect::<Vec<_>>();
+    let same = |queue: &VecDeque<LockWaiter>| {
+        queue.iter().filter(|waiter| waiter.token == token && !waiter.is_away).copied().collect::<Vec<_>>()
+    };
     let mut uncovered = None;
     for waiter in view.locks().queue(key).map(same).unwrap_or_default() {
         uncovered = serve_queued(view, key, waiter, env).uncovered().or(uncovered);
@@ -215,8 +220,8 @@ fn serve_same_token(view: &mut View<'_>, key: Key<'_>, token: u64, env: Env<'_>)
 
 /// What has become of the turn of a client in the queue for a lock.
 enum Turn {
-    /// Its call was answered.
-    Used,
+    /// Its call was answered. With the keys of several locks that it had asked for.
+    Used(Vec<(usize, Box<[u8]>)>),
     /// It does not wait any more.
     Passed,
     /// It cannot be answered yet.
@@ -250,13 +255,11 @@ fn serve_queued(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: Env<
         outcome.answer()
     });
     if is_answered {
-        turn = Turn::Used;
-    }
-    if let Turn::Used | Turn::Passed = turn {
-        view.locks().leave_queue(key, waiter.number);
-    }
-    if let Turn::Used = turn {
         others.iter().for_each(|(_, other)| view.locks().leave_queue(env.namespace.store.key(other), waiter.number));
+        turn = Turn::Used(others);
+    }
+    if let Turn::Used(_) | Turn::Passed = turn {
+        view.locks().leave_queue(key, waiter.number);
     }
     turn
 }

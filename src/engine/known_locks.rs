@@ -145,6 +145,7 @@ impl KnownLocks {
             client: self.holders.copy(&waiter.client).id(),
             number: PLACE | at as u64,
             mode: LockMode::Exclusive,
+            is_away: false,
             token: store.hash(&waiter.token),
             since_us: mono_us(waiter.since_us, now),
         };

@@ -37,7 +37,8 @@ use crate::config::{Config, Settings};
 use crate::instance::Instance;
 use crate::namespace::failover::Failover;
 use crate::namespace::links::Links;
-use crate::namespace::lock_holders::LockHolders;
+pub(crate) use crate::namespace::lock_holders::KeptPlace;
+use crate::namespace::lock_holders::{Departed, LockHolders};
 use crate::namespace::pending_shutdown::PendingShutdown;
 use crate::namespace::private::PrivateNamespaces;
 use crate::namespace::push::Push;
@@ -56,6 +57,9 @@ use crate::store::{
 };
 use crate::test_mode::{Recorder, TestMode};
 use crate::time::clock::{Clock, Now};
+
+/// When to try again what a busy script has prevented, in milliseconds.
+const BUSY_RETRY_MS: u64 = 20;
 
 /// One namespace.
 pub struct Namespace {
@@ -524,9 +528,10 @@ impl Namespace {
         is_in_grace || self.held_locks().is_none_or(|totals| totals.locks + totals.with_ttl > 0)
     }
 
-    /// Has the locks released that are bound to a connection: at once, or by the sweeper while a script keeps keys locked.
-    /// Those in line for them must be served then. The view is one without declared keys.
-    pub(crate) fn end_session(&self, client: &ClientInfo, view: &mut View<'_>) {
+    /// Has the locks released that are bound to a connection, which has ended: at once with `is_farewell`, else after
+    /// `session-grace-ms`, or by the sweeper while a script keeps keys locked. Those in the queues for them must be served then.
+    /// The view is one without declared keys.
+    pub(crate) fn end_session(&self, client: &ClientInfo, view: &mut View<'_>, is_farewell: bool) {
         if let Some(engine) = self.engine() {
             return engine.end_session(client.id); // it knows the locks that the cluster has and the client does not
         }
@@ -534,27 +539,50 @@ impl Namespace {
             return;
         }
         let names = client.bound_locks();
-        if view.is_closed() {
-            self.lock_holders.remember_departed([(client.id, names)]);
-            return self.upkeep.sweep_notify.notify_one();
+        let grace_ms =
+            if is_farewell || client.flags.has_quit() { 0 } else { self.settings.current().session_grace_ms };
+        match grace_ms == 0 && !view.is_closed() {
+            true => self.release(client.id, &names, view),
+            false => self.remember(Departed { client: client.id, locks: names, place: None }, grace_ms),
         }
-        self.release(client.id, &names, view);
     }
 
-    /// Releases the locks that [`Namespace::end_session`] could not; returns whether none is left.
-    pub(crate) fn end_departed_sessions(&self, now: Now) -> bool {
-        let departed = self.lock_holders.take_departed();
-        if departed.is_empty() {
-            return true;
+    /// Keeps the place of a client in the queues for locks whose connection has ended, for the grace. The view is one without
+    /// declared keys.
+    pub(crate) fn keep_place(&self, client: u64, place: KeptPlace, view: &mut View<'_>) {
+        for key in &place.keys {
+            view.locks().leave_for_now(place.db, self.store.key(key), place.number);
         }
-        let mut guard = self.store.hold(1);
-        let mut view = guard.view(0, &[], Cx::new(now, Origin::HOST));
-        if view.is_closed() {
-            self.lock_holders.remember_departed(departed);
-            return false;
+        let departed = Departed { client, locks: Vec::new(), place: Some(place) };
+        self.remember(departed, self.settings.current().session_grace_ms);
+    }
+
+    fn remember(&self, departed: Departed, grace_ms: u64) {
+        let until_ms = self.clock.now().ms_later(grace_ms);
+        self.lock_holders.remember(departed, until_ms);
+        self.upkeep.sweep_notify.notify_one();
+    }
+
+    /// Ends the sessions whose time is over; returns when the next one ends, in monotonic milliseconds, or [`NEVER`].
+    pub(crate) fn end_departed_sessions(&self, now: Now) -> u64 {
+        let departed = self.lock_holders.take_departed(now.mono_ms());
+        if !departed.is_empty() {
+            let mut guard = self.store.hold(1);
+            let mut view = guard.view(0, &[], Cx::new(now, Origin::HOST));
+            if view.is_closed() {
+                let later_ms = now.mono_ms() + BUSY_RETRY_MS;
+                departed.into_iter().for_each(|departed| self.lock_holders.remember(departed, later_ms));
+                return later_ms;
+            }
+            for Departed { client, locks, place } in &departed {
+                self.release(*client, locks, &mut view);
+                for place in place {
+                    let keys = place.keys.iter().map(|key| self.store.key(key));
+                    keys.for_each(|key| view.waiting().dequeue(place.db, key, place.number));
+                }
+            }
         }
-        departed.iter().for_each(|(client, names)| self.release(*client, names, &mut view));
-        true
+        self.lock_holders.next_end_ms()
     }
 
     /// Releases locks of a client; on a replica they are those of the primary, and stay.

@@ -37,6 +37,16 @@ impl Lock {
         self.record.as_ref().map(HeldLock::Exclusive).or(shared)
     }
 
+    /// Returns the place of a client in the queue, by the number of its wait.
+    pub(super) fn place(&self, number: u64) -> Option<usize> {
+        self.queue.binary_search_by_key(&number, |waiter| waiter.number).ok()
+    }
+
+    /// Returns whether a client that is there has nobody before it in the queue who is, too.
+    pub(super) fn is_first(&self, place: usize) -> bool {
+        self.queue.iter().take(place).all(|waiter| waiter.is_away) && !self.queue[place].is_away
+    }
+
     /// Returns how many holders are known.
     pub(super) fn holders(&self) -> usize {
         usize::from(self.record.is_some()) + self.holders.as_ref().map_or(0, |holders| holders.len())

@@ -398,14 +398,33 @@ impl Interests {
 
     fn leave_queue(&mut self, key: Key<'_>, number: u64) -> bool {
         let place = |lock: &mut Lock| {
-            let at = lock.queue.binary_search_by_key(&number, |waiter| waiter.number).ok()?;
+            let at = lock.place(number)?;
+            let was_first = lock.is_first(at);
             lock.queue.remove(at);
-            Some(at)
+            Some(was_first)
         };
-        let Some(at) = self.change_lock(key, place) else { return false };
+        let Some(was_first) = self.change_lock(key, place) else { return false };
         self.counts.queued -= 1;
         self.tail_work.add_queued(shard_of(key.hash), -1);
-        at == 0
+        was_first
+    }
+
+    /// Keeps the place of a client in the queue for a lock, by the number of its wait, while it is away; returns whether it was
+    /// the first there.
+    pub(super) fn leave_for_now(&mut self, key: Key<'_>, number: u64) -> bool {
+        let leave = |lock: &mut Lock| {
+            let at = lock.place(number)?;
+            let was_first = lock.is_first(at);
+            lock.queue[at].is_away = true;
+            Some(was_first)
+        };
+        self.lock_queue(key).is_some() && self.change_lock(key, leave).unwrap_or_default()
+    }
+
+    /// Lets a client take up a place in the queue for a lock that was kept, which has its number; returns false if it is not there.
+    pub(super) fn take_up(&mut self, key: Key<'_>, waiter: LockWaiter) -> bool {
+        let take_up = |lock: &mut Lock| lock.place(waiter.number).map(|at| lock.queue[at] = waiter).is_some();
+        self.lock_queue(key).is_some() && self.change_lock(key, take_up)
     }
 
     /// Returns whether clients are blocked on a key.

@@ -6,6 +6,7 @@
 //! asked for its fence, or is waited for. The store knows of a holder only what this file says; it is a client.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::memory::heap::allocation_len;
@@ -198,6 +199,13 @@ pub(crate) struct LockWaiter {
     pub(crate) token: u64,
     /// Since when it has waited, in monotonic microseconds.
     pub(crate) since_us: u64,
+    /// Whether its connection has ended, and its place is kept: nobody waits for it meanwhile.
+    pub(crate) is_away: bool,
+}
+
+/// Returns the first client in a queue that is there.
+pub(crate) fn first_of(queue: &VecDeque<LockWaiter>) -> Option<&LockWaiter> {
+    queue.iter().find(|waiter| !waiter.is_away)
 }
 
 /// Returns the position of a lock among all of a database, in the order of its shard and then of its hash: this is a

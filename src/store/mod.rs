@@ -62,7 +62,7 @@ pub(crate) use image::{ByKey, CopyLimit, Image, LockImage, TooLarge};
 pub(crate) use interest::{SeenLock, WatchFlag};
 pub(crate) use key::{Key, SHARDS};
 pub(crate) use limits::{ListLimit, PackedLimit, StreamLimit};
-pub(crate) use lock::{Hold, LockHolder, LockMode, LockRecord, LockWaiter, Loss, LostLock};
+pub(crate) use lock::{Hold, LockHolder, LockMode, LockRecord, LockWaiter, Loss, LostLock, first_of};
 pub(crate) use memory_account::{MemoryAccount, Share};
 pub(crate) use prefetch::Element;
 pub(crate) use queues::Waiter;

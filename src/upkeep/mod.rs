@@ -25,20 +25,16 @@ use crate::time::timer::Timer;
 /// The interval of housekeeping, and the longest sleep of the sweeper, so that it notices a wall clock set forward.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 
-/// When to try again what a busy script has prevented, in milliseconds.
-const BUSY_RETRY_MS: u64 = 20;
-
 /// Deletes some expired keys, releases the locks of closed connections, and serves clients blocked on them; returns
 /// when the next sweep is needed.
 fn sweep_once(namespace: &Namespace, handlers: &'static Handlers, now: Now) -> u64 {
     log_interrupted(namespace);
-    let is_done = namespace.end_departed_sessions(now);
+    let session_ms = namespace.end_departed_sessions(now);
     let swept_ms = namespace.sweep(now);
     checkpoint_if_many_keys(namespace, now);
     serve_remaining_keys(namespace, handlers);
     // Asked for last: a lock that was handed over may expire before everything else.
-    let due_ms = swept_ms.min(namespace.next_sweep_ms(now));
-    if is_done { due_ms } else { due_ms.min(now.mono_ms() + BUSY_RETRY_MS) }
+    swept_ms.min(namespace.next_sweep_ms(now)).min(session_ms)
 }
 
 /// Deletes keys the moment they expire; a large number of them in several steps.

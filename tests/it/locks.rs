@@ -6,6 +6,7 @@ mod model;
 mod permits;
 mod proof;
 mod reference;
+mod sessions;
 mod several;
 mod shared;
 mod shown;

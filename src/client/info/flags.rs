@@ -15,6 +15,8 @@ pub struct Flags {
     is_no_touch: AtomicBool,
     /// Whether it is the link to a primary.
     is_primary: AtomicBool,
+    /// Whether it has said QUIT.
+    has_quit: AtomicBool,
 }
 
 impl Flags {
@@ -66,6 +68,16 @@ impl Flags {
     /// Returns whether it is the link to a primary.
     pub(crate) fn is_primary(&self) -> bool {
         self.is_primary.load(Relaxed)
+    }
+
+    /// Records that the client has said QUIT.
+    pub(crate) fn set_quit(&self) {
+        self.has_quit.store(true, Relaxed);
+    }
+
+    /// Returns whether the client has said QUIT.
+    pub(crate) fn has_quit(&self) -> bool {
+        self.has_quit.load(Relaxed)
     }
 
     /// Sets CLIENT NO-TOUCH: the client's commands do not update the usage of keys.

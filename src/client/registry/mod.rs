@@ -9,5 +9,5 @@ mod wait;
 
 pub(crate) use blocked::Blocked;
 pub(crate) use clients::{Admissions, Clients};
-pub(crate) use suspended::{OnTimeout, Place, Suspended};
+pub(crate) use suspended::{OnTimeout, Place, QueuePlace, Suspended};
 pub(crate) use wait::{BlockedCall, Blocking, Unblocked, Wait};

@@ -14,11 +14,25 @@ pub(crate) type OnTimeout = Box<dyn Fn(&mut Reply<'_>) + Send>;
 /// Where a blocked client waits for a key.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
-    /// In the queue for a lock, or for several: how it asks for them, with the hash of its token, and since when, in monotonic
-    /// microseconds.
-    LockQueue { mode: LockMode, token: u64, since_us: u64 },
+    /// In the queue for a lock, or for several.
+    LockQueue(QueuePlace),
     /// Among those that wait for a value of a type.
     Queue { awaited: Type, heeds_absence: bool },
+}
+
+/// A place in the queue for a lock, or for several.
+#[derive(Clone, Copy)]
+pub(crate) struct QueuePlace {
+    /// The number of the wait, or of the former one whose place was kept.
+    pub(crate) number: u64,
+    /// How the client asks for the lock.
+    pub(crate) mode: LockMode,
+    /// The hash of its token.
+    pub(crate) token: u64,
+    /// Since when it has waited, in monotonic microseconds.
+    pub(crate) since_us: u64,
+    /// Whether it is to hold the lock for its session.
+    pub(crate) is_session: bool,
 }
 
 /// A call whose client is blocked.
@@ -44,7 +58,7 @@ pub(crate) struct Suspended {
 impl Suspended {
     /// Returns whether the client is queued for locks, its keys.
     pub(crate) fn is_in_lock_queue(&self) -> bool {
-        matches!(self.place, Some(Place::LockQueue { .. }))
+        matches!(self.place, Some(Place::LockQueue(_)))
     }
 
     /// Returns the lock that the client is queued for, with an engine.
@@ -60,10 +74,10 @@ impl Suspended {
 
     /// Lets the client join the queues of its keys.
     pub(crate) fn join_queues(&self, view: &mut View<'_>) {
-        let number = self.blocked.number();
         self.keys().for_each(|key| match self.place {
-            Some(Place::LockQueue { mode, token, since_us }) => {
-                view.locks().join_queue(key, LockWaiter { client: self.client, number, mode, token, since_us });
+            Some(Place::LockQueue(QueuePlace { number, mode, token, since_us, .. })) => {
+                let (client, is_away) = (self.client, false);
+                view.locks().join_queue(key, LockWaiter { client, number, mode, token, since_us, is_away });
             }
             Some(Place::Queue { awaited, heeds_absence }) => {
                 view.waiting().enqueue(key, self.blocked.waiter(awaited, heeds_absence));
@@ -74,6 +88,10 @@ impl Suspended {
 
     /// Reverts [`Suspended::join_queues`].
     pub(crate) fn leave_queues(&self, view: &mut View<'_>) {
-        self.keys().for_each(|key| view.waiting().dequeue(self.db, key, self.blocked.number()));
+        let number = match self.place {
+            Some(Place::LockQueue(place)) => place.number,
+            _ => self.blocked.number(),
+        };
+        self.keys().for_each(|key| view.waiting().dequeue(self.db, key, number));
     }
 }

@@ -99,6 +99,7 @@ fn echo(call: &mut Call<'_>) -> Result<()> {
 
 fn quit(call: &mut Call<'_>) -> Result<()> {
     call.take_pushed();
+    call.caller.info.flags.set_quit();
     call.caller.closing = true;
     call.reply.ok();
     Ok(())
@@ -285,7 +286,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     call.caller.select(0);
     call.namespace.push.tracking.leave(&call.caller.info, call.namespace.store.events());
     let namespace = call.namespace;
-    namespace.end_session(&call.caller.info, &mut call.view);
+    namespace.end_session(&call.caller.info, &mut call.view, true);
     let (caller, session) = call.connection()?;
     namespace.push.hub.leave(&caller.info, &mut session.subscriptions);
     call.take_pushed();

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::client::caller::Caller;
+use crate::client::registry::QueuePlace;
 use crate::client::staged::LockDemand;
 use crate::command::lock::ask::{Ask, has_permits};
 use crate::command::lock::deadlock::{self, Prospect};
@@ -12,7 +13,9 @@ use crate::command::ttl::EXPIRE;
 use crate::dispatch::Call;
 use crate::error::{Error, Result};
 use crate::resp::Reply;
-use crate::store::{Hold, Holder, Holders, Key, LockMode, LockRecord, LockWaiter, Lookup, NEVER, Sharing, Str, Ttl};
+use crate::store::{
+    Hold, Holder, Holders, Key, LockMode, LockRecord, LockWaiter, Lookup, NEVER, Sharing, Str, Ttl, first_of,
+};
 
 /// What a key is to a client that asks for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,6 +37,7 @@ pub(super) fn acquire(call: &mut Call<'_>) -> Result<()> {
         let Some(queued) = call.take_rest() else { return Ok(()) };
         return reply_when_acknowledged(call, (key, ask.token), (replicas, ask.until_ms), Some(queued));
     }
+    leave_kept_place(call, &ask);
     let fence = take(call, key, &ask);
     // A call that was blocked is made again by another task: the client's own one then waits for the replicas.
     if let Some(replicas) = ask.replicas.filter(|_| !call.is_retry()) {
@@ -53,6 +57,7 @@ pub(super) fn acquire_several(call: &mut Call<'_>) -> Result<()> {
     if is_any_taken {
         return wait(call, &ask);
     }
+    leave_kept_place(call, &ask);
     let fences: Vec<i64> = keys.iter().map(|key| take(call, *key, &ask)).collect();
     call.reply.array(fences.len());
     fences.into_iter().for_each(|fence| call.reply.int(fence));
@@ -64,7 +69,7 @@ pub(super) fn acquire_several(call: &mut Call<'_>) -> Result<()> {
 /// # Errors
 /// If the key is no lock, or the caller holds it in another mode, or asks for what the semaphore cannot give.
 fn standing(call: &mut Call<'_>, key: Key<'_>, ask: &mut Ask<'_>) -> Result<Standing> {
-    let is_turn = is_turn(call, key);
+    let is_turn = is_turn(call, key, ask);
     let is_retry = call.is_retry();
     let free = |fits: bool| if fits && is_turn { Standing::Free } else { Standing::Taken };
     // First, because the last of them takes the key along.
@@ -121,10 +126,18 @@ fn waiter(call: &mut Call<'_>, key: Key<'_>) -> Option<LockWaiter> {
 }
 
 /// Returns whether nobody is queued for a lock before the caller.
-fn is_turn(call: &mut Call<'_>, key: Key<'_>) -> bool {
+fn is_turn(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>) -> bool {
     let client = call.caller.info.id;
-    let first = call.view.locks().queue(key).and_then(|queue| queue.front());
-    first.is_none_or(|first| first.client == client)
+    let first = call.view.locks().queue(key).and_then(first_of);
+    let kept = ask.kept.as_ref().map_or(u64::MAX, |kept| kept.number);
+    first.is_none_or(|first| first.client == client || kept < first.number)
+}
+
+/// Leaves the place that was kept for the caller, who has what it waited for.
+fn leave_kept_place(call: &mut Call<'_>, ask: &Ask<'_>) {
+    let kept = ask.kept.as_ref().filter(|kept| call.namespace.lock_holders.take_up(kept));
+    let Some(kept) = kept else { return };
+    ask.keys.iter().for_each(|key| call.view.locks().leave_queue(*key, kept.number));
 }
 
 /// Takes a lock that is free, or keeps one; returns its fencing token.
@@ -269,7 +282,7 @@ fn wait(call: &mut Call<'_>, ask: &Ask<'_>) -> Result<()> {
         locks.deadlocks.fetch_add(1, Relaxed);
         return Err(Error::Deadlock(cycle));
     }
-    let now = call.now();
+    let now = call.namespace.clock.now();
     if let Some(staged) = &mut call.caller.staged {
         staged.demand = Some(LockDemand {
             token: ask.token.into(),
@@ -282,10 +295,16 @@ fn wait(call: &mut Call<'_>, ask: &Ask<'_>) -> Result<()> {
     let mode = ask.mode;
     match ask.until_ms {
         None => reply_null(&mut call.reply, mode),
-        Some(until_ms) => call.block_in_queue(ask.token, mode, until_ms, move |reply: &mut Reply<'_>| {
-            locks.timed_out.fetch_add(1, Relaxed);
-            reply_null(reply, mode);
-        }),
+        Some(until_ms) => {
+            let kept = ask.kept.as_ref().filter(|kept| call.namespace.lock_holders.take_up(kept));
+            let number = kept.map_or(0, |kept| kept.number);
+            let (token, since_us, is_session) = (ask.token_hash, now.mono_us(), ask.is_session);
+            let place = QueuePlace { number, mode, token, since_us, is_session };
+            call.block_in_queue(place, until_ms, move |reply: &mut Reply<'_>| {
+                locks.timed_out.fetch_add(1, Relaxed);
+                reply_null(reply, mode);
+            });
+        }
     }
     Ok(())
 }

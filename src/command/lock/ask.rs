@@ -9,6 +9,7 @@ use crate::command::ttl::{Amount, Unit};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
+use crate::namespace::KeptPlace;
 use crate::resp::parse_int;
 use crate::store::{Key, LockMode, NEVER, PERMITS, SHARED};
 use crate::time::clock::Deadline;
@@ -30,6 +31,8 @@ pub(super) struct Ask<'a> {
     pub(super) meta: Option<&'a [u8]>,
     /// How many replicas must have the lock before the reply; `None` if it waits for none.
     pub(super) replicas: Option<usize>,
+    /// The place in the queues that was kept for the caller.
+    pub(super) kept: Option<KeptPlace>,
 }
 
 impl<'a> Ask<'a> {
@@ -61,10 +64,10 @@ impl<'a> Ask<'a> {
     fn read(call: &mut Call<'a>, keys: SmallVec<[Key<'a>; 1]>, mode: LockMode) -> Result<Self> {
         let token = call.args.bytes()?;
         let token_hash = call.namespace.store.hash(token);
-        let (deadline, until_ms, meta, replicas) = (None, None, None, None);
+        let (deadline, until_ms, meta, replicas, kept) = (None, None, None, None, None);
         let (is_session, is_announced) = (false, false);
         let mut ask =
-            Ask { keys, token, token_hash, mode, deadline, until_ms, is_session, is_announced, meta, replicas };
+            Ask { keys, token, token_hash, mode, deadline, until_ms, is_session, is_announced, meta, replicas, kept };
         while let Some(word) = call.args.next_arg() {
             if !ask.take_option(call, word)? {
                 return Err(Error::Syntax);
@@ -82,6 +85,12 @@ impl<'a> Ask<'a> {
         }
         if ask.mode != LockMode::Exclusive && call.namespace.engine().is_some() {
             return Err(Error::other("SHARED and PERMITS are not possible with engine etcd"));
+        }
+        if ask.until_ms.is_some() && !call.is_nested() && !call.is_retry() {
+            let (token, mode, db) = (token_hash, ask.mode, call.caller.db);
+            let keys = ask.keys.iter().map(|key| key.bytes.into());
+            let asked = || KeptPlace { number: 0, token, mode, db, keys: keys.collect() };
+            ask.kept = call.namespace.lock_holders.kept_place(asked);
         }
         Ok(ask)
     }

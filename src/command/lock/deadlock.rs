@@ -320,7 +320,7 @@ impl Awaited {
     /// Returns the client that is queued directly before another one.
     fn before(&self, client: u64) -> Option<u64> {
         let place = self.places.get(&client).copied().unwrap_or(self.queue.len());
-        Some(self.queue[place.checked_sub(1)?].client)
+        self.queue[..place].iter().rev().find(|waiter| !waiter.is_away).map(|waiter| waiter.client)
     }
 }
 

@@ -139,9 +139,10 @@ impl Description {
     }
 }
 
-/// Returns the client that has acquired a lock, if it is known.
+/// Returns the client that has acquired a lock, if it is known; not one that is away, and may keep the lock as another.
 pub(super) fn client_of(record: &LockRecord) -> Option<ClientCopy> {
-    ClientCopy::of_holder(record.hold.as_ref()?.holder())
+    let is_away = record.session.as_ref().is_some_and(|session| session.is_gone());
+    ClientCopy::of_holder(record.hold.as_ref().filter(|_| !is_away)?.holder())
 }
 
 pub(super) fn pttl_ms(deadline: Option<Deadline>, now: Now) -> i64 {
@@ -256,7 +257,8 @@ fn reply_queue(call: &mut Call<'_>, queue: &[LockWaiter]) {
         let client = client.as_ref();
         call.reply.map(6 + usize::from(engine.is_some()));
         call.reply.bulk(b"client-id");
-        call.reply.int(client.map_or(waiter.client, |client| client.id) as i64);
+        let id = client.map(|client| client.id).or((!waiter.is_away).then_some(waiter.client));
+        reply_some(&mut call.reply, id, |reply, id| reply.int(id as i64));
         if let Some(engine) = engine {
             call.reply.bulk(b"process");
             reply_some(&mut call.reply, client, |reply, client| reply_process(reply, client, engine));

@@ -13,6 +13,7 @@ mod inspect;
 #[cfg(feature = "metrics")]
 pub(crate) mod overview;
 mod replicated;
+mod resume;
 mod shown;
 
 use crate::dispatch::Command;
@@ -27,6 +28,8 @@ const ACQUIRE_COST: &str = "O(1), and O(N) for a client that leaves the queue, w
 
 const SEVERAL_COST: &str = "O(K), and O(K * N) for a client that leaves the queues, where K is the number of keys and N the \
 number of clients queued for each.";
+
+const RESUME_COST: &str = "O(N) where N is the number of locks in the database.";
 
 /// What LOCK.* says of the arguments that several of its commands have.
 const KEY: &str = "The lock, which is a string key.";
@@ -97,4 +100,8 @@ pub(crate) const COMMANDS: &[Command] = &[
             integer("size").about("How many permits it has from now on; those that are taken stay so."),
         ])
         .docs("0.1.0", "O(1)", "Sets how many permits a semaphore has."),
+    Command::new("LOCK.RESUME", resume::resume, WRITE | NO_ENGINE, Group::Lock)
+        .effect(Effect::Given)
+        .args(&[string("token").about(TOKEN)])
+        .docs("0.1.0", RESUME_COST, "Takes over the locks that are held with a token, and returns their keys."),
 ];

@@ -241,7 +241,7 @@ impl Connection {
         }
         let info = client.caller.info.clone();
         let cx = Cx::new(namespace.clock.now(), Origin::Client(info.id));
-        let end = || namespace.end_session(&info, &mut namespace.store.hold(1).view(0, &[], cx));
+        let end = || namespace.end_session(&info, &mut namespace.store.hold(1).view(0, &[], cx), false);
         end();
         info.outbox.close();
         namespace.clients.remove(info.id);

@@ -11,15 +11,16 @@ use crate::net::tenancy::TOO_MANY;
 use crate::store::{Cx, Origin};
 
 impl<S> Connection<S> {
-    /// Ends what the client has begun in its namespace: subscriptions, watches, locks bound to the connection.
-    pub(super) async fn leave(&mut self) {
+    /// Ends what the client has begun in its namespace: subscriptions, watches, locks bound to the connection. These end at once if
+    /// it leaves for another namespace.
+    pub(super) async fn leave(&mut self, is_farewell: bool) {
         self.unsubscribe();
         while self.client.session.is_known_to_shards() && self.namespace.store.busy_flag().is_occupied() {
             // Boxed, because otherwise every connection would have room for the timer all its life.
             Box::pin(tokio::time::sleep(BUSY_PAUSE)).await;
         }
         self.unwatch();
-        self.end_session();
+        self.end_session(is_farewell);
         serve_remaining_keys(&self.namespace, self.pool.handlers);
     }
 
@@ -43,7 +44,7 @@ impl<S> Connection<S> {
                 }
             },
         };
-        self.leave().await;
+        self.leave(true).await;
         self.deregister();
         namespace.store.memory_account().report_outside(0, IDLE_LEN);
         self.namespace = namespace;
@@ -89,11 +90,12 @@ impl<S> Connection<S> {
     }
 
     /// Releases the locks that are bound to the connection.
-    fn end_session(&mut self) {
+    fn end_session(&mut self, is_farewell: bool) {
         if self.client.caller.info.has_bound_locks() || self.namespace.engine().is_some() {
             let store = &self.namespace.store;
             let cx = Cx::new(self.namespace.clock.now(), Origin::Client(self.client.caller.info.id));
-            self.namespace.end_session(&self.client.caller.info, &mut store.hold(1).view(0, &[], cx));
+            let mut hold = store.hold(1);
+            self.namespace.end_session(&self.client.caller.info, &mut hold.view(0, &[], cx), is_farewell);
         }
     }
 
@@ -114,7 +116,7 @@ impl<S> Connection<S> {
         if self.held.take().is_some() {
             self.namespace.log.stop_waiting(self.client.caller.info.id);
         }
-        self.end_session();
+        self.end_session(false);
     }
 }
 

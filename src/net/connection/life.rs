@@ -35,7 +35,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let Err(error) = self.serve().await {
             debug!(client = self.client.caller.info.id, cause = %error, "connection broke");
         }
-        self.leave().await;
+        self.leave(false).await;
         // A client that does not read its last replies does not keep the connection open for ever. Boxed, because
         // otherwise every connection would have room for the timer all its life.
         let _ = Box::pin(tokio::time::timeout(CLOSE_TIMEOUT, self.flush_and_close())).await;

@@ -30,6 +30,16 @@ impl Keys {
         result
     }
 
+    /// Changes what is known of the holder of a lock that holds it with a token, if there is one.
+    pub(crate) fn change_held(&mut self, key: Key<'_>, token: &[u8], change: impl FnOnce(&mut LockRecord)) {
+        let hash = self.key(token).hash;
+        if let Some(number) = self.holders(key).and_then(|holders| holders.find(hash, token)) {
+            self.change_holders(key, |holders| holders.as_mut().and_then(|holders| holders.change(number, change)));
+        } else if self.lock(key).is_some_and(|record| *record.token == *token) {
+            self.change_lock(key, |record| record.as_mut().map(change));
+        }
+    }
+
     /// Forgets the holders of a lock, and returns them.
     pub(super) fn take_holders(&mut self, key: Key<'_>) -> Vec<Holder> {
         if self.holders(key).is_none() {

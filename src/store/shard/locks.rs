@@ -121,7 +121,7 @@ impl Keys {
     /// Returns the clients queued for several locks whose token holds this one already.
     pub(crate) fn queued_holders(&self, key: Key<'_>) -> Vec<LockWaiter> {
         let Some(queue) = self.interests.lock_queue(key) else { return Vec::new() };
-        let mut several = queue.iter().filter(|waiter| waiter.mode == LockMode::Several).peekable();
+        let mut several = queue.iter().filter(|waiter| waiter.mode == LockMode::Several && !waiter.is_away).peekable();
         if several.peek().is_none() {
             return Vec::new(); // before the value is hashed
         }
@@ -164,9 +164,19 @@ impl Keys {
     /// only for its holders, may be served now.
     pub(crate) fn dequeue(&mut self, key: Key<'_>, number: u64) {
         let was_first = self.interests.dequeue(key, number);
+        self.follow_first(key, was_first);
+    }
+
+    fn follow_first(&mut self, key: Key<'_>, was_first: bool) {
         if was_first && (self.find_undeleted(key).is_none() || self.holders(key).is_some()) {
             self.interests.mark_ready(key);
         }
+    }
+
+    /// Keeps the place of a client in the queue for a lock, by the number of its wait, while it is away.
+    pub(crate) fn leave_for_now(&mut self, key: Key<'_>, number: u64) {
+        let was_first = self.interests.leave_for_now(key, number);
+        self.follow_first(key, was_first);
     }
 
     /// Removes a client from the queue for a lock, who was served.
@@ -218,9 +228,11 @@ impl Keys {
         self.interests.mark_ready(key);
     }
 
-    /// Appends a client to the queue for a lock.
+    /// Lets a client join the queue for a lock: at the place that was kept, if there is one with its number, else at the end.
     pub(crate) fn join_queue(&mut self, key: Key<'_>, waiter: LockWaiter) {
-        self.interests.join_queue(key, waiter);
+        if !self.interests.take_up(key, waiter) {
+            self.interests.join_queue(key, waiter);
+        }
     }
 
     /// Returns the queue for a lock, unless it is empty.

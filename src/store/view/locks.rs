@@ -74,6 +74,17 @@ impl<'v> Locks<'v, '_> {
         self.0.keys(key).0.mark_lock_ready(key);
     }
 
+    /// Changes what is known of the holder of a lock of any database that holds it with a token, if there is one; for calls that
+    /// declare no keys.
+    pub(crate) fn change_held(&mut self, db: usize, key: Key<'_>, token: &[u8], change: impl FnOnce(&mut LockRecord)) {
+        let View { access, cx, .. } = &mut *self.0;
+        access.with_any(db, key, |shard| {
+            shard.keys.peek(key, cx);
+            shard.keys.end_due_holders(key, cx);
+            shard.keys.change_held(key, token, change);
+        });
+    }
+
     /// Removes a client from the queue for a lock, by the number of its wait: it was served.
     pub(crate) fn leave_queue(&mut self, key: Key<'_>, number: u64) {
         self.0.keys(key).0.leave_queue(key, number);
@@ -130,7 +141,13 @@ impl<'v> Locks<'v, '_> {
         access.with_any(db, key, |shard| shard.keys.return_lock(key, token, acquired, cx));
     }
 
-    /// Appends a client to the queue for a lock, to be served when the key is missing.
+    /// Keeps the place of a client in the queue for a lock of any database while it is away; for calls that declare no keys.
+    pub(crate) fn leave_for_now(&mut self, db: usize, key: Key<'_>, number: u64) {
+        self.0.access.with_any(db, key, |shard| shard.keys.leave_for_now(key, number));
+    }
+
+    /// Lets a client join the queue for a lock, at the place with its number if that was kept, to be served when it can have
+    /// the lock.
     pub(crate) fn join_queue(&mut self, key: Key<'_>, waiter: LockWaiter) {
         self.0.keys(key).0.join_queue(key, waiter);
     }

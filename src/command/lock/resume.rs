@@ -1,0 +1,65 @@
+//! LOCK.RESUME: a client that has connected again takes over the locks that it holds by its token.
+
+use std::any::Any;
+
+use crate::client::info::{ClientCopy, ClientInfo};
+use crate::dispatch::Call;
+use crate::error::Result;
+use crate::store::{HeldLock, Hold, LockRecord};
+
+pub(super) fn resume(call: &mut Call<'_>) -> Result<()> {
+    let token = call.args.bytes()?;
+    let hash = call.namespace.store.hash(token);
+    let mut found: Vec<Vec<u8>> = Vec::new();
+    call.view.locks().visit(0, |_, lock, entry| {
+        let is_held = match lock.held {
+            Some(HeldLock::Exclusive(record)) => *record.token == *token,
+            Some(HeldLock::Shared(holders)) => holders.find(hash, token).is_some(),
+            None => false,
+        };
+        if is_held && entry.is_some() {
+            found.push(lock.key.bytes.to_vec());
+        }
+        true
+    });
+    let mut resumed = Vec::new();
+    for key in found {
+        if call.caller.access.writes_key(&key) && take_over(call, &key, token) {
+            resumed.push(key);
+        }
+    }
+    call.reply.array(resumed.len());
+    resumed.iter().for_each(|key| call.reply.bulk(key));
+    Ok(())
+}
+
+/// Makes the caller the holder of a lock, if it is held with a token and was acquired by the caller's user.
+fn take_over(call: &mut Call<'_>, bytes: &[u8], token: &[u8]) -> bool {
+    let (db, key) = (call.caller.db, call.namespace.store.key(bytes));
+    let (caller, mut is_taken) = (&*call.caller, false);
+    call.view.locks().change_held(db, key, token, |record| {
+        is_taken = is_of_user(record, &caller.info);
+        if is_taken {
+            record.hold = Some(Hold::new(caller.as_lock_holder()));
+            if let Some(session) = record.session.take() {
+                session.unbind_lock(db, bytes);
+                let session = caller.as_lock_holder();
+                session.bind_lock(db, bytes);
+                record.session = Some(session);
+            }
+        }
+    });
+    is_taken
+}
+
+/// Returns whether a lock was acquired by the user of a client.
+fn is_of_user(record: &LockRecord, client: &ClientInfo) -> bool {
+    let Some(hold) = &record.hold else { return false };
+    let holder = hold.holder() as &dyn Any;
+    match holder.downcast_ref::<ClientInfo>() {
+        Some(holder) => holder.user() == client.user(),
+        None => {
+            ClientCopy::of_holder(hold.holder()).is_some_and(|holder| Some(&*holder.user) == client.user().as_deref())
+        }
+    }
+}
