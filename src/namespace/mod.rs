@@ -576,7 +576,7 @@ impl Namespace {
             }
             for Departed { client, locks, place } in &departed {
                 self.release(*client, locks, &mut view);
-                for place in place {
+                if let Some(place) = place {
                     let keys = place.keys.iter().map(|key| self.store.key(key));
                     keys.for_each(|key| view.waiting().dequeue(place.db, key, place.number));
                 }

@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 
 use crate::memory::heap::{allocation_len, list_len};
+use crate::memory::ordered_map::OrderedMap;
 use crate::store::expire::NEVER;
 use crate::store::holders::Holders;
+use crate::store::key::Key;
 use crate::store::lock::{LockRecord, LockWaiter};
 
 /// What is known of a lock that is held.
@@ -14,6 +16,30 @@ pub enum HeldLock<'a> {
     Exclusive(&'a LockRecord),
     /// By several.
     Shared(&'a Holders),
+}
+
+/// A lock, as it is shown to others.
+pub(crate) struct SeenLock<'a> {
+    pub(crate) key: Key<'a>,
+    /// Its holders, as far as they are known.
+    pub(crate) held: Option<HeldLock<'a>>,
+    pub(crate) queue: &'a VecDeque<LockWaiter>,
+}
+
+/// The locks of a shard in an order.
+#[derive(Default)]
+pub(super) struct LockIndex {
+    /// Their hashes, by their positions.
+    pub(super) positions: OrderedMap<u64, u64>,
+    /// When the first of several holders of a lock ends, in monotonic milliseconds, with the hash of the key, and the key.
+    pub(super) ends: OrderedMap<(u64, u64, Box<[u8]>), ()>,
+}
+
+impl LockIndex {
+    /// Returns whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.positions.is_empty() && self.ends.is_empty()
+    }
 }
 
 /// A lock: who holds it, as far as it is known, and its queue.

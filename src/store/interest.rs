@@ -13,7 +13,7 @@ use crate::memory::heap::{allocation_len, list_len};
 use crate::memory::ordered_map::OrderedMap;
 use crate::store::expire::NEVER;
 use crate::store::fences::{Fences, Retired};
-use crate::store::held_lock::{HeldLock, Lock};
+use crate::store::held_lock::{HeldLock, Lock, LockIndex, SeenLock};
 use crate::store::holders::Holders;
 use crate::store::key::{Key, SHARDS, shard_of};
 use crate::store::lock::{LockRecord, LockWaiter, lock_position};
@@ -177,21 +177,6 @@ pub(super) struct InterestCounts {
     pub(super) holders: u32,
     /// Clients queued for locks.
     pub(super) queued: u32,
-}
-
-/// The locks of a shard in an order.
-#[derive(Default)]
-struct LockIndex {
-    /// Their hashes, by their positions.
-    positions: OrderedMap<u64, u64>,
-    /// When the first of several holders of a lock ends, in monotonic milliseconds, with the hash of the key, and the key.
-    ends: OrderedMap<(u64, u64, Box<[u8]>), ()>,
-}
-
-impl LockIndex {
-    fn is_empty(&self) -> bool {
-        self.positions.is_empty() && self.ends.is_empty()
-    }
 }
 
 /// The interests of all keys of a shard.
@@ -656,14 +641,6 @@ impl Interests {
         let of_index = self.index.as_ref().map_or(0, |index| index.positions.memory() + index.ends.memory());
         self.share.set(of_subjects + of_index + self.fences.memory());
     }
-}
-
-/// A lock, as it is shown to others.
-pub(crate) struct SeenLock<'a> {
-    pub(crate) key: Key<'a>,
-    /// Its holders, as far as they are known.
-    pub(crate) held: Option<HeldLock<'a>>,
-    pub(crate) queue: &'a VecDeque<LockWaiter>,
 }
 
 fn seen(subject: &Subject) -> Option<SeenLock<'_>> {

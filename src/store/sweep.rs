@@ -156,6 +156,19 @@ impl Shard {
         }
     }
 
+    /// Ends up to `max_count` of the holders whose time is over, of locks that several hold. Returns when the next one ends, in
+    /// monotonic milliseconds; a time in the past when more have ended already.
+    fn sweep_holders(&mut self, max_count: usize, cx: &Cx, care: Care<'_>) -> u64 {
+        for (hash, bytes) in self.keys.ended_holders(cx.now.mono_ms(), max_count) {
+            let key = Key { bytes: &bytes, hash };
+            self.guard(care, cx, key, |shard| {
+                shard.keys.peek(key, cx);
+                shard.keys.end_due_holders(key, cx);
+            });
+        }
+        self.keys.next_holder_end_ms()
+    }
+
     /// Leaves the fields that are due in the bucket of a key for later, like [`Shard::step_over`]; returns 0.
     fn step_over_fields(&mut self, bytes: &[u8], now_ms: u64) -> usize {
         let Some(bucket) = self.keys.table().bucket_of(self.keys.key(bytes).hash) else { return 0 };

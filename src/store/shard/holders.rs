@@ -8,8 +8,7 @@ use crate::store::expire::NEVER;
 use crate::store::holders::{Holder, Holders, Sharing};
 use crate::store::key::Key;
 use crate::store::lock::{LockRecord, Loss};
-use crate::store::shard::{Keys, Shard};
-use crate::store::sweep::Care;
+use crate::store::shard::Keys;
 use crate::time::clock::Deadline;
 
 impl Keys {
@@ -116,6 +115,16 @@ impl Keys {
         }
     }
 
+    /// Returns up to `max_count` locks of which one of several holders has ended by a time, each with its hash.
+    pub(in crate::store) fn ended_holders(&self, now_ms: u64, max_count: usize) -> Vec<(u64, Box<[u8]>)> {
+        self.interests.ended(now_ms, max_count)
+    }
+
+    /// Returns when the first of several holders of a lock ends, in monotonic milliseconds, or [`NEVER`].
+    pub(in crate::store) fn next_holder_end_ms(&self) -> u64 {
+        self.interests.next_end_ms()
+    }
+
     /// Releases what is bound to the connection of a client, which has closed; logs the change.
     pub(super) fn end_session_holders(&mut self, key: Key<'_>, client: u64, cx: &mut ChangeCx) {
         let Some(holders) = self.holders(key) else { return };
@@ -169,20 +178,5 @@ fn last_holder_event(loss: Option<Loss>) -> &'static Event {
         Some(Loss::Expired) => event::EXPIRED,
         Some(Loss::Session) => event::RELEASED,
         _ => Event::DEL,
-    }
-}
-
-impl Shard {
-    /// Ends up to `max_count` of the holders whose time is over, of locks that several hold. Returns when the next one ends, in
-    /// monotonic milliseconds; a time in the past when more have ended already.
-    pub(in crate::store) fn sweep_holders(&mut self, max_count: usize, cx: &Cx, care: Care<'_>) -> u64 {
-        for (hash, bytes) in self.keys.interests.ended(cx.now.mono_ms(), max_count) {
-            let key = Key { bytes: &bytes, hash };
-            self.guard(care, cx, key, |shard| {
-                shard.keys.peek(key, cx);
-                shard.keys.end_due_holders(key, cx);
-            });
-        }
-        self.keys.interests.next_end_ms()
     }
 }

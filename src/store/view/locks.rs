@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 
 use crate::store::entry::Entry;
 use crate::store::event::Event;
-use crate::store::held_lock::HeldLock;
+use crate::store::held_lock::{HeldLock, SeenLock};
 use crate::store::holders::{Holder, Holders, Sharing};
-use crate::store::interest::SeenLock;
 use crate::store::key::{Key, SHARDS, shard_of};
 use crate::store::lock::{LockMode, LockRecord, LockWaiter, Loss, shard_at};
 use crate::store::view::{Ttl, View};

@@ -22,6 +22,8 @@ const FLOORS: &[&[&str]] = &[
     &["walk"],
     &["entry", "value"],
     &["mod", "resident"],
+    &["held_lock"],
+    &["holders"],
     &["expire", "fences", "generation", "lock", "memory_account", "table"],
     &["cx", "gate", "key", "limits", "sync", "unlogged", "usage"],
 ];
