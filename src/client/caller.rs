@@ -76,6 +76,11 @@ impl Caller {
         self.effects.get_or_insert_default().push(self.db, args);
     }
 
+    /// Adds such a command for a database.
+    pub(crate) fn push_effect_in(&mut self, db: usize, args: &[&[u8]]) {
+        self.effects.get_or_insert_default().push(db, args);
+    }
+
     /// Begins such a command; the caller appends it.
     pub(crate) fn begin_effect(&mut self) -> &mut Vec<u8> {
         self.effects.get_or_insert_default().begin(self.db)

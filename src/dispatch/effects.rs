@@ -12,7 +12,7 @@ use crate::dispatch::gate::ON_KEYS;
 use crate::namespace::Namespace;
 use crate::resp::{begin_command, write_word};
 use crate::spec::{Effect, Group, NO_QUEUE};
-use crate::store::{Key, Lookup, Str};
+use crate::store::{Key, Lookup, Str, lock_text};
 use crate::time::clock::{Deadline, Now};
 
 impl Call<'_> {
@@ -103,8 +103,21 @@ pub(super) fn log_outermost(call: &mut Call<'_>) {
             "the changes of {} and what it logs",
             call.name()
         );
+        push_locks(call);
         let (now, shards) = (call.view.now(), call.view.shard_numbers());
         append(call.namespace, call.caller, now, shards.as_deref());
+    }
+}
+
+/// Adds what is known of the locks that the call has changed.
+fn push_locks(call: &mut Call<'_>) {
+    let mut locks = call.namespace.store.take_unlogged_locks();
+    locks.sort_unstable();
+    locks.dedup();
+    for (db, key) in locks {
+        if let Some(text) = call.view.locks().text(db, call.namespace.store.key(&key)) {
+            call.caller.push_effect_in(db, &[b"PING", &lock_text::word(&key, &text)]);
+        }
     }
 }
 

@@ -19,9 +19,9 @@ use crate::dispatch::{Handlers, effects};
 use crate::namespace::Namespace;
 use crate::resp::{Codec, Limits, Output, OwnedRequest, Request};
 use crate::spec::{CommandSpec, Names, Renames};
-use crate::store::View;
 #[cfg(feature = "internals")]
 use crate::store::{Cx, Origin};
+use crate::store::{View, lock_text};
 
 /// How much of an error is logged, in characters.
 const ERROR_SHOWN_MAX: usize = 4096;
@@ -210,7 +210,10 @@ impl Replay {
             queue.push(request.to_owned());
             return Ok(Taken::Queued);
         } else if self.is_of_primary && (is_word(name, "PING") || is_word(name, "REPLCONF")) {
-            if request.len() == 2 {
+            if request.len() == 2 && is_word(name, "PING") {
+                if self.adopt_lock(env, view, request.arg(1)) {
+                    return Ok(Taken::Executed);
+                }
                 env.namespace.hear_of_fences(request.arg(1));
             }
             self.is_asked |= request.len() > 1 && request.arg(1).eq_ignore_ascii_case(b"GETACK");
@@ -227,6 +230,10 @@ impl Replay {
     /// Executes a command.
     fn execute(&mut self, env: Env<'_>, view: &mut View<'_>, request: Request<'_>) -> Result<Taken, ReplayError> {
         let Some(command) = known(env, request) else { return self.pass_unknown(env.namespace, request) };
+        if request.len() == 2 && command.name == "ping" && self.adopt_lock(env, view, request.arg(1)) {
+            self.replayed.commands += 1;
+            return Ok(Taken::Executed);
+        }
         let mut out = Output::new();
         nested(env, &mut self.caller, view, (command, request), Mode::Replay, &mut out);
         let has_failed = out.as_slice().is_some_and(|reply| reply.starts_with(b"-"));
@@ -241,6 +248,13 @@ impl Replay {
             true => Err(ReplayError::NoDatabase), // what follows would be written to another one
             false => Ok(Taken::Executed),
         }
+    }
+
+    /// Takes over what the word of a PING says of a lock; returns whether it is such a word.
+    fn adopt_lock(&self, env: Env<'_>, view: &mut View<'_>, word: &[u8]) -> bool {
+        let Some((key, text)) = lock_text::of_word(word) else { return false };
+        env.namespace.adopt_lock((self.caller.db, env.namespace.store.key(key)), text, view);
+        true
     }
 
     /// Passes over a transaction, as Redis does it with one that has an unknown command. What follows is written to the

@@ -13,7 +13,7 @@ use crate::dispatch::replay::Replay;
 use crate::durability::worker::Worker;
 use crate::persist::aof::Moment;
 use crate::resp::{write_command, write_select};
-use crate::store::{Cx, Origin, ValueRef, View};
+use crate::store::{Cx, HeldLock, Origin, ValueRef, View, lock_text};
 use crate::time::clock::Deadline;
 use crate::time::estimate::DRIFT_MAX_MS;
 
@@ -97,6 +97,16 @@ impl Worker {
         let mut held = namespace.store.exclusive();
         let mut view = held.view(0, Cx::new(namespace.clock.now(), Origin::Replay));
         for db in view.used_databases() {
+            // Another deadline of the key is that of each holder, so what is known of them is taken before.
+            let mut locks = Vec::new();
+            view.in_db(db, |view| {
+                let now = view.now();
+                view.locks().for_each(|lock, _| {
+                    if let Some(held @ HeldLock::Shared(_)) = lock.held {
+                        locks.push((Box::<[u8]>::from(lock.key.bytes), lock_text::encode(held, now)));
+                    }
+                });
+            });
             let mut cursor = Some(0);
             while let Some(from) = cursor {
                 let mut commands = Vec::new();
@@ -108,8 +118,19 @@ impl Worker {
                 });
                 moved.map_err(|error| format!("deadlines cannot be moved: {error}"))?;
             }
+            let by_ms = by_ms.max(-view.now().wall_ms());
+            view.in_db(db, |view| locks.iter().for_each(|(key, text)| self.move_lock((db, key), text, by_ms, view)));
         }
         Ok(())
+    }
+}
+
+impl Worker {
+    /// Lets the holders of a lock hold it until other times than a text says.
+    fn move_lock(&self, (db, key): (usize, &[u8]), text: &[u8], by_ms: i64, view: &mut View<'_>) {
+        let key = self.namespace.store.key(key);
+        self.namespace.adopt_lock((db, key), text, view);
+        view.locks().move_holders(key, by_ms);
     }
 }
 

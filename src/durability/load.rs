@@ -215,6 +215,7 @@ struct Key {
     entry: Entry,
     usage: Option<Usage>,
     fence: i64,
+    lock: Option<Box<[u8]>>,
 }
 
 /// Some of what a file has, in no order: a key that is there has not been removed.
@@ -253,9 +254,9 @@ impl Content {
     ) -> Result<bool, String> {
         while batch.keys.len() + batch.retired.len() < BATCH {
             match reader.read().map_err(|error| error.to_string())? {
-                Item::Entry { entry, usage, fence } => {
+                Item::Entry { entry, usage, fence, lock } => {
                     let hash = store.hash(entry.key());
-                    batch.keys.push(Key { db: self.db, hash, entry, usage, fence });
+                    batch.keys.push(Key { db: self.db, hash, entry, usage, fence, lock });
                 }
                 // Nobody writes to a database that is not there.
                 Item::RetiredFence(retired) if !store.may_use(usize::try_from(retired.db).unwrap_or(usize::MAX)) => {}
@@ -350,7 +351,7 @@ impl KeyAdder<'_> {
         view.load_retired_fence(*db as usize, key, retired);
     }
 
-    fn add(&mut self, view: &mut View<'_>, Key { db, hash, entry, usage, fence }: Key) -> Result<(), String> {
+    fn add(&mut self, view: &mut View<'_>, Key { db, hash, entry, usage, fence, lock }: Key) -> Result<(), String> {
         if !self.rules.keeps_expired && entry.deadline().is_some_and(|deadline| deadline.is_due(self.now)) {
             self.loaded.expired += 1;
             if let Some(deadline) = entry.deadline().filter(|_| fence != 0) {
@@ -365,7 +366,12 @@ impl KeyAdder<'_> {
             Some(Usage::Idle(idle_s)) if !rule.counts() => usage::idle_for(idle_s, self.now),
             _ => rule.fresh(self.now),
         });
-        if let Some(name) = view.load(db, hash, entry, fence)
+        let lock = lock.map(|text| (Box::<[u8]>::from(entry.key()), text));
+        let replaced = view.load(db, hash, entry, fence);
+        if let Some((key, text)) = lock {
+            self.namespace.adopt_lock((db, StoredKey { bytes: &key, hash }), &text, view);
+        }
+        if let Some(name) = replaced
             && self.rules.duplicates == Duplicates::Refuse
         {
             return Err(format!("it has the key '{}' of database {db} twice", name.escape_ascii()));

@@ -109,6 +109,9 @@ impl Worker {
         let alone = namespace.persistence.alone();
         let result = self.load();
         drop(alone);
+        if result.is_ok() {
+            self.namespace.end_former_sessions(); // what ends is logged
+        }
         self.namespace.set_loading(false);
         let is_loaded = result.is_ok();
         let _ = loaded.send(result); // nobody waits when the server was stopped

@@ -119,6 +119,8 @@ impl ChangeLog for Recorder {
         self.record_change(db, key);
     }
 
+    fn append_lock(&self, _: usize, _: &[u8], _: &[u8]) {}
+
     fn append_field_removal(&self, db: usize, key: &[u8], _: &[u8]) {
         self.record_change(db, key);
     }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicI64,
     Ordering::{Acquire, Relaxed, Release},
@@ -10,7 +11,7 @@ use std::sync::atomic::{
 
 use parking_lot::Mutex;
 
-use crate::client::info::LockName;
+use crate::client::info::{FormerClient, LockName};
 use crate::store::{LockMode, NEVER};
 
 /// How many tokens replicas are told of at once: those of ten seconds.
@@ -68,6 +69,8 @@ pub(crate) struct LockHolders {
     /// Held while they are told.
     telling: Mutex<()>,
     departed: Mutex<Departures>,
+    /// What stands for the clients of users that have acquired locks before the start, or at the primary.
+    former: Mutex<BTreeMap<Box<[u8]>, Arc<FormerClient>>>,
     /// Whether there is any of them.
     has_departed: AtomicBool,
 }
@@ -112,6 +115,18 @@ impl LockHolders {
     /// Lets the next fencing token be larger than one from before a restart, or of a primary.
     pub(crate) fn continue_after(&self, fence: i64) {
         self.last_fence.fetch_max(fence, Relaxed);
+    }
+
+    /// Returns what stands for the former clients of a user.
+    pub(super) fn former(&self, user: &[u8]) -> Arc<FormerClient> {
+        let mut former = self.former.lock();
+        let number = former.len() as u64;
+        former.entry(user.into()).or_insert_with(|| Arc::new(FormerClient::new(number, user))).clone()
+    }
+
+    /// Returns all of them.
+    pub(super) fn all_former(&self) -> Vec<Arc<FormerClient>> {
+        self.former.lock().values().cloned().collect()
     }
 
     /// Remembers what is left of a client until a time, in monotonic milliseconds.

@@ -53,7 +53,8 @@ use crate::persist::{Effects, Log, LogReader, Persistence, Purpose};
 use crate::spec::{CommandTable, Names};
 use crate::store::usage::UsageRule;
 use crate::store::{
-    ChangeLog, Cx, EventSink, Eviction, GateGuard, Key, MemoryAccount, NEVER, Origin, Store, Totals, View,
+    ChangeLog, Cx, EventSink, Eviction, GateGuard, Key, LockHolder as _, MemoryAccount, NEVER, Origin, Store, Totals,
+    View,
 };
 use crate::test_mode::{Recorder, TestMode};
 use crate::time::clock::{Clock, Now};
@@ -555,6 +556,27 @@ impl Namespace {
         }
         let departed = Departed { client, locks: Vec::new(), place: Some(place) };
         self.remember(departed, self.settings.current().session_grace_ms);
+    }
+
+    /// Lets a key of a database be the lock that a text says, which is that of a file or of the primary. The view is one of the
+    /// whole store, or without declared keys.
+    pub(crate) fn adopt_lock(&self, (db, key): (usize, Key<'_>), text: &[u8], view: &mut View<'_>) {
+        let fence = view.locks().adopt_text(db, key, text, |user| self.lock_holders.former(user));
+        fence.into_iter().for_each(|fence| self.lock_holders.continue_after(fence));
+    }
+
+    /// Lets the sessions of former clients end after the grace: those of before the start, or of the former primary.
+    pub(crate) fn end_former_sessions(&self) {
+        if self.role.is_replica() {
+            return;
+        }
+        let grace_ms = self.settings.current().session_grace_ms;
+        for former in self.lock_holders.all_former() {
+            self.remember(Departed { client: former.id(), locks: former.bound_locks(), place: None }, grace_ms);
+        }
+        if grace_ms == 0 {
+            self.end_departed_sessions(self.clock.now());
+        }
     }
 
     fn remember(&self, departed: Departed, grace_ms: u64) {

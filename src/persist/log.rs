@@ -31,7 +31,7 @@ use crate::persist::log::boundaries::Boundaries;
 use crate::persist::log::changed::LastChanges;
 use crate::persist::log::chunks::Chunks;
 use crate::runtime::wakes;
-use crate::store::{ChangeLog, HeldLock};
+use crate::store::{ChangeLog, HeldLock, lock_text};
 
 /// The most bytes that are kept for the slowest reader.
 const KEPT_MAX: usize = 256 << 20;
@@ -334,6 +334,10 @@ impl ChangeLog for Log {
             None => Effects::one(db, &[b"PERSIST", key]),
         };
         self.append(&mut effects);
+    }
+
+    fn append_lock(&self, db: usize, key: &[u8], text: &[u8]) {
+        self.append(&mut Effects::one(db, &[b"PING", &lock_text::word(key, text)]));
     }
 
     fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {

@@ -30,9 +30,9 @@ use crate::store::fences::Retired;
 use crate::store::reclaim::Reclaimer;
 use crate::store::usage::{self, UsageRule};
 use crate::store::value::{Part, Progress, Record};
-use crate::store::walk::{Visitor, WalkSink};
+use crate::store::walk::{Beside, Visitor, WalkSink};
 use crate::store::walking::{WalkCursor, Walked};
-use crate::store::{Exclusive, Store, Str, ValueRef};
+use crate::store::{Exclusive, Store, Str, ValueRef, lock_text};
 use crate::time::clock::{Clock, Now};
 
 pub(crate) use form::Form;
@@ -261,20 +261,20 @@ struct Slice<'s> {
 }
 
 impl Visitor for Slice<'_> {
-    fn visit(&mut self, db: usize, entry: &Entry, fence: i64) {
+    fn visit(&mut self, db: usize, entry: &Entry, beside: Beside<'_>) {
         if self.records.has_expired(entry) {
-            self.records.write_expired(&mut self.bytes, db, entry.key(), fence);
+            self.records.write_expired(&mut self.bytes, db, entry.key(), beside.fence);
             self.db = None; // it may have selected another, too
             return;
         }
-        if self.records.keep_text(db, entry, fence) {
+        if self.records.keep_text(db, entry, beside) {
             return;
         }
         if self.db != Some(db) {
             self.records.options.form.select(&mut self.bytes, db);
             self.db = Some(db);
         }
-        self.keys += u64::from(self.records.write(&mut self.bytes, entry, fence));
+        self.keys += u64::from(self.records.write(&mut self.bytes, entry, beside));
         self.len.set(self.bytes.len());
     }
 
@@ -307,10 +307,9 @@ struct SharedText {
 
 impl Records {
     /// Appends the record of a key, unless it had expired before the cut; returns whether it has.
-    fn write(&self, out: &mut MarkedBytes, entry: &Entry, fence: i64) -> bool {
-        let Some(meta) = self.meta(entry, fence) else { return false };
-        self.require(self.options.form.entry(out, entry, meta));
-        true
+    fn write(&self, out: &mut MarkedBytes, entry: &Entry, beside: Beside<'_>) -> bool {
+        let version = self.with_meta(entry, beside, |meta| self.options.form.entry(out, entry, meta));
+        version.map(|version| self.require(version)).is_some()
     }
 
     /// Returns whether a key had expired before the cut, and was not deleted yet.
@@ -332,8 +331,8 @@ impl Records {
         self.options.form.retired_fence(out, &file::RetiredFence { db: db as u64, fence, removed_ms, key });
     }
 
-    /// Returns what is written about a key; `None` if it had expired before the cut.
-    fn meta(&self, entry: &Entry, fence: i64) -> Option<KeyMeta> {
+    /// Calls `write` with what is written about a key; `None` if it had expired before the cut.
+    fn with_meta<T>(&self, entry: &Entry, beside: Beside<'_>, write: impl FnOnce(KeyMeta<'_>) -> T) -> Option<T> {
         if self.has_expired(entry) {
             return None;
         }
@@ -342,7 +341,9 @@ impl Records {
             true => Usage::Frequency(self.rule.count(entry.usage(), self.at) as u8),
             false => Usage::Idle(usage::idle_s(entry.usage(), self.at)),
         });
-        Some(KeyMeta { expires_ms: deadline.map(|deadline| deadline.wall_ms(self.at)), usage, fence })
+        let (expires_ms, fence) = (deadline.map(|deadline| deadline.wall_ms(self.at)), beside.fence);
+        let lock = beside.lock.map(|lock| lock_text::encode(lock, self.at));
+        Some(write(KeyMeta { expires_ms, usage, fence, lock: lock.as_deref() }))
     }
 
     /// Notes that the file needs a version.
@@ -353,15 +354,15 @@ impl Records {
     }
 
     /// Keeps a key with a long string, to be written while no shard is locked; returns whether it has one.
-    fn keep_text(&self, db: usize, entry: &Entry, fence: i64) -> bool {
+    fn keep_text(&self, db: usize, entry: &Entry, beside: Beside<'_>) -> bool {
         let ValueRef::String(Str::Shared(text), _) = entry.contents() else { return false };
         if text.len() < SHARED_TEXT_MIN {
             return false;
         }
-        if let Some(meta) = self.meta(entry, fence) {
-            let mut head = MarkedBytes::default();
-            self.options.form.select(&mut head, db);
-            let tail = self.options.form.text_entry(&mut head, entry, text.len(), meta);
+        let mut head = MarkedBytes::default();
+        self.options.form.select(&mut head, db);
+        let write = |meta: KeyMeta<'_>| self.options.form.text_entry(&mut head, entry, text.len(), meta);
+        if let Some(tail) = self.with_meta(entry, beside, write) {
             self.texts_len.fetch_add(text.len(), Relaxed);
             self.texts.lock().push(SharedText { head, text: text.clone(), tail });
         }
@@ -393,17 +394,17 @@ impl Records {
 }
 
 impl WalkSink for Records {
-    fn add_former(&self, db: usize, entry: &Entry, fence: i64) {
-        if self.keep_text(db, entry, fence) {
+    fn add_former(&self, db: usize, entry: &Entry, beside: Beside<'_>) {
+        if self.keep_text(db, entry, beside) {
             return self.report_unwritten(self.queue.len());
         }
         let mut record = MarkedBytes::default();
         let keys = if self.has_expired(entry) {
-            self.write_expired(&mut record, db, entry.key(), fence);
+            self.write_expired(&mut record, db, entry.key(), beside.fence);
             0
         } else {
             self.options.form.select(&mut record, db);
-            u64::from(self.write(&mut record, entry, fence))
+            u64::from(self.write(&mut record, entry, beside))
         };
         self.former_len.fetch_add(record.len() as u64, Relaxed);
         self.report_unwritten(self.queue.push(record, keys));
@@ -416,15 +417,18 @@ impl WalkSink for Records {
         self.report_unwritten(self.queue.push(record, 0));
     }
 
-    fn begin_record(&self, db: usize, entry: &Entry, fence: i64) -> Option<Record> {
+    fn begin_record(&self, db: usize, entry: &Entry, beside: Beside<'_>) -> Option<Record> {
         let mut head = MarkedBytes::default();
-        let Some(meta) = self.meta(entry, fence) else {
-            self.write_expired(&mut head, db, entry.key(), fence);
+        let begin = |meta: KeyMeta<'_>| {
+            self.options.form.select(&mut head, db);
+            self.options.form.large_entry(&mut head, entry, meta)
+        };
+        let Some(begun) = self.with_meta(entry, beside, begin) else {
+            self.write_expired(&mut head, db, entry.key(), beside.fence);
             self.queue.push(head, 0);
             return None;
         };
-        self.options.form.select(&mut head, db);
-        let (version, body) = self.options.form.large_entry(&mut head, entry, meta)?;
+        let (version, body) = begun?;
         self.require(version);
         Some(Record::new(&self.progress, head, body))
     }

@@ -11,9 +11,9 @@
 //! 255, CRC-64 of everything before
 //! ```
 //!
-//! A key with a fence has a record 250 of its own before it, [`FENCE`]. For a key that was removed and whose fence is
+//! A key with a fence has a record 250 of its own before it, [`FENCE`], and a lock one with what is known of it, [`LOCK`]. For a key that was removed and whose fence is
 //! remembered there is a record 250, [`RETIRED_FENCE`], anywhere between the keys, with the value `database fence time key`.
-//! Other servers skip both.
+//! Other servers skip these.
 
 mod buffer;
 mod error;
@@ -64,6 +64,8 @@ mod opcode {
 
 /// The name of the record that holds the fence of the next key.
 const FENCE: &[u8] = b"keylatch-fence";
+/// The name of the record that holds what is known of the lock that the next key is.
+const LOCK: &[u8] = b"keylatch-lock";
 /// The name of the record that holds the fence of a removed key.
 const RETIRED_FENCE: &[u8] = b"keylatch-retired-fence";
 /// The length of magic and version, in bytes.

@@ -239,6 +239,9 @@ pub trait ChangeLog: Send + Sync {
     /// Logs the deadline of a key, in milliseconds since 1970, or that it has none; its shard is locked. No call has changed it.
     fn append_deadline(&self, db: usize, key: &[u8], unix_ms: Option<i64>);
 
+    /// Logs what is known of a lock, as a text; its shard is locked. No call has changed it.
+    fn append_lock(&self, db: usize, key: &[u8], text: &[u8]);
+
     /// Logs the removal of a field that has expired from a hash, whose shard is locked.
     fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]);
 
@@ -269,6 +272,8 @@ impl ChangeLog for Nobody {
     fn append_removal(&self, _: usize, _: &[u8]) {}
 
     fn append_deadline(&self, _: usize, _: &[u8], _: Option<i64>) {}
+
+    fn append_lock(&self, _: usize, _: &[u8], _: &[u8]) {}
 
     fn append_field_removal(&self, _: usize, _: &[u8], _: &[u8]) {}
 
@@ -453,6 +458,12 @@ impl EventSink {
         }
     }
 
+    /// Logs what is known of a lock, as a text.
+    pub(super) fn log_lock(&self, db: usize, key: &[u8], text: &[u8]) {
+        self.log.append_lock(db, key, text);
+        unlogged::remove_lock(db, key);
+    }
+
     /// Logs the removal of an expired field, if there is a log.
     pub(super) fn log_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {
         if self.subscribed.load(Relaxed) & LOG != 0 {
@@ -469,8 +480,11 @@ impl EventSink {
 
     /// Notes what is known now of the lock that a key is, if there is a log.
     pub(super) fn record_lock(&self, db: usize, key: &[u8], lock: Option<HeldLock<'_>>) {
-        if self.subscribed.load(Relaxed) & LOG != 0 {
+        if self.is_logged() {
             self.log.record_lock(db, key, lock);
+            if lock.is_some() {
+                unlogged::add_lock(db, key);
+            }
         }
     }
 

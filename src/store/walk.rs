@@ -17,21 +17,31 @@ use std::sync::Arc;
 
 use crate::store::entry::Entry;
 use crate::store::fences::{Fences, Retired};
+use crate::store::held_lock::HeldLock;
 use crate::store::key::Key;
 use crate::store::table::{SCAN_POSITIONS, Table, scan_position};
 use crate::store::value::{Part, Record};
 
+/// What is known of a key beside its entry.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Beside<'a> {
+    /// Its fence; 0 without one.
+    pub(crate) fence: i64,
+    /// The lock that it is.
+    pub(crate) lock: Option<HeldLock<'a>>,
+}
+
 /// Takes what is about to change before the walk has reached it. It is called while the key's shard is locked.
 pub(crate) trait WalkSink: Send + Sync {
-    /// Takes a key as it was at the cut, with the number that its database had then, and its fence.
-    fn add_former(&self, db: usize, entry: &Entry, fence: i64);
+    /// Takes a key as it was at the cut, with the number that its database had then.
+    fn add_former(&self, db: usize, entry: &Entry, beside: Beside<'_>);
 
     /// Takes the fence of a key that was removed before the cut, with the number that its database had then. It may be
     /// given twice.
     fn add_retired(&self, db: usize, key: &[u8], retired: Retired);
 
     /// Begins the record of a key with a large value; `None` if it had expired before the cut.
-    fn begin_record(&self, db: usize, entry: &Entry, fence: i64) -> Option<Record>;
+    fn begin_record(&self, db: usize, entry: &Entry, beside: Beside<'_>) -> Option<Record>;
 
     /// Takes note that keys were dropped before they were visited.
     fn lose(&self);
@@ -39,8 +49,8 @@ pub(crate) trait WalkSink: Send + Sync {
 
 /// Takes what the walk visits.
 pub(crate) trait Visitor {
-    /// Takes a key: the number that its database had at the cut, the key with its value, and its fence.
-    fn visit(&mut self, db: usize, entry: &Entry, fence: i64);
+    /// Takes a key: the number that its database had at the cut, and the key with its value.
+    fn visit(&mut self, db: usize, entry: &Entry, beside: Beside<'_>);
 
     /// Takes the fence of a removed key, as [`WalkSink::add_retired`] does.
     fn visit_retired(&mut self, db: usize, key: &[u8], retired: Retired);
@@ -117,7 +127,7 @@ impl Walk {
         &mut self,
         key: Key<'_>,
         entry: Option<&mut Entry>,
-        fence: i64,
+        beside: Beside<'_>,
         retired: Option<Retired>,
     ) {
         let Some(scan) = &mut self.scan else { return };
@@ -126,8 +136,8 @@ impl Walk {
         }
         scan.passed_over.insert(key.bytes.into());
         match entry {
-            Some(entry) if entry.is_large() => self.begin(entry, fence),
-            Some(entry) => scan.sink.add_former(scan.db, entry, fence),
+            Some(entry) if entry.is_large() => self.begin(entry, beside),
+            Some(entry) => scan.sink.add_former(scan.db, entry, beside),
             None if scan.retired_from.is_none() => {}
             None => retired.into_iter().for_each(|retired| scan.sink.add_retired(scan.db, key.bytes, retired)),
         }
@@ -154,8 +164,8 @@ impl Walk {
     }
 
     /// Begins the record of a key with a large value.
-    pub(super) fn begin(&mut self, entry: &mut Entry, fence: i64) {
-        let record = self.scan.as_ref().and_then(|scan| scan.sink.begin_record(scan.db, entry, fence));
+    pub(super) fn begin(&mut self, entry: &mut Entry, beside: Beside<'_>) {
+        let record = self.scan.as_ref().and_then(|scan| scan.sink.begin_record(scan.db, entry, beside));
         if let Some(record) = record {
             entry.begin_record(record);
             self.add_begun(entry.key());
@@ -164,10 +174,10 @@ impl Walk {
 
     /// Visits keys until the time is up, or until it finds some with a large value, whose names it returns: their records
     /// are to begin.
-    pub(super) fn scan(
+    pub(super) fn scan<'k>(
         &mut self,
         table: &Table<Entry>,
-        fence: impl Fn(&Entry) -> i64,
+        beside: impl Fn(&Entry) -> Beside<'k>,
         is_time_up: &dyn Fn() -> bool,
         visitor: &mut dyn Visitor,
     ) -> Vec<Box<[u8]>> {
@@ -181,7 +191,7 @@ impl Walk {
                 if passed_over.is_empty() || !passed_over.remove(entry.key()) {
                     match entry.is_large() {
                         true => large.push(entry.key().into()),
-                        false => visitor.visit(*db, entry, fence(entry)),
+                        false => visitor.visit(*db, entry, beside(entry)),
                     }
                 }
             });

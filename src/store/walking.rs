@@ -11,7 +11,7 @@ use crate::store::key::{Key, SHARDS};
 use crate::store::reclaim::{Contents, Unvisited};
 use crate::store::root::Store;
 use crate::store::value::{Part, Progress};
-use crate::store::walk::{Entries, Visitor, WalkSink, visit_elements};
+use crate::store::walk::{Beside, Entries, Visitor, WalkSink, visit_elements};
 
 /// What a step of the walk over the store has left to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +56,8 @@ struct Parts<'v> {
 }
 
 impl Visitor for Parts<'_> {
-    fn visit(&mut self, db: usize, entry: &Entry, fence: i64) {
-        self.visitor.visit(db, entry, fence);
+    fn visit(&mut self, db: usize, entry: &Entry, beside: Beside<'_>) {
+        self.visitor.visit(db, entry, beside);
     }
 
     fn visit_retired(&mut self, db: usize, key: &[u8], retired: Retired) {
@@ -192,9 +192,10 @@ impl Contents {
         let fence =
             |key: &[u8], contents: &Contents| contents.fences.get(Key { bytes: key, hash: contents.table.hash(key) });
         let fence_of = |entry: &Entry| if self.fences.is_empty() { 0 } else { fence(entry.key(), self) };
-        for name in walk.scan(&self.table, fence_of, is_time_up, visitor) {
+        let beside = |entry: &Entry| Beside { fence: fence_of(entry), lock: None }; // locks have ended with their keys
+        for name in walk.scan(&self.table, beside, is_time_up, visitor) {
             let fence = fence(&name, self);
-            self.entry(&name).into_iter().for_each(|entry| walk.begin(entry, fence));
+            self.entry(&name).into_iter().for_each(|entry| walk.begin(entry, Beside { fence, lock: None }));
         }
         self.walk = (!walk.is_over(self)).then_some(walk);
     }

@@ -194,6 +194,10 @@ impl ChangeLog for Recorder {
         self.log.append_deadline(db, key, unix_ms);
     }
 
+    fn append_lock(&self, db: usize, key: &[u8], text: &[u8]) {
+        self.log.append_lock(db, key, text);
+    }
+
     fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {
         self.log.append_field_removal(db, key, field);
     }

@@ -50,7 +50,7 @@ fn assert_restarted(dir: &Path, server: TestServer) -> TestServer {
 }
 
 /// Returns a copy of the files as they are once all of the log is written.
-fn copy_of_end(dir: &Path, server: &TestServer) -> tempfile::TempDir {
+pub(crate) fn copy_of_end(dir: &Path, server: &TestServer) -> tempfile::TempDir {
     let mut client = server.client();
     let reply = client.call("WAITAOF 1 0 0");
     assert_eq!(reply, "*2 :1 :0");

@@ -87,7 +87,7 @@ fn clients_are_served_in_the_order_in_which_their_keys_became_ready() {
 }
 
 #[test]
-fn locks_that_one_call_deletes_are_handed_over_in_their_order() {
+fn locks_that_one_call_deletes_are_handed_over_in_the_order_in_which_clients_were_queued() {
     let server = start();
     let mut client = server.client();
     for (p, q) in pairs() {
@@ -99,7 +99,7 @@ fn locks_that_one_call_deletes_are_handed_over_in_their_order() {
             client.expect(change);
             client.expect(&[(&exists, ":2")]);
             let [of_p, of_q] = [0, 1].map(|at| fence(&mut blocked[at]));
-            assert!(of_q < of_p, "{delete}: {of_q} and {of_p}");
+            assert!(of_p < of_q, "{delete}: {of_p} and {of_q}");
             client.expect(&[(&delete, ":2")]);
         };
         release(&[(&delete, ":2")]);

@@ -2,6 +2,7 @@
 //! executed on copies of its keys, and may not take effect.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use crate::client::info::ClientInfo;
 use crate::store::LockHolder;
@@ -59,6 +60,10 @@ impl LockHolder for ClientCopy {
 
     fn is_gone(&self) -> bool {
         false
+    }
+
+    fn user(&self) -> Option<Arc<[u8]>> {
+        Some((&*self.user).into())
     }
 
     fn count_lock(&self, _: bool) {}

@@ -14,6 +14,10 @@ impl LockHolder for ClientInfo {
         self.outbox.is_ending()
     }
 
+    fn user(&self) -> Option<Arc<[u8]>> {
+        ClientInfo::user(self)
+    }
+
     fn count_lock(&self, is_held: bool) {
         self.locks.count(is_held);
     }

@@ -1,8 +1,6 @@
 //! LOCK.RESUME: a client that has connected again takes over the locks that it holds by its token.
 
-use std::any::Any;
-
-use crate::client::info::{ClientCopy, ClientInfo};
+use crate::client::info::ClientInfo;
 use crate::dispatch::Call;
 use crate::error::Result;
 use crate::store::{HeldLock, Hold, LockRecord};
@@ -54,12 +52,5 @@ fn take_over(call: &mut Call<'_>, bytes: &[u8], token: &[u8]) -> bool {
 
 /// Returns whether a lock was acquired by the user of a client.
 fn is_of_user(record: &LockRecord, client: &ClientInfo) -> bool {
-    let Some(hold) = &record.hold else { return false };
-    let holder = hold.holder() as &dyn Any;
-    match holder.downcast_ref::<ClientInfo>() {
-        Some(holder) => holder.user() == client.user(),
-        None => {
-            ClientCopy::of_holder(hold.holder()).is_some_and(|holder| Some(&*holder.user) == client.user().as_deref())
-        }
-    }
+    record.hold.as_ref().is_some_and(|hold| hold.holder().user() == client.user())
 }

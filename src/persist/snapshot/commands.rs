@@ -13,7 +13,7 @@ use crate::rdb::file::{KeyMeta, RetiredFence};
 use crate::resp::{begin_word, write_command, write_select, write_word, write_words};
 use crate::store::entry::Entry;
 use crate::store::value::{Element, RecordBody, WriteElement};
-use crate::store::{Node, ValueRef};
+use crate::store::{Node, ValueRef, lock_text};
 
 /// Appends what loads a library of functions.
 pub(super) fn library(out: &mut Vec<u8>, code: &[u8]) {
@@ -28,7 +28,7 @@ pub(super) fn retired_fence(out: &mut Vec<u8>, RetiredFence { db, fence, key, ..
 }
 
 /// Appends what makes a key.
-pub(super) fn entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta) {
+pub(super) fn entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta<'_>) {
     let key = entry.key();
     match entry.contents() {
         ValueRef::String(text, _) => {
@@ -69,7 +69,7 @@ pub(super) fn entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta) {
 
 /// Appends what makes a key with a large value, up to the first element; returns how the rest is written. `None` if the
 /// value is not large.
-pub(super) fn large_entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta) -> Option<RecordBody> {
+pub(super) fn large_entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta<'_>) -> Option<RecordBody> {
     let (key, mut tail): (Box<[u8]>, _) = (entry.key().into(), Vec::new());
     let (elements, write): (usize, WriteElement) = match entry.contents() {
         ValueRef::String(..) => {
@@ -98,7 +98,7 @@ pub(super) fn large_entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta) -> Op
 }
 
 /// Appends what sets a string, up to its bytes. One with a fence is written with that, which sets it, too.
-pub(super) fn begin_text(out: &mut Vec<u8>, key: &[u8], len: usize, meta: KeyMeta) {
+pub(super) fn begin_text(out: &mut Vec<u8>, key: &[u8], len: usize, meta: KeyMeta<'_>) {
     match meta.fence {
         0 => write_words(out, 3, &[b"SET", key]),
         _ => write_words(out, 4, &[b"SETIFGREATER", key]),
@@ -107,7 +107,7 @@ pub(super) fn begin_text(out: &mut Vec<u8>, key: &[u8], len: usize, meta: KeyMet
 }
 
 /// Appends what comes behind the bytes of a string.
-pub(super) fn end_text(out: &mut Vec<u8>, key: &[u8], meta: KeyMeta) {
+pub(super) fn end_text(out: &mut Vec<u8>, key: &[u8], meta: KeyMeta<'_>) {
     out.extend_from_slice(b"\r\n");
     if meta.fence != 0 {
         write_word(out, itoa::Buffer::new().format(meta.fence).as_bytes());
@@ -115,10 +115,13 @@ pub(super) fn end_text(out: &mut Vec<u8>, key: &[u8], meta: KeyMeta) {
     expire(out, key, meta);
 }
 
-/// Appends what limits the life of a key, if it has a deadline.
-fn expire(out: &mut Vec<u8>, key: &[u8], meta: KeyMeta) {
+/// Appends what limits the life of a key, if it has a deadline, and what is known of the lock that it is.
+fn expire(out: &mut Vec<u8>, key: &[u8], meta: KeyMeta<'_>) {
     if let Some(ms) = meta.expires_ms {
         write_command(out, &[b"PEXPIREAT", key, itoa::Buffer::new().format(ms).as_bytes()]);
+    }
+    if let Some(text) = meta.lock {
+        write_command(out, &[b"PING", &lock_text::word(key, text)]);
     }
 }
 

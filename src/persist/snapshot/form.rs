@@ -55,7 +55,7 @@ impl Form {
     }
 
     /// Appends a key; returns the lowest version of a file that may contain it.
-    pub(super) fn entry(self, out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta) -> u16 {
+    pub(super) fn entry(self, out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta<'_>) -> u16 {
         match self {
             Form::File(options, _) => file::entry(out, entry, meta, options),
             Form::Commands => {
@@ -67,7 +67,12 @@ impl Form {
 
     /// Appends a key with a large value, up to the first element; returns the lowest version of a file that may contain it,
     /// and how the rest is written. `None` if the value is not large.
-    pub(super) fn large_entry(self, out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta) -> Option<(u16, RecordBody)> {
+    pub(super) fn large_entry(
+        self,
+        out: &mut MarkedBytes,
+        entry: &Entry,
+        meta: KeyMeta<'_>,
+    ) -> Option<(u16, RecordBody)> {
         match self {
             Form::File(options, _) => file::large_entry(out, entry, meta, options),
             Form::Commands => Some((0, commands::large_entry(out, entry, meta)?)),
@@ -75,7 +80,7 @@ impl Form {
     }
 
     /// Appends a key with a string of a length up to that, which [`Form::string`] appends; returns what comes behind it.
-    pub(super) fn text_entry(self, out: &mut MarkedBytes, entry: &Entry, len: usize, meta: KeyMeta) -> Vec<u8> {
+    pub(super) fn text_entry(self, out: &mut MarkedBytes, entry: &Entry, len: usize, meta: KeyMeta<'_>) -> Vec<u8> {
         let mut tail = Vec::new();
         match self {
             Form::File(options, _) => file::text_entry(out, entry, meta, options),

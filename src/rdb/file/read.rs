@@ -13,7 +13,7 @@ use crate::rdb::file::buffer::Buffer;
 use crate::rdb::file::error::{FileError, Reason};
 use crate::rdb::file::grammar::{Extent, Measure, is_value};
 use crate::rdb::file::{
-    CHECKSUMS_SINCE, FENCE, Family, HEADER_LEN, RETIRED_FENCE, RetiredFence, Usage, module, opcode,
+    CHECKSUMS_SINCE, FENCE, Family, HEADER_LEN, LOCK, RETIRED_FENCE, RetiredFence, Usage, module, opcode,
 };
 #[cfg(feature = "internals")]
 use crate::rdb::file::{
@@ -77,6 +77,8 @@ pub(crate) enum Item {
         usage: Option<Usage>,
         /// The largest fencing token that it was written with; 0 without one.
         fence: i64,
+        /// What is known of the lock that it is, as a text.
+        lock: Option<Box<[u8]>>,
     },
     /// The fence of a removed key.
     RetiredFence(RetiredFence<Box<[u8]>>),
@@ -98,6 +100,7 @@ enum Piece {
     ExpiresMs(i64),
     Usage(Usage),
     Fence(i64),
+    Lock(Box<[u8]>),
     Key(Entry),
     Nothing,
     /// The end, with the checksum that follows it; 0 without.
@@ -105,11 +108,12 @@ enum Piece {
 }
 
 /// What was read about the next key.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Ahead {
     deadline: Option<Deadline>,
     usage: Option<Usage>,
     fence: i64,
+    lock: Option<Box<[u8]>>,
 }
 
 /// Reads a file.
@@ -246,13 +250,14 @@ impl<'a, R: Read> FileReader<'a, R> {
                 return Ok(Some(item));
             }
             Piece::Key(entry) => {
-                let Ahead { usage, fence, .. } = std::mem::take(&mut self.ahead);
-                return Ok(Some(Item::Entry { entry, usage, fence }));
+                let Ahead { usage, fence, lock, .. } = std::mem::take(&mut self.ahead);
+                return Ok(Some(Item::Entry { entry, usage, fence, lock }));
             }
             Piece::End(expected) => return self.end(expected).map(Some),
             Piece::ExpiresMs(ms) => self.ahead.deadline = (ms != NEVER_MS).then(|| Deadline::at_wall_ms(ms)),
             Piece::Usage(usage) => self.ahead.usage = Some(usage),
             Piece::Fence(fence) => self.ahead.fence = fence,
+            Piece::Lock(text) => self.ahead.lock = Some(text),
             Piece::Nothing => {}
         }
         Ok(None)
@@ -322,6 +327,7 @@ fn parse_other(of: u8, has_checksum: bool, reader: &mut Reader<'_>) -> Option<Pi
             let (key, value) = (reader.string(usize::MAX)?, reader.string(usize::MAX)?);
             match &*key {
                 FENCE => Piece::Fence(parse_int(&value)?),
+                LOCK => Piece::Lock(value.into()),
                 RETIRED_FENCE => Piece::Item(Item::RetiredFence(parse_retired(&value)?)),
                 key => Piece::Item(Item::Aux { key: key.into(), value: value.into() }),
             }
@@ -379,8 +385,9 @@ pub fn rewrite(source: impl Read, len: Option<u64>) -> Result<Vec<u8>, String> {
                 resize(&mut out, number(keys), number(with_ttl));
             }
             Item::Library(code) => library(&mut out, &code, false),
-            Item::Entry { entry, usage, fence } => {
-                let meta = KeyMeta { expires_ms: entry.deadline().map(Deadline::absolute_ms), usage, fence };
+            Item::Entry { entry, usage, fence, lock } => {
+                let (expires_ms, lock) = (entry.deadline().map(Deadline::absolute_ms), lock.as_deref());
+                let meta = KeyMeta { expires_ms, usage, fence, lock };
                 version = version.max(write_entry(&mut out, &entry, meta, write));
             }
             Item::RetiredFence(RetiredFence { db, fence, removed_ms, key }) => {

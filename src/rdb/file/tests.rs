@@ -58,7 +58,7 @@ impl From<Item> for Seen {
             Item::Select(db) => Seen::Select(db),
             Item::Resize { keys, with_ttl } => Seen::Resize(keys, with_ttl),
             Item::Library(code) => Seen::Library(code.into()),
-            Item::Entry { entry, usage, fence } => {
+            Item::Entry { entry, usage, fence, .. } => {
                 let deadline = entry.deadline().map(Deadline::absolute_ms);
                 Seen::Entry(entry.key().to_vec(), describe(&entry), deadline, usage, fence)
             }
@@ -134,8 +134,8 @@ fn file_of_everything(compresses: bool) -> Vec<u8> {
     let write = FileOptions { version: VERSION_7_4, compresses };
     let metas = [
         KeyMeta::default(),
-        KeyMeta { expires_ms: Some(1_900_000_000_123), usage: Some(Usage::Idle(70_000)), fence: 0 },
-        KeyMeta { expires_ms: None, usage: Some(Usage::Frequency(255)), fence: 1 << 40 },
+        KeyMeta { expires_ms: Some(1_900_000_000_123), usage: Some(Usage::Idle(70_000)), fence: 0, lock: None },
+        KeyMeta { expires_ms: None, usage: Some(Usage::Frequency(255)), fence: 1 << 40, lock: None },
     ];
     for (at, sample) in samples().iter().enumerate() {
         for (limits, place) in [(Limits::default(), "packed"), (low_limits(), "big")] {
@@ -173,10 +173,15 @@ fn a_file_of_everything_is_read_the_same_in_any_pieces() {
 #[test]
 fn an_entry_is_written_as_redis_writes_it() {
     let write = FileOptions { version: VERSION, compresses: true };
-    let meta = KeyMeta { expires_ms: Some(0x0102_0304_0506_0708), usage: Some(Usage::Frequency(9)), fence: 5 };
+    let meta = KeyMeta {
+        expires_ms: Some(0x0102_0304_0506_0708),
+        usage: Some(Usage::Frequency(9)),
+        fence: 5,
+        lock: Some(b"a lock"),
+    };
     let mut out = MarkedBytes::default();
     assert_eq!(entry(&mut out, &Entry::text(b"key", b"12", None), meta, write), VERSION);
-    let fence = b"\xfa\x0ekeylatch-fence\xc0\x05";
+    let fence = b"\xfa\x0ekeylatch-fence\xc0\x05\xfa\x0dkeylatch-lock\x06a lock";
     assert_eq!(*out, [&fence[..], b"\xfc\x08\x07\x06\x05\x04\x03\x02\x01", b"\xf9\x09", b"\0\x03key\xc0\x0c"].concat());
     let mut out = MarkedBytes::default();
     let meta = KeyMeta { usage: Some(Usage::Idle(64)), ..KeyMeta::default() };
@@ -274,7 +279,7 @@ proptest! {
         let (hasher, mut file, mut expected, mut version) = (Hasher::new(), MarkedBytes::default(), Vec::new(), VERSION);
         header(&mut file, VERSION_7_4);
         let write = FileOptions { version: VERSION_7_4, compresses };
-        let meta = KeyMeta { expires_ms: ms, usage, fence };
+        let meta = KeyMeta { expires_ms: ms, usage, fence, lock: None };
         for (key, sample) in &keys {
             let built = sample.entry(key, limits(writes_low), &hasher);
             version = version.max(entry(&mut file, &built, meta, write));

@@ -3,7 +3,7 @@
 
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::checksum::Checksum;
-use crate::rdb::file::{FENCE, RETIRED_FENCE, RetiredFence, Usage, opcode};
+use crate::rdb::file::{FENCE, LOCK, RETIRED_FENCE, RetiredFence, Usage, opcode};
 use crate::rdb::value::{self, Options};
 use crate::rdb::{library as libraries, write_length, write_string};
 use crate::store::entry::Entry;
@@ -20,13 +20,15 @@ pub(crate) struct FileOptions {
 
 /// What is written about a key beside its value.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct KeyMeta {
+pub(crate) struct KeyMeta<'a> {
     /// When it expires, in milliseconds since 1970.
     pub expires_ms: Option<i64>,
     /// How it was used.
     pub usage: Option<Usage>,
     /// The largest fencing token that it was written with; 0 without one.
     pub fence: i64,
+    /// What is known of the lock that it is, as a text.
+    pub lock: Option<&'a [u8]>,
 }
 
 /// Appends magic and version, which begin a file.
@@ -72,7 +74,7 @@ pub(crate) fn library(out: &mut MarkedBytes, code: &[u8], compresses: bool) {
 }
 
 /// Appends a key; returns the lowest version of a file that may contain it.
-pub(crate) fn entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta, options: FileOptions) -> u16 {
+pub(crate) fn entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta<'_>, options: FileOptions) -> u16 {
     let kind = begin_entry(out, entry, meta, options);
     value::write_body(out, kind, entry, options.value());
     value::lowest_version(kind)
@@ -83,7 +85,7 @@ pub(crate) fn entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta, options
 pub(crate) fn large_entry(
     out: &mut MarkedBytes,
     entry: &Entry,
-    meta: KeyMeta,
+    meta: KeyMeta<'_>,
     options: FileOptions,
 ) -> Option<(u16, RecordBody)> {
     let kind = begin_entry(out, entry, meta, options);
@@ -92,7 +94,7 @@ pub(crate) fn large_entry(
 }
 
 /// Appends a key with a string up to that, which [`string`] appends.
-pub(crate) fn text_entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta, options: FileOptions) {
+pub(crate) fn text_entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta<'_>, options: FileOptions) {
     begin_entry(out, entry, meta, options);
 }
 
@@ -102,9 +104,12 @@ pub(crate) fn string(out: &mut MarkedBytes, text: &[u8], options: FileOptions) {
 }
 
 /// Appends a key up to its value; returns the number of its type.
-fn begin_entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta, options: FileOptions) -> u8 {
+fn begin_entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta<'_>, options: FileOptions) -> u8 {
     if meta.fence != 0 {
         aux(out, FENCE, itoa::Buffer::new().format(meta.fence).as_bytes());
+    }
+    if let Some(text) = meta.lock {
+        aux(out, LOCK, text);
     }
     if let Some(ms) = meta.expires_ms {
         out.push(opcode::EXPIRES_MS);

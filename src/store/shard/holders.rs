@@ -30,13 +30,15 @@ impl Keys {
     }
 
     /// Changes what is known of the holder of a lock that holds it with a token, if there is one.
-    pub(crate) fn change_held(&mut self, key: Key<'_>, token: &[u8], change: impl FnOnce(&mut LockRecord)) {
+    /// It is logged.
+    pub(crate) fn change_held(&mut self, key: Key<'_>, token: &[u8], cx: &Cx, change: impl FnOnce(&mut LockRecord)) {
         let hash = self.key(token).hash;
         if let Some(number) = self.holders(key).and_then(|holders| holders.find(hash, token)) {
             self.change_holders(key, |holders| holders.as_mut().and_then(|holders| holders.change(number, change)));
         } else if self.lock(key).is_some_and(|record| *record.token == *token) {
             self.change_lock(key, |record| record.as_mut().map(change));
         }
+        self.log_lock(key, cx);
     }
 
     /// Forgets the holders of a lock, and returns them.
@@ -133,7 +135,7 @@ impl Keys {
             self.end_holder(key, *number, Some(Loss::Session), cx);
         }
         if !bound.is_empty() {
-            self.log_held_until(key, cx);
+            self.log_holders(key, cx);
         }
     }
 
@@ -147,11 +149,12 @@ impl Keys {
         }
     }
 
-    /// Logs the deadline of a lock that several hold, which no call has changed.
-    pub(super) fn log_held_until(&self, key: Key<'_>, cx: &Cx) {
+    /// Logs the deadline of a lock that several hold, and the holders, which no call has changed.
+    pub(super) fn log_holders(&self, key: Key<'_>, cx: &Cx) {
         if let Some(entry) = self.find_undeleted(key).filter(|_| self.holders(key).is_some()) {
             let unix_ms = entry.deadline().map(|deadline| deadline.wall_ms(cx.now));
             self.events.log_deadline(self.db(), key.bytes, unix_ms);
+            self.log_lock(key, cx);
         }
     }
 

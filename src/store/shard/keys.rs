@@ -29,7 +29,7 @@ use crate::store::table::{Place, Table};
 use crate::store::unlogged;
 use crate::store::usage::Dice;
 use crate::store::value::{StringHint, Type};
-use crate::store::walk::{Entries, Walk};
+use crate::store::walk::{Beside, Entries, Walk};
 use crate::time::clock::{Deadline, Now};
 
 /// The keys of a shard, what is counted of them, and who is interested in them.
@@ -165,6 +165,12 @@ impl Keys {
     pub(super) fn entry_mut(&mut self, key: Key<'_>, place: Place) -> Option<&mut Entry> {
         self.before_change(key);
         self.table.at_mut(place)
+    }
+
+    /// Borrows the entry of a key, in which nothing but the record may be changed, and what is known beside it.
+    pub(super) fn entry_and_beside(&mut self, key: Key<'_>) -> (Option<&mut Entry>, Beside<'_>) {
+        let beside = Beside { fence: self.interests.fence(key), lock: self.interests.held_lock(key) };
+        (self.table.find_mut(key.hash, key.bytes), beside)
     }
 
     /// Returns a key with its hash.

@@ -11,6 +11,7 @@ use crate::store::held_lock::{HeldLock, SeenLock};
 use crate::store::interest::{ReadyKeys, WatchFlag};
 use crate::store::key::Key;
 use crate::store::lock::{LockMode, LockRecord, LockWaiter, Loss, LostLock};
+use crate::store::lock_text;
 use crate::store::queues::Waiter;
 use crate::store::shard::Keys;
 use crate::store::shard::keys::is_expired;
@@ -65,6 +66,15 @@ impl Keys {
     /// Lets the log know what is known of a lock now.
     pub(super) fn record_lock(&self, key: Key<'_>) {
         self.events.record_lock(self.db(), key.bytes, self.held_lock(key));
+    }
+
+    /// Logs what is known of a lock, which no call has changed, if it is one and there is a log.
+    pub(super) fn log_lock(&self, key: Key<'_>, cx: &Cx) {
+        if self.events.is_logged()
+            && let Some(lock) = self.held_lock(key)
+        {
+            self.events.log_lock(self.db(), key.bytes, &lock_text::encode(lock, cx.now));
+        }
     }
 
     /// Ends a lock that its holders have not released, if the key is one, and announces the loss.
@@ -219,7 +229,7 @@ impl Keys {
             && holders.get(number).is_some_and(|holder| is_it(&holder.record))
         {
             self.end_holder(key, number, None, cx);
-            self.log_held_until(key, cx);
+            self.log_holders(key, cx);
         }
     }
 

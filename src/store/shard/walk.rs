@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::store::entry::Entry;
 use crate::store::key::Key;
 use crate::store::shard::Keys;
-use crate::store::walk::{Entries, Visitor, Walk, WalkSink};
+use crate::store::walk::{Beside, Visitor, Walk, WalkSink};
 
 impl Keys {
     /// Lets a walk over the present keys and fences begin, if there are any.
@@ -16,9 +16,15 @@ impl Keys {
     /// Gives a key that is about to change to the walk, if there is one.
     pub(super) fn give_to_walk(&mut self, key: Key<'_>) {
         self.with_walk(|walk, keys| {
-            let (fence, retired) = (keys.fence(key), keys.interests.fences().retired(key));
-            walk.before_change(key, keys.entry(key.bytes), fence, retired);
+            let retired = keys.interests.fences().retired(key);
+            let (entry, beside) = keys.entry_and_beside(key);
+            walk.before_change(key, entry, beside, retired);
         });
+    }
+
+    /// Returns what is known of a key beside its entry.
+    fn beside(&self, key: Key<'_>) -> Beside<'_> {
+        Beside { fence: self.fence(key), lock: self.held_lock(key) }
     }
 
     /// Lets the walk find a key whose value has come from another one, if its record has begun.
@@ -35,10 +41,11 @@ impl Keys {
             if !walk.visit_retired(keys.interests.fences(), is_time_up, visitor) {
                 return false;
             }
-            let fence = |entry: &Entry| if keys.interests.has_fences() { keys.fence(keys.key(entry.key())) } else { 0 };
-            for name in walk.scan(keys.table(), fence, is_time_up, visitor) {
-                let fence = keys.fence(keys.key(&name));
-                keys.entry(&name).into_iter().for_each(|entry| walk.begin(entry, fence));
+            let has_any = !keys.interests.is_empty();
+            let beside = |entry: &Entry| if has_any { keys.beside(keys.key(entry.key())) } else { Beside::default() };
+            for name in walk.scan(keys.table(), beside, is_time_up, visitor) {
+                let (entry, beside) = keys.entry_and_beside(keys.key(&name));
+                entry.into_iter().for_each(|entry| walk.begin(entry, beside));
             }
             walk.is_over(keys)
         })?;

@@ -68,6 +68,11 @@ impl<'a> Access<'a> {
         }
     }
 
+    /// Returns whether no keys are declared, and any shard may be locked.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Access::Gate(..) | Access::Whole(..))
+    }
+
     /// Calls `act` with the shard of a key of any database, locked or not; not in a view of nothing.
     pub(super) fn with_any(&mut self, db: usize, key: Key<'_>, act: impl FnOnce(&mut Shard)) {
         match self {

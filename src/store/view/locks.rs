@@ -1,13 +1,15 @@
 //! Locks and fences; see [`store::lock`](crate::store::lock) and [`store::fences`](crate::store::fences).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::store::entry::Entry;
 use crate::store::event::Event;
 use crate::store::held_lock::{HeldLock, SeenLock};
 use crate::store::holders::{Holder, Holders, Sharing};
 use crate::store::key::{Key, SHARDS, shard_of};
-use crate::store::lock::{LockMode, LockRecord, LockWaiter, Loss, shard_at};
+use crate::store::lock::{LockHolder, LockMode, LockRecord, LockWaiter, Loss, shard_at};
+use crate::store::lock_text;
 use crate::store::view::{Ttl, View};
 use crate::time::clock::Deadline;
 
@@ -80,7 +82,7 @@ impl<'v> Locks<'v, '_> {
         access.with_any(db, key, |shard| {
             shard.keys.peek(key, cx);
             shard.keys.end_due_holders(key, cx);
-            shard.keys.change_held(key, token, change);
+            shard.keys.change_held(key, token, cx, change);
         });
     }
 
@@ -184,6 +186,37 @@ impl<'v> Locks<'v, '_> {
     /// Sets the fence of an existing key; 0 is none.
     pub(crate) fn set_fence(&mut self, key: Key<'_>, fence: i64) {
         self.0.keys(key).0.set_fence(key, fence);
+    }
+
+    /// Lets the holders of a lock hold it until so many milliseconds later, or earlier; for calls that need the whole store.
+    pub(crate) fn move_holders(&mut self, key: Key<'_>, by_ms: i64) {
+        let (keys, cx) = self.0.keys(key);
+        keys.change_holders(key, |holders| holders.iter_mut().for_each(|holders| holders.move_all(by_ms)));
+        keys.follow_holders(key, cx);
+    }
+
+    /// Returns the text of a lock of any database, if the key is one and locked, or no keys are declared.
+    pub(crate) fn text(&mut self, db: usize, key: Key<'_>) -> Option<Vec<u8>> {
+        let View { access, cx, .. } = &mut *self.0;
+        let (mut text, now) = (None, cx.now);
+        if access.covers(&[key.hash]) || access.is_open() {
+            access.with_any(db, key, |shard| text = shard.keys.held_lock(key).map(|lock| lock_text::encode(lock, now)));
+        }
+        text
+    }
+
+    /// Lets a key of any database be the lock that a text says, if it has that value; `former` stands for the clients of a user. For
+    /// calls that need the whole store, and those that declare no keys.
+    pub(crate) fn adopt_text(
+        &mut self,
+        db: usize,
+        key: Key<'_>,
+        text: &[u8],
+        former: impl Fn(&[u8]) -> Arc<dyn LockHolder>,
+    ) -> Option<i64> {
+        let image = lock_text::decode(text, self.0.cx.now, former)?;
+        self.0.images().restore_lock(db, key, &image, |_| true);
+        Some(image.last_fence())
     }
 
     /// Visits the locks of this database, each with its entry, shard by shard; for calls that declare no keys.

@@ -15,7 +15,7 @@ use crate::store::expire::SweepTimer;
 use crate::store::fences::Retired;
 use crate::store::value::listpack::Items;
 use crate::store::value::{Element, Part, Progress, Record, RecordBody, ValueRef};
-use crate::store::walk::{Visitor, WalkSink};
+use crate::store::walk::{Beside, Visitor, WalkSink};
 use crate::store::walking::{WalkCursor, Walked};
 use crate::store::{Cx, Origin, Store, StreamId, Ttl};
 use crate::time::clock::{Deadline, Now};
@@ -48,7 +48,7 @@ impl Collected {
 }
 
 impl WalkSink for Collected {
-    fn add_former(&self, db: usize, entry: &Entry, fence: i64) {
+    fn add_former(&self, db: usize, entry: &Entry, Beside { fence, .. }: Beside<'_>) {
         self.add(db, entry.key(), shown(entry), fence);
     }
 
@@ -57,7 +57,7 @@ impl WalkSink for Collected {
         assert!(before.is_none_or(|fence| fence == retired.fence), "{} of database {db}", key.escape_ascii());
     }
 
-    fn begin_record(&self, db: usize, entry: &Entry, fence: i64) -> Option<Record> {
+    fn begin_record(&self, db: usize, entry: &Entry, Beside { fence, .. }: Beside<'_>) -> Option<Record> {
         let head = format!("{db} {} {fence}\n", u16::from_le_bytes(*entry.key().first_chunk().expect("a key")));
         let mut tail = MarkedBytes::default();
         let elements = match entry.contents() {
@@ -81,7 +81,7 @@ impl WalkSink for Collected {
 }
 
 impl Visitor for &Collected {
-    fn visit(&mut self, db: usize, entry: &Entry, fence: i64) {
+    fn visit(&mut self, db: usize, entry: &Entry, Beside { fence, .. }: Beside<'_>) {
         self.add(db, entry.key(), shown(entry), fence);
     }
 

@@ -18,6 +18,7 @@ const FLOORS: &[&[&str]] = &[
     &["services"],
     &["reclaim"],
     &["changes", "interest"],
+    &["lock_text"],
     &["event", "image", "queues", "relocation"],
     &["walk"],
     &["entry", "value"],

@@ -74,7 +74,7 @@ fn who_waits_for_a_lock_is_told_when_the_primary_becomes_a_replica() {
 #[test]
 fn a_session_that_ends_on_a_former_primary_releases_nothing() {
     let primary = Node::keylatch(&[]);
-    let replica = Node::replica_of(&primary, &[]);
+    let replica = Node::replica_of(&primary, &[("session-grace-ms", "60000")]);
     let mut holder = primary.client();
     assert!(holder.int("LOCK.ACQUIRE k mine PX 60000 SESSION") > 0);
     replica.wait_for(&primary);
@@ -113,8 +113,14 @@ fn under_the_same_fault_a_lock_by_set_is_given_twice_and_one_with_replicas_is_no
 /// Sends a request that acquires a lock, waits until the client is blocked, and lets the replica read the lock.
 fn begin(primary: &Primary, raw: &mut RawReplica, request: &str) -> Client {
     let client = primary.server.block(request);
-    wait_until(|| raw.change().starts_with("set k "));
+    read_lock(raw);
     client
+}
+
+/// Lets a replica read that a lock was acquired: the key, and what is known of it.
+fn read_lock(raw: &mut RawReplica) {
+    wait_until(|| raw.change().starts_with("set k "));
+    wait_until(|| raw.change() == "exec");
 }
 
 /// Lets replicas read what there is, and acknowledge it when they are asked to, until no client waits for that.
@@ -135,7 +141,7 @@ fn a_lock_with_replicas_is_granted_when_as_many_have_acknowledged_it() {
     first.acknowledge();
     wait_until(|| primary.shows("port=0,state=online,offset="));
     assert_eq!(primary.client().call("LOCK.ACQUIRE k other PX 1"), "$-1");
-    wait_until(|| second.change().starts_with("set k "));
+    read_lock(&mut second);
     second.acknowledge();
     let fence = holder.reply();
     assert_eq!(holder.call("LOCK.FENCE k mine"), fence);

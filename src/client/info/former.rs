@@ -1,0 +1,55 @@
+//! What stands for the clients of a user that have acquired locks before the server was started, or at its primary.
+
+use std::sync::Arc;
+
+use crate::client::info::LockName;
+use crate::client::info::held_locks::ClientLocks;
+use crate::store::LockHolder;
+
+/// The bit that no client of a process has in its id, with which these begin.
+const FORMER: u64 = 1 << 62;
+
+/// The former clients of a user.
+pub(crate) struct FormerClient {
+    id: u64,
+    user: Arc<[u8]>,
+    locks: ClientLocks,
+}
+
+impl FormerClient {
+    /// Creates that of a user, with a number of its own.
+    pub(crate) fn new(number: u64, user: &[u8]) -> Self {
+        FormerClient { id: FORMER | number, user: user.into(), locks: ClientLocks::default() }
+    }
+
+    /// Returns the locks that belong to their sessions.
+    pub(crate) fn bound_locks(&self) -> Vec<LockName> {
+        self.locks.bound()
+    }
+}
+
+impl LockHolder for FormerClient {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn is_gone(&self) -> bool {
+        true
+    }
+
+    fn user(&self) -> Option<Arc<[u8]>> {
+        Some(self.user.clone())
+    }
+
+    fn count_lock(&self, is_held: bool) {
+        self.locks.count(is_held);
+    }
+
+    fn bind_lock(&self, db: usize, key: &[u8]) {
+        self.locks.bind(db, key);
+    }
+
+    fn unbind_lock(&self, db: usize, key: &[u8]) {
+        self.locks.unbind(db, key);
+    }
+}
