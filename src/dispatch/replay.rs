@@ -236,6 +236,7 @@ impl Replay {
         }
         let mut out = Output::new();
         nested(env, &mut self.caller, view, (command, request), Mode::Replay, &mut out);
+        env.namespace.store.take_unlogged_locks(); // what is known of them follows in the log
         let has_failed = out.as_slice().is_some_and(|reply| reply.starts_with(b"-"));
         self.replayed.commands += 1;
         self.replayed.failed += usize::from(has_failed);

@@ -104,16 +104,19 @@ impl Keys {
         Some(holder)
     }
 
-    /// Ends the holders whose time is over.
+    /// Ends the holders whose time is over; not in a replay, which does that itself.
     pub(crate) fn end_due_holders(&mut self, key: Key<'_>, cx: &Cx) {
-        if self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_some() {
+        if !cx.expires_keys() || self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_some() {
             return;
         }
-        let cx = &mut ChangeCx::new(*cx);
+        let (cx, mut has_any) = (&mut ChangeCx::new(*cx), false);
         while let Some((until_ms, number)) = self.holders(key).and_then(Holders::first_to_end)
             && until_ms <= cx.now.mono_ms()
         {
-            self.end_holder(key, number, Some(Loss::Expired), cx);
+            has_any = self.end_holder(key, number, Some(Loss::Expired), cx).is_some();
+        }
+        if has_any {
+            self.log_lock(key, cx);
         }
     }
 

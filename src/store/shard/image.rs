@@ -11,6 +11,7 @@ use crate::store::shard::Keys;
 use crate::store::shard::field_deadlines::nearest_deadline;
 use crate::store::shard::keys::is_expired;
 use crate::store::shard::locks::is_text;
+use crate::store::unlogged;
 
 impl Keys {
     /// Returns the image of a key, even of one that has expired and is not deleted yet; `None` of a missing key.
@@ -68,6 +69,7 @@ impl Keys {
         if left.is_empty() {
             self.drop_entry(key, cx);
         }
+        unlogged::remove_lock(self.db(), key.bytes); // who sets it back logs that, if it is to be
         over.is_empty()
     }
 

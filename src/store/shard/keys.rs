@@ -139,8 +139,10 @@ impl Keys {
         }
     }
 
-    /// Prepares the change of all keys. A walk of a snapshot stays with them.
-    fn before_all_change(&self, cx: &mut ChangeCx) {
+    /// Begins the change of all keys, with which locks are lost. A walk of a snapshot stays with the keys.
+    fn before_all_change(&mut self, loss: Loss, cx: &mut ChangeCx) {
+        self.unfinished += 1;
+        self.lose_all_locks(loss, cx);
         cx.changes_mut().add();
         if self.events.is_logged() {
             unlogged::add_all();
@@ -426,8 +428,7 @@ impl Keys {
 
     /// The bulk version of the funnel: removes every key and returns what there was.
     pub(crate) fn clear(&mut self, cx: &mut ChangeCx) -> Contents {
-        self.before_all_change(cx);
-        self.unfinished += 1;
+        self.before_all_change(Loss::Flushed, cx);
         let empty = Table::new(self.table.hasher().clone());
         let old = Contents {
             table: std::mem::replace(&mut self.table, empty),
@@ -447,10 +448,8 @@ impl Keys {
 
     /// The bulk version of the funnel: swaps all keys with those of another shard. Watchers stay with their databases.
     pub(crate) fn swap(&mut self, other: &mut Keys, cx: &mut ChangeCx) {
-        self.before_all_change(cx);
-        other.before_all_change(cx);
-        self.unfinished += 1;
-        other.unfinished += 1;
+        self.before_all_change(Loss::Swapped, cx);
+        other.before_all_change(Loss::Swapped, cx);
         std::mem::swap(&mut self.table, &mut other.table);
         std::mem::swap(&mut self.deadlines, &mut other.deadlines);
         FieldDeadlines::swap(&mut self.fields, &mut other.fields);
@@ -497,7 +496,6 @@ impl Keys {
         for (hash, bytes) in &changed {
             let key = Key { bytes, hash: *hash };
             self.notify_interested(key);
-            self.lose_lock(key, loss, cx);
             self.follow_lock(key, loss, cx);
         }
     }

@@ -82,6 +82,15 @@ impl Keys {
         self.lose_holders_unless(key, loss, |_| false, cx);
     }
 
+    /// Ends all locks before their keys go: a walk of a snapshot is still given them as they are.
+    pub(super) fn lose_all_locks(&mut self, loss: Loss, cx: &Cx) {
+        if self.interests.has_locks() {
+            let held = self.interests.locks().filter(|lock| lock.held.is_some());
+            let held: Vec<(u64, Box<[u8]>)> = held.map(|lock| (lock.key.hash, lock.key.bytes.into())).collect();
+            held.iter().for_each(|(hash, bytes)| self.lose_lock(Key { bytes, hash: *hash }, loss, cx));
+        }
+    }
+
     /// Ends a lock as [`Keys::lose_lock`] does; the loss is announced to all but those holders whom `is_kept` names.
     pub(crate) fn lose_holders_unless(
         &mut self,

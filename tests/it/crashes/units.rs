@@ -67,7 +67,11 @@ pub(super) fn unit(random: &mut Random) -> Unit {
     let token = one_of(random, &["one", "two"]);
     let several =
         |first: &str, middle: Vec<Vec<Vec<u8>>>, last: &str| [vec![words(first)], middle, vec![words(last)]].concat();
-    let commands = match random.below(24) {
+    let commands = match random.below(28) {
+        24 => vec![words(&format!("LOCK.ACQUIRE {lock} {token} SHARED PX {ms}"))],
+        25 => vec![words(&format!("LOCK.ACQUIRE {lock} {token} PERMITS 1 OF 2 PX {ms} META text"))],
+        26 => vec![words(&format!("LOCK.ACQUIREMULTI 2 lock:a lock:b {token} PX {ms}"))],
+        27 => vec![words(&format!("LOCK.RESIZE {lock} {}", 1 + random.below(4)))],
         0 => vec![words(&format!("LOCK.ACQUIRE {lock} {token} PX {ms}"))],
         1 => vec![words(&format!("LOCK.RELEASE {lock} {token}"))],
         2 => vec![words(&format!("LOCK.RENEW {lock} {token} PX {ms}"))],

@@ -67,7 +67,7 @@ pub(crate) const STORIES: &[Story] = &[
     ("lock.release", "LOCK.ACQUIRE k token PX 9000", "LOCK.RELEASE k token"),
     ("lock.renew", "LOCK.ACQUIRE k token PX 9000", "LOCK.RENEW k token PX 20000"),
     ("lock.resize", "LOCK.ACQUIRE k token PERMITS 2 OF 3 PX 9000", "LOCK.RESIZE k 9"),
-    ("lock.resume", "LOCK.ACQUIRE k token SESSION", "LOCK.RESUME token"),
+    ("lock.resume", "LOCK.ACQUIRE k token PX 9000", "LOCK.RESUME token"),
     ("lpop", "RPUSH l a b", "LPOP l"),
     ("lpush", "", "LPUSH l a b"),
     ("lpushx", "RPUSH l a", "LPUSHX l b"),

@@ -9,7 +9,11 @@ use crate::dispatch::Call;
 use crate::error::Result;
 use crate::resp::format_general;
 use crate::store::entry::Entry;
+#[cfg(feature = "internals")]
+use crate::store::{HeldLock, Holder, LockRecord, NEVER};
 use crate::store::{Lookup, StreamId, ValueRef, View};
+#[cfg(feature = "internals")]
+use crate::time::clock::{Deadline, Now};
 
 #[derive(Default)]
 struct Digest([u8; 20]);
@@ -167,7 +171,8 @@ pub(crate) fn image(namespace: &crate::namespace::Namespace) -> Vec<String> {
             }
             for (_, key, line) in keys.drain(..) {
                 let fence = view.locks().fence(namespace.store.key(&key));
-                lines.push(format!("{db} {}: {line} fence {fence}", key.escape_ascii()));
+                let lock = view.locks().inspect(db, namespace.store.key(&key), |lock, _| describe_lock(lock, now));
+                lines.push(format!("{db} {}: {line} fence {fence} lock {lock:?}", key.escape_ascii()));
             }
         });
     }
@@ -177,6 +182,22 @@ pub(crate) fn image(namespace: &crate::namespace::Namespace) -> Vec<String> {
     lines.extend(libraries.iter().map(|code| format!("library {}", code.escape_ascii())));
     lines.sort_unstable();
     lines
+}
+
+/// Returns what is known of a lock, without the times since when.
+#[cfg(feature = "internals")]
+fn describe_lock(lock: HeldLock<'_>, now: Now) -> String {
+    let of = |record: &LockRecord| format!("{} {} {:?}", record.token.escape_ascii(), record.fence, record.meta);
+    match lock {
+        HeldLock::Exclusive(record) => of(record),
+        HeldLock::Shared(holders) => {
+            let until = |until_ms: u64| (until_ms != NEVER).then(|| Deadline::at_mono_ms(until_ms).wall_ms(now));
+            let holder = |(_, holder): (u64, &Holder)| {
+                format!("{} {} until {:?}", of(&holder.record), holder.permits, until(holder.until_ms))
+            };
+            format!("{:?} {:?}", holders.sharing(), holders.iter().map(holder).collect::<Vec<_>>())
+        }
+    }
 }
 
 /// Returns what the digest of a value leaves out: the deadlines of fields, and the groups of a stream.

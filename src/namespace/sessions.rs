@@ -1,0 +1,118 @@
+//! The sessions that locks of a namespace belong to: their ends, and what is known of the holders of before the start.
+
+use crate::client::info::{ClientInfo, LockName};
+use crate::namespace::Namespace;
+use crate::namespace::lock_holders::{Departed, KeptPlace};
+use crate::store::{Cx, Key, LockHolder as _, Origin, View};
+use crate::time::clock::Now;
+
+/// When to try again what a busy script has prevented, in milliseconds.
+const BUSY_RETRY_MS: u64 = 20;
+
+impl Namespace {
+    /// Has the locks released that are bound to a connection, which has ended: at once with `is_farewell`, else after
+    /// `session-grace-ms`, or by the sweeper while a script keeps keys locked. Those in the queues for them must be served then.
+    /// The view is one without declared keys.
+    pub(crate) fn end_session(&self, client: &ClientInfo, view: &mut View<'_>, is_farewell: bool) {
+        if let Some(engine) = self.engine() {
+            return engine.end_session(client.id); // it knows the locks that the cluster has and the client does not
+        }
+        if !client.has_bound_locks() {
+            return;
+        }
+        let names = client.bound_locks();
+        let grace_ms =
+            if is_farewell || client.flags.has_quit() { 0 } else { self.settings.current().session_grace_ms };
+        match grace_ms == 0 && !view.is_closed() {
+            true => self.release(client.id, &names, view),
+            false => self.remember(Departed { client: client.id, locks: names, place: None }, grace_ms),
+        }
+    }
+
+    /// Keeps the place of a client in the queues for locks whose connection has ended, for the grace. The view is one without
+    /// declared keys.
+    pub(crate) fn keep_place(&self, client: u64, place: KeptPlace, view: &mut View<'_>) {
+        for key in &place.keys {
+            view.locks().leave_for_now(place.db, self.store.key(key), place.number);
+        }
+        let departed = Departed { client, locks: Vec::new(), place: Some(place) };
+        self.remember(departed, self.settings.current().session_grace_ms);
+    }
+
+    /// Lets a key of a database be the lock that a text says, which is that of a file or of the primary. The view is one of the
+    /// whole store, or without declared keys.
+    pub(crate) fn adopt_lock(&self, (db, key): (usize, Key<'_>), text: &[u8], view: &mut View<'_>) {
+        let fence = view.locks().adopt_text(db, key, text, |user| self.lock_holders.former(user));
+        fence.into_iter().for_each(|fence| self.lock_holders.continue_after(fence));
+    }
+
+    /// Lets the sessions of former clients end after the grace: those of before the start, or of the former primary.
+    pub(crate) fn end_former_sessions(&self) {
+        if self.role.is_replica() {
+            return;
+        }
+        let grace_ms = self.settings.current().session_grace_ms;
+        for former in self.lock_holders.all_former() {
+            self.remember(Departed { client: former.id(), locks: former.bound_locks(), place: None }, grace_ms);
+        }
+        if grace_ms == 0 {
+            self.end_departed_sessions(self.clock.now());
+        }
+    }
+
+    fn remember(&self, departed: Departed, grace_ms: u64) {
+        let until_ms = self.clock.now().ms_later(grace_ms);
+        self.lock_holders.remember(departed, until_ms);
+        self.upkeep.sweep_notify.notify_one();
+    }
+
+    /// Ends the sessions whose time is over; returns when the next one ends, in monotonic milliseconds, or [`NEVER`].
+    pub(crate) fn end_departed_sessions(&self, now: Now) -> u64 {
+        let departed = self.lock_holders.take_departed(now.mono_ms());
+        if !departed.is_empty() {
+            let mut guard = self.store.hold(1);
+            let mut view = guard.view(0, &[], Cx::new(now, Origin::HOST));
+            if view.is_closed() {
+                let later_ms = now.mono_ms() + BUSY_RETRY_MS;
+                departed.into_iter().for_each(|departed| self.lock_holders.remember(departed, later_ms));
+                return later_ms;
+            }
+            for Departed { client, locks, place } in &departed {
+                self.release(*client, locks, &mut view);
+                if let Some(place) = place {
+                    let keys = place.keys.iter().map(|key| self.store.key(key));
+                    keys.for_each(|key| view.waiting().dequeue(place.db, key, place.number));
+                }
+            }
+        }
+        self.lock_holders.next_end_ms()
+    }
+
+    /// Releases locks of a client; on a replica they are those of the primary, and stay.
+    fn release(&self, client: u64, names: &[LockName], view: &mut View<'_>) {
+        if self.role.is_replica() {
+            return;
+        }
+        for (db, key) in names {
+            // One that cannot be released ends by its TTL; the others are released all the same.
+            let release = || view.locks().end_of_session(*db, self.store.key(key), client);
+            if self.instance.panics.catch("release of a lock", release).is_none() {
+                self.instance.panics.catch("recovery", || view.recover());
+            }
+        }
+    }
+
+    /// Releases a lock of a database that a client has acquired since a time, in monotonic microseconds, and was not told of; on
+    /// a replica it is one of the primary, and stays. The view is one without declared keys.
+    pub(crate) fn take_back_lock(
+        &self,
+        (db, key): (usize, Key<'_>),
+        token: &[u8],
+        acquired: (u64, u64),
+        view: &mut View<'_>,
+    ) {
+        if !self.role.is_replica() {
+            view.locks().take_back(db, key, token, acquired);
+        }
+    }
+}
