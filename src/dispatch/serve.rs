@@ -5,7 +5,7 @@
 //! Where all keys of a blocked call are locked by the call that has made one of them ready, it is served before they
 //! are unlocked: no other client can intervene. Others are served before the next request of the same client.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use crate::acl::Context;
 use crate::client::engine::StagedCall;
@@ -160,37 +160,25 @@ fn serve_lock(view: &mut View<'_>, db: usize, key: Key<'_>, env: Env<'_>) -> Opt
     let cx = view.cx();
     let mut view = view.lend(db, cx);
     view.locks().queue(key)?;
-    for waiter in view.locks().take_excessive(key) {
-        serve_queued(&mut view, key, waiter, env);
-    }
-    if view.exists(key) {
-        let mut uncovered = None;
-        for waiter in view.locks().queued_holders(key) {
-            uncovered = serve_queued(&mut view, key, waiter, env).uncovered().or(uncovered);
-        }
-        if uncovered.is_some() {
-            return uncovered;
+    let (excessive, mut uncovered) = (view.locks().take_excessive(key), None);
+    let holders = if view.exists(key) { view.locks().queued_holders(key) } else { Vec::new() };
+    for waiter in excessive.into_iter().chain(holders) {
+        if let Turn::Uncovered(hashes) = serve_with_token(&mut view, key, waiter, env) {
+            uncovered = Some(hashes);
         }
     }
-    loop {
+    while uncovered.is_none() {
         let first = view.locks().queue(key).and_then(first_of).copied()?;
         if !may_have(&mut view, key, first) {
             return None;
         }
-        let uncovered = match serve_queued(&mut view, key, first, env) {
-            Turn::Used(others) => {
-                let others = others.iter().map(|(_, other)| env.namespace.store.key(other));
-                let same = |key| serve_same_token(&mut view, key, first.token, env);
-                std::iter::once(key).chain(others).map(same).fold(None, Option::or)
-            }
-            Turn::Passed => None,
+        match serve_with_token(&mut view, key, first, env) {
+            Turn::Used(_) | Turn::Passed => {}
             Turn::Kept => return None,
-            Turn::Uncovered(hashes) => Some(hashes),
-        };
-        if uncovered.is_some() {
-            return uncovered;
+            Turn::Uncovered(hashes) => uncovered = Some(hashes),
         }
     }
+    uncovered
 }
 
 /// Returns whether a client may have a lock whose turn it is, as far as that depends on its key alone.
@@ -205,23 +193,40 @@ fn may_have(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter) -> bool {
     !view.exists(key) || waiter.mode == LockMode::Several && view.locks().queued_holders(key).contains(&waiter)
 }
 
-/// Serves those in the queue whose token is that of a new holder of the lock, as far as they wait for nothing else. Returns the
-/// keys that one of them needs, too, unless they are locked.
-fn serve_same_token(view: &mut View<'_>, key: Key<'_>, token: u64, env: Env<'_>) -> Option<Hashes> {
-    let same = |queue: &VecDeque<LockWaiter>| {
-        queue.iter().filter(|waiter| waiter.token == token && !waiter.is_away).copied().collect::<Vec<_>>()
-    };
-    let mut uncovered = None;
-    for waiter in view.locks().queue(key).map(same).unwrap_or_default() {
-        uncovered = serve_queued(view, key, waiter, env).uncovered().or(uncovered);
+/// Serves a client in the queue for a lock, and then those in the queues for its locks who wait with the same token, as far as
+/// they wait for nothing else.
+fn serve_with_token(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: Env<'_>) -> Turn {
+    let turn = serve_queued(view, key, waiter, env);
+    let Turn::Used(locks) = &turn else { return turn };
+    let (mut locks, mut tried, mut uncovered) = (locks.clone(), HashSet::new(), None);
+    loop {
+        let mut next: Option<(LockWaiter, usize)> = None;
+        for (at, lock) in locks.iter().enumerate() {
+            let is_next =
+                |other: &&LockWaiter| other.token == waiter.token && !other.is_away && !tried.contains(&other.number);
+            let queue = view.locks().queue(env.namespace.store.key(lock));
+            let first = queue.and_then(|queue| queue.iter().find(is_next));
+            next = first.map(|first| (*first, at)).into_iter().chain(next).min_by_key(|(first, _)| first.number);
+        }
+        let Some((next, at)) = next else { break };
+        tried.insert(next.number);
+        let lock = locks[at].clone();
+        match serve_queued(view, env.namespace.store.key(&lock), next, env) {
+            Turn::Used(more) => {
+                locks.extend(more);
+                tried.clear(); // the token holds more now
+            }
+            Turn::Uncovered(hashes) => uncovered = Some(hashes),
+            Turn::Passed | Turn::Kept => {}
+        }
     }
-    uncovered
+    uncovered.map_or(turn, Turn::Uncovered)
 }
 
 /// What has become of the turn of a client in the queue for a lock.
 enum Turn {
-    /// Its call was answered. With the keys of several locks that it had asked for.
-    Used(Vec<(usize, Box<[u8]>)>),
+    /// Its call was answered, which has asked for these locks.
+    Used(Vec<Box<[u8]>>),
     /// It does not wait any more.
     Passed,
     /// It cannot be answered yet.
@@ -230,24 +235,16 @@ enum Turn {
     Uncovered(Hashes),
 }
 
-impl Turn {
-    fn uncovered(self) -> Option<Hashes> {
-        if let Turn::Uncovered(hashes) = self { Some(hashes) } else { None }
-    }
-}
-
 /// Executes the call of a client in the queue for a lock, which leaves the queue unless it waits on.
 fn serve_queued(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: Env<'_>) -> Turn {
-    let (mut turn, mut others) = (Turn::Passed, Vec::new());
+    let (mut turn, mut locks) = (Turn::Passed, Vec::new());
     let is_answered = env.namespace.clients.answer(waiter.client, |blocking| {
         let Blocking::Keys(call) = blocking else { return None };
         if !view.covers(&call.hashes) {
             turn = Turn::Uncovered(call.hashes.clone());
             return None;
         }
-        if waiter.mode == LockMode::Several {
-            others = call.keys();
-        }
+        locks = call.keys();
         let outcome = execute_caught(view, call, env);
         if let Outcome::Waits = outcome {
             turn = Turn::Kept;
@@ -255,10 +252,11 @@ fn serve_queued(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: Env<
         outcome.answer()
     });
     if is_answered {
-        others.iter().for_each(|(_, other)| view.locks().leave_queue(env.namespace.store.key(other), waiter.number));
-        turn = Turn::Used(others);
+        // Those behind it are served if it was refused.
+        locks.iter().for_each(|(db, lock)| view.waiting().dequeue(*db, env.namespace.store.key(lock), waiter.number));
+        return Turn::Used(locks.into_iter().map(|(_, lock)| lock).collect());
     }
-    if let Turn::Used(_) | Turn::Passed = turn {
+    if let Turn::Passed = turn {
         view.locks().leave_queue(key, waiter.number);
     }
     turn

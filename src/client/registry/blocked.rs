@@ -193,9 +193,11 @@ impl Clients {
 
     /// Ends the waits whose timeout has passed, as the clients do themselves while the clock runs.
     pub(crate) fn end_overdue(&self, now: Now) {
-        for wait in self.waits.all().into_values().filter(|wait| wait.until_ms <= now.mono_ms()) {
-            wait.answer(|blocking| (!blocking.is_committing()).then_some(Unblocked::InTime));
-        }
+        let overdue = self.waits.all().into_values().filter(|wait| wait.until_ms <= now.mono_ms());
+        let in_time = |blocking: &mut Blocking| (!blocking.is_committing()).then_some(Unblocked::InTime);
+        let ended: Vec<Arc<Wait>> = overdue.filter(|wait| wait.answer_quietly(in_time)).collect();
+        // Only then: what one of them leaves free is not for another one whose time is over.
+        ended.iter().for_each(|wait| wait.info.outbox.signal(NUDGE));
     }
 
     /// Returns when the next wait ends or the next blocked call is to be made again after `now`, in monotonic

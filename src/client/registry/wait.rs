@@ -179,11 +179,16 @@ impl Wait {
     /// Lets `answer` try to end the wait; returns whether it did. A client that is about to be closed is given nothing any
     /// more.
     pub(crate) fn answer(&self, answer: impl FnOnce(&mut Blocking) -> Option<Unblocked>) -> bool {
-        let is_over = !self.info.outbox.is_ending() && self.ticket.serve(answer);
+        let is_over = self.answer_quietly(answer);
         if is_over {
             self.info.outbox.signal(NUDGE);
         }
         is_over
+    }
+
+    /// Answers the client as [`Wait::answer`] does, but its task is not told.
+    pub(super) fn answer_quietly(&self, answer: impl FnOnce(&mut Blocking) -> Option<Unblocked>) -> bool {
+        !self.info.outbox.is_ending() && self.ticket.serve(answer)
     }
 
     /// Reads the call, if the client is still blocked on keys.

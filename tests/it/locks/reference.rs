@@ -327,18 +327,27 @@ impl Model {
     fn answer(&mut self, place: usize) -> bool {
         let mut ask = self.waiting[place].clone();
         let Some(told) = self.attempt(&mut ask, Some(place)) else { return false };
-        self.waiting.remove(place);
-        self.told.push((ask.client, told));
-        let is_same = |other: &Ask| other.token == ask.token && other.keys.iter().any(|key| ask.keys.contains(key));
+        let (token, mut keys) = (ask.token, Vec::new());
+        self.tell(place, told, &mut keys);
+        let is_same =
+            |other: &Ask, keys: &[usize]| other.token == token && other.keys.iter().any(|key| keys.contains(key));
         while let Some(same) =
-            (0..self.waiting.len()).find(|place| is_same(&self.waiting[*place]) && self.attempt_in_vain(*place))
+            (0..self.waiting.len()).find(|place| is_same(&self.waiting[*place], &keys) && self.attempt_in_vain(*place))
         {
             let mut other = self.waiting[same].clone();
             let told = self.attempt(&mut other, Some(same)).expect("it was tried");
-            self.waiting.remove(same);
-            self.told.push((other.client, told));
+            self.tell(same, told, &mut keys);
         }
         true
+    }
+
+    /// Tells a client that waits what has become of that, and adds its locks, which others behind it may have if it was refused.
+    fn tell(&mut self, place: usize, told: Told, keys: &mut Vec<usize>) {
+        let ask = self.waiting.remove(place);
+        self.told.push((ask.client, told));
+        let is_open = |key: &&usize| self.values.get(*key).is_none_or(|value| value.kind != Kind::Exclusive);
+        self.ready.extend(ask.keys.iter().filter(is_open));
+        keys.extend(ask.keys);
     }
 
     /// Returns whether a client that waits would be answered.
