@@ -298,7 +298,9 @@ impl Model {
     /// Serves those who wait for locks that are ready.
     pub fn serve(&mut self) {
         let is_first = |model: &Self, place: usize, key: &usize| {
-            model.ready.contains(key) && model.waiting[..place].iter().all(|other| !other.keys.contains(key))
+            let is_open = model.values.get(key).is_none_or(|value| value.kind != Kind::Exclusive);
+            let is_first = model.waiting[..place].iter().all(|other| !other.keys.contains(key));
+            model.ready.contains(key) && is_open && is_first
         };
         let mut place = 0;
         while place < self.waiting.len() {
@@ -531,7 +533,7 @@ impl Model {
 
     /// A connection closes.
     pub fn close(&mut self, client: u64) {
-        self.leave(client);
+        self.leave_queues(|ask| ask.client == client);
         self.end_session(client);
         self.serve();
     }
@@ -539,13 +541,13 @@ impl Model {
     /// A client does not wait any more.
     pub fn leave(&mut self, client: u64) {
         self.leave_queues(|ask| ask.client == client);
+        self.serve();
     }
 
     fn leave_queues(&mut self, is_over: impl Fn(&Ask) -> bool) {
         let over: Vec<Ask> = self.waiting.extract_if(.., |ask| is_over(ask)).collect();
         let is_open = |key: &usize| self.values.get(key).is_none_or(|value| value.kind != Kind::Exclusive);
         self.ready.extend(over.iter().flat_map(|ask| &ask.keys).filter(|key| is_open(key)));
-        self.serve();
     }
 
     /// Returns when the next lock or holder expires, or the next wait ends.
@@ -574,5 +576,6 @@ impl Model {
             self.told.push((ask.client, text(if ask.mode == Mode::Several { "*-1" } else { "$-1" })));
         }
         self.leave_queues(is_over);
+        self.serve();
     }
 }
