@@ -74,6 +74,14 @@ impl Commands {
         self.first_args.get(&command.number).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns the first command of a category that is not allowed.
+    #[cfg(feature = "metrics")]
+    pub(super) fn lacking_in(&self, category: &str) -> Option<&'static str> {
+        let category = CATEGORIES.iter().position(|name| *name == category)?;
+        let mut of_category = self.table.every().filter(|command| command.is_in(category));
+        of_category.find(|command| !self.bits.has(command.number)).map(|command| &*command.name)
+    }
+
     /// Applies the part of a rule after `+` or `-`: a command, a category, or a command with a subcommand or first
     /// argument.
     pub(super) fn apply(&mut self, what: &[u8], is_allowed: bool) -> Result<(), RuleError> {

@@ -98,6 +98,12 @@ impl Selector {
         self.commands.heap_len() + of_keys + of_channels
     }
 
+    /// Returns the first command of a category that is not allowed.
+    #[cfg(feature = "metrics")]
+    pub(super) fn lacking_in(&self, category: &str) -> Option<&'static str> {
+        self.commands.lacking_in(category)
+    }
+
     /// Returns the table of all commands.
     pub(super) fn table(&self) -> &'static CommandTable {
         self.commands.table()

@@ -201,6 +201,12 @@ impl User {
         Some(told)
     }
 
+    /// Returns the first command of a category that the user may not call whatever the keys, without its selectors.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn lacking_in(&self, category: &str) -> Option<&'static str> {
+        self.root.lacking_in(category)
+    }
+
     /// Returns whether this request is allowed and may read any key.
     pub fn reads_all_keys(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         self.selectors().any(|selector| selector.reads_all_keys(command, request))

@@ -270,6 +270,10 @@ supported! {
         /// Serves it at these addresses, written as in `bind`. At a loopback address, requests must name the host by
         /// its address or as localhost.
         "metrics-bind" !hidden metrics_bind: Vec<String> = "127.0.0.1 -::1", Kind::Addresses, Start, Supported;
+        /// Lets the page release locks, in the name of this ACL user alone: its password is asked for (HTTP Basic, not
+        /// encrypted), and it needs all commands of the category @admin, and LOCK.RELEASE with the lock's key. Empty:
+        /// nothing can be changed through the port.
+        "metrics-release-user" !hidden metrics_release_user: Option<Vec<u8>> = "", Kind::Text, Runtime, Supported;
     }
     "General" {
         /// The number of databases, which SELECT numbers from 0.

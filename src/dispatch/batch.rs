@@ -667,7 +667,7 @@ fn begin_call(call: &mut Call<'_>) {
 #[cold]
 #[inline(never)]
 #[allow(clippy::box_collection, reason = "hardly ever there, and every call has room for it")]
-fn end_call(call: &mut Call<'_>, dependence: &mut u64) -> Option<Box<Vec<DeferredWake>>> {
+pub(super) fn end_call(call: &mut Call<'_>, dependence: &mut u64) -> Option<Box<Vec<DeferredWake>>> {
     effects::log_outermost(call);
     if !call.namespace.log.is_confirmed() {
         *dependence = effects::dependence(call).max(*dependence);

@@ -23,6 +23,8 @@ pub(crate) mod serve;
 pub(crate) mod staged;
 pub(crate) mod texts;
 pub(crate) mod unknown;
+#[cfg(feature = "metrics")]
+pub(crate) mod visit;
 mod wait;
 
 pub(crate) use args::Args;

@@ -215,7 +215,13 @@ impl KnownLocks {
             let Some(loss) = Loss::of(reason) else { continue };
             let lock: StoredLock = lock.at(revision);
             let record = Holders::read(&lock, token, |client| self.holders.holder(client), now);
-            store.events().emit_lost_lock(&LostLock { key, record: &record, loss, at_us: now.mono_us() });
+            store.events().emit_lost_lock(&LostLock {
+                key,
+                record: &record,
+                loss,
+                at_us: now.mono_us(),
+                awaited: None,
+            });
         }
     }
 }

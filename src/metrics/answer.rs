@@ -8,18 +8,20 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hyper::body::Incoming;
 use hyper::header::{
     ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue,
     REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::http::request::Parts;
-use hyper::{HeaderMap, Method, Response, StatusCode};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::info::Peer;
 use crate::metrics::exposition::{self, Format};
 use crate::metrics::page::HTML;
-use crate::metrics::visitor::{METRICS, PAGE, Refusal, Visitor};
+use crate::metrics::release::{self, Unreleased};
+use crate::metrics::visitor::{METRICS, PAGE, Refusal, Visitor, releaser};
 use crate::metrics::{Body, Metrics};
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -38,9 +40,11 @@ pub(crate) struct Visit {
 
 impl Metrics {
     /// Answers a request.
-    pub(crate) async fn answer(self: &Arc<Self>, request: Parts, visit: &Visit) -> Response<Body> {
+    pub(crate) async fn answer(self: &Arc<Self>, request: Request<Incoming>, visit: &Visit) -> Response<Body> {
+        let (request, body) = request.into_parts();
         let mut answer = match self.obstacle(&request, visit) {
             Some(reason) => reason,
+            None if request.method == Method::POST => self.answer_release(&request, body, visit).await,
             None => self.answer_unguarded(request, visit).await,
         };
         let headers = answer.headers_mut();
@@ -57,6 +61,15 @@ impl Metrics {
         answer
     }
 
+    async fn answer_release(self: &Arc<Self>, request: &Parts, body: Incoming, visit: &Visit) -> Response<Body> {
+        match self.release(request, body, visit.peer.clone()).await {
+            Ok(()) => text(StatusCode::OK, "The lock is released."),
+            // Another realm than that of the page: the browser asks for another user.
+            Err(Unreleased::Unknown) => unknown("keylatch release", "The user of metrics-release-user is needed."),
+            Err(Unreleased::Because(status, reason)) => text(status, reason),
+        }
+    }
+
     async fn answer_unguarded(self: &Arc<Self>, request: Parts, visit: &Visit) -> Response<Body> {
         let (namespace, headers) = (&self.namespace, &request.headers);
         let (path, is_head) = (request.uri.path(), request.method == Method::HEAD);
@@ -66,18 +79,10 @@ impl Metrics {
             _ => return text(StatusCode::NOT_FOUND, "There is /metrics for Prometheus, and / for browsers."),
         };
         let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        let visitor = match Visitor::admit(namespace, authorization, visit.peer.clone(), sources) {
+        let based = (sources, &self.guesses);
+        let visitor = match Visitor::admit(namespace, authorization, visit.peer.clone(), based) {
             Ok(visitor) => visitor,
-            Err(Refusal::Unknown) => {
-                let mut answer = text(StatusCode::UNAUTHORIZED, "A user's name and password are needed.");
-                let scheme = HeaderValue::from_static("Basic realm=\"keylatch\", charset=\"UTF-8\"");
-                answer.headers_mut().insert(WWW_AUTHENTICATE, scheme);
-                return answer;
-            }
-            Err(Refusal::Forbidden(command)) => {
-                let reason = format!("This user has no permission for '{command}', on which this is based.");
-                return text(StatusCode::FORBIDDEN, reason);
-            }
+            Err(refusal) => return refused(refusal),
         };
         match path {
             "/" => whole("text/html; charset=utf-8", HTML),
@@ -99,9 +104,15 @@ impl Metrics {
     /// Returns why a request is not answered, whatever user it names.
     fn obstacle(&self, request: &Parts, visit: &Visit) -> Option<Response<Body>> {
         let instance = &self.namespace.instance;
-        if ![Method::GET, Method::HEAD].contains(&request.method) {
-            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "There is nothing to be changed here.");
-            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        let releases = request.uri.path() == release::PATH && releaser(&self.namespace).is_some();
+        let (methods, allowed): (&[Method], _) = match releases {
+            true => (&[Method::POST], "POST"),
+            false => (&[Method::GET, Method::HEAD], "GET, HEAD"),
+        };
+        if !methods.contains(&request.method) {
+            let reason = if releases { "Locks are released by POST." } else { "There is nothing to be changed here." };
+            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, reason);
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
             return Some(answer);
         }
         if request.uri.authority().is_some() {
@@ -134,6 +145,27 @@ fn names_loopback(headers: &HeaderMap) -> bool {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let name = host.trim_end_matches('.').to_ascii_lowercase();
     bare.parse::<IpAddr>().is_ok() || name == "localhost" || name.ends_with(".localhost")
+}
+
+/// Returns the answer that makes a browser ask for a user.
+fn unknown(realm: &str, reason: &str) -> Response<Body> {
+    let mut answer = text(StatusCode::UNAUTHORIZED, reason);
+    let scheme = HeaderValue::from_str(&format!("Basic realm=\"{realm}\", charset=\"UTF-8\""));
+    scheme.into_iter().for_each(|scheme| _ = answer.headers_mut().insert(WWW_AUTHENTICATE, scheme));
+    answer
+}
+
+fn refused(refusal: Refusal) -> Response<Body> {
+    match refusal {
+        Refusal::Unknown | Refusal::NoPassword => unknown("keylatch", "A user's name and password are needed."),
+        Refusal::Forbidden(command) => {
+            let reason = format!("This user has no permission for '{command}', on which this is based.");
+            text(StatusCode::FORBIDDEN, reason)
+        }
+        Refusal::TooMany => {
+            text(StatusCode::TOO_MANY_REQUESTS, "Too many wrong passwords were tried; try again later.")
+        }
+    }
 }
 
 fn busy() -> Response<Body> {

@@ -4,6 +4,8 @@
 //! page is sent them once a second, when the server has computed its rates. Ports and connections are elsewhere; keys,
 //! names and addresses are shown, values and tokens never.
 //!
+//! Nothing can be changed through the port, unless the settings name a user who may release locks ([`release`]).
+//!
 //! Figures are collected on a thread that may block, one request after the other: a script can hold the store for
 //! seconds, and neither connections that are accepted nor commands wait for what is only shown.
 
@@ -11,8 +13,11 @@ mod answer;
 mod body;
 mod exposition;
 mod figures;
+mod guesses;
+mod locks;
 mod names;
 mod page;
+mod release;
 mod shown;
 mod state;
 mod visitor;
@@ -31,6 +36,7 @@ pub(crate) use body::Body;
 
 use crate::dispatch::Handlers;
 use crate::metrics::figures::{Figures, Point};
+use crate::metrics::guesses::Guesses;
 use crate::metrics::page::Page;
 use crate::metrics::visitor::Visitor;
 use crate::namespace::Namespace;
@@ -51,6 +57,8 @@ pub(crate) struct Metrics {
     /// The latest state, for the pages that follow.
     states: watch::Sender<Bytes>,
     followers: Arc<Semaphore>,
+    /// How often the password of the user who may release locks can be tried.
+    guesses: Guesses,
     /// Held while figures are collected.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -65,6 +73,7 @@ impl Metrics {
             history: Mutex::default(),
             states: watch::Sender::new(Bytes::new()),
             followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)),
+            guesses: Guesses::default(),
             turn: Arc::default(),
         }
     }

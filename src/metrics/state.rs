@@ -4,14 +4,13 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value, json};
 
-use crate::client::info::ClientCopy;
-use crate::client::registry::Clients;
-use crate::command::lock::deadlock::Link;
-use crate::command::lock::overview::{ShownLock, overview};
+use crate::command::lock::overview::overview;
 use crate::dispatch::Handlers;
 use crate::dispatch::plan::find;
 use crate::metrics::figures::{Figures, Point, part};
+use crate::metrics::locks::{shown_handover, shown_lock};
 use crate::metrics::shown::{name, short_name};
+use crate::metrics::visitor::releaser;
 use crate::namespace::Namespace;
 use crate::observe::histogram::Counts;
 use crate::observe::slow_log::Entry;
@@ -89,10 +88,13 @@ pub(super) fn history(points: &VecDeque<Point>) -> Value {
 pub(super) fn state(namespace: &Namespace, handlers: &'static Handlers, figures: &Figures) -> Value {
     let mut state = shown_figures(figures, TEXTS, NUMBERS);
     let locks = overview(namespace, handlers, LOCKS_SHOWN).unwrap_or_default();
+    let may_release = releaser(namespace).is_some();
     let mut put = |field: &str, value: Value| state.insert(field.to_owned(), value);
     put("at", namespace.clock.now().wall_ms().into());
     put("keys", figures.databases().fold(0.0, |sum, (_, value)| sum + part(value, "keys")).into());
-    put("locks", locks.iter().map(|lock| shown_lock(lock, namespace)).collect());
+    put("release", may_release.into());
+    put("locks", locks.iter().map(|lock| shown_lock(lock, &namespace.clients, may_release)).collect());
+    put("handovers", namespace.observed.locks.handovers.latest().iter().map(shown_handover).collect());
     put("waits", shown_durations(&namespace.observed.locks.waits()));
     put("holds", shown_durations(&namespace.observed.locks.holds()));
     put("slow", slow_calls(namespace));
@@ -116,46 +118,6 @@ fn shown_engine(namespace: &Namespace, figures: &Figures) -> Value {
     let durations = [("transactions", stats.transaction_durations()), ("barriers", stats.barrier_durations())];
     engine.extend(durations.map(|(name, durations)| (name.to_owned(), shown_durations(&durations))));
     engine.into()
-}
-
-fn shown_lock(lock: &ShownLock, namespace: &Namespace) -> Value {
-    let clients = &namespace.clients;
-    let first = lock.first_in_line(clients);
-    json!({
-        "key": name(&lock.key, lock.key_rest),
-        "db": lock.db,
-        "ttl": lock.pttl_ms,
-        "line": lock.in_line,
-        "wait": lock.wait_ms,
-        "age": lock.age_ms,
-        "fence": lock.fence,
-        "meta": lock.meta.as_ref().map(|meta| name(meta, lock.meta_rest)),
-        "holder": lock.holder.as_ref().map(|holder| shown_client(&holder.client, "gone", holder.is_gone.into())),
-        "cycle": lock.cycle.as_ref().map(|cycle| cycle.iter().map(|link| shown_link(link, clients)).collect::<Value>()),
-        "first": first.iter().map(|(client, wait)| shown_client(client, "wait", (*wait).into())).collect::<Value>(),
-    })
-}
-
-/// Shows a lock of a cycle, and the client that holds it and waits for the next one.
-fn shown_link(link: &Link, clients: &Clients) -> Value {
-    let (id, process) = clients.shown(link.client).map_or((link.client, None), |client| (client.id, client.process));
-    json!({ "key": short_name(&link.key), "id": id, "process": process.map(process_name) })
-}
-
-/// Shows a client, with one more fact.
-fn shown_client(client: &ClientCopy, fact: &str, value: Value) -> Value {
-    json!({
-        "id": client.id,
-        "name": short_name(client.name.as_bytes()),
-        "addr": client.addr,
-        "process": client.process.map(process_name),
-        fact: value,
-    })
-}
-
-/// Returns the number of a process as INFO shows it: it has more digits than a number of a browser.
-fn process_name(process: u64) -> String {
-    format!("{process:016x}")
 }
 
 /// Returns how many durations there are up to each bound, with percentiles in microseconds.

@@ -2,6 +2,7 @@
 //!
 //! The users are those of ACL. A page shows what INFO, LOCK.LIST, CLIENT LIST and SLOWLOG GET show, so its user must be
 //! allowed to call these, and the metrics of Prometheus are INFO. Attempts with a wrong password go into the ACL log.
+//! Locks are released by one user alone, whom the settings name.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,9 +12,13 @@ use crate::client::caller::Caller;
 use crate::client::info::Peer;
 use crate::dispatch::denials::record_refused_visit;
 use crate::dispatch::plan::find;
+use crate::metrics::guesses::Guesses;
 use crate::namespace::Namespace;
 use crate::resp::RequestBuffer;
 use crate::spec::{Names, Renames};
+
+/// What errors are counted as that AUTH would reply.
+const WRONG_PASSWORD: &[u8] = b"WRONGPASS invalid username-password pair or user is disabled.";
 
 /// A command on which an answer is based.
 type Source = &'static [&'static str];
@@ -29,6 +34,10 @@ pub(super) enum Refusal {
     Unknown,
     /// The user may not call this command.
     Forbidden(String),
+    /// The user who may release locks has no password.
+    NoPassword,
+    /// Too many wrong passwords were tried.
+    TooMany,
 }
 
 /// A peer and its user.
@@ -48,16 +57,13 @@ impl Visitor {
         namespace: &Namespace,
         authorization: Option<&[u8]>,
         peer: Peer,
-        sources: &[Source],
+        (sources, guesses): (&[Source], &Guesses),
     ) -> Result<Self, Refusal> {
         let info = namespace.clients.visitor(peer, namespace.clock.now());
         let mut caller = Caller::new(info, &namespace.acl);
         if let Some(header) = authorization {
             let (user, password) = read_basic(header).ok_or(Refusal::Unknown)?;
-            if !caller.log_in(&namespace.acl, &user, &password) {
-                record_refused_visit(namespace, &caller, &user, None);
-                return Err(Refusal::Unknown);
-            }
+            log_in(namespace, &mut caller, (&user, &password), guesses)?;
         }
         let visitor = Visitor { access: caller.access.clone(), is_named: authorization.is_some() };
         if visitor.access.needs_authentication() {
@@ -96,6 +102,65 @@ impl Visitor {
             self.access.denial(command, request).map(|_| command.name.clone())
         })
     }
+}
+
+/// Returns the name of the user who may release locks from the page, if the settings name one. Not where an engine keeps
+/// the locks, whose calls are not executed here.
+pub(super) fn releaser(namespace: &Namespace) -> Option<Vec<u8>> {
+    let user = namespace.settings.current().metrics_release_user.clone();
+    user.filter(|user| !user.is_empty() && namespace.engine().is_none())
+}
+
+/// Authenticates the visitor who wants to release a lock: only as the user whom the settings name, and with a password.
+///
+/// # Errors
+/// Why it may not.
+pub(super) fn admit_to_release(
+    namespace: &Namespace,
+    authorization: Option<&[u8]>,
+    peer: Peer,
+    guesses: &Guesses,
+) -> Result<Caller, Refusal> {
+    let (user, password) = authorization.and_then(read_basic).ok_or(Refusal::Unknown)?;
+    // Browsers send the name that they have for the page first: whatever its password is, they have to ask for another.
+    if releaser(namespace).as_deref() != Some(&user) {
+        return Err(Refusal::Unknown);
+    }
+    let info = namespace.clients.visitor(peer, namespace.clock.now());
+    let mut caller = Caller::new(info, &namespace.acl);
+    if let Err(refusal) = log_in(namespace, &mut caller, (&user, &password), guesses) {
+        namespace.observed.errors.count(WRONG_PASSWORD);
+        return Err(refusal);
+    }
+    if caller.access.user().accepts_any_password() {
+        return Err(Refusal::NoPassword);
+    }
+    if let Some(command) = caller.access.user().lacking_in("admin") {
+        record_refused_visit(namespace, &caller, &user, Some(command));
+        return Err(Refusal::Forbidden(command.to_owned()));
+    }
+    Ok(caller)
+}
+
+/// Authenticates a caller. The password of the user who may release locks cannot be tried as often as one likes.
+fn log_in(
+    namespace: &Namespace,
+    caller: &mut Caller,
+    (user, password): (&[u8], &[u8]),
+    guesses: &Guesses,
+) -> Result<(), Refusal> {
+    let is_guarded = releaser(namespace).as_deref() == Some(user);
+    if is_guarded && !guesses.take(namespace.clock.now().mono_us()) {
+        return Err(Refusal::TooMany);
+    }
+    if !caller.log_in(&namespace.acl, user, password) {
+        record_refused_visit(namespace, caller, user, None);
+        return Err(Refusal::Unknown);
+    }
+    if is_guarded {
+        guesses.give_back();
+    }
+    Ok(())
 }
 
 /// Parses user and password of HTTP Basic; without a name, it is the default user.

@@ -130,7 +130,7 @@ impl Service {
         let (place, is_endless) = (Mutex::new(Some(place)), CancellationToken::new());
         let (metrics, visit, place, endless) = (&self.metrics, &visit, &place, &is_endless);
         let answer = service_fn(|request: Request<Incoming>| async move {
-            let answer = metrics.answer(request.into_parts().0, visit).await;
+            let answer = metrics.answer(request, visit).await;
             if answer.body().is_endless() {
                 place.lock().take();
                 endless.cancel();

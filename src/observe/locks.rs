@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
+use crate::observe::handovers::Handovers;
 use crate::observe::histogram::{Counts, Histogram};
 
 /// Counters of `LOCK.*`, and the durations of waits and holds.
@@ -19,6 +20,8 @@ pub struct LockStats {
     pub deadlocks: AtomicU64,
     /// Locks that expired before they were released.
     pub expired: AtomicU64,
+    /// The last locks that were handed over.
+    pub(crate) handovers: Handovers,
     durations: Mutex<Durations>,
 }
 
@@ -56,5 +59,6 @@ impl LockStats {
         let counters = [&self.acquired, &self.contended, &self.timed_out, &self.deadlocks, &self.expired];
         counters.into_iter().for_each(|counter| counter.store(0, Relaxed));
         *self.durations.lock() = Durations::default();
+        self.handovers.clear();
     }
 }

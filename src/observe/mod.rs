@@ -6,6 +6,7 @@
 pub(crate) mod command_stats;
 mod engine;
 pub(crate) mod errors;
+pub(crate) mod handovers;
 pub(crate) mod histogram;
 pub(crate) mod latency;
 pub(crate) mod locks;

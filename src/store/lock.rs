@@ -167,6 +167,8 @@ pub struct LostLock<'a> {
     pub loss: Loss,
     /// When, in monotonic microseconds.
     pub at_us: u64,
+    /// If others are queued for it, its database and the hash of its key.
+    pub awaited: Option<(usize, u64)>,
 }
 
 /// How a client asks for a lock.

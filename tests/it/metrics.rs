@@ -1,5 +1,8 @@
 //! The metrics port, through plain sockets: who gets an answer, what it says, and what a hostile peer cannot do.
 
+mod locks;
+mod release;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -180,6 +183,10 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
 }
 
 fn basic(user: &str, password: &str) -> String {
+    format!("Authorization: Basic {}\r\n", base64(format!("{user}:{password}").as_bytes()))
+}
+
+fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let encode = |three: &[u8]| {
         let bits = three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
@@ -189,8 +196,7 @@ fn basic(user: &str, password: &str) -> String {
         };
         (0..4).map(digit).collect::<String>()
     };
-    let encoded: String = format!("{user}:{password}").as_bytes().chunks(3).map(encode).collect();
-    format!("Authorization: Basic {encoded}\r\n")
+    bytes.chunks(3).map(encode).collect()
 }
 
 #[test]
@@ -439,10 +445,11 @@ fn a_page_shows_who_acquired_a_lock_also_after_it_has_left_and_which_clients_wai
         let locks = shown["locks"].as_array().expect("a list");
         locks.iter().find(|lock| lock["key"].as_str().is_some_and(|name| name.starts_with(key))).expect(key)
     };
-    let left = &lock("left")["holder"];
-    assert_eq!((&left["id"], &left["name"], &left["gone"]), (&ids[2].into(), &"batch".into(), &true.into()));
+    let left = &lock("left")["holders"][0];
+    let client = &left["client"];
+    assert_eq!((&client["id"], &client["name"], &left["gone"]), (&ids[2].into(), &"batch".into(), &true.into()));
     assert!(lock("left")["cycle"].is_null());
-    assert_eq!(lock("b")["holder"]["gone"], false);
+    assert_eq!(lock("b")["holders"][0]["gone"], false);
     let cycle = lock("aaa")["cycle"].as_array().expect("a list");
     let clients: Vec<&Value> = cycle.iter().map(|link| &link["id"]).collect();
     assert_eq!(clients, [&Value::from(ids[0]), &ids[1].into()]);

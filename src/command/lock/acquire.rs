@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::client::caller::Caller;
+use crate::client::info::ClientCopy;
 use crate::client::registry::QueuePlace;
 use crate::client::staged::LockDemand;
 use crate::command::lock::ask::{Ask, has_permits};
@@ -156,11 +157,17 @@ fn take(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>) -> i64 {
 }
 
 fn record_acquired(call: &mut Call<'_>, key: Key<'_>) {
-    let now_us = call.namespace.clock.now().mono_us();
-    let waited_us = waiter(call, key).map_or(0, |waiter| now_us.saturating_sub(waiter.since_us));
-    match &mut call.caller.staged {
-        Some(staged) => staged.tally.acquired += 1,
-        None => call.namespace.observed.locks.record_acquired(waited_us),
+    let now = call.namespace.clock.now();
+    let waited_us = waiter(call, key).map(|waiter| now.mono_us().saturating_sub(waiter.since_us));
+    if let Some(staged) = &mut call.caller.staged {
+        staged.tally.acquired += 1;
+        return;
+    }
+    let locks = &call.namespace.observed.locks;
+    locks.record_acquired(waited_us.unwrap_or_default());
+    if let Some(waited_us) = waited_us {
+        let lock = (call.caller.db, key.hash, key.bytes);
+        locks.handovers.record(lock, ClientCopy::of(&call.caller.info), waited_us, now);
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) fn release(call: &mut Call<'_>) -> Result<()> {
             if call.view.locks().record(key).is_some_and(|record| is_of_another(call.caller.info.id, record)) {
                 call.view.locks().lose(key, Loss::Released);
             } else if let Some(record) = call.view.locks().end(key) {
-                record_ended(call, &record);
+                record_ended(call, key, &record);
             }
             call.view.remove(key);
         }
@@ -72,7 +72,7 @@ pub(super) fn release(call: &mut Call<'_>) -> Result<()> {
             let is_lost = holder.is_some_and(|holder| is_of_another(client, &holder.record));
             let ended = call.view.locks().end_holder(key, number, is_lost.then_some(Loss::Released));
             if let Some(holder) = ended.filter(|_| !is_lost) {
-                record_ended(call, &holder.record);
+                record_ended(call, key, &holder.record);
             }
         }
         None => {}
@@ -86,12 +86,18 @@ fn is_of_another(client: u64, record: &LockRecord) -> bool {
     record.hold.as_ref().is_some_and(|hold| hold.holder().id() != client)
 }
 
-/// Records for how long a lock was held that is released.
-fn record_ended(call: &mut Call<'_>, record: &LockRecord) {
-    let held_us = call.namespace.clock.now().mono_us().saturating_sub(record.since_us);
-    match &mut call.caller.staged {
-        Some(staged) => staged.tally.held_us.push(held_us),
-        None => call.namespace.observed.locks.record_ended(held_us),
+/// Records for how long a lock was held that is released, and who has held it if others are queued for it.
+fn record_ended(call: &mut Call<'_>, key: Key<'_>, record: &LockRecord) {
+    let now_us = call.namespace.clock.now().mono_us();
+    let held_us = now_us.saturating_sub(record.since_us);
+    if let Some(staged) = &mut call.caller.staged {
+        staged.tally.held_us.push(held_us);
+        return;
+    }
+    let locks = &call.namespace.observed.locks;
+    locks.record_ended(held_us);
+    if call.namespace.store.has_lock_queues() && call.view.locks().queue(key).is_some() {
+        locks.handovers.note_end((call.caller.db, key.hash), record, now_us);
     }
 }
 

@@ -278,7 +278,7 @@ fn reply_queue(call: &mut Call<'_>, queue: &[LockWaiter]) {
 }
 
 /// Returns how LOCK.INFO calls a way to ask for a lock.
-fn mode_word(mode: LockMode) -> &'static str {
+pub(super) fn mode_word(mode: LockMode) -> &'static str {
     match mode {
         LockMode::Exclusive | LockMode::Several => "exclusive",
         LockMode::Shared => "shared",
@@ -316,14 +316,6 @@ impl Listed {
             None => ("free", None, None, 0, None),
         };
         Some(Listed { mode, fence, age_ms, pttl_ms, holders, permits })
-    }
-}
-
-/// Returns the record of the only holder of a lock, or of the first of several.
-pub(super) fn first_record<'a>(lock: &SeenLock<'a>) -> Option<&'a LockRecord> {
-    match lock.held? {
-        HeldLock::Exclusive(record) => Some(record),
-        HeldLock::Shared(holders) => holders.iter().next().map(|(_, holder)| &holder.record),
     }
 }
 

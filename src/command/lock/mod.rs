@@ -11,6 +11,8 @@ pub(crate) mod deadlock;
 mod held;
 mod inspect;
 #[cfg(feature = "metrics")]
+pub(crate) mod named;
+#[cfg(feature = "metrics")]
 pub(crate) mod overview;
 mod replicated;
 mod resume;

@@ -1,30 +1,37 @@
 //! An overview of all locks for the metrics page: those that clients wait for, longest first, and then those that have
-//! been held for longest.
+//! been held for longest; each with its holders and its queue.
 //!
 //! It visits one shard at a time and keeps what is shown only, so ten thousand locks block nobody.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use crate::client::info::ClientCopy;
-use crate::client::registry::Clients;
 use crate::command::lock::deadlock::{self, Link};
-use crate::command::lock::inspect::{Listed, first_record, pttl_ms};
+use crate::command::lock::inspect::{Listed, age_ms, mode_word, pttl_ms};
 use crate::dispatch::introspection::describe;
 use crate::dispatch::{Call, Handlers};
 use crate::namespace::Namespace;
 use crate::store::entry::Entry;
-use crate::store::{Hold, LockWaiter, SHARDS, SeenLock};
-use crate::time::clock::Now;
+use crate::store::{HeldLock, LockMode, LockRecord, LockWaiter, NEVER, SHARDS, SeenLock};
+use crate::time::clock::{Deadline, Now};
 
-/// How many clients queued are shown of each lock.
-const IN_LINE_SHOWN: usize = 3;
+/// How many holders of a lock are shown.
+const HOLDERS_SHOWN: usize = 20;
+/// How many clients queued for a lock are shown.
+const QUEUED_SHOWN: usize = 100;
+/// How many holders and queued clients of all locks are shown: of later locks only a few each.
+const CLIENTS_SHOWN: usize = 2000;
+/// How many are shown of any lock.
+const CLIENTS_LEAST: usize = 3;
 
-/// How many bytes of a key or a text are shown: it may have millions.
-const KEY_SHOWN: usize = 128;
+/// How many bytes of a text are shown: it may have millions.
+const TEXT_SHOWN: usize = 128;
+/// How many bytes of a key are kept: more than are shown, so that a lock can be named exactly.
+pub(crate) const KEY_KEPT: usize = 1024;
 
 /// A lock that is shown.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug)]
 pub(crate) struct ShownLock {
     /// For how long the first client in the queue has waited, if there is one. The order of locks is that of these times.
     pub(crate) wait_ms: Option<u64>,
@@ -34,45 +41,134 @@ pub(crate) struct ShownLock {
     pub(crate) db: usize,
     /// The key, or the first bytes of it.
     pub(crate) key: Vec<u8>,
-    /// How many bytes of the key are left out.
-    pub(crate) key_rest: usize,
+    /// How many bytes the key has.
+    pub(crate) key_len: usize,
+    /// How it is held, in the words of LOCK.INFO.
+    pub(crate) mode: &'static str,
+    /// How many permits a semaphore has, and how many are free.
+    pub(crate) permits: Option<(u32, u32)>,
     /// The fencing token.
     pub(crate) fence: Option<i64>,
     /// How long it has left; -1 without limit.
     pub(crate) pttl_ms: i64,
+    /// How many holders there are of which something is known.
+    pub(crate) held_by: usize,
+    /// The first of them.
+    pub(crate) holders: Vec<ShownHolder>,
     /// How many clients are queued.
     pub(crate) in_line: usize,
-    /// What the lock is for, in its holder's words, or the first bytes of it.
+    /// The first of them.
+    pub(crate) queue: Vec<ShownWaiter>,
+    /// The cycle of clients that wait for each other which the lock is held in.
+    pub(crate) cycle: Option<Vec<Link>>,
+}
+
+/// A holder of a lock.
+#[derive(Clone, Debug)]
+pub(crate) struct ShownHolder {
+    /// Its number among several.
+    pub(crate) number: Option<u64>,
+    /// The client that has acquired the lock, of this process or of another one, which may have left since.
+    pub(crate) client: Option<ClientCopy>,
+    /// Whether its connection to this process has closed.
+    pub(crate) is_gone: bool,
+    /// Whether the lock ends with its session, whose connection has closed, unless it comes back in time.
+    pub(crate) is_away: bool,
+    /// What the lock is for, in its own words, or the first bytes of it.
     pub(crate) meta: Option<Vec<u8>>,
     /// How many bytes of that are left out.
     pub(crate) meta_rest: usize,
-    /// The client that has acquired it, which may have left since.
-    pub(crate) holder: Option<Holder>,
-    /// The cycle of clients that wait for each other which the lock is held in.
-    pub(crate) cycle: Option<Vec<Link>>,
-    /// The first clients in the queue, and for how long they have waited.
-    first: Vec<(u64, u64)>,
+    pub(crate) age_ms: u64,
+    /// How long it has left; -1 without limit.
+    pub(crate) pttl_ms: i64,
+    pub(crate) fence: i64,
+    /// How many permits it has, of a semaphore.
+    pub(crate) permits: Option<u32>,
 }
 
-/// The client that has acquired a lock.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Holder {
-    /// The client, of this process or of another one.
-    pub(crate) client: ClientCopy,
-    /// Whether its connection to this process has closed.
-    pub(crate) is_gone: bool,
+/// A client queued for a lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShownWaiter {
+    pub(crate) client: u64,
+    pub(crate) wait_ms: u64,
+    /// How it asks for the lock, in the words of LOCK.INFO.
+    pub(crate) mode: &'static str,
+    /// For how many permits it asks.
+    pub(crate) permits: Option<u32>,
+    /// Whether its connection has ended and its place is kept.
+    pub(crate) is_away: bool,
 }
 
-impl Holder {
-    fn new(hold: &Hold) -> Option<Self> {
-        Some(Holder { client: ClientCopy::of_holder(hold.holder())?, is_gone: hold.holder().is_gone() })
+impl ShownHolder {
+    fn new(record: &LockRecord, pttl_ms: i64, now: Now) -> Self {
+        let holder = record.hold.as_ref().map(|hold| hold.holder());
+        let meta = record.meta.as_deref();
+        ShownHolder {
+            number: None,
+            client: holder.and_then(ClientCopy::of_holder),
+            is_gone: holder.is_some_and(|holder| holder.is_gone()),
+            is_away: record.session.as_ref().is_some_and(|session| session.is_gone()),
+            meta: meta.map(|meta| meta[..meta.len().min(TEXT_SHOWN)].to_vec()),
+            meta_rest: meta.map_or(0, |meta| meta.len().saturating_sub(TEXT_SHOWN)),
+            age_ms: age_ms(record, now),
+            pttl_ms,
+            fence: record.fence,
+            permits: None,
+        }
+    }
+
+    /// Returns the first holders of a lock of which something is known.
+    fn all(lock: &SeenLock<'_>, deadline: Option<Deadline>, now: Now) -> Vec<Self> {
+        match lock.held {
+            None => Vec::new(),
+            Some(HeldLock::Exclusive(record)) => vec![ShownHolder::new(record, pttl_ms(deadline, now), now)],
+            Some(HeldLock::Shared(holders)) => {
+                let shown = holders.iter().take(HOLDERS_SHOWN).map(|(number, holder)| {
+                    let deadline = (holder.until_ms != NEVER).then(|| Deadline::at_mono_ms(holder.until_ms));
+                    ShownHolder {
+                        number: Some(number),
+                        permits: Some(holder.permits).filter(|permits| *permits > 0),
+                        ..ShownHolder::new(&holder.record, pttl_ms(deadline, now), now)
+                    }
+                });
+                shown.collect()
+            }
+        }
+    }
+}
+
+impl ShownWaiter {
+    fn new(waiter: &LockWaiter, now: Now) -> Self {
+        let permits = if let LockMode::Permits { count, .. } = waiter.mode { Some(count) } else { None };
+        let (wait_ms, mode) = (now.ms_since(waiter.since_us), mode_word(waiter.mode));
+        ShownWaiter { client: waiter.client, wait_ms, mode, permits, is_away: waiter.is_away }
     }
 }
 
 impl ShownLock {
-    /// Returns the first clients in the queue, and for how long they have waited.
-    pub(crate) fn first_in_line(&self, clients: &Clients) -> Vec<(ClientCopy, u64)> {
-        self.first.iter().filter_map(|(id, wait_ms)| Some((clients.shown(*id)?, *wait_ms))).collect()
+    /// Returns what decides the order.
+    fn rank(&self) -> impl Ord + '_ {
+        (self.wait_ms, self.age_ms, self.db, &self.key)
+    }
+}
+
+impl PartialEq for ShownLock {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for ShownLock {}
+
+impl PartialOrd for ShownLock {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ShownLock {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
     }
 }
 
@@ -99,12 +195,24 @@ pub(crate) fn overview(namespace: &Namespace, handlers: &'static Handlers, max_c
     }
     let mut locks: Vec<ShownLock> = shown.locks.into_iter().map(|Reverse(lock)| lock).collect();
     locks.sort_unstable_by(|one, other| other.cmp(one));
+    limit_clients(&mut locks);
     for lock in locks.iter_mut().filter(|lock| lock.in_line > 0) {
-        let awaited = lock.first.iter().find_map(|(client, _)| namespace.clients.awaited_locks(*client).pop());
+        let awaited = lock.queue.iter().find_map(|waiter| namespace.clients.awaited_locks(waiter.client).pop());
         let cycle_of = |call: &mut Call<'_>| deadlock::cycle_from(call, awaited?);
         lock.cycle = describe(namespace, handlers, "lock.list", cycle_of)?;
     }
     Some(locks)
+}
+
+/// Leaves out clients of later locks when all have too many.
+fn limit_clients(locks: &mut [ShownLock]) {
+    let mut left = CLIENTS_SHOWN;
+    for lock in locks {
+        lock.holders.truncate(left.max(CLIENTS_LEAST));
+        left = left.saturating_sub(lock.holders.len());
+        lock.queue.truncate(left.max(CLIENTS_LEAST));
+        left = left.saturating_sub(lock.queue.len());
+    }
 }
 
 /// The locks that come first among those visited so far.
@@ -116,31 +224,32 @@ struct Shown {
 impl Shown {
     fn offer(&mut self, db: usize, lock: &SeenLock<'_>, entry: Option<&Entry>, now: Now) {
         let (key, queue) = (lock.key.bytes, lock.queue);
-        let since = |waiter: &LockWaiter| now.ms_since(waiter.since_us);
         let listed = Listed::of(lock, entry, now);
-        let (wait_ms, age_ms) = (queue.front().map(since), listed.as_ref().and_then(|listed| listed.age_ms));
+        let wait_ms = queue.front().map(|waiter| now.ms_since(waiter.since_us));
+        let age_ms = listed.as_ref().and_then(|listed| listed.age_ms);
         if self.locks.len() == self.max_count {
             match self.locks.peek() {
                 Some(Reverse(last)) if (wait_ms, age_ms) > (last.wait_ms, last.age_ms) => self.locks.pop(),
                 _ => return,
             };
         }
-        let record = first_record(lock);
-        let meta = record.and_then(|record| record.meta.as_deref());
+        let deadline = entry.and_then(Entry::deadline);
         self.locks.push(Reverse(ShownLock {
             wait_ms,
             age_ms,
             db,
-            key: key[..key.len().min(KEY_SHOWN)].to_vec(),
-            key_rest: key.len().saturating_sub(KEY_SHOWN),
-            fence: listed.and_then(|listed| listed.fence),
-            pttl_ms: pttl_ms(entry.and_then(Entry::deadline), now),
+            key: key[..key.len().min(KEY_KEPT)].to_vec(),
+            key_len: key.len(),
+            // Nothing is known of one that was taken by another command.
+            mode: listed.as_ref().map_or("exclusive", |listed| listed.mode),
+            permits: listed.as_ref().and_then(|listed| listed.permits),
+            fence: listed.as_ref().and_then(|listed| listed.fence),
+            pttl_ms: pttl_ms(deadline, now),
+            held_by: listed.map_or(0, |listed| listed.holders),
+            holders: ShownHolder::all(lock, deadline, now),
             in_line: queue.len(),
-            meta: meta.map(|meta| meta[..meta.len().min(KEY_SHOWN)].to_vec()),
-            meta_rest: meta.map_or(0, |meta| meta.len().saturating_sub(KEY_SHOWN)),
-            holder: record.and_then(|record| Holder::new(record.hold.as_ref()?)),
+            queue: queue.iter().take(QUEUED_SHOWN).map(|waiter| ShownWaiter::new(waiter, now)).collect(),
             cycle: None,
-            first: queue.iter().take(IN_LINE_SHOWN).map(|waiter| (waiter.client, since(waiter))).collect(),
         }));
     }
 }

@@ -110,7 +110,9 @@ impl Keys {
     }
 
     pub(super) fn announce_loss(&self, key: Key<'_>, record: &LockRecord, loss: Loss, cx: &Cx) {
-        self.events.emit_lost_lock(&LostLock { key: key.bytes, record, loss, at_us: cx.now.mono_us() });
+        let is_awaited = self.interests.counts().queued > 0 && self.interests.lock_queue(key).is_some();
+        let awaited = is_awaited.then(|| (self.db(), key.hash));
+        self.events.emit_lost_lock(&LostLock { key: key.bytes, record, loss, at_us: cx.now.mono_us(), awaited });
     }
 
     /// Releases a lock as far as it is still bound to the connection of a client, which has closed; logs the change.

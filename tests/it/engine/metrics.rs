@@ -90,17 +90,17 @@ fn a_page_shows_the_processes_of_clients_that_hold_and_await_locks_elsewhere() {
     assert!(near.int("LOCK.ACQUIRE b t2 SESSION") > 0);
     wait_until(|| observed.page_state()["held"] == 2.0);
     let held = observed.page_state();
-    let holder = &lock(&held, "a")["holder"];
+    let holder = &lock(&held, "a")["holders"][0]["client"];
     assert_eq!((&holder["process"], &holder["id"]), (&process.as_str().into(), &ids[0].into()));
-    let holder = &lock(&held, "b")["holder"];
+    let holder = &lock(&held, "b")["holders"][0]["client"];
     assert_eq!((&holder["process"], &holder["id"]), (&Value::Null, &ids[1].into()));
     far.send(b"LOCK.ACQUIRE b u1 SESSION BLOCK 0\r\n");
     near.send(b"LOCK.ACQUIRE a u2 SESSION BLOCK 0\r\n");
     wait_until(|| observed.page_state()["waiting"] == 2.0);
     let awaited = observed.page_state();
-    let first = &lock(&awaited, "b")["first"][0];
+    let first = &lock(&awaited, "b")["queue"][0]["client"];
     assert_eq!((&first["process"], &first["id"]), (&process.as_str().into(), &ids[0].into()));
-    let first = &lock(&awaited, "a")["first"][0];
+    let first = &lock(&awaited, "a")["queue"][0]["client"];
     assert_eq!((&first["process"], &first["id"]), (&Value::Null, &ids[1].into()));
     let cycle = lock(&awaited, "a")["cycle"].as_array().expect("a list");
     let links: Vec<_> =

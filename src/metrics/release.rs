@@ -1,0 +1,221 @@
+//! Releasing a lock from the page: one request, which changes something, where the settings name a user for it.
+//!
+//! Browsers send a password again by themselves once they know it. So the request must be one that no other site can
+//! make them send: it has a header and a content type that only a page of this origin may add, and if the browser says
+//! where it comes from, that is this page; under another name that leads here it knows no password. It names what the
+//! page has shown, the fence and no token, so that a holder who came later is never the one who loses the lock. The lock
+//! is released by LOCK.RELEASE, through the gate.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Buf;
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, ORIGIN};
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, StatusCode};
+use serde_json::Value;
+
+use crate::client::caller::Caller;
+use crate::client::info::Peer;
+use crate::command::lock::named::{Absence, NamedHolder};
+use crate::dispatch::visit::call_for_visitor;
+use crate::metrics::Metrics;
+use crate::metrics::visitor::{Refusal, admit_to_release};
+
+/// The path to which a page posts; the browser sends the user's name to no other one by itself.
+pub(super) const PATH: &str = "/release/lock";
+/// How many bytes the body of a request may have.
+const BODY_MAX: usize = 4096;
+
+/// Why a lock is not released.
+pub(super) enum Unreleased {
+    /// Name or password of the user are missing or wrong.
+    Unknown,
+    /// Something else.
+    Because(StatusCode, String),
+}
+
+/// What a page asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Wish {
+    db: usize,
+    key: Vec<u8>,
+    fence: i64,
+    number: Option<u64>,
+}
+
+impl Metrics {
+    /// Releases the lock that a request names.
+    ///
+    /// # Errors
+    /// Why it is not released.
+    pub(super) async fn release(
+        self: &Arc<Self>,
+        request: &Parts,
+        body: Incoming,
+        peer: Peer,
+    ) -> Result<(), Unreleased> {
+        let because = |status, reason: &str| Err(Unreleased::Because(status, reason.to_owned()));
+        let Some(body) = whole(body).await else {
+            return because(StatusCode::PAYLOAD_TOO_LARGE, "The request is too long, or was cut off.");
+        };
+        if !is_of_this_page(&request.headers) {
+            return because(StatusCode::FORBIDDEN, "Only the page of this server may ask for this.");
+        }
+        let authorization = request.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        let caller = admit_to_release(&self.namespace, authorization, peer, &self.guesses).map_err(refused)?;
+        let databases = self.namespace.settings.current().databases as usize;
+        let Some(wish) = Wish::read(&body).filter(|wish| wish.db < databases) else {
+            return because(StatusCode::BAD_REQUEST, "The request does not name a lock and its holder.");
+        };
+        match self.collect(move |metrics| Some(metrics.release_now(caller, &wish))).await {
+            Some(outcome) => outcome,
+            None => because(StatusCode::SERVICE_UNAVAILABLE, "This was interrupted. Look whether the lock is held."),
+        }
+    }
+
+    fn release_now(&self, mut caller: Caller, wish: &Wish) -> Result<(), Unreleased> {
+        let named = NamedHolder { fence: wish.fence, number: wish.number };
+        caller.db = wish.db;
+        let call = ("LOCK.RELEASE", &wish.key[..]);
+        let outcome =
+            call_for_visitor(&self.namespace, self.handlers, &mut caller, call, |view, key| named.token(view, key));
+        let (status, reason) = match outcome {
+            Ok(Ok(reply)) if reply.as_slice() == Some(b":1\r\n") => return Ok(()),
+            Ok(Ok(_) | Err(Absence::Free)) => (StatusCode::NOT_FOUND, "This lock is not held any longer.".to_owned()),
+            Ok(Err(Absence::Others)) => (StatusCode::CONFLICT, "Somebody else holds this lock by now.".to_owned()),
+            Err(refused) if refused.is_forbidden => (StatusCode::FORBIDDEN, refused.line),
+            Err(refused) => (StatusCode::SERVICE_UNAVAILABLE, refused.line),
+        };
+        Err(Unreleased::Because(status, reason))
+    }
+}
+
+fn refused(refusal: Refusal) -> Unreleased {
+    let (status, reason) = match refusal {
+        Refusal::Unknown => return Unreleased::Unknown,
+        Refusal::Forbidden(command) => (
+            StatusCode::FORBIDDEN,
+            format!("This user has no permission for '{command}'; all commands of @admin are needed."),
+        ),
+        Refusal::NoPassword => (StatusCode::FORBIDDEN, "This user has no password.".to_owned()),
+        Refusal::TooMany => {
+            (StatusCode::TOO_MANY_REQUESTS, "Too many wrong passwords were tried; try again later.".to_owned())
+        }
+    };
+    Unreleased::Because(status, reason)
+}
+
+/// Reads the body of a request, unless it is too long.
+async fn whole(mut body: Incoming) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if body.size_hint().lower() > BODY_MAX as u64 {
+        return None;
+    }
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        let data = frame.ok()?.into_data().unwrap_or_default();
+        if bytes.len() + data.remaining() > BODY_MAX {
+            return None;
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Some(bytes)
+}
+
+/// Returns whether a request is one that no page of another site can make a browser send.
+fn is_of_this_page(headers: &HeaderMap) -> bool {
+    let only = |name: &str| {
+        let mut values = headers.get_all(name).iter();
+        values.next().filter(|_| values.next().is_none()).and_then(|value| value.to_str().ok())
+    };
+    let is_at = |host: &str| {
+        let origin = only(ORIGIN.as_str()).and_then(|origin| origin.split_once("://"));
+        origin.is_some_and(|(scheme, at)| ["http", "https"].contains(&scheme) && at.eq_ignore_ascii_case(host))
+    };
+    only("x-keylatch") == Some("release")
+        && only(CONTENT_TYPE.as_str()) == Some("application/json")
+        && (!headers.contains_key("sec-fetch-site") || only("sec-fetch-site") == Some("same-origin"))
+        && (!headers.contains_key(ORIGIN) || only(HOST.as_str()).is_some_and(is_at))
+}
+
+impl Wish {
+    /// Reads `{"db":0,"key":"<base64>","fence":"17","number":null}`, where the fence is a text because it may have more
+    /// digits than a number of a browser.
+    fn read(body: &[u8]) -> Option<Self> {
+        let wish: Value = serde_json::from_slice(body).ok()?;
+        let fields = wish.as_object().filter(|fields| fields.len() == 4)?;
+        let number = match fields.get("number")? {
+            Value::Null => None,
+            number => Some(number.as_u64()?),
+        };
+        Some(Wish {
+            db: fields.get("db")?.as_u64()?.try_into().ok()?,
+            key: STANDARD.decode(fields.get("key")?.as_str()?).ok()?,
+            fence: fields.get("fence")?.as_str()?.parse().ok()?,
+            number,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_names_database_key_fence_and_holder_and_nothing_else() {
+        let read = |body: &str| Wish::read(body.as_bytes());
+        let wish = |number| Some(Wish { db: 3, key: b"\xffk".to_vec(), fence: 17, number });
+        assert_eq!(read(r#"{"db":3,"key":"/2s=","fence":"17","number":null}"#), wish(None));
+        assert_eq!(read(r#"{"number":2,"db":3,"key":"/2s=","fence":"17"}"#), wish(Some(2)));
+        for wrong in [
+            "",
+            "null",
+            "[]",
+            r#"{"db":3,"key":"/2s=","fence":"17"}"#,
+            r#"{"db":3,"key":"/2s=","fence":17,"number":null}"#,
+            r#"{"db":-1,"key":"/2s=","fence":"17","number":null}"#,
+            r#"{"db":3,"key":"k","fence":"17","number":null}"#,
+            r#"{"db":3,"key":"/2s=","fence":"17","number":1.5}"#,
+            r#"{"db":3,"key":"/2s=","fence":"17","number":null,"token":"t"}"#,
+            r#"{"db":3,"key":"/2s=","fence":"17","number":null}}"#,
+        ] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_a_page_of_the_same_origin_may_ask() {
+        let asks = |more: &[(&'static str, &'static str)], less: &str| {
+            let base = [("x-keylatch", "release"), ("content-type", "application/json"), ("host", "h:9121")];
+            let mut headers = HeaderMap::new();
+            for (name, value) in base.iter().chain(more).filter(|(name, _)| *name != less) {
+                headers.append(*name, HeaderValue::from_static(value));
+            }
+            is_of_this_page(&headers)
+        };
+        assert!(asks(&[], "") && asks(&[("origin", "http://h:9121"), ("sec-fetch-site", "same-origin")], ""));
+        assert!(asks(&[("origin", "https://H:9121")], ""));
+        for less in ["x-keylatch", "content-type"] {
+            assert!(!asks(&[], less), "{less}");
+        }
+        for more in [
+            ("origin", "http://evil.example"),
+            ("origin", "null"),
+            ("origin", "http://h:9122"),
+            ("origin", "file://h:9121"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+            ("sec-fetch-site", "none"),
+            ("content-type", "text/plain"),
+            ("x-keylatch", "release"),
+        ] {
+            assert!(!asks(&[more], ""), "{more:?}");
+        }
+        assert!(!asks(&[("origin", "http://h:9121"), ("origin", "http://h:9121")], ""), "twice");
+        assert!(!asks(&[("origin", "http://h:9121")], "host"), "without a host");
+    }
+}
