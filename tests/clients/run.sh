@@ -12,7 +12,7 @@ lock=$(realpath "$here/../../packages/python/lock")
 mkdir -p "$work"/{node,node5}
 
 packages=(libhiredis-dev libredis-perl php-cli php-nrk-predis php-redis prometheus prometheus-redis-exporter)
-packages+=(openssl redis-server redis-tools php-symfony-lock ruby-redis ruby-sidekiq webdis)
+packages+=(chromium openssl redis-server redis-tools php-symfony-lock ruby-redis ruby-sidekiq webdis)
 install_others() {
     if ! dpkg-query -W "${packages[@]}" >/dev/null 2>&1; then
         apt-get update -qq
@@ -121,6 +121,7 @@ py 1 tools.py
 py 1 smoke.py
 # Every server takes its settings from the environment too.
 KEYLATCH_METRICS_PORT=$(free_port) py 1 metrics.py
+KEYLATCH_METRICS_PORT=$(free_port) py 1 page.py
 py 1 django_cache.py
 js 1 smoke.mjs
 beside 1 "$work/walk"
