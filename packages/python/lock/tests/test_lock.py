@@ -85,6 +85,23 @@ def test_renewal_keeps_a_lock_past_its_ttl(server):
         lock.check()
 
 
+def test_a_lock_that_was_waited_for_is_renewed_before_it_is_believed(server):
+    """Its time counts from before a command was sent, and the one that waited was sent long ago."""
+
+    def renewals():
+        return server.client.info("commandstats").get("cmdstat_lock.renew", {"calls": 0})["calls"]
+
+    first, next_one = Lock(server.client, "lock", ttl=PATIENCE_S * 10), Lock(server.client, "lock", ttl=3)
+    assert first.acquire()
+    waiting = threading.Thread(target=next_one.acquire, daemon=True)
+    waiting.start()
+    wait(lambda: server.waiting("lock") == 1 and server.info("lock")["waiters"][0]["waited-ms"] > 1100)
+    before = renewals()
+    assert first.release()
+    waiting.join(PATIENCE_S)
+    assert renewals() == before + 1 and next_one.release()
+
+
 def test_a_loss_is_told_at_once_and_the_body_can_see_it(server):
     told = threading.Event()
     with pytest.raises(LockLost, match="deleted"):

@@ -7,7 +7,7 @@
 
 from ._asyncio import AsyncLock
 from ._sync import Lock
-from ._terms import Deadlock, LockError, LockLost, NotAcquired
+from ._terms import Deadlock, LockError, LockLost, NotAcquired, Unsupported
 
-__all__ = ["AsyncLock", "Deadlock", "Lock", "LockError", "LockLost", "NotAcquired"]
+__all__ = ["AsyncLock", "Deadlock", "Lock", "LockError", "LockLost", "NotAcquired", "Unsupported"]
 __version__ = "0.1.0"

@@ -10,7 +10,7 @@ from typing import Any
 import redis.asyncio
 from redis.asyncio.retry import Retry
 
-from ._terms import UNREACHABLE, LockLost, NotAcquired, Terms, deadlock, now
+from ._terms import UNREACHABLE, LockLost, NotAcquired, Terms, is_push, listed, now
 
 
 class AsyncLock(Terms["redis.asyncio.Redis"]):
@@ -27,35 +27,53 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
         try:
             await self._connection.connect()
             try:
-                self.fence = await self._call(*self._acquire(0))
+                granted = self._granted(await self._call(*self._acquire(0)))
             except redis.ConnectionError:  # its reply may be all that was lost
                 await self._connection.disconnect(nowait=True)
                 await self._connection.connect()
-                self.fence = await self._call(*self._acquire(now() - began))
+                granted = self._granted(await self._call(*self._acquire(now() - began)))
+            if granted:
+                self._notified = True
+                await self._confirm(began)
         except redis.ResponseError as error:
             await self._connection.disconnect()  # not granted, so there is nothing to give back
-            raise deadlock(error) or error
+            raise self._refusal(error) from None
         except BaseException:
+            self.fence = None
             await self._leave()
             raise
-        if self.fence is None:
+        if not granted:
             await self._connection.disconnect()
             return False
-        self._held(now())
-        self._notified = True
         self._keeper = asyncio.create_task(self._keep(), name="lock")
         return True
 
     async def release(self) -> bool:
-        """Releases the lock; returns whether it was still held. A task that is cancelled meanwhile releases it too."""
+        """Releases the lock; returns whether it was still held. What is left of several, of which one is lost, too.
+
+        A task that is cancelled meanwhile releases it as well.
+        """
         if self.fence is None:
             return False
         self._keeper.cancel()
         held, connection = self.lost is None, self._connection
         try:
-            return held and bool(await asyncio.shield(self.client.execute_command(*self._release())))
+            return await asyncio.shield(self._give_back(held)) and held
         finally:
             await connection.disconnect(nowait=True)
+
+    async def _give_back(self, held: bool) -> bool:
+        if len(self.keys) == 1:
+            return held and bool(await self.client.execute_command(*self._release()[0]))
+        pipeline = self.client.pipeline(transaction=False)
+        for words in self._release():
+            pipeline.execute_command(*words)
+        try:
+            return all(await pipeline.execute())
+        except redis.RedisError:
+            if held:
+                raise
+            return False  # nobody waits for the end of what is lost
 
     async def __aenter__(self) -> AsyncLock:
         if not await self.acquire():
@@ -72,14 +90,15 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
         """Leaves the queue; a lock that was granted meanwhile is released by what stands behind the wait."""
         try:
             if self._connection.is_connected:
-                await self._connection.send_command(*self._release(), check_health=False)
+                for words in self._release():
+                    await self._connection.send_command(*words, check_health=False)
         except UNREACHABLE:
             pass
         await self._connection.disconnect(nowait=True)
 
     async def _call(self, *words: Any) -> Any:
         await self._connection.send_command(*words, check_health=False)
-        while isinstance(reply := await self._read(None), list):
+        while is_push(reply := await self._read(None)):
             self._hear(reply)
         return reply
 
@@ -93,13 +112,33 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
             while self.lost is None:
                 try:
                     await self._listen()
-                    async with asyncio.timeout_at(asyncio.get_running_loop().time() + self._valid_until - now()):
-                        await self._prolong()
+                    await self._prolong_in_time()
                 except UNREACHABLE:
                     await self._connection.disconnect(nowait=True)
                     await asyncio.sleep(self._disconnected() or 0)
+                except redis.ResponseError:  # says nothing of the lock: the next may be answered
+                    await asyncio.sleep(self._failed() or 0)
         finally:
             await connection.disconnect(nowait=True)
+
+    async def _confirm(self, began: float) -> None:
+        """Renews a lock that may have been granted a while ago: its time counts from before a command was sent."""
+        self._held(began)
+        if now() < self._renew_at:
+            return
+        self._held(now())
+        try:
+            await self._prolong_in_time()
+        except UNREACHABLE:
+            await self._connection.disconnect(nowait=True)
+            self._disconnected()
+            self._held(began)
+        except redis.ResponseError:
+            self._held(began)
+
+    async def _prolong_in_time(self) -> None:
+        async with asyncio.timeout_at(asyncio.get_running_loop().time() + self._valid_until - now()):
+            await self._prolong()
 
     async def _listen(self) -> None:
         """Listens until it is time for a renewal."""
@@ -116,12 +155,12 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
         if not self._connection.is_connected:
             await self._connection.connect()
         since = now()
-        fence = await self._call(*self._renew())
-        if fence == self.fence and not self._notified:  # on a new connection, which the server has to know of
-            fence = await self._call(*self._notify())
-            if fence not in (None, self.fence):
-                await self._call(*self._release())  # it went in between, and this is another
-        if fence == self.fence:
+        fences = [await self._call(*words) for words in self._renew()]
+        if self._is_held(fences) and not self._notified:  # on a new connection, which the server has to know of
+            fences = listed(await self._call(*self._notify()))
+            for words in self._gone(fences):
+                await self._call(*words)  # it went in between, and this is another
+        if self._is_held(fences):
             self._held(since)
             self._notified = True
         else:

@@ -10,7 +10,7 @@ from typing import Any
 import redis
 from redis.retry import Retry
 
-from ._terms import UNREACHABLE, LockLost, NotAcquired, Terms, deadlock, now
+from ._terms import UNREACHABLE, LockLost, NotAcquired, Terms, is_push, listed, now
 
 
 class Lock(Terms["redis.Redis"]):
@@ -27,29 +27,41 @@ class Lock(Terms["redis.Redis"]):
         self._begin()
         self._connection: Any = pool.connection_class(**self._kwargs(pool.connection_kwargs, Retry))
         self._connection.connect()
+        began = now()
         try:
-            self.fence = self._ask()
+            granted = self._granted(self._ask(began))
         except redis.ResponseError as error:
             self._connection.disconnect()  # not granted, so there is nothing to give back
-            raise deadlock(error) or error
+            raise self._refusal(error) from None
         except BaseException as error:
+            self.fence = None
             self._leave(error)
             raise
-        if self.fence is None:
+        if not granted:
             self._connection.disconnect()
             return False
-        self._held(now())
         self._notified, self._over = True, threading.Event()
+        self._confirm(began)
         self._keeper = threading.Thread(target=self._keep, args=(self._over,), daemon=True, name="lock")
         self._keeper.start()
         return True
 
     def release(self) -> bool:
-        """Releases the lock; returns whether it was still held."""
+        """Releases the lock; returns whether it was still held. What is left of several, of which one is lost, too."""
         if self.fence is None:
             return False
         self._over.set()
-        return self.lost is None and bool(self.client.execute_command(*self._release()))
+        if len(self.keys) == 1:
+            return self.lost is None and bool(self.client.execute_command(*self._release()[0]))
+        pipeline = self.client.pipeline(transaction=False)
+        for words in self._release():
+            pipeline.execute_command(*words)
+        try:
+            return all(pipeline.execute()) and self.lost is None
+        except redis.RedisError:
+            if self.lost is None:
+                raise
+            return False  # nobody waits for the end of what is lost
 
     def __enter__(self) -> Lock:
         if not self.acquire():
@@ -60,9 +72,8 @@ class Lock(Terms["redis.Redis"]):
         if not self.release() and error is None:
             raise LockLost(self.lost or "expired")
 
-    def _ask(self) -> Any:
+    def _ask(self, began: float) -> Any:
         """Queues and returns the fence; a second time if the connection breaks."""
-        began = now()
         try:
             return self._call(*self._acquire(0))
         except redis.ConnectionError:  # its reply may be all that was lost
@@ -73,7 +84,8 @@ class Lock(Terms["redis.Redis"]):
         """Leaves the queue; a lock that was granted meanwhile is released by what stands behind the wait."""
         try:
             if not isinstance(error, UNREACHABLE):
-                self._connection.send_command(*self._release(), check_health=False)
+                for words in self._release():
+                    self._connection.send_command(*words, check_health=False)
         except UNREACHABLE:
             pass
         self._connection.disconnect()
@@ -84,7 +96,7 @@ class Lock(Terms["redis.Redis"]):
             if until is not None and not self._connection.can_read(max(0.0, until - now())):
                 raise redis.TimeoutError("no reply to a renewal")
             reply = self._read()
-            if not isinstance(reply, list):
+            if not is_push(reply):
                 return reply
             self._hear(reply)
 
@@ -102,16 +114,33 @@ class Lock(Terms["redis.Redis"]):
             except UNREACHABLE:
                 self._connection.disconnect()
                 over.wait(self._disconnected() or 0)
+            except redis.ResponseError:  # says nothing of the lock: the next may be answered
+                over.wait(self._failed() or 0)
         self._connection.disconnect()
 
+    def _confirm(self, began: float) -> None:
+        """Renews a lock that may have been granted a while ago: its time counts from before a command was sent."""
+        self._held(began)
+        if now() < self._renew_at:
+            return
+        self._held(now())
+        try:
+            self._prolong()
+        except UNREACHABLE:
+            self._connection.disconnect()
+            self._disconnected()
+            self._held(began)
+        except redis.ResponseError:
+            self._held(began)
+
     def _prolong(self) -> None:
-        since = now()
-        fence = self._call(*self._renew(), until=self._valid_until)
-        if fence == self.fence and not self._notified:  # on a new connection, which the server has to know of
-            fence = self._call(*self._notify(), until=self._valid_until)
-            if fence not in (None, self.fence):
-                self._call(*self._release(), until=self._valid_until)  # it went in between, and this is another
-        if fence == self.fence:
+        since, until = now(), self._valid_until
+        fences = [self._call(*words, until=until) for words in self._renew()]
+        if self._is_held(fences) and not self._notified:  # on a new connection, which the server has to know of
+            fences = listed(self._call(*self._notify(), until=until))
+            for words in self._gone(fences):
+                self._call(*words, until=until)  # it went in between, and this is another
+        if self._is_held(fences):
             self._held(since)
             self._notified = True
         else:

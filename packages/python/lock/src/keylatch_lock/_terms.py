@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from redis.backoff import NoBackoff
@@ -30,10 +31,8 @@ class LockLost(LockError):
     """The lock went before it was released; the argument says how, as `lost` does."""
 
 
-def deadlock(error: ResponseError) -> Deadlock | None:
-    """Returns the deadlock that an error of LOCK.ACQUIRE tells of."""
-    code, _, cycle = str(error).partition(" ")
-    return Deadlock(cycle) if code == "DEADLOCK" else None
+class Unsupported(LockError):
+    """The server has no locks of this kind: it is no keylatch server, or an older one."""
 
 
 class Terms(Generic[Client]):
@@ -42,10 +41,13 @@ class Terms(Generic[Client]):
     def __init__(
         self,
         client: Client,
-        key: str,
+        key: str | bytes | Sequence[str | bytes],
         *,
         ttl: float = 30.0,
         wait: float | None = None,
+        shared: bool = False,
+        permits: int | None = None,
+        of: int | None = None,
         session: bool = False,
         meta: str | None = None,
         owner: str | None = None,
@@ -53,8 +55,12 @@ class Terms(Generic[Client]):
     ) -> None:
         """Describes a lock; nothing is sent.
 
+        key: the name, or several: all of them are obtained at once, or none.
         ttl: seconds that the lock outlives its holder's last renewal; it is renewed after a third of them.
         wait: seconds to queue; None for as long as it takes, 0 for not at all.
+        shared: others may share the lock; who does not, has it alone.
+        permits: so many of the permits of a semaphore.
+        of: how many permits the semaphore has; who finds it there need not say so.
         session: the server releases the lock as soon as the connection closes, so a broken connection loses it.
         meta: a text for LOCK.INFO, which tells others what the lock is for.
         owner: the token of all locks of one thread of work, of its own: a wait that would never end because of a lock of
@@ -63,10 +69,21 @@ class Terms(Generic[Client]):
         """
         if ttl < 0.001:
             raise ValueError("ttl must be at least a millisecond")
+        self.keys = [key] if isinstance(key, (str, bytes)) else list(key)
+        if not self.keys:
+            raise ValueError("a lock needs a name")
+        if len(self.keys) > 1 and (shared or permits is not None):
+            raise ValueError("several locks at once are exclusive")
+        if shared and permits is not None:
+            raise ValueError("a lock is shared or has permits, not both")
+        if of is not None and permits is None:
+            raise ValueError("a size needs permits")
         self.client, self.key, self.ttl, self.wait = client, key, ttl, wait
+        self.shared, self.permits, self.of = shared, permits, of
         self.session, self.meta, self.owner, self.on_lost = session, meta, owner, on_lost
         self.token = ""
         self.fence: int | None = None  # increases from holder to holder; None until the lock is acquired
+        self.fences: dict[str | bytes, int] = {}  # by name; `fence` is the greatest, and serves for each of the names
         self.lost: str | None = None  # how the lock was lost: a reason of NOTIFY, "expired" or "disconnected"
         self._valid_until = self._renew_at = 0.0
         self._notified = False  # the server knows which connection to tell
@@ -86,25 +103,63 @@ class Terms(Generic[Client]):
         return {**given, **of_connection, "retry": retry(NoBackoff(), 0)}
 
     def _begin(self) -> None:
-        self.token, self.fence, self.lost = self.owner or uuid.uuid4().hex, None, None
+        self.token, self.fence, self.fences, self.lost = self.owner or uuid.uuid4().hex, None, {}, None
 
     def _acquire(self, waited: float) -> list[Any]:
         """Words the command. The same token again is safe: a lock that is held with it is granted again."""
-        words: list[Any] = ["LOCK.ACQUIRE", self.key, self.token, "PX", self._ttl_ms(), "NOTIFY"]
+        words = self._first_words(self.of)
         if self.wait is None:
             words += ["BLOCK", 0]
         elif self.wait > waited:
             words += ["BLOCK", max(1, int((self.wait - waited) * 1000))]
         return words + ["SESSION"] * self.session + (["META", self.meta] if self.meta is not None else [])
 
+    def _first_words(self, size: int | None) -> list[Any]:
+        end = [self.token, "PX", self._ttl_ms(), "NOTIFY"]
+        if len(self.keys) > 1:
+            return ["LOCK.ACQUIREMULTI", len(self.keys), *self.keys, *end]
+        words = ["LOCK.ACQUIRE", self.keys[0], *end] + ["SHARED"] * self.shared
+        words += ["PERMITS", self.permits] if self.permits is not None else []
+        return words + (["OF", size] if size is not None else [])
+
     def _notify(self) -> list[Any]:
-        return ["LOCK.ACQUIRE", self.key, self.token, "PX", self._ttl_ms(), "NOTIFY"]
+        """Words the command that tells the server of a new connection. The size of a semaphore may be another now."""
+        return self._first_words(None)
 
-    def _renew(self) -> list[Any]:
-        return ["LOCK.RENEW", self.key, self.token, "PX", self._ttl_ms()]
+    def _renew(self) -> list[list[Any]]:
+        return [["LOCK.RENEW", key, self.token, "PX", self._ttl_ms()] for key in self.keys]
 
-    def _release(self) -> list[Any]:
-        return ["LOCK.RELEASE", self.key, self.token]
+    def _release(self) -> list[list[Any]]:
+        return [["LOCK.RELEASE", key, self.token] for key in self.keys]
+
+    def _granted(self, reply: Any) -> bool:
+        """Notes the fences; returns whether there are any."""
+        if reply is not None:
+            self.fences = dict(zip(self.keys, listed(reply)))
+            self.fence = max(self.fences.values())
+        return reply is not None
+
+    def _gone(self, fences: list[Any]) -> list[list[Any]]:
+        """Words the releases of locks that went and were granted again, as the fences show."""
+        pairs = zip(self._release(), fences, self.fences.values())
+        return [release for release, fence, ours in pairs if fence not in (None, ours)]
+
+    def _is_held(self, fences: list[Any]) -> bool:
+        return fences == list(self.fences.values())
+
+    def _refusal(self, error: ResponseError) -> Exception:
+        """Returns what an error of the server says of the lock."""
+        code, _, cycle = str(error).partition(" ")
+        if code == "DEADLOCK":
+            return Deadlock(cycle)
+        told = str(error).lower()
+        if "unknown command" not in told and "syntax error" not in told:
+            return error
+        if len(self.keys) > 1:
+            return Unsupported(f"the server cannot lock several names at once: {error}")
+        if self.permits is not None:
+            return Unsupported(f"the server has no permits: {error}")
+        return Unsupported(f"the server has no shared locks: {error}") if self.shared else error
 
     def _ttl_ms(self) -> int:
         return int(self.ttl * 1000)
@@ -116,12 +171,16 @@ class Terms(Generic[Client]):
     def _disconnected(self) -> float | None:
         """Notes that the connection broke. Returns the seconds until the next attempt, or None if the lock is lost."""
         self._notified = False
-        if self.session:
-            self._lose("disconnected")
-        elif now() >= self._valid_until:
-            self._lose("expired")
-        else:
+        if not self.session:
+            return self._failed()
+        self._lose("disconnected")
+        return None
+
+    def _failed(self) -> float | None:
+        """Notes that a renewal failed. Returns the seconds until the next attempt, or None if the lock is lost."""
+        if now() < self._valid_until:
             return min(0.1, self.ttl / 10)
+        self._lose("expired")
         return None
 
     def _hear(self, push: Any) -> None:
@@ -133,10 +192,20 @@ class Terms(Generic[Client]):
         raise NotImplementedError
 
     def _is_loss(self, push: list[Any]) -> str | None:
-        """Returns the reason if a push reports the loss of this very lock."""
-        if len(push) != 5 or [text(push[0]), text(push[2]), push[3]] != ["lock-lost", self.token, self.fence]:
+        """Returns the reason if a push reports the loss of one of these very locks."""
+        if len(push) != 5 or [text(push[0]), text(push[2])] != ["lock-lost", self.token]:
             return None
-        return str(text(push[4]))
+        return str(text(push[4])) if push[3] in self.fences.values() else None
+
+
+def is_push(reply: Any) -> bool:
+    """Whether this was sent without being asked for; the fences of several locks are numbers."""
+    return isinstance(reply, list) and not isinstance(reply[0], int)
+
+
+def listed(reply: Any) -> list[Any]:
+    """Returns the fences of one lock or several."""
+    return reply if isinstance(reply, list) else [reply]
 
 
 def text(word: Any) -> Any:

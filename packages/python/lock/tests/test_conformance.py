@@ -1,0 +1,186 @@
+"""Both locks by the list that the helpers of all languages run, `packages/lock-conformance.json`.
+
+The server has to be in test mode, since the list moves its clock and injects faults.
+"""
+
+import asyncio
+import concurrent.futures
+import json
+import pathlib
+import threading
+
+import pytest
+import redis
+import redis.asyncio
+from conftest import PATIENCE_S, wait
+
+from keylatch_lock import AsyncLock, Deadlock, Lock, LockError, LockLost
+
+LIST = pathlib.Path(__file__).parents[3] / "lock-conformance.json"
+SCENARIOS = json.loads(LIST.read_text())["scenarios"]
+
+
+class Threads:
+    """Calls of `Lock`, each in a thread of its own."""
+
+    def __init__(self, url):
+        self.client = redis.Redis.from_url(url)
+
+    def lock(self, names, **options):
+        return Lock(self.client, names, **options)
+
+    def start(self, call):
+        future = concurrent.futures.Future()
+
+        def run():
+            try:
+                future.set_result(call())
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        return future
+
+    def close(self):
+        self.client.close()
+
+
+class Tasks:
+    """Calls of `AsyncLock`, in a loop of its own."""
+
+    def __init__(self, url):
+        self.client, self.loop = redis.asyncio.Redis.from_url(url), asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+
+    def lock(self, names, **options):
+        return AsyncLock(self.client, names, **options)
+
+    def start(self, call):
+        async def run():
+            return await call()
+
+        return asyncio.run_coroutine_threadsafe(run(), self.loop)
+
+    def close(self):
+        asyncio.run_coroutine_threadsafe(self.end(), self.loop).result(PATIENCE_S)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+
+    async def end(self):
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self.client.aclose()
+
+
+class Run:
+    """A run of one scenario: the locks by the names that the steps give them, and who still waits."""
+
+    def __init__(self, server, calls):
+        self.server, self.calls, self.locks, self.told, self.waiting = server, calls, {}, [], {}
+
+    def step(self, step):
+        verb = next(iter(step))
+        getattr(self, verb)(step[verb], step)
+
+    def acquire(self, names, step):
+        options = {word: step[word] for word in ("shared", "permits", "of", "meta", "session", "owner") if word in step}
+        wait_ms = step.get("wait_ms")
+        timeout = None if wait_ms is None else wait_ms / 1000
+        before = self.in_line()
+
+        def acquire():
+            lock = self.calls.lock(
+                names, ttl=step.get("ttl_ms", 60_000) / 1000, wait=timeout, on_lost=self.told.append, **options
+            )
+            self.locks[step["as"]] = lock
+            return lock.acquire()
+
+        self.waiting[step["as"]] = self.calls.start(acquire)
+        if step.get("expect") == "waits":
+            wait(lambda: self.in_line() > before)
+        else:
+            self.ends(step["as"], {"expect": step.get("expect", "held")})
+
+    def in_line(self):
+        return self.server.client.info("locks")["waiting"]
+
+    def ends(self, name, step):
+        expected, (kind, told) = step["expect"], self.outcome(self.waiting.pop(name))
+        if isinstance(expected, dict):
+            assert kind in expected and expected[kind] in told, (kind, told)
+        else:
+            assert kind == expected, (kind, told)
+
+    def outcome(self, future):
+        try:
+            return ("held" if future.result(PATIENCE_S) else "not acquired"), ""
+        except Deadlock as deadlock:
+            return "deadlock", str(deadlock)
+        except (LockError, redis.RedisError, ValueError) as error:
+            return "error", str(error)
+
+    def release(self, name, step):
+        assert self.calls.start(self.locks[name].release).result(PATIENCE_S) is step["expect"]
+
+    def holds(self, name, step):
+        self.locks[name].check()
+        assert self.locks[name].lost is None
+
+    def lost(self, name, step):
+        lock = self.locks[name]
+        wait(lambda: lock in self.told)
+        assert lock.lost in step["because"]
+        with pytest.raises(LockLost, match=lock.lost):
+            lock.check()
+
+    def fence(self, which, step):
+        fence = self.fence_of(which)
+        if "above" in step:
+            assert fence > self.fence_of(step["above"])
+        else:
+            assert fence == self.fence_of(step["same_as"])
+
+    def fence_of(self, which):
+        return self.locks[which].fence if isinstance(which, str) else self.locks[which[0]].fences[which[1]]
+
+    def command(self, words, step):
+        reply = self.server.client.execute_command(*words)
+        if "expect" in step:
+            expected = step["expect"]
+            assert reply == expected or (expected == "OK" and reply is True), reply
+
+    def info(self, name, step):
+        wait(lambda: self.shows(self.server.client.execute_command("LOCK.INFO", name), step["has"]))
+
+    def shows(self, info, fields):
+        if fields is None or info is None:
+            return fields is info
+        shown = {word: len(value) if isinstance(value, list) else value for word, value in info.items()}
+        return all(shown[word] == value for word, value in fields.items())
+
+    def cut(self, name, step):
+        self.server.kill_holder(name)
+
+
+@pytest.fixture
+def steered(server):
+    """The server, in test mode, without faults and with a clock that runs."""
+
+    def reset():
+        server.client.execute_command("TEST.FAULT", "CLEAR")
+        server.client.execute_command("TEST.TIME", "RUN")
+
+    reset()
+    yield server
+    reset()
+
+
+@pytest.mark.parametrize("calls", [Threads, Tasks])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=[scenario["name"] for scenario in SCENARIOS])
+def test_the_list_of_all_languages(steered, calls, scenario):
+    run = Run(steered, calls(steered.url))
+    for step in scenario["steps"]:
+        run.step(step)
+    assert not run.waiting
+    run.calls.close()
