@@ -8,6 +8,12 @@ export interface Options {
   ttl?: number;
   /** Milliseconds to queue; 0 for not at all. [Infinity] */
   wait?: number;
+  /** Others may share the lock; who does not, has it alone. [false] */
+  shared?: boolean;
+  /** So many of the permits of a semaphore. */
+  permits?: number;
+  /** How many permits the semaphore has; who finds it there need not say so. */
+  of?: number;
   /** The server releases the lock as soon as its connection closes, so a broken connection loses it. [false] */
   session?: boolean;
   /** A text for LOCK.INFO, which tells others what the lock is for. */
@@ -21,24 +27,27 @@ export interface Options {
   onLost?: (lock: Lock) => void;
 }
 
-/** Queues for a lock. Throws NotAcquired if it was not obtained within `wait` milliseconds. */
-export function acquire(client: Client, key: string, options?: Options): Promise<Lock>;
+/** Queues for a lock, or for several: all of them are obtained at once, or none. Throws NotAcquired if that was not within
+ *  `wait` milliseconds. */
+export function acquire(client: Client, key: string | string[], options?: Options): Promise<Lock>;
 
 /** A lock that is held, until it is released or lost. */
 export class Lock implements AsyncDisposable {
   private constructor();
   static acquire: typeof acquire;
-  readonly key: string;
+  readonly key: string | string[];
   readonly token: string;
   /** Increases from holder to holder. */
   readonly fence: number;
+  /** By name; `fence` is the greatest of them, and serves for each of the names. */
+  readonly fences: ReadonlyMap<string, number>;
   /** How the lock was lost: a reason of NOTIFY, "expired" or "disconnected". */
   readonly lost: string | null;
   /** Is aborted with a LockLost when the lock is lost. */
   readonly signal: AbortSignal;
   /** Throws LockLost once the lock is known to be lost, or its time has passed without a renewal. */
   check(): void;
-  /** Releases the lock; tells whether it was still held. */
+  /** Releases the lock; tells whether it was still held. What is left of several, of which one is lost, too. */
   release(): Promise<boolean>;
   /** Releases the lock; throws LockLost if it was lost. */
   [Symbol.asyncDispose](): Promise<void>;
@@ -57,3 +66,6 @@ export class Deadlock extends Error {
 export class LockLost extends Error {
   readonly reason: string;
 }
+
+/** The server has no locks of this kind: it is no keylatch server, or an older one. */
+export class Unsupported extends Error {}

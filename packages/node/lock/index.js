@@ -31,6 +31,11 @@ export class LockLost extends Error {
   }
 }
 
+/** The server has no locks of this kind: it is no keylatch server, or an older one. */
+export class Unsupported extends Error {
+  name = 'Unsupported';
+}
+
 // ioredis has `call`; node-redis has `isOpen`, and is connected by hand.
 const isIoredis = (client) => typeof client.call === 'function';
 const call = (client, words) =>
@@ -48,16 +53,46 @@ async function connect(client, session) {
   return own;
 }
 
-/** Tells a listener what is published on a channel. */
-function subscribe(own, channel, listener) {
-  if (!isIoredis(own)) return own.subscribe(channel, listener);
-  own.on('message', (_, message) => listener(message));
-  return own.subscribe(channel);
+/** Tells a listener what is published on channels. */
+function subscribe(own, channels, listener) {
+  if (!isIoredis(own)) return own.subscribe(channels, listener);
+  own.on('message', (channel, message) => listener(message, channel));
+  return own.subscribe(...channels);
+}
+
+/** Words a command, as far as it says which locks it is about, and how they are to be held. */
+function opening(keys, { token, shared, permits, of }) {
+  if (keys.length === 0) throw new TypeError('a lock needs a name');
+  if (keys.length > 1 && (shared || permits !== undefined)) throw new TypeError('several locks at once are exclusive');
+  if (shared && permits !== undefined) throw new TypeError('a lock is shared or has permits, not both');
+  if (of !== undefined && permits === undefined) throw new TypeError('a size needs permits');
+  if (keys.length > 1) return ['LOCK.ACQUIREMULTI', keys.length, ...keys, token];
+  const words = ['LOCK.ACQUIRE', keys[0], token, ...shared ? ['SHARED'] : []];
+  if (permits !== undefined) words.push('PERMITS', permits);
+  if (of !== undefined) words.push('OF', of);
+  return words;
+}
+
+/** Whether the server has answered with this error. */
+const isReply = (error) => /^[A-Z]+ /.test(error?.message);
+
+/** Tells what an error of the server says of locks. */
+function refusal(error, keys, { shared, permits }) {
+  const told = String(error?.message);
+  const [, cycle] = /^DEADLOCK (.*)/.exec(told) ?? [];
+  if (cycle) return new Deadlock(keys.join(', '), cycle);
+  if (!/unknown command|syntax error/i.test(told)) return error;
+  const options = { cause: error };
+  if (keys.length > 1) return new Unsupported(`the server cannot lock several names at once: ${told}`, options);
+  if (permits !== undefined) return new Unsupported(`the server has no permits: ${told}`, options);
+  return shared ? new Unsupported(`the server has no shared locks: ${told}`, options) : error;
 }
 
 /** A lock that is held. */
 export class Lock {
   #client;
+  #keys;
+  #shared;
   #own; // the connection that waited, which the session is bound to and which is told of the loss
   #ttl;
   #onLost;
@@ -69,38 +104,45 @@ export class Lock {
   /** Queues for the lock; see index.d.ts. */
   static async acquire(client, key, options = {}) {
     const { ttl = 30_000, wait = Infinity, session = false, meta, owner, signal, onLost, ...others } = options;
-    for (const name of Object.keys(others)) throw new TypeError(`unknown option '${name}'`);
+    const { shared = false, permits, of, ...unknown } = others;
+    for (const name of Object.keys(unknown)) throw new TypeError(`unknown option '${name}'`);
     signal?.throwIfAborted();
-    const lock = new Lock(client, key, ttl, onLost, owner);
-    const words = ['LOCK.ACQUIRE', key, lock.token, 'PX', ttl, 'NOTIFY', ...session ? ['SESSION'] : []];
+    const lock = new Lock(client, key, ttl, onLost, owner, shared);
+    const words = opening(lock.#keys, { token: lock.token, shared, permits, of });
+    words.push('PX', ttl, 'NOTIFY', ...session ? ['SESSION'] : []);
     if (meta !== undefined) words.push('META', meta);
     const own = lock.#own = await connect(client, session);
     try {
-      const fence = await lock.#wait(words, wait, signal);
-      if (fence === null) signal?.throwIfAborted();
-      if (fence === null) throw new NotAcquired(key);
-      lock.fence = Number(fence);
+      const granted = await lock.#wait(words, wait, signal);
+      if (granted === null) signal?.throwIfAborted();
+      if (granted === null) throw new NotAcquired(lock.#keys.join(', '));
+      [granted].flat().forEach((fence, at) => lock.fences.set(lock.#keys[at], Number(fence)));
+      lock.fence = Math.max(...lock.fences.values());
       lock.#held(performance.now());
       await lock.#listen(session);
       return lock;
     } catch (error) {
       close(own);
       lock.#stop();
-      const [, cycle] = /^DEADLOCK (.*)/.exec(error?.message) ?? [];
-      if (cycle) throw new Deadlock(key, cycle);
-      // What has gone wrong may be no more than the reply; an unknown token releases nothing.
-      if (!(error instanceof NotAcquired)) await call(client, ['LOCK.RELEASE', key, lock.token]).catch(() => {});
+      const refused = refusal(error, lock.#keys, { shared, permits });
+      if (refused !== error) throw refused;
+      // What has gone wrong may be no more than the reply; but after a refusal there is nothing to give back.
+      const isRefused = error instanceof NotAcquired || isReply(error) && !lock.fence;
+      if (!isRefused) await lock.#giveBack().catch(() => {});
       throw error;
     }
   }
 
-  constructor(client, key, ttl, onLost, owner) {
+  constructor(client, key, ttl, onLost, owner, shared) {
     this.#client = client;
+    this.#keys = [key].flat().map(String);
     this.#ttl = ttl;
     this.#onLost = onLost;
+    this.#shared = shared;
     this.key = key;
     this.token = owner ?? randomUUID();
     this.fence = 0; // increases from holder to holder
+    this.fences = new Map(); // by name; `fence` is the greatest, and serves for each of the names
     this.lost = null;
   }
 
@@ -115,12 +157,12 @@ export class Lock {
     this.signal.throwIfAborted();
   }
 
-  /** Releases the lock; tells whether it was still held. */
+  /** Releases the lock; tells whether it was still held. What is left of several, of which one is lost, too. */
   async release() {
     const first = !this.#released;
-    this.#released ??= this.lost ? Promise.resolve(0) : call(this.#client, ['LOCK.RELEASE', this.key, this.token]);
+    this.#released ??= this.lost ? this.#abandon() : this.#giveBack();
     try {
-      return Boolean(Number(await this.#released)) && first;
+      return await this.#released && first;
     } finally {
       this.#stop();
       close(this.#own);
@@ -129,7 +171,20 @@ export class Lock {
 
   async [Symbol.asyncDispose]() {
     const released = this.#released;
-    if (!await this.release() && !released) throw this.signal.reason ?? new LockLost(this.key, 'expired');
+    if (!await this.release() && !released) throw this.signal.reason ?? new LockLost(this.#keys.join(', '), 'expired');
+  }
+
+  /** Releases each lock; tells whether all were held. */
+  async #giveBack() {
+    const release = (key) => call(this.#client, ['LOCK.RELEASE', key, this.token]);
+    const released = await Promise.all(this.#keys.map(release));
+    return released.every(Number);
+  }
+
+  /** Gives back what is left of a lock that is lost. Nobody waits for it in vain: it also expires. */
+  async #abandon() {
+    if (this.#keys.length > 1) await this.#giveBack().catch(() => {});
+    return false;
   }
 
   /** Queues, until the signal is aborted. The same token again is safe: its lock is granted again. */
@@ -143,7 +198,7 @@ export class Lock {
     const id = call(this.#own, ['CLIENT', 'ID']).catch(() => {});
     const granted = attempt().catch((error) => {
       // An error of the server is final; a connection that breaks may have lost a mere reply.
-      if (/^[A-Z]+ /.test(error.message) || signal?.aborted) throw error;
+      if (isReply(error) || signal?.aborted) throw error;
       return attempt();
     });
     if (!signal) return granted;
@@ -166,25 +221,29 @@ export class Lock {
 
   /** Listens for the loss. What was lost before that, the renewal finds. */
   async #listen(session) {
-    const lost = (message) => {
+    const told = (message, channel) => {
       const [reason, fence] = String(message).split(' ');
-      if (Number(fence) === this.fence) this.#lose(reason);
+      if (Number(fence) !== this.fences.get(channel.slice('__lock__:'.length))) return;
+      // All readers of a lock have the same fence, so it may be another one's end.
+      if (this.#shared) this.#renew(reason);
+      else this.#lose(reason);
     };
     if (session) for (const event of ['error', 'end']) this.#own.on(event, () => this.#lose('disconnected'));
-    await subscribe(this.#own, `__lock__:${this.key}`, lost);
+    await subscribe(this.#own, this.#keys.map((key) => `__lock__:${key}`), told);
     this.#own.on('ready', () => this.#released || this.lost ? close(this.#own) : this.#renew()); // connected again
     await this.#renew();
   }
 
-  async #renew() {
+  async #renew(reason = 'expired') {
     if (this.#released || this.lost) return;
     const since = performance.now();
+    const renew = (key) => call(this.#client, ['LOCK.RENEW', key, this.token, 'PX', this.#ttl]);
     try {
-      const fence = await call(this.#client, ['LOCK.RENEW', this.key, this.token, 'PX', this.#ttl]);
-      if (Number(fence) === this.fence) this.#held(since);
-      else this.#lose('expired');
+      const fences = await Promise.all(this.#keys.map(renew));
+      if (this.#keys.every((key, at) => Number(fences[at]) === this.fences.get(key))) this.#held(since);
+      else this.#lose(reason);
     } catch {
-      if (!this.#released && !this.lost) this.#later(Math.min(100, this.#ttl / 10), () => this.#renew());
+      if (!this.#released && !this.lost) this.#later(Math.min(100, this.#ttl / 10), () => this.#renew(reason));
     }
   }
 
@@ -210,7 +269,7 @@ export class Lock {
     this.lost = reason;
     this.#stop();
     close(this.#own);
-    this.#abort.abort(new LockLost(this.key, reason));
+    this.#abort.abort(new LockLost(this.#keys.join(', '), reason));
     this.#onLost?.(this);
   }
 }

@@ -1,0 +1,148 @@
+// The lock by the list that the helpers of all languages run, packages/lock-conformance.json, by node-redis and by ioredis.
+// KEYLATCH_SERVERS=host:port names the server, which has to be in test mode: the list moves its clock and injects faults.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, beforeEach, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import Redis from 'ioredis'; // the first of the promised versions export no name
+import { createClient } from 'redis';
+import { Deadlock, LockLost, NotAcquired, acquire } from '../index.js';
+
+const PATIENCE_MS = 60_000;
+const { scenarios } = JSON.parse(readFileSync(new URL('../../../lock-conformance.json', import.meta.url)));
+const [host, port] = (process.env.KEYLATCH_SERVERS ?? 'localhost:6379').split(' ')[0].split(':');
+const url = `redis://${host}:${port}`;
+const connect = {
+  'node-redis, RESP2': () => createClient({ url, RESP: 2 }).on('error', () => {}).connect(),
+  'node-redis, RESP3': () => createClient({ url, RESP: 3 }).on('error', () => {}).connect(),
+  ioredis: async () => new Redis(url),
+};
+
+/** Waits until a condition holds. */
+async function until(condition) {
+  const deadline = performance.now() + PATIENCE_MS;
+  while (!await condition()) {
+    assert.ok(performance.now() < deadline, 'waited in vain');
+    await sleep(2);
+  }
+}
+
+/** A run of one scenario: the locks by the names that the steps give them, and who still waits. */
+class Run {
+  locks = new Map();
+  told = [];
+  waiting = new Map();
+
+  constructor(admin, client) {
+    this.admin = admin;
+    this.client = client;
+  }
+
+  async acquire(names, step) {
+    const { as, ttl_ms: ttl = 60_000, wait_ms: wait = Infinity, expect = 'held', acquire: _, ...options } = step;
+    const before = await this.inLine();
+    const acquired = acquire(this.client, names, { ttl, wait, onLost: (lock) => this.told.push(lock), ...options });
+    this.waiting.set(as, acquired.then((lock) => {
+      this.locks.set(as, lock);
+      return { held: '' };
+    }, outcome));
+    if (expect === 'waits') await until(async () => await this.inLine() > before);
+    else await this.ends(as, { expect });
+  }
+
+  async inLine() {
+    return Number(/waiting:(\d+)/.exec(await this.admin.info('locks'))[1]);
+  }
+
+  async ends(name, { expect }) {
+    const found = await this.waiting.get(name);
+    this.waiting.delete(name);
+    const [[kind, told]] = Object.entries(typeof expect === 'string' ? { [expect]: '' } : expect);
+    assert.ok(found[kind]?.includes(told), `${name}: ${JSON.stringify(found)} is not ${JSON.stringify(expect)}`);
+  }
+
+  async release(name, { expect }) {
+    assert.equal(await this.locks.get(name).release(), expect, name);
+  }
+
+  holds(name) {
+    this.locks.get(name).check();
+    assert.equal(this.locks.get(name).lost, null);
+  }
+
+  async lost(name, { because }) {
+    const lock = this.locks.get(name);
+    await until(() => this.told.includes(lock));
+    assert.ok(because.includes(lock.lost), lock.lost);
+    assert.ok(lock.signal.aborted && lock.signal.reason.reason === lock.lost);
+    assert.throws(() => lock.check(), LockLost);
+  }
+
+  fence(which, { above, same_as: same }) {
+    if (above) assert.ok(this.fenceOf(which) > this.fenceOf(above), `${which} above ${above}`);
+    else assert.equal(this.fenceOf(which), this.fenceOf(same));
+  }
+
+  fenceOf(which) {
+    const [name, key] = [which].flat();
+    return key ? this.locks.get(name).fences.get(key) : this.locks.get(name).fence;
+  }
+
+  async command([command, ...words], step) {
+    const reply = await this.admin.call(command, ...words);
+    if ('expect' in step) assert.deepEqual(reply, step.expect);
+  }
+
+  async info(name, { has }) {
+    await until(async () => {
+      const shown = await this.shown(name);
+      if (!shown || !has) return !shown && !has;
+      const value = (word) => Array.isArray(shown[word]) ? shown[word].length : shown[word];
+      return Object.keys(has).every((word) => value(word) === has[word]);
+    });
+  }
+
+  async shown(name) {
+    const flat = await this.admin.call('LOCK.INFO', name);
+    return flat && Object.fromEntries(flat.flatMap((word, at) => at % 2 ? [] : [[word, flat[at + 1]]]));
+  }
+
+  async cut(name) {
+    assert.equal(await this.admin.call('CLIENT', 'KILL', 'ID', (await this.shown(name))['client-id']), 1);
+  }
+}
+
+function outcome(error) {
+  if (error instanceof NotAcquired) return { 'not acquired': '' };
+  return error instanceof Deadlock ? { deadlock: error.cycle } : { error: String(error.message) };
+}
+
+for (const [client, open] of Object.entries(connect)) {
+  describe(client, () => {
+    const admin = new Redis(url);
+    let opened;
+    beforeEach(async () => {
+      opened ??= await open();
+      await admin.call('TEST.FAULT', 'CLEAR');
+      await admin.call('TEST.TIME', 'RUN');
+      await admin.flushall();
+    });
+    after(async () => {
+      await admin.call('TEST.FAULT', 'CLEAR');
+      await admin.call('TEST.TIME', 'RUN');
+      admin.disconnect();
+      opened.destroy ? opened.destroy() : opened.disconnect();
+    });
+    for (const { name, steps } of scenarios) {
+      test(name, { timeout: PATIENCE_MS }, async () => {
+        const run = new Run(admin, opened);
+        for (const step of steps) {
+          const [verb] = Object.keys(step);
+          await run[verb](step[verb], step);
+        }
+        assert.equal(run.waiting.size, 0);
+      });
+    }
+  });
+}
