@@ -1,0 +1,279 @@
+// The lock by the list that the helpers of all languages run, packages/lock-conformance.json. KEYLATCH_SERVERS=host:port
+// names the server, which has to be in test mode: the list moves its clock and injects faults.
+
+package lock_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"keylatch/lock"
+)
+
+type step map[string]any
+
+// run is a run of one scenario: the locks by the names that the steps give them, and who still waits.
+type run struct {
+	*testing.T
+	admin   admin
+	locks   map[string]*lock.Lock
+	waiting map[string]chan outcome
+}
+
+type outcome struct {
+	held *lock.Lock
+	err  error
+}
+
+func TestListOfAllLanguages(t *testing.T) {
+	text, err := os.ReadFile("../../lock-conformance.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct {
+		Scenarios []struct {
+			Name  string
+			Steps []step
+		}
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, scenario := range list.Scenarios {
+		t.Run(scenario.Name, func(t *testing.T) {
+			r := &run{t, steered(t), map[string]*lock.Lock{}, map[string]chan outcome{}}
+			for _, step := range scenario.Steps {
+				r.step(step)
+			}
+			if len(r.waiting) > 0 {
+				t.Fatal("somebody still waits")
+			}
+		})
+	}
+}
+
+// steered returns a connection to the server, which is empty, without faults and with a clock that runs.
+func steered(t *testing.T) admin {
+	conn, err := theServer().dial(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := admin{conn}
+	reset := func() {
+		for _, words := range [][]any{{"TEST.FAULT", "CLEAR"}, {"TEST.TIME", "RUN"}, {"FLUSHALL"}} {
+			if _, err := a.call(words...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	reset()
+	t.Cleanup(func() { reset(); conn.Close() })
+	return a
+}
+
+// until waits until a condition holds.
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain: ", what)
+		}
+	}
+}
+
+func (r *run) step(s step) {
+	r.Helper()
+	verbs := map[string]func(any, step){
+		"acquire": r.acquire, "ends": r.ends, "release": r.release, "holds": r.holds, "lost": r.lost,
+		"fence": r.fence, "command": r.command, "info": r.info, "cut": r.cut,
+	}
+	for verb, call := range verbs {
+		if argument, is := s[verb]; is {
+			call(argument, s)
+			return
+		}
+	}
+	r.Fatal("an unknown step: ", s)
+}
+
+func (r *run) acquire(names any, s step) {
+	number := func(word string) int { value, _ := s[word].(float64); return int(value) }
+	text := func(word string) string { value, _ := s[word].(string); return value }
+	is := func(word string) bool { value, _ := s[word].(bool); return value }
+	options := lock.Options{
+		TTL: time.Minute, Shared: is("shared"), Permits: number("permits"), Of: number("of"), Meta: text("meta"),
+		Session: is("session"), Owner: text("owner"),
+	}
+	if ttl := number("ttl_ms"); ttl > 0 {
+		options.TTL = time.Duration(ttl) * time.Millisecond
+	}
+	if _, is := s["wait_ms"]; is {
+		options.Wait = time.Duration(number("wait_ms")) * time.Millisecond
+		if options.Wait == 0 {
+			options.Wait = lock.NoWait
+		}
+	}
+	before, done := r.inLine(), make(chan outcome, 1)
+	r.waiting[text("as")] = done
+	go func() {
+		held, err := lock.Acquire(context.Background(), theServer(), options, words(names)...)
+		done <- outcome{held, err}
+	}()
+	if s["expect"] == "waits" {
+		until(r.T, "in line", func() bool { return r.inLine() > before })
+		return
+	}
+	if _, is := s["expect"]; !is {
+		s["expect"] = "held"
+	}
+	r.ends(text("as"), s)
+}
+
+func words(names any) []string {
+	if name, is := names.(string); is {
+		return []string{name}
+	}
+	list := []string{}
+	for _, name := range names.([]any) {
+		list = append(list, name.(string))
+	}
+	return list
+}
+
+func (r *run) inLine() int {
+	reply, err := r.admin.call("INFO", "locks")
+	if err != nil {
+		r.Fatal(err)
+	}
+	count, _ := strconv.Atoi(regexp.MustCompile(`waiting:(\d+)`).FindStringSubmatch(reply.(string))[1])
+	return count
+}
+
+func (r *run) ends(name any, s step) {
+	var got outcome
+	select {
+	case got = <-r.waiting[name.(string)]:
+	case <-time.After(patience):
+		r.Fatal("waited in vain: ", s)
+	}
+	delete(r.waiting, name.(string))
+	kind, told := "held", ""
+	var deadlock *lock.DeadlockError
+	switch {
+	case got.err == nil:
+		r.locks[name.(string)] = got.held
+	case errors.Is(got.err, lock.ErrNotAcquired):
+		kind = "not acquired"
+	case errors.As(got.err, &deadlock):
+		kind, told = "deadlock", deadlock.Cycle
+	default:
+		kind, told = "error", got.err.Error()
+	}
+	if expected, is := s["expect"].(map[string]any); is {
+		if part, is := expected[kind].(string); !is || !strings.Contains(told, part) {
+			r.Fatalf("%v: %s %s", s, kind, told)
+		}
+	} else if s["expect"] != kind {
+		r.Fatalf("%v: %s %s", s, kind, told)
+	}
+}
+
+func (r *run) release(name any, s step) {
+	if held, err := r.locks[name.(string)].Release(); err != nil || held != s["expect"] {
+		r.Fatal(s, held, err)
+	}
+}
+
+func (r *run) holds(name any, s step) {
+	held := r.locks[name.(string)]
+	if err := held.Check(); err != nil || held.Context().Err() != nil {
+		r.Fatal(s, err, held.Context().Err())
+	}
+}
+
+func (r *run) lost(name any, s step) {
+	held := r.locks[name.(string)]
+	select {
+	case <-held.Context().Done():
+	case <-time.After(patience):
+		r.Fatal("waited in vain: ", s)
+	}
+	var lost *lock.LostError
+	if !errors.As(held.Check(), &lost) {
+		r.Fatal(s, held.Check())
+	}
+	for _, reason := range s["because"].([]any) {
+		if lost.Reason == reason {
+			return
+		}
+	}
+	r.Fatal(s, lost)
+}
+
+func (r *run) fence(which any, s step) {
+	if above, is := s["above"]; is {
+		if r.fenceOf(which) <= r.fenceOf(above) {
+			r.Fatal(s, r.fenceOf(which), r.fenceOf(above))
+		}
+	} else if r.fenceOf(which) != r.fenceOf(s["same_as"]) {
+		r.Fatal(s, r.fenceOf(which), r.fenceOf(s["same_as"]))
+	}
+}
+
+func (r *run) fenceOf(which any) int64 {
+	if pair, is := which.([]any); is {
+		return r.locks[pair[0].(string)].Fences()[pair[1].(string)]
+	}
+	return r.locks[which.(string)].Fence()
+}
+
+func (r *run) command(words any, s step) {
+	reply, err := r.admin.call(words.([]any)...)
+	if err != nil {
+		r.Fatal(s, err)
+	}
+	if expected, is := s["expect"]; is && !same(reply, expected) {
+		r.Fatal(s, reply)
+	}
+}
+
+// same compares a reply with a value of the list, whose numbers are all floats.
+func same(reply, expected any) bool {
+	if number, is := reply.(int64); is {
+		return float64(number) == expected
+	}
+	return reply == expected
+}
+
+func (r *run) info(name any, s step) {
+	expected, _ := s["has"].(map[string]any)
+	until(r.T, name.(string), func() bool {
+		shown := r.admin.info(name.(string))
+		if shown == nil || expected == nil {
+			return shown == nil && expected == nil
+		}
+		for word, value := range expected {
+			found := shown[word]
+			if list, is := found.([]any); is {
+				found = int64(len(list))
+			}
+			if !same(found, value) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (r *run) cut(name any, s step) {
+	if killed, err := r.admin.call("CLIENT", "KILL", "ID", r.admin.info(name.(string))["client-id"]); killed != int64(1) {
+		r.Fatal(s, killed, err)
+	}
+}

@@ -1,0 +1,3 @@
+module keylatch/lock
+
+go 1.19

@@ -1,0 +1,339 @@
+// Package lock holds locks of a keylatch server as contexts: they are waited for in line, renewed in the background, have
+// fences, and their context is cancelled when they are lost.
+//
+//	held, err := lock.Acquire(ctx, client, lock.Options{TTL: 30 * time.Second}, "report")
+//	if err != nil {
+//		return err
+//	}
+//	defer held.Release()
+//	return write(held.Context(), held.Fence()) // is cancelled once the lock is lost
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const leaveLimit = 2 * time.Second // for leaving the line of a server that does not answer
+
+// Lock is a lock that is held, until it is released or lost.
+type Lock struct {
+	client   Client
+	options  Options
+	names    []string
+	fence    int64
+	fences   map[string]int64
+	ctx      context.Context
+	cancel   func(error)
+	working  context.Context // until the lock is released or lost
+	stop     func()
+	conn     Conn // nil when it is broken; of keep, and then of Release
+	listener io.Closer
+	asked    chan string   // why somebody with the same fence has lost a lock
+	kept     chan struct{} // closed when nothing renews the lock any more
+
+	mutex               sync.Mutex
+	lost                string
+	released            bool
+	validUntil, renewAt time.Time
+	deadline            *time.Timer
+}
+
+// Acquire waits in line for a lock, or for several: all of them are obtained at once, or none. The lock's context is
+// derived from the given one, whose end also ends the wait.
+func Acquire(ctx context.Context, client Client, options Options, names ...string) (*Lock, error) {
+	options, err := options.check(names)
+	if err != nil {
+		return nil, err
+	}
+	l := &Lock{client: client, options: options, names: names, asked: make(chan string, 1), kept: make(chan struct{})}
+	reply, err := l.queue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.grant(reply)
+	l.ctx, l.cancel = withCause(ctx)
+	l.working, l.stop = context.WithCancel(context.Background())
+	l.validUntil = time.Now().Add(options.TTL)
+	l.deadline = time.AfterFunc(options.TTL, l.expire)
+	l.hold(time.Now())
+	if l.listener, err = client.Subscribe(ctx, l.channels(), l.heard); err != nil {
+		close(l.kept)
+		l.Release()
+		return nil, err
+	}
+	l.renew("expired") // what was lost before that, nobody has told; and the time counts from before a command is sent
+	go l.keep()
+	return l, nil
+}
+
+// Context is cancelled when the lock is lost or released; context.Cause tells which: a *LostError or ErrReleased.
+func (l *Lock) Context() context.Context { return l.ctx }
+
+// Fence increases from holder to holder. That of several locks is the greatest of them, and serves for each.
+func (l *Lock) Fence() int64 { return l.fence }
+
+// Fences has the fence of each name.
+func (l *Lock) Fences() map[string]int64 {
+	fences := make(map[string]int64, len(l.fences))
+	for name, fence := range l.fences {
+		fences[name] = fence
+	}
+	return fences
+}
+
+// Token is what the server knows the holder by.
+func (l *Lock) Token() string { return l.options.Owner }
+
+// Check returns a *LostError once the lock is known to be lost, or its time has passed without a renewal.
+func (l *Lock) Check() error {
+	l.expire()
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.lost == "" {
+		return nil
+	}
+	return &LostError{l.names, l.lost}
+}
+
+// Release releases the lock; returns whether it was still held. What is left of several, of which one is lost, too.
+func (l *Lock) Release() (bool, error) {
+	l.mutex.Lock()
+	lost, again, until := l.lost != "", l.released, l.validUntil
+	l.released = true
+	l.mutex.Unlock()
+	if again {
+		return false, nil
+	}
+	l.stop()
+	<-l.kept
+	l.deadline.Stop()
+	l.cancel(ErrReleased)
+	defer l.close()
+	if lost && len(l.names) == 1 {
+		return false, nil
+	}
+	if lost {
+		until = time.Now().Add(leaveLimit) // nobody waits for the end of what is lost
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), until) // then it has expired
+	defer cancel()
+	held, err := l.giveBack(ctx)
+	if lost {
+		return false, nil
+	}
+	return held, err
+}
+
+// queue waits in line, and asks a second time if the connection breaks: the reply may be all that was lost.
+func (l *Lock) queue(ctx context.Context) (any, error) {
+	began := time.Now()
+	for again := false; ; again = true {
+		var err error
+		if l.conn, err = l.client.Connect(ctx); err != nil {
+			return nil, err
+		}
+		id, _ := do(ctx, l.conn, []any{"CLIENT", "ID"})
+		reply, err := do(ctx, l.conn, l.options.acquire(l.names, time.Since(began)))
+		if err == nil && reply != nil {
+			return reply, nil
+		}
+		if ctx.Err() != nil {
+			l.leave(id)
+			return nil, ctx.Err()
+		}
+		l.close()
+		var refused Error
+		if errors.As(err, &refused) {
+			return nil, l.options.refusal(l.names, refused)
+		}
+		if err == nil {
+			return nil, fmt.Errorf("%w: %s", ErrNotAcquired, strings.Join(l.names, ", "))
+		}
+		if again {
+			l.leave(nil)
+			return nil, err
+		}
+	}
+}
+
+// leave leaves the line, and gives back a lock that was granted meanwhile.
+func (l *Lock) leave(id any) {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
+	defer cancel()
+	waiting := l.conn
+	l.conn = nil
+	if number, is := id.(int64); is {
+		l.call(ctx, "CLIENT", "UNBLOCK", strconv.FormatInt(number, 10))
+	}
+	l.giveBack(ctx)
+	l.close()
+	if waiting != nil {
+		waiting.Close()
+	}
+}
+
+// giveBack releases each name; returns whether all were held.
+func (l *Lock) giveBack(ctx context.Context) (bool, error) {
+	all, failed := true, error(nil)
+	for _, name := range l.names {
+		reply, err := l.call(ctx, "LOCK.RELEASE", name, l.options.Owner)
+		if err != nil && !isReply(err) { // the connection may have been broken for long
+			reply, err = l.call(ctx, "LOCK.RELEASE", name, l.options.Owner)
+		}
+		if err != nil {
+			failed = err
+		}
+		all = all && reply == int64(1)
+	}
+	return all, failed
+}
+
+// call sends a command over the lock's connection, which it opens and closes as need be.
+func (l *Lock) call(ctx context.Context, words ...any) (any, error) {
+	if l.conn == nil {
+		conn, err := l.client.Connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l.conn = conn
+	}
+	reply, err := do(ctx, l.conn, words)
+	if err != nil && !isReply(err) {
+		l.close()
+	}
+	return reply, err
+}
+
+func (l *Lock) close() {
+	if l.conn != nil {
+		l.conn.Close()
+		l.conn = nil
+	}
+}
+
+// grant notes the fences.
+func (l *Lock) grant(reply any) {
+	fences, several := reply.([]any)
+	if !several {
+		fences = []any{reply}
+	}
+	l.fences = make(map[string]int64, len(fences))
+	for at, fence := range fences {
+		number, _ := fence.(int64)
+		l.fences[l.names[at]] = number
+		if number > l.fence {
+			l.fence = number
+		}
+	}
+}
+
+func (l *Lock) channels() []string {
+	channels := make([]string, len(l.names))
+	for at, name := range l.names {
+		channels[at] = "__lock__:" + name
+	}
+	return channels
+}
+
+// heard is told how a lock of one of the names was lost, and its fence.
+func (l *Lock) heard(channel, message string) {
+	reason, fence, _ := strings.Cut(message, " ")
+	ours := l.fences[strings.TrimPrefix(channel, "__lock__:")]
+	if fence != strconv.FormatInt(ours, 10) {
+		return
+	}
+	if !l.options.Shared {
+		l.lose(reason)
+		return
+	}
+	select { // all readers of a lock have the same fence, so it may be another one's end
+	case l.asked <- reason:
+	default:
+	}
+}
+
+// keep renews the lock until it is released or lost.
+func (l *Lock) keep() {
+	defer close(l.kept)
+	defer l.listener.Close()
+	for l.working.Err() == nil {
+		timer := time.NewTimer(time.Until(l.renewAt))
+		select {
+		case <-l.working.Done():
+		case reason := <-l.asked:
+			l.renew(reason)
+		case <-timer.C:
+			l.renew("expired")
+		}
+		timer.Stop()
+	}
+}
+
+// renew renews each name; if one is not held any more, the lock is lost for a reason.
+func (l *Lock) renew(reason string) {
+	// Not only while the lock is held: an answer that is not read breaks the connection, and a session with it.
+	ctx, cancel := context.WithDeadline(context.Background(), l.validUntil)
+	defer cancel()
+	since := time.Now()
+	for _, name := range l.names {
+		reply, err := l.call(ctx, "LOCK.RENEW", name, l.options.Owner, "PX", millis(l.options.TTL))
+		if err != nil && !isReply(err) && l.options.Session && ctx.Err() == nil {
+			l.lose("disconnected")
+			return
+		}
+		if err != nil { // says nothing of the lock: the next may be answered
+			l.renewAt = time.Now().Add(pause(l.options.TTL))
+			return
+		}
+		if reply != l.fences[name] {
+			l.lose(reason)
+			return
+		}
+	}
+	l.hold(since)
+}
+
+func pause(ttl time.Duration) time.Duration {
+	if ttl < time.Second {
+		return ttl / 10
+	}
+	return 100 * time.Millisecond
+}
+
+// hold notes that the server held the lock for this client at a time, with its whole TTL to come.
+func (l *Lock) hold(since time.Time) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.validUntil, l.renewAt = since.Add(l.options.TTL), since.Add(l.options.TTL/3)
+	l.deadline.Reset(time.Until(l.validUntil))
+}
+
+// expire loses the lock if its time is over.
+func (l *Lock) expire() {
+	l.mutex.Lock()
+	over := !time.Now().Before(l.validUntil)
+	l.mutex.Unlock()
+	if over {
+		l.lose("expired")
+	}
+}
+
+func (l *Lock) lose(reason string) {
+	l.mutex.Lock()
+	first := l.lost == "" && !l.released
+	if first {
+		l.lost = reason
+	}
+	l.mutex.Unlock()
+	if first {
+		l.stop()
+		l.cancel(&LostError{l.names, reason})
+	}
+}
