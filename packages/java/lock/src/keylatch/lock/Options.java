@@ -1,0 +1,146 @@
+package keylatch.lock;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.UUID;
+
+/** How a lock is to be held. Those of a new object are for an exclusive lock that is waited for as long as it takes. */
+public final class Options {
+    private Duration ttl = Duration.ofSeconds(30);
+    private Duration wait;
+    private boolean shared;
+    private boolean session;
+    private Integer permits;
+    private Integer of;
+    private String meta;
+    private String owner;
+
+    /** For how long the lock outlives its last renewal, which is after a third of that; 30 s by default. */
+    public Options ttl(Duration ttl) {
+        if (ttl.toMillis() < 1) throw new IllegalArgumentException("the TTL has to be at least a millisecond");
+        this.ttl = ttl;
+        return this;
+    }
+
+    /** For how long to wait in line; null, the default, for as long as it takes, zero for not at all. */
+    public Options waitAtMost(Duration wait) {
+        this.wait = wait;
+        return this;
+    }
+
+    /** Others may share the lock; who does not, has it alone. */
+    public Options shared() {
+        shared = true;
+        return this;
+    }
+
+    /** So many of the permits of a semaphore, which is there and has a size. */
+    public Options permits(int permits) {
+        this.permits = permits;
+        return this;
+    }
+
+    /** How many permits the semaphore has. */
+    public Options of(int size) {
+        of = size;
+        return this;
+    }
+
+    /** A text for LOCK.INFO, which tells others what the lock is for. */
+    public Options meta(String meta) {
+        this.meta = meta;
+        return this;
+    }
+
+    /** The server releases the lock as soon as the connection closes, so a broken connection loses it. */
+    public Options session() {
+        session = true;
+        return this;
+    }
+
+    /**
+     * The token of all locks of one thread of work, of its own: a wait that would never end because of a lock of the same
+     * owner is a {@link LockException.Deadlock} at once. A lock that its owner holds is granted to it again.
+     */
+    public Options owner(String owner) {
+        this.owner = owner;
+        return this;
+    }
+
+    /** Returns a copy for locks of these names, with a token. */
+    Options forNames(List<String> names) {
+        if (names.isEmpty()) throw new IllegalArgumentException("a lock needs a name");
+        if (names.size() > 1 && (shared || permits != null))
+            throw new IllegalArgumentException("several locks at once are exclusive");
+        if (shared && permits != null)
+            throw new IllegalArgumentException("a lock is shared or has permits, not both");
+        if (of != null && permits == null) throw new IllegalArgumentException("a size needs permits");
+        Options copy = new Options();
+        copy.ttl = ttl;
+        copy.wait = wait;
+        copy.shared = shared;
+        copy.session = session;
+        copy.permits = permits;
+        copy.of = of;
+        copy.meta = meta;
+        copy.owner = owner == null ? UUID.randomUUID().toString() : owner;
+        return copy;
+    }
+
+    long ttlNanos() {
+        return ttl.toNanos();
+    }
+
+    boolean isShared() {
+        return shared;
+    }
+
+    boolean isSession() {
+        return session;
+    }
+
+    String token() {
+        return owner;
+    }
+
+    /** Words the command. The same token again is safe: a lock that is held with it is granted again. */
+    List<String> acquire(List<String> names, Duration waited) {
+        List<String> words = new ArrayList<>();
+        if (names.size() > 1) words.addAll(List.of("LOCK.ACQUIREMULTI", String.valueOf(names.size())));
+        else words.add("LOCK.ACQUIRE");
+        words.addAll(names);
+        words.add(owner);
+        if (shared) words.add("SHARED");
+        if (permits != null) words.addAll(List.of("PERMITS", permits.toString()));
+        if (of != null) words.addAll(List.of("OF", of.toString()));
+        words.addAll(List.of("PX", String.valueOf(ttl.toMillis()), "NOTIFY"));
+        if (wait == null) words.addAll(List.of("BLOCK", "0"));
+        else if (wait.minus(waited).toMillis() > 0)
+            words.addAll(List.of("BLOCK", String.valueOf(wait.minus(waited).toMillis())));
+        if (session) words.add("SESSION");
+        if (meta != null) words.addAll(List.of("META", meta));
+        return words;
+    }
+
+    List<String> renew(String name) {
+        return List.of("LOCK.RENEW", name, owner, "PX", String.valueOf(ttl.toMillis()));
+    }
+
+    List<String> release(String name) {
+        return List.of("LOCK.RELEASE", name, owner);
+    }
+
+    /** Tells what an error of the server says of the lock. */
+    LockException refusal(List<String> names, LockException.Refused error) {
+        String told = error.getMessage();
+        if (told.startsWith("DEADLOCK ")) return new LockException.Deadlock(told.substring("DEADLOCK ".length()));
+        String lower = told.toLowerCase(Locale.ROOT);
+        if (!lower.contains("unknown command") && !lower.contains("syntax error")) return error;
+        if (names.size() > 1)
+            return new LockException.Unsupported("the server cannot lock several names at once", error);
+        if (permits != null) return new LockException.Unsupported("the server has no permits", error);
+        return shared ? new LockException.Unsupported("the server has no shared locks", error) : error;
+    }
+}

@@ -1,0 +1,199 @@
+package keylatch.lock.tests;
+
+import static keylatch.lock.tests.Scenario.check;
+import static keylatch.lock.tests.Scenario.until;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import keylatch.lock.Lock;
+import keylatch.lock.LockException;
+import keylatch.lock.Options;
+
+/**
+ * Runs the list that the helpers of all languages run, whose file is the argument, and what it does not say: threads,
+ * interruption, try-with-resources. KEYLATCH_SERVERS=host:port names the server, which has to be in test mode.
+ */
+final class Main {
+    private final Server server = Server.named();
+    private final Server.Resp admin = server.connect();
+
+    private Main() throws IOException {}
+
+    /** A test. */
+    private interface Test {
+        void run() throws Exception;
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        Main main = new Main();
+        int passed = 0;
+        int failed = 0;
+        for (Map.Entry<String, Test> test : main.tests(Path.of(arguments[0])).entrySet()) {
+            main.reset();
+            try {
+                test.getValue().run();
+                passed++;
+            } catch (AssertionError | Exception error) {
+                failed++;
+                System.out.println("FAILED: " + test.getKey());
+                error.printStackTrace(System.out);
+            }
+        }
+        main.reset();
+        System.out.println(passed + " passed, " + failed + " failed");
+        System.exit(failed == 0 && passed > 0 ? 0 : 1);
+    }
+
+    private Map<String, Test> tests(Path list) throws IOException {
+        Map<String, Test> tests = new LinkedHashMap<>();
+        for (Object each : (List<?>) ((Map<?, ?>) Json.parse(Files.readString(list))).get("scenarios")) {
+            Map<?, ?> scenario = (Map<?, ?>) each;
+            tests.put((String) scenario.get("name"), () -> new Scenario(server, admin).run((List<?>) scenario.get("steps")));
+        }
+        tests.put("threads exclude each other and their fences increase", this::exclusion);
+        tests.put("a thread that is interrupted in line leaves it", this::interruption);
+        tests.put("a thread that is interrupted as it is granted the lock leaves it free", this::interruptedAsGranted);
+        tests.put("the future of a loss is cancelled by a release", this::cancelled);
+        tests.put("the end of a try statement releases, and throws if the lock was lost", this::resources);
+        tests.put("work is cancelled when the lock is lost", this::work);
+        tests.put("a lock of a server that is not there is an error", this::nobody);
+        return tests;
+    }
+
+    private void reset() throws IOException {
+        admin.call("TEST.FAULT", "CLEAR");
+        admin.call("TEST.TIME", "RUN");
+        admin.call("FLUSHALL");
+    }
+
+    private Lock acquire() throws Exception {
+        return Lock.acquire(server, new Options(), "report");
+    }
+
+    private int waiters() throws IOException {
+        return ((List<?>) admin.info("report").get("waiters")).size();
+    }
+
+    private void exclusion() throws Exception {
+        ExecutorService workers = Executors.newFixedThreadPool(4);
+        AtomicInteger inside = new AtomicInteger();
+        AtomicLong last = new AtomicLong();
+        Callable<Void> work = () -> {
+            for (int section = 0; section < 20; section++) {
+                try (Lock lock = acquire()) {
+                    check(inside.incrementAndGet() == 1 && last.getAndSet(lock.fence()) < lock.fence(), "one at a time");
+                    inside.decrementAndGet();
+                }
+            }
+            return null;
+        };
+        for (Future<Void> done : workers.invokeAll(List.of(work, work, work, work))) done.get();
+        workers.shutdown();
+        check(admin.info("report") == null, "it is free");
+    }
+
+    /** Starts a thread that waits in line. */
+    private Thread waiter(CompletableFuture<Lock> done) throws Exception {
+        Thread thread = new Thread(() -> {
+            try {
+                done.complete(acquire());
+            } catch (Exception error) {
+                done.completeExceptionally(error);
+            }
+        });
+        thread.start();
+        until(() -> waiters() == 1);
+        return thread;
+    }
+
+    private void interruption() throws Exception {
+        try (Lock held = acquire()) {
+            CompletableFuture<Lock> done = new CompletableFuture<>();
+            Thread thread = waiter(done);
+            thread.interrupt();
+            thread.join();
+            check(done.isCompletedExceptionally() && waiters() == 0, "it has left the line");
+            held.check();
+        }
+    }
+
+    private void interruptedAsGranted() throws Exception {
+        for (int round = 0; round < 20; round++) {
+            CompletableFuture<Lock> done = new CompletableFuture<>();
+            Lock held = acquire();
+            Thread thread = waiter(done);
+            check(held.release(), "it was held");
+            thread.interrupt();
+            thread.join();
+            if (!done.isCompletedExceptionally()) done.join().release();
+            until(() -> admin.info("report") == null);
+        }
+    }
+
+    private void cancelled() throws Exception {
+        Lock lock = acquire();
+        CompletableFuture<String> lost = lock.lost();
+        check(lock.release() && !lock.isHeld(), "it was held");
+        try {
+            lost.join();
+        } catch (CancellationException | CompletionException end) {
+            lock.check();
+            return;
+        }
+        throw new AssertionError("it is lost");
+    }
+
+    private void resources() throws Exception {
+        try (Lock lock = acquire()) {
+            check(lock.release(), "it was held"); // so that the end does nothing
+        }
+        List<String> lost = new ArrayList<>();
+        try (Lock lock = acquire()) {
+            admin.call("DEL", "report");
+            lock.lost().join();
+        } catch (LockException.Lost end) {
+            lost.add(end.reason());
+        }
+        check(lost.equals(List.of("deleted")), lost);
+    }
+
+    private void work() throws Exception {
+        ExecutorService worker = Executors.newSingleThreadExecutor();
+        Lock lock = Lock.acquire(server, new Options().ttl(Duration.ofMinutes(10)), "report");
+        Future<?> work = worker.submit(() -> {
+            Thread.sleep(Scenario.PATIENCE.toMillis());
+            return null;
+        });
+        lock.lost().thenAccept(reason -> work.cancel(true));
+        admin.call("SET", "report", "other");
+        check(lock.lost().get(60, TimeUnit.SECONDS).equals("overwritten"), "the reason");
+        until(work::isCancelled);
+        worker.shutdown();
+        check(!lock.release(), "it was lost");
+    }
+
+    private void nobody() throws Exception {
+        try {
+            Lock.acquire(new Server("127.0.0.1", 1), new Options(), "report");
+        } catch (IOException error) {
+            return;
+        }
+        throw new AssertionError("it holds a lock of nobody");
+    }
+}

@@ -1,0 +1,181 @@
+package keylatch.lock.tests;
+
+import java.io.IOException;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import keylatch.lock.Lock;
+import keylatch.lock.LockException;
+import keylatch.lock.Options;
+
+/** A run of one scenario of packages/lock-conformance.json. */
+final class Scenario {
+    static final Duration PATIENCE = Duration.ofSeconds(60);
+    private static final Pattern WAITING = Pattern.compile("waiting:(\\d+)");
+
+    /** How an acquisition ended. */
+    private record Outcome(Lock lock, String kind, String told) {}
+
+    private final Server server;
+    private final Server.Resp admin;
+    private final Map<String, Lock> locks = new HashMap<>();
+    private final Map<String, CompletableFuture<Outcome>> waiting = new HashMap<>();
+
+    Scenario(Server server, Server.Resp admin) {
+        this.server = server;
+        this.admin = admin;
+    }
+
+    void run(List<?> steps) throws Exception {
+        for (Object step : steps) {
+            try {
+                run((Map<?, ?>) step);
+            } catch (AssertionError | Exception failed) {
+                throw new AssertionError("at " + step, failed);
+            }
+        }
+        check(waiting.isEmpty(), "somebody still waits");
+    }
+
+    private void run(Map<?, ?> step) throws Exception {
+        String verb = (String) step.keySet().iterator().next();
+        Object argument = step.get(verb);
+        switch (verb) {
+            case "acquire" -> acquire(argument, step);
+            case "ends" -> ends((String) argument, step.get("expect"));
+            case "release" -> check(step.get("expect").equals(locks.get(argument).release()), "release");
+            case "holds" -> holds(locks.get(argument));
+            case "lost" -> lost(locks.get(argument), (List<?>) step.get("because"));
+            case "fence" -> fence(argument, step);
+            case "command" -> command((List<?>) argument, step);
+            case "info" -> until(() -> shows(admin.info((String) argument), (Map<?, ?>) step.get("has")));
+            case "cut" -> cut((String) argument);
+            default -> throw new AssertionError("an unknown step");
+        }
+    }
+
+    private void acquire(Object names, Map<?, ?> step) throws Exception {
+        String[] list = (names instanceof List<?> several ? several : List.of(names)).toArray(String[]::new);
+        Options options = options(step);
+        long before = inLine();
+        CompletableFuture<Outcome> done = new CompletableFuture<>();
+        waiting.put((String) step.get("as"), done);
+        Thread thread = new Thread(() -> done.complete(outcome(options, list)));
+        thread.setDaemon(true);
+        thread.start();
+        if ("waits".equals(step.get("expect"))) until(() -> inLine() > before);
+        else ends((String) step.get("as"), step.containsKey("expect") ? step.get("expect") : "held");
+    }
+
+    private Options options(Map<?, ?> step) {
+        Options options = new Options().ttl(Duration.ofMinutes(1));
+        if (step.get("ttl_ms") instanceof Long ttl) options.ttl(Duration.ofMillis(ttl));
+        if (step.get("wait_ms") instanceof Long wait) options.waitAtMost(Duration.ofMillis(wait));
+        if (step.get("permits") instanceof Long permits) options.permits(permits.intValue());
+        if (step.get("of") instanceof Long size) options.of(size.intValue());
+        if (step.get("meta") instanceof String meta) options.meta(meta);
+        if (step.get("owner") instanceof String owner) options.owner(owner);
+        if (step.containsKey("shared")) options.shared();
+        if (step.containsKey("session")) options.session();
+        return options;
+    }
+
+    private Outcome outcome(Options options, String[] names) {
+        try {
+            return new Outcome(Lock.acquire(server, options, names), "held", "");
+        } catch (LockException.NotAcquired refused) {
+            return new Outcome(null, "not acquired", "");
+        } catch (LockException.Deadlock deadlock) {
+            return new Outcome(null, "deadlock", deadlock.cycle());
+        } catch (Exception error) {
+            return new Outcome(null, "error", String.valueOf(error.getMessage()));
+        }
+    }
+
+    private long inLine() throws IOException {
+        Matcher found = WAITING.matcher((String) admin.call("INFO", "locks"));
+        check(found.find(), "INFO locks says who waits");
+        return Long.parseLong(found.group(1));
+    }
+
+    private void ends(String name, Object expected) throws Exception {
+        Outcome got = waiting.remove(name).get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+        if (expected instanceof Map<?, ?> error) {
+            check(error.get(got.kind) instanceof String part && got.told.contains(part), got);
+        } else {
+            check(got.kind.equals(expected), got);
+        }
+        if (got.lock != null) locks.put(name, got.lock);
+    }
+
+    private void holds(Lock lock) {
+        lock.check();
+        check(lock.isHeld() && !lock.lost().isDone(), "it is held");
+    }
+
+    private void lost(Lock lock, List<?> because) throws Exception {
+        String reason = lock.lost().get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+        check(because.contains(reason), reason);
+        check(!lock.isHeld(), "it is not held");
+        try {
+            lock.check();
+        } catch (LockException.Lost lost) {
+            check(lost.reason().equals(reason), lost);
+            return;
+        }
+        throw new AssertionError("a check of a lost lock passes");
+    }
+
+    private void fence(Object which, Map<?, ?> step) {
+        if (step.containsKey("above")) check(fenceOf(which) > fenceOf(step.get("above")), "above");
+        else check(fenceOf(which) == fenceOf(step.get("same_as")), "the same");
+    }
+
+    private long fenceOf(Object which) {
+        if (which instanceof List<?> pair) return locks.get(pair.get(0)).fences().get(pair.get(1));
+        return locks.get(which).fence();
+    }
+
+    private void command(List<?> words, Map<?, ?> step) throws IOException {
+        Object reply = admin.call(words.toArray());
+        if (step.containsKey("expect")) check(Objects.equals(reply, step.get("expect")), reply);
+    }
+
+    private static boolean shows(Map<String, Object> shown, Map<?, ?> expected) {
+        if (shown == null || expected == null) return shown == null && expected == null;
+        for (Map.Entry<?, ?> each : expected.entrySet()) {
+            Object found = shown.get(each.getKey());
+            if (found instanceof List<?> list) found = (long) list.size();
+            if (!Objects.equals(found, each.getValue())) return false;
+        }
+        return true;
+    }
+
+    private void cut(String name) throws IOException {
+        check(Long.valueOf(1).equals(admin.call("CLIENT", "KILL", "ID", admin.info(name).get("client-id"))), "a holder");
+    }
+
+    /** A condition that may ask the server. */
+    interface Condition {
+        boolean holds() throws Exception;
+    }
+
+    /** Waits until a condition holds. */
+    static void until(Condition condition) throws Exception {
+        long deadline = System.nanoTime() + PATIENCE.toNanos();
+        while (!condition.holds()) {
+            check(System.nanoTime() < deadline, "waited in vain");
+            Thread.sleep(2);
+        }
+    }
+
+    static void check(boolean holds, Object what) {
+        if (!holds) throw new AssertionError(what);
+    }
+}
