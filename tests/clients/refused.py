@@ -19,7 +19,7 @@ from readme import PATIENCE_S, ROOT, Programs, examples, wait
 
 LOCKS = re.compile(r'LOCK\.ACQUIRE|\bNX\b|\bnx=|\.lock\(|\bA?s?y?n?c?Lock\(|\bacquire\(')
 TESTS = re.compile(r"def test_|\btest\('|#\[test\]|TestCase")
-TAKES = ('LOCK.ACQUIRE', 'SET')
+TAKES = ('LOCK.ACQUIRE', 'LOCK.ACQUIREMULTI', 'SET')
 ERRORS = {
     'another type': 'WRONGTYPE Operation against a key holding the wrong kind of value',
     'another server': "ERR unknown command 'LOCK.ACQUIRE', with args beginning with: 'lock:report'",

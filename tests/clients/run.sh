@@ -2,13 +2,16 @@
 # Runs the clients and lock libraries of other languages against a server: run.sh PATH-TO-KEYLATCH
 #
 # Everything that is written goes to target/clients. Needs python3 (3.11) with venv, node 20, npm, cargo, a
-# C compiler, perl, and etcd in PATH (tests/etcd/install.sh); what else is needed is installed by apt-get.
+# C compiler, perl, and etcd in PATH (tests/etcd/install.sh); what else is needed is installed by apt-get. The helpers for
+# Go and Java are tested where `go` (1.19) and `javac` (17) are, from golang-go and default-jdk-headless; elsewhere it is
+# said that they are not, and with KEYLATCH_REQUIRE_GO or KEYLATCH_REQUIRE_JAVA that is a failure.
 set -euo pipefail
 
 binary=$(realpath "${1:?usage: run.sh PATH-TO-KEYLATCH}")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(realpath -m "$here/../../target/clients")
-lock=$(realpath "$here/../../packages/python/lock")
+packages=$(realpath "$here/../../packages")
+lock=$packages/python/lock
 mkdir -p "$work"/{node,node5}
 
 packages=(libhiredis-dev libredis-perl php-cli php-nrk-predis php-redis prometheus prometheus-redis-exporter)
@@ -41,9 +44,10 @@ install_node() {
     # Node looks for packages beside the program, so the programs go where they are.
     cp "$here"/{package.json,*.mjs} "$work/node/"
     echo '{ "private": true, "dependencies": { "ioredis": "5.0.0", "redis": "5.0.0" } }' >"$work/node5/package.json"
+    cp "$packages/lock-conformance.json" "$work/"
     local folder
     for folder in "$work"/{node,node5}; do
-        rm -rf "$folder/lock" && cp -r "$here/../../packages/node/lock" "$folder/lock"
+        rm -rf "$folder/lock" && cp -r "$packages/node/lock" "$folder/lock"
         npm install --prefix "$folder" --silent --no-audit --no-fund --no-package-lock
     done
 }
@@ -74,7 +78,7 @@ rs() { beside "$1" "$work/rust/debug/keylatch-client-checks"; }
 # The packages keylatch-lock, by their own tests: over the newest and the oldest client libraries that they promise.
 helpers() {
     local part running=()
-    for part in helper_of_python helper_of_python_5 helper_of_node helper_of_node_5; do
+    for part in helper_of_python helper_of_python_5 helper_of_node helper_of_node_5 helper_of_go helper_of_java; do
         (set -e; "$part") & running+=($!)
     done
     for part in "${running[@]}"; do wait "$part"; done
@@ -82,9 +86,31 @@ helpers() {
 lock_tests=(-m pytest -q -p no:cacheprovider --rootdir "$lock" "$lock/tests")
 helper_of_python() { every_road "$work/venv/bin/python" "${lock_tests[@]}" -o pythonpath=; } # the installed package
 helper_of_python_5() { every_road "$work/venv5/bin/python" "${lock_tests[@]}"; }
-helper_of_node() { every_road node --test --test-reporter=dot "$work/node/lock/test/"; }
-helper_of_node_5() { every_road node --test --test-reporter=dot "$work/node5/lock/test/"; }
-every_road() { EVERY_ROAD=1 beside 1 "$@"; }
+# One file after the other, since each empties the server.
+node_tests=(node --test --test-concurrency=1 --test-reporter=dot)
+helper_of_node() { every_road "${node_tests[@]}" "$work/node/lock/test/"; }
+helper_of_node_5() { every_road "${node_tests[@]}" "$work/node5/lock/test/"; }
+helper_of_go() {
+    has go KEYLATCH_REQUIRE_GO || return 0
+    # Nothing is downloaded: there are no dependencies.
+    local go=(env -C "$packages/go/lock" GOCACHE="$work/go" GOPROXY=off GOTOOLCHAIN=local timeout 280 go)
+    [ -z "$(gofmt -l "$packages/go/lock")" ] || { echo "FAILED: gofmt -l $packages/go/lock" >&2; return 1; }
+    "${go[@]}" vet ./...
+    in_test_mode "${go[@]}" test -race -count=1 -timeout 270s ./...
+}
+helper_of_java() {
+    has javac KEYLATCH_REQUIRE_JAVA || return 0
+    in_test_mode timeout 280 "$packages/java/lock/test.sh" "$work/java"
+}
+# Whether a tool is here: has TOOL VARIABLE-THAT-REQUIRES-IT
+has() {
+    ! command -v "$1" >/dev/null || return 0
+    [ -z "${!2:-}" ] || { echo "FAILED: $2 is set, and there is no $1" >&2; exit 1; }
+    echo "helpers: there is no $1 here, so the one that needs it is not tested"
+    return 1
+}
+every_road() { EVERY_ROAD=1 in_test_mode "$@"; }
+in_test_mode() { KEYLATCH_TEST_MODE=yes beside 1 "$@"; }
 
 # Whole programs that keep lists, hashes, sets, sorted sets and streams: queues of jobs, sessions, rooms, limits, locks.
 # Not to be had here: Redisson, which is Java's, so its locks are replayed; Resque, which is no package of Debian;
