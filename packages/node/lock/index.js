@@ -44,7 +44,8 @@ const close = (client) => isIoredis(client) ? client.disconnect() : client.isOpe
 
 /** Connects once more for one lock alone, which may wait for as long as it has to. */
 async function connect(client, session) {
-  const ofIoredis = { lazyConnect: true, maxRetriesPerRequest: null, commandTimeout: undefined };
+  // ioredis would subscribe again by itself, and nobody would catch the error of a connection that is closed meanwhile.
+  const ofIoredis = { lazyConnect: true, maxRetriesPerRequest: null, commandTimeout: undefined, autoResubscribe: false };
   const own = isIoredis(client)
     ? client.duplicate({ ...ofIoredis, ...session && { retryStrategy: null } })
     : client.duplicate(session ? { socket: { ...client.options?.socket, reconnectStrategy: false } } : {});
@@ -229,8 +230,13 @@ export class Lock {
       else this.#lose(reason);
     };
     if (session) for (const event of ['error', 'end']) this.#own.on(event, () => this.#lose('disconnected'));
-    await subscribe(this.#own, this.#keys.map((key) => `__lock__:${key}`), told);
-    this.#own.on('ready', () => this.#released || this.lost ? close(this.#own) : this.#renew()); // connected again
+    const channels = this.#keys.map((key) => `__lock__:${key}`);
+    await subscribe(this.#own, channels, told);
+    this.#own.on('ready', async () => { // connected again
+      if (!this.#released && !this.lost && isIoredis(this.#own)) await this.#own.subscribe(...channels).catch(() => {});
+      if (this.#released || this.lost) close(this.#own);
+      else await this.#renew();
+    });
     await this.#renew();
   }
 
