@@ -66,7 +66,8 @@ impl Namespace {
         self.upkeep.sweep_notify.notify_one();
     }
 
-    /// Ends the sessions whose time is over; returns when the next one ends, in monotonic milliseconds, or [`NEVER`].
+    /// Ends the sessions whose time is over; returns when the next one ends, in monotonic milliseconds, or
+    /// [`NEVER`](crate::store::NEVER).
     pub(crate) fn end_departed_sessions(&self, now: Now) -> u64 {
         let departed = self.lock_holders.take_departed(now.mono_ms());
         if !departed.is_empty() {

@@ -10,20 +10,27 @@ use crate::memory::ordered_map::OrderedMap;
 /// A lock's database and key.
 pub(crate) type LockName = (usize, Box<[u8]>);
 
-/// How many locks a client holds, and which of them its connection's end releases: each with how often it is bound, because
-/// a client may hold one that is shared more than once.
+/// How many locks a client holds, and which of them its connection's end releases.
 ///
 /// Lock order: a shard, then these.
 #[derive(Default)]
 pub(super) struct ClientLocks {
     held: AtomicUsize,
-    #[allow(clippy::box_collection, reason = "rarely there, and part of every client")]
-    bound: Mutex<Option<Box<OrderedMap<LockName, u32>>>>,
+    /// Rarely there, and part of every client.
+    bound: Mutex<Option<Box<Bound>>>,
+}
+
+/// The locks that the connection's end releases.
+#[derive(Default)]
+struct Bound {
+    names: OrderedMap<LockName, ()>,
+    /// Of those that the client holds more than once, because they are shared: how often besides.
+    again: Vec<(LockName, usize)>,
 }
 
 /// Returns the memory of the name of a lock that the connection's end releases.
 fn bound_len(key: &[u8]) -> isize {
-    (allocation_len(key.len()) + OrderedMap::<LockName, u32>::entry_len()) as isize
+    (allocation_len(key.len()) + OrderedMap::<LockName, ()>::entry_len()) as isize
 }
 
 impl ClientLocks {
@@ -43,24 +50,24 @@ impl ClientLocks {
     /// Lets the connection's end release one; returns by how many bytes this has grown.
     pub(super) fn bind(&self, db: usize, key: &[u8]) -> isize {
         let mut bound = self.bound.lock();
-        let count = bound.get_or_insert_default().get_or_insert_default((db, key.into()));
-        *count += 1;
-        if *count == 1 { bound_len(key) } else { 0 }
+        let bound = bound.get_or_insert_default();
+        if bound.names.insert((db, key.into()), ()).is_none() {
+            return bound_len(key);
+        }
+        bound.count_again(db, key, true);
+        0
     }
 
     /// Reverts [`ClientLocks::bind`]; returns by how many bytes this has grown, which is negative.
     pub(super) fn unbind(&self, db: usize, key: &[u8]) -> isize {
-        let mut bound = self.bound.lock();
-        let Some(names) = &mut *bound else { return 0 };
-        let name = (db, Box::from(key));
-        let Some(count) = names.get_mut(&name) else { return 0 };
-        *count -= 1;
-        if *count > 0 {
+        let mut all = self.bound.lock();
+        let Some(bound) = &mut *all else { return 0 };
+        if bound.count_again(db, key, false) {
             return 0;
         }
-        names.remove(&name);
-        bound.take_if(|names| names.is_empty());
-        -bound_len(key)
+        let was_bound = bound.names.remove(&(db, Box::from(key))).is_some();
+        all.take_if(|bound| bound.names.is_empty());
+        if was_bound { -bound_len(key) } else { 0 }
     }
 
     /// Returns whether the connection's end releases any.
@@ -70,6 +77,26 @@ impl ClientLocks {
 
     /// Returns those that the connection's end releases.
     pub(super) fn bound(&self) -> Vec<LockName> {
-        self.bound.lock().iter().flat_map(|names| names.keys().cloned()).collect()
+        self.bound.lock().iter().flat_map(|bound| bound.names.keys().cloned()).collect()
+    }
+}
+
+impl Bound {
+    /// Counts a lock that is bound already, or not that often any more; returns whether it was more than once.
+    fn count_again(&mut self, db: usize, key: &[u8], is_bound: bool) -> bool {
+        let again = &mut self.again;
+        let place = again.iter().position(|((other, name), _)| *other == db && **name == *key);
+        match (place, is_bound) {
+            (Some(at), true) => again[at].1 += 1,
+            (None, true) => again.push(((db, key.into()), 1)),
+            (None, false) => return false,
+            (Some(at), false) => {
+                again[at].1 -= 1;
+                if again[at].1 == 0 {
+                    again.swap_remove(at);
+                }
+            }
+        }
+        true
     }
 }
