@@ -198,6 +198,10 @@ fn may_have(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter) -> bool {
 fn serve_with_token(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: Env<'_>) -> Turn {
     let turn = serve_queued(view, key, waiter, env);
     let Turn::Used(locks) = &turn else { return turn };
+    // Ten thousand readers are served at once, and none of them is to look at all the others.
+    if !env.namespace.clients.queued.has_another(waiter.token, waiter.client) {
+        return turn;
+    }
     let (mut locks, mut tried, mut uncovered) = (locks.clone(), HashSet::new(), None);
     loop {
         let mut next: Option<(LockWaiter, usize)> = None;

@@ -52,6 +52,12 @@ impl QueuedClients {
         self.0.lock().is_empty()
     }
 
+    /// Returns whether there is any but one.
+    pub(crate) fn has_another(&self, token: u64, client: u64) -> bool {
+        let queued = self.0.lock();
+        queued.range((token, 0)..=(token, u64::MAX)).any(|((_, other), ())| *other != client)
+    }
+
     /// Returns whether there is any.
     pub(crate) fn has_token(&self, token: u64) -> bool {
         self.0.lock().range((token, 0)..=(token, u64::MAX)).next().is_some()
