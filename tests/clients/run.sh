@@ -10,8 +10,8 @@ set -euo pipefail
 binary=$(realpath "${1:?usage: run.sh PATH-TO-KEYLATCH}")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(realpath -m "$here/../../target/clients")
-packages=$(realpath "$here/../../packages")
-lock=$packages/python/lock
+own_packages=$(realpath "$here/../../packages")
+lock=$own_packages/python/lock
 mkdir -p "$work"/{node,node5}
 
 packages=(libhiredis-dev libredis-perl php-cli php-nrk-predis php-redis prometheus prometheus-redis-exporter)
@@ -44,10 +44,10 @@ install_node() {
     # Node looks for packages beside the program, so the programs go where they are.
     cp "$here"/{package.json,*.mjs} "$work/node/"
     echo '{ "private": true, "dependencies": { "ioredis": "5.0.0", "redis": "5.0.0" } }' >"$work/node5/package.json"
-    cp "$packages/lock-conformance.json" "$work/"
+    cp "$own_packages/lock-conformance.json" "$work/"
     local folder
     for folder in "$work"/{node,node5}; do
-        rm -rf "$folder/lock" && cp -r "$packages/node/lock" "$folder/lock"
+        rm -rf "$folder/lock" && cp -r "$own_packages/node/lock" "$folder/lock"
         npm install --prefix "$folder" --silent --no-audit --no-fund --no-package-lock
     done
 }
@@ -93,14 +93,14 @@ helper_of_node_5() { every_road "${node_tests[@]}" "$work/node5/lock/test/"; }
 helper_of_go() {
     has go KEYLATCH_REQUIRE_GO || return 0
     # Nothing is downloaded: there are no dependencies.
-    local go=(env -C "$packages/go/lock" GOCACHE="$work/go" GOPROXY=off GOTOOLCHAIN=local timeout 280 go)
-    [ -z "$(gofmt -l "$packages/go/lock")" ] || { echo "FAILED: gofmt -l $packages/go/lock" >&2; return 1; }
+    local go=(env -C "$own_packages/go/lock" GOCACHE="$work/go" GOPROXY=off GOTOOLCHAIN=local timeout 280 go)
+    [ -z "$(gofmt -l "$own_packages/go/lock")" ] || { echo "FAILED: gofmt -l $own_packages/go/lock" >&2; return 1; }
     "${go[@]}" vet ./...
     in_test_mode "${go[@]}" test -race -count=1 -timeout 270s ./...
 }
 helper_of_java() {
     has javac KEYLATCH_REQUIRE_JAVA || return 0
-    in_test_mode timeout 280 "$packages/java/lock/test.sh" "$work/java"
+    in_test_mode timeout 280 "$own_packages/java/lock/test.sh" "$work/java"
 }
 # Whether a tool is here: has TOOL VARIABLE-THAT-REQUIRES-IT
 has() {
