@@ -5,7 +5,6 @@ use smallvec::SmallVec;
 use crate::dispatch::Args;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
-use crate::resp::parse_int;
 use crate::store::Key;
 
 /// What is to be removed: some elements at an end of the first key that has any.
@@ -32,7 +31,7 @@ impl<'a, E> MultiPop<'a, E> {
             if count.is_some() || !is_word(word, "COUNT") {
                 return Err(Error::Syntax);
             }
-            count = Some(read_positive(args, "count should be greater than 0")?);
+            count = Some(args.positive("count should be greater than 0")?);
         }
         Ok(MultiPop { keys, end, count: count.unwrap_or(1) })
     }
@@ -40,10 +39,5 @@ impl<'a, E> MultiPop<'a, E> {
 
 /// Parses a number of keys.
 pub(super) fn read_numkeys(args: &mut Args<'_>) -> Result<usize> {
-    read_positive(args, "numkeys should be greater than 0")
-}
-
-fn read_positive(args: &mut Args<'_>, otherwise: &'static str) -> Result<usize> {
-    let number = parse_int(args.bytes()?).and_then(|number| usize::try_from(number).ok());
-    number.filter(|number| *number > 0).ok_or(Error::other(otherwise))
+    args.positive("numkeys should be greater than 0")
 }

@@ -108,6 +108,15 @@ impl<'a> Args<'a> {
         long_double::parse(self.bytes()?).ok_or(Error::NotFloat)
     }
 
+    /// Parses a number greater than 0.
+    ///
+    /// # Errors
+    /// This text otherwise.
+    pub(crate) fn positive(&mut self, otherwise: &'static str) -> Result<usize> {
+        let number = parse_int(self.bytes()?).and_then(|number| usize::try_from(number).ok());
+        number.filter(|number| *number > 0).ok_or(Error::other(otherwise))
+    }
+
     /// Parses a double: a score, a weight, a coordinate.
     ///
     /// # Errors

@@ -10,7 +10,6 @@ use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 use crate::namespace::KeptPlace;
-use crate::resp::parse_int;
 use crate::store::{Key, LockMode, NEVER, PERMITS, SHARED};
 use crate::time::clock::Deadline;
 
@@ -44,10 +43,7 @@ impl<'a> Ask<'a> {
 
     /// Parses the arguments of LOCK.ACQUIREMULTI.
     pub(super) fn for_several(call: &mut Call<'a>) -> Result<Self> {
-        let count = call.args.bytes().ok().and_then(parse_int);
-        let Some(count) = count.and_then(|count: i64| usize::try_from(count).ok()).filter(|count| *count > 0) else {
-            return Err(Error::other("invalid numkeys value"));
-        };
+        let count = call.args.positive("invalid numkeys value")?;
         if count >= call.args.left() {
             return Err(Error::Syntax);
         }
