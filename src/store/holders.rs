@@ -52,6 +52,16 @@ impl Holder {
     pub(crate) fn new(record: LockRecord, token: u64, permits: u32, until_ms: u64) -> Self {
         Holder { record, permits, until_ms, token }
     }
+
+    /// Returns until when it holds the lock, if that ends.
+    pub(crate) fn deadline(&self) -> Option<Deadline> {
+        deadline_at(self.until_ms)
+    }
+
+    /// Returns how many permits it has, if the lock is a semaphore.
+    pub(crate) fn count(&self) -> Option<u32> {
+        Some(self.permits).filter(|permits| *permits > 0)
+    }
 }
 
 /// The holders of a shared lock or a semaphore, in the order in which they have acquired it.
@@ -244,8 +254,7 @@ impl Holders {
 
     /// Returns when the last holder ends.
     pub(crate) fn deadline(&self) -> Option<Deadline> {
-        let (until_ms, _) = self.deadlines.keys().next_back()?;
-        (*until_ms != NEVER).then(|| Deadline::at_mono_ms(*until_ms))
+        self.deadlines.keys().next_back().and_then(|(until_ms, _)| deadline_at(*until_ms))
     }
 
     /// Returns the memory that they take.
@@ -254,6 +263,11 @@ impl Holders {
         let maps = self.by_number.memory() + self.deadlines.memory() + tables;
         allocation_len(size_of::<Holders>()) + maps + self.bytes
     }
+}
+
+/// Returns the deadline at a time in monotonic milliseconds, unless that is [`NEVER`].
+fn deadline_at(until_ms: u64) -> Option<Deadline> {
+    (until_ms != NEVER).then(|| Deadline::at_mono_ms(until_ms))
 }
 
 /// Returns the client that a holder's session is of.

@@ -90,6 +90,23 @@ impl LockRecord {
         *self.token == *token && self.hold.as_ref().is_some_and(|hold| hold.holder().id() == client)
     }
 
+    /// Lets the end of its session release the lock, which is this key.
+    pub(super) fn bind(&self, db: usize, key: &[u8]) {
+        self.session.iter().for_each(|session| session.bind_lock(db, key));
+    }
+
+    /// Reverts [`LockRecord::bind`].
+    pub(super) fn unbind(&self, db: usize, key: &[u8]) {
+        self.session.iter().for_each(|session| session.unbind_lock(db, key));
+    }
+
+    /// Lets the end of another session release the lock, which is this key.
+    pub(crate) fn set_session(&mut self, session: Arc<dyn LockHolder>, (db, key): (usize, &[u8])) {
+        self.unbind(db, key);
+        self.session = Some(session);
+        self.bind(db, key);
+    }
+
     /// Returns the memory of what it points to.
     pub(super) fn heap_len(&self) -> usize {
         allocation_len(self.token.len()) + self.meta.as_ref().map_or(0, |meta| allocation_len(meta.len()))
@@ -185,6 +202,11 @@ pub(crate) enum LockMode {
 }
 
 impl LockMode {
+    /// Returns how many permits of a semaphore are asked for.
+    pub(crate) fn count(self) -> Option<u32> {
+        if let LockMode::Permits { count, .. } = self { Some(count) } else { None }
+    }
+
     /// Returns how many permits the semaphore had that is asked for.
     pub(crate) fn size(self) -> Option<u32> {
         if let LockMode::Permits { size, .. } = self { Some(size) } else { None }

@@ -212,12 +212,7 @@ fn hold(record: &mut LockRecord, holder: &Caller, key: Key<'_>, ask: &Ask<'_>) {
         record.meta = Some(meta.into());
     }
     if ask.is_session {
-        if let Some(session) = record.session.take() {
-            session.unbind_lock(holder.db, key.bytes);
-        }
-        let session = holder.as_lock_holder();
-        session.bind_lock(holder.db, key.bytes);
-        record.session = Some(session);
+        record.set_session(holder.as_lock_holder(), (holder.db, key.bytes));
     }
 }
 

@@ -39,11 +39,8 @@ fn take_over(call: &mut Call<'_>, bytes: &[u8], token: &[u8]) -> bool {
         is_taken = is_of_user(record, &caller.info);
         if is_taken {
             record.hold = Some(Hold::new(caller.as_lock_holder()));
-            if let Some(session) = record.session.take() {
-                session.unbind_lock(db, bytes);
-                let session = caller.as_lock_holder();
-                session.bind_lock(db, bytes);
-                record.session = Some(session);
+            if record.session.is_some() {
+                record.set_session(caller.as_lock_holder(), (db, bytes));
             }
         }
     });

@@ -48,9 +48,7 @@ impl Keys {
         }
         let holders = self.change_holders(key, Option::take);
         let holders: Vec<Holder> = holders.into_iter().flat_map(|holders| holders.into_holders()).collect();
-        for session in holders.iter().filter_map(|holder| holder.record.session.as_ref()) {
-            session.unbind_lock(self.db(), key.bytes);
-        }
+        holders.iter().for_each(|holder| holder.record.unbind(self.db(), key.bytes));
         holders
     }
 
@@ -65,7 +63,7 @@ impl Keys {
         self.adopt_lock(key, None);
         let mut holders = Holders::new(sharing, since_us);
         for (record, permits, until_ms) in adopted {
-            record.session.iter().for_each(|session| session.bind_lock(self.db(), key.bytes));
+            record.bind(self.db(), key.bytes);
             let token = self.key(&record.token).hash;
             holders.add(Holder::new(record, token, permits, until_ms));
         }
@@ -88,9 +86,7 @@ impl Keys {
             holders.take_if(|holders| holders.is_empty());
             holder
         })?;
-        if let Some(session) = &holder.record.session {
-            session.unbind_lock(self.db(), key.bytes);
-        }
+        holder.record.unbind(self.db(), key.bytes);
         if let Some(loss) = loss {
             self.announce_loss(key, &holder.record, loss, cx);
         }

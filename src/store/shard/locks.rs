@@ -42,9 +42,7 @@ impl Keys {
     pub(crate) fn end_lock(&mut self, key: Key<'_>) -> Option<LockRecord> {
         self.lock(key)?;
         let record = self.change_lock(key, Option::take)?;
-        if let Some(session) = &record.session {
-            session.unbind_lock(self.db(), key.bytes);
-        }
+        record.unbind(self.db(), key.bytes);
         Some(record)
     }
 
@@ -53,7 +51,7 @@ impl Keys {
         self.end_lock(key);
         self.take_holders(key);
         let Some(record) = record else { return };
-        record.session.iter().for_each(|session| session.bind_lock(self.db(), key.bytes));
+        record.bind(self.db(), key.bytes);
         self.change_lock(key, |known| *known = Some(record));
     }
 
