@@ -12,7 +12,7 @@ use crate::glob::Pattern;
 use crate::resp::Reply;
 use crate::spec::{ACCESS, EXCLUSIVE, Group, READ, RO, integer, key, pattern, token};
 use crate::store::entry::Entry;
-use crate::store::{HeldLock, Holder, Key, LockMode, LockRecord, LockWaiter, Lookup, NEVER, SeenLock, Sharing, Str};
+use crate::store::{HeldLock, Holder, Key, LockMode, LockRecord, LockWaiter, Lookup, SeenLock, Sharing, Str};
 use crate::time::clock::{Deadline, Now};
 
 const LIST_COST: &str = "O(1) for every call, and O(N) for a complete iteration, where N is the number of locks.";
@@ -88,8 +88,8 @@ impl Description {
         let shared = call.view.locks().holders(key).map(|holders| {
             let holding = |(_, holder): (u64, &Holder)| Holding {
                 token: holder.record.token.to_vec(),
-                pttl_ms: pttl_ms((holder.until_ms != NEVER).then(|| Deadline::at_mono_ms(holder.until_ms)), now),
-                permits: Some(holder.permits).filter(|permits| *permits > 0),
+                pttl_ms: pttl_ms(holder.deadline(), now),
+                permits: holder.count(),
                 record: Some(HolderRecord::of(&holder.record, now)),
             };
             (
@@ -116,10 +116,7 @@ impl Description {
             queue,
         };
         if let Some((sharing, permits, age_ms, holders)) = shared {
-            let (mode, fence) = match sharing {
-                Sharing::Readers { fence } => ("shared", Some(fence)),
-                Sharing::Permits { .. } => ("permits", None),
-            };
+            let (mode, fence) = mode_of(sharing);
             description = Description { mode, fence, permits, age_ms: Some(age_ms), holders, ..description };
         } else if let Some(token) = value {
             let record = call.view.locks().record(key).map(|record| HolderRecord::of(record, now));
@@ -272,8 +269,7 @@ fn reply_queue(call: &mut Call<'_>, queue: &[LockWaiter]) {
         call.reply.bulk(b"mode");
         call.reply.bulk(mode_word(waiter.mode).as_bytes());
         call.reply.bulk(b"permits");
-        let permits = if let LockMode::Permits { count, .. } = waiter.mode { Some(count) } else { None };
-        reply_some(&mut call.reply, permits, |reply, permits| reply.int(permits.into()));
+        reply_some(&mut call.reply, waiter.mode.count(), |reply, permits| reply.int(permits.into()));
     }
 }
 
@@ -283,6 +279,14 @@ pub(super) fn mode_word(mode: LockMode) -> &'static str {
         LockMode::Exclusive | LockMode::Several => "exclusive",
         LockMode::Shared => "shared",
         LockMode::Permits { .. } => "permits",
+    }
+}
+
+/// Returns how LOCK.INFO calls a way to share a lock, and the fencing token that all holders have.
+fn mode_of(sharing: Sharing) -> (&'static str, Option<i64>) {
+    match sharing {
+        Sharing::Readers { fence } => ("shared", Some(fence)),
+        Sharing::Permits { .. } => ("permits", None),
     }
 }
 
@@ -306,10 +310,7 @@ impl Listed {
         let (mode, fence, age_ms, holders, permits) = match lock.held {
             Some(HeldLock::Exclusive(record)) => ("exclusive", Some(record.fence), Some(age_ms(record, now)), 1, None),
             Some(HeldLock::Shared(holders)) => {
-                let (mode, fence) = match holders.sharing() {
-                    Sharing::Readers { fence } => ("shared", Some(fence)),
-                    Sharing::Permits { .. } => ("permits", None),
-                };
+                let (mode, fence) = mode_of(holders.sharing());
                 (mode, fence, Some(now.ms_since(holders.since_us)), holders.len(), holders.permits())
             }
             None if entry.is_some() => return None,

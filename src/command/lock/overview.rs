@@ -13,7 +13,7 @@ use crate::dispatch::introspection::describe;
 use crate::dispatch::{Call, Handlers};
 use crate::namespace::Namespace;
 use crate::store::entry::Entry;
-use crate::store::{HeldLock, LockMode, LockRecord, LockWaiter, NEVER, SHARDS, SeenLock};
+use crate::store::{HeldLock, LockRecord, LockWaiter, SHARDS, SeenLock};
 use crate::time::clock::{Deadline, Now};
 
 /// How many holders of a lock are shown.
@@ -56,7 +56,7 @@ pub(crate) struct ShownLock {
     /// The first of them.
     pub(crate) holders: Vec<ShownHolder>,
     /// How many clients are queued.
-    pub(crate) in_line: usize,
+    pub(crate) queued: usize,
     /// The first of them.
     pub(crate) queue: Vec<ShownWaiter>,
     /// The cycle of clients that wait for each other which the lock is held in.
@@ -123,13 +123,10 @@ impl ShownHolder {
             None => Vec::new(),
             Some(HeldLock::Exclusive(record)) => vec![ShownHolder::new(record, pttl_ms(deadline, now), now)],
             Some(HeldLock::Shared(holders)) => {
-                let shown = holders.iter().take(HOLDERS_SHOWN).map(|(number, holder)| {
-                    let deadline = (holder.until_ms != NEVER).then(|| Deadline::at_mono_ms(holder.until_ms));
-                    ShownHolder {
-                        number: Some(number),
-                        permits: Some(holder.permits).filter(|permits| *permits > 0),
-                        ..ShownHolder::new(&holder.record, pttl_ms(deadline, now), now)
-                    }
+                let shown = holders.iter().take(HOLDERS_SHOWN).map(|(number, holder)| ShownHolder {
+                    number: Some(number),
+                    permits: holder.count(),
+                    ..ShownHolder::new(&holder.record, pttl_ms(holder.deadline(), now), now)
                 });
                 shown.collect()
             }
@@ -139,9 +136,9 @@ impl ShownHolder {
 
 impl ShownWaiter {
     fn new(waiter: &LockWaiter, now: Now) -> Self {
-        let permits = if let LockMode::Permits { count, .. } = waiter.mode { Some(count) } else { None };
-        let (wait_ms, mode) = (now.ms_since(waiter.since_us), mode_word(waiter.mode));
-        ShownWaiter { client: waiter.client, wait_ms, mode, permits, is_away: waiter.is_away }
+        let LockWaiter { client, mode, since_us, is_away, .. } = *waiter;
+        let wait_ms = now.ms_since(since_us);
+        ShownWaiter { client, wait_ms, mode: mode_word(mode), permits: mode.count(), is_away }
     }
 }
 
@@ -196,7 +193,7 @@ pub(crate) fn overview(namespace: &Namespace, handlers: &'static Handlers, max_c
     let mut locks: Vec<ShownLock> = shown.locks.into_iter().map(|Reverse(lock)| lock).collect();
     locks.sort_unstable_by(|one, other| other.cmp(one));
     limit_clients(&mut locks);
-    for lock in locks.iter_mut().filter(|lock| lock.in_line > 0) {
+    for lock in locks.iter_mut().filter(|lock| lock.queued > 0) {
         let awaited = lock.queue.iter().find_map(|waiter| namespace.clients.awaited_locks(waiter.client).pop());
         let cycle_of = |call: &mut Call<'_>| deadlock::cycle_from(call, awaited?);
         lock.cycle = describe(namespace, handlers, "lock.list", cycle_of)?;
@@ -247,7 +244,7 @@ impl Shown {
             pttl_ms: pttl_ms(deadline, now),
             held_by: listed.map_or(0, |listed| listed.holders),
             holders: ShownHolder::all(lock, deadline, now),
-            in_line: queue.len(),
+            queued: queue.len(),
             queue: queue.iter().take(QUEUED_SHOWN).map(|waiter| ShownWaiter::new(waiter, now)).collect(),
             cycle: None,
         }));
