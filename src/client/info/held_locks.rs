@@ -20,17 +20,12 @@ pub(super) struct ClientLocks {
     bound: Mutex<Option<Box<Bound>>>,
 }
 
-/// The locks that the connection's end releases.
-#[derive(Default)]
-struct Bound {
-    names: OrderedMap<LockName, ()>,
-    /// Of those that the client holds more than once, because they are shared: how often besides.
-    again: Vec<(LockName, usize)>,
-}
+/// The locks that the connection's end releases, each with how often the client holds it: a shared one by several tokens.
+type Bound = OrderedMap<LockName, usize>;
 
 /// Returns the memory of the name of a lock that the connection's end releases.
 fn bound_len(key: &[u8]) -> isize {
-    (allocation_len(key.len()) + OrderedMap::<LockName, ()>::entry_len()) as isize
+    (allocation_len(key.len()) + Bound::entry_len()) as isize
 }
 
 impl ClientLocks {
@@ -49,25 +44,30 @@ impl ClientLocks {
 
     /// Lets the connection's end release one; returns by how many bytes this has grown.
     pub(super) fn bind(&self, db: usize, key: &[u8]) -> isize {
-        let mut bound = self.bound.lock();
-        let bound = bound.get_or_insert_default();
-        if bound.names.insert((db, key.into()), ()).is_none() {
-            return bound_len(key);
+        let (mut bound, name) = (self.bound.lock(), (db, key.into()));
+        let bound = bound.get_or_insert_with(|| Box::new(Bound::EMPTY));
+        if let Some(count) = bound.get_mut(&name) {
+            *count += 1;
+            return 0;
         }
-        bound.count_again(db, key, true);
-        0
+        bound.insert(name, 1);
+        bound_len(key)
     }
 
     /// Reverts [`ClientLocks::bind`]; returns by how many bytes this has grown, which is negative.
     pub(super) fn unbind(&self, db: usize, key: &[u8]) -> isize {
-        let mut all = self.bound.lock();
+        let (mut all, name) = (self.bound.lock(), (db, key.into()));
         let Some(bound) = &mut *all else { return 0 };
-        if bound.count_again(db, key, false) {
-            return 0;
+        match bound.get_mut(&name) {
+            None => return 0,
+            Some(1) => _ = bound.remove(&name),
+            Some(count) => {
+                *count -= 1;
+                return 0;
+            }
         }
-        let was_bound = bound.names.remove(&(db, Box::from(key))).is_some();
-        all.take_if(|bound| bound.names.is_empty());
-        if was_bound { -bound_len(key) } else { 0 }
+        all.take_if(|bound| bound.is_empty());
+        -bound_len(key)
     }
 
     /// Returns whether the connection's end releases any.
@@ -77,26 +77,6 @@ impl ClientLocks {
 
     /// Returns those that the connection's end releases.
     pub(super) fn bound(&self) -> Vec<LockName> {
-        self.bound.lock().iter().flat_map(|bound| bound.names.keys().cloned()).collect()
-    }
-}
-
-impl Bound {
-    /// Counts a lock that is bound already, or not that often any more; returns whether it was more than once.
-    fn count_again(&mut self, db: usize, key: &[u8], is_bound: bool) -> bool {
-        let again = &mut self.again;
-        let place = again.iter().position(|((other, name), _)| *other == db && **name == *key);
-        match (place, is_bound) {
-            (Some(at), true) => again[at].1 += 1,
-            (None, true) => again.push(((db, key.into()), 1)),
-            (None, false) => return false,
-            (Some(at), false) => {
-                again[at].1 -= 1;
-                if again[at].1 == 0 {
-                    again.swap_remove(at);
-                }
-            }
-        }
-        true
+        self.bound.lock().iter().flat_map(|bound| bound.keys().cloned()).collect()
     }
 }
