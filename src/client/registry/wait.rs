@@ -222,16 +222,19 @@ impl Waits {
     pub(super) fn begin(&self, info: &Arc<ClientInfo>, blocking: Blocking, until_ms: u64) -> Arc<Wait> {
         let number = self.last.fetch_add(1, Relaxed) + 1;
         let wait = Arc::new(Wait { number, ticket: Ticket::new(blocking), info: info.clone(), until_ms });
-        self.by_client.lock().insert(info.id, wait.clone());
-        info.flags.set_blocked(true);
+        let mut by_client = self.by_client.lock();
+        by_client.insert(info.id, wait.clone());
+        info.flags.set_blocked(true); // under the lock: whoever finds the wait finds the flag as well
+        drop(by_client);
         wait
     }
 
     /// Ends the wait of a client; returns whether it had not ended before.
     pub(super) fn end(&self, info: &ClientInfo) -> bool {
-        let was_waiting = self.by_client.lock().remove(&info.id).is_some();
+        let mut by_client = self.by_client.lock();
+        let was_waiting = by_client.remove(&info.id).is_some();
         if was_waiting {
-            info.flags.set_blocked(false);
+            info.flags.set_blocked(false); // under the lock, as in `begin`
         }
         was_waiting
     }
