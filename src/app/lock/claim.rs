@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::app::lock::line::{Line, integer};
-use crate::app::lock::trouble::Trouble;
+use crate::app::lock::connection::{Connection, integer};
+use crate::app::lock::failure::RequestError;
 use crate::resp::Frame;
 
 /// Sets the TTL of a lock that is held with a token.
@@ -61,11 +61,15 @@ impl Claim {
     ///
     /// # Errors
     /// When it is not known whether the lock was granted, or the server refuses.
-    pub(super) async fn acquire(&self, line: &mut Line, block_ms: Option<u64>) -> Result<Option<Grant>, Trouble> {
+    pub(super) async fn acquire(
+        &self,
+        connection: &mut Connection,
+        block_ms: Option<u64>,
+    ) -> Result<Option<Grant>, RequestError> {
         let (ttl, block) = (self.ttl_ms.to_string(), block_ms.map(|ms| ms.to_string()));
         let (name, token, ttl) = (&self.name[..], self.token.as_bytes(), ttl.as_bytes());
         if self.dialect == Dialect::Scripts {
-            let reply = line.ask(&[b"SET", name, token, b"NX", b"PX", ttl]).await?;
+            let reply = connection.ask(&[b"SET", name, token, b"NX", b"PX", ttl]).await?;
             return Ok(matches!(reply, Frame::Simple(_)).then_some(Grant(None)));
         }
         let mut words = vec![&b"LOCK.ACQUIRE"[..], name, token, b"PX", ttl, b"NOTIFY"];
@@ -73,23 +77,23 @@ impl Claim {
         if !self.meta.is_empty() {
             words.extend([&b"META"[..], &self.meta]);
         }
-        line.ask(&words).await.map(|reply| integer(&reply).map(|fence| Grant(Some(fence))))
+        connection.ask(&words).await.map(|reply| integer(&reply).map(|fence| Grant(Some(fence))))
     }
 
     /// Sets the TTL again; nothing if the lock is not held with the token.
     ///
     /// # Errors
     /// When it is not known whether the lock is still held.
-    pub(super) async fn renew(&self, line: &mut Line) -> Result<Option<Grant>, Trouble> {
+    pub(super) async fn renew(&self, connection: &mut Connection) -> Result<Option<Grant>, RequestError> {
         let ttl = self.ttl_ms.to_string();
         let (name, token, ttl) = (&self.name[..], self.token.as_bytes(), ttl.as_bytes());
         match self.dialect {
             Dialect::Locks => {
-                let reply = line.ask(&[b"LOCK.RENEW", name, token, b"PX", ttl]).await?;
+                let reply = connection.ask(&[b"LOCK.RENEW", name, token, b"PX", ttl]).await?;
                 Ok(integer(&reply).map(|fence| Grant(Some(fence))))
             }
             Dialect::Scripts => {
-                let reply = line.ask(&[b"EVAL", RENEW.as_bytes(), b"1", name, token, ttl]).await?;
+                let reply = connection.ask(&[b"EVAL", RENEW.as_bytes(), b"1", name, token, ttl]).await?;
                 Ok((integer(&reply) == Some(1)).then_some(Grant(None)))
             }
         }
@@ -99,17 +103,17 @@ impl Claim {
     ///
     /// # Errors
     /// When it is not known whether it was released.
-    pub(super) async fn release(&self, line: &mut Line) -> Result<bool, Trouble> {
-        self.queue_release(line);
-        line.reply().await.map(|reply| integer(&reply) == Some(1))
+    pub(super) async fn release(&self, connection: &mut Connection) -> Result<bool, RequestError> {
+        self.queue_release(connection);
+        connection.reply().await.map(|reply| integer(&reply) == Some(1))
     }
 
     /// Lets the release follow what was sent before.
-    pub(super) fn queue_release(&self, line: &mut Line) {
+    pub(super) fn queue_release(&self, connection: &mut Connection) {
         let (name, token) = (&self.name[..], self.token.as_bytes());
         match self.dialect {
-            Dialect::Locks => line.queue(&[b"LOCK.RELEASE", name, token]),
-            Dialect::Scripts => line.queue(&[b"EVAL", RELEASE.as_bytes(), b"1", name, token]),
+            Dialect::Locks => connection.queue(&[b"LOCK.RELEASE", name, token]),
+            Dialect::Scripts => connection.queue(&[b"EVAL", RELEASE.as_bytes(), b"1", name, token]),
         }
     }
 

@@ -17,9 +17,9 @@ use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_dea
 use tokio::process::Child;
 
 use crate::app::lock::claim::Claim;
+use crate::app::lock::failure::exit;
 use crate::app::lock::options::{OnLost, Run};
 use crate::app::lock::shown::shown;
-use crate::app::lock::trouble::exit;
 use crate::app::process::Console;
 use crate::text::system_text;
 

@@ -11,20 +11,20 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::app::lock::claim::{Claim, Dialect, Grant};
-use crate::app::lock::line::Line;
+use crate::app::lock::connection::Connection;
+use crate::app::lock::failure::{Failure, RequestError};
 use crate::app::lock::options::{Run, Server};
 use crate::app::lock::shown::shown;
-use crate::app::lock::trouble::{Failure, Trouble};
 use crate::app::lock::waiting::Waiting;
 use crate::app::process::Console;
 use crate::resp::Frame;
 use crate::time::clock::Clock;
 
 /// How long a server may take for a reply that does not wait for anything.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a release may take.
-const RELEASE_PATIENCE: Duration = Duration::from_secs(2);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The pauses between attempts, in milliseconds: where the server has no queue, and where it does not answer. How long
 /// they are is left to chance, so that those who wait do not ask all at once.
@@ -48,7 +48,7 @@ pub(super) struct Holder<'a> {
     claim: Claim,
     console: Console,
     clock: Clock,
-    line: Option<Line>,
+    connection: Option<Connection>,
     /// The fence, once the lock is held.
     grant: Grant,
     /// When it is believed lost, and when it is renewed: monotonic milliseconds.
@@ -68,7 +68,7 @@ impl<'a> Holder<'a> {
             claim,
             console,
             clock: Clock::system(),
-            line: None,
+            connection: None,
             grant: Grant(None),
             valid_until_ms: 0,
             renew_at_ms: 0,
@@ -96,28 +96,28 @@ impl<'a> Holder<'a> {
         let mut was_connected = false;
         loop {
             let tried = self.try_acquire(until_ms, waiting).await;
-            was_connected |= self.line.is_some();
+            was_connected |= self.connection.is_some();
             waiting.clear();
-            let trouble = match tried {
+            let error = match tried {
                 Ok(true) => return Ok(()),
                 Ok(false) => return Err(Failure::held(self.held_by(waiting).await)),
-                Err(Trouble::UnknownCommand) if self.claim.dialect == Dialect::Locks => {
+                Err(RequestError::UnknownCommand) if self.claim.dialect == Dialect::Locks => {
                     self.claim.dialect = Dialect::Scripts;
                     waiting.say("the server has no LOCK commands: no queue, no fence");
                     continue;
                 }
-                Err(trouble) => trouble,
+                Err(error) => error,
             };
             let is_over = until_ms.is_some_and(|until_ms| self.now_ms() >= until_ms);
             let mut pause_ms = chance(RETRY_MS);
-            let reason = match &trouble {
-                Trouble::Away(reason) if was_connected && !is_over => {
-                    self.line = None;
+            let reason = match &error {
+                RequestError::Unreachable(reason) if was_connected && !is_over => {
+                    self.connection = None;
                     self.is_in_doubt = true;
                     reason
                 }
-                Trouble::Busy(reason) if !is_over => reason,
-                _ => return Err(Failure::of(trouble, &self.claim.name)),
+                RequestError::Busy(reason) if !is_over => reason,
+                _ => return Err(Failure::of(error, &self.claim.name)),
             };
             if !std::mem::replace(&mut self.is_absence_told, true) {
                 waiting.say(&format!("{reason}; trying again"));
@@ -130,8 +130,8 @@ impl<'a> Holder<'a> {
     }
 
     /// Asks for the lock, and waits for it; returns whether it is held.
-    async fn try_acquire(&mut self, until_ms: Option<u64>, waiting: &mut Waiting<'_>) -> Result<bool, Trouble> {
-        self.connect(PATIENCE).await?;
+    async fn try_acquire(&mut self, until_ms: Option<u64>, waiting: &mut Waiting<'_>) -> Result<bool, RequestError> {
+        self.connect(REPLY_TIMEOUT).await?;
         match self.claim.dialect {
             Dialect::Locks => self.queue_up(until_ms, waiting).await,
             Dialect::Scripts => self.poll(until_ms, waiting).await,
@@ -139,17 +139,17 @@ impl<'a> Holder<'a> {
     }
 
     /// Waits in the server's queue.
-    async fn queue_up(&mut self, until_ms: Option<u64>, waiting: &mut Waiting<'_>) -> Result<bool, Trouble> {
+    async fn queue_up(&mut self, until_ms: Option<u64>, waiting: &mut Waiting<'_>) -> Result<bool, RequestError> {
         let since_ms = self.now_ms();
         let left_ms = until_ms.map(|until_ms| until_ms.saturating_sub(since_ms));
-        let Some(line) = &mut self.line else { return Err(closed()) };
+        let Some(connection) = &mut self.connection else { return Err(closed()) };
         // Without limit, the server says 0.
         let block_ms = left_ms.map_or(Some(0), |left_ms| Some(left_ms).filter(|left_ms| *left_ms > 0));
-        let patience = left_ms.map(|left_ms| Duration::from_millis(left_ms) + PATIENCE);
-        let id = line.id;
+        let limit = left_ms.map(|left_ms| Duration::from_millis(left_ms) + REPLY_TIMEOUT);
+        let id = connection.id;
         let granted = tokio::select! {
             biased;
-            granted = in_time(patience, self.claim.acquire(line, block_ms)) => granted?,
+            granted = in_time(limit, self.claim.acquire(connection, block_ms)) => granted?,
             () = waiting.follow(id) => None,
         };
         let Some(grant) = granted else { return Ok(false) };
@@ -158,21 +158,25 @@ impl<'a> Holder<'a> {
         // It was granted at an unknown time within the wait, from which on its TTL counts.
         if self.now_ms() >= self.renew_at_ms {
             let is_held = self.renew().await?;
-            return if is_held { Ok(true) } else { Err(Trouble::Busy("the lock was lost before it was used".into())) };
+            return if is_held {
+                Ok(true)
+            } else {
+                Err(RequestError::Busy("the lock was lost before it was used".into()))
+            };
         }
         Ok(true)
     }
 
     /// Asks again and again.
-    async fn poll(&mut self, until_ms: Option<u64>, waiting: &mut Waiting<'_>) -> Result<bool, Trouble> {
+    async fn poll(&mut self, until_ms: Option<u64>, waiting: &mut Waiting<'_>) -> Result<bool, RequestError> {
         let mut is_type_known = false;
         loop {
             let since_ms = self.now_ms();
-            let Some(line) = &mut self.line else { return Err(closed()) };
-            let mut granted = in_time(Some(PATIENCE), self.claim.acquire(line, None)).await?;
+            let Some(connection) = &mut self.connection else { return Err(closed()) };
+            let mut granted = in_time(Some(REPLY_TIMEOUT), self.claim.acquire(connection, None)).await?;
             if granted.is_none() && self.is_in_doubt {
                 // The lock may be ours, if the reply that said so was lost.
-                granted = in_time(Some(PATIENCE), self.claim.renew(line)).await?;
+                granted = in_time(Some(REPLY_TIMEOUT), self.claim.renew(connection)).await?;
             }
             self.is_in_doubt = false;
             if let Some(grant) = granted {
@@ -181,9 +185,9 @@ impl<'a> Holder<'a> {
                 return Ok(true);
             }
             if !std::mem::replace(&mut is_type_known, true) {
-                let kind = in_time(Some(PATIENCE), line.ask(&[b"TYPE", &self.claim.name])).await?;
+                let kind = in_time(Some(REPLY_TIMEOUT), connection.ask(&[b"TYPE", &self.claim.name])).await?;
                 if !matches!(kind.as_bytes(), Some(b"string" | b"none")) {
-                    return Err(Trouble::Refused(b"WRONGTYPE".to_vec()));
+                    return Err(RequestError::Refused(b"WRONGTYPE".to_vec()));
                 }
             }
             let left_ms = until_ms.map_or(u64::MAX, |until_ms| until_ms.saturating_sub(self.now_ms()));
@@ -198,8 +202,10 @@ impl<'a> Holder<'a> {
     /// Says who holds the lock that was not obtained.
     async fn held_by(&mut self, waiting: &Waiting<'_>) -> String {
         let name = shown(&self.claim.name);
-        let holder = match (&mut self.line, self.claim.dialect) {
-            (Some(line), Dialect::Locks) => timeout(RELEASE_PATIENCE, waiting.holder(line)).await.ok().flatten(),
+        let holder = match (&mut self.connection, self.claim.dialect) {
+            (Some(connection), Dialect::Locks) => {
+                timeout(RELEASE_TIMEOUT, waiting.holder(connection)).await.ok().flatten()
+            }
             _ => None,
         };
         format!("{name} is held by {}", holder.unwrap_or_else(|| "another".into()))
@@ -214,30 +220,30 @@ impl<'a> Holder<'a> {
             }
             let (renew_at_ms, valid_until_ms) = (self.renew_at_ms, self.valid_until_ms);
             tokio::select! {
-                push = hear(&mut self.line) => {
+                push = next_push(&mut self.connection) => {
                     if let Some(reason) = self.claim.loss(&push, self.grant) {
                         return shown(&reason);
                     }
                 }
                 () = clock.reach(renew_at_ms.min(valid_until_ms)) => {
-                    let trouble = match self.renew().await {
+                    let error = match self.renew().await {
                         Ok(true) => continue,
                         Ok(false) => return "it has expired, or was taken".into(),
-                        Err(trouble) => trouble,
+                        Err(error) => error,
                     };
-                    self.bear(trouble);
+                    self.plan_retry(error);
                 }
             }
         }
     }
 
     /// Plans the next attempt after a renewal that has failed.
-    fn bear(&mut self, trouble: Trouble) {
-        self.line = None;
+    fn plan_retry(&mut self, error: RequestError) {
+        self.connection = None;
         self.renew_at_ms = self.now_ms() + (self.claim.ttl_ms / 10).min(RETRY_MS.start);
-        let reason = match trouble {
-            Trouble::UnknownCommand => "the server knows the command no more".into(),
-            trouble => Failure::of(trouble, &self.claim.name).reason,
+        let reason = match error {
+            RequestError::UnknownCommand => "the server knows the command no more".into(),
+            error => Failure::of(error, &self.claim.name).reason,
         };
         if !std::mem::replace(&mut self.is_absence_told, true) {
             (self.console.complain)(&format!("keylatch lock: the lock could not be renewed: {reason}; trying again"));
@@ -246,7 +252,7 @@ impl<'a> Holder<'a> {
 
     /// Sets the TTL again, over a new connection if need be; returns whether the lock is still held. An attempt takes no
     /// longer than until the next one, or the end of the lock.
-    async fn renew(&mut self) -> Result<bool, Trouble> {
+    async fn renew(&mut self) -> Result<bool, RequestError> {
         let since_ms = self.now_ms();
         let left_ms = self.valid_until_ms.saturating_sub(since_ms).min(self.claim.ttl_ms / 3);
         let is_held = in_time(Some(Duration::from_millis(left_ms)), self.try_renew()).await?;
@@ -256,18 +262,18 @@ impl<'a> Holder<'a> {
         Ok(is_held)
     }
 
-    async fn try_renew(&mut self) -> Result<bool, Trouble> {
-        let is_new = self.connect(PATIENCE).await?;
-        let Some(line) = &mut self.line else { return Err(closed()) };
-        if self.claim.renew(line).await? != Some(self.grant) {
+    async fn try_renew(&mut self) -> Result<bool, RequestError> {
+        let is_new = self.connect(REPLY_TIMEOUT).await?;
+        let Some(connection) = &mut self.connection else { return Err(closed()) };
+        if self.claim.renew(connection).await? != Some(self.grant) {
             return Ok(false);
         }
         if is_new && self.claim.dialect == Dialect::Locks {
             // The server has to know the connection that it tells of a loss.
-            let again = self.claim.acquire(line, None).await?;
+            let again = self.claim.acquire(connection, None).await?;
             if again != Some(self.grant) {
                 if again.is_some() {
-                    self.claim.release(line).await?; // another one, taken just now
+                    self.claim.release(connection).await?; // another one, taken just now
                 }
                 return Ok(false);
             }
@@ -277,21 +283,23 @@ impl<'a> Holder<'a> {
 
     /// Gives the lock back.
     pub(super) async fn release(&mut self) -> Release {
-        let released = timeout(RELEASE_PATIENCE, async {
-            let again = match &mut self.line {
+        let released = timeout(RELEASE_TIMEOUT, async {
+            let again = match &mut self.connection {
                 // A connection that has broken meanwhile shows it only now.
-                Some(line) => self.claim.release(line).await,
+                Some(connection) => self.claim.release(connection).await,
                 None => Err(closed()),
             };
             match again {
-                Err(Trouble::Away(_)) => self.claim.release(&mut Line::connect(self.server).await?).await,
+                Err(RequestError::Unreachable(_)) => {
+                    self.claim.release(&mut Connection::connect(self.server).await?).await
+                }
                 released => released,
             }
         });
         let reason = match released.await {
             Ok(Ok(true)) => return Release::Done,
             Ok(Ok(false)) => return Release::Lost,
-            Ok(Err(trouble)) => Failure::of(trouble, &self.claim.name).reason,
+            Ok(Err(error)) => Failure::of(error, &self.claim.name).reason,
             Err(_) => "the server does not answer".into(),
         };
         Release::Unknown(reason)
@@ -300,33 +308,33 @@ impl<'a> Holder<'a> {
     /// Leaves the queue. A lock that was granted meanwhile is released: by what stands behind the wait, or else over another
     /// connection.
     pub(super) async fn leave(mut self) {
-        let (line, is_in_doubt) = (self.line.take(), self.is_in_doubt);
+        let (connection, is_in_doubt) = (self.connection.take(), self.is_in_doubt);
         let left = async {
-            match line {
+            match connection {
                 None if !is_in_doubt => return,
                 None => {}
-                Some(mut line) => {
-                    self.claim.queue_release(&mut line);
-                    if line.finish().await.is_ok() {
+                Some(mut connection) => {
+                    self.claim.queue_release(&mut connection);
+                    if connection.finish().await.is_ok() {
                         return;
                     }
                 }
             }
-            if let Ok(mut line) = Line::connect(self.server).await {
-                let _ = self.claim.release(&mut line).await;
+            if let Ok(mut connection) = Connection::connect(self.server).await {
+                let _ = self.claim.release(&mut connection).await;
             }
         };
         // The TTL ends what this leaves behind.
-        let _ = timeout(RELEASE_PATIENCE, left).await;
+        let _ = timeout(RELEASE_TIMEOUT, left).await;
     }
 
     /// Connects unless there is a connection; returns whether it is new.
-    async fn connect(&mut self, patience: Duration) -> Result<bool, Trouble> {
-        if self.line.is_some() {
+    async fn connect(&mut self, limit: Duration) -> Result<bool, RequestError> {
+        if self.connection.is_some() {
             return Ok(false);
         }
-        let line = in_time(Some(patience), Line::connect(self.server)).await?;
-        self.line = Some(line);
+        let connection = in_time(Some(limit), Connection::connect(self.server)).await?;
+        self.connection = Some(connection);
         Ok(true)
     }
 
@@ -343,12 +351,12 @@ impl<'a> Holder<'a> {
 }
 
 /// Waits for a push, and forgets a connection that breaks.
-async fn hear(line: &mut Option<Line>) -> Vec<Frame> {
-    let Some(open) = line else { return std::future::pending().await };
-    match open.hear().await {
+async fn next_push(connection: &mut Option<Connection>) -> Vec<Frame> {
+    let Some(open) = connection else { return std::future::pending().await };
+    match open.next_push().await {
         Ok(push) => push,
         Err(_) => {
-            *line = None;
+            *connection = None;
             Vec::new()
         }
     }
@@ -356,20 +364,20 @@ async fn hear(line: &mut Option<Line>) -> Vec<Frame> {
 
 /// Waits for an answer for this long.
 async fn in_time<T>(
-    patience: Option<Duration>,
-    answer: impl Future<Output = Result<T, Trouble>>,
-) -> Result<T, Trouble> {
-    match patience {
+    limit: Option<Duration>,
+    answer: impl Future<Output = Result<T, RequestError>>,
+) -> Result<T, RequestError> {
+    match limit {
         None => answer.await,
-        Some(patience) => timeout(patience, answer).await.unwrap_or_else(|_| Err(Trouble::Away(SILENT.into()))),
+        Some(limit) => timeout(limit, answer).await.unwrap_or_else(|_| Err(RequestError::Unreachable(SILENT.into()))),
     }
 }
 
 /// What is said of a server that does not answer in time.
 const SILENT: &str = "the server does not answer";
 
-fn closed() -> Trouble {
-    Trouble::Away("there is no connection".into())
+fn closed() -> RequestError {
+    RequestError::Unreachable("there is no connection".into())
 }
 
 /// Returns a time in milliseconds.

@@ -1,8 +1,8 @@
 //! What the server tells of locks: LOCK.INFO and LOCK.LIST.
 
-use crate::app::lock::line::{Line, field, integer};
+use crate::app::lock::connection::{Connection, field, integer};
+use crate::app::lock::failure::RequestError;
 use crate::app::lock::shown::{shown, time};
-use crate::app::lock::trouble::Trouble;
 use crate::resp::Frame;
 
 /// How many locks a page has.
@@ -53,26 +53,29 @@ pub(super) struct Waiter {
 ///
 /// # Errors
 /// When the server does not tell.
-pub(super) async fn ask(line: &mut Line, name: &[u8]) -> Result<Option<Info>, Trouble> {
-    line.ask(&[b"LOCK.INFO", name]).await.map(|reply| Info::read(&reply))
+pub(super) async fn ask(connection: &mut Connection, name: &[u8]) -> Result<Option<Info>, RequestError> {
+    connection.ask(&[b"LOCK.INFO", name]).await.map(|reply| Info::read(&reply))
 }
 
 /// Asks for all locks that match a pattern, in the order of their names.
 ///
 /// # Errors
 /// When the server does not tell.
-pub(super) async fn list(line: &mut Line, pattern: Option<&[u8]>) -> Result<Vec<(Vec<u8>, Info)>, Trouble> {
+pub(super) async fn list(
+    connection: &mut Connection,
+    pattern: Option<&[u8]>,
+) -> Result<Vec<(Vec<u8>, Info)>, RequestError> {
     let (mut cursor, mut locks) = (b"0".to_vec(), Vec::new());
     loop {
         let mut words = vec![&b"LOCK.LIST"[..], &cursor, b"COUNT", PAGE];
         words.extend(pattern.iter().flat_map(|pattern| [&b"MATCH"[..], pattern]));
-        let reply = line.ask(&words).await?;
+        let reply = connection.ask(&words).await?;
         let Frame::Array(parts) = &reply else { return Ok(locks) };
         let [next, Frame::Array(page)] = &parts[..] else { return Ok(locks) };
         for lock in page {
-            line.queue(&[b"LOCK.INFO", &bytes(field(lock, "key"))]);
+            connection.queue(&[b"LOCK.INFO", &bytes(field(lock, "key"))]);
         }
-        let described = line.replies(page.len()).await?;
+        let described = connection.replies(page.len()).await?;
         for (lock, description) in page.iter().zip(&described) {
             let of_list = || matches!(description, Frame::Error(_)).then(|| Info::of_list(lock));
             locks.extend(Info::read(description).or_else(of_list).map(|info| (bytes(field(lock, "key")), info)));

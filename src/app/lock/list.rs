@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
+use crate::app::lock::connection::Connection;
+use crate::app::lock::failure::Failure;
 use crate::app::lock::info::{self, Info};
-use crate::app::lock::line::Line;
 use crate::app::lock::options::Server;
 use crate::app::lock::shown::{json, shown, time};
-use crate::app::lock::trouble::Failure;
 use crate::app::process::Console;
 
 /// What stands above the columns.
@@ -22,9 +22,9 @@ pub(super) async fn list(
     is_json: bool,
     console: Console,
 ) -> Result<ExitCode, Failure> {
-    let failed = |trouble| Failure::of(trouble, pattern.unwrap_or_default());
-    let mut line = Line::connect(server).await.map_err(failed)?;
-    let locks = info::list(&mut line, pattern).await.map_err(failed)?;
+    let failed = |error| Failure::of(error, pattern.unwrap_or_default());
+    let mut connection = Connection::connect(server).await.map_err(failed)?;
+    let locks = info::list(&mut connection, pattern).await.map_err(failed)?;
     match is_json {
         true => locks.iter().for_each(|(name, info)| (console.say)(&object(name, info))),
         false => table(&locks).iter().for_each(|row| (console.say)(row)),

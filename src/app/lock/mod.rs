@@ -5,9 +5,10 @@
 
 mod claim;
 mod command;
+mod connection;
+mod failure;
 mod holder;
 mod info;
-mod line;
 mod list;
 mod options;
 mod release;
@@ -16,7 +17,6 @@ mod screen;
 mod shown;
 mod signals;
 mod tree;
-mod trouble;
 mod waiting;
 mod watch;
 
@@ -29,8 +29,8 @@ use tokio::runtime::Builder;
 use crate::app::process::Console;
 use crate::text::system_text;
 
+use failure::{Failure, exit};
 use options::{Request, Server, Task};
-use trouble::{Failure, exit};
 
 /// Runs with the arguments after `lock`; returns the exit status.
 pub(crate) fn run(words: Vec<Vec<u8>>, console: Console) -> ExitCode {

@@ -6,11 +6,11 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use crate::app::lock::claim::RELEASE;
+use crate::app::lock::connection::{Connection, integer};
+use crate::app::lock::failure::{Failure, RequestError, exit};
 use crate::app::lock::info;
-use crate::app::lock::line::{Line, integer};
 use crate::app::lock::options::Server;
 use crate::app::lock::shown::shown;
-use crate::app::lock::trouble::{Failure, Trouble, exit};
 use crate::app::process::Console;
 
 /// Releases a lock, after the user was asked unless it is forced.
@@ -27,20 +27,20 @@ pub(super) async fn release(
         let reason = "there is no terminal to ask on whether to release the lock: see --force".into();
         return Err(Failure { reason, status: Some(exit::USAGE) });
     }
-    let failed = |trouble| Failure::of(trouble, name);
-    let mut line = Line::connect(server).await.map_err(failed)?;
+    let failed = |error| Failure::of(error, name);
+    let mut connection = Connection::connect(server).await.map_err(failed)?;
     let safe = shown(name);
-    let (token, held, has_locks) = match info::ask(&mut line, name).await {
+    let (token, held, has_locks) = match info::ask(&mut connection, name).await {
         Ok(None) => return Ok(nothing(&format!("{safe} is not held"), console)),
         Ok(Some(info)) => (info.token.clone(), info.held(), true),
-        Err(Trouble::UnknownCommand) => {
-            let token = line.ask(&[b"GET", name]).await.map_err(failed)?.as_bytes().map(<[u8]>::to_vec);
+        Err(RequestError::UnknownCommand) => {
+            let token = connection.ask(&[b"GET", name]).await.map_err(failed)?.as_bytes().map(<[u8]>::to_vec);
             match token {
                 None => return Ok(nothing(&format!("{safe} is not held"), console)),
                 token => (token, "another".into(), false),
             }
         }
-        Err(trouble) => return Err(failed(trouble)),
+        Err(error) => return Err(failed(error)),
     };
     let Some(token) = token else {
         let reason = format!("{safe} is held by several ({held}): each has a token of its own");
@@ -50,8 +50,8 @@ pub(super) async fn release(
         return Ok(nothing("not released", console));
     }
     let reply = match has_locks {
-        true => line.ask(&[b"LOCK.RELEASE", name, &token]).await,
-        false => line.ask(&[b"EVAL", RELEASE.as_bytes(), b"1", name, &token]).await,
+        true => connection.ask(&[b"LOCK.RELEASE", name, &token]).await,
+        false => connection.ask(&[b"EVAL", RELEASE.as_bytes(), b"1", name, &token]).await,
     };
     match reply.map_err(failed).map(|reply| integer(&reply))? {
         Some(1) => Ok(ExitCode::SUCCESS),

@@ -11,12 +11,12 @@ use tokio::time::timeout;
 
 use crate::app::lock::claim::Claim;
 use crate::app::lock::command::{self, cannot_run, send};
+use crate::app::lock::failure::{Failure, exit};
 use crate::app::lock::holder::{Holder, Release, ms};
 use crate::app::lock::options::{OnLost, Run, Server};
 use crate::app::lock::shown::{shown, time};
 use crate::app::lock::signals::{Signals, has_reached_command};
 use crate::app::lock::tree::Tree;
-use crate::app::lock::trouble::{Failure, exit};
 use crate::app::lock::waiting::Waiting;
 use crate::app::process::Console;
 use crate::text::system_text;

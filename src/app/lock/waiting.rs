@@ -5,19 +5,19 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
+use crate::app::lock::connection::Connection;
+use crate::app::lock::failure::RequestError;
 use crate::app::lock::info::{Info, ask};
-use crate::app::lock::line::Line;
 use crate::app::lock::options::{Server, Telling};
 use crate::app::lock::screen::columns;
 use crate::app::lock::shown::{cut, shown, time};
-use crate::app::lock::trouble::Trouble;
 use crate::app::process::Console;
 
 /// How long a wait lasts before anything is told.
 const FIRST: Duration = Duration::from_millis(200);
 
-/// How often it is looked at the lock; less often for each so many that wait, since a long queue is a long reply, and may
-/// be asked for by all of them.
+/// How often the lock is looked at; each further [`CROWD`] of clients queued adds this pause once more, since a long queue is
+/// a long reply, and all of them may ask for it.
 const EVERY: Duration = Duration::from_millis(500);
 const CROWD: usize = 50;
 
@@ -57,19 +57,19 @@ impl<'a> Waiting<'a> {
             std::future::pending::<()>().await;
         }
         tokio::time::sleep(FIRST).await;
-        let (mut line, mut crowds) = (None, 0);
+        let (mut connection, mut crowds) = (None, 0);
         loop {
-            if line.is_none() {
-                line = Line::connect(self.server).await.ok();
+            if connection.is_none() {
+                connection = Connection::connect(self.server).await.ok();
             }
-            if let Some(open) = &mut line {
+            if let Some(open) = &mut connection {
                 match ask(open, self.name).await {
                     Ok(Some(info)) => {
                         crowds = u32::try_from(info.waiters.len() / CROWD).unwrap_or(u32::MAX);
                         self.show(&info, id);
                     }
                     Ok(None) => {}
-                    Err(Trouble::Away(_) | Trouble::Busy(_)) => line = None,
+                    Err(RequestError::Unreachable(_) | RequestError::Busy(_)) => connection = None,
                     // A user who may not look at the lock is told nothing of it.
                     Err(_) => std::future::pending().await,
                 }
@@ -121,10 +121,10 @@ impl<'a> Waiting<'a> {
     }
 
     /// Returns who holds the lock, if that may be told.
-    pub(super) async fn holder(&self, line: &mut Line) -> Option<String> {
+    pub(super) async fn holder(&self, connection: &mut Connection) -> Option<String> {
         match self.is_quiet {
             true => None,
-            false => ask(line, self.name).await.ok().flatten().map(|info| info.held()),
+            false => ask(connection, self.name).await.ok().flatten().map(|info| info.held()),
         }
     }
 

@@ -10,14 +10,14 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::Receiver;
 
+use crate::app::lock::connection::Connection;
+use crate::app::lock::failure::{Failure, RequestError};
 use crate::app::lock::info::{self, Info};
-use crate::app::lock::line::Line;
 use crate::app::lock::list::table;
 use crate::app::lock::options::Server;
 use crate::app::lock::screen::{Screen, keys};
 use crate::app::lock::shown::{shown, time};
 use crate::app::lock::signals::Signals;
-use crate::app::lock::trouble::{Failure, Trouble};
 use crate::app::process::Console;
 use crate::text::system_text;
 
@@ -32,11 +32,11 @@ type Locks = Vec<(Vec<u8>, Info)>;
 /// # Errors
 /// When the server does not tell.
 pub(super) async fn watch(server: &Server, name: Option<&[u8]>, console: Console) -> Result<ExitCode, Failure> {
-    let failed = |trouble| Failure::of(trouble, name.unwrap_or_default());
+    let failed = |error| Failure::of(error, name.unwrap_or_default());
     let of_system = |cause: io::Error| Failure::of_system(system_text(&cause));
-    let mut line = Some(Line::connect(server).await.map_err(failed)?);
+    let mut connection = Some(Connection::connect(server).await.map_err(failed)?);
     // The first look tells whether the server shows its locks at all.
-    let mut locks = look(&mut line, server, name).await.map_err(failed)?;
+    let mut locks = look(&mut connection, server, name).await.map_err(failed)?;
     let (mut signals, mut resumed) =
         (Signals::new().map_err(of_system)?, signal(SignalKind::from_raw(SIGCONT)).map_err(of_system)?);
     let mut view = View::open(console);
@@ -54,14 +54,14 @@ pub(super) async fn watch(server: &Server, name: Option<&[u8]>, console: Console
         locks = tokio::select! {
             _ = signals.end() => break,
             () = view.until_quit() => break,
-            found = look(&mut line, server, name) => match found {
+            found = look(&mut connection, server, name) => match found {
                 Ok(locks) => locks,
-                Err(Trouble::Away(reason) | Trouble::Busy(reason)) => {
-                    line = None;
+                Err(RequestError::Unreachable(reason) | RequestError::Busy(reason)) => {
+                    connection = None;
                     view.tell(&reason);
                     continue;
                 }
-                Err(trouble) => return Err(failed(trouble)),
+                Err(error) => return Err(failed(error)),
             }
         };
         view.absence = None;
@@ -73,10 +73,14 @@ pub(super) async fn watch(server: &Server, name: Option<&[u8]>, console: Console
 const SIGCONT: i32 = rustix::process::Signal::CONT.as_raw();
 
 /// Asks for the locks.
-async fn look(line: &mut Option<Line>, server: &Server, name: Option<&[u8]>) -> Result<Locks, Trouble> {
-    let open = match line {
+async fn look(
+    connection: &mut Option<Connection>,
+    server: &Server,
+    name: Option<&[u8]>,
+) -> Result<Locks, RequestError> {
+    let open = match connection {
         Some(open) => open,
-        None => line.insert(Line::connect(server).await?),
+        None => connection.insert(Connection::connect(server).await?),
     };
     match name {
         Some(name) => Ok(info::ask(open, name).await?.map(|info| (name.to_vec(), info)).into_iter().collect()),

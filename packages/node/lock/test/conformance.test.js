@@ -4,29 +4,11 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, beforeEach, describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import Redis from 'ioredis'; // the first of the promised versions export no name
-import { createClient } from 'redis';
 import { Deadlock, LockLost, NotAcquired, acquire } from '../index.js';
+import { PATIENCE_MS, connect, until, url } from '../testing.js';
 
-const PATIENCE_MS = 60_000;
 const { scenarios } = JSON.parse(readFileSync(new URL('../../../lock-conformance.json', import.meta.url)));
-const [host, port] = (process.env.KEYLATCH_SERVERS ?? 'localhost:6379').split(' ')[0].split(':');
-const url = `redis://${host}:${port}`;
-const connect = {
-  'node-redis, RESP2': () => createClient({ url, RESP: 2 }).on('error', () => {}).connect(),
-  'node-redis, RESP3': () => createClient({ url, RESP: 3 }).on('error', () => {}).connect(),
-  ioredis: async () => new Redis(url),
-};
-
-/** Waits until a condition holds. */
-async function until(condition) {
-  const deadline = performance.now() + PATIENCE_MS;
-  while (!await condition()) {
-    assert.ok(performance.now() < deadline, 'waited in vain');
-    await sleep(2);
-  }
-}
 
 /** A run of one scenario: the locks by the names that the steps give them, and who still waits. */
 class Run {

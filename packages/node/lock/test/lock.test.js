@@ -5,32 +5,13 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { after, beforeEach, describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import Redis from 'ioredis'; // the first of the promised versions export no name
 import { createClient } from 'redis';
 import { Deadlock, LockLost, NotAcquired, acquire } from '../index.js';
+import { PATIENCE_MS, connect, until, url } from '../testing.js';
 
-const PATIENCE_MS = 60_000;
 const LONG = { ttl: 10 * PATIENCE_MS }; // no renewal happens
-const [host, port] = (process.env.KEYLATCH_SERVERS ?? 'localhost:6379').split(' ')[0].split(':');
-const url = `redis://${host}:${port}`;
-const connect = {
-  'node-redis, RESP2': () => createClient({ url, RESP: 2 }).on('error', () => {}).connect(),
-  'node-redis, RESP3': () => createClient({ url, RESP: 3 }).on('error', () => {}).connect(),
-  ioredis: async () => new Redis(url),
-};
-
-/** Waits until a condition holds, and returns what it gave. */
-async function until(condition) {
-  const deadline = performance.now() + PATIENCE_MS;
-  for (;;) {
-    const got = await condition();
-    if (got) return got;
-    assert.ok(performance.now() < deadline, 'waited in vain');
-    await sleep(2);
-  }
-}
 
 // Over other roads than TCP, of which the server tells by CONFIG GET.
 const roads = async () => {

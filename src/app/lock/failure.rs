@@ -24,9 +24,9 @@ pub(super) mod exit {
 
 /// Why a request was not answered as wished.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum RequestError {
     /// There is no connection. It may be there later.
-    Away(String),
+    Unreachable(String),
     /// The server does not serve now: it loads, or waits for its primary. It may later.
     Busy(String),
     /// The server knows no such command.
@@ -35,15 +35,15 @@ pub(super) enum Trouble {
     Refused(Vec<u8>),
 }
 
-impl Trouble {
+impl RequestError {
     /// Sorts an error of the server.
     pub(super) fn of_error(text: &[u8]) -> Self {
         let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
         let is_unknown = code == b"ERR" && text[3..].to_ascii_lowercase().starts_with(b" unknown command");
         match code {
-            _ if is_unknown => Trouble::UnknownCommand,
-            b"LOADING" | b"MASTERDOWN" | b"BUSY" | b"TRYAGAIN" | b"CLUSTERDOWN" => Trouble::Busy(shown(text)),
-            _ => Trouble::Refused(text.to_vec()),
+            _ if is_unknown => RequestError::UnknownCommand,
+            b"LOADING" | b"MASTERDOWN" | b"BUSY" | b"TRYAGAIN" | b"CLUSTERDOWN" => RequestError::Busy(shown(text)),
+            _ => RequestError::Refused(text.to_vec()),
         }
     }
 }
@@ -95,12 +95,12 @@ impl Failure {
         }
     }
 
-    /// Sorts a trouble that is not waited for to pass.
-    pub(super) fn of(trouble: Trouble, name: &[u8]) -> Self {
-        match trouble {
-            Trouble::Away(reason) | Trouble::Busy(reason) => Failure::unavailable(reason),
-            Trouble::UnknownCommand => Failure { reason: NO_LOCKS.into(), status: Some(exit::REFUSED) },
-            Trouble::Refused(text) => Failure::refused(&text, name),
+    /// Describes an error after which no other attempt is made.
+    pub(super) fn of(error: RequestError, name: &[u8]) -> Self {
+        match error {
+            RequestError::Unreachable(reason) | RequestError::Busy(reason) => Failure::unavailable(reason),
+            RequestError::UnknownCommand => Failure { reason: NO_LOCKS.into(), status: Some(exit::REFUSED) },
+            RequestError::Refused(text) => Failure::refused(&text, name),
         }
     }
 }
@@ -114,10 +114,10 @@ mod tests {
 
     #[test]
     fn errors_are_sorted_by_what_they_mean_for_the_lock() {
-        let status = |text: &[u8]| match Trouble::of_error(text) {
-            Trouble::Busy(_) => "busy".to_owned(),
-            Trouble::UnknownCommand => "unknown".to_owned(),
-            trouble => format!("{:?}", Failure::of(trouble, b"job").status),
+        let status = |text: &[u8]| match RequestError::of_error(text) {
+            RequestError::Busy(_) => "busy".to_owned(),
+            RequestError::UnknownCommand => "unknown".to_owned(),
+            error => format!("{:?}", Failure::of(error, b"job").status),
         };
         for (text, expected) in [
             (&b"ERR unknown command 'LOCK.ACQUIRE', with args beginning with: 'a' "[..], "unknown"),

@@ -10,14 +10,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::codec::Decoder;
 
 use crate::app::link::lost;
+use crate::app::lock::failure::RequestError;
 use crate::app::lock::options::Server;
-use crate::app::lock::trouble::Trouble;
 use crate::dial::{AsyncStream, open};
 use crate::resp::{Frame, FrameDecoder, write_command};
 use crate::text::system_text;
 
 /// One connection.
-pub(super) struct Line {
+pub(super) struct Connection {
     stream: Box<dyn AsyncStream>,
     /// What is still to be sent.
     unsent: Vec<u8>,
@@ -33,17 +33,17 @@ pub(super) struct Line {
     pub id: Option<i64>,
 }
 
-impl Line {
+impl Connection {
     /// Connects, logs in, and selects the database.
     ///
     /// # Errors
     /// When there is no connection, or the server refuses it.
-    pub(super) async fn connect(server: &Server) -> Result<Self, Trouble> {
+    pub(super) async fn connect(server: &Server) -> Result<Self, RequestError> {
         let endpoint = &server.endpoint;
         let stream = open(&endpoint.address, endpoint.is_tls.then_some(&server.tls)).await.map_err(|cause| {
-            Trouble::Away(format!("could not connect to {}: {}", endpoint.address, system_text(&cause)))
+            RequestError::Unreachable(format!("could not connect to {}: {}", endpoint.address, system_text(&cause)))
         })?;
-        let mut line = Line {
+        let mut connection = Connection {
             stream,
             unsent: Vec::new(),
             sent: 0,
@@ -54,26 +54,26 @@ impl Line {
             id: None,
         };
         if let Some(login) = &endpoint.login {
-            line.ask(&login.words()).await?;
+            connection.ask(&login.words()).await?;
         }
-        match line.ask(&[b"HELLO", b"3", b"SETNAME", &server.own_name]).await {
-            Ok(hello) => line.id = field(&hello, "id").and_then(integer),
-            Err(Trouble::Refused(text)) if text.starts_with(b"NOAUTH") => return Err(Trouble::Refused(text)),
+        match connection.ask(&[b"HELLO", b"3", b"SETNAME", &server.own_name]).await {
+            Ok(hello) => connection.id = field(&hello, "id").and_then(integer),
+            Err(RequestError::Refused(text)) if text.starts_with(b"NOAUTH") => return Err(RequestError::Refused(text)),
             // Pushes are a luxury, which old servers do not have and users may be denied.
-            Err(Trouble::Refused(_)) => {}
-            Err(trouble) => return Err(trouble),
+            Err(RequestError::Refused(_)) => {}
+            Err(error) => return Err(error),
         }
         if let Some(database) = endpoint.database.filter(|database| *database != 0) {
-            line.ask(&[b"SELECT", database.to_string().as_bytes()]).await?;
+            connection.ask(&[b"SELECT", database.to_string().as_bytes()]).await?;
         }
-        Ok(line)
+        Ok(connection)
     }
 
     /// Sends a command and waits for its reply.
     ///
     /// # Errors
     /// When the connection fails, or the reply is an error.
-    pub(super) async fn ask(&mut self, words: &[&[u8]]) -> Result<Frame, Trouble> {
+    pub(super) async fn ask(&mut self, words: &[&[u8]]) -> Result<Frame, RequestError> {
         self.queue(words);
         self.reply().await
     }
@@ -88,9 +88,9 @@ impl Line {
     ///
     /// # Errors
     /// When the connection fails, or the reply is an error.
-    pub(super) async fn reply(&mut self) -> Result<Frame, Trouble> {
+    pub(super) async fn reply(&mut self) -> Result<Frame, RequestError> {
         self.replies(1).await.map(|mut replies| replies.pop().unwrap_or(Frame::Null)).and_then(|reply| match reply {
-            Frame::Error(text) => Err(Trouble::of_error(&text)),
+            Frame::Error(text) => Err(RequestError::of_error(&text)),
             reply => Ok(reply),
         })
     }
@@ -99,8 +99,8 @@ impl Line {
     ///
     /// # Errors
     /// When the connection fails.
-    pub(super) async fn replies(&mut self, count: usize) -> Result<Vec<Frame>, Trouble> {
-        let broken = |cause: io::Error| Trouble::Away(format!("lost the connection: {}", lost(&cause)));
+    pub(super) async fn replies(&mut self, count: usize) -> Result<Vec<Frame>, RequestError> {
+        let broken = |cause: io::Error| RequestError::Unreachable(format!("lost the connection: {}", lost(&cause)));
         self.flush().await.map_err(broken)?;
         let mut replies = Vec::new();
         while self.unanswered > 0 {
@@ -121,7 +121,7 @@ impl Line {
     ///
     /// # Errors
     /// When the connection fails.
-    pub(super) async fn hear(&mut self) -> io::Result<Vec<Frame>> {
+    pub(super) async fn next_push(&mut self) -> io::Result<Vec<Frame>> {
         loop {
             if let Some(push) = self.pushes.pop_front() {
                 return Ok(push);
