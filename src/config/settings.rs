@@ -291,7 +291,7 @@ supported! {
         /// What LOCK.ACQUIRE with BLOCK does where clients would wait for each other in a cycle: `error` replies -DEADLOCK at
         /// once, `wait` waits as long as BLOCK says, and LOCK.INFO shows the cycle.
         "lock-deadlock" !hidden lock_deadlock: OnDeadlock = "error", Kind::Choice(OnDeadlock::WORDS), Runtime, Supported;
-        /// How long what belongs to a session stays after its connection has ended, in milliseconds, so that a client that
+        /// How long what belongs to a session is kept after its connection closed, in milliseconds, so that a client that
         /// connects again keeps it: locks of SESSION (LOCK.RESUME), and its place in their queues. QUIT and RESET end a session at
         /// once.
         "session-grace-ms" !hidden session_grace_ms: u64 = "0", Kind::Int(0, i64::MAX), Runtime, Supported;

@@ -29,7 +29,7 @@ pub(super) fn shown_lock(lock: &ShownLock, clients: &Clients, may_release: bool)
         "size": lock.permits.map(|(size, _)| size),
         "free": lock.permits.map(|(_, free)| free),
         "ttl": lock.pttl_ms,
-        "line": lock.in_line,
+        "queued": lock.queued,
         "wait": lock.wait_ms,
         "age": lock.age_ms,
         "fence": lock.fence,

@@ -41,7 +41,7 @@ pub(super) enum Unreleased {
 
 /// What a page asks for.
 #[derive(Debug, PartialEq, Eq)]
-struct Wish {
+struct ReleaseRequest {
     db: usize,
     key: Vec<u8>,
     fence: i64,
@@ -69,19 +69,19 @@ impl Metrics {
         let authorization = request.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
         let caller = admit_to_release(&self.namespace, authorization, peer, &self.guesses).map_err(refused)?;
         let databases = self.namespace.settings.current().databases as usize;
-        let Some(wish) = Wish::read(&body).filter(|wish| wish.db < databases) else {
+        let Some(wanted) = ReleaseRequest::read(&body).filter(|wanted| wanted.db < databases) else {
             return because(StatusCode::BAD_REQUEST, "The request does not name a lock and its holder.");
         };
-        match self.collect(move |metrics| Some(metrics.release_now(caller, &wish))).await {
+        match self.collect(move |metrics| Some(metrics.release_now(caller, &wanted))).await {
             Some(outcome) => outcome,
             None => because(StatusCode::SERVICE_UNAVAILABLE, "This was interrupted. Look whether the lock is held."),
         }
     }
 
-    fn release_now(&self, mut caller: Caller, wish: &Wish) -> Result<(), Unreleased> {
-        let named = NamedHolder { fence: wish.fence, number: wish.number };
-        caller.db = wish.db;
-        let call = ("LOCK.RELEASE", &wish.key[..]);
+    fn release_now(&self, mut caller: Caller, wanted: &ReleaseRequest) -> Result<(), Unreleased> {
+        let named = NamedHolder { fence: wanted.fence, number: wanted.number };
+        caller.db = wanted.db;
+        let call = ("LOCK.RELEASE", &wanted.key[..]);
         let outcome =
             call_for_visitor(&self.namespace, self.handlers, &mut caller, call, |view, key| named.token(view, key));
         let (status, reason) = match outcome {
@@ -142,17 +142,17 @@ fn is_of_this_page(headers: &HeaderMap) -> bool {
         && (!headers.contains_key(ORIGIN) || only(HOST.as_str()).is_some_and(is_at))
 }
 
-impl Wish {
+impl ReleaseRequest {
     /// Reads `{"db":0,"key":"<base64>","fence":"17","number":null}`, where the fence is a text because it may have more
     /// digits than a number of a browser.
     fn read(body: &[u8]) -> Option<Self> {
-        let wish: Value = serde_json::from_slice(body).ok()?;
-        let fields = wish.as_object().filter(|fields| fields.len() == 4)?;
+        let wanted: Value = serde_json::from_slice(body).ok()?;
+        let fields = wanted.as_object().filter(|fields| fields.len() == 4)?;
         let number = match fields.get("number")? {
             Value::Null => None,
             number => Some(number.as_u64()?),
         };
-        Some(Wish {
+        Some(ReleaseRequest {
             db: fields.get("db")?.as_u64()?.try_into().ok()?,
             key: STANDARD.decode(fields.get("key")?.as_str()?).ok()?,
             fence: fields.get("fence")?.as_str()?.parse().ok()?,
@@ -167,10 +167,10 @@ mod tests {
 
     #[test]
     fn a_request_names_database_key_fence_and_holder_and_nothing_else() {
-        let read = |body: &str| Wish::read(body.as_bytes());
-        let wish = |number| Some(Wish { db: 3, key: b"\xffk".to_vec(), fence: 17, number });
-        assert_eq!(read(r#"{"db":3,"key":"/2s=","fence":"17","number":null}"#), wish(None));
-        assert_eq!(read(r#"{"number":2,"db":3,"key":"/2s=","fence":"17"}"#), wish(Some(2)));
+        let read = |body: &str| ReleaseRequest::read(body.as_bytes());
+        let wanted = |number| Some(ReleaseRequest { db: 3, key: b"\xffk".to_vec(), fence: 17, number });
+        assert_eq!(read(r#"{"db":3,"key":"/2s=","fence":"17","number":null}"#), wanted(None));
+        assert_eq!(read(r#"{"number":2,"db":3,"key":"/2s=","fence":"17"}"#), wanted(Some(2)));
         for wrong in [
             "",
             "null",

@@ -111,7 +111,7 @@ impl KeyspaceObserver for Arc<Notifier> {
         if !holder.is_some_and(|holder| holder.is::<ClientCopy>()) {
             self.locks.record_ended(lost.at_us.saturating_sub(lost.record.since_us));
             if let Some(lock) = lost.awaited {
-                self.locks.handovers.note_end(lock, lost.record, lost.at_us);
+                self.locks.handovers.record_end(lock, lost.record, lost.at_us);
             }
             if lost.loss == Loss::Expired {
                 self.locks.expired.fetch_add(1, Relaxed);

@@ -406,7 +406,7 @@ fn a_page_is_sent_the_past_and_then_the_state_of_every_second() {
             "\"meta\":\"nightly-report\"",
             "worker-1",
             "worker-2",
-            "\"line\":1",
+            "\"queued\":1",
             wait,
         ] {
             assert!(state.contains(part), "{part} in {state}");

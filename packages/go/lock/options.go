@@ -18,7 +18,7 @@ type Options struct {
 	TTL     time.Duration // for how long the lock outlives its last renewal, which is after a third of that; 0 for 30 s
 	Wait    time.Duration // for how long to wait in line; 0 for as long as the context lasts, NoWait for not at all
 	Shared  bool          // others may share the lock; who does not, has it alone
-	Permits int           // so many of the permits of a semaphore
+	Permits int           // how many permits of a semaphore to take
 	Of      int           // how many permits the semaphore has; who finds it there need not say so
 	Meta    string        // a text for LOCK.INFO, which tells others what the lock is for
 	Session bool          // the server releases the lock as soon as the connection closes, so a broken connection loses it

@@ -97,7 +97,7 @@ fn record_ended(call: &mut Call<'_>, key: Key<'_>, record: &LockRecord) {
     let locks = &call.namespace.observed.locks;
     locks.record_ended(held_us);
     if call.namespace.store.has_lock_queues() && call.view.locks().queue(key).is_some() {
-        locks.handovers.note_end((call.caller.db, key.hash), record, now_us);
+        locks.handovers.record_end((call.caller.db, key.hash), record, now_us);
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! A lock is an ordinary string key whose value is its owner's token, so clients that use SET NX, scripts or these
 //! commands exclude each other; one that several can hold at once has another value. What these commands add lies beside the
-//! key, see [`LockRecord`](crate::store::LockRecord): fencing tokens, the holders, and the clients queued. The first in the queue gets the lock in the critical section in which the key goes away, whatever
-//! removes it: the key's change marks it as ready, and the end of the call, or the sweeper, executes the waiting call.
+//! key, see [`LockRecord`](crate::store::LockRecord): fencing tokens, the holders, and the clients queued. The first in the
+//! queue gets the lock in the critical section in which the key goes away, whatever removes it: the key's change marks it
+//! as ready, and the end of the call, or the sweeper, executes the waiting call.
 
 mod acquire;
 mod ask;

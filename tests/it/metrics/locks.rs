@@ -73,7 +73,7 @@ fn a_page_shows_the_first_hundred_in_the_queue_of_a_lock_with_what_each_asks_for
     }
     wait_until(|| observed.metrics()["keylatch_locks_waiting"] == 120.0);
     let pool = lock(&observed.page_state(), "pool");
-    assert_eq!((&pool["line"], len(&pool["queue"])), (&120.into(), 100));
+    assert_eq!((&pool["queued"], len(&pool["queue"])), (&120.into(), 100));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_lock_that_several_wait_for_and_nobody_holds_is_shown_as_free() {
     assert!(client.int("LOCK.ACQUIRE b t PX 600000") > 0);
     let _several = waits(&observed, "LOCK.ACQUIREMULTI 2 a b u PX 1000 BLOCK 0", 2);
     let free = lock(&observed.page_state(), "a");
-    assert_eq!((&free["mode"], &free["heldBy"], &free["line"]), (&"free".into(), &0.into(), &1.into()));
+    assert_eq!((&free["mode"], &free["heldBy"], &free["queued"]), (&"free".into(), &0.into(), &1.into()));
 }
 
 #[test]

@@ -59,7 +59,7 @@ class Terms(Generic[Client]):
         ttl: seconds that the lock outlives its holder's last renewal; it is renewed after a third of them.
         wait: seconds to queue; None for as long as it takes, 0 for not at all.
         shared: others may share the lock; who does not, has it alone.
-        permits: so many of the permits of a semaphore.
+        permits: how many permits of a semaphore to take.
         of: how many permits the semaphore has; who finds it there need not say so.
         session: the server releases the lock as soon as the connection closes, so a broken connection loses it.
         meta: a text for LOCK.INFO, which tells others what the lock is for.
