@@ -69,6 +69,11 @@ impl Outbox {
         Outbox { memory_account, inner: Mutex::new(inner), ..Outbox::default() }
     }
 
+    /// Returns the account that the client's memory is reported to.
+    pub(crate) fn memory_account(&self) -> &Arc<MemoryAccount> {
+        &self.memory_account
+    }
+
     /// Returns the pending signals.
     #[inline]
     pub fn signals(&self) -> Signals {

@@ -12,7 +12,7 @@ use std::sync::atomic::{
 use parking_lot::Mutex;
 
 use crate::client::info::{FormerClient, LockName};
-use crate::store::{LockMode, NEVER};
+use crate::store::{LockMode, MemoryAccount, NEVER};
 
 /// How many tokens replicas are told of at once: those of ten seconds.
 const ANNOUNCED_AHEAD: i64 = 10_000_000;
@@ -118,10 +118,10 @@ impl LockHolders {
     }
 
     /// Returns what stands for the former clients of a user.
-    pub(super) fn former(&self, user: &[u8]) -> Arc<FormerClient> {
+    pub(super) fn former(&self, user: &[u8], memory_account: &Arc<MemoryAccount>) -> Arc<FormerClient> {
         let mut former = self.former.lock();
-        let number = former.len() as u64;
-        former.entry(user.into()).or_insert_with(|| Arc::new(FormerClient::new(number, user))).clone()
+        let (number, account) = (former.len() as u64, memory_account.clone());
+        former.entry(user.into()).or_insert_with(|| Arc::new(FormerClient::new(number, user, account))).clone()
     }
 
     /// Returns all of them.

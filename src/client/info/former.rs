@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::client::info::LockName;
 use crate::client::info::held_locks::ClientLocks;
-use crate::store::LockHolder;
+use crate::store::{LockHolder, MemoryAccount};
 
 /// The bit that no client of a process has in its id, with which these begin.
 const FORMER: u64 = 1 << 62;
@@ -14,12 +14,13 @@ pub(crate) struct FormerClient {
     id: u64,
     user: Arc<[u8]>,
     locks: ClientLocks,
+    memory_account: Arc<MemoryAccount>,
 }
 
 impl FormerClient {
-    /// Creates that of a user, with a number of its own.
-    pub(crate) fn new(number: u64, user: &[u8]) -> Self {
-        FormerClient { id: FORMER | number, user: user.into(), locks: ClientLocks::default() }
+    /// Creates that of a user, with a number of its own; its memory is reported as used memory.
+    pub(crate) fn new(number: u64, user: &[u8], memory_account: Arc<MemoryAccount>) -> Self {
+        FormerClient { id: FORMER | number, user: user.into(), locks: ClientLocks::default(), memory_account }
     }
 
     /// Returns the locks that belong to their sessions.
@@ -46,10 +47,10 @@ impl LockHolder for FormerClient {
     }
 
     fn bind_lock(&self, db: usize, key: &[u8]) {
-        self.locks.bind(db, key);
+        self.locks.bind(db, key, &self.memory_account);
     }
 
     fn unbind_lock(&self, db: usize, key: &[u8]) {
-        self.locks.unbind(db, key);
+        self.locks.unbind(db, key, &self.memory_account);
     }
 }

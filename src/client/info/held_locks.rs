@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 
 use crate::memory::heap::allocation_len;
 use crate::memory::ordered_map::OrderedMap;
+use crate::store::MemoryAccount;
 
 /// A lock's database and key.
 pub(crate) type LockName = (usize, Box<[u8]>);
@@ -24,8 +25,8 @@ pub(super) struct ClientLocks {
 type Bound = OrderedMap<LockName, usize>;
 
 /// Returns the memory of the name of a lock that the connection's end releases.
-fn bound_len(key: &[u8]) -> isize {
-    (allocation_len(key.len()) + Bound::entry_len()) as isize
+fn bound_len(key: &[u8]) -> usize {
+    allocation_len(key.len()) + Bound::entry_len()
 }
 
 impl ClientLocks {
@@ -42,8 +43,8 @@ impl ClientLocks {
         };
     }
 
-    /// Lets the connection's end release one; returns by how many bytes this has grown.
-    pub(super) fn bind(&self, db: usize, key: &[u8]) -> isize {
+    /// Lets the connection's end release one; reports its memory, and returns by how many bytes that has grown.
+    pub(super) fn bind(&self, db: usize, key: &[u8], memory_account: &MemoryAccount) -> isize {
         let (mut bound, name) = (self.bound.lock(), (db, key.into()));
         let bound = bound.get_or_insert_with(|| Box::new(Bound::EMPTY));
         if let Some(count) = bound.get_mut(&name) {
@@ -51,11 +52,12 @@ impl ClientLocks {
             return 0;
         }
         bound.insert(name, 1);
-        bound_len(key)
+        memory_account.report_outside(0, bound_len(key));
+        bound_len(key) as isize
     }
 
     /// Reverts [`ClientLocks::bind`]; returns by how many bytes this has grown, which is negative.
-    pub(super) fn unbind(&self, db: usize, key: &[u8]) -> isize {
+    pub(super) fn unbind(&self, db: usize, key: &[u8], memory_account: &MemoryAccount) -> isize {
         let (mut all, name) = (self.bound.lock(), (db, key.into()));
         let Some(bound) = &mut *all else { return 0 };
         match bound.get_mut(&name) {
@@ -67,7 +69,8 @@ impl ClientLocks {
             }
         }
         all.take_if(|bound| bound.is_empty());
-        -bound_len(key)
+        memory_account.report_outside(bound_len(key), 0);
+        -(bound_len(key) as isize)
     }
 
     /// Returns whether the connection's end releases any.

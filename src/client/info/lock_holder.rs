@@ -23,11 +23,11 @@ impl LockHolder for ClientInfo {
     }
 
     fn bind_lock(&self, db: usize, key: &[u8]) {
-        self.buffers.add_kept_len(self.locks.bind(db, key));
+        self.buffers.add_kept_len(self.locks.bind(db, key, self.outbox.memory_account()));
     }
 
     fn unbind_lock(&self, db: usize, key: &[u8]) {
-        self.buffers.add_kept_len(self.locks.unbind(db, key));
+        self.buffers.add_kept_len(self.locks.unbind(db, key, self.outbox.memory_account()));
     }
 }
 
