@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
-use crate::memory::heap::{allocation_len, list_len};
+use crate::memory::heap::allocation_len;
 use crate::memory::ordered_map::OrderedMap;
 use crate::store::expire::NEVER;
 use crate::store::holders::Holders;
 use crate::store::key::Key;
 use crate::store::lock::{LockRecord, LockWaiter};
+use crate::store::lock_queue::LockQueue;
 
 /// What is known of a lock that is held.
 #[derive(Clone, Copy)]
@@ -49,7 +50,7 @@ pub(super) struct Lock {
     pub(super) record: Option<LockRecord>,
     /// The holders of any other one. There is not both.
     pub(super) holders: Option<Box<Holders>>,
-    pub(super) queue: VecDeque<LockWaiter>,
+    pub(super) queue: LockQueue,
 }
 
 impl Lock {
@@ -61,16 +62,6 @@ impl Lock {
     pub(super) fn held(&self) -> Option<HeldLock<'_>> {
         let shared = self.holders.as_deref().map(HeldLock::Shared);
         self.record.as_ref().map(HeldLock::Exclusive).or(shared)
-    }
-
-    /// Returns the place of a client in the queue, by the number of its wait.
-    pub(super) fn place(&self, number: u64) -> Option<usize> {
-        self.queue.binary_search_by_key(&number, |waiter| waiter.number).ok()
-    }
-
-    /// Returns whether a client that is there has nobody before it in the queue who is, too.
-    pub(super) fn is_first(&self, place: usize) -> bool {
-        self.queue.iter().take(place).all(|waiter| waiter.is_away) && !self.queue[place].is_away
     }
 
     /// Returns how many holders are known.
@@ -86,7 +77,7 @@ impl Lock {
     /// Returns the memory that it takes.
     pub(super) fn memory(&self) -> usize {
         allocation_len(size_of::<Lock>())
-            + list_len::<LockWaiter>(self.queue.capacity())
+            + self.queue.memory()
             + self.record.as_ref().map_or(0, LockRecord::heap_len)
             + self.holders.as_ref().map_or(0, |holders| holders.memory())
     }

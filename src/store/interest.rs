@@ -16,7 +16,7 @@ use crate::store::fences::{Fences, Retired};
 use crate::store::held_lock::{HeldLock, Lock, LockIndex, SeenLock};
 use crate::store::holders::Holders;
 use crate::store::key::{Key, SHARDS, shard_of};
-use crate::store::lock::{LockRecord, LockWaiter, lock_position};
+use crate::store::lock::{LockMode, LockRecord, LockWaiter, lock_position};
 use crate::store::memory_account::{MemoryAccount, Share};
 use crate::store::queues::{Queues, Waiter};
 use crate::store::value::Type;
@@ -382,13 +382,7 @@ impl Interests {
     }
 
     fn leave_queue(&mut self, key: Key<'_>, number: u64) -> bool {
-        let place = |lock: &mut Lock| {
-            let at = lock.place(number)?;
-            let was_first = lock.is_first(at);
-            lock.queue.remove(at);
-            Some(was_first)
-        };
-        let Some(was_first) = self.change_lock(key, place) else { return false };
+        let Some(was_first) = self.change_lock(key, |lock| lock.queue.remove(number)) else { return false };
         self.counts.queued -= 1;
         self.tail_work.add_queued(shard_of(key.hash), -1);
         was_first
@@ -397,19 +391,13 @@ impl Interests {
     /// Keeps the place of a client in the queue for a lock, by the number of its wait, while it is away; returns whether it was
     /// the first there.
     pub(super) fn leave_for_now(&mut self, key: Key<'_>, number: u64) -> bool {
-        let leave = |lock: &mut Lock| {
-            let at = lock.place(number)?;
-            let was_first = lock.is_first(at);
-            lock.queue[at].is_away = true;
-            Some(was_first)
-        };
+        let leave = |lock: &mut Lock| lock.queue.leave_for_now(number);
         self.lock_queue(key).is_some() && self.change_lock(key, leave).unwrap_or_default()
     }
 
     /// Lets a client take up a place in the queue for a lock that was kept, which has its number; returns false if it is not there.
     pub(super) fn take_up(&mut self, key: Key<'_>, waiter: LockWaiter) -> bool {
-        let take_up = |lock: &mut Lock| lock.place(waiter.number).map(|at| lock.queue[at] = waiter).is_some();
-        self.lock_queue(key).is_some() && self.change_lock(key, take_up)
+        self.lock_queue(key).is_some() && self.change_lock(key, |lock| lock.queue.take_up(waiter))
     }
 
     /// Returns whether clients are blocked on a key.
@@ -506,7 +494,7 @@ impl Interests {
     /// Appends a client to the queue for a lock.
     pub(super) fn join_queue(&mut self, key: Key<'_>, waiter: LockWaiter) {
         self.interest_mut(key);
-        self.change_lock(key, |lock| lock.queue.push_back(waiter));
+        self.change_lock(key, |lock| lock.queue.push(waiter));
         self.counts.queued += 1;
         self.tail_work.add_queued(shard_of(key.hash), 1);
         self.report();
@@ -514,7 +502,14 @@ impl Interests {
 
     /// Returns the queue for a lock.
     pub(super) fn lock_queue(&self, key: Key<'_>) -> Option<&VecDeque<LockWaiter>> {
-        self.find(key)?.lock.as_ref().map(|lock| &lock.queue).filter(|queue| !queue.is_empty())
+        self.find(key)?.lock.as_ref().map(|lock| &*lock.queue).filter(|queue| !queue.is_empty())
+    }
+
+    /// Returns the clients in the queue for a lock that ask for others besides.
+    pub(super) fn queued_for_several(&self, key: Key<'_>) -> impl Iterator<Item = &LockWaiter> {
+        let lock = self.find(key).and_then(|interest| interest.lock.as_ref());
+        let queue = lock.map(|lock| &lock.queue).filter(|queue| queue.has_several());
+        queue.into_iter().flat_map(|queue| queue.iter()).filter(|waiter| waiter.mode == LockMode::Several)
     }
 
     /// Changes a lock, which is created for that and dropped when nothing is left of it. The key is known.

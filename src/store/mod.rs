@@ -31,6 +31,7 @@ mod interest;
 mod key;
 pub(crate) mod limits;
 mod lock;
+mod lock_queue;
 pub(crate) mod lock_text;
 pub(crate) mod memory_account;
 mod prefetch;

@@ -10,7 +10,7 @@ use crate::store::event;
 use crate::store::held_lock::{HeldLock, SeenLock};
 use crate::store::interest::{ReadyKeys, WatchFlag};
 use crate::store::key::Key;
-use crate::store::lock::{LockMode, LockRecord, LockWaiter, Loss, LostLock};
+use crate::store::lock::{LockRecord, LockWaiter, Loss, LostLock};
 use crate::store::lock_text;
 use crate::store::queues::Waiter;
 use crate::store::shard::Keys;
@@ -139,8 +139,7 @@ impl Keys {
 
     /// Returns the clients queued for several locks whose token holds this one already.
     pub(crate) fn queued_holders(&self, key: Key<'_>) -> Vec<LockWaiter> {
-        let Some(queue) = self.interests.lock_queue(key) else { return Vec::new() };
-        let mut several = queue.iter().filter(|waiter| waiter.mode == LockMode::Several && !waiter.is_away).peekable();
+        let mut several = self.interests.queued_for_several(key).filter(|waiter| !waiter.is_away).peekable();
         if several.peek().is_none() {
             return Vec::new(); // before the value is hashed
         }
