@@ -40,6 +40,7 @@ use crate::namespace::Namespace;
 use crate::net::buffers::{BufferPool, ConnBuffers, READ_LEN};
 use crate::net::held::HeldOutput;
 use crate::resp::{DecodeError, Limits, Output, Reply};
+use crate::runtime::executor::yield_to_answered;
 use crate::runtime::panics::caught;
 use crate::runtime::wakes;
 use crate::store::NEVER;
@@ -150,6 +151,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if self.client.caller.closing || self.is_over_limits() {
                 return Ok(());
             }
+            yield_to_answered().await;
             // A client that sends a lot yields to the others of this thread.
             if len >= READ_LEN {
                 poll_fn(|cx| Poll::Ready(self.poll_write(cx))).await?;

@@ -11,7 +11,7 @@
 //!
 //! A panic ends only its own connection: the future is dropped, which removes all its registrations.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -51,6 +51,33 @@ const DONE: u8 = 4;
 thread_local! {
     /// The executor whose pump is being polled on this thread.
     static CURRENT: RefCell<Option<Arc<Queue>>> = const { RefCell::new(None) };
+}
+
+thread_local! {
+    /// Whether the task that is being polled on this thread has answered another one.
+    static HAS_ANSWERED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Records that the task being polled on this thread has answered a blocked client.
+pub(crate) fn record_answer() {
+    HAS_ANSWERED.set(true);
+}
+
+/// Lets tasks that are ready be polled before the calling one if it has answered a blocked client since it was last called:
+/// who has waited is sent its reply first, and who has released a lock then learns that.
+pub(crate) async fn yield_to_answered() {
+    if HAS_ANSWERED.take() {
+        let mut has_yielded = false;
+        poll_fn(|cx| match std::mem::replace(&mut has_yielded, true) {
+            true => Poll::Ready(()),
+            // Not tokio's: that lets the worker look for input first.
+            false => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+        })
+        .await;
+    }
 }
 
 /// Polls tasks in the order in which they were woken. When dropped, it stops after its last task.

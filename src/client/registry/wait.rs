@@ -12,6 +12,7 @@ use crate::client::outbox::NUDGE;
 use crate::client::ticket::Ticket;
 use crate::memory::heap::{COUNTED_LEN, allocation_len, list_len};
 use crate::resp::{Output, OwnedRequest};
+use crate::runtime::executor::record_answer;
 use crate::spec::CommandSpec;
 use crate::spec::registry::Hashes;
 use crate::store::Waiter;
@@ -181,6 +182,7 @@ impl Wait {
     pub(crate) fn answer(&self, answer: impl FnOnce(&mut Blocking) -> Option<Unblocked>) -> bool {
         let is_over = self.answer_quietly(answer);
         if is_over {
+            record_answer();
             self.info.outbox.signal(NUDGE);
         }
         is_over
