@@ -28,10 +28,31 @@ use crate::time::clock::Now;
 /// A key, with its database, whose blocked clients need other keys than those that are locked.
 pub(crate) type DeferredWake = (usize, Box<[u8]>);
 
+/// How many clients may still be given a lock at once. Where ten thousand may have one, because it is shared, others are not to
+/// wait for all of them: the sweeper goes on, see [`serve_unserved`].
+struct Grants {
+    left: usize,
+}
+
+impl Grants {
+    /// How many are given at the end of a call.
+    const OF_CALL: usize = 64;
+    /// How many are given by the sweeper at a time. A worker polls more clients before it lets the sweeper go on.
+    const OF_SWEEPER: usize = 16;
+
+    fn new(left: usize) -> Self {
+        Grants { left }
+    }
+}
+
 /// Serves the clients that can be served with the keys that a call has locked and changed. Returns the keys whose other
 /// clients remain to be served.
 #[cold]
 pub(super) fn serve(view: &mut View<'_>, env: Env<'_>) -> Vec<DeferredWake> {
+    serve_some(view, env, &mut Grants::new(Grants::OF_CALL))
+}
+
+fn serve_some(view: &mut View<'_>, env: Env<'_>, grants: &mut Grants) -> Vec<DeferredWake> {
     let mut deferred = Vec::new();
     // Serving one client may make keys ready for others.
     loop {
@@ -44,7 +65,7 @@ pub(super) fn serve(view: &mut View<'_>, env: Env<'_>) -> Vec<DeferredWake> {
         order_by_arrival(view, &mut ready, env);
         for (db, key) in ready {
             let is_covered = view.covers(&[env.namespace.store.hash(&key)]);
-            if !is_covered || !serve_key(view, db, &key, env) {
+            if !is_covered || !serve_key(view, db, &key, env, grants) {
                 deferred.push((db, key));
             }
         }
@@ -68,6 +89,10 @@ fn order_by_arrival(view: &mut View<'_>, ready: &mut [(usize, Box<[u8]>)], env: 
 /// needs.
 #[cold]
 pub(super) fn wake_deferred(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<DeferredWake>, env: Env<'_>) {
+    wake_some(guard, cx, deferred, env, &mut Grants::new(Grants::OF_CALL));
+}
+
+fn wake_some(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<DeferredWake>, env: Env<'_>, grants: &mut Grants) {
     let mut left = VecDeque::from(deferred);
     let cx = Cx { now: env.namespace.clock.now(), ..cx };
     while let Some((db, bytes)) = left.pop_front() {
@@ -78,7 +103,7 @@ pub(super) fn wake_deferred(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<Def
             if view.is_closed() {
                 return;
             }
-            match serve_lock(&mut view, db, key, env) {
+            match serve_lock(&mut view, db, key, env, grants) {
                 Some(needed) => hashes.extend(needed), // not instead: two of them could need one another's time and again
                 None => break view.waiting().next(key, 0),
             }
@@ -92,7 +117,7 @@ pub(super) fn wake_deferred(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<Def
             if waiter.wants(view.lookup(key, Lookup::PEEK).map(Entry::kind)) {
                 serve_client(&mut view, (db, key), &waiter, env);
             }
-            left.extend(serve(&mut view, env));
+            left.extend(serve_some(&mut view, env, grants));
             next = view.waiting().next(key, waiter.number);
         }
     }
@@ -112,6 +137,19 @@ pub(crate) fn serve_remaining_keys(namespace: &Namespace, handlers: &'static Han
     }
     let cx = Cx::new(namespace.clock.now(), Origin::Expiry);
     Env::with_present(namespace, handlers, 0, |env| wake_remaining(&mut namespace.store.hold(1), cx, env));
+}
+
+/// Serves more of the clients queued for locks that they may have, as long as these are not served all. Does nothing while a
+/// script keeps the store busy.
+pub(crate) fn serve_unserved(namespace: &Namespace, handlers: &'static Handlers) {
+    if !namespace.upkeep.has_unserved() || namespace.store.busy_flag().is_occupied() {
+        return;
+    }
+    let (locks, cx) = (namespace.upkeep.take_unserved(), Cx::new(namespace.clock.now(), Origin::Expiry));
+    let mut grants = Grants::new(Grants::OF_SWEEPER);
+    Env::with_present(namespace, handlers, 0, |env| {
+        wake_some(&mut namespace.store.hold(1), cx, locks, env, &mut grants);
+    });
 }
 
 /// Makes the call of a blocked client again because its time has come, and those of the others that are blocked on its
@@ -137,17 +175,24 @@ pub(super) fn hand_over_expired(
     (command, request): (&CommandSpec, Request<'_>),
     env: Env<'_>,
 ) {
+    // Those queued for its own locks come before it, however many they are.
+    let mut grants = Grants::new(usize::MAX);
     if command.is_exclusive(request) {
-        let now = view.now();
+        let (now, cx) = (view.now(), view.cx());
         view.locks().expire_awaited();
-        serve(view, env); // the whole store is locked: nobody remains to be served
+        for (db, key) in env.namespace.upkeep.take_unserved() {
+            view.lend(db, cx).locks().mark_ready(env.namespace.store.key(&key));
+        }
+        serve_some(view, env, &mut grants); // the whole store is locked: nobody remains to be served
         view.set_now(now);
         return;
     }
     for (position, _) in command.keys_of(request) {
         let key = env.namespace.store.key(request.arg(position));
         let first = view.locks().queue(key).and_then(first_of).copied();
-        if first.is_some_and(|first| may_have(view, key, first)) && serve_lock(view, db, key, env).is_some() {
+        if first.is_some_and(|first| may_have(view, key, first))
+            && serve_lock(view, db, key, env, &mut grants).is_some()
+        {
             view.locks().mark_ready(key); // for the end of the call
         }
     }
@@ -156,7 +201,7 @@ pub(super) fn hand_over_expired(
 /// Hands a lock over as far as it is free: to the first clients in the queue that still wait, and to others that wait with the
 /// token of a holder. Returns the keys of a call whose turn it is and which needs others than those that are locked.
 #[must_use]
-fn serve_lock(view: &mut View<'_>, db: usize, key: Key<'_>, env: Env<'_>) -> Option<Hashes> {
+fn serve_lock(view: &mut View<'_>, db: usize, key: Key<'_>, env: Env<'_>, grants: &mut Grants) -> Option<Hashes> {
     let cx = view.cx();
     let mut view = view.lend(db, cx);
     view.locks().queue(key)?;
@@ -172,8 +217,13 @@ fn serve_lock(view: &mut View<'_>, db: usize, key: Key<'_>, env: Env<'_>) -> Opt
         if !may_have(&mut view, key, first) {
             return None;
         }
+        if grants.left == 0 {
+            env.namespace.upkeep.serve_later((db, key.bytes.into()));
+            return None;
+        }
         match serve_with_token(&mut view, key, first, env) {
-            Turn::Used(_) | Turn::Passed => {}
+            Turn::Used(_) => grants.left -= 1,
+            Turn::Passed => {}
             Turn::Kept => return None,
             Turn::Uncovered(hashes) => uncovered = Some(hashes),
         }
@@ -268,9 +318,9 @@ fn serve_queued(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: Env<
 
 /// Serves the clients that are blocked on a key, in order of arrival, as long as it holds what they wait for. Returns false
 /// at the first one whose call needs keys that are not locked: later ones must not be served before it.
-fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], env: Env<'_>) -> bool {
+fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], env: Env<'_>, grants: &mut Grants) -> bool {
     let (key, cx) = (env.namespace.store.key(bytes), view.cx());
-    if serve_lock(view, db, key, env).is_some() {
+    if serve_lock(view, db, key, env, grants).is_some() {
         return false;
     }
     let mut after = 0;

@@ -1,11 +1,13 @@
 //! The state of what keeps a namespace in order while no command does: the sweeper, the fragmentation of the allocator,
 //! the memory of the users.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use tokio::sync::{Mutex, Notify};
 
+use crate::client::info::LockName;
 use crate::store::SweepTimer;
 use crate::store::resident::Resident;
 
@@ -21,6 +23,8 @@ pub struct Upkeep {
     pub(super) resident: Resident,
     /// The bytes of the users when they were last counted.
     pub(super) users_len: AtomicUsize,
+    /// The locks that more of the clients queued for them may have.
+    unserved: parking_lot::Mutex<BTreeSet<LockName>>,
 }
 
 impl Upkeep {
@@ -32,7 +36,24 @@ impl Upkeep {
             is_sweeping: AtomicBool::new(true),
             resident: Resident::default(),
             users_len: AtomicUsize::new(users_len),
+            unserved: parking_lot::Mutex::default(),
         }
+    }
+
+    /// Lets the sweeper serve more of the clients queued for a lock.
+    pub(crate) fn serve_later(&self, lock: LockName) {
+        self.unserved.lock().insert(lock);
+        self.sweep_notify.notify_one();
+    }
+
+    /// Returns whether there are locks that more of the clients queued for them may have.
+    pub(crate) fn has_unserved(&self) -> bool {
+        !self.unserved.lock().is_empty()
+    }
+
+    /// Takes these locks.
+    pub(crate) fn take_unserved(&self) -> Vec<LockName> {
+        std::mem::take(&mut *self.unserved.lock()).into_iter().collect()
     }
 
     /// Returns a timer that wakes the sweeper.

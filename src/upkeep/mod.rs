@@ -15,7 +15,7 @@ use crate::client::outbox::END;
 use crate::dispatch::Handlers;
 use crate::dispatch::history::checkpoint_if_many_keys;
 use crate::dispatch::interrupted::log_interrupted;
-use crate::dispatch::serve::serve_remaining_keys;
+use crate::dispatch::serve::{serve_remaining_keys, serve_unserved};
 use crate::namespace::Namespace;
 use crate::runtime::panics::Site;
 use crate::store::{Cx, Eviction, NEVER, Origin};
@@ -24,6 +24,9 @@ use crate::time::timer::Timer;
 
 /// The interval of housekeeping, and the longest sleep of the sweeper, so that it notices a wall clock set forward.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
+
+/// The interval at which upkeep is tried again while a script keeps the store busy.
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// Deletes some expired keys, releases the locks of closed connections, and serves clients blocked on them; returns
 /// when the next sweep is needed.
@@ -48,12 +51,15 @@ pub(crate) async fn sweep(namespace: Arc<Namespace>, handlers: &'static Handlers
         let due_ms = if clock.is_stopped() { NEVER } else { sweep_once(&namespace, handlers, now) };
         let is_short = store.memory_account().is_over()
             && namespace.evict_to_fit(&mut store.hold(1), Cx::new(now, Origin::Eviction)) == Eviction::Unfinished;
+        serve_unserved(&namespace, handlers);
+        let (is_unserved, is_busy) = (namespace.upkeep.has_unserved(), store.busy_flag().is_occupied());
         drop(turn);
-        if (is_short || due_ms <= now.mono_ms()) && !namespace.tenant.stop.is_cancelled() {
+        if (is_short || is_unserved && !is_busy || due_ms <= now.mono_ms()) && !namespace.tenant.stop.is_cancelled() {
             tokio::task::yield_now().await;
             continue;
         }
         let wait = match due_ms {
+            _ if is_unserved => BUSY_PAUSE,
             NEVER => HOUSEKEEPING,
             due_ms => HOUSEKEEPING.min(clock.time_until(due_ms)),
         };

@@ -7,18 +7,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::dispatch::serve::serve_keys;
+use crate::dispatch::serve::{serve_keys, serve_unserved};
 use crate::dispatch::{Handlers, TimeTravel};
 use crate::namespace::Namespace;
 use crate::store::NEVER;
 use crate::time::clock::{Clock, END_MS, Now};
-use crate::upkeep::{check_clients, sweep_once};
+use crate::upkeep::{BUSY_PAUSE, check_clients, sweep_once};
 
 /// How often a client's task is given a chance to fetch its answer before this one sleeps in between.
 const PROMPT_TURNS: u32 = 100;
-
-/// The interval at which the clock tries to move on while a script keeps the store busy.
-const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// Steers the clock of a namespace. When it is done, everything that was due has happened, and blocked clients that this
 /// has answered are not blocked any more.
@@ -155,7 +152,8 @@ impl Steps {
 fn do_due(namespace: &Namespace, handlers: &'static Handlers, now: Now) -> Option<u64> {
     let swept_ms = sweep_once(namespace, handlers, now);
     namespace.store.pass_barrier(); // other tasks have served the ready keys that they took, and set new deadlines
-    if swept_ms <= now.mono_ms() || namespace.store.busy_flag().is_occupied() {
+    serve_unserved(namespace, handlers);
+    if swept_ms <= now.mono_ms() || namespace.store.busy_flag().is_occupied() || namespace.upkeep.has_unserved() {
         return None;
     }
     if namespace.restrictions.pause.in_force(now).is_none() {

@@ -258,3 +258,61 @@ fn watchers_see_that_a_shared_lock_is_made_goes_and_gets_another_ttl_and_nothing
     is_seen("LOCK.RELEASE k r3", true);
     is_seen("LOCK.RELEASE k r1", true);
 }
+
+/// Lets a writer hold lock `k`, with this many readers queued for it, more than are served at once.
+fn queue_readers(server: &TestServer, writer: &mut Client, count: usize) -> Vec<Client> {
+    fence(writer, "LOCK.ACQUIRE k w PX 60000");
+    (0..count).map(|at| wait_for(server, &format!("r{at}"), "SHARED")).collect()
+}
+
+#[test]
+fn all_readers_get_the_lock_that_a_writer_releases_also_while_the_clock_stands_still() {
+    let server = TestServer::start_on(keylatch::Clock::system(), &[("test-mode", "yes")]);
+    let mut writer = server.client();
+    assert!(writer.int("TEST.TIME FREEZE") > 0);
+    let mut readers = queue_readers(&server, &mut writer, 300);
+    let behind = wait_for(&server, "last", "");
+    writer.expect(&[("LOCK.RELEASE k w", ":1")]);
+    let fences: Vec<i64> = readers.iter_mut().map(acquired).collect();
+    assert!(fences.iter().all(|fence| *fence == fences[0]), "{fences:?}");
+    assert_eq!(locks_info(&mut writer, "held"), 300);
+    assert_eq!(locks_info(&mut writer, "waiting"), 1);
+    drop(behind);
+}
+
+#[test]
+fn many_readers_whose_lock_ends_while_the_clock_is_moved_are_all_served_at_that_instant() {
+    let server = TestServer::start_on(keylatch::Clock::system(), &[("test-mode", "yes")]);
+    let mut writer = server.client();
+    assert!(writer.int("TEST.TIME FREEZE") > 0);
+    let mut readers = queue_readers(&server, &mut writer, 300);
+    writer.int("TEST.TIME ADVANCE 60010");
+    assert_eq!(writer.call("PTTL k"), ":59990");
+    assert_eq!(locks_info(&mut writer, "held"), 300);
+    readers.iter_mut().for_each(|reader| _ = acquired(reader));
+}
+
+#[test]
+fn a_call_on_a_lock_that_is_handed_over_to_many_comes_after_all_of_them() {
+    let server = TestServer::start();
+    let mut writer = server.client();
+    let mut readers = queue_readers(&server, &mut writer, 300);
+    let pipeline =
+        ["LOCK.RELEASE k w", "LOCK.ACQUIRE k late SHARED PX 1000", "LOCK.ACQUIRE k w PX 1000"].map(String::from);
+    let replies = writer.pipeline(&pipeline);
+    assert_eq!((&*replies[0], &*replies[2]), (":1", "$-1"));
+    let late: i64 = replies[1][1..].parse().expect("nobody is queued before it any more");
+    assert!(readers.iter_mut().all(|reader| acquired(reader) == late));
+    writer.expect(&[("LOCK.RELEASE k late", ":1")]);
+}
+
+#[test]
+fn databases_are_swapped_after_a_lock_was_handed_over_to_all_of_its_readers() {
+    let server = TestServer::start();
+    let mut writer = server.client();
+    let mut readers = queue_readers(&server, &mut writer, 300);
+    let replies = writer.pipeline(&["LOCK.RELEASE k w", "SWAPDB 0 1", "SELECT 1", "EXISTS k"].map(String::from));
+    assert_eq!(replies, [":1", "+OK", "+OK", ":1"]);
+    let fences: Vec<i64> = readers.iter_mut().map(acquired).collect();
+    assert!(fences.iter().all(|fence| *fence == fences[0]), "{fences:?}");
+}
