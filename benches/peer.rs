@@ -24,6 +24,12 @@ impl Server {
         }
         server
     }
+
+    /// Returns the number of its process.
+    #[allow(dead_code, reason = "some benchmarks read its figures")]
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
 }
 
 impl Drop for Server {

@@ -1,0 +1,369 @@
+//! What locks cost: how soon the next client has a lock that is released, the CPU time of an uncontended lock, the memory
+//! of a lock that is held, and how long others wait while 10,000 clients are queued for one.
+//!
+//! ```text
+//! cargo bench --bench locks [-- hand-over|cpu|memory|stalls]
+//! ```
+//!
+//! A hand-over is timed from the write of `LOCK.RELEASE` until the next client has read its reply, in turn with round
+//! trips of `PING`; both by one thread with blocking sockets. The redis-server on the `PATH` is measured with what its
+//! clients use instead: `BLPOP` and `RPUSH` of a token, `SET NX PX` and a script that releases.
+
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a benchmark measures and prints"
+)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use peer::Server;
+use probe::{beside, connect};
+
+mod peer;
+#[allow(dead_code, reason = "other benchmarks use more of it")]
+mod probe;
+
+/// How many clients are queued.
+const QUEUES: [usize; 3] = [1, 100, 10_000];
+/// How many hand-overs are timed of each queue, and as many round trips of PING.
+const HAND_OVERS: usize = 10_000;
+/// How many cycles of an uncontended lock are timed at once.
+const CYCLES: usize = 100_000;
+/// How often: the median counts.
+const ROUNDS: usize = 5;
+/// How many locks are held for the figure of memory.
+const HELD: usize = 100_000;
+/// How many clients are queued while others are timed.
+const CROWD: usize = 10_000;
+/// How often each stall is provoked: the smallest counts, because what the server causes shows every time.
+const REPETITIONS: usize = 5;
+
+const RELEASE: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
+
+fn main() {
+    let section = std::env::args().skip(1).find(|arg| arg != "--bench");
+    let runs = |name: &str| section.as_ref().is_none_or(|section| section == name);
+    if runs("hand-over") {
+        hand_over();
+    }
+    if runs("cpu") {
+        cpu();
+    }
+    if runs("memory") {
+        memory();
+    }
+    if runs("stalls") {
+        stalls();
+    }
+}
+
+fn keylatch() -> Server {
+    Server::start(env!("CARGO_BIN_EXE_keylatch"), &["--worker-threads", "1", "--maxclients", "20000"])
+}
+
+fn redis() -> Server {
+    Server::start("redis-server", &["--maxclients", "20000"])
+}
+
+/// A connection that waits for each reply.
+struct Client(BufReader<TcpStream>);
+
+impl Client {
+    fn new(server: &Server) -> Self {
+        Client(BufReader::with_capacity(1024, connect(server.addr)))
+    }
+
+    fn send(&mut self, request: &str) {
+        self.0.get_mut().write_all(request.as_bytes()).unwrap();
+    }
+
+    /// Reads one line, which is a whole reply unless it is an array or a bulk string.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert!(self.0.read_line(&mut line).unwrap() > 0, "the server has closed the connection");
+        line
+    }
+
+    fn call(&mut self, request: &str) -> String {
+        self.send(request);
+        self.line()
+    }
+
+    /// Returns a field of a section of INFO.
+    fn info(&mut self, section: &str, field: &str) -> u64 {
+        self.send(&format!("INFO {section}\r\n"));
+        let len: usize = self.line()[1..].trim().parse().unwrap();
+        let mut text = vec![0; len + 2];
+        std::io::Read::read_exact(&mut self.0, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).unwrap_or("0");
+        line.trim().parse().unwrap()
+    }
+}
+
+/// How a lock is waited for and handed over.
+struct Pattern {
+    name: &'static str,
+    start: fn() -> Server,
+    /// What the first holder and those who wait send.
+    acquire: fn(usize) -> String,
+    release: fn(usize) -> String,
+    /// The lines of the reply of somebody who has waited.
+    lines: usize,
+}
+
+const PATTERNS: [Pattern; 2] = [
+    Pattern {
+        name: "keylatch, LOCK.ACQUIRE",
+        start: keylatch,
+        acquire: |client| format!("LOCK.ACQUIRE l t{client} PX 600000 BLOCK 0\r\n"),
+        release: |client| format!("LOCK.RELEASE l t{client}\r\n"),
+        lines: 1,
+    },
+    Pattern {
+        name: "redis-server, BLPOP of a token",
+        start: redis,
+        acquire: |_| "BLPOP l 0\r\n".to_owned(),
+        release: |_| "RPUSH l t\r\n".to_owned(),
+        lines: 5,
+    },
+];
+
+fn hand_over() {
+    println!("| hand-over of a lock | queued | `PING` p50 us | hand-over p50 us | / `PING` | p99 us | / `PING` p50 |");
+    println!("|---|---|---|---|---|---|---|");
+    for pattern in &PATTERNS {
+        for queued in QUEUES {
+            let [ping, hand_over] = time_hand_overs(pattern, queued);
+            let (ping, p50, p99) = (at(&ping, 0.5), at(&hand_over, 0.5), at(&hand_over, 0.99));
+            println!(
+                "| {} | {queued} | {:.1} | {:.1} | {:.2} | {:.1} | {:.2} |",
+                pattern.name,
+                ping * 1e6,
+                p50 * 1e6,
+                p50 / ping,
+                p99 * 1e6,
+                p99 / ping
+            );
+        }
+    }
+}
+
+/// Returns the times of round trips of PING and of hand-overs, in seconds, sorted.
+fn time_hand_overs(pattern: &Pattern, queued: usize) -> [Vec<f64>; 2] {
+    let server = (pattern.start)();
+    let mut watch = Client::new(&server);
+    let mut clients: Vec<Client> = (0..=queued).map(|_| Client::new(&server)).collect();
+    watch.call("DEL l\r\n");
+    if pattern.lines > 1 {
+        watch.call(&(pattern.release)(0)); // the token is there
+    }
+    clients[0].send(&(pattern.acquire)(0));
+    (0..pattern.lines).for_each(|_| drop(clients[0].line()));
+    for (at, client) in clients.iter_mut().enumerate().skip(1) {
+        client.send(&(pattern.acquire)(at));
+    }
+    let mut times = [Vec::with_capacity(HAND_OVERS), Vec::with_capacity(HAND_OVERS)];
+    for turn in 0..HAND_OVERS {
+        watch.call("PING\r\n"); // requests are executed as they arrive: the last holder is queued again
+        let (holder, next) = (turn % clients.len(), (turn + 1) % clients.len());
+        let began = Instant::now();
+        let pong = clients[holder].call("PING\r\n");
+        times[0].push(began.elapsed().as_secs_f64());
+        assert_eq!(pong, "+PONG\r\n");
+        let release = (pattern.release)(holder);
+        let began = Instant::now();
+        clients[holder].send(&release);
+        let granted = clients[next].line();
+        times[1].push(began.elapsed().as_secs_f64());
+        assert!(granted.starts_with([':', '*']), "{granted}");
+        (1..pattern.lines).for_each(|_| drop(clients[next].line()));
+        assert_eq!(clients[holder].line(), ":1\r\n");
+        clients[holder].send(&(pattern.acquire)(holder));
+    }
+    times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
+    times
+}
+
+fn at(sorted: &[f64], share: f64) -> f64 {
+    sorted[((sorted.len() - 1) as f64 * share) as usize]
+}
+
+/// Compares the CPU time of locks that nobody else wants.
+fn cpu() {
+    let sha = "SHA";
+    let cycles: [(&str, fn() -> Server, &str); 3] = [
+        ("keylatch, `LOCK.ACQUIRE`, `LOCK.RELEASE`", keylatch, "LOCK.ACQUIRE l t PX 30000\r\nLOCK.RELEASE l t\r\n"),
+        ("keylatch, `SET NX PX`, `EVALSHA`", keylatch, "SET l t NX PX 30000\r\nEVALSHA SHA 1 l t\r\n"),
+        ("redis-server, `SET NX PX`, `EVALSHA`", redis, "SET l t NX PX 30000\r\nEVALSHA SHA 1 l t\r\n"),
+    ];
+    println!("\n| uncontended lock, CPU us per cycle | P=1 | P=64 |\n|---|---|---|");
+    let mut running: Vec<_> = cycles
+        .iter()
+        .map(|(name, start, cycle)| {
+            let server = start();
+            let mut client = Client::new(&server);
+            client.send(&format!("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n${}\r\n{RELEASE}\r\n", RELEASE.len()));
+            client.line();
+            let cycle = encoded(&cycle.replace(sha, client.line().trim()));
+            (*name, server, client, cycle, [Vec::new(), Vec::new()])
+        })
+        .collect();
+    for _ in 0..ROUNDS {
+        for (_, server, client, cycle, times) in &mut running {
+            times[0].push(cycle_us(server, client, cycle, 1));
+            times[1].push(cycle_us(server, client, cycle, 32));
+        }
+    }
+    for (name, _, _, _, mut times) in running {
+        times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
+        println!("| {name} | {:.2} | {:.2} |", at(&times[0], 0.5), at(&times[1], 0.5));
+    }
+}
+
+/// Returns requests as clients send them.
+fn encoded(requests: &str) -> Vec<String> {
+    let encode = |request: &str| {
+        let words: Vec<&str> = request.split(' ').collect();
+        let args: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        format!("*{}\r\n{args}", words.len())
+    };
+    requests.lines().map(encode).collect()
+}
+
+/// Returns the server's CPU time of a cycle in microseconds: one request at a time, or some cycles per pipeline.
+fn cycle_us(server: &Server, client: &mut Client, cycle: &[String], cycles: usize) -> f64 {
+    let count = if cycles == 1 { CYCLES / 20 } else { CYCLES };
+    let pipeline = cycle.concat().repeat(cycles);
+    let began = server.cpu_s();
+    for _ in 0..count / cycles {
+        if cycles == 1 {
+            cycle.iter().for_each(|request| drop(client.call(request)));
+        } else {
+            client.send(&pipeline);
+            (0..cycles * cycle.len()).for_each(|_| drop(client.line()));
+        }
+    }
+    (server.cpu_s() - began) * 1e6 / count as f64
+}
+
+/// Compares the memory of locks that are held.
+fn memory() {
+    println!("\n| {HELD} locks held | bytes each, name and token of 16 bytes included |\n|---|---|");
+    let rows: [(&str, fn() -> Server, fn(usize) -> String); 4] = [
+        ("keylatch, `LOCK.ACQUIRE`", keylatch, |at| format!("LOCK.ACQUIRE lock:{at:011} {at:016} PX 600000\r\n")),
+        ("keylatch, `LOCK.ACQUIRE` with `SESSION`", keylatch, |at| {
+            format!("LOCK.ACQUIRE lock:{at:011} {at:016} PX 600000 SESSION\r\n")
+        }),
+        ("keylatch, `SET NX PX`", keylatch, |at| format!("SET lock:{at:011} {at:016} NX PX 600000\r\n")),
+        ("redis-server, `SET NX PX`", redis, |at| format!("SET lock:{at:011} {at:016} NX PX 600000\r\n")),
+    ];
+    for (name, start, request) in rows {
+        let server = start();
+        let mut client = Client::new(&server);
+        let empty = server.settled_bytes();
+        for first in (0..HELD).step_by(1_000) {
+            client.send(&(first..first + 1_000).map(request).collect::<String>());
+            (0..1_000).for_each(|_| drop(client.line()));
+        }
+        println!("| {name} | {:.0} |", (server.settled_bytes() - empty) / HELD as f64);
+    }
+}
+
+/// Measures how long others wait while a crowd is queued for one lock.
+fn stalls() {
+    println!("\n| worst wait of another client, ms, while {CROWD} clients are queued for a lock | |\n|---|---|");
+    let exclusive = |at| format!("LOCK.ACQUIRE l t{at} PX 600000 BLOCK 0\r\n");
+    let shared = |at| format!("LOCK.ACQUIRE l t{at} SHARED PX 600000 BLOCK 0\r\n");
+    let permits = |at| format!("LOCK.ACQUIRE l t{at} PERMITS 1 OF {CROWD} PX 600000 BLOCK 0\r\n");
+    let first = "LOCK.ACQUIRE l t PX 600000\r\n";
+    let all_permits = format!("LOCK.ACQUIRE l t PERMITS {CROWD} OF {CROWD} PX 600000\r\n");
+    stall("nothing", first, exclusive, |_, _| thread::park_timeout(Duration::from_millis(100)));
+    stall("all are queued", first, exclusive, |_, _| {});
+    stall("the lock goes from one to the next, 1,000 times", first, exclusive, |holder, waiters| {
+        holder.call("LOCK.RELEASE l t\r\n");
+        for (at, waiter) in waiters.iter_mut().enumerate().take(1_000) {
+            waiter.line();
+            waiter.call(&format!("LOCK.RELEASE l t{at}\r\n"));
+        }
+    });
+    let last = |holder: &mut Client, waiters: &mut Vec<Client>| {
+        holder.call("LOCK.RELEASE l t\r\n");
+        waiters.iter_mut().for_each(|waiter| drop(waiter.line()));
+    };
+    stall("a writer releases, all readers get the lock", first, shared, last);
+    stall("all permits are released, each client gets one", &all_permits, permits, last);
+    stall("LOCK.INFO", first, exclusive, |holder, _| {
+        drop(probe::ask(holder.0.get_ref().peer_addr().unwrap(), "LOCK.INFO l"))
+    });
+    stall("all close their connections", first, exclusive, |holder, waiters| {
+        waiters.clear();
+        while holder.info("clients", "blocked_clients") != 0 {}
+    });
+}
+
+/// Prints the worst wait during some work; that of the queueing as well where there is none.
+fn stall(
+    name: &str,
+    first: &str,
+    request: impl Fn(usize) -> String,
+    mut work: impl FnMut(&mut Client, &mut Vec<Client>),
+) {
+    let mut least = f64::INFINITY;
+    for _ in 0..REPETITIONS {
+        let server = keylatch();
+        let mut holder = Client::new(&server);
+        let mut waiters: Vec<Client> = (0..CROWD).map(|_| Client::new(&server)).collect();
+        assert_eq!(&holder.call(first)[..1], ":");
+        let queue = |holder: &mut Client, waiters: &mut Vec<Client>| {
+            waiters.iter_mut().enumerate().for_each(|(at, waiter)| waiter.send(&request(at)));
+            while holder.info("clients", "blocked_clients") != CROWD as u64 {}
+        };
+        let waits = if name == "all are queued" {
+            beside(server.addr, || queue(&mut holder, &mut waiters))
+        } else {
+            queue(&mut holder, &mut waiters);
+            beside(server.addr, || work(&mut holder, &mut waiters))
+        };
+        least = least.min(waits.worst_ms());
+    }
+    println!("| {name} | {least:.2} |");
+}
+
+impl Server {
+    /// Returns the CPU time that the server has taken, in seconds.
+    fn cpu_s(&self) -> f64 {
+        let stat = fs::read_to_string(format!("/proc/{}/schedstat", self.pid())).unwrap();
+        let ns: f64 = stat.split(' ').next().unwrap().parse().unwrap();
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        let all: f64 = tasks
+            .map(|task| {
+                let stat = fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap();
+                stat.split(' ').next().unwrap().parse::<f64>().unwrap()
+            })
+            .sum();
+        all.max(ns) / 1e9
+    }
+
+    /// Returns the memory of the server once that does not change, in bytes.
+    fn settled_bytes(&self) -> f64 {
+        let mut before = -1.0;
+        loop {
+            let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid())).unwrap();
+            let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
+            let bytes = line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0;
+            if bytes == before {
+                return bytes;
+            }
+            before = bytes;
+            thread::park_timeout(Duration::from_millis(300));
+        }
+    }
+}
