@@ -108,5 +108,6 @@ mod time_travel;
 mod tls;
 mod tracking;
 mod transaction;
+mod transcripts;
 #[cfg(all(feature = "binary", feature = "jemalloc"))]
 mod used_memory;

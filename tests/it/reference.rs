@@ -1,21 +1,15 @@
 //! The reference page of keylatch's own commands: what it says of their arguments is what COMMAND DOCS says, and its
 //! examples run.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
 use keylatch::internals::resp::Frame;
-use keylatch::{Clock, Server};
 
-use crate::harness::{Client, TestServer, wait_until};
+use crate::transcripts::{self, start, text};
 
 fn path() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/REFERENCE.md")
-}
-
-fn start() -> TestServer {
-    TestServer::start_with_workers(Server::builder().test_mode().clock(Clock::manual()), 1)
 }
 
 #[test]
@@ -108,99 +102,10 @@ fn plain(frame: &Frame) -> String {
     text(frame).replace('*', "\\*")
 }
 
-fn text(frame: &Frame) -> String {
-    String::from_utf8_lossy(frame.as_bytes().expect("a text")).into_owned()
-}
-
-/// The clients of an example by their names, each with its id. One whose name ends with 3 speaks RESP3.
-type Clients = BTreeMap<String, (Client, i64)>;
-
 #[test]
 fn the_examples_of_the_page_run() {
     let Ok(page) = fs::read_to_string(path()) else { return };
     let examples: Vec<&str> = page.split("\n```redis\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(examples.len() >= 5, "{} examples", examples.len());
-    examples.into_iter().for_each(run);
-}
-
-/// Runs an example: `a> COMMAND` is a request of client `a`, and what follows its reply, or `(waits)`; `a: ..` is what
-/// it is sent later.
-fn run(example: &str) {
-    let server = start();
-    let mut clients = Clients::new();
-    for (name, _) in example.lines().filter_map(|line| line.split_once("> ")) {
-        clients.entry(name.to_owned()).or_insert_with(|| {
-            let mut client = if name.ends_with('3') { server.client3() } else { server.client() };
-            let id = client.int("CLIENT ID");
-            (client, id)
-        });
-    }
-    let mut admin = server.client();
-    let mut shown = String::new();
-    let mut lines = example.lines().peekable();
-    while let Some(line) = lines.next() {
-        if let Some((name, request)) = line.split_once("> ") {
-            let (client, id) = clients.get_mut(name).expect("a client");
-            shown.push_str(&format!("{line}\n"));
-            client.send(&crate::harness::encode(&words(request)));
-            if lines.peek() == Some(&"(waits)") {
-                wait_until(|| admin.call(&format!("CLIENT LIST ID {id}")).contains(" flags=b "));
-                shown.push_str("(waits)\n");
-            } else {
-                shown.push_str(&typed(&client.read_frame().expect("a reply"), 0));
-            }
-        } else if let Some((name, _)) = line.split_once(": ").filter(|(name, _)| clients.contains_key(*name)) {
-            let (client, _) = clients.get_mut(name).expect("a client");
-            let reply = typed(&client.read_frame().expect("a reply"), name.len() + 2);
-            shown.push_str(&format!("{name}: {reply}"));
-        }
-    }
-    assert_eq!(comparable(&shown), comparable(example), "the server's, and the page's:\n{shown}");
-}
-
-/// Splits a request into words, of which some are quoted.
-fn words(request: &str) -> Vec<&str> {
-    let parts = request.split('"').enumerate();
-    parts.flat_map(|(at, part)| if at % 2 == 1 { vec![part] } else { part.split_whitespace().collect() }).collect()
-}
-
-/// Formats a reply as redis-cli does.
-fn typed(frame: &Frame, indent: usize) -> String {
-    let list = |items: &[Frame]| {
-        if items.is_empty() {
-            return "(empty array)\n".to_owned();
-        }
-        let width = items.len().to_string().len();
-        let each = items.iter().enumerate().map(|(at, item)| {
-            let margin = if at == 0 { 0 } else { indent };
-            format!("{:margin$}{:>width$}) {}", "", at + 1, typed(item, indent + width + 2))
-        });
-        each.collect()
-    };
-    match frame {
-        Frame::Null | Frame::NullArray => "(nil)\n".to_owned(),
-        Frame::Integer(value) => format!("(integer) {value}\n"),
-        Frame::Error(line) => format!("(error) {}\n", String::from_utf8_lossy(line)),
-        Frame::Bulk(_) => format!("\"{}\"\n", text(frame)),
-        Frame::Simple(_) => format!("{}\n", text(frame)),
-        Frame::Array(items) | Frame::Push(items) => list(items),
-        other => panic!("{other:?}"),
-    }
-}
-
-/// Replaces what differs from run to run: times, fences, ports.
-fn comparable(example: &str) -> String {
-    let mut shown = String::new();
-    let mut digits = String::new();
-    for letter in example.chars().chain(['\n']) {
-        if letter.is_ascii_digit() {
-            digits.push(letter);
-            continue;
-        }
-        let is_port = digits.len() >= 4 && shown.ends_with("127.0.0.1:");
-        shown.push_str(if digits.len() >= 13 || is_port { "N" } else { &digits });
-        digits.clear();
-        shown.push(letter);
-    }
-    shown.trim_end().to_owned()
+    examples.into_iter().for_each(transcripts::run);
 }
