@@ -1,4 +1,4 @@
-"""Compares the patterns of locks and writes the figures, the plots and the tables of docs/LOCKS.md.
+"""Compares the patterns of locks and writes the figures, the plots and the tables of BENCHMARKS.md.
 
     compare.py [--keylatch PATH] [--seconds N] [--only SECTION...]
 
@@ -387,7 +387,7 @@ def main():
         SECTIONS[section](start, figures, args.seconds)
         print(f"{section}: {time.monotonic() - began:.0f} s", flush=True)
     figures.write()
-    report.tables(figures, ROOT / "docs" / "LOCKS.md")
+    report.tables(figures, ROOT / "BENCHMARKS.md")
     report.plots(figures, ROOT / "benches/plots/locks.svg")
 
 

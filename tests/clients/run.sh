@@ -174,7 +174,7 @@ clustered "$work/venv/bin/python" "$here/run_seed_lock.py" --sections 50
 clustered "$work/venv/bin/python" "$here/locks.py" 'redis-py Lock' 'redis-py asyncio Lock' 'django-redis lock' \
     redlock-py 'pottery Redlock'
 clustered "$work/venv/bin/python" "$here/contenders.py" --sections 20
-py 1 readme.py "$work/node" "$here/rust/Cargo.toml" "$work/rust"
+py 1 locks_page.py "$work/node" "$here/rust/Cargo.toml" "$work/rust"
 KEYLATCH_TEST_MODE=yes py 1 refused.py "$work/node" "$here/rust/Cargo.toml" "$work/rust"
 helpers
 applications

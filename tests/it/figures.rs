@@ -1,6 +1,6 @@
 //! The figures of the pages have one source each. `benches/plots/figures.tsv` has what was measured. The table at the
 //! head of BENCHMARKS.md rounds rows of it, and another page quotes a cell of that table by a comment behind the number:
-//! `22<!-- bytes per key: keylatch -->`. docs/LOCKS.md has tables of its own, of `benches/locks/figures.tsv`.
+//! `22<!-- bytes per key: keylatch -->`. Its section on locks has tables of `benches/locks/figures.tsv`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -124,8 +124,8 @@ fn the_pages_that_everybody_reads_state_no_ratio_without_its_source() {
 }
 
 #[test]
-fn the_tables_of_the_page_on_locks_are_those_on_record() {
-    let page = Page::read(Path::new("docs/LOCKS.md"));
+fn the_tables_on_locks_are_those_on_record() {
+    let page = Page::read(Path::new("BENCHMARKS.md"));
     for section in ["contention", "failures", "crowd"] {
         let records = lines("benches/locks/figures.tsv");
         let records: Vec<Line> = records.into_iter().filter(|record| record["section"] == section).collect();
@@ -134,10 +134,10 @@ fn the_tables_of_the_page_on_locks_are_those_on_record() {
             for cell in row[1..].iter().filter(|cell| !cell.is_empty()) {
                 let is_there =
                     |record: &Line| record["value"] == **cell || record["row"].ends_with(&format!(", {cell}"));
-                assert!(records.iter().any(is_there), "docs/LOCKS.md, {section}: {cell} was not measured");
+                assert!(records.iter().any(is_there), "BENCHMARKS.md, {section}: {cell} was not measured");
             }
         }
         let source = format!("Measured with {}.", records[0]["source"]);
-        assert!(table.contains(&source), "docs/LOCKS.md, {section}: not {source}");
+        assert!(table.contains(&source), "BENCHMARKS.md, {section}: not {source}");
     }
 }

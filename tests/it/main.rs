@@ -60,6 +60,8 @@ mod list;
 mod lock_command;
 mod lock_pattern;
 mod locks;
+#[cfg(feature = "binary")]
+mod locks_page;
 mod log;
 #[cfg(feature = "binary")]
 mod logging;

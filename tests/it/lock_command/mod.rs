@@ -4,7 +4,6 @@ mod connections;
 mod loss;
 mod shown;
 
-use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Output, Stdio};
@@ -12,7 +11,6 @@ use std::sync::mpsc::{self, Receiver};
 
 use crate::harness::{PATIENCE, TestServer, give_up, wait_until};
 use crate::process::{binary, text};
-use crate::tidy::root;
 
 /// Says that it runs, and ends with this status when it is told to.
 const UNTIL_TOLD: &str = "echo ready; read _; exit 3";
@@ -390,32 +388,4 @@ fn locks_in_locks_have_variables_of_their_own() {
         .collect();
     let [("outer", first), ("inner", second)] = told[..] else { panic!("{output:?}") };
     assert!(first < second && output.status.success());
-}
-
-#[test]
-fn the_example_of_the_page_does_what_the_page_says() {
-    let page = std::fs::read_to_string(root().join("docs/LOCKS.md")).expect("the page");
-    let (_, rest) = page.split_once("<!-- command -->\n```sh\n").expect("a marker");
-    let (example, _) = rest.split_once("\n```\n<!-- /command -->").expect("its end");
-    let server = TestServer::start_in_real_time();
-    let dir = tempfile::tempdir().expect("a directory");
-    std::os::unix::fs::symlink(binary(), dir.path().join("keylatch")).expect("a link");
-    let port = server.addr().port();
-    let script = example.replace("keylatch lock ", &format!("keylatch lock -p {port} "));
-    let path = [dir.path().as_os_str(), &std::env::var_os("PATH").expect("a PATH")].join(OsStr::new(":"));
-    let output = Command::new("sh")
-        .args(["-c", &script])
-        .env("PATH", path)
-        .current_dir(dir.path())
-        .stdin(Stdio::null())
-        .output()
-        .expect("a shell");
-    let said = text(&output.stdout);
-    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    let expected: Vec<&str> = example.lines().filter_map(|line| line.split_once("# prints: ")).map(|it| it.1).collect();
-    assert!(!expected.is_empty() && said.lines().count() == expected.len(), "{said}");
-    for (line, expected) in said.lines().zip(expected) {
-        let digits = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
-        assert_eq!(digits(line), digits(expected), "{said}");
-    }
 }
