@@ -2,11 +2,11 @@
 
     KEYLATCH_SERVERS=host:port locks_page.py NODE_FOLDER RUST_MANIFEST RUST_TARGET
 
-Each has to wait, to get its lock when the holder releases it, to print what the page says, with fences of its own, and
-to release the lock. NODE_FOLDER has the packages of Node; RUST_MANIFEST is of a package that depends on the redis crate,
-built in RUST_TARGET. The examples of Go and Java are built beside the tests of the helpers, whose connections they use,
-where `go` and `javac` are; with KEYLATCH_REQUIRE_GO and KEYLATCH_REQUIRE_JAVA it is a failure if these are not. Sessions,
-settings and scripts without redis-cli are run by tests/it/locks_page.rs.
+Each has to wait, to get its lock when the holder releases it, to print what the page says, with fences of its own,
+and to release the lock. NODE_FOLDER has the packages of Node; RUST_MANIFEST is of a package that depends on the redis
+crate, built in RUST_TARGET. The examples of Go and Java are built beside the tests of the helpers, whose connections
+they use, where `go` and `javac` are; with KEYLATCH_REQUIRE_GO and KEYLATCH_REQUIRE_JAVA it is a failure if these are
+not. Sessions, settings and scripts without redis-cli are run by tests/it/locks_page.rs.
 """
 
 import os
