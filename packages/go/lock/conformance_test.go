@@ -25,6 +25,7 @@ type run struct {
 	admin   admin
 	locks   map[string]*lock.Lock
 	waiting map[string]chan outcome
+	killed  map[any]bool
 }
 
 type outcome struct {
@@ -48,7 +49,7 @@ func TestListOfAllLanguages(t *testing.T) {
 	}
 	for _, scenario := range list.Scenarios {
 		t.Run(scenario.Name, func(t *testing.T) {
-			r := &run{t, steered(t), map[string]*lock.Lock{}, map[string]chan outcome{}}
+			r := &run{t, steered(t), map[string]*lock.Lock{}, map[string]chan outcome{}, map[any]bool{}}
 			for _, step := range scenario.Steps {
 				r.step(step)
 			}
@@ -67,7 +68,7 @@ func steered(t *testing.T) admin {
 	}
 	a := admin{conn}
 	reset := func() {
-		for _, words := range [][]any{{"TEST.FAULT", "CLEAR"}, {"TEST.TIME", "RUN"}, {"FLUSHALL"}} {
+		for _, words := range [][]any{{"TEST.FAULT", "CLEAR"}, {"TEST.TIME", "RUN"}, {"CONFIG", "SET", "session-grace-ms", "0"}, {"FLUSHALL"}} {
 			if _, err := a.call(words...); err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +93,7 @@ func (r *run) step(s step) {
 	r.Helper()
 	verbs := map[string]func(any, step){
 		"acquire": r.acquire, "ends": r.ends, "release": r.release, "holds": r.holds, "lost": r.lost,
-		"fence": r.fence, "command": r.command, "info": r.info, "cut": r.cut,
+		"fence": r.fence, "command": r.command, "info": r.info, "cut": r.cut, "resumes": r.resumes,
 	}
 	for verb, call := range verbs {
 		if argument, is := s[verb]; is {
@@ -273,7 +274,44 @@ func (r *run) info(name any, s step) {
 }
 
 func (r *run) cut(name any, s step) {
-	if killed, err := r.admin.call("CLIENT", "KILL", "ID", r.admin.info(name.(string))["client-id"]); killed != int64(1) {
+	info := r.admin.info(name.(string))
+	client := info["client-id"]
+	if client == nil {
+		client = clients(info, "holders")[0]
+	}
+	if waiter, is := s["waiter"].(float64); is {
+		client = clients(info, "waiters")[int(waiter)]
+	}
+	r.killed[client] = true
+	if killed, err := r.admin.call("CLIENT", "KILL", "ID", client); killed != int64(1) {
 		r.Fatal(s, killed, err)
 	}
+}
+
+func (r *run) resumes(name any, s step) {
+	until(r.T, "back", func() bool {
+		info := r.admin.info(name.(string))
+		all := append(clients(info, "holders"), clients(info, "waiters")...)
+		for _, client := range all {
+			if client == nil || r.killed[client] {
+				return false
+			}
+		}
+		return len(all) > 0
+	})
+}
+
+// clients returns the ids of the holders, or of the waiters, of which LOCK.INFO tells.
+func clients(info map[string]any, who string) []any {
+	ids := []any{}
+	list, _ := info[who].([]any)
+	for _, each := range list {
+		flat := each.([]any)
+		for at := 0; at < len(flat); at += 2 {
+			if flat[at] == "client-id" {
+				ids = append(ids, flat[at+1])
+			}
+		}
+	}
+	return ids
 }

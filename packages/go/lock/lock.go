@@ -20,7 +20,10 @@ import (
 	"time"
 )
 
-const leaveLimit = 2 * time.Second // for leaving the line of a server that does not answer
+const (
+	leaveLimit = 2 * time.Second // for leaving the line of a server that does not answer
+	lookAfter  = time.Second     // how often the connection of a session is looked at
+)
 
 // Lock is a lock that is held, until it is released or lost.
 type Lock struct {
@@ -33,7 +36,9 @@ type Lock struct {
 	cancel   func(error)
 	working  context.Context // until the lock is released or lost
 	stop     func()
+	isAlone  bool // no other lock has the token
 	conn     Conn // nil when it is broken; of keep, and then of Release
+	isKnown  bool // the server has bound the lock to conn
 	listener io.Closer
 	asked    chan string   // why somebody with the same fence has lost a lock
 	kept     chan struct{} // closed when nothing renews the lock any more
@@ -48,11 +53,13 @@ type Lock struct {
 // Acquire waits in line for a lock, or for several: all of them are obtained at once, or none. The lock's context is
 // derived from the given one, whose end also ends the wait.
 func Acquire(ctx context.Context, client Client, options Options, names ...string) (*Lock, error) {
+	isAlone := options.Owner == ""
 	options, err := options.check(names)
 	if err != nil {
 		return nil, err
 	}
-	l := &Lock{client: client, options: options, names: names, asked: make(chan string, 1), kept: make(chan struct{})}
+	l := &Lock{client: client, options: options, names: names, isAlone: isAlone}
+	l.asked, l.kept = make(chan string, 1), make(chan struct{})
 	reply, err := l.queue(ctx)
 	if err != nil {
 		return nil, err
@@ -131,17 +138,14 @@ func (l *Lock) Release() (bool, error) {
 	return held, err
 }
 
-// queue waits in line, and asks a second time if the connection breaks: the reply may be all that was lost.
+// queue waits in line, and asks again if the connection breaks, which takes up the place of a session.
 func (l *Lock) queue(ctx context.Context) (any, error) {
 	began := time.Now()
-	for again := false; ; again = true {
-		var err error
-		if l.conn, err = l.client.Connect(ctx); err != nil {
-			return nil, err
-		}
-		id, _ := do(ctx, l.conn, []any{"CLIENT", "ID"})
-		reply, err := do(ctx, l.conn, l.options.acquire(l.names, time.Since(began)))
+	reached := began
+	for breaks := 1; ; breaks++ {
+		id, reply, err := l.ask(ctx, began, &reached)
 		if err == nil && reply != nil {
+			l.isKnown = true
 			return reply, nil
 		}
 		if ctx.Err() != nil {
@@ -156,10 +160,44 @@ func (l *Lock) queue(ctx context.Context) (any, error) {
 		if err == nil {
 			return nil, fmt.Errorf("%w: %s", ErrNotAcquired, strings.Join(l.names, ", "))
 		}
-		if again {
+		if !l.asksAgain(breaks, began, reached) {
 			l.leave(nil)
 			return nil, err
 		}
+		if breaks > 1 {
+			sleep(ctx, pause(l.options.TTL))
+		}
+	}
+}
+
+// ask sends the request over a new connection, whose id is returned, too.
+func (l *Lock) ask(ctx context.Context, began time.Time, reached *time.Time) (id, reply any, err error) {
+	if l.conn, err = l.client.Connect(ctx); err != nil {
+		l.conn = nil
+		return nil, nil, err
+	}
+	*reached = time.Now()
+	id, _ = do(ctx, l.conn, []any{"CLIENT", "ID"})
+	reply, err = do(ctx, l.conn, l.options.acquire(l.names, time.Since(began)))
+	return id, reply, err
+}
+
+// asksAgain tells whether a request is sent again whose connection broke. The first time it always is: its reply may be all
+// that was lost. Later, while the wait lasts, and unless the server has not been reached for a TTL.
+func (l *Lock) asksAgain(breaks int, began, reached time.Time) bool {
+	if breaks == 1 {
+		return reached != began
+	}
+	wait := l.options.Wait
+	return (wait == 0 || time.Since(began) < wait) && time.Since(reached) < l.options.TTL
+}
+
+func sleep(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
 	}
 }
 
@@ -214,16 +252,13 @@ func (l *Lock) call(ctx context.Context, words ...any) (any, error) {
 func (l *Lock) close() {
 	if l.conn != nil {
 		l.conn.Close()
-		l.conn = nil
+		l.conn, l.isKnown = nil, false
 	}
 }
 
 // grant notes the fences.
 func (l *Lock) grant(reply any) {
-	fences, several := reply.([]any)
-	if !several {
-		fences = []any{reply}
-	}
+	fences := listed(reply)
 	l.fences = make(map[string]int64, len(fences))
 	for at, fence := range fences {
 		number, _ := fence.(int64)
@@ -232,6 +267,14 @@ func (l *Lock) grant(reply any) {
 			l.fence = number
 		}
 	}
+}
+
+// listed returns the fences of one lock or of several.
+func listed(reply any) []any {
+	if fences, several := reply.([]any); several {
+		return fences
+	}
+	return []any{reply}
 }
 
 func (l *Lock) channels() []string {
@@ -264,16 +307,31 @@ func (l *Lock) keep() {
 	defer close(l.kept)
 	defer l.listener.Close()
 	for l.working.Err() == nil {
-		timer := time.NewTimer(time.Until(l.renewAt))
+		left := time.Until(l.renewAt)
+		isLook := l.options.Session && left > lookAfter
+		if isLook {
+			left = lookAfter
+		}
+		timer := time.NewTimer(left)
 		select {
 		case <-l.working.Done():
 		case reason := <-l.asked:
 			l.renew(reason)
 		case <-timer.C:
-			l.renew("expired")
+			if !isLook || l.isBroken() {
+				l.renew("expired")
+			}
 		}
 		timer.Stop()
 	}
+}
+
+// isBroken looks at the connection of a session, which has to be made again before its grace is over.
+func (l *Lock) isBroken() bool {
+	ctx, cancel := context.WithDeadline(context.Background(), l.renewAt)
+	defer cancel()
+	_, err := l.call(ctx, "PING")
+	return err != nil && !isReply(err)
 }
 
 // renew renews each name; if one is not held any more, the lock is lost for a reason.
@@ -281,23 +339,75 @@ func (l *Lock) renew(reason string) {
 	// Not only while the lock is held: an answer that is not read breaks the connection, and a session with it.
 	ctx, cancel := context.WithDeadline(context.Background(), l.validUntil)
 	defer cancel()
-	since := time.Now()
+	since, wasKnown := time.Now(), l.isKnown
+	if l.options.Session && !wasKnown {
+		reason = "disconnected"
+	}
+	isHeld, err := l.resume(ctx)
 	for _, name := range l.names {
-		reply, err := l.call(ctx, "LOCK.RENEW", name, l.options.Owner, "PX", millis(l.options.TTL))
-		if err != nil && !isReply(err) && l.options.Session && ctx.Err() == nil {
-			l.lose("disconnected")
-			return
-		}
-		if err != nil { // says nothing of the lock: the next may be answered
-			l.renewAt = time.Now().Add(pause(l.options.TTL))
-			return
-		}
-		if reply != l.fences[name] {
-			l.lose(reason)
-			return
+		if err == nil && isHeld {
+			var reply any
+			reply, err = l.call(ctx, "LOCK.RENEW", name, l.options.Owner, "PX", millis(l.options.TTL))
+			isHeld = reply == l.fences[name]
 		}
 	}
-	l.hold(since)
+	if err == nil && isHeld && !l.isKnown {
+		isHeld, err = l.bind(ctx)
+	}
+	switch {
+	case err != nil && wasKnown && !l.isKnown: // the connection has just broken
+		l.renewAt = time.Now()
+	case err != nil: // says nothing of the lock: the next may be answered
+		l.renewAt = time.Now().Add(pause(l.options.TTL))
+	case !isHeld:
+		l.lose(reason)
+	default:
+		l.hold(since)
+	}
+}
+
+// resume has the server move the lock to a new connection, before anything else is sent for it. It returns whether the lock
+// may still be held. Locks of the same owner would move as well, away from connections that are well; see bind.
+func (l *Lock) resume(ctx context.Context) (bool, error) {
+	if l.isKnown || !l.isAlone {
+		return true, nil
+	}
+	reply, err := l.call(ctx, "LOCK.RESUME", l.options.Owner)
+	if isReply(err) && lacksCommand(err) {
+		l.isKnown = !l.options.Session // there is nothing more to be moved
+		return !l.options.Session, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	resumed, _ := reply.([]any)
+	l.isKnown = true
+	return len(resumed) == len(l.names) || !l.options.Session, nil
+}
+
+// bind has the server move a lock of an owner to a new connection, which knows of it by its renewal.
+func (l *Lock) bind(ctx context.Context) (bool, error) {
+	if l.options.Session {
+		reply, err := l.call(ctx, l.options.again(l.names)...)
+		if err != nil {
+			return false, err
+		}
+		if reply == nil {
+			return false, nil
+		}
+		isHeld := true
+		for at, fence := range listed(reply) {
+			if name := l.names[at]; fence != l.fences[name] { // it went in between, and this is another
+				isHeld = false
+				l.call(ctx, "LOCK.RELEASE", name, l.options.Owner)
+			}
+		}
+		if !isHeld {
+			return false, nil
+		}
+	}
+	l.isKnown = true
+	return true, nil
 }
 
 func pause(ttl time.Duration) time.Duration {

@@ -21,7 +21,7 @@ type Options struct {
 	Permits int           // how many permits of a semaphore to take
 	Of      int           // how many permits the semaphore has; who finds it there need not say so
 	Meta    string        // a text for LOCK.INFO, which tells others what the lock is for
-	Session bool          // the server releases the lock as soon as the connection closes, so a broken connection loses it
+	Session bool          // the server releases the lock when the connection closes, after its session-grace-ms
 	// Owner is the token of all locks of one thread of work, of its own: a wait that would never end because of a lock of
 	// the same owner is a DeadlockError at once. A lock that its owner holds is granted to it again.
 	Owner string
@@ -56,6 +56,22 @@ func (o Options) check(names []string) (Options, error) {
 
 // acquire words the command. The same token again is safe: a lock that is held with it is granted again.
 func (o Options) acquire(names []string, waited time.Duration) []any {
+	words := o.opening(names, o.Of)
+	if o.Wait == 0 {
+		words = append(words, "BLOCK", "0")
+	} else if left := o.Wait - waited; left >= time.Millisecond {
+		words = append(words, "BLOCK", millis(left))
+	}
+	if o.Meta != "" {
+		words = append(words, "META", o.Meta)
+	}
+	return words
+}
+
+// again words the command for a lock that is held. The size of a semaphore may be another now.
+func (o Options) again(names []string) []any { return o.opening(names, 0) }
+
+func (o Options) opening(names []string, size int) []any {
 	words := []any{"LOCK.ACQUIRE", names[0], o.Owner}
 	if len(names) > 1 {
 		words = []any{"LOCK.ACQUIREMULTI", strconv.Itoa(len(names))}
@@ -70,20 +86,12 @@ func (o Options) acquire(names []string, waited time.Duration) []any {
 	if o.Permits != 0 {
 		words = append(words, "PERMITS", strconv.Itoa(o.Permits))
 	}
-	if o.Of != 0 {
-		words = append(words, "OF", strconv.Itoa(o.Of))
+	if size != 0 {
+		words = append(words, "OF", strconv.Itoa(size))
 	}
 	words = append(words, "PX", millis(o.TTL), "NOTIFY")
-	if o.Wait == 0 {
-		words = append(words, "BLOCK", "0")
-	} else if left := o.Wait - waited; left >= time.Millisecond {
-		words = append(words, "BLOCK", millis(left))
-	}
 	if o.Session {
 		words = append(words, "SESSION")
-	}
-	if o.Meta != "" {
-		words = append(words, "META", o.Meta)
 	}
 	return words
 }
@@ -108,6 +116,12 @@ func (o Options) refusal(names []string, err Error) error {
 		return fmt.Errorf("the server has no shared locks: %w", err)
 	}
 	return err
+}
+
+// lacksCommand tells whether a server refuses because it has no such command, or not for this user.
+func lacksCommand(err error) bool {
+	told := strings.ToLower(err.Error())
+	return strings.Contains(told, "unknown command") || strings.HasPrefix(told, "noperm ")
 }
 
 // ErrNotAcquired is for a lock that was not obtained within Options.Wait.

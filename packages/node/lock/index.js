@@ -5,6 +5,7 @@
 //     await write(lock.fence, { signal: lock.signal });                       // is aborted once the lock is lost
 
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** The lock was not obtained within `wait` milliseconds. */
 export class NotAcquired extends Error {
@@ -36,22 +37,30 @@ export class Unsupported extends Error {
   name = 'Unsupported';
 }
 
+const QUIT_MS = 1000; // for a server that does not answer
+
 // ioredis has `call`; node-redis has `isOpen`, and is connected by hand.
 const isIoredis = (client) => typeof client.call === 'function';
 const call = (client, words) =>
   isIoredis(client) ? client.call(...words.map(String)) : client.sendCommand(words.map(String));
 const close = (client) => isIoredis(client) ? client.disconnect() : client.isOpen && client.destroy();
 
-/** Connects once more for one lock alone, which may wait for as long as it has to. */
-async function connect(client, session) {
-  // ioredis would subscribe again by itself, and nobody would catch the error of a connection that is closed meanwhile.
-  const ofIoredis = { lazyConnect: true, maxRetriesPerRequest: null, commandTimeout: undefined, autoResubscribe: false };
+/** Connects once more for one lock alone, which may wait for as long as it has to. The client does not connect again by
+ *  itself: the first command of the next connection has to be one of this module. Tells also when the connection breaks. */
+async function connect(client) {
+  const ofIoredis = { lazyConnect: true, maxRetriesPerRequest: null, commandTimeout: undefined, retryStrategy: null };
   const own = isIoredis(client)
-    ? client.duplicate({ ...ofIoredis, ...session && { retryStrategy: null } })
-    : client.duplicate(session ? { socket: { ...client.options?.socket, reconnectStrategy: false } } : {});
+    ? client.duplicate(ofIoredis)
+    : client.duplicate({ socket: { ...client.options?.socket, reconnectStrategy: false } });
   own.on('error', () => {}); // a call that fails says so itself
-  await own.connect();
-  return own;
+  const broken = new Promise((resolve) => ['error', 'end'].forEach((event) => own.once(event, resolve)));
+  try {
+    await own.connect();
+  } catch (error) {
+    close(own);
+    throw error;
+  }
+  return { own, broken };
 }
 
 /** Tells a listener what is published on channels. */
@@ -77,6 +86,9 @@ function opening(keys, { token, shared, permits, of }) {
 /** Whether the server has answered with this error. */
 const isReply = (error) => /^[A-Z]+ /.test(error?.message);
 
+/** Whether a server refuses because it has no such command, or not for this user. */
+const lacksCommand = (error) => /unknown command|^NOPERM /i.test(error?.message);
+
 /** Tells what an error of the server says of locks. */
 function refusal(error, keys, { shared, permits }) {
   const told = String(error?.message);
@@ -93,8 +105,13 @@ function refusal(error, keys, { shared, permits }) {
 export class Lock {
   #client;
   #keys;
+  #words; // asks for the lock
   #shared;
-  #own; // the connection that waited, which the session is bound to and which is told of the loss
+  #session;
+  #isAlone; // no other lock has the token
+  #own; // the connection that waited, which the session is bound to and which is told of the loss; until it is broken
+  #broken; // when it breaks
+  #isAway = false; // its session is not resumed yet
   #ttl;
   #onLost;
   #abort = new AbortController();
@@ -109,21 +126,26 @@ export class Lock {
     for (const name of Object.keys(unknown)) throw new TypeError(`unknown option '${name}'`);
     signal?.throwIfAborted();
     const lock = new Lock(client, key, ttl, onLost, owner, shared);
-    const words = opening(lock.#keys, { token: lock.token, shared, permits, of });
-    words.push('PX', ttl, 'NOTIFY', ...session ? ['SESSION'] : []);
-    if (meta !== undefined) words.push('META', meta);
-    const own = lock.#own = await connect(client, session);
+    const words = (size) => {
+      const first = opening(lock.#keys, { token: lock.token, shared, permits, of: size });
+      return [...first, 'PX', ttl, 'NOTIFY', ...session ? ['SESSION'] : []];
+    };
+    const asked = [...words(of), ...meta === undefined ? [] : ['META', meta]];
+    lock.#session = session;
+    lock.#words = () => words(undefined); // the size of a semaphore may be another by then
+    await lock.#connect();
     try {
-      const granted = await lock.#wait(words, wait, signal);
+      const granted = await lock.#wait(asked, wait, signal);
       if (granted === null) signal?.throwIfAborted();
       if (granted === null) throw new NotAcquired(lock.#keys.join(', '));
       [granted].flat().forEach((fence, at) => lock.fences.set(lock.#keys[at], Number(fence)));
       lock.fence = Math.max(...lock.fences.values());
       lock.#held(performance.now());
-      await lock.#listen(session);
+      await lock.#listen();
+      await lock.#renew();
       return lock;
     } catch (error) {
-      close(own);
+      close(lock.#own);
       lock.#stop();
       const refused = refusal(error, lock.#keys, { shared, permits });
       if (refused !== error) throw refused;
@@ -142,6 +164,7 @@ export class Lock {
     this.#shared = shared;
     this.key = key;
     this.token = owner ?? randomUUID();
+    this.#isAlone = owner === undefined || owner === null;
     this.fence = 0; // increases from holder to holder
     this.fences = new Map(); // by name; `fence` is the greatest, and serves for each of the names
     this.lost = null;
@@ -188,20 +211,40 @@ export class Lock {
     return false;
   }
 
-  /** Queues, until the signal is aborted. The same token again is safe: its lock is granted again. */
+  async #connect() {
+    const { own, broken } = await connect(this.#client);
+    this.#own = own;
+    this.#broken = broken;
+  }
+
+  /** Queues, until the signal is aborted. If the connection breaks it asks again, which takes up the place of a session. The
+   *  same token again is safe: its lock is granted again. */
   async #wait(words, wait, signal) {
     const began = performance.now();
-    const attempt = () => {
-      const left = wait - (performance.now() - began);
-      const block = left === Infinity ? ['BLOCK', 0] : left >= 1 ? ['BLOCK', Math.floor(left)] : [];
-      return call(this.#own, [...words, ...block]);
-    };
+    const waited = () => performance.now() - began;
+    for (let breaks = 1, reached = began; ; breaks += 1) {
+      try {
+        if (breaks > 1) await this.#connect();
+        reached = performance.now();
+        const left = wait - waited();
+        const block = left === Infinity ? ['BLOCK', 0] : left >= 1 ? ['BLOCK', Math.floor(left)] : [];
+        return await this.#ask([...words, ...block], signal);
+      } catch (error) {
+        if (isReply(error) || signal?.aborted) throw error; // an error of the server is final
+        close(this.#own);
+        // The first time, its reply may be all that was lost.
+        const isOver = waited() >= wait || performance.now() - reached >= this.#ttl;
+        if (breaks > 1 && isOver) throw error;
+        if (breaks > 1) await sleep(this.#pause());
+        signal?.throwIfAborted();
+      }
+    }
+  }
+
+  /** Sends the request, and leaves the queue when the signal is aborted. */
+  async #ask(words, signal) {
     const id = call(this.#own, ['CLIENT', 'ID']).catch(() => {});
-    const granted = attempt().catch((error) => {
-      // An error of the server is final; a connection that breaks may have lost a mere reply.
-      if (isReply(error) || signal?.aborted) throw error;
-      return attempt();
-    });
+    const granted = call(this.#own, words);
     if (!signal) return granted;
     granted.catch(() => {});
     let leave;
@@ -221,7 +264,7 @@ export class Lock {
   }
 
   /** Listens for the loss. What was lost before that, the renewal finds. */
-  async #listen(session) {
+  async #listen() {
     const told = (message, channel) => {
       const [reason, fence] = String(message).split(' ');
       if (Number(fence) !== this.fences.get(channel.slice('__lock__:'.length))) return;
@@ -229,19 +272,68 @@ export class Lock {
       if (this.#shared) this.#renew(reason);
       else this.#lose(reason);
     };
-    if (session) for (const event of ['error', 'end']) this.#own.on(event, () => this.#lose('disconnected'));
-    const channels = this.#keys.map((key) => `__lock__:${key}`);
-    await subscribe(this.#own, channels, told);
-    this.#own.on('ready', async () => { // connected again
-      if (!this.#released && !this.lost && isIoredis(this.#own)) await this.#own.subscribe(...channels).catch(() => {});
-      if (this.#released || this.lost) close(this.#own);
-      else await this.#renew();
-    });
-    await this.#renew();
+    await subscribe(this.#own, this.#keys.map((key) => `__lock__:${key}`), told);
+    const own = this.#own;
+    this.#broken.then(() => this.#reconnect(own));
+  }
+
+  /** Connects again, and has the server move the lock there, until its time is over. */
+  async #reconnect(own) {
+    this.#isAway = this.#session;
+    for (let pause = 0; !this.#isOver; pause = this.#pause()) {
+      close(own);
+      if (pause) await sleep(pause);
+      try {
+        await this.#connect();
+        own = this.#own;
+        if (this.#isOver) return close(own);
+        if (!await this.#resume()) return this.#lose('disconnected');
+        this.#isAway = false;
+        await this.#listen();
+        return await this.#renew();
+      } catch {
+        // It says nothing of the lock: the next may be answered.
+      }
+    }
+    close(own);
+  }
+
+  /** Has the server move the lock to a new connection, before anything else is sent for it. Tells whether it may still be
+   *  held: a session may not, unless all has moved. */
+  async #resume() {
+    if (!this.#isAlone) return !this.#session || this.#resumeOwned();
+    try {
+      const resumed = await call(this.#own, ['LOCK.RESUME', this.token]);
+      return resumed.length === this.#keys.length || !this.#session;
+    } catch (error) {
+      if (!lacksCommand(error)) throw error;
+      return !this.#session;
+    }
+  }
+
+  /** LOCK.RESUME would move all locks of the owner, also away from connections that are well. */
+  async #resumeOwned() {
+    const renew = (key) => call(this.#own, ['LOCK.RENEW', key, this.token, 'PX', this.#ttl]);
+    const ours = (fence, at) => Number(fence) === this.fences.get(this.#keys[at]);
+    if (!(await Promise.all(this.#keys.map(renew))).every(ours)) return false;
+    const fences = [await call(this.#own, this.#words())].flat();
+    if (fences.length === this.#keys.length && fences.every(ours)) return true;
+    // It went in between, and this is another.
+    const others = this.#keys.filter((_, at) => fences[at] && !ours(fences[at], at));
+    await Promise.all(others.map((key) => call(this.#own, ['LOCK.RELEASE', key, this.token])));
+    return false;
+  }
+
+  get #isOver() {
+    return Boolean(this.#released || this.lost);
+  }
+
+  #pause() {
+    return Math.min(100, this.#ttl / 10);
   }
 
   async #renew(reason = 'expired') {
-    if (this.#released || this.lost) return;
+    if (this.#isOver || this.#isAway) return;
     const since = performance.now();
     const renew = (key) => call(this.#client, ['LOCK.RENEW', key, this.token, 'PX', this.#ttl]);
     try {
@@ -249,17 +341,25 @@ export class Lock {
       if (this.#keys.every((key, at) => Number(fences[at]) === this.fences.get(key))) this.#held(since);
       else this.#lose(reason);
     } catch {
-      if (!this.#released && !this.lost) this.#later(Math.min(100, this.#ttl / 10), () => this.#renew(reason));
+      if (!this.#isOver) this.#later(this.#pause(), () => this.#renew(reason));
     }
   }
 
   /** Notes that the server held the lock for this client at a time, with its whole TTL to come. */
   #held(since) {
-    if (this.#released || this.lost) return;
+    if (this.#isOver) return;
     this.#stop();
     this.#validUntil = since + this.#ttl;
     this.#later(this.#ttl / 3 - (performance.now() - since), () => this.#renew());
     this.#later(this.#validUntil - performance.now(), () => this.#lose('expired'));
+  }
+
+  /** Ends the session at once, with what is left of several locks, which a server may keep for a broken connection. */
+  #quit() {
+    const own = this.#own;
+    if (!this.#session) return close(own);
+    const ended = Promise.race([call(own, ['QUIT']), sleep(QUIT_MS, undefined, { ref: false })]);
+    ended.catch(() => {}).then(() => close(own));
   }
 
   #later(ms, what) {
@@ -271,10 +371,10 @@ export class Lock {
   }
 
   #lose(reason) {
-    if (this.#released || this.lost) return;
+    if (this.#isOver) return;
     this.lost = reason;
     this.#stop();
-    close(this.#own);
+    this.#quit();
     this.#abort.abort(new LockLost(this.#keys.join(', '), reason));
     this.#onLost?.(this);
   }

@@ -15,6 +15,7 @@ class Run {
   locks = new Map();
   told = [];
   waiting = new Map();
+  killed = new Set();
 
   constructor(admin, client) {
     this.admin = admin;
@@ -87,13 +88,27 @@ class Run {
 
   async shown(name) {
     const flat = await this.admin.call('LOCK.INFO', name);
-    return flat && Object.fromEntries(flat.flatMap((word, at) => at % 2 ? [] : [[word, flat[at + 1]]]));
+    return flat && fields(flat);
   }
 
-  async cut(name) {
-    assert.equal(await this.admin.call('CLIENT', 'KILL', 'ID', (await this.shown(name))['client-id']), 1);
+  async cut(name, { waiter }) {
+    const shown = await this.shown(name);
+    const holder = shown['client-id'] ?? fields(shown.holders[0])['client-id'];
+    const client = waiter === undefined ? holder : fields(shown.waiters[waiter])['client-id'];
+    this.killed.add(client);
+    assert.equal(await this.admin.call('CLIENT', 'KILL', 'ID', client), 1);
+  }
+
+  async resumes(name) {
+    await until(async () => {
+      const { holders = [], waiters = [] } = await this.shown(name) ?? {};
+      const clients = [...holders, ...waiters].map((each) => fields(each)['client-id']);
+      return clients.length > 0 && clients.every((client) => client !== null && !this.killed.has(client));
+    });
   }
 }
+
+const fields = (flat) => Object.fromEntries(flat.flatMap((word, at) => at % 2 ? [] : [[word, flat[at + 1]]]));
 
 function outcome(error) {
   if (error instanceof NotAcquired) return { 'not acquired': '' };
@@ -108,6 +123,7 @@ for (const [client, open] of Object.entries(connect)) {
       opened ??= await open();
       await admin.call('TEST.FAULT', 'CLEAR');
       await admin.call('TEST.TIME', 'RUN');
+      await admin.config('SET', 'session-grace-ms', 0);
       await admin.flushall();
     });
     after(async () => {

@@ -78,6 +78,7 @@ class Run:
 
     def __init__(self, server, calls):
         self.server, self.calls, self.locks, self.told, self.waiting = server, calls, {}, [], {}
+        self.killed = set()
 
     def step(self, step):
         verb = next(iter(step))
@@ -160,7 +161,18 @@ class Run:
         return all(shown[word] == value for word, value in fields.items())
 
     def cut(self, name, step):
-        self.server.kill_holder(name)
+        info = self.server.info(name)
+        client = (info["waiters"][step["waiter"]] if "waiter" in step else info)["client-id"]
+        client = info["holders"][0]["client-id"] if client is None else client
+        self.killed.add(client)
+        assert self.server.client.client_kill_filter(_id=client) == 1
+
+    def resumes(self, name, step):
+        wait(lambda: self.is_back(self.server.info(name)))
+
+    def is_back(self, info):
+        clients = [each["client-id"] for each in info.get("holders", []) + info.get("waiters", [])]
+        return clients and not self.killed & set(clients) and None not in clients
 
 
 @pytest.fixture
@@ -170,6 +182,7 @@ def steered(server):
     def reset():
         server.client.execute_command("TEST.FAULT", "CLEAR")
         server.client.execute_command("TEST.TIME", "RUN")
+        server.client.config_set("session-grace-ms", 0)
 
     reset()
     yield server

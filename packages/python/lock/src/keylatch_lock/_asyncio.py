@@ -23,15 +23,10 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
         pool = self.client.connection_pool
         self._begin()
         self._connection: Any = pool.connection_class(**self._kwargs(pool.connection_kwargs, Retry))
+        await self._connection.connect()
         began = now()
         try:
-            await self._connection.connect()
-            try:
-                granted = self._granted(await self._call(*self._acquire(0)))
-            except redis.ConnectionError:  # its reply may be all that was lost
-                await self._connection.disconnect(nowait=True)
-                await self._connection.connect()
-                granted = self._granted(await self._call(*self._acquire(now() - began)))
+            granted = self._granted(await self._ask(began))
             if granted:
                 self._notified = True
                 await self._confirm(began)
@@ -86,6 +81,23 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
         if not await self.release() and error is None:
             raise LockLost(self.lost or "expired")
 
+    async def _ask(self, began: float) -> Any:
+        """Queues and returns the fence; again if the connection breaks, which takes up the place of a session."""
+        breaks, reached, waited = 0, began, 0.0
+        while True:
+            try:
+                await self._connection.connect()
+                reached = now()
+                return await self._call(*self._acquire(waited))
+            except (redis.ConnectionError, redis.TimeoutError):
+                await self._connection.disconnect(nowait=True)
+                breaks += 1
+                pause = self._queue_again(breaks, began, reached)
+                if pause is None:
+                    raise
+                await asyncio.sleep(pause)
+                waited = now() - began
+
     async def _leave(self) -> None:
         """Leaves the queue; a lock that was granted meanwhile is released by what stands behind the wait."""
         try:
@@ -106,20 +118,28 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
         return await self._connection.read_response(timeout=timeout, disconnect_on_error=False, push_request=True)
 
     async def _keep(self) -> None:
-        """Renews the lock and listens for its loss, until it is released or lost."""
+        """Renews the lock and listens for its loss. The connection of a lock that is released has to outlast the release."""
         connection = self._connection
+        while self.lost is None:
+            try:
+                await self._listen()
+                await self._prolong_in_time()
+            except UNREACHABLE:
+                await connection.disconnect(nowait=True)
+                await asyncio.sleep(self._disconnected())
+            except redis.ResponseError:  # says nothing of the lock: the next may be answered
+                await asyncio.sleep(self._failed())
+        if self.session:
+            await self._quit()
+        await connection.disconnect(nowait=True)
+
+    async def _quit(self) -> None:
+        """Ends the session at once, with what is left of several locks, which a server may keep for a broken connection."""
         try:
-            while self.lost is None:
-                try:
-                    await self._listen()
-                    await self._prolong_in_time()
-                except UNREACHABLE:
-                    await self._connection.disconnect(nowait=True)
-                    await asyncio.sleep(self._disconnected() or 0)
-                except redis.ResponseError:  # says nothing of the lock: the next may be answered
-                    await asyncio.sleep(self._failed() or 0)
-        finally:
-            await connection.disconnect(nowait=True)
+            if self._connection.is_connected:
+                await self._connection.send_command("QUIT", check_health=False)
+        except UNREACHABLE:
+            pass
 
     async def _confirm(self, began: float) -> None:
         """Renews a lock that may have been granted a while ago: its time counts from before a command was sent."""
@@ -155,8 +175,16 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
         if not self._connection.is_connected:
             await self._connection.connect()
         since = now()
+        is_known = self._notified
+        if not is_known and (words := self._resume()):  # on a new connection, which the server has to know of
+            try:
+                is_known = self._is_resumed(await self._call(*words))
+            except redis.ResponseError as error:
+                is_known = self._is_not_resumed(error)
+        if self.lost is not None:
+            return
         fences = [await self._call(*words) for words in self._renew()]
-        if self._is_held(fences) and not self._notified:  # on a new connection, which the server has to know of
+        if self._is_held(fences) and not is_known:
             fences = listed(await self._call(*self._notify()))
             for words in self._gone(fences):
                 await self._call(*words)  # it went in between, and this is another
@@ -164,7 +192,7 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
             self._held(since)
             self._notified = True
         else:
-            self._lose("expired")
+            self._lose(self._absent())
 
     def _lose(self, reason: str) -> None:
         if self.lost is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -73,12 +74,21 @@ class Lock(Terms["redis.Redis"]):
             raise LockLost(self.lost or "expired")
 
     def _ask(self, began: float) -> Any:
-        """Queues and returns the fence; a second time if the connection breaks."""
-        try:
-            return self._call(*self._acquire(0))
-        except redis.ConnectionError:  # its reply may be all that was lost
-            self._connection.disconnect()
-            return self._call(*self._acquire(now() - began))
+        """Queues and returns the fence; again if the connection breaks, which takes up the place of a session."""
+        breaks, reached, waited = 0, began, 0.0
+        while True:
+            try:
+                self._connection.connect()
+                reached = now()
+                return self._call(*self._acquire(waited))
+            except (redis.ConnectionError, redis.TimeoutError):
+                self._connection.disconnect()
+                breaks += 1
+                pause = self._queue_again(breaks, began, reached)
+                if pause is None:
+                    raise
+                time.sleep(pause)
+                waited = now() - began
 
     def _leave(self, error: BaseException) -> None:
         """Leaves the queue; a lock that was granted meanwhile is released by what stands behind the wait."""
@@ -105,18 +115,30 @@ class Lock(Terms["redis.Redis"]):
 
     def _keep(self, over: threading.Event) -> None:
         """Renews the lock and listens for its loss, until it is released or lost."""
+        is_open = True
         while not over.is_set() and self.lost is None:
             try:
                 if self._notified and self._connection.can_read(max(0.0, self._renew_at - now())):
                     self._hear(self._read())
                 elif not over.is_set():
                     self._prolong()
+                is_open = True
             except UNREACHABLE:
                 self._connection.disconnect()
-                over.wait(self._disconnected() or 0)
+                is_open = False
+                over.wait(self._disconnected())
             except redis.ResponseError:  # says nothing of the lock: the next may be answered
-                over.wait(self._failed() or 0)
+                over.wait(self._failed())
+        if self.session and is_open:
+            self._quit()
         self._connection.disconnect()
+
+    def _quit(self) -> None:
+        """Ends the session at once, with what is left of several locks, which a server may keep for a broken connection."""
+        try:
+            self._connection.send_command("QUIT", check_health=False)
+        except UNREACHABLE:
+            pass
 
     def _confirm(self, began: float) -> None:
         """Renews a lock that may have been granted a while ago: its time counts from before a command was sent."""
@@ -135,8 +157,16 @@ class Lock(Terms["redis.Redis"]):
 
     def _prolong(self) -> None:
         since, until = now(), self._valid_until
+        is_known = self._notified
+        if not is_known and (words := self._resume()):  # on a new connection, which the server has to know of
+            try:
+                is_known = self._is_resumed(self._call(*words, until=until))
+            except redis.ResponseError as error:
+                is_known = self._is_not_resumed(error)
+        if self.lost is not None:
+            return
         fences = [self._call(*words, until=until) for words in self._renew()]
-        if self._is_held(fences) and not self._notified:  # on a new connection, which the server has to know of
+        if self._is_held(fences) and not is_known:
             fences = listed(self._call(*self._notify(), until=until))
             for words in self._gone(fences):
                 self._call(*words, until=until)  # it went in between, and this is another
@@ -144,7 +174,7 @@ class Lock(Terms["redis.Redis"]):
             self._held(since)
             self._notified = True
         else:
-            self._lose("expired")
+            self._lose(self._absent())
 
     def _lose(self, reason: str) -> None:
         if not self._over.is_set() and self.lost is None:

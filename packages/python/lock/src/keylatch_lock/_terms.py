@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError, ResponseError, TimeoutError
+from redis.exceptions import ConnectionError, NoPermissionError, ResponseError, TimeoutError
 
 Client = TypeVar("Client")
 now = time.monotonic
@@ -61,7 +61,8 @@ class Terms(Generic[Client]):
         shared: others may share the lock; who does not, has it alone.
         permits: how many permits of a semaphore to take.
         of: how many permits the semaphore has; who finds it there need not say so.
-        session: the server releases the lock as soon as the connection closes, so a broken connection loses it.
+        session: the server releases the lock when the connection closes, after its `session-grace-ms`, in which a broken
+            connection is made again.
         meta: a text for LOCK.INFO, which tells others what the lock is for.
         owner: the token of all locks of one thread of work, of its own: a wait that would never end because of a lock of
             the same owner raises Deadlock at once. A lock that its owner holds is granted to it again.
@@ -124,7 +125,28 @@ class Terms(Generic[Client]):
 
     def _notify(self) -> list[Any]:
         """Words the command that tells the server of a new connection. The size of a semaphore may be another now."""
-        return self._first_words(None)
+        return self._first_words(None) + ["SESSION"] * self.session
+
+    def _resume(self) -> list[Any] | None:
+        """Words the command that moves the lock to a new connection, if no other lock has this token.
+
+        It would move those of the same owner, too, away from connections that are well.
+        """
+        return ["LOCK.RESUME", self.token] if self.owner is None else None
+
+    def _is_resumed(self, keys: list[Any]) -> bool:
+        """Whether all locks have moved. Since no other has this token, what counts is how many these are."""
+        if len(keys) == len(self.keys):
+            return True
+        if self.session:
+            self._lose("disconnected")
+        return False
+
+    def _is_not_resumed(self, error: ResponseError) -> bool:
+        """Whether a server cannot move locks, which loses those of a session; raises any other error."""
+        if "unknown command" not in str(error).lower() and not isinstance(error, NoPermissionError):
+            raise error
+        return self._is_resumed([])
 
     def _renew(self) -> list[list[Any]]:
         return [["LOCK.RENEW", key, self.token, "PX", self._ttl_ms()] for key in self.keys]
@@ -168,20 +190,34 @@ class Terms(Generic[Client]):
         """Notes that the server held the lock for this client at a time, with its whole TTL to come."""
         self._valid_until, self._renew_at = since + self.ttl, since + self.ttl / 3
 
-    def _disconnected(self) -> float | None:
-        """Notes that the connection broke. Returns the seconds until the next attempt, or None if the lock is lost."""
-        self._notified = False
-        if not self.session:
-            return self._failed()
-        self._lose("disconnected")
-        return None
+    def _disconnected(self) -> float:
+        """Records that the connection broke. Returns the seconds until the next attempt: none for the first."""
+        is_first, self._notified = self._notified, False
+        return min(self._failed(), 0.0 if is_first else self.ttl)
 
-    def _failed(self) -> float | None:
-        """Notes that a renewal failed. Returns the seconds until the next attempt, or None if the lock is lost."""
-        if now() < self._valid_until:
-            return min(0.1, self.ttl / 10)
-        self._lose("expired")
-        return None
+    def _failed(self) -> float:
+        """Records that a renewal failed. Returns the seconds until the next attempt."""
+        if now() >= self._valid_until:
+            self._lose("expired")
+        return self._pause()
+
+    def _pause(self) -> float:
+        return min(0.1, self.ttl / 10)
+
+    def _absent(self) -> str:
+        """Returns why a lock is lost that the server does not know any more."""
+        return "disconnected" if self.session and not self._notified else "expired"
+
+    def _queue_again(self, breaks: int, began: float, reached: float) -> float | None:
+        """Returns the seconds until the request is sent again whose connection broke; None if it is not.
+
+        The first time it always is: its reply may be all that was lost. Later, while the wait lasts, and unless the server
+        has not been reached for a TTL.
+        """
+        if breaks == 1:
+            return 0.0
+        is_over = self.wait is not None and now() - began >= self.wait
+        return None if is_over or now() - reached >= self.ttl else self._pause()
 
     def _hear(self, push: Any) -> None:
         reason = self._is_loss(push) if isinstance(push, list) else None
@@ -199,8 +235,10 @@ class Terms(Generic[Client]):
 
 
 def is_push(reply: Any) -> bool:
-    """Whether this was sent without being asked for; the fences of several locks are numbers."""
-    return isinstance(reply, list) and not isinstance(reply[0], int)
+    """Whether this was sent without being asked for: a reply has fences or names alone."""
+    if not isinstance(reply, list):
+        return False
+    return not any(all(isinstance(word, kind) for word in reply) for kind in (int, (bytes, str)))
 
 
 def listed(reply: Any) -> list[Any]:

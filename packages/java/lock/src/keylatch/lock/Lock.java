@@ -2,6 +2,7 @@ package keylatch.lock;
 
 import java.io.IOException;
 import java.time.Duration;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -30,6 +31,7 @@ import java.util.stream.Collectors;
 public final class Lock implements AutoCloseable {
     private static final String CHANNEL = "__lock__:";
     private static final long LEAVE_NANOS = TimeUnit.SECONDS.toNanos(2); // for a server that does not answer
+    private static final long LOOK_NANOS = TimeUnit.SECONDS.toNanos(1); // how often a session's connection is looked at
     private static final ScheduledThreadPoolExecutor TIMER = timer();
 
     private final Client client;
@@ -41,6 +43,7 @@ public final class Lock implements AutoCloseable {
     private final BlockingQueue<String> asked = new LinkedBlockingQueue<>(); // why somebody may have lost it
     private final Thread keeper;
     private volatile Client.Connection connection; // of the keeper, and then of who releases; null when it is broken
+    private boolean isKnown; // the server has bound the lock to that connection
     private volatile Object waitingId;
     private volatile boolean hasLeft;
     private Client.Subscription subscription;
@@ -180,27 +183,42 @@ public final class Lock implements AutoCloseable {
         }
     }
 
-    /** Waits in line, and asks a second time if the connection breaks: the reply may be all that was lost. */
-    private Object queue() throws IOException {
+    /** Waits in line, and asks again if the connection breaks, which takes up the place of a session. */
+    private Object queue() throws IOException, InterruptedException {
         long began = System.nanoTime();
-        for (boolean again = false; ; again = true) {
-            connection = client.connect();
+        connection = client.connect();
+        long reached = System.nanoTime();
+        for (int breaks = 1; ; breaks++) {
             try {
+                if (connection == null) connection = client.connect();
+                reached = System.nanoTime();
                 if (isOver()) throw new IOException("nobody waits for the lock any more");
                 waitingId = id();
                 Object reply = connection.call(options.acquire(names, Duration.ofNanos(System.nanoTime() - began)));
                 if (reply == null) throw new LockException.NotAcquired(joined());
+                isKnown = true;
                 return reply;
             } catch (LockException.Refused refused) {
                 throw options.refusal(names, refused);
             } catch (IOException broken) {
                 drop();
-                if (again || isOver()) {
+                if (isOver() || !asksAgain(breaks, began, reached)) {
                     giveBackIfPossible();
                     throw broken;
                 }
+                if (breaks > 1) TimeUnit.NANOSECONDS.sleep(pauseNanos());
             }
         }
+    }
+
+    /**
+     * Whether a request is sent again whose connection broke. The first time it always is: its reply may be all that was
+     * lost. Later, while the wait lasts, and unless the server has not been reached for a TTL.
+     */
+    private boolean asksAgain(int breaks, long began, long reached) {
+        if (breaks == 1) return true;
+        long now = System.nanoTime();
+        return options.waitsLongerThan(now - began) && now - reached < options.ttlNanos();
     }
 
     private Object id() throws IOException {
@@ -213,9 +231,14 @@ public final class Lock implements AutoCloseable {
 
     /** Notes the fences. */
     private void grant(Object reply) {
-        List<?> granted = reply instanceof List<?> several ? several : List.of(reply);
+        List<?> granted = listed(reply);
         for (int at = 0; at < names.size(); at++) fences.put(names.get(at), (Long) granted.get(at));
         hold(System.nanoTime());
+    }
+
+    /** Returns the fences of one lock or of several; that of one may be null. */
+    private List<?> listed(Object reply) {
+        return reply instanceof List<?> several ? several : Collections.nCopies(names.size(), reply);
     }
 
     /** Leaves the line, and gives back a lock that was granted meanwhile. */
@@ -256,28 +279,77 @@ public final class Lock implements AutoCloseable {
             synchronized (this) {
                 left = renewAt - System.nanoTime();
             }
-            String why = asked.poll(left, TimeUnit.NANOSECONDS);
-            if (!isOver()) renew(why == null ? "expired" : why);
+            boolean isLook = options.isSession() && left > LOOK_NANOS;
+            String why = asked.poll(isLook ? LOOK_NANOS : left, TimeUnit.NANOSECONDS);
+            if (isOver() || why == null && isLook && !isBroken()) continue;
+            renew(why == null ? "expired" : why);
+        }
+    }
+
+    /** Looks at the connection of a session, which has to be made again before its grace is over. */
+    private boolean isBroken() {
+        try {
+            call(List.of("PING"));
+            return false;
+        } catch (IOException broken) {
+            return true;
+        } catch (LockException.Refused refused) {
+            return false;
         }
     }
 
     /** Renews each name; if one is not held any more, the lock is lost, and this is why. */
     private void renew(String why) {
         long since = System.nanoTime();
+        boolean wasKnown = isKnown;
         try {
-            for (String name : names) {
-                if (!fences.get(name).equals(call(options.renew(name)))) {
-                    lose(why);
-                    return;
-                }
-            }
-            hold(since);
+            if (resume() && isRenewed() && bind()) hold(since);
+            else lose(options.isSession() && !wasKnown ? "disconnected" : why);
         } catch (IOException broken) {
-            if (options.isSession()) lose("disconnected");
-            later();
+            later(wasKnown ? 0 : pauseNanos());
         } catch (LockException.Refused refused) {
-            later(); // it says nothing of the lock: the next may be answered
+            later(pauseNanos()); // it says nothing of the lock: the next may be answered
         }
+    }
+
+    private boolean isRenewed() throws IOException {
+        for (String name : names) {
+            if (!fences.get(name).equals(call(options.renew(name)))) return false;
+        }
+        return true;
+    }
+
+    /**
+     * Has the server move the lock to a new connection, before anything else is sent for it; returns whether it may still
+     * be held. Locks of the same owner would move as well, away from connections that are well; see bind.
+     */
+    private boolean resume() throws IOException {
+        if (isKnown || options.hasOwner()) return true;
+        try {
+            List<?> resumed = (List<?>) call(options.resume());
+            isKnown = true;
+            return resumed.size() == names.size() || !options.isSession();
+        } catch (LockException.Refused refused) {
+            if (!Options.lacksCommand(refused)) throw refused;
+            isKnown = !options.isSession(); // there is nothing more to be moved
+            return isKnown;
+        }
+    }
+
+    /** Has the server move a lock of an owner to a new connection, which knows of it by its renewal. */
+    private boolean bind() throws IOException {
+        if (options.isSession() && !isKnown) {
+            List<?> found = listed(call(options.again(names)));
+            boolean isHeld = true;
+            for (int at = 0; at < names.size(); at++) {
+                if (fences.get(names.get(at)).equals(found.get(at))) continue;
+                isHeld = false;
+                if (found.get(at) != null) call(options.release(names.get(at))); // it went in between; this is another
+            }
+            if (!isHeld) return false;
+        }
+        isKnown = true;
+        return true;
     }
 
     /** Sends a command over the lock's connection, which is opened and closed as need be. */
@@ -294,6 +366,7 @@ public final class Lock implements AutoCloseable {
     private void drop() {
         Client.Connection broken = connection;
         connection = null;
+        isKnown = false;
         if (broken != null) broken.close();
     }
 
@@ -330,9 +403,12 @@ public final class Lock implements AutoCloseable {
         deadline = TIMER.schedule(this::expire, validUntil - System.nanoTime(), TimeUnit.NANOSECONDS);
     }
 
-    /** Notes that a renewal failed. */
-    private synchronized void later() {
-        renewAt = System.nanoTime() + Math.min(TimeUnit.MILLISECONDS.toNanos(100), options.ttlNanos() / 10);
+    private synchronized void later(long nanos) {
+        renewAt = System.nanoTime() + nanos;
+    }
+
+    private long pauseNanos() {
+        return Math.min(TimeUnit.MILLISECONDS.toNanos(100), options.ttlNanos() / 10);
     }
 
     /** Loses the lock if its time is over. */

@@ -16,6 +16,7 @@ public final class Options {
     private Integer of;
     private String meta;
     private String owner;
+    private boolean hasOwner;
 
     /** For how long the lock outlives its last renewal, which is after a third of that; 30 s by default. */
     public Options ttl(Duration ttl) {
@@ -54,7 +55,7 @@ public final class Options {
         return this;
     }
 
-    /** The server releases the lock as soon as the connection closes, so a broken connection loses it. */
+    /** The server releases the lock when the connection closes, after its {@code session-grace-ms}. */
     public Options session() {
         session = true;
         return this;
@@ -85,6 +86,7 @@ public final class Options {
         copy.permits = permits;
         copy.of = of;
         copy.meta = meta;
+        copy.hasOwner = owner != null;
         copy.owner = owner == null ? UUID.randomUUID().toString() : owner;
         return copy;
     }
@@ -101,12 +103,35 @@ public final class Options {
         return session;
     }
 
+    /** Whether other locks may have the token, too. */
+    boolean hasOwner() {
+        return hasOwner;
+    }
+
     String token() {
         return owner;
     }
 
+    boolean waitsLongerThan(long nanos) {
+        return wait == null || wait.toNanos() > nanos;
+    }
+
     /** Words the command. The same token again is safe: a lock that is held with it is granted again. */
     List<String> acquire(List<String> names, Duration waited) {
+        List<String> words = opening(names, of);
+        if (wait == null) words.addAll(List.of("BLOCK", "0"));
+        else if (wait.minus(waited).toMillis() > 0)
+            words.addAll(List.of("BLOCK", String.valueOf(wait.minus(waited).toMillis())));
+        if (meta != null) words.addAll(List.of("META", meta));
+        return words;
+    }
+
+    /** Words the command for a lock that is held. The size of a semaphore may be another now. */
+    List<String> again(List<String> names) {
+        return opening(names, null);
+    }
+
+    private List<String> opening(List<String> names, Integer size) {
         List<String> words = new ArrayList<>();
         if (names.size() > 1) words.addAll(List.of("LOCK.ACQUIREMULTI", String.valueOf(names.size())));
         else words.add("LOCK.ACQUIRE");
@@ -114,14 +139,14 @@ public final class Options {
         words.add(owner);
         if (shared) words.add("SHARED");
         if (permits != null) words.addAll(List.of("PERMITS", permits.toString()));
-        if (of != null) words.addAll(List.of("OF", of.toString()));
+        if (size != null) words.addAll(List.of("OF", size.toString()));
         words.addAll(List.of("PX", String.valueOf(ttl.toMillis()), "NOTIFY"));
-        if (wait == null) words.addAll(List.of("BLOCK", "0"));
-        else if (wait.minus(waited).toMillis() > 0)
-            words.addAll(List.of("BLOCK", String.valueOf(wait.minus(waited).toMillis())));
         if (session) words.add("SESSION");
-        if (meta != null) words.addAll(List.of("META", meta));
         return words;
+    }
+
+    List<String> resume() {
+        return List.of("LOCK.RESUME", owner);
     }
 
     List<String> renew(String name) {
@@ -130,6 +155,12 @@ public final class Options {
 
     List<String> release(String name) {
         return List.of("LOCK.RELEASE", name, owner);
+    }
+
+    /** Whether a server refuses because it has no such command, or not for this user. */
+    static boolean lacksCommand(LockException.Refused error) {
+        String told = error.getMessage().toLowerCase(Locale.ROOT);
+        return told.contains("unknown command") || told.startsWith("noperm ");
     }
 
     /** Tells what an error of the server says of the lock. */

@@ -79,6 +79,7 @@ final class Main {
     private void reset() throws IOException {
         admin.call("TEST.FAULT", "CLEAR");
         admin.call("TEST.TIME", "RUN");
+        admin.call("CONFIG", "SET", "session-grace-ms", "0");
         admin.call("FLUSHALL");
     }
 

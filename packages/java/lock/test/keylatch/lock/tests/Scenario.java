@@ -2,10 +2,13 @@ package keylatch.lock.tests;
 
 import java.io.IOException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
@@ -26,6 +29,7 @@ final class Scenario {
     private final Server.Resp admin;
     private final Map<String, Lock> locks = new HashMap<>();
     private final Map<String, CompletableFuture<Outcome>> waiting = new HashMap<>();
+    private final Set<Object> killed = new HashSet<>();
 
     Scenario(Server server, Server.Resp admin) {
         this.server = server;
@@ -55,7 +59,8 @@ final class Scenario {
             case "fence" -> fence(argument, step);
             case "command" -> command((List<?>) argument, step);
             case "info" -> until(() -> shows(admin.info((String) argument), (Map<?, ?>) step.get("has")));
-            case "cut" -> cut((String) argument);
+            case "cut" -> cut(admin.info((String) argument), (Long) step.get("waiter"));
+            case "resumes" -> until(() -> isBack(admin.info((String) argument)));
             default -> throw new AssertionError("an unknown step");
         }
     }
@@ -157,8 +162,29 @@ final class Scenario {
         return true;
     }
 
-    private void cut(String name) throws IOException {
-        check(Long.valueOf(1).equals(admin.call("CLIENT", "KILL", "ID", admin.info(name).get("client-id"))), "a holder");
+    private void cut(Map<String, Object> info, Long waiter) throws IOException {
+        Object client = info.get("client-id");
+        if (waiter != null) client = clients(info, "waiters").get(waiter.intValue());
+        else if (client == null) client = clients(info, "holders").get(0);
+        killed.add(client);
+        check(Long.valueOf(1).equals(admin.call("CLIENT", "KILL", "ID", client)), "a client");
+    }
+
+    private boolean isBack(Map<String, Object> info) {
+        if (info == null) return false;
+        List<Object> all = clients(info, "holders");
+        all.addAll(clients(info, "waiters"));
+        return !all.isEmpty() && all.stream().noneMatch(client -> client == null || killed.contains(client));
+    }
+
+    /** The ids of the holders, or of the waiters, of which LOCK.INFO tells. */
+    private static List<Object> clients(Map<String, Object> info, String who) {
+        List<Object> ids = new ArrayList<>();
+        for (Object each : (List<?>) info.get(who)) {
+            List<?> flat = (List<?>) each;
+            ids.add(flat.get(flat.indexOf("client-id") + 1));
+        }
+        return ids;
     }
 
     /** A condition that may ask the server. */
