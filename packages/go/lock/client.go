@@ -17,8 +17,8 @@ type Client interface {
 
 // Conn is a connection; it has to be the same for all its commands, because a session is bound to it.
 type Conn interface {
-	// Do sends a command, whose words are all strings, and returns its reply: nil for null, int64, or []any of these;
-	// nothing else is looked at. An error with which the server has answered has to be an Error; any other means that the
+	// Do sends a command, whose words are all strings, and returns its reply: nil for null, int64, or []any, also of
+	// strings, which are only counted; nothing else is looked at. An error with which the server has answered has to be an Error; any other means that the
 	// connection is broken.
 	Do(ctx context.Context, words ...any) (any, error)
 	Close() error

@@ -68,7 +68,8 @@ func steered(t *testing.T) admin {
 	}
 	a := admin{conn}
 	reset := func() {
-		for _, words := range [][]any{{"TEST.FAULT", "CLEAR"}, {"TEST.TIME", "RUN"}, {"CONFIG", "SET", "session-grace-ms", "0"}, {"FLUSHALL"}} {
+		noGrace := []any{"CONFIG", "SET", "session-grace-ms", "0"}
+		for _, words := range [][]any{{"TEST.FAULT", "CLEAR"}, {"TEST.TIME", "RUN"}, noGrace, {"FLUSHALL"}} {
 			if _, err := a.call(words...); err != nil {
 				t.Fatal(err)
 			}

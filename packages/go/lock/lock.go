@@ -138,7 +138,7 @@ func (l *Lock) Release() (bool, error) {
 	return held, err
 }
 
-// queue waits in line, and asks again if the connection breaks, which takes up the place of a session.
+// queue waits for the lock, and asks again if the connection breaks, which takes up the place of a session.
 func (l *Lock) queue(ctx context.Context) (any, error) {
 	began := time.Now()
 	reached := began
@@ -182,8 +182,8 @@ func (l *Lock) ask(ctx context.Context, began time.Time, reached *time.Time) (id
 	return id, reply, err
 }
 
-// asksAgain tells whether a request is sent again whose connection broke. The first time it always is: its reply may be all
-// that was lost. Later, while the wait lasts, and unless the server has not been reached for a TTL.
+// asksAgain tells whether a request is sent again whose connection broke. The first time it always is: its reply may be
+// all that was lost. Later, while the wait lasts, and unless the server has not been reached for a TTL.
 func (l *Lock) asksAgain(breaks int, began, reached time.Time) bool {
 	if breaks == 1 {
 		return reached != began
@@ -340,9 +340,6 @@ func (l *Lock) renew(reason string) {
 	ctx, cancel := context.WithDeadline(context.Background(), l.validUntil)
 	defer cancel()
 	since, wasKnown := time.Now(), l.isKnown
-	if l.options.Session && !wasKnown {
-		reason = "disconnected"
-	}
 	isHeld, err := l.resume(ctx)
 	for _, name := range l.names {
 		if err == nil && isHeld {
@@ -359,6 +356,8 @@ func (l *Lock) renew(reason string) {
 		l.renewAt = time.Now()
 	case err != nil: // says nothing of the lock: the next may be answered
 		l.renewAt = time.Now().Add(pause(l.options.TTL))
+	case !isHeld && l.options.Session && !l.isKnown:
+		l.lose("disconnected")
 	case !isHeld:
 		l.lose(reason)
 	default:
@@ -366,8 +365,8 @@ func (l *Lock) renew(reason string) {
 	}
 }
 
-// resume has the server move the lock to a new connection, before anything else is sent for it. It returns whether the lock
-// may still be held. Locks of the same owner would move as well, away from connections that are well; see bind.
+// resume has the server move the lock to a new connection, before anything else is sent for it. It returns whether the
+// lock may still be held. Locks of the same owner would move as well, away from connections that are well; see bind.
 func (l *Lock) resume(ctx context.Context) (bool, error) {
 	if l.isKnown || !l.isAlone {
 		return true, nil
@@ -375,14 +374,14 @@ func (l *Lock) resume(ctx context.Context) (bool, error) {
 	reply, err := l.call(ctx, "LOCK.RESUME", l.options.Owner)
 	if isReply(err) && lacksCommand(err) {
 		l.isKnown = !l.options.Session // there is nothing more to be moved
-		return !l.options.Session, nil
+		return l.isKnown, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	resumed, _ := reply.([]any)
-	l.isKnown = true
-	return len(resumed) == len(l.names) || !l.options.Session, nil
+	l.isKnown = len(resumed) == len(l.names) || !l.options.Session
+	return l.isKnown, nil
 }
 
 // bind has the server move a lock of an owner to a new connection, which knows of it by its renewal.

@@ -14,7 +14,7 @@ export interface Options {
   permits?: number;
   /** How many permits the semaphore has; who finds it there need not say so. */
   of?: number;
-  /** The server releases the lock as soon as its connection closes, so a broken connection loses it. [false] */
+  /** The server releases the lock when its connection closes, after its `session-grace-ms`. [false] */
   session?: boolean;
   /** A text for LOCK.INFO, which tells others what the lock is for. */
   meta?: string;

@@ -45,8 +45,8 @@ const call = (client, words) =>
   isIoredis(client) ? client.call(...words.map(String)) : client.sendCommand(words.map(String));
 const close = (client) => isIoredis(client) ? client.disconnect() : client.isOpen && client.destroy();
 
-/** Connects once more for one lock alone, which may wait for as long as it has to. The client does not connect again by
- *  itself: the first command of the next connection has to be one of this module. Tells also when the connection breaks. */
+/** Connects once more for one lock alone, which may wait for as long as it has to. Tells also when the connection
+ *  breaks; the client does not connect again by itself, since the first command after that has to be one of this module. */
 async function connect(client) {
   const ofIoredis = { lazyConnect: true, maxRetriesPerRequest: null, commandTimeout: undefined, retryStrategy: null };
   const own = isIoredis(client)
@@ -217,8 +217,8 @@ export class Lock {
     this.#broken = broken;
   }
 
-  /** Queues, until the signal is aborted. If the connection breaks it asks again, which takes up the place of a session. The
-   *  same token again is safe: its lock is granted again. */
+  /** Queues, until the signal is aborted. If the connection breaks it asks again, which takes up a session's place.
+   *  The same token again is safe: its lock is granted again. */
   async #wait(words, wait, signal) {
     const began = performance.now();
     const waited = () => performance.now() - began;
@@ -298,8 +298,8 @@ export class Lock {
     close(own);
   }
 
-  /** Has the server move the lock to a new connection, before anything else is sent for it. Tells whether it may still be
-   *  held: a session may not, unless all has moved. */
+  /** Has the server move the lock to a new connection, before anything else is sent for it. Tells whether it may still
+   *  be held: a session may not, unless all has moved. */
   async #resume() {
     if (!this.#isAlone) return !this.#session || this.#resumeOwned();
     try {

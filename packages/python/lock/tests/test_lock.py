@@ -188,6 +188,29 @@ def test_a_session_ends_with_its_connection_and_frees_the_lock(server):
     assert not lock.release()
 
 
+def test_a_session_whose_renewals_are_refused_is_released_before_its_connection_is_closed(server, monkeypatch):
+    def refused():
+        calls = server.client.execute_command("TEST.CALLS", "MATCH", "LOCK.RENEW", "COUNT", 1)
+        return calls and lock.token in calls[0]["args"]
+
+    server.client.execute_command("TEST.FAULT", "ADD", "LOCK.RENEW", "ERROR", "ERR not now")
+    send = server.client.execute_command
+
+    def send_late(*words):
+        if words[0] == "LOCK.RELEASE":
+            lock._keeper.join(0.2)  # which may have closed the connection by then
+        return send(*words)
+
+    monkeypatch.setattr(server.client, "execute_command", send_late)
+    try:
+        lock = Lock(server.client, "lock", ttl=6, session=True)
+        assert lock.acquire()
+        wait(refused)
+        assert lock.release()
+    finally:
+        server.client.execute_command("TEST.FAULT", "CLEAR")
+
+
 def test_an_acquisition_whose_reply_is_lost_is_found_out_by_asking_again(server, lossy):
     lock = Lock(redis.Redis.from_url(lossy.url), "lock", ttl=PATIENCE_S * 10, wait=0)
     assert lock.acquire() and lossy.has_lost

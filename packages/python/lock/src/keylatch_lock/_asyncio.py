@@ -118,7 +118,7 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
         return await self._connection.read_response(timeout=timeout, disconnect_on_error=False, push_request=True)
 
     async def _keep(self) -> None:
-        """Renews the lock and listens for its loss. The connection of a lock that is released has to outlast the release."""
+        """Renews the lock and listens for its loss. The connection has to outlast the release, which cancels this."""
         connection = self._connection
         while self.lost is None:
             try:
@@ -134,7 +134,7 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
         await connection.disconnect(nowait=True)
 
     async def _quit(self) -> None:
-        """Ends the session at once, with what is left of several locks, which a server may keep for a broken connection."""
+        """Ends the session at once, with what is left of several locks, which `session-grace-ms` would keep."""
         try:
             if self._connection.is_connected:
                 await self._connection.send_command("QUIT", check_health=False)
@@ -192,7 +192,7 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
             self._held(since)
             self._notified = True
         else:
-            self._lose(self._absent())
+            self._lose(self._absent(is_known))
 
     def _lose(self, reason: str) -> None:
         if self.lost is None:

@@ -41,9 +41,10 @@ class Lock(Terms["redis.Redis"]):
         if not granted:
             self._connection.disconnect()
             return False
-        self._notified, self._over = True, threading.Event()
+        self._notified, self._over, self._given_back = True, threading.Event(), threading.Event()
         self._confirm(began)
-        self._keeper = threading.Thread(target=self._keep, args=(self._over,), daemon=True, name="lock")
+        ends = self._over, self._given_back
+        self._keeper = threading.Thread(target=self._keep, args=ends, daemon=True, name="lock")
         self._keeper.start()
         return True
 
@@ -52,6 +53,12 @@ class Lock(Terms["redis.Redis"]):
         if self.fence is None:
             return False
         self._over.set()
+        try:
+            return self._give_back()
+        finally:
+            self._given_back.set()
+
+    def _give_back(self) -> bool:
         if len(self.keys) == 1:
             return self.lost is None and bool(self.client.execute_command(*self._release()[0]))
         pipeline = self.client.pipeline(transaction=False)
@@ -113,7 +120,7 @@ class Lock(Terms["redis.Redis"]):
     def _read(self) -> Any:
         return self._connection.read_response(disconnect_on_error=False, push_request=True)
 
-    def _keep(self, over: threading.Event) -> None:
+    def _keep(self, over: threading.Event, given_back: threading.Event) -> None:
         """Renews the lock and listens for its loss, until it is released or lost."""
         is_open = True
         while not over.is_set() and self.lost is None:
@@ -129,12 +136,14 @@ class Lock(Terms["redis.Redis"]):
                 over.wait(self._disconnected())
             except redis.ResponseError:  # says nothing of the lock: the next may be answered
                 over.wait(self._failed())
+        if over.is_set():
+            given_back.wait()  # else the end of the session would come before the release
         if self.session and is_open:
             self._quit()
         self._connection.disconnect()
 
     def _quit(self) -> None:
-        """Ends the session at once, with what is left of several locks, which a server may keep for a broken connection."""
+        """Ends the session at once, with what is left of several locks, which `session-grace-ms` would keep."""
         try:
             self._connection.send_command("QUIT", check_health=False)
         except UNREACHABLE:
@@ -174,7 +183,7 @@ class Lock(Terms["redis.Redis"]):
             self._held(since)
             self._notified = True
         else:
-            self._lose(self._absent())
+            self._lose(self._absent(is_known))
 
     def _lose(self, reason: str) -> None:
         if not self._over.is_set() and self.lost is None:

@@ -61,8 +61,8 @@ class Terms(Generic[Client]):
         shared: others may share the lock; who does not, has it alone.
         permits: how many permits of a semaphore to take.
         of: how many permits the semaphore has; who finds it there need not say so.
-        session: the server releases the lock when the connection closes, after its `session-grace-ms`, in which a broken
-            connection is made again.
+        session: the server releases the lock when the connection closes, after its `session-grace-ms`, in which a
+            broken connection is made again.
         meta: a text for LOCK.INFO, which tells others what the lock is for.
         owner: the token of all locks of one thread of work, of its own: a wait that would never end because of a lock of
             the same owner raises Deadlock at once. A lock that its owner holds is granted to it again.
@@ -204,15 +204,15 @@ class Terms(Generic[Client]):
     def _pause(self) -> float:
         return min(0.1, self.ttl / 10)
 
-    def _absent(self) -> str:
-        """Returns why a lock is lost that the server does not know any more."""
-        return "disconnected" if self.session and not self._notified else "expired"
+    def _absent(self, is_known: bool) -> str:
+        """Returns why a lock is lost that the server has no more, which may know it by its connection."""
+        return "disconnected" if self.session and not is_known else "expired"
 
     def _queue_again(self, breaks: int, began: float, reached: float) -> float | None:
         """Returns the seconds until the request is sent again whose connection broke; None if it is not.
 
-        The first time it always is: its reply may be all that was lost. Later, while the wait lasts, and unless the server
-        has not been reached for a TTL.
+        The first time it always is: its reply may be all that was lost. Later, while the wait lasts, and unless the
+        server has not been reached for a TTL.
         """
         if breaks == 1:
             return 0.0

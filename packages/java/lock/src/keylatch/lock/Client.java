@@ -21,8 +21,8 @@ public interface Client {
     /** A connection. It has to be the same for all its calls, because a session is bound to it. */
     interface Connection extends AutoCloseable {
         /**
-         * Sends a command and returns its reply: null, a Long, or a List of these; nothing else is looked at. An error
-         * with which the server has answered has to be a {@link LockException.Refused}; an IOException means that the
+         * Sends a command and returns its reply: null, a Long, or a List, also of strings, which are only counted;
+         * nothing else is looked at. An error with which the server has answered has to be a {@link LockException.Refused}; an IOException means that the
          * connection is broken.
          */
         Object call(List<String> words) throws IOException;

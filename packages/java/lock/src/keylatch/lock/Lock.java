@@ -183,7 +183,7 @@ public final class Lock implements AutoCloseable {
         }
     }
 
-    /** Waits in line, and asks again if the connection breaks, which takes up the place of a session. */
+    /** Queues, and asks again if the connection breaks, which takes up the place of a session. */
     private Object queue() throws IOException, InterruptedException {
         long began = System.nanoTime();
         connection = client.connect();
@@ -212,8 +212,8 @@ public final class Lock implements AutoCloseable {
     }
 
     /**
-     * Whether a request is sent again whose connection broke. The first time it always is: its reply may be all that was
-     * lost. Later, while the wait lasts, and unless the server has not been reached for a TTL.
+     * Whether a request is sent again whose connection broke. The first time it always is: its reply may be all that
+     * was lost. Later, while the wait lasts, and unless the server has not been reached for a TTL.
      */
     private boolean asksAgain(int breaks, long began, long reached) {
         if (breaks == 1) return true;
@@ -304,7 +304,7 @@ public final class Lock implements AutoCloseable {
         boolean wasKnown = isKnown;
         try {
             if (resume() && isRenewed() && bind()) hold(since);
-            else lose(options.isSession() && !wasKnown ? "disconnected" : why);
+            else lose(options.isSession() && !isKnown ? "disconnected" : why);
         } catch (IOException broken) {
             later(wasKnown ? 0 : pauseNanos());
         } catch (LockException.Refused refused) {
@@ -320,20 +320,19 @@ public final class Lock implements AutoCloseable {
     }
 
     /**
-     * Has the server move the lock to a new connection, before anything else is sent for it; returns whether it may still
-     * be held. Locks of the same owner would move as well, away from connections that are well; see bind.
+     * Has the server move the lock to a new connection, before anything else is sent for it; returns whether it may
+     * still be held. Locks of the same owner would move as well, away from connections that are well; see bind.
      */
     private boolean resume() throws IOException {
         if (isKnown || options.hasOwner()) return true;
         try {
             List<?> resumed = (List<?>) call(options.resume());
-            isKnown = true;
-            return resumed.size() == names.size() || !options.isSession();
+            isKnown = resumed.size() == names.size() || !options.isSession();
         } catch (LockException.Refused refused) {
             if (!Options.lacksCommand(refused)) throw refused;
             isKnown = !options.isSession(); // there is nothing more to be moved
-            return isKnown;
         }
+        return isKnown;
     }
 
     /** Has the server move a lock of an owner to a new connection, which knows of it by its renewal. */
