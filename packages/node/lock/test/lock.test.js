@@ -213,6 +213,18 @@ function suite(name) {
     await until(() => lock.lost); // "deleted", or "expired" if the first renewal over the new connection finds it
   });
 
+  test('the rest of a session that has lost a lock is free at once, whatever the grace is', async () => {
+    await admin.config('SET', 'session-grace-ms', 10 * PATIENCE_MS);
+    try {
+      const lock = await acquire(client, ['lock', 'other'], { ...LONG, session: true });
+      await admin.del('lock');
+      await until(async () => lock.lost === 'deleted' && !('token' in await info('other')));
+      assert.equal(await lock.release(), false);
+    } finally {
+      await admin.config('SET', 'session-grace-ms', 0);
+    }
+  });
+
   test('a session ends with its connection and frees the lock', async () => {
     const lock = await acquire(client, 'lock', { ...LONG, session: true });
     await admin.call('CLIENT', 'KILL', 'ID', (await info())['client-id']);

@@ -92,3 +92,4 @@ def server():
     server.client.flushall()
     yield server
     server.client.client_unpause()
+    server.client.config_set("session-grace-ms", 0)

@@ -207,6 +207,16 @@ async def test_a_session_ends_with_its_connection_and_frees_the_lock(server, cli
         assert not await lock.release()
 
 
+@with_client
+async def test_the_rest_of_a_session_that_has_lost_a_lock_is_free_at_once_whatever_the_grace_is(server, client):
+    server.client.config_set("session-grace-ms", PATIENCE_S * 10_000)
+    lock = AsyncLock(client, ["lock", "other"], ttl=PATIENCE_S * 10, session=True)
+    assert await lock.acquire()
+    server.client.delete("lock")
+    await until(lambda: lock.lost == "deleted" and not server.info("other"))
+    assert not await lock.release()
+
+
 def test_an_acquisition_whose_reply_is_lost_is_found_out_by_asking_again(server, lossy):
     async def run():
         client = redis.asyncio.Redis.from_url(lossy.url)

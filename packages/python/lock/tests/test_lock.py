@@ -188,6 +188,15 @@ def test_a_session_ends_with_its_connection_and_frees_the_lock(server):
     assert not lock.release()
 
 
+def test_the_rest_of_a_session_that_has_lost_a_lock_is_free_at_once_whatever_the_grace_is(server):
+    server.client.config_set("session-grace-ms", PATIENCE_S * 10_000)
+    lock = Lock(server.client, ["lock", "other"], ttl=PATIENCE_S * 10, session=True)
+    assert lock.acquire()
+    server.client.delete("lock")
+    wait(lambda: lock.lost == "deleted" and not server.info("other"))
+    assert not lock.release()
+
+
 def test_a_session_whose_renewals_are_refused_is_released_before_its_connection_is_closed(server, monkeypatch):
     def refused():
         calls = server.client.execute_command("TEST.CALLS", "MATCH", "LOCK.RENEW", "COUNT", 1)
