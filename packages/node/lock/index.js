@@ -358,7 +358,8 @@ export class Lock {
   #quit() {
     const own = this.#own;
     if (!this.#session) return close(own);
-    const ended = Promise.race([call(own, ['QUIT']), sleep(QUIT_MS, undefined, { ref: false })]);
+    // ioredis knows that a subscriber may send it only by its name in small letters.
+    const ended = Promise.race([call(own, ['quit']), sleep(QUIT_MS, undefined, { ref: false })]);
     ended.catch(() => {}).then(() => close(own));
   }
 
