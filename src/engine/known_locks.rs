@@ -147,7 +147,7 @@ impl KnownLocks {
             mode: LockMode::Exclusive,
             is_away: false,
             token: store.hash(&waiter.token),
-            since_us: mono_us(waiter.since_us, now),
+            since_us: mono_us(waiter.since_us, now).max(0).cast_unsigned(),
         };
         view.adopt_lock(key.0, store.key(&key.1), record, state.queue.iter().enumerate().map(queued));
         for waiter in &state.queue {
@@ -169,7 +169,9 @@ impl KnownLocks {
         if let Some(lock) = state.lock.as_ref().filter(|lock| known != Some(lock.fence)) {
             for wait in lock.granted.iter().filter(|wait| is_own(wait.process)) {
                 let waiter = before.queue.iter().find(|waiter| waiter.wait == *wait);
-                let waited_us = waiter.map_or(0, |waiter| now.mono_us().saturating_sub(mono_us(waiter.since_us, now)));
+                let waited_us = waiter.map_or(0, |waiter| {
+                    now.mono_us().saturating_add_signed(mono_us(waiter.since_us, now).saturating_neg())
+                });
                 self.news.granted.push((wait.number, key.clone(), lock.fence, waited_us));
             }
         }

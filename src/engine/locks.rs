@@ -113,13 +113,12 @@ impl Holders {
 
     /// Returns what is known of a lock as it is written, where new fencing tokens are counted from `base`.
     pub(super) fn write(&self, record: &LockRecord, granted: Vec<StoredWait>, (base, now): (i64, Now)) -> StoredLock {
-        let held_us = i64::try_from(now.mono_us().saturating_sub(record.since_us)).unwrap_or(i64::MAX);
         let new = NewFence::of(record.fence);
         let stored = |holder: &dyn LockHolder| ClientCopy::of_holder(holder).map(|copy| self.stored(copy));
         StoredLock {
             fence: if new.is_some() { base } else { record.fence },
             fence_index: new.map_or(0, |new| new.0),
-            since_us: now.wall_us().saturating_sub(held_us),
+            since_us: now.wall_us().saturating_sub_unsigned(record.held_us(now.mono_us())),
             holder: record.hold.as_ref().and_then(|hold| stored(hold.holder())),
             session: record.session.as_deref().and_then(stored),
             is_announced: record.is_announced,
@@ -147,7 +146,8 @@ impl Holders {
     }
 }
 
-/// Returns a time of another process' wall clock, in microseconds since 1970, by the monotonic clock of this one.
-pub(super) fn mono_us(wall_us: i64, now: Now) -> u64 {
-    now.mono_us().saturating_sub(now.wall_us().saturating_sub(wall_us).max(0).unsigned_abs())
+/// Returns a time of another process' wall clock, in microseconds since 1970, by the monotonic clock of this one. It is
+/// negative if it was before the start.
+pub(super) fn mono_us(wall_us: i64, now: Now) -> i64 {
+    now.mono_us().cast_signed().saturating_sub(now.wall_us().saturating_sub(wall_us).max(0))
 }

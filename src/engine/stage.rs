@@ -324,7 +324,7 @@ impl Stage {
         let mut record = LockRecord {
             token: first.token.as_slice().into(),
             fence: NewFence(self.given_fences).placeholder(),
-            since_us: now.mono_us(),
+            since_us: now.mono_us().cast_signed(),
             hold: None,
             session: None,
             is_announced: false,

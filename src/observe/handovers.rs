@@ -64,7 +64,7 @@ struct Kept {
 impl Handovers {
     /// Records who has held a lock that others are queued for, and that has just ended.
     pub(crate) fn record_end(&self, lock: (usize, u64), record: &LockRecord, at_us: u64) {
-        let held_us = at_us.saturating_sub(record.since_us);
+        let held_us = record.held_us(at_us);
         let end = End { client: record.hold.as_ref().map(Hold::share), held_us, used_us: None };
         let mut kept = self.0.lock();
         if kept.ends.len() >= ENDS_KEPT && !kept.ends.contains_key(&lock) {

@@ -109,7 +109,7 @@ impl KeyspaceObserver for Arc<Notifier> {
         let holder = lost.record.hold.as_ref().map(|hold| hold.holder() as &dyn Any);
         // One of a client of another process is counted there.
         if !holder.is_some_and(|holder| holder.is::<ClientCopy>()) {
-            self.locks.record_ended(lost.at_us.saturating_sub(lost.record.since_us));
+            self.locks.record_ended(lost.record.held_us(lost.at_us));
             if let Some(lock) = lost.awaited {
                 self.locks.handovers.record_end(lock, lost.record, lost.at_us);
             }

@@ -67,8 +67,8 @@ impl Holder {
 /// The holders of a shared lock or a semaphore, in the order in which they have acquired it.
 pub struct Holders {
     sharing: Sharing,
-    /// Since when anybody has held it, in monotonic microseconds.
-    pub(crate) since_us: u64,
+    /// Since when anybody has held it, in monotonic microseconds, negative if that was before the start.
+    pub(crate) since_us: i64,
     by_number: OrderedMap<u64, Holder>,
     /// Their numbers, by the hashes of their tokens.
     by_token: HashTable<(u64, u64)>,
@@ -88,7 +88,7 @@ pub struct Holders {
 
 impl Holders {
     /// Creates a lock without holders.
-    pub(crate) fn new(sharing: Sharing, since_us: u64) -> Self {
+    pub(crate) fn new(sharing: Sharing, since_us: i64) -> Self {
         Holders {
             sharing,
             since_us,
@@ -101,6 +101,11 @@ impl Holders {
             is_reduced: false,
             bytes: 0,
         }
+    }
+
+    /// Returns for how long anybody has held it at a time in monotonic microseconds.
+    pub(crate) fn held_us(&self, at_us: u64) -> u64 {
+        at_us.saturating_add_signed(self.since_us.saturating_neg())
     }
 
     /// Returns how the lock is shared.

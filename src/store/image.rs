@@ -53,7 +53,7 @@ impl CopyLimit {
 #[derive(Clone)]
 pub(crate) struct LockImage {
     /// How it was shared, and since when; `None` of an exclusive one, which had one holder.
-    pub(super) shared: Option<(Sharing, u64)>,
+    pub(super) shared: Option<(Sharing, i64)>,
     pub(super) holders: Arc<[HolderImage]>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct LockImage {
 pub(super) struct HolderImage {
     pub(super) token: Box<[u8]>,
     fence: i64,
-    since_us: u64,
+    since_us: i64,
     holder: Option<Arc<dyn LockHolder>>,
     pub(super) session: Option<Arc<dyn LockHolder>>,
     is_announced: bool,
@@ -103,7 +103,7 @@ impl HolderImage {
 
 impl LockImage {
     /// Returns that of a lock with these holders; `shared` as in [`LockImage`].
-    pub(super) fn new(shared: Option<(Sharing, u64)>, holders: Vec<HolderImage>) -> Self {
+    pub(super) fn new(shared: Option<(Sharing, i64)>, holders: Vec<HolderImage>) -> Self {
         LockImage { shared, holders: holders.into() }
     }
 

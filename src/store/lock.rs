@@ -66,9 +66,9 @@ pub struct LockRecord {
     pub token: Box<[u8]>,
     /// The fencing token: larger than those of all locks before.
     pub fence: i64,
-    /// Since when the lock has been held, in monotonic microseconds; of a lock that was not taken by LOCK.ACQUIRE, since
-    /// when there has been a record.
-    pub since_us: u64,
+    /// Since when the lock has been held, in monotonic microseconds, negative if that was before the start. Of a lock
+    /// that was not taken by LOCK.ACQUIRE it is since when there has been a record.
+    pub since_us: i64,
     /// The client that has acquired it; `None` if it was taken by another command.
     pub hold: Option<Hold>,
     /// The client whose end releases it.
@@ -80,6 +80,11 @@ pub struct LockRecord {
 }
 
 impl LockRecord {
+    /// Returns for how long the lock has been held at a time in monotonic microseconds.
+    pub(crate) fn held_us(&self, at_us: u64) -> u64 {
+        at_us.saturating_add_signed(self.since_us.saturating_neg())
+    }
+
     /// Returns whether the lock is released when this client's connection closes.
     pub fn is_bound_to(&self, client: u64) -> bool {
         self.session.as_ref().is_some_and(|session| session.id() == client)

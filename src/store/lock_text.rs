@@ -43,25 +43,26 @@ pub(crate) fn of_word(word: &[u8]) -> Option<(&[u8], &[u8])> {
 /// Returns the text of a lock.
 pub(crate) fn encode(lock: HeldLock<'_>, now: Now) -> Vec<u8> {
     let mut out = Vec::new();
-    let wall_us = |mono_us: u64| now.wall_us().saturating_sub_unsigned(now.mono_us().saturating_sub(mono_us));
+    let wall_us = |held_us: u64| now.wall_us().saturating_sub_unsigned(held_us);
+    let since_us = |record: &LockRecord| wall_us(record.held_us(now.mono_us()));
     match lock {
         HeldLock::Exclusive(record) => {
-            push(&mut out, format_args!("{VERSION} x 0 {} 1 ", wall_us(record.since_us)));
-            push_holder(&mut out, record, (0, -1), wall_us(record.since_us));
+            push(&mut out, format_args!("{VERSION} x 0 {} 1 ", since_us(record)));
+            push_holder(&mut out, record, (0, -1), since_us(record));
         }
         HeldLock::Shared(holders) => {
             let (mode, number) = match holders.sharing() {
                 Sharing::Readers { fence } => ('s', fence),
                 Sharing::Permits { size } => ('p', size.into()),
             };
-            let since_us = wall_us(holders.since_us);
-            push(&mut out, format_args!("{VERSION} {mode} {number} {since_us} {} ", holders.len()));
+            let held_since_us = wall_us(holders.held_us(now.mono_us()));
+            push(&mut out, format_args!("{VERSION} {mode} {number} {held_since_us} {} ", holders.len()));
             for (_, holder) in holders.iter() {
                 let until_ms = match holder.until_ms {
                     NEVER => -1,
                     until_ms => now.wall_offset_ms().saturating_add_unsigned(until_ms).max(0),
                 };
-                push_holder(&mut out, &holder.record, (holder.permits, until_ms), wall_us(holder.record.since_us));
+                push_holder(&mut out, &holder.record, (holder.permits, until_ms), since_us(&holder.record));
             }
         }
     }
@@ -114,7 +115,7 @@ pub(crate) fn decode(text: &[u8], now: Now, former: impl Fn(&[u8]) -> Arc<dyn Lo
         return None;
     }
     let mono_us =
-        |wall_us: i64| now.mono_us().saturating_sub(now.wall_us().saturating_sub(wall_us).max(0).unsigned_abs());
+        |wall_us: i64| now.mono_us().cast_signed().saturating_sub(now.wall_us().saturating_sub(wall_us).max(0));
     let mode = words.word()?;
     let (number, since_us, count) = (words.number()?, mono_us(words.number()?), words.number()?);
     let shared = match mode {
@@ -133,7 +134,7 @@ pub(crate) fn decode(text: &[u8], now: Now, former: impl Fn(&[u8]) -> Arc<dyn Lo
 
 fn read_holder(
     words: &mut Words<'_>,
-    (mono_us, now): (impl Fn(i64) -> u64, Now),
+    (mono_us, now): (impl Fn(i64) -> i64, Now),
     former: &impl Fn(&[u8]) -> Arc<dyn LockHolder>,
 ) -> Option<HolderImage> {
     let (fence, since_us) = (words.number()?, mono_us(words.number()?));

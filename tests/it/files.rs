@@ -21,8 +21,13 @@ fn settings<'a>(dir: &'a Path, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a
 
 /// Starts a server that keeps its files in a directory, on a clock that stands at the same date each time.
 pub(crate) fn start_in(dir: &Path, more: &[(&str, &str)]) -> TestServer {
+    start_at(dir, 0, more)
+}
+
+/// Starts such a server at a date that is so many milliseconds later.
+pub(crate) fn start_at(dir: &Path, ms: i64, more: &[(&str, &str)]) -> TestServer {
     let clock = Clock::manual();
-    clock.set_wall_ms(BEGIN_MS);
+    clock.set_wall_ms(BEGIN_MS + ms);
     TestServer::start_on(clock, &settings(dir, more))
 }
 

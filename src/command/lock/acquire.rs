@@ -189,7 +189,7 @@ pub(super) fn record(
     change: impl FnOnce(&mut LockRecord, &Caller),
 ) -> i64 {
     let fence = if call.view.locks().record(key).is_none() { call.give_fence() } else { 0 };
-    let since_us = call.namespace.clock.now().mono_us();
+    let since_us = call.namespace.clock.now().mono_us().cast_signed();
     let caller = &*call.caller;
     call.view.locks().change(key, |record| {
         let record = record.get_or_insert_with(|| new_record(token, fence, since_us));
@@ -198,7 +198,7 @@ pub(super) fn record(
     })
 }
 
-fn new_record(token: &[u8], fence: i64, since_us: u64) -> LockRecord {
+fn new_record(token: &[u8], fence: i64, since_us: i64) -> LockRecord {
     LockRecord { token: token.into(), fence, since_us, hold: None, session: None, is_announced: false, meta: None }
 }
 
@@ -231,7 +231,7 @@ fn take_with_others(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>, is_held: b
         Some(Sharing::Readers { fence }) => fence,
         _ => call.give_fence(),
     };
-    let since_us = call.namespace.clock.now().mono_us();
+    let since_us = call.namespace.clock.now().mono_us().cast_signed();
     let sharing = size.map_or(Sharing::Readers { fence }, |size| Sharing::Permits { size });
     if period.is_none() {
         let (ttl, event) = ask.deadline.map_or((Ttl::Clear, SET), |deadline| (Ttl::At(deadline), SET_EX));

@@ -95,7 +95,7 @@ impl Description {
             (
                 holders.sharing(),
                 holders.permits(),
-                now.ms_since(holders.since_us),
+                holders.held_us(now.mono_us()) / 1000,
                 holders.iter().map(holding).collect(),
             )
         });
@@ -147,7 +147,7 @@ pub(super) fn pttl_ms(deadline: Option<Deadline>, now: Now) -> i64 {
 }
 
 pub(super) fn age_ms(record: &LockRecord, now: Now) -> u64 {
-    now.ms_since(record.since_us)
+    record.held_us(now.mono_us()) / 1000
 }
 
 fn info(call: &mut Call<'_>) -> Result<()> {
@@ -311,7 +311,7 @@ impl Listed {
             Some(HeldLock::Exclusive(record)) => ("exclusive", Some(record.fence), Some(age_ms(record, now)), 1, None),
             Some(HeldLock::Shared(holders)) => {
                 let (mode, fence) = mode_of(holders.sharing());
-                (mode, fence, Some(now.ms_since(holders.since_us)), holders.len(), holders.permits())
+                (mode, fence, Some(holders.held_us(now.mono_us()) / 1000), holders.len(), holders.permits())
             }
             None if entry.is_some() => return None,
             None => ("free", None, None, 0, None),

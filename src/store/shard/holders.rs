@@ -57,7 +57,7 @@ impl Keys {
         &mut self,
         key: Key<'_>,
         sharing: Sharing,
-        since_us: u64,
+        since_us: i64,
         adopted: impl Iterator<Item = (LockRecord, u32, u64)>,
     ) {
         self.adopt_lock(key, None);

@@ -226,7 +226,7 @@ impl Keys {
         cx: &mut ChangeCx,
     ) {
         self.peek(key, cx);
-        let is_it = |record: &LockRecord| record.is_held_by(client, token) && record.since_us >= since_us;
+        let is_it = |record: &LockRecord| record.is_held_by(client, token) && record.since_us >= since_us.cast_signed();
         if self.lock(key).is_some_and(is_it) {
             self.end_lock(key);
             self.delete(key, event::RELEASED, cx);

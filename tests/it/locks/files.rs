@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{block, fence, locks_info};
-use crate::files::{dir, start_in};
+use crate::files::{dir, start_at, start_in};
 use crate::harness::{Client, TestServer, wait_until};
 
 const LOG: &[(&str, &str)] = &[("appendonly", "yes"), ("session-grace-ms", "5000")];
@@ -176,3 +176,25 @@ fn a_replica_knows_of_locks_what_its_primary_does_and_ends_their_sessions_when_i
     replica.advance_ms(5000);
     there.expect(&[("EXISTS k", ":0"), ("LOCK.RELEASE early t", ":1")]);
 }
+
+#[test]
+fn how_long_a_lock_has_been_held_counts_from_before_the_restart() {
+    for settings in [LOG, SNAPSHOT] {
+        let dir = dir();
+        let server = start_in(dir.path(), settings);
+        let mut client = server.client();
+        fence(&mut client, "LOCK.ACQUIRE k t PX 600000");
+        fence(&mut client, "LOCK.ACQUIRE s t SHARED PX 600000");
+        server.advance_ms(3000);
+        assert!(!client.call("SAVE").starts_with('-'));
+        server.end();
+        let server = start_at(dir.path(), 5000, settings);
+        server.advance_ms(1000);
+        let mut client = server.client();
+        for key in ["k", "s"] {
+            let info = client.call(&format!("LOCK.INFO {key}"));
+            assert_eq!(info.matches(" age-ms :6000 ").count(), 2, "of the lock and of its holder: {info}");
+        }
+    }
+}
+
