@@ -47,17 +47,21 @@ impl Namespace {
         fence.into_iter().for_each(|fence| self.lock_holders.continue_after(fence));
     }
 
-    /// Lets the sessions of former clients end after the grace: those of before the start, or of the former primary.
+    /// Lets the sessions of former clients end after the grace, without one before this returns: those of before the
+    /// start, or of the former primary.
     pub(crate) fn end_former_sessions(&self) {
         if self.role.is_replica() {
             return;
         }
         let grace_ms = self.settings.current().session_grace_ms;
-        for former in self.lock_holders.all_former() {
-            self.remember(Departed { client: former.id(), locks: former.bound_locks(), place: None }, grace_ms);
+        let former = self.lock_holders.all_former().into_iter();
+        let departed = former.map(|former| Departed { client: former.id(), locks: former.bound_locks(), place: None });
+        if grace_ms > 0 {
+            return departed.for_each(|departed| self.remember(departed, grace_ms));
         }
-        if grace_ms == 0 {
-            self.end_departed_sessions(self.clock.now());
+        // Not remembered first: the sweeper would take them, and may be slower.
+        if self.end_sessions(departed.collect(), self.clock.now()).is_some() {
+            self.upkeep.sweep_notify.notify_one();
         }
     }
 
@@ -71,23 +75,29 @@ impl Namespace {
     /// [`NEVER`](crate::store::NEVER).
     pub(crate) fn end_departed_sessions(&self, now: Now) -> u64 {
         let departed = self.lock_holders.take_departed(now.mono_ms());
-        if !departed.is_empty() {
-            let mut guard = self.store.hold(1);
-            let mut view = guard.view(0, &[], Cx::new(now, Origin::HOST));
-            if view.is_closed() {
-                let later_ms = now.mono_ms() + BUSY_RETRY_MS;
-                departed.into_iter().for_each(|departed| self.lock_holders.remember(departed, later_ms));
-                return later_ms;
-            }
-            for Departed { client, locks, place } in &departed {
-                self.release(*client, locks, &mut view);
-                if let Some(place) = place {
-                    let keys = place.keys.iter().map(|key| self.store.key(key));
-                    keys.for_each(|key| view.waiting().dequeue(place.db, key, place.number));
-                }
+        self.end_sessions(departed, now).unwrap_or_else(|| self.lock_holders.next_end_ms())
+    }
+
+    /// Ends sessions; returns when to try it again, in monotonic milliseconds, if a script prevents it.
+    fn end_sessions(&self, departed: Vec<Departed>, now: Now) -> Option<u64> {
+        if departed.is_empty() {
+            return None;
+        }
+        let mut guard = self.store.hold(1);
+        let mut view = guard.view(0, &[], Cx::new(now, Origin::HOST));
+        if view.is_closed() {
+            let later_ms = now.mono_ms() + BUSY_RETRY_MS;
+            departed.into_iter().for_each(|departed| self.lock_holders.remember(departed, later_ms));
+            return Some(later_ms);
+        }
+        for Departed { client, locks, place } in &departed {
+            self.release(*client, locks, &mut view);
+            if let Some(place) = place {
+                let keys = place.keys.iter().map(|key| self.store.key(key));
+                keys.for_each(|key| view.waiting().dequeue(place.db, key, place.number));
             }
         }
-        self.lock_holders.next_end_ms()
+        None
     }
 
     /// Releases locks of a client; on a replica they are those of the primary, and stay.

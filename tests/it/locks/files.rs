@@ -144,8 +144,7 @@ fn without_a_grace_sessions_end_at_the_start() {
     let copy = crate::append_only::copy_of_end(dir.path(), &server);
     let again = start_in(copy.path(), &[("appendonly", "yes")]);
     let mut client = again.client();
-    wait_until(|| client.call("EXISTS k") == ":0");
-    client.expect(&[("LOCK.FENCE s t", "$-1")]);
+    client.expect(&[("EXISTS k", ":0"), ("LOCK.FENCE s t", "$-1")]);
     let ttl = client.int("PTTL s");
     assert!((290_000..=300_000).contains(&ttl), "{ttl}");
 }
