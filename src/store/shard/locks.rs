@@ -231,13 +231,20 @@ impl Keys {
             self.end_lock(key);
             self.delete(key, event::RELEASED, cx);
         }
-        let holders =
-            self.holders(key).and_then(|holders| holders.find(self.key(token).hash, token).zip(Some(holders)));
-        if let Some((number, holders)) = holders
-            && holders.get(number).is_some_and(|holder| is_it(&holder.record))
-        {
-            self.end_holder(key, number, None, cx);
-            self.log_holders(key, cx);
+        let Some(holders) = self.holders(key) else { return };
+        let number = holders.find(self.key(token).hash, token);
+        let number = number.filter(|number| holders.get(*number).is_some_and(|holder| is_it(&holder.record)));
+        match number {
+            None => {}
+            // No call logs that the key goes.
+            Some(_) if holders.len() == 1 => {
+                self.take_holders(key);
+                self.delete(key, event::RELEASED, cx);
+            }
+            Some(number) => {
+                self.end_holder(key, number, None, cx);
+                self.log_holders(key, cx);
+            }
         }
     }
 

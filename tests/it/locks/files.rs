@@ -197,3 +197,20 @@ fn how_long_a_lock_has_been_held_counts_from_before_the_restart() {
     }
 }
 
+
+#[test]
+fn a_lock_that_is_taken_back_because_replicas_do_not_have_it_is_not_there_after_a_restart() {
+    let dir = dir();
+    let server = start_in(dir.path(), LOG);
+    let mut client = server.client();
+    for mode in ["", " SHARED", " PERMITS 1 OF 2"] {
+        let request = format!("LOCK.ACQUIRE k t{mode} PX 60000 BLOCK 10 REPLICAS 1");
+        let mut holder = server.block(&request);
+        server.advance_ms(10);
+        assert_eq!(holder.reply(), "$-1", "{mode}");
+        assert_eq!(client.call("EXISTS k"), ":0", "{mode}");
+        let copy = crate::append_only::copy_of_end(dir.path(), &server);
+        let again = start_in(copy.path(), LOG);
+        assert_eq!(again.client().call("EXISTS k"), ":0", "{mode}");
+    }
+}
