@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The mode is `x` of an exclusive lock, `s` of a shared one, `p` of a semaphore. Times are those of the wall clock: `since` in
-//! microseconds since 1970, `until` in milliseconds, -1 for never. Of the flags, 1 is SESSION, 2 NOTIFY, 4 META.
+//! microseconds since 1970, `until` in milliseconds, -1 for never. Of the flags, 1 is SESSION, 2 NOTIFY, 4 META. A lock
+//! that was taken by another command than LOCK.ACQUIRE has no user.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -152,7 +153,7 @@ fn read_holder(
         fence,
         since_us,
         session: (flags & SESSION != 0).then(|| client.clone()),
-        hold: Some(Hold::new(client)),
+        hold: (!user.is_empty()).then(|| Hold::new(client)),
         is_announced: flags & NOTIFY != 0,
         meta: (flags & META != 0).then(|| meta.into()),
     };

@@ -197,6 +197,20 @@ fn how_long_a_lock_has_been_held_counts_from_before_the_restart() {
     }
 }
 
+#[test]
+fn a_lock_that_was_taken_by_another_command_is_still_nobodys_after_a_restart() {
+    let dir = dir();
+    let server = start_in(dir.path(), LOG);
+    let mut client = server.client();
+    client.expect(&[("SET plain t NX", "+OK")]);
+    fence(&mut client, "LOCK.FENCE plain t");
+    let server = restart(dir.path(), server, LOG);
+    let mut one = server.client();
+    fence(&mut one, "LOCK.ACQUIRE k u SESSION");
+    let _same_token = block(&server, server.client(), "LOCK.ACQUIRE k t PX 1000 BLOCK 0");
+    // Anybody may delete it, so this is no cycle.
+    let _waits = block(&server, one, "LOCK.ACQUIRE plain u PX 1000 BLOCK 0");
+}
 
 #[test]
 fn a_lock_that_is_taken_back_because_replicas_do_not_have_it_is_not_there_after_a_restart() {
