@@ -57,7 +57,8 @@ pub(super) fn prospect(call: &mut Call<'_>, ask: &Ask<'_>) -> Prospect {
         false => Prospect::Waits,
         true => {
             let locks = ask.keys.iter().map(|key| (call.caller.db, Box::from(key.bytes))).collect();
-            let newcomer = Waiting { client: info.id, token: ask.token_hash, locks, mode: ask.mode };
+            let kept = ask.kept.as_ref().map(|kept| kept.number);
+            let newcomer = Waiting { client: info.id, token: ask.token_hash, locks, mode: ask.mode, kept };
             Search::new(call)
                 .cycle_of(newcomer)
                 .map_or(Prospect::Waits, |cycle| Prospect::Deadlock(in_words(call, &cycle)))
@@ -105,6 +106,8 @@ struct Waiting {
     /// What it waits for: one lock, or several at once.
     locks: Vec<LockName>,
     mode: LockMode,
+    /// The number of the place that was kept for it, which it is about to take up.
+    kept: Option<u64>,
 }
 
 /// A lock that is waited for.
@@ -205,7 +208,9 @@ impl<'c, 'v> Search<'c, 'v> {
         locks.first().cloned().iter().for_each(|lock| self.look_at(lock));
         let awaited = locks.first().map(|lock| &self.locks[lock]);
         match awaited.and_then(|awaited| Some(awaited.queue[*awaited.places.get(&client)?])) {
-            Some(place) => self.waiting.push(Waiting { client, token: place.token, locks, mode: place.mode }),
+            Some(place) => {
+                self.waiting.push(Waiting { client, token: place.token, locks, mode: place.mode, kept: None });
+            }
             None => _ = self.served.insert(client),
         }
     }
@@ -273,6 +278,10 @@ impl<'c, 'v> Search<'c, 'v> {
             }
         });
         awaited.queue = self.call.view.locks().queue_in(db, key);
+        if let Some((newcomer, kept)) = self.newcomer.as_ref().and_then(|newcomer| Some((newcomer, newcomer.kept?))) {
+            let own = awaited.queue.iter_mut().filter(|waiter| waiter.number == kept);
+            own.for_each(|waiter| (waiter.client, waiter.is_away) = (newcomer.client, false));
+        }
         awaited.places = awaited.queue.iter().enumerate().map(|(place, waiter)| (waiter.client, place)).collect();
         self.locks.insert(lock.clone(), awaited);
     }

@@ -156,6 +156,26 @@ fn the_place_of_a_client_is_kept_and_stepped_over_while_it_is_away() {
 }
 
 #[test]
+fn a_client_that_takes_its_place_up_again_does_not_wait_for_those_behind_it() {
+    let server = start();
+    let (mut one, mut other) = (server.client(), server.client());
+    fence(&mut other, "LOCK.ACQUIRE k x PX 60000");
+    fence(&mut one, "LOCK.ACQUIRE j t SESSION");
+    let id = one.int("CLIENT ID");
+    let one = block(&server, one, "LOCK.ACQUIRE k t SESSION BLOCK 0");
+    let mut behind = block(&server, server.client(), "LOCK.ACQUIREMULTI 2 k j u PX 60000 BLOCK 0");
+    drop(one);
+    wait_until_gone(&server, id);
+    let mut back = server.client();
+    back.expect(&[("LOCK.RESUME t", "*1 $1 j")]);
+    let mut back = block(&server, back, "LOCK.ACQUIRE k t SESSION BLOCK 0");
+    other.expect(&[("LOCK.RELEASE k x", ":1")]);
+    acquired(&mut back);
+    other.expect(&[("LOCK.RELEASE k t", ":1"), ("LOCK.RELEASE j t", ":1")]);
+    assert!(behind.reply().starts_with("*2 :"));
+}
+
+#[test]
 fn a_kept_place_is_taken_up_only_with_the_same_request() {
     let server = start();
     let (mut one, mut other) = (server.client(), server.client());
