@@ -17,12 +17,8 @@ use keylatch::Server;
 use crate::harness::{Client, TestServer, wait_until};
 
 /// Sends a request that blocks, and returns when the server has registered the client as blocked.
-fn block(server: &TestServer, mut client: Client, request: &str) -> Client {
-    let mut other = server.client();
-    let shown = format!("CLIENT LIST ID {}", client.int("CLIENT ID"));
-    client.send(format!("{request}\r\n").as_bytes());
-    wait_until(|| other.call(&shown).contains(" lwait=1"));
-    client
+fn block(server: &TestServer, client: Client, request: &str) -> Client {
+    server.block_as(client, request)
 }
 
 /// Lets a new client wait for lock `k` with a token.
