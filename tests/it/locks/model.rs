@@ -2,25 +2,36 @@
 //! [reference](super::reference).
 //!
 //! The clock is a manual one, and one thing happens at a time, so every reply and the whole state are known: who holds
-//! which lock since when and until when, and who waits for it in which order. `KEYLATCH_LOCK_SEED` replays one seed.
+//! which lock since when and until when, and who waits for it in which order. `KEYLATCH_LOCK_SEED` replays one seed;
+//! with `KEYLATCH_HISTORIES` it is the first one of so many.
+//!
+//! A server with files is also stopped or killed, and started again some time later, with a grace for sessions or
+//! without.
 //!
 //! The same commands go to the servers of a cluster, each client to one of them. Nobody waits for time to pass there.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use keylatch::internals::disk::SimulatedDisk;
 use keylatch::internals::resp::Frame;
+use keylatch::{Clock, Server};
 
 use super::locks_info;
 use super::reference::{Ask, Command, Fence, Kind, Mode, Model, Told, text};
 #[cfg(feature = "etcd")]
 use crate::engine::Fleet;
 use crate::harness::{Client, Dice, TestServer, encode, show, wait_until};
+use crate::log::BEGIN_MS;
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 const TOKENS: [&str; 4] = ["t", "u", "v", "w"];
 const CLIENTS: usize = 6;
 const SEEDS: u64 = 12;
+/// Those of session-grace-ms.
+const GRACES_MS: [u64; 3] = [0, 6, 30];
+/// With restarts.
+const RESTARTED_SEEDS: u64 = 10;
 const STEPS: usize = 250;
 /// By how much the ids of the clients of two servers differ in the model.
 const IDS_OF_A_SERVER: u64 = 1_000_000;
@@ -32,6 +43,39 @@ struct Connection {
     server: usize,
     client: Client,
     is_blocked: bool,
+}
+
+/// The files of a server that is restarted.
+struct Files {
+    disk: SimulatedDisk,
+    /// Settings that say which files there are.
+    settings: [(&'static str, &'static str); 3],
+}
+
+impl Files {
+    fn new(dice: &mut Dice) -> Self {
+        const SNAPSHOT: [(&str, &str); 3] = [("appendonly", "no"), ("save", "3600 1"), ("aof-use-rdb-preamble", "yes")];
+        let settings = match dice.roll(4) {
+            0 => SNAPSHOT,
+            1 => [("appendonly", "yes"), ("save", ""), ("aof-use-rdb-preamble", "no")],
+            _ => [("appendonly", "yes"), ("save", ""), ("aof-use-rdb-preamble", "yes")],
+        };
+        Files { disk: SimulatedDisk::new(1).without_boot_ids(), settings }
+    }
+
+    fn is_log(&self) -> bool {
+        self.settings[0].1 == "yes"
+    }
+
+    /// Starts a server with the files, so many milliseconds after the first one was.
+    fn start(&self, now_ms: u64, grace_ms: u64) -> TestServer {
+        let clock = Clock::manual();
+        clock.set_wall_ms(BEGIN_MS + now_ms as i64);
+        let builder = Server::builder().clock(clock).disk(self.disk.clone()).set("dir", "/");
+        let builder = builder.set("dbfilename", "dump.rdb").set("session-grace-ms", grace_ms);
+        let with_setting = |builder: keylatch::Builder, (name, value): &(&str, &str)| builder.set(name, *value);
+        TestServer::start_with_workers(self.settings.iter().fold(builder, with_setting), 2)
+    }
 }
 
 /// The model beside the server.
@@ -46,6 +90,7 @@ struct Run {
     fences: BTreeMap<Fence, i64>,
     greatest: i64,
     dice: Dice,
+    files: Option<Files>,
     /// What has happened, for the message of a failure.
     story: Vec<String>,
 }
@@ -68,8 +113,18 @@ impl Run {
             Some(number)
         });
         let (model, story, processes) = (Model::default(), vec![format!("seed {seed}")], processes.collect());
-        let (fences, greatest) = (BTreeMap::new(), 0);
-        Run { servers, admins, processes, connections, model, fences, greatest, dice, story }
+        let (fences, greatest, files) = (BTreeMap::new(), 0, None);
+        Run { servers, admins, processes, connections, model, fences, greatest, dice, files, story }
+    }
+
+    /// Begins with a server that has files.
+    fn with_files(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let (files, grace_ms) = (Files::new(&mut dice), GRACES_MS[dice.roll(3) as usize]);
+        let mut run = Run::new(seed, vec![files.start(0, grace_ms)]);
+        run.story.push(format!("{:?}, a grace of {grace_ms} ms", files.settings));
+        (run.model.grace_ms, run.files) = (grace_ms, Some(files));
+        run
     }
 
     fn is_clustered(&self) -> bool {
@@ -95,7 +150,7 @@ impl Run {
         let (key, token) = (self.dice.roll(KEYS.len() as u64) as usize, self.pick(&TOKENS));
         let (name, even) = (KEYS[key], 2 * (1 + self.dice.roll(10)));
         let named = self.named_ms(even);
-        let (command, text) = match self.dice.roll(31) {
+        let (command, text) = match self.dice.roll(33) {
             0..=11 => return self.acquire(client, key, token),
             12..=13 => (Command::Renew(token, even), format!("LOCK.RENEW {name} {token} PX {named}")),
             14..=16 => (Command::Release(token), format!("LOCK.RELEASE {name} {token}")),
@@ -124,6 +179,7 @@ impl Run {
                 let size = 1 + self.dice.roll(4);
                 (Command::Resize(size), format!("LOCK.RESIZE {name} {size}"))
             }
+            31..=32 if !self.is_clustered() => (Command::Resume(token), format!("LOCK.RESUME {token}")),
             _ => (Command::Reset, "RESET".to_owned()),
         };
         (key, command, text)
@@ -134,7 +190,11 @@ impl Run {
         let px = (kind > 0).then(|| 2 * (1 + self.dice.roll(20)));
         let block = (self.dice.roll(4) > 0).then(|| if self.dice.roll(2) > 0 { 0 } else { 1 + 2 * self.dice.roll(20) });
         let until_ms = block.map(|ms| (ms > 0).then_some(now_ms + ms));
-        let (mode, keys) = self.mode(key);
+        let away = self.model.waiting.iter().find(|ask| ask.is_away());
+        let away = away.map(|ask| (ask.token, (ask.mode, ask.keys.clone())));
+        // A client that comes back asks for the same.
+        let is_back = away.is_some() && self.dice.roll(3) == 0;
+        let (token, (mode, keys)) = away.filter(|_| is_back).unwrap_or_else(|| (token, self.mode(key)));
         let names: Vec<&str> = keys.iter().map(|key| KEYS[*key]).collect();
         let mut text = match mode {
             Mode::Several => format!("LOCK.ACQUIREMULTI {} {} {token}", keys.len(), names.join(" ")),
@@ -146,7 +206,8 @@ impl Run {
             Mode::Permits(count, Some(size)) => text.push_str(&format!(" PERMITS {count} OF {size}")),
             Mode::Alone | Mode::Several => {}
         }
-        let ask = Ask { client, token, keys, mode, px, is_session: kind < 2, until_ms, since_ms: now_ms };
+        let (is_session, kept_until_ms) = (kind < 2, None);
+        let ask = Ask { client, token, keys, mode, px, is_session, until_ms, since_ms: now_ms, kept_until_ms };
         text.extend(px.map(|px| format!(" PX {}", self.named_ms(px))));
         text.extend(block.map(|ms| format!(" BLOCK {}", self.named_ms(ms))));
         text.push_str(if ask.is_session { " SESSION" } else { "" });
@@ -170,7 +231,15 @@ impl Run {
         }
     }
 
-    fn step(&mut self) {
+    /// Does something; returns false if the model does not know its outcome.
+    fn step(&mut self) -> bool {
+        if self.files.is_some() && self.dice.roll(40) == 0 {
+            if !self.restart() {
+                return false;
+            }
+            self.compare();
+            return true;
+        }
         let at = self.dice.roll(CLIENTS as u64) as usize;
         match self.dice.roll(10) {
             0 => self.close(at),
@@ -182,6 +251,7 @@ impl Run {
         }
         self.hear();
         self.compare();
+        true
     }
 
     fn call(&mut self, at: usize) {
@@ -196,7 +266,9 @@ impl Run {
         }
         let Some(told) = told else {
             self.connections[at].is_blocked = true;
-            return wait_until(|| self.is_listed(at, " lwait=1"));
+            // It is marked as one that waits for a lock before it is queued, and as blocked at the same moment.
+            let waits = || wait_until(|| self.is_listed(at, " lwait=1") && self.is_listed(at, " flags=b "));
+            return catch_unwind(AssertUnwindSafe(waits)).unwrap_or_else(|_| panic!("no wait: {:#?}", self.story));
         };
         let queued = if matches!(command, Command::Replace(_)) { 3 } else { 0 };
         (0..queued).for_each(|_| drop(self.connections[at].client.reply()));
@@ -211,6 +283,42 @@ impl Run {
         let shown = format!("CLIENT LIST ID {}", old % IDS_OF_A_SERVER);
         wait_until(|| !self.admins[server].call(&shown).contains("id="));
         self.model.close(old);
+    }
+
+    /// Stops the server, or kills it, and starts another one with its files; returns false if it is not known what is
+    /// in them.
+    fn restart(&mut self) -> bool {
+        let (is_killed, is_rewritten) = (self.dice.roll(2) == 0, self.dice.roll(3) == 0);
+        let (down_ms, grace_ms) = (2 * self.dice.roll(8), self.pick(&GRACES_MS));
+        let (mut files, admin) = (self.files.take().expect("there are files"), &mut self.admins[0]);
+        if is_rewritten && files.is_log() {
+            assert!(admin.call("BGREWRITEAOF").starts_with('+'));
+            wait_until(|| admin.info("aof_rewrite_in_progress") == "0");
+        }
+        // What is not durable may be lost.
+        let (durable, reply) = if files.is_log() { ("WAITAOF 1 0 0", "*2 :1 :0") } else { ("SAVE", "+OK") };
+        if is_killed || !files.is_log() {
+            assert_eq!(admin.call(durable), reply);
+        }
+        if is_killed {
+            files.disk = files.disk.kill();
+        }
+        self.servers.drain(..).for_each(TestServer::end);
+        // As connections end one after the other, a client may have been served that was the next one then.
+        let mut blocked = self.connections.iter_mut().filter(|connection| connection.is_blocked && !is_killed);
+        if blocked.any(|connection| connection.client.read_raw().is_some()) {
+            return false;
+        }
+        // A snapshot is of before the stop.
+        self.model.restart(is_killed || !files.is_log(), down_ms, grace_ms);
+        let how = if is_killed { "killed" } else { "stopped" };
+        let rewritten = if is_rewritten { "rewritten, " } else { "" };
+        self.story.push(format!("{rewritten}{how}, started at {} ms, a grace of {grace_ms} ms", self.model.now_ms));
+        self.servers = vec![files.start(self.model.now_ms, grace_ms)];
+        self.admins = vec![self.servers[0].client()];
+        self.connections = (0..CLIENTS).map(|_| connect(&self.servers, 0)).collect();
+        self.files = Some(files);
+        true
     }
 
     fn unblock(&mut self, at: usize) {
@@ -254,6 +362,11 @@ impl Run {
         let is_right = match told {
             Told::Text(text) => text.is_empty() || reply == *text,
             Told::Deadlock => reply.starts_with("-DEADLOCK "),
+            Told::Keys(keys) => {
+                let names = reply.split(' ').skip(1).filter(|word| !word.starts_with('$'));
+                let found: Vec<_> = names.map(|name| KEYS.iter().position(|key| *key == name)).collect();
+                found.len() == keys.len() && keys.iter().all(|key| found.contains(&Some(*key)))
+            }
             Told::Fence(number) => reply.strip_prefix(':').is_some_and(|fence| self.is_fence(*number, fence)),
             Told::Fences(numbers) => {
                 let fences = reply.strip_prefix(&format!("*{} ", numbers.len())).unwrap_or_default();
@@ -333,7 +446,7 @@ impl Run {
                 self.fences[&holder.fence],
                 pttl(exclusive.unwrap_or(holder.deadline_ms)),
                 time(now_ms - holder.since_ms),
-                known(holder.client.map(|id| id as i64)),
+                known(self.model.shown_client(holder).map(|id| id as i64)),
                 i64::from(holder.session.is_some()),
                 known((holder.permits > 0).then_some(holder.permits as i64)),
             ));
@@ -344,7 +457,8 @@ impl Run {
                 Mode::Shared => "shared -".to_owned(),
                 Mode::Permits(count, _) => format!("permits {count}"),
             };
-            text.push_str(&format!(" {}:{} {mode}", ask.client, time(now_ms - ask.since_ms)));
+            let client = known((!ask.is_away()).then_some(ask.client as i64));
+            text.push_str(&format!(" {client}:{} {mode}", time(now_ms - ask.since_ms)));
         }
         text
     }
@@ -401,17 +515,32 @@ fn described(info: &Frame, processes: &[String]) -> String {
 
 #[test]
 fn random_commands_deaths_and_time_do_what_the_model_says() {
-    let chosen = std::env::var("KEYLATCH_LOCK_SEED").ok().map(|seed| seed.parse::<u64>().expect("a number"));
-    for seed in chosen.map_or(1..=SEEDS, |seed| seed..=seed) {
-        try_commands(seed, vec![TestServer::start()], STEPS);
+    for seed in seeds(SEEDS) {
+        try_commands(seed, Run::new(seed, vec![TestServer::start()]), STEPS);
     }
 }
 
+#[test]
+fn random_commands_and_restarts_with_files_do_what_the_model_says() {
+    for seed in seeds(RESTARTED_SEEDS) {
+        try_commands(seed, Run::with_files(seed), STEPS);
+    }
+}
+
+/// Returns the seeds to try: so many, unless others are asked for.
+fn seeds(count: u64) -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let (first, asked) = (number("KEYLATCH_LOCK_SEED"), number("KEYLATCH_HISTORIES"));
+    let begin = first.unwrap_or(1);
+    begin..begin + asked.unwrap_or(if first.is_some() { 1 } else { count })
+}
+
 /// Executes random commands, and lets everybody in the end be served who waits.
-fn try_commands(seed: u64, servers: Vec<TestServer>, steps: usize) {
-    let mut run = Run::new(seed, servers);
-    (0..steps).for_each(|_| run.step());
-    while !run.model.waiting.is_empty() {
+fn try_commands(seed: u64, mut run: Run, steps: usize) {
+    if !(0..steps).all(|_| run.step()) {
+        return;
+    }
+    while run.model.waiting.iter().any(|ask| !ask.is_away()) {
         run.story.push("FLUSHALL".to_owned());
         assert_eq!(run.admins[0].call("FLUSHALL"), "+OK");
         run.model.flush();
@@ -425,9 +554,8 @@ fn try_commands(seed: u64, servers: Vec<TestServer>, steps: usize) {
 #[cfg(feature = "etcd")]
 #[test]
 fn random_commands_and_deaths_on_three_servers_of_a_cluster_do_what_the_model_says() {
-    let chosen = std::env::var("KEYLATCH_LOCK_SEED").ok().map(|seed| seed.parse::<u64>().expect("a number"));
-    for seed in chosen.map_or(1..=3, |seed| seed..=seed) {
+    for seed in seeds(3) {
         let Some(fleet) = Fleet::start(3) else { return };
-        try_commands(seed, fleet.servers, 400);
+        try_commands(seed, Run::new(seed, fleet.servers), 400);
     }
 }

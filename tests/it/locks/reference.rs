@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A fence, by the order in which locks were acquired; its number is known once a client was told.
 pub type Fence = usize;
 
+/// Stands for the clients of before a restart.
+const FORMER: u64 = 0;
+
 /// What a client is told.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
@@ -12,6 +15,8 @@ pub enum Told {
     Deadlock,
     Fence(Fence),
     Fences(Vec<Fence>),
+    /// Keys in any order.
+    Keys(BTreeSet<usize>),
 }
 
 /// How a lock is asked for; a semaphore's size is the one of OF, or what it had when the client began to wait.
@@ -35,6 +40,23 @@ pub struct Ask {
     /// Until when it waits, at most; `None` if it does not wait, and `Some(None)` if for ever.
     pub until_ms: Option<Option<u64>>,
     pub since_ms: u64,
+    /// Until when the place of a client is kept that is away.
+    pub kept_until_ms: Option<u64>,
+}
+
+impl Ask {
+    pub fn is_away(&self) -> bool {
+        self.kept_until_ms.is_some()
+    }
+
+    /// Returns whether another one asks for the same.
+    fn is_same(&self, other: &Ask) -> bool {
+        let is_same_mode = match (self.mode, other.mode) {
+            (Mode::Permits(count, _), Mode::Permits(others, _)) => count == others,
+            (mode, others) => mode == others,
+        };
+        is_same_mode && self.token == other.token && self.keys == other.keys
+    }
 }
 
 /// A command of a client that is not blocked.
@@ -56,6 +78,7 @@ pub enum Command {
     Rename(usize),
     Replace(&'static str),
     FlushAll,
+    Resume(&'static str),
     Reset,
 }
 
@@ -109,6 +132,9 @@ pub struct Model {
     pub fences: usize,
     /// What clients are told that were blocked.
     pub told: Vec<(u64, Told)>,
+    /// How long what belongs to a session stays after its connection, and the clients of which it does, until when.
+    pub grace_ms: u64,
+    departed: Vec<(u64, u64)>,
 }
 
 pub fn text(text: &str) -> Told {
@@ -210,8 +236,7 @@ impl Model {
 
     /// Returns what a key is to a client: at its request, or with its place among those who wait.
     fn standing(&self, key: usize, ask: &mut Ask, place: Option<usize>) -> Result<Standing, Told> {
-        let is_turn =
-            self.waiting[..place.unwrap_or(self.waiting.len())].iter().all(|other| !other.keys.contains(&key));
+        let is_turn = self.is_first(key, place.unwrap_or(self.waiting.len()));
         let free = |fits: bool| if fits && is_turn { Standing::Free } else { Standing::Taken };
         let is_alone = matches!(ask.mode, Mode::Alone | Mode::Several);
         let no_size = || text("-ERR PERMITS needs OF where there is no semaphore");
@@ -230,7 +255,8 @@ impl Model {
         match (value.kind, &mut ask.mode) {
             (Kind::Shared(..), Mode::Shared) => Ok(free(true)),
             (Kind::Permits(_, size), Mode::Permits(count, of)) => {
-                if *count > size || place.is_none() && of.is_some_and(|of| of != size) {
+                let is_request = place.is_none_or(|place| self.waiting[place].is_away());
+                if *count > size || is_request && of.is_some_and(|of| of != size) {
                     return Err(text(&format!("-ERR the semaphore has {size} permits")));
                 }
                 *of = Some(size);
@@ -239,6 +265,11 @@ impl Model {
             (_, Mode::Permits(_, None)) => Err(no_size()),
             _ => Ok(Standing::Taken),
         }
+    }
+
+    /// Returns whether nobody waits for a key before a place.
+    fn is_first(&self, key: usize, place: usize) -> bool {
+        self.waiting[..place].iter().all(|other| other.is_away() || !other.keys.contains(&key))
     }
 
     /// Gives a client what it asks for if it can have it; `None` if it has to wait.
@@ -299,8 +330,7 @@ impl Model {
     pub fn serve(&mut self) {
         let is_first = |model: &Self, place: usize, key: &usize| {
             let is_open = model.values.get(key).is_none_or(|value| value.kind != Kind::Exclusive);
-            let is_first = model.waiting[..place].iter().all(|other| !other.keys.contains(key));
-            model.ready.contains(key) && is_open && is_first
+            model.ready.contains(key) && is_open && model.is_first(*key, place)
         };
         let mut place = 0;
         while place < self.waiting.len() {
@@ -309,7 +339,7 @@ impl Model {
             let is_turn = ask.keys.iter().any(|key| is_first(self, place, key))
                 || ask.mode == Mode::Several && ask.keys.iter().any(has_one)
                 || self.is_excessive(ask);
-            if is_turn && self.answer(place) {
+            if is_turn && !self.waiting[place].is_away() && self.answer(place) {
                 place = 0;
             } else {
                 place += 1;
@@ -331,8 +361,9 @@ impl Model {
         let Some(told) = self.attempt(&mut ask, Some(place)) else { return false };
         let (token, mut keys) = (ask.token, Vec::new());
         self.tell(place, told, &mut keys);
-        let is_same =
-            |other: &Ask, keys: &[usize]| other.token == token && other.keys.iter().any(|key| keys.contains(key));
+        let is_same = |other: &Ask, keys: &[usize]| {
+            !other.is_away() && other.token == token && other.keys.iter().any(|key| keys.contains(key))
+        };
         while let Some(same) =
             (0..self.waiting.len()).find(|place| is_same(&self.waiting[*place], &keys) && self.attempt_in_vain(*place))
         {
@@ -361,34 +392,44 @@ impl Model {
             || !standings.iter().any(|standing| matches!(standing, Ok(Standing::Taken)))
     }
 
-    /// Returns whether a client would wait for ever: not served even if all who do not wait gave back what they hold, and each
-    /// who is served then, too. With `is_patient` it does not count as one who waits.
-    fn is_stuck(&self, newcomer: &Ask, is_patient: bool) -> bool {
-        let all: Vec<&Ask> = self.waiting.iter().chain([newcomer]).collect();
+    /// Returns whether a client, which takes a place, would wait for itself. It would not be served even if all who do
+    /// not wait gave back what they hold, and each who is served then, too; and of those that it waits for in vain, and
+    /// these in turn, it is one.
+    fn is_cycle(&self, newcomer: &Ask, place: usize) -> bool {
+        let is_here = |ask: &&Ask| !ask.is_away();
+        let newcomer_at = self.waiting[..place].iter().filter(is_here).count();
+        let behind = self.waiting[place..].iter().filter(is_here);
+        let all: Vec<&Ask> = self.waiting[..place].iter().filter(is_here).chain([newcomer]).chain(behind).collect();
         let mut served = vec![false; all.len()];
-        let newcomer_at = all.len() - 1;
-        loop {
-            let next = (0..all.len()).find(|at| {
-                !served[*at]
-                    && all[*at].keys.iter().all(|key| {
-                        let before = (0..*at).rev().find(|before| all[*before].keys.contains(key));
-                        before.is_none_or(|before| served[before])
-                            && self.is_had(*key, all[*at], |holder| {
-                                let hangs = |at: &usize| {
-                                    holder.session == Some(all[*at].client) || all[*at].token == holder.token
-                                };
-                                let mut hanging = (0..all.len())
-                                    .filter(|at| hangs(at) && !(is_patient && *at == newcomer_at))
-                                    .peekable();
-                                holder.client.is_none() || hanging.peek().is_none() || hanging.any(|at| served[at])
-                            })
-                    })
-            });
-            match next {
-                Some(at) => served[at] = true,
-                None => return !served[newcomer_at],
+        // Those of whom one has to release what somebody holds.
+        let hanging = |holder: &Holder| -> Vec<usize> {
+            let hangs = |ask: &Ask| holder.session == Some(ask.client) || ask.token == holder.token;
+            (0..all.len()).filter(|at| holder.client.is_some() && hangs(all[*at])).collect()
+        };
+        let before = |at: usize, key: usize| (0..at).rev().find(|before| all[*before].keys.contains(&key));
+        let is_gone = |holder: &Holder, served: &[bool]| {
+            let hanging = hanging(holder);
+            hanging.is_empty() || hanging.iter().any(|at| served[*at])
+        };
+        let is_had = |at: usize, key: usize, served: &[bool]| {
+            before(at, key).is_none_or(|before| served[before])
+                && self.is_had(key, all[at], |holder| is_gone(holder, served))
+        };
+        let is_next =
+            |at: &usize, served: &[bool]| !served[*at] && all[*at].keys.iter().all(|key| is_had(*at, *key, served));
+        while let Some(next) = (0..all.len()).find(|at| is_next(at, &served)) {
+            served[next] = true;
+        }
+        let (mut found, mut next) = (BTreeSet::new(), vec![newcomer_at]);
+        while let Some(at) = next.pop().filter(|_| !served[newcomer_at]) {
+            for key in all[at].keys.iter().filter(|key| !is_had(at, **key, &served)) {
+                let held = self.values.get(key).into_iter().flat_map(|value| &value.holders);
+                let held = held.filter(|holder| !is_gone(holder, &served)).flat_map(hanging);
+                let blockers: Vec<usize> = before(at, *key).filter(|at| !served[*at]).into_iter().chain(held).collect();
+                next.extend(blockers.into_iter().filter(|at| found.insert(*at)));
             }
         }
+        found.contains(&newcomer_at)
     }
 
     /// Returns whether a client has a lock when those holders are gone of whom this holds.
@@ -414,16 +455,27 @@ impl Model {
         Some(match command {
             Command::Acquire(ask) => {
                 let mut ask = ask.clone();
-                if let Some(told) = self.attempt(&mut ask, None) {
-                    return Some(told);
+                let is_kept = |other: &Ask| ask.until_ms.is_some() && other.is_away() && other.is_same(&ask);
+                let kept = self.waiting.iter().position(is_kept);
+                match self.attempt(&mut ask, kept) {
+                    Some(error @ Told::Text(_)) => return Some(error),
+                    Some(told) => {
+                        kept.map(|kept| self.waiting.remove(kept));
+                        return Some(told);
+                    }
+                    None if ask.until_ms.is_none() => {
+                        return Some(text(if ask.mode == Mode::Several { "*-1" } else { "$-1" }));
+                    }
+                    None => {}
                 }
-                if ask.until_ms.is_none() {
-                    return Some(text(if ask.mode == Mode::Several { "*-1" } else { "$-1" }));
-                }
-                if self.is_stuck(&ask, false) && !self.is_stuck(&ask, true) {
+                let place = kept.unwrap_or(self.waiting.len());
+                if self.is_cycle(&ask, place) {
                     return Some(Told::Deadlock);
                 }
-                self.waiting.push(ask);
+                match kept {
+                    Some(kept) => self.waiting[kept] = ask,
+                    None => self.waiting.push(ask),
+                }
                 return None;
             }
             Command::Renew(token, _) | Command::Fence(token) if !self.is_held_with(key, token) => text("$-1"),
@@ -504,6 +556,7 @@ impl Model {
                 self.flush();
                 text("+OK")
             }
+            Command::Resume(token) => Told::Keys(self.resume(client, token)),
             Command::Reset => {
                 self.end_session(client);
                 text("+RESET")
@@ -531,11 +584,55 @@ impl Model {
         }
     }
 
+    /// Lets a client take over what is held with a token, but for plain locks; returns the keys.
+    fn resume(&mut self, client: u64, token: &str) -> BTreeSet<usize> {
+        let mut resumed = BTreeSet::new();
+        for (key, value) in &mut self.values {
+            for holder in value.holders.iter_mut().filter(|holder| holder.token == token && holder.client.is_some()) {
+                (holder.client, holder.session) = (Some(client), holder.session.map(|_| client));
+                resumed.insert(*key);
+            }
+        }
+        resumed
+    }
+
     /// A connection closes.
     pub fn close(&mut self, client: u64) {
-        self.leave_queues(|ask| ask.client == client);
-        self.end_session(client);
-        self.serve();
+        let until_ms = self.now_ms + self.grace_ms;
+        if self.grace_ms == 0 {
+            self.end_session(client);
+        } else {
+            self.departed.push((client, until_ms));
+            for ask in self.waiting.iter_mut().filter(|ask| ask.client == client && ask.is_session) {
+                (ask.client, ask.until_ms, ask.kept_until_ms) = (FORMER, Some(None), Some(until_ms));
+                self.ready.extend(&ask.keys);
+            }
+        }
+        self.leave(client);
+    }
+
+    /// The server ends, and is started with its files some time later: nobody waits any more, and all sessions have a
+    /// grace, unless it has been stopped, and has ended them.
+    pub fn restart(&mut self, is_killed: bool, down_ms: u64, grace_ms: u64) {
+        self.waiting.clear();
+        self.departed.clear();
+        if !is_killed && self.grace_ms == 0 {
+            let keys: Vec<usize> = self.values.keys().copied().collect();
+            keys.into_iter().for_each(|key| self.end_holders(key, |holder| holder.session.is_some()));
+        }
+        for holder in self.values.values_mut().flat_map(|value| &mut value.holders) {
+            holder.client = holder.client.map(|_| FORMER);
+            holder.session = holder.session.map(|_| FORMER);
+        }
+        self.advance_to(self.now_ms + down_ms);
+        self.grace_ms = grace_ms;
+        self.close(FORMER);
+    }
+
+    /// Returns the client that holds a lock, if it is known: not one whose session is in its grace.
+    pub fn shown_client(&self, holder: &Holder) -> Option<u64> {
+        let is_gone = |session: u64| self.departed.iter().any(|(client, _)| *client == session);
+        holder.client.filter(|client| *client != FORMER && !holder.session.is_some_and(is_gone))
     }
 
     /// A client does not wait any more.
@@ -556,10 +653,11 @@ impl Model {
         let holders =
             self.values.values().filter(|value| value.kind != Kind::Exclusive).flat_map(|value| &value.holders);
         let timeouts = self.waiting.iter().filter_map(|ask| ask.until_ms.flatten());
-        deadlines.chain(holders.filter_map(|holder| holder.deadline_ms)).chain(timeouts).min()
+        let departures = self.departed.iter().map(|(_, until_ms)| *until_ms);
+        deadlines.chain(holders.filter_map(|holder| holder.deadline_ms)).chain(timeouts).chain(departures).min()
     }
 
-    /// Sets the time. At most one kind of thing is due: locks expire at even times, and waits end at odd ones.
+    /// Sets the time. At most one kind of thing is due: locks and sessions end at even times, and waits at odd ones.
     pub fn advance_to(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
         for key in self.values.keys().copied().collect::<Vec<_>>() {
@@ -570,6 +668,10 @@ impl Model {
                 self.end_holders(key, |holder| holder.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms));
             }
         }
+        for (client, _) in self.departed.extract_if(.., |(_, until_ms)| *until_ms <= now_ms).collect::<Vec<_>>() {
+            self.end_session(client);
+        }
+        self.waiting.retain(|ask| ask.kept_until_ms.is_none_or(|until_ms| until_ms > now_ms));
         self.serve();
         let is_over = |ask: &Ask| ask.until_ms.flatten().is_some_and(|until_ms| until_ms <= now_ms);
         for ask in self.waiting.iter().filter(|ask| is_over(ask)) {
