@@ -3,6 +3,8 @@
 mod contention;
 mod deadlock;
 mod files;
+#[cfg(feature = "binary")]
+mod killed;
 mod model;
 mod permits;
 mod proof;
