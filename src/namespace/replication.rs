@@ -159,7 +159,7 @@ impl Namespace {
         self.follow_log_readers();
         self.store.follow(false);
         self.disconnect_replicas();
-        self.end_former_sessions();
+        self.end_former_sessions_later();
         self.role_has_changed(None);
     }
 

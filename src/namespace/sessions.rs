@@ -47,22 +47,29 @@ impl Namespace {
         fence.into_iter().for_each(|fence| self.lock_holders.continue_after(fence));
     }
 
-    /// Lets the sessions of former clients end after the grace, without one before this returns: those of before the
-    /// start, or of the former primary.
+    /// Lets the sessions of before the start end: after the grace, or before this returns. The caller holds nothing of the
+    /// store.
     pub(crate) fn end_former_sessions(&self) {
-        if self.role.is_replica() {
-            return;
-        }
-        let grace_ms = self.settings.current().session_grace_ms;
-        let former = self.lock_holders.all_former().into_iter();
-        let departed = former.map(|former| Departed { client: former.id(), locks: former.bound_locks(), place: None });
-        if grace_ms > 0 {
-            return departed.for_each(|departed| self.remember(departed, grace_ms));
+        if self.role.is_replica() || self.settings.current().session_grace_ms > 0 {
+            return self.end_former_sessions_later();
         }
         // Not remembered first: the sweeper would take them, and may be slower.
-        if self.end_sessions(departed.collect(), self.clock.now()).is_some() {
+        if self.end_sessions(self.former_sessions(), self.clock.now()).is_some() {
             self.upkeep.sweep_notify.notify_one();
         }
+    }
+
+    /// Lets the sweeper end the sessions of before the start, or of the former primary, after the grace.
+    pub(crate) fn end_former_sessions_later(&self) {
+        if !self.role.is_replica() {
+            let grace_ms = self.settings.current().session_grace_ms;
+            self.former_sessions().into_iter().for_each(|departed| self.remember(departed, grace_ms));
+        }
+    }
+
+    fn former_sessions(&self) -> Vec<Departed> {
+        let former = self.lock_holders.all_former().into_iter();
+        former.map(|former| Departed { client: former.id(), locks: former.bound_locks(), place: None }).collect()
     }
 
     fn remember(&self, departed: Departed, grace_ms: u64) {

@@ -177,6 +177,21 @@ fn a_replica_knows_of_locks_what_its_primary_does_and_ends_their_sessions_when_i
 }
 
 #[test]
+fn without_a_grace_a_replica_that_is_promoted_ends_the_sessions_of_its_primary() {
+    let settings = [("repl-diskless-sync-delay", "0")];
+    let (primary, replica) = (TestServer::start_with(&settings), TestServer::start_with(&settings));
+    let (mut client, mut there) = (primary.client(), replica.client());
+    there.expect(&[(&format!("REPLICAOF 127.0.0.1 {}", primary.addr().port()), "+OK")]);
+    wait_until(|| there.info("master_link_status") == "up");
+    fence(&mut client, "LOCK.ACQUIRE k t SESSION");
+    fence(&mut client, "LOCK.ACQUIRE lasting t PX 600000");
+    client.expect(&[("WAIT 1 0", ":1")]);
+    there.expect(&[("EXISTS k", ":1"), ("REPLICAOF NO ONE", "+OK")]);
+    replica.advance_ms(1);
+    there.expect(&[("EXISTS k", ":0"), ("EXISTS lasting", ":1")]);
+}
+
+#[test]
 fn how_long_a_lock_has_been_held_counts_from_before_the_restart() {
     for settings in [LOG, SNAPSHOT] {
         let dir = dir();
