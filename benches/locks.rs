@@ -277,64 +277,72 @@ fn memory() {
     }
 }
 
-/// Measures how long others wait while a crowd is queued for one lock.
+/// Measures how long others wait while a crowd is queued for one lock, and beside a crowd that BLPOP has blocked.
 fn stalls() {
-    println!("\n| worst wait of another client, ms, while {CROWD} clients are queued for a lock | |\n|---|---|");
+    println!(
+        "\n| worst wait of another client, ms; {CROWD} clients are queued for a lock | keylatch | redis-server, `BLPOP` |"
+    );
+    println!("|---|---|---|");
     let exclusive = |at| format!("LOCK.ACQUIRE l t{at} PX 600000 BLOCK 0\r\n");
     let shared = |at| format!("LOCK.ACQUIRE l t{at} SHARED PX 600000 BLOCK 0\r\n");
     let permits = |at| format!("LOCK.ACQUIRE l t{at} PERMITS 1 OF {CROWD} PX 600000 BLOCK 0\r\n");
+    let element = |_| "BLPOP l 0\r\n".to_owned();
     let first = "LOCK.ACQUIRE l t PX 600000\r\n";
     let all_permits = format!("LOCK.ACQUIRE l t PERMITS {CROWD} OF {CROWD} PX 600000\r\n");
-    stall("nothing", first, exclusive, |_, _| thread::park_timeout(Duration::from_millis(100)));
-    stall("all are queued", first, exclusive, |_, _| {});
-    stall("the lock goes from one to the next, 1,000 times", first, exclusive, |holder, waiters| {
+    let elements = format!("RPUSH l{}\r\n", " x".repeat(CROWD));
+    let nothing = |_: &mut Client, _: &mut Vec<Client>| thread::park_timeout(Duration::from_millis(100));
+    let give_to_all = |request: String, lines: usize| {
+        move |holder: &mut Client, waiters: &mut Vec<Client>| {
+            holder.call(&request);
+            waiters.iter_mut().for_each(|waiter| (0..lines).for_each(|_| drop(waiter.line())));
+        }
+    };
+    let release = || give_to_all("LOCK.RELEASE l t\r\n".to_owned(), 1);
+    let close = |holder: &mut Client, waiters: &mut Vec<Client>| {
+        waiters.clear();
+        while holder.info("clients", "blocked_clients") != 0 {}
+    };
+    let pass_on = |holder: &mut Client, waiters: &mut Vec<Client>| {
         holder.call("LOCK.RELEASE l t\r\n");
         for (at, waiter) in waiters.iter_mut().enumerate().take(1_000) {
             waiter.line();
             waiter.call(&format!("LOCK.RELEASE l t{at}\r\n"));
         }
-    });
-    let last = |holder: &mut Client, waiters: &mut Vec<Client>| {
-        holder.call("LOCK.RELEASE l t\r\n");
-        waiters.iter_mut().for_each(|waiter| drop(waiter.line()));
     };
-    stall("a writer releases, all readers get the lock", first, shared, last);
-    stall("all permits are released, each client gets one", &all_permits, permits, last);
-    stall("LOCK.INFO", first, exclusive, |holder, _| {
-        drop(probe::ask(holder.0.get_ref().peer_addr().unwrap(), "LOCK.INFO l"))
-    });
-    stall("all close their connections", first, exclusive, |holder, waiters| {
-        waiters.clear();
-        while holder.info("clients", "blocked_clients") != 0 {}
-    });
+    let show = |holder: &mut Client, _: &mut Vec<Client>| {
+        probe::ask(holder.0.get_ref().peer_addr().unwrap(), "LOCK.INFO l");
+    };
+    let row = |name: &str, keylatch: f64, redis: Option<f64>| {
+        println!("| {name} | {keylatch:.2} | {} |", redis.map_or_else(String::new, |redis| format!("{redis:.2}")));
+    };
+    let of_redis = |work: &dyn Fn(&mut Client, &mut Vec<Client>)| Some(stall(redis, "PING\r\n", element, work));
+    row("nothing happens", stall(keylatch, first, exclusive, nothing), of_redis(&nothing));
+    row("the lock goes from one to the next, 1,000 times", stall(keylatch, first, exclusive, pass_on), None);
+    row("`LOCK.INFO`", stall(keylatch, first, exclusive, show), None);
+    let all = of_redis(&give_to_all(elements, 5));
+    row("a writer releases it, all get it as readers", stall(keylatch, first, shared, release()), all);
+    row("all its permits are released, each gets one", stall(keylatch, &all_permits, permits, release()), None);
+    row("all close their connections at once", stall(keylatch, first, exclusive, close), of_redis(&close));
 }
 
-/// Prints the worst wait during some work; that of the queueing as well where there is none.
+/// Returns the worst wait during some work.
 fn stall(
-    name: &str,
+    start: fn() -> Server,
     first: &str,
     request: impl Fn(usize) -> String,
-    mut work: impl FnMut(&mut Client, &mut Vec<Client>),
-) {
+    work: impl Fn(&mut Client, &mut Vec<Client>),
+) -> f64 {
     let mut least = f64::INFINITY;
     for _ in 0..REPETITIONS {
-        let server = keylatch();
+        let server = start();
         let mut holder = Client::new(&server);
         let mut waiters: Vec<Client> = (0..CROWD).map(|_| Client::new(&server)).collect();
-        assert_eq!(&holder.call(first)[..1], ":");
-        let queue = |holder: &mut Client, waiters: &mut Vec<Client>| {
-            waiters.iter_mut().enumerate().for_each(|(at, waiter)| waiter.send(&request(at)));
-            while holder.info("clients", "blocked_clients") != CROWD as u64 {}
-        };
-        let waits = if name == "all are queued" {
-            beside(server.addr, || queue(&mut holder, &mut waiters))
-        } else {
-            queue(&mut holder, &mut waiters);
-            beside(server.addr, || work(&mut holder, &mut waiters))
-        };
-        least = least.min(waits.worst_ms());
+        assert!(!holder.call(first).starts_with('-'));
+        waiters.iter_mut().enumerate().for_each(|(at, waiter)| waiter.send(&request(at)));
+        while holder.info("clients", "blocked_clients") != CROWD as u64 {}
+        least = least.min(beside(server.addr, || work(&mut holder, &mut waiters)).worst_ms());
     }
-    println!("| {name} | {least:.2} |");
+    least
 }
 
 impl Server {

@@ -18,7 +18,7 @@ use crate::dispatch::call::{Call, Mode};
 use crate::dispatch::gate::{Admission, CHECKS, FAULTS, Obstacle, busy, closed_to_client, is_open};
 use crate::dispatch::plan::Plan;
 use crate::dispatch::run::{refuse, run};
-use crate::dispatch::serve::{DeferredWake, hand_over_expired, serve, wake_deferred, wake_remaining};
+use crate::dispatch::serve::{DeferredWake, hand_over_expired, pass_on, serve, wake_deferred, wake_remaining};
 use crate::dispatch::{Continuation, Env, Next, denials, effects, history, post_call, unknown};
 use crate::error::Error;
 use crate::resp::{Batch, Output, Reply, Request};
@@ -464,6 +464,9 @@ impl<'n> BatchRun<'n> {
         drop(view);
         if self.env.namespace.store.has_ready_keys() {
             wake_remaining(&mut guard, self.cx(), self.env);
+        }
+        if is_served {
+            pass_on(&mut guard, self.cx(), self.env);
         }
         let command = caller.called;
         let is_finished = result.unwrap_or_else(|error| {

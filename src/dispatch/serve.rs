@@ -29,19 +29,26 @@ use crate::time::clock::Now;
 pub(crate) type DeferredWake = (usize, Box<[u8]>);
 
 /// How many clients may still be given a lock at once. Where ten thousand may have one, because it is shared, others are not to
-/// wait for all of them: the sweeper goes on, see [`serve_unserved`].
+/// wait for all of them: each that was given it lets another one have it, see [`serve_unserved`].
 struct Grants {
     left: usize,
 }
 
 impl Grants {
-    /// How many are given at the end of a call.
-    const OF_CALL: usize = 64;
-    /// How many are given by the sweeper at a time. A worker polls more clients before it lets the sweeper go on.
-    const OF_SWEEPER: usize = 16;
+    /// How many are given at the end of a call: as many clients are served at a time from then on.
+    const OF_CALL: usize = 32;
+    /// How many are given by a client that was given one itself, when it continues.
+    const OF_CLIENT: usize = 1;
 
     fn new(left: usize) -> Self {
         Grants { left }
+    }
+
+    /// Lets the sweeper see to it that others are served, in case that those who were served do not.
+    fn expect_others(&self, env: Env<'_>) {
+        if self.left == 0 {
+            env.namespace.upkeep.sweep_notify.notify_one();
+        }
     }
 }
 
@@ -49,7 +56,10 @@ impl Grants {
 /// clients remain to be served.
 #[cold]
 pub(super) fn serve(view: &mut View<'_>, env: Env<'_>) -> Vec<DeferredWake> {
-    serve_some(view, env, &mut Grants::new(Grants::OF_CALL))
+    let mut grants = Grants::new(Grants::OF_CALL);
+    let deferred = serve_some(view, env, &mut grants);
+    grants.expect_others(env);
+    deferred
 }
 
 fn serve_some(view: &mut View<'_>, env: Env<'_>, grants: &mut Grants) -> Vec<DeferredWake> {
@@ -89,7 +99,9 @@ fn order_by_arrival(view: &mut View<'_>, ready: &mut [(usize, Box<[u8]>)], env: 
 /// needs.
 #[cold]
 pub(super) fn wake_deferred(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<DeferredWake>, env: Env<'_>) {
-    wake_some(guard, cx, deferred, env, &mut Grants::new(Grants::OF_CALL));
+    let mut grants = Grants::new(Grants::OF_CALL);
+    wake_some(guard, cx, deferred, env, &mut grants);
+    grants.expect_others(env);
 }
 
 fn wake_some(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<DeferredWake>, env: Env<'_>, grants: &mut Grants) {
@@ -139,17 +151,26 @@ pub(crate) fn serve_remaining_keys(namespace: &Namespace, handlers: &'static Han
     Env::with_present(namespace, handlers, 0, |env| wake_remaining(&mut namespace.store.hold(1), cx, env));
 }
 
-/// Serves more of the clients queued for locks that they may have, as long as these are not served all. Does nothing while a
-/// script keeps the store busy.
+/// Serves more of the clients queued for a lock that they may have, if there is one: for the sweeper, in case that no client
+/// goes on. Does nothing while a script keeps the store busy.
 pub(crate) fn serve_unserved(namespace: &Namespace, handlers: &'static Handlers) {
-    if !namespace.upkeep.has_unserved() || namespace.store.busy_flag().is_occupied() {
-        return;
+    if namespace.upkeep.has_unserved() && !namespace.store.busy_flag().is_occupied() {
+        let (cx, mut grants) = (Cx::new(namespace.clock.now(), Origin::Expiry), Grants::new(Grants::OF_CALL));
+        Env::with_present(namespace, handlers, 0, |env| serve_next(&mut namespace.store.hold(1), cx, env, &mut grants));
     }
-    let (locks, cx) = (namespace.upkeep.take_unserved(), Cx::new(namespace.clock.now(), Origin::Expiry));
-    let mut grants = Grants::new(Grants::OF_SWEEPER);
-    Env::with_present(namespace, handlers, 0, |env| {
-        wake_some(&mut namespace.store.hold(1), cx, locks, env, &mut grants);
-    });
+}
+
+/// Lets another client have the lock that many may have, when one of them continues.
+pub(super) fn pass_on(guard: &mut GateGuard<'_>, cx: Cx, env: Env<'_>) {
+    if env.namespace.upkeep.has_unserved() && !matches!(guard, GateGuard::Refused) {
+        serve_next(guard, cx, env, &mut Grants::new(Grants::OF_CLIENT));
+    }
+}
+
+#[cold]
+fn serve_next(guard: &mut GateGuard<'_>, cx: Cx, env: Env<'_>, grants: &mut Grants) {
+    let lock = env.namespace.upkeep.take_unserved();
+    wake_some(guard, cx, lock.into_iter().collect(), env, grants);
 }
 
 /// Makes the call of a blocked client again because its time has come, and those of the others that are blocked on its
@@ -180,7 +201,7 @@ pub(super) fn hand_over_expired(
     if command.is_exclusive(request) {
         let (now, cx) = (view.now(), view.cx());
         view.locks().expire_awaited();
-        for (db, key) in env.namespace.upkeep.take_unserved() {
+        while let Some((db, key)) = env.namespace.upkeep.take_unserved() {
             view.lend(db, cx).locks().mark_ready(env.namespace.store.key(&key));
         }
         serve_some(view, env, &mut grants); // the whole store is locked: nobody remains to be served

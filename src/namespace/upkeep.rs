@@ -25,6 +25,8 @@ pub struct Upkeep {
     pub(super) users_len: AtomicUsize,
     /// The locks that more of the clients queued for them may have.
     unserved: parking_lot::Mutex<BTreeSet<LockName>>,
+    /// Whether there are any; changed under their lock.
+    has_unserved: AtomicBool,
 }
 
 impl Upkeep {
@@ -37,23 +39,28 @@ impl Upkeep {
             resident: Resident::default(),
             users_len: AtomicUsize::new(users_len),
             unserved: parking_lot::Mutex::default(),
+            has_unserved: AtomicBool::new(false),
         }
     }
 
-    /// Lets the sweeper serve more of the clients queued for a lock.
+    /// Remembers a lock that more of the clients queued for it may have.
     pub(crate) fn serve_later(&self, lock: LockName) {
-        self.unserved.lock().insert(lock);
-        self.sweep_notify.notify_one();
+        let mut unserved = self.unserved.lock();
+        unserved.insert(lock);
+        self.has_unserved.store(true, Relaxed);
     }
 
-    /// Returns whether there are locks that more of the clients queued for them may have.
+    /// Returns whether there is such a lock.
     pub(crate) fn has_unserved(&self) -> bool {
-        !self.unserved.lock().is_empty()
+        self.has_unserved.load(Relaxed)
     }
 
-    /// Takes these locks.
-    pub(crate) fn take_unserved(&self) -> Vec<LockName> {
-        std::mem::take(&mut *self.unserved.lock()).into_iter().collect()
+    /// Takes one.
+    pub(crate) fn take_unserved(&self) -> Option<LockName> {
+        let mut unserved = self.unserved.lock();
+        let lock = unserved.pop_first();
+        self.has_unserved.store(!unserved.is_empty(), Relaxed);
+        lock
     }
 
     /// Returns a timer that wakes the sweeper.

@@ -25,7 +25,7 @@ use crate::time::timer::Timer;
 /// The interval of housekeeping, and the longest sleep of the sweeper, so that it notices a wall clock set forward.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 
-/// The interval at which upkeep is tried again while a script keeps the store busy.
+/// The interval at which is tried again what a script that keeps the store busy, or others have left.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// Deletes some expired keys, releases the locks of closed connections, and serves clients blocked on them; returns
@@ -43,6 +43,7 @@ fn sweep_once(namespace: &Namespace, handlers: &'static Handlers, now: Now) -> u
 /// Deletes keys the moment they expire; a large number of them in several steps.
 pub(crate) async fn sweep(namespace: Arc<Namespace>, handlers: &'static Handlers) {
     let (store, clock, timer) = (&namespace.store, &namespace.clock, Timer::open());
+    let mut has_waited = false;
     loop {
         namespace.instance.panics.pass(Site::Sweep);
         let turn = namespace.upkeep.steering.lock().await;
@@ -51,22 +52,23 @@ pub(crate) async fn sweep(namespace: Arc<Namespace>, handlers: &'static Handlers
         let due_ms = if clock.is_stopped() { NEVER } else { sweep_once(&namespace, handlers, now) };
         let is_short = store.memory_account().is_over()
             && namespace.evict_to_fit(&mut store.hold(1), Cx::new(now, Origin::Eviction)) == Eviction::Unfinished;
-        serve_unserved(&namespace, handlers);
-        let (is_unserved, is_busy) = (namespace.upkeep.has_unserved(), store.busy_flag().is_occupied());
+        if std::mem::take(&mut has_waited) {
+            serve_unserved(&namespace, handlers);
+        }
         drop(turn);
-        if (is_short || is_unserved && !is_busy || due_ms <= now.mono_ms()) && !namespace.tenant.stop.is_cancelled() {
+        if (is_short || due_ms <= now.mono_ms()) && !namespace.tenant.stop.is_cancelled() {
             tokio::task::yield_now().await;
             continue;
         }
         let wait = match due_ms {
-            _ if is_unserved => BUSY_PAUSE,
+            _ if namespace.upkeep.has_unserved() => BUSY_PAUSE,
             NEVER => HOUSEKEEPING,
             due_ms => HOUSEKEEPING.min(clock.time_until(due_ms)),
         };
         tokio::select! {
             () = namespace.tenant.stop.cancelled() => return,
             () = namespace.upkeep.sweep_notify.notified() => {}
-            () = timer.wait(wait) => {}
+            () = timer.wait(wait) => has_waited = true,
         }
     }
 }
