@@ -32,6 +32,8 @@ pub(crate) type DeferredWake = (usize, Box<[u8]>);
 /// wait for all of them: each that was given it lets another one have it, see [`serve_unserved`].
 struct Grants {
     left: usize,
+    /// Whether locks that clients pass on are left to them.
+    leaves_unserved: bool,
 }
 
 impl Grants {
@@ -40,8 +42,14 @@ impl Grants {
     /// How many are given by a client that was given one itself, when it continues.
     const OF_CLIENT: usize = 1;
 
-    fn new(left: usize) -> Self {
-        Grants { left }
+    /// Returns those of a call, whatever it has changed.
+    fn of_call() -> Self {
+        Grants { left: Self::OF_CALL, leaves_unserved: true }
+    }
+
+    /// Returns some for locks that are to be served now.
+    fn of_lock(left: usize) -> Self {
+        Grants { left, leaves_unserved: false }
     }
 
     /// Lets the sweeper see to it that others are served, in case that those who were served do not.
@@ -56,7 +64,7 @@ impl Grants {
 /// clients remain to be served.
 #[cold]
 pub(super) fn serve(view: &mut View<'_>, env: Env<'_>) -> Vec<DeferredWake> {
-    let mut grants = Grants::new(Grants::OF_CALL);
+    let mut grants = Grants::of_call();
     let deferred = serve_some(view, env, &mut grants);
     grants.expect_others(env);
     deferred
@@ -99,7 +107,7 @@ fn order_by_arrival(view: &mut View<'_>, ready: &mut [(usize, Box<[u8]>)], env: 
 /// needs.
 #[cold]
 pub(super) fn wake_deferred(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<DeferredWake>, env: Env<'_>) {
-    let mut grants = Grants::new(Grants::OF_CALL);
+    let mut grants = Grants::of_call();
     wake_some(guard, cx, deferred, env, &mut grants);
     grants.expect_others(env);
 }
@@ -155,7 +163,7 @@ pub(crate) fn serve_remaining_keys(namespace: &Namespace, handlers: &'static Han
 /// goes on. Does nothing while a script keeps the store busy.
 pub(crate) fn serve_unserved(namespace: &Namespace, handlers: &'static Handlers) {
     if namespace.upkeep.has_unserved() && !namespace.store.busy_flag().is_occupied() {
-        let (cx, mut grants) = (Cx::new(namespace.clock.now(), Origin::Expiry), Grants::new(Grants::OF_CALL));
+        let (cx, mut grants) = (Cx::new(namespace.clock.now(), Origin::Expiry), Grants::of_lock(Grants::OF_CALL));
         Env::with_present(namespace, handlers, 0, |env| serve_next(&mut namespace.store.hold(1), cx, env, &mut grants));
     }
 }
@@ -163,7 +171,7 @@ pub(crate) fn serve_unserved(namespace: &Namespace, handlers: &'static Handlers)
 /// Lets another client have the lock that many may have, when one of them continues.
 pub(super) fn pass_on(guard: &mut GateGuard<'_>, cx: Cx, env: Env<'_>) {
     if env.namespace.upkeep.has_unserved() && !matches!(guard, GateGuard::Refused) {
-        serve_next(guard, cx, env, &mut Grants::new(Grants::OF_CLIENT));
+        serve_next(guard, cx, env, &mut Grants::of_lock(Grants::OF_CLIENT));
     }
 }
 
@@ -197,7 +205,7 @@ pub(super) fn hand_over_expired(
     env: Env<'_>,
 ) {
     // Those queued for its own locks come before it, however many they are.
-    let mut grants = Grants::new(usize::MAX);
+    let mut grants = Grants::of_lock(usize::MAX);
     if command.is_exclusive(request) {
         let (now, cx) = (view.now(), view.cx());
         view.locks().expire_awaited();
@@ -226,6 +234,9 @@ fn serve_lock(view: &mut View<'_>, db: usize, key: Key<'_>, env: Env<'_>, grants
     let cx = view.cx();
     let mut view = view.lend(db, cx);
     view.locks().queue(key)?;
+    if grants.leaves_unserved && env.namespace.upkeep.is_unserved(db, key.bytes) {
+        return None;
+    }
     let (excessive, mut uncovered) = (view.locks().take_excessive(key), None);
     let holders = if view.exists(key) { view.locks().queued_holders(key) } else { Vec::new() };
     for waiter in excessive.into_iter().chain(holders) {

@@ -55,6 +55,11 @@ impl Upkeep {
         self.has_unserved.load(Relaxed)
     }
 
+    /// Returns whether a lock is one.
+    pub(crate) fn is_unserved(&self, db: usize, key: &[u8]) -> bool {
+        self.has_unserved() && self.unserved.lock().contains(&(db, key.into()))
+    }
+
     /// Takes one.
     pub(crate) fn take_unserved(&self) -> Option<LockName> {
         let mut unserved = self.unserved.lock();

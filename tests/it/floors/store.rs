@@ -24,7 +24,7 @@ const FLOORS: &[&[&str]] = &[
     &["entry", "value"],
     &["mod", "resident"],
     &["held_lock"],
-    &["holders"],
+    &["holders", "lock_queue"],
     &["expire", "fences", "generation", "lock", "memory_account", "table"],
     &["cx", "gate", "key", "limits", "sync", "unlogged", "usage"],
 ];
