@@ -42,6 +42,8 @@ const ROUNDS: usize = 5;
 const HELD: usize = 100_000;
 /// How many clients are queued while others are timed.
 const CROWD: usize = 10_000;
+/// How long is waited until a crowd has been served.
+const AFTER: Duration = Duration::from_millis(300);
 /// How often each stall is provoked: the smallest counts, because what the server causes shows every time.
 const REPETITIONS: usize = 5;
 
@@ -63,6 +65,11 @@ fn main() {
         stalls();
     }
 }
+
+/// Starts a server.
+type Start = fn() -> Server;
+/// The request of one client of many, by its number.
+type RequestOf = fn(usize) -> String;
 
 fn keylatch() -> Server {
     Server::start(env!("CARGO_BIN_EXE_keylatch"), &["--worker-threads", "1", "--maxclients", "20000"])
@@ -111,10 +118,10 @@ impl Client {
 /// How a lock is waited for and handed over.
 struct Pattern {
     name: &'static str,
-    start: fn() -> Server,
+    start: Start,
     /// What the first holder and those who wait send.
-    acquire: fn(usize) -> String,
-    release: fn(usize) -> String,
+    acquire: RequestOf,
+    release: RequestOf,
     /// The lines of the reply of somebody who has waited.
     lines: usize,
 }
@@ -199,7 +206,7 @@ fn at(sorted: &[f64], share: f64) -> f64 {
 /// Compares the CPU time of locks that nobody else wants.
 fn cpu() {
     let sha = "SHA";
-    let cycles: [(&str, fn() -> Server, &str); 3] = [
+    let cycles: [(&str, Start, &str); 3] = [
         ("keylatch, `LOCK.ACQUIRE`, `LOCK.RELEASE`", keylatch, "LOCK.ACQUIRE l t PX 30000\r\nLOCK.RELEASE l t\r\n"),
         ("keylatch, `SET NX PX`, `EVALSHA`", keylatch, "SET l t NX PX 30000\r\nEVALSHA SHA 1 l t\r\n"),
         ("redis-server, `SET NX PX`, `EVALSHA`", redis, "SET l t NX PX 30000\r\nEVALSHA SHA 1 l t\r\n"),
@@ -257,7 +264,7 @@ fn cycle_us(server: &Server, client: &mut Client, cycle: &[String], cycles: usiz
 /// Compares the memory of locks that are held.
 fn memory() {
     println!("\n| {HELD} locks held | bytes each, name and token of 16 bytes included |\n|---|---|");
-    let rows: [(&str, fn() -> Server, fn(usize) -> String); 4] = [
+    let rows: [(&str, Start, RequestOf); 4] = [
         ("keylatch, `LOCK.ACQUIRE`", keylatch, |at| format!("LOCK.ACQUIRE lock:{at:011} {at:016} PX 600000\r\n")),
         ("keylatch, `LOCK.ACQUIRE` with `SESSION`", keylatch, |at| {
             format!("LOCK.ACQUIRE lock:{at:011} {at:016} PX 600000 SESSION\r\n")
@@ -294,6 +301,7 @@ fn stalls() {
     let give_to_all = |request: String, lines: usize| {
         move |holder: &mut Client, waiters: &mut Vec<Client>| {
             holder.call(&request);
+            thread::park_timeout(AFTER); // who reads the replies takes a processor, too
             waiters.iter_mut().for_each(|waiter| (0..lines).for_each(|_| drop(waiter.line())));
         }
     };
@@ -327,7 +335,7 @@ fn stalls() {
 
 /// Returns the worst wait during some work.
 fn stall(
-    start: fn() -> Server,
+    start: Start,
     first: &str,
     request: impl Fn(usize) -> String,
     work: impl Fn(&mut Client, &mut Vec<Client>),

@@ -80,8 +80,7 @@ pub(super) fn cycle_from(call: &mut Call<'_>, lock: LockName) -> Option<Vec<Link
 /// others, too.
 fn may_hang(call: &mut Call<'_>, key: Key<'_>) -> bool {
     let Call { view, namespace, caller, .. } = call;
-    let waits_for_others = |queue: &VecDeque<LockWaiter>| queue.iter().any(|waiter| waiter.mode == LockMode::Several);
-    if view.locks().queue(key).is_some_and(waits_for_others) {
+    if view.locks().has_queued_for_several(key) {
         return true;
     }
     let queued = &namespace.clients.queued;

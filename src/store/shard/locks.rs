@@ -137,6 +137,11 @@ impl Keys {
         }
     }
 
+    /// Returns whether clients are queued for the lock and for others besides.
+    pub(crate) fn has_queued_for_several(&self, key: Key<'_>) -> bool {
+        self.interests.queued_for_several(key).next().is_some()
+    }
+
     /// Returns the clients queued for several locks whose token holds this one already.
     pub(crate) fn queued_holders(&self, key: Key<'_>) -> Vec<LockWaiter> {
         let mut several = self.interests.queued_for_several(key).filter(|waiter| !waiter.is_away).peekable();

@@ -70,6 +70,11 @@ impl<'v> Locks<'v, '_> {
         self.0.keys(key).0.queued_holders(key)
     }
 
+    /// Returns whether clients are queued for the lock and for others besides.
+    pub(crate) fn has_queued_for_several(&mut self, key: Key<'_>) -> bool {
+        self.0.keys(key).0.has_queued_for_several(key)
+    }
+
     /// Lets the clients queued for a lock be served at the end of the call, if that is possible then.
     pub(crate) fn mark_ready(&mut self, key: Key<'_>) {
         self.0.keys(key).0.mark_lock_ready(key);
