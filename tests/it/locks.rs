@@ -6,8 +6,10 @@ mod files;
 #[cfg(feature = "binary")]
 mod killed;
 mod model;
+mod mutants;
 mod permits;
 mod proof;
+mod queues;
 mod reference;
 mod sessions;
 mod several;

@@ -104,6 +104,23 @@ fn who_can_still_be_served_waits() {
 }
 
 #[test]
+fn who_waits_for_permits_is_refused_only_if_those_that_can_be_given_back_are_too_few() {
+    let server = TestServer::start();
+    let (mut one, mut two, mut three) = (server.client(), server.client(), server.client());
+    let (first, second) = (one.int("CLIENT ID"), two.int("CLIENT ID"));
+    one.int("LOCK.ACQUIRE p of-one PERMITS 2 OF 4 SESSION");
+    three.int("LOCK.ACQUIRE p of-three PERMITS 1 PX 60000");
+    two.int("LOCK.ACQUIRE k of-two SESSION");
+    let _one = waits(&server, one, "k");
+    let deadlock = format!("-DEADLOCK p held by client {first} waits for k held by client {second}");
+    assert_eq!(two.call("LOCK.ACQUIRE p two PERMITS 3 PX 1000 BLOCK 0"), deadlock);
+    // One is free, and another one can be.
+    let mut two = super::block(&server, two, "LOCK.ACQUIRE p two PERMITS 2 PX 1000 BLOCK 0");
+    assert_eq!(three.call("LOCK.RELEASE p of-three"), ":1");
+    super::acquired(&mut two);
+}
+
+#[test]
 fn nobody_is_refused_who_would_not_wait() {
     let server = TestServer::start();
     let (one, _) = holder(&server, "a");

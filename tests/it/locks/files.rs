@@ -1,5 +1,6 @@
 //! Locks over a restart, with what is known of them: from the append-only file, from snapshots, and at replicas.
 
+use std::mem::ManuallyDrop;
 use std::path::Path;
 
 use super::{block, fence, locks_info};
@@ -179,7 +180,8 @@ fn a_replica_knows_of_locks_what_its_primary_does_and_ends_their_sessions_when_i
 #[test]
 fn without_a_grace_a_replica_that_is_promoted_ends_the_sessions_of_its_primary() {
     let settings = [("repl-diskless-sync-delay", "0")];
-    let (primary, replica) = (TestServer::start_with(&settings), TestServer::start_with(&settings));
+    // A server that waits for itself cannot be stopped either.
+    let (primary, replica) = (TestServer::start_with(&settings), ManuallyDrop::new(TestServer::start_with(&settings)));
     let (mut client, mut there) = (primary.client(), replica.client());
     there.expect(&[(&format!("REPLICAOF 127.0.0.1 {}", primary.addr().port()), "+OK")]);
     wait_until(|| there.info("master_link_status") == "up");
@@ -187,6 +189,7 @@ fn without_a_grace_a_replica_that_is_promoted_ends_the_sessions_of_its_primary()
     fence(&mut client, "LOCK.ACQUIRE lasting t PX 600000");
     client.expect(&[("WAIT 1 0", ":1")]);
     there.expect(&[("EXISTS k", ":1"), ("REPLICAOF NO ONE", "+OK")]);
+    let replica = ManuallyDrop::into_inner(replica);
     replica.advance_ms(1);
     there.expect(&[("EXISTS k", ":0"), ("EXISTS lasting", ":1")]);
 }

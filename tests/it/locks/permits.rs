@@ -63,6 +63,7 @@ fn requests_that_a_semaphore_cannot_serve_are_errors() {
         ("LOCK.ACQUIRE k b PERMITS 4 PX 1000", "-ERR the semaphore has 3 permits"),
         ("LOCK.ACQUIRE k b PERMITS 1 OF 4 PX 1000", "-ERR the semaphore has 3 permits"),
         ("LOCK.ACQUIRE k a PERMITS 1 PX 1000", MODE),
+        ("LOCK.ACQUIRE k a PERMITS 3 PX 1000", MODE),
         ("LOCK.ACQUIRE k a PX 1000", MODE),
         ("LOCK.ACQUIRE k a SHARED PX 1000", MODE),
     ]);
@@ -104,6 +105,21 @@ fn a_holder_that_dies_gives_its_permits_back() {
 }
 
 #[test]
+fn a_session_that_holds_permits_by_several_tokens_gives_all_of_them_back_when_it_ends() {
+    let server = TestServer::start();
+    let (mut dying, mut other) = (server.client(), server.client());
+    for token in ["a", "b", "c"] {
+        fence(&mut dying, &format!("LOCK.ACQUIRE k {token} PERMITS 1 OF 3 SESSION"));
+    }
+    // What it has released itself is not all that it holds.
+    assert_eq!(dying.call("LOCK.RELEASE k a"), ":1");
+    let mut waiting = wait_for(&server, "d", "3");
+    drop(dying);
+    acquired(&mut waiting);
+    assert_eq!(locks_info(&mut other, "held"), 1);
+}
+
+#[test]
 fn a_semaphore_can_be_resized_while_it_is_held() {
     let server = TestServer::start();
     let mut client = server.client();
@@ -121,6 +137,20 @@ fn a_semaphore_can_be_resized_while_it_is_held() {
     client.expect(&[("LOCK.RELEASE k b", ":1"), ("LOCK.FENCE k d", "$-1"), ("LOCK.RELEASE k a", ":1")]);
     acquired(&mut next);
     assert_eq!(client.call("GET k"), "$9 permits:2");
+}
+
+#[test]
+fn who_waits_for_more_permits_than_a_smaller_size_has_is_told_at_once_wherever_it_stands() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    fence(&mut client, "LOCK.ACQUIRE k a PERMITS 3 OF 3 PX 60000");
+    let mut first = wait_for(&server, "b", "2");
+    let mut greedy = wait_for(&server, "c", "3");
+    assert_eq!(client.call("LOCK.RESIZE k 2"), ":1");
+    assert_eq!(greedy.reply(), "-ERR the semaphore has 2 permits");
+    assert_eq!(locks_info(&mut client, "waiting"), 1);
+    assert_eq!(client.call("LOCK.RELEASE k a"), ":1");
+    acquired(&mut first);
 }
 
 #[test]

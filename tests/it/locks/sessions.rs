@@ -199,6 +199,30 @@ fn a_kept_place_is_taken_up_only_with_the_same_request() {
 }
 
 #[test]
+fn a_kept_place_is_not_taken_up_in_another_mode_or_for_another_number_of_permits() {
+    let server = start();
+    let (mut one, mut other) = (server.client(), server.client());
+    fence(&mut one, "LOCK.ACQUIRE k x PX 600000");
+    fence(&mut one, "LOCK.ACQUIRE p x PERMITS 3 OF 3 PX 600000");
+    for (kept, next, back) in
+        [("k t SESSION", "k u", "k t SHARED"), ("p t PERMITS 2 SESSION", "p u PERMITS 3", "p t PERMITS 1")]
+    {
+        let (first, id) = waits(&server, &format!("LOCK.ACQUIRE {kept} BLOCK 0"));
+        let mut next = block(&server, server.client(), &format!("LOCK.ACQUIRE {next} PX 60000 BLOCK 0"));
+        drop(first);
+        wait_until_gone(&server, id);
+        let before = locks_info(&mut other, "waiting");
+        let mut back = block(&server, server.client(), &format!("LOCK.ACQUIRE {back} PX 60000 BLOCK 0"));
+        assert_eq!(locks_info(&mut other, "waiting"), before + 1);
+        let key = &kept[..1];
+        other.expect(&[(&format!("LOCK.RELEASE {key} x"), ":1")]);
+        acquired(&mut next);
+        other.expect(&[(&format!("LOCK.RELEASE {key} u"), ":1")]);
+        acquired(&mut back);
+    }
+}
+
+#[test]
 fn a_client_that_was_served_and_gone_before_it_knew_keeps_the_lock_for_the_grace() {
     let server = start();
     let mut other = server.client();
@@ -214,4 +238,20 @@ fn a_client_that_was_served_and_gone_before_it_knew_keeps_the_lock_for_the_grace
     assert_eq!(locks_info(&mut other, "waiting"), 0);
     server.advance_ms(5000);
     assert_eq!(other.call("GET k"), "$1 t");
+}
+
+#[test]
+fn the_end_of_a_session_leaves_what_another_client_has_acquired_in_its_grace() {
+    let server = start();
+    let (mut one, mut other) = (server.client(), server.client());
+    for key in ["k", "l"] {
+        fence(&mut one, &format!("LOCK.ACQUIRE {key} t SESSION"));
+    }
+    fence(&mut one, "LOCK.ACQUIRE s t SHARED SESSION");
+    close(&server, one);
+    other.expect(&[("LOCK.RELEASE k t", ":1"), ("DEL l", ":1"), ("LOCK.RELEASE s t", ":1")]);
+    let fences = ["k u PX 60000", "l t PX 60000", "s t SHARED PX 60000"]
+        .map(|request| fence(&mut other, &format!("LOCK.ACQUIRE {request}")));
+    server.advance_ms(5000);
+    assert_eq!(["k u", "l t", "s t"].map(|lock| fence(&mut other, &format!("LOCK.FENCE {lock}"))), fences);
 }

@@ -64,6 +64,19 @@ fn each_reader_has_a_deadline_of_its_own_and_the_key_that_of_the_last() {
 }
 
 #[test]
+fn acquiring_again_without_px_leaves_the_deadline_of_a_holder_as_it_is() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for mode in ["SHARED", "PERMITS 1 OF 2"] {
+        let first = fence(&mut client, &format!("LOCK.ACQUIRE k t {mode} PX 1000"));
+        assert_eq!(fence(&mut client, &format!("LOCK.ACQUIRE k t {mode} SESSION")), first);
+        assert_eq!(client.call("PTTL k"), ":1000");
+        server.advance_ms(1000);
+        assert_eq!(client.call("EXISTS k"), ":0");
+    }
+}
+
+#[test]
 fn a_writer_that_waits_is_not_overtaken_by_readers_that_come_later() {
     let server = TestServer::start();
     let (mut one, mut other) = (server.client(), server.client());
@@ -193,6 +206,22 @@ fn ordinary_commands_on_a_shared_lock_are_safe() {
         other.expect(&[("LOCK.FENCE k r2", "$-1"), ("LOCK.RELEASE k r1", ":0")]);
         assert_eq!(locks_info(&mut other, "held"), 0, "{command}");
         other.call("FLUSHALL");
+    }
+}
+
+#[test]
+fn each_holder_is_told_when_a_command_takes_the_lock_from_all() {
+    let server = TestServer::start();
+    let (mut holders, mut other) = ([server.client3(), server.client3()], server.client());
+    for (removal, reason) in [("DEL k", "deleted"), ("SET k shared:", "overwritten"), ("FLUSHALL", "flushed")] {
+        let [period, _] =
+            [0, 1].map(|at| fence(&mut holders[at], &format!("LOCK.ACQUIRE k r{at} SHARED PX 60000 NOTIFY")));
+        other.call(removal);
+        for (at, holder) in holders.iter_mut().enumerate() {
+            let told = format!(">5 $9 lock-lost $1 k $2 r{at} :{period} ${} {reason}", reason.len());
+            assert_eq!(holder.reply(), told, "after {removal}");
+        }
+        other.expect(&[("FLUSHALL", "+OK")]);
     }
 }
 

@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+"""Breaks the rules of locks one at a time, and shows that a test notices each.
+
+    tests/mutants/run.py [--check] [--only WORDS] [--part N/M] [--all-failures] [LIST]
+
+LIST, by default locks.txt beside this file, has the mutants: a rule that is broken, and the change of the source that
+breaks it. Each is made in a copy of the project below target/mutants, never in the working tree; there the test binary
+is built, without the features that locks do not need, and tests are run until one fails: first those of one rule each,
+then those of random commands and crowds. That test is run again by itself: a mutant counts as killed only by a test
+that fails both times. One whose tests take too long, or that does not build, is not killed.
+
+  --check           says whether every text to be replaced is there exactly once, and builds nothing; a test of tests/it
+                    does the same
+  --only WORDS      runs the mutants whose names contain these words
+  --part N/M        runs every Mth mutant, beginning with the Nth
+  --all-failures    names every test that fails, for one who looks for the tests of a rule
+
+  LIMIT=300         how many seconds a run of the tests may take
+  CARGO_TARGET_DIR  where mutants/ is, instead of target
+
+Prints a row for each mutant: killed and by which test, SURVIVED, does not build, or too slow. Ends with 1 unless all
+are killed, and with 2 if the list does not fit the source, or a test fails without any mutant.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+WORK = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "mutants"
+COPY = WORK / "tree"
+LIMIT = int(os.environ.get("LIMIT", "300"))
+BUILD = ["cargo", "test", "--locked", "--no-default-features", "--features", "lua", "--test", "it", "--no-run"]
+# Many tests wait for what a mutant never does.
+THREADS = ["--test-threads", "16"]
+# How long: in the copy less than the tests of the project wait on the slowest of machines.
+PATIENCE = (
+    "tests/it/harness.rs",
+    "PATIENCE: Duration = Duration::from_secs(30)",
+    "PATIENCE: Duration = Duration::from_secs(5)",
+)
+CROWDS = ["locks::model::", "locks::proof::", "locks::contention::", "locks::killed::"]
+# What is tested through the socket and depends on the rules of locks, in the order in which it is run.
+TESTS = [
+    (["locks::"], CROWDS),
+    ([*CROWDS, "linearizable::", "fences::", "time::", "restart::", "blocked", "leaving::", "fences_of_locks"], []),
+]
+# One compares the list with the source, which a mutant changes; the others need a machine that does nothing else.
+NOT_TESTS = ["locks::mutants::", "slow_batch"]
+
+
+class Mutant:
+    """A rule that is broken, and the changes that break it: of a file, a text, and what replaces it."""
+
+    def __init__(self, name):
+        self.name = name
+        self.changes = []
+
+    def check(self):
+        """Returns what is wrong with the changes."""
+        wrong = [] if self.changes else ["it changes nothing"]
+        for path, old, new in self.changes:
+            file = ROOT / path
+            count = file.read_text().count(old) if old and file.is_file() else 0
+            if count != 1:
+                wrong.append(f"{path} has this text {count} times and not once:\n{old}")
+            if old == new:
+                wrong.append(f"{path} stays as it is")
+        return wrong
+
+
+def read_list(path):
+    """Reads the mutants of a list. Its format is described in locks.txt."""
+    mutants = []
+    for line in path.read_text().splitlines():
+        kind, rest = line[:1], line[1:]
+        if kind == "=":
+            mutants.append(Mutant(rest.strip()))
+        elif kind == "@":
+            mutants[-1].changes.append([rest.strip(), [], []])
+        elif kind == "-":
+            mutants[-1].changes[-1][1].append(rest)
+        elif kind == "+":
+            mutants[-1].changes[-1][2].append(rest)
+        elif line and kind != "#":
+            sys.exit(f"{path}: {line!r} is none of its lines")
+    for mutant in mutants:
+        mutant.changes = [(path, "\n".join(old), "\n".join(new)) for path, old, new in mutant.changes]
+    return mutants
+
+
+def copy_project():
+    """Makes the copy the same as the working tree, but for PATIENCE; files that are the same stay, with their times."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    ).stdout
+    names = {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
+    for name in sorted(names):
+        target, content = COPY / name, (ROOT / name).read_bytes()
+        if name == PATIENCE[0]:
+            content = content.replace(PATIENCE[1].encode(), PATIENCE[2].encode())
+        if not target.exists() or target.read_bytes() != content:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+    for path in COPY.rglob("*.rs"):
+        if str(path.relative_to(COPY)) not in names:
+            path.unlink()
+
+
+def content_of_copy():
+    """Returns a hash of the source and the tests."""
+    paths = sorted(path for folder in ("src", "tests/it") for path in (COPY / folder).rglob("*.rs"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+
+
+def build():
+    """Builds the test binary of the copy; returns its path, or None."""
+    env = {
+        **os.environ,
+        "CARGO_TARGET_DIR": str(WORK / "build"),
+        # Each mutant is built for one run, which is short.
+        "CARGO_PROFILE_DEV_DEBUG": "0",
+        "CARGO_PROFILE_DEV_OPT_LEVEL": "0",
+    }
+    with open(WORK / "build.log", "w") as log:
+        made = subprocess.run(
+            [*BUILD, "--message-format=json"], cwd=COPY, env=env, stdout=subprocess.PIPE, stderr=log, text=True
+        )
+    messages = [json.loads(line) for line in made.stdout.splitlines() if line.startswith("{")]
+    if made.returncode != 0:
+        with open(WORK / "build.log", "a") as log:
+            rendered = (found.get("message", {}).get("rendered") for found in messages)
+            log.writelines(text for text in rendered if text)
+        return None
+    return next(found["executable"] for found in reversed(messages) if found.get("executable"))
+
+
+def run(binary, args, ends_at_once=True):
+    """Runs tests; returns the names of those that failed, and whether the time was over."""
+    env = {**os.environ, "RUST_MIN_STACK": "67108864"}
+    tests = subprocess.Popen(
+        [binary, *args], cwd=COPY, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        start_new_session=True,
+    )
+    is_over = threading.Event()
+
+    def end():
+        is_over.set()
+        os.killpg(tests.pid, signal.SIGKILL)
+
+    limit = threading.Timer(LIMIT, end)
+    limit.start()
+    failed, is_finished = [], False
+    for line in tests.stdout:
+        if found := re.match(r"test (\S+) \.\.\. FAILED", line):
+            failed.append(found[1])
+            if ends_at_once:
+                break
+        is_finished |= line.startswith("test result:")
+    limit.cancel()
+    if tests.poll() is None and not is_finished:
+        os.killpg(tests.pid, signal.SIGKILL)
+    tests.wait()
+    if not failed and not is_finished and not is_over.is_set():
+        failed.append("(the process of the tests has ended)")
+    return failed, is_over.is_set()
+
+
+def skipping(names):
+    return [word for name in names for word in ("--skip", name)]
+
+
+def fails_again(binary, name):
+    """Returns whether a test that has failed does so by itself, too."""
+    return not name[0].isalpha() or any(run(binary, ["--exact", name]))
+
+
+def run_all(binary):
+    """Runs all tests; returns the names of those that failed, and whether the time was over."""
+    failed, is_over = [], False
+    for names, left_out in TESTS:
+        found, is_late = run(binary, [*names, *THREADS, *skipping(NOT_TESTS + left_out)], False)
+        failed, is_over = failed + found, is_over or is_late
+    return failed, is_over
+
+
+def kill(binary):
+    """Runs tests until one fails twice; returns its name, those that failed once, and whether they took too long."""
+    once, is_over = [], False
+    for names, left_out in TESTS:
+        while True:
+            failed, is_late = run(binary, [*names, *THREADS, *skipping(NOT_TESTS + left_out + once)])
+            is_over |= is_late
+            if not failed:
+                break
+            name = failed[0]
+            if fails_again(binary, name):
+                return name, once, is_over
+            once.append(name)
+    return None, once, is_over
+
+
+def show(outcome, name, detail, seconds):
+    print(f"{outcome:14} {name:76} {detail} ({seconds:.0f} s)", flush=True)
+
+
+def run_mutant(mutant, all_failures):
+    """Applies a mutant to the copy and runs the tests; returns whether one of them has noticed."""
+    began = time.monotonic()
+    for path, old, new in mutant.changes:
+        file = COPY / path
+        file.write_text(file.read_text().replace(old, new))
+    try:
+        binary = build()
+        if binary is None:
+            show("does not build", mutant.name, WORK / "build.log", time.monotonic() - began)
+            return False
+        if all_failures:
+            failed, is_over = run_all(binary)
+            killer, once = ", ".join(failed), []
+        else:
+            killer, once, is_over = kill(binary)
+    finally:
+        for path, _, _ in mutant.changes:
+            shutil.copyfile(ROOT / path, COPY / path)
+    outcome = "killed" if killer else "too slow" if is_over else "SURVIVED"
+    detail = killer or " ".join(f"{name} failed once" for name in once)
+    show(outcome, mutant.name, detail, time.monotonic() - began)
+    return bool(killer)
+
+
+def main():
+    args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    args.add_argument("--check", action="store_true")
+    args.add_argument("--only", default="")
+    args.add_argument("--part", default="1/1")
+    args.add_argument("--all-failures", action="store_true")
+    args.add_argument("list", nargs="?", type=Path, default=Path(__file__).resolve().with_name("locks.txt"))
+    args = args.parse_args()
+    mutants = read_list(args.list)
+    wrong = [f"{mutant.name}: {text}" for mutant in mutants for text in mutant.check()]
+    if wrong:
+        print(f"{args.list} does not fit the source:", *wrong, sep="\n", file=sys.stderr)
+        return 2
+    first, step = map(int, args.part.split("/"))
+    mutants = [mutant for mutant in mutants if args.only in mutant.name][first - 1 :: step]
+    if args.check or not mutants:
+        print(f"{len(mutants)} mutants")
+        return 0 if mutants else 2
+    began = time.monotonic()
+    copy_project()
+    binary = build()
+    if binary is None:
+        print(f"the project does not build: {WORK / 'build.log'}", file=sys.stderr)
+        return 2
+    # As long as the project stays the same they need not be run again.
+    passed, content = WORK / "passed", content_of_copy()
+    if not passed.exists() or passed.read_text() != content:
+        failed, is_over = run_all(binary)
+        failed = [name for name in failed if fails_again(binary, name)]
+        if failed or is_over:
+            print("the tests do not pass without a mutant:", *failed or ["they take too long"], file=sys.stderr)
+            return 2
+        passed.write_text(content)
+    show("passed", "(no mutant)", "", time.monotonic() - began)
+    killed = sum(run_mutant(mutant, args.all_failures) for mutant in mutants)
+    print(f"{killed} of {len(mutants)} mutants killed, in {(time.monotonic() - began) / 60:.0f} minutes")
+    return 0 if killed == len(mutants) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
