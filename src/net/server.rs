@@ -135,8 +135,9 @@ impl Server {
         if let Some(engine) = &mut self.engine {
             engine.end().await;
         }
-        let held = self.namespace().held_locks().unwrap_or_default();
-        if held.locks > 0 {
+        let (held, config) = (self.namespace().held_locks().unwrap_or_default(), self.namespace().settings.current());
+        let are_kept = self.engine.is_some() || config.appendonly || config.has_snapshots();
+        if held.locks > 0 && !are_kept {
             warn!("{} locks are held, and free when the server starts again", held.locks);
         }
     }

@@ -129,12 +129,17 @@ fn two_servers_do_not_share_a_mark() {
 
 #[cfg(feature = "binary")]
 #[test]
-fn a_stop_with_held_locks_is_logged() {
-    let mut process = Process::start(&[]);
-    assert!(process.client().call("LOCK.ACQUIRE l t PX 60000").starts_with(':'));
-    process.signal("TERM");
-    assert!(process.wait().success());
-    assert!(process.rest().contains("1 locks are held"));
+fn a_stop_that_forgets_held_locks_is_logged() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let dir = dir.path().to_str().expect("UTF-8");
+    let cases: [(&[&str], bool); 3] = [(&["--save", ""], true), (&["--appendonly", "yes"], false), (&[], false)];
+    for (settings, is_logged) in cases {
+        let mut process = Process::start(&[&["--dir", dir], settings].concat());
+        assert!(process.client().call("LOCK.ACQUIRE l t PX 60000").starts_with(':'));
+        process.signal("TERM");
+        assert!(process.wait().success());
+        assert_eq!(process.rest().contains("1 locks are held"), is_logged, "{settings:?}");
+    }
 }
 
 #[test]
