@@ -157,7 +157,7 @@ fn take(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>) -> i64 {
 }
 
 fn record_acquired(call: &mut Call<'_>, key: Key<'_>) {
-    let now = call.namespace.clock.now();
+    let now = call.present();
     let waited_us = waiter(call, key).map(|waiter| now.mono_us().saturating_sub(waiter.since_us));
     if let Some(staged) = &mut call.caller.staged {
         staged.tally.acquired += 1;
@@ -189,7 +189,7 @@ pub(super) fn record(
     change: impl FnOnce(&mut LockRecord, &Caller),
 ) -> i64 {
     let fence = if call.view.locks().record(key).is_none() { call.give_fence() } else { 0 };
-    let since_us = call.namespace.clock.now().mono_us().cast_signed();
+    let since_us = call.present().mono_us().cast_signed();
     let caller = &*call.caller;
     call.view.locks().change(key, |record| {
         let record = record.get_or_insert_with(|| new_record(token, fence, since_us));
@@ -231,7 +231,7 @@ fn take_with_others(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>, is_held: b
         Some(Sharing::Readers { fence }) => fence,
         _ => call.give_fence(),
     };
-    let since_us = call.namespace.clock.now().mono_us().cast_signed();
+    let since_us = call.present().mono_us().cast_signed();
     let sharing = size.map_or(Sharing::Readers { fence }, |size| Sharing::Permits { size });
     if period.is_none() {
         let (ttl, event) = ask.deadline.map_or((Ttl::Clear, SET), |deadline| (Ttl::At(deadline), SET_EX));

@@ -88,7 +88,7 @@ fn is_of_another(client: u64, record: &LockRecord) -> bool {
 
 /// Records for how long a lock was held that is released, and who has held it if others are queued for it.
 fn record_ended(call: &mut Call<'_>, key: Key<'_>, record: &LockRecord) {
-    let now_us = call.namespace.clock.now().mono_us();
+    let now_us = call.present().mono_us();
     let held_us = record.held_us(now_us);
     if let Some(staged) = &mut call.caller.staged {
         staged.tally.held_us.push(held_us);
