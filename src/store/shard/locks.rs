@@ -231,7 +231,9 @@ impl Keys {
         cx: &mut ChangeCx,
     ) {
         self.peek(key, cx);
-        let is_it = |record: &LockRecord| record.is_held_by(client, token) && record.since_us >= since_us.cast_signed();
+        // A time before the start, which only a lock of a cluster has, is the start itself for those who are queued.
+        let acquired_us = |record: &LockRecord| record.since_us.max(0).cast_unsigned();
+        let is_it = |record: &LockRecord| record.is_held_by(client, token) && acquired_us(record) >= since_us;
         if self.lock(key).is_some_and(is_it) {
             self.end_lock(key);
             self.delete(key, event::RELEASED, cx);
