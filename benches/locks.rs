@@ -83,8 +83,11 @@ fn redis() -> Server {
 struct Client(BufReader<TcpStream>);
 
 impl Client {
+    /// Connects, and waits until the server knows the client: requests are then executed in the order in which they are sent.
     fn new(server: &Server) -> Self {
-        Client(BufReader::with_capacity(1024, connect(server.addr)))
+        let mut client = Client(BufReader::with_capacity(1024, connect(server.addr)));
+        client.call("PING\r\n");
+        client
     }
 
     fn send(&mut self, request: &str) {
