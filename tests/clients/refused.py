@@ -82,12 +82,17 @@ def found():
                 sys.exit(f'FAILED: nothing shows that an example of {page} is safe without its lock:\n{text}')
 
 
-def run(examples, programs, address, why, between=lambda: None):
-    """Runs the examples at the same time; `between` is called as long as one runs."""
-    started = [
+def start(examples, programs, address):
+    """Starts the examples, which run at the same time."""
+    return [
         subprocess.Popen(each.program(programs, address), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for each in examples
     ]
+
+
+def run(examples, programs, address, why, between=lambda: None):
+    """Runs the examples; `between` is called as long as one runs."""
+    started = start(examples, programs, address)
     try:
         between()
         for each, process in zip(examples, started):
@@ -98,6 +103,25 @@ def run(examples, programs, address, why, between=lambda: None):
         for process in started:
             process.kill()
     print(f'{len(examples)} examples, {why}: none goes on without its lock', flush=True)
+
+
+def cut(client, examples, programs, address):
+    """Cuts the connections of those that ask again for as long as they are to wait: they do, and none has its lock."""
+    acquired = lambda: client.info('locks')['acquired_total']
+    connections = lambda: client.info('stats')['total_connections_received']
+    had, before, started = acquired(), connections(), []
+    with fault(client, 'DROP'):
+        try:
+            started = start(examples, programs, address)
+            wait(lambda: connections() - before >= 10 * len(examples), 'all examples to connect again and again')
+            ended = [each.name for each, process in zip(examples, started) if process.poll() is not None]
+        finally:
+            for process in started:
+                process.kill()
+        said = [process.communicate(timeout=PATIENCE_S)[0] for process in started]
+    if ended or acquired() != had or any(each.entered in text for each, text in zip(examples, said)):
+        sys.exit(f'FAILED: while connections are cut, {ended} give up, or one goes on: {said!r}')
+    print(f'{len(examples)} examples, cut again and again: none goes on without its lock', flush=True)
 
 
 @contextlib.contextmanager
@@ -142,9 +166,10 @@ def main():
     with password(client):
         run(every, programs, address, 'no password')
     with fault(client, 'DROP'):
-        # ioredis and the helpers ask as often as they can connect, for as long as they are to wait.
+        # ioredis asks as often as it can connect.
         asks_once = [each for each in every if not re.search('ioredis|keylatch|lock/index', each.text)]
         run(asks_once, programs, address, 'cut connections')
+    cut(client, [each for each in every if re.search('keylatch|lock/index', each.text)], programs, address)
     held(client, [each for each in every if each.waits], programs, address)
     with socket.socket() as nobody:
         nobody.bind(('127.0.0.1', 0))  # and does not listen
