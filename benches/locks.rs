@@ -17,7 +17,6 @@
     reason = "a benchmark measures and prints"
 )]
 
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::thread;
@@ -25,10 +24,12 @@ use std::time::{Duration, Instant};
 
 use peer::Server;
 use probe::{beside, connect};
+use process::{cpu_us, memory as memory_of};
 
 mod peer;
 #[allow(dead_code, reason = "other benchmarks use more of it")]
 mod probe;
+mod process;
 
 /// How many clients are queued.
 const QUEUES: [usize; 3] = [1, 100, 10_000];
@@ -252,7 +253,7 @@ fn encoded(requests: &str) -> Vec<String> {
 fn cycle_us(server: &Server, client: &mut Client, cycle: &[String], cycles: usize) -> f64 {
     let count = if cycles == 1 { CYCLES / 20 } else { CYCLES };
     let pipeline = cycle.concat().repeat(cycles);
-    let began = server.cpu_s();
+    let began = cpu_us(server.pid()).unwrap();
     for _ in 0..count / cycles {
         if cycles == 1 {
             cycle.iter().for_each(|request| drop(client.call(request)));
@@ -261,7 +262,7 @@ fn cycle_us(server: &Server, client: &mut Client, cycle: &[String], cycles: usiz
             (0..cycles * cycle.len()).for_each(|_| drop(client.line()));
         }
     }
-    (server.cpu_s() - began) * 1e6 / count as f64
+    (cpu_us(server.pid()).unwrap() - began) / count as f64
 }
 
 /// Compares the memory of locks that are held.
@@ -278,12 +279,12 @@ fn memory() {
     for (name, start, request) in rows {
         let server = start();
         let mut client = Client::new(&server);
-        let empty = server.settled_bytes();
+        let empty = settled_memory(&server);
         for first in (0..HELD).step_by(1_000) {
             client.send(&(first..first + 1_000).map(request).collect::<String>());
             (0..1_000).for_each(|_| drop(client.line()));
         }
-        println!("| {name} | {:.0} |", (server.settled_bytes() - empty) / HELD as f64);
+        println!("| {name} | {:.0} |", (settled_memory(&server) - empty) / HELD as f64);
     }
 }
 
@@ -356,33 +357,15 @@ fn stall(
     least
 }
 
-impl Server {
-    /// Returns the CPU time that the server has taken, in seconds.
-    fn cpu_s(&self) -> f64 {
-        let stat = fs::read_to_string(format!("/proc/{}/schedstat", self.pid())).unwrap();
-        let ns: f64 = stat.split(' ').next().unwrap().parse().unwrap();
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
-        let all: f64 = tasks
-            .map(|task| {
-                let stat = fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap();
-                stat.split(' ').next().unwrap().parse::<f64>().unwrap()
-            })
-            .sum();
-        all.max(ns) / 1e9
-    }
-
-    /// Returns the memory of the server once that does not change, in bytes.
-    fn settled_bytes(&self) -> f64 {
-        let mut before = -1.0;
-        loop {
-            let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid())).unwrap();
-            let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
-            let bytes = line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0;
-            if bytes == before {
-                return bytes;
-            }
-            before = bytes;
-            thread::park_timeout(Duration::from_millis(300));
+/// Returns the memory of a server once that does not change, in bytes.
+fn settled_memory(server: &Server) -> f64 {
+    let mut before = -1.0;
+    loop {
+        let bytes = memory_of(server.pid()).unwrap();
+        if bytes == before {
+            return bytes;
         }
+        before = bytes;
+        thread::park_timeout(AFTER);
     }
 }

@@ -27,6 +27,8 @@ mod goals;
 mod load;
 mod measure;
 mod plot;
+#[path = "../process.rs"]
+mod process;
 mod redis_benchmark;
 mod replies;
 mod report;
