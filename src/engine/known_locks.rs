@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use crate::client::registry::Clients;
 use crate::engine::cluster::Revision;
-use crate::engine::locks::{Holders, LockState, mono_us};
+use crate::engine::locks::{Holders, LockState};
 use crate::engine::names::KeyName;
 use crate::engine::stage::Cleared;
 use crate::engine::stored::{StoredLock, StoredLoss, StoredWait, StoredWaiter};
 use crate::store::{LockHolder as _, LockMode, LockWaiter, Loss, LostLock, Store, View};
-use crate::time::clock::Now;
+use crate::time::clock::{Now, us_between};
 
 /// The bit in the numbers of those in a queue of the mirror, in which nobody is found by the number of a wait.
 const PLACE: u64 = 1 << 63;
@@ -147,7 +147,7 @@ impl KnownLocks {
             mode: LockMode::Exclusive,
             is_away: false,
             token: store.hash(&waiter.token),
-            since_us: mono_us(waiter.since_us, now).max(0).cast_unsigned(),
+            since_us: now.mono_us_at(waiter.since_us).max(0).cast_unsigned(),
         };
         view.adopt_lock(key.0, store.key(&key.1), record, state.queue.iter().enumerate().map(queued));
         for waiter in &state.queue {
@@ -169,9 +169,7 @@ impl KnownLocks {
         if let Some(lock) = state.lock.as_ref().filter(|lock| known != Some(lock.fence)) {
             for wait in lock.granted.iter().filter(|wait| is_own(wait.process)) {
                 let waiter = before.queue.iter().find(|waiter| waiter.wait == *wait);
-                let waited_us = waiter.map_or(0, |waiter| {
-                    now.mono_us().saturating_add_signed(mono_us(waiter.since_us, now).saturating_neg())
-                });
+                let waited_us = waiter.map_or(0, |waiter| us_between(now.mono_us_at(waiter.since_us), now.mono_us()));
                 self.news.granted.push((wait.number, key.clone(), lock.fence, waited_us));
             }
         }

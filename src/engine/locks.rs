@@ -137,17 +137,11 @@ impl Holders {
         LockRecord {
             token: token.into(),
             fence: lock.fence,
-            since_us: mono_us(lock.since_us, now),
+            since_us: now.mono_us_at(lock.since_us),
             hold: lock.holder.as_ref().map(|client| Hold::new(holder(client))),
             session: lock.session.as_ref().map(holder),
             is_announced: lock.is_announced,
             meta: lock.meta.as_deref().map(Into::into),
         }
     }
-}
-
-/// Returns a time of another process' wall clock, in microseconds since 1970, by the monotonic clock of this one. It is
-/// negative if it was before the start.
-pub(super) fn mono_us(wall_us: i64, now: Now) -> i64 {
-    now.mono_us().cast_signed().saturating_sub(now.wall_us().saturating_sub(wall_us).max(0))
 }

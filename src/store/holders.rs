@@ -9,7 +9,7 @@ use crate::memory::heap::allocation_len;
 use crate::memory::ordered_map::OrderedMap;
 use crate::store::expire::NEVER;
 use crate::store::lock::LockRecord;
-use crate::time::clock::Deadline;
+use crate::time::clock::{Deadline, us_between};
 
 /// The value of the key of a shared lock.
 pub(crate) const SHARED: &[u8] = b"shared:";
@@ -41,7 +41,7 @@ pub(crate) struct Holder {
     pub(crate) record: LockRecord,
     /// How many permits it has; 0 of a shared lock.
     pub(crate) permits: u32,
-    /// Until when it holds the lock, in monotonic milliseconds, or [`NEVER`].
+    /// The time at which it ends to hold the lock, in monotonic milliseconds, or [`NEVER`].
     pub(crate) until_ms: u64,
     /// The hash of its token.
     token: u64,
@@ -53,7 +53,7 @@ impl Holder {
         Holder { record, permits, until_ms, token }
     }
 
-    /// Returns until when it holds the lock, if that ends.
+    /// Returns its deadline, if it has one.
     pub(crate) fn deadline(&self) -> Option<Deadline> {
         deadline_at(self.until_ms)
     }
@@ -105,7 +105,7 @@ impl Holders {
 
     /// Returns for how long anybody has held it at a time in monotonic microseconds.
     pub(crate) fn held_us(&self, at_us: u64) -> u64 {
-        at_us.saturating_add_signed(self.since_us.saturating_neg())
+        us_between(self.since_us, at_us)
     }
 
     /// Returns how the lock is shared.
@@ -222,7 +222,7 @@ impl Holders {
         shrink(&mut self.by_session, |(client, _)| session_hash(*client));
     }
 
-    /// Sets until when a holder holds the lock.
+    /// Sets the deadline of a holder.
     pub(crate) fn set_until(&mut self, number: u64, until_ms: u64) {
         let Some(holder) = self.by_number.get_mut(&number) else { return };
         self.deadlines.remove(&(holder.until_ms, number));
@@ -230,7 +230,7 @@ impl Holders {
         holder.until_ms = until_ms;
     }
 
-    /// Sets until when all holders hold the lock.
+    /// Sets the deadline of all holders.
     pub(crate) fn set_all_until(&mut self, until_ms: u64) {
         self.deadlines = OrderedMap::EMPTY;
         self.by_number.keys().for_each(|number| _ = self.deadlines.insert((until_ms, *number), ()));

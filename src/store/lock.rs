@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::memory::heap::allocation_len;
 use crate::store::key::{SHARDS, shard_of};
+use crate::time::clock::us_between;
 
 /// A client that holds locks.
 pub trait LockHolder: Any + Send + Sync {
@@ -82,7 +83,7 @@ pub struct LockRecord {
 impl LockRecord {
     /// Returns for how long the lock has been held at a time in monotonic microseconds.
     pub(crate) fn held_us(&self, at_us: u64) -> u64 {
-        at_us.saturating_add_signed(self.since_us.saturating_neg())
+        us_between(self.since_us, at_us)
     }
 
     /// Returns whether the lock is released when this client's connection closes.

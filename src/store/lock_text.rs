@@ -115,10 +115,8 @@ pub(crate) fn decode(text: &[u8], now: Now, former: impl Fn(&[u8]) -> Arc<dyn Lo
     if words.number()? != VERSION {
         return None;
     }
-    let mono_us =
-        |wall_us: i64| now.mono_us().cast_signed().saturating_sub(now.wall_us().saturating_sub(wall_us).max(0));
     let mode = words.word()?;
-    let (number, since_us, count) = (words.number()?, mono_us(words.number()?), words.number()?);
+    let (number, since_us, count) = (words.number()?, now.mono_us_at(words.number()?), words.number()?);
     let shared = match mode {
         b"x" => None,
         b"s" => Some((Sharing::Readers { fence: number }, since_us)),
@@ -127,18 +125,14 @@ pub(crate) fn decode(text: &[u8], now: Now, former: impl Fn(&[u8]) -> Arc<dyn Lo
     };
     let mut holders = Vec::new();
     for _ in 0..count {
-        holders.push(read_holder(&mut words, (mono_us, now), &former)?);
+        holders.push(read_holder(&mut words, now, &former)?);
     }
     let is_whole = words.0.is_empty() && !holders.is_empty() && (shared.is_some() || holders.len() == 1);
     is_whole.then(|| LockImage::new(shared, holders))
 }
 
-fn read_holder(
-    words: &mut Words<'_>,
-    (mono_us, now): (impl Fn(i64) -> i64, Now),
-    former: &impl Fn(&[u8]) -> Arc<dyn LockHolder>,
-) -> Option<HolderImage> {
-    let (fence, since_us) = (words.number()?, mono_us(words.number()?));
+fn read_holder(words: &mut Words<'_>, now: Now, former: &impl Fn(&[u8]) -> Arc<dyn LockHolder>) -> Option<HolderImage> {
+    let (fence, since_us) = (words.number()?, now.mono_us_at(words.number()?));
     let (permits, until_ms, flags) = (u32::try_from(words.number()?).ok()?, words.number()?, words.number()?);
     let lens = [words.number()?, words.number()?, words.number()?];
     let (token, meta, user) = (words.bytes(lens[0])?, words.bytes(lens[1])?, words.bytes(lens[2])?);

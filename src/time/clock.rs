@@ -40,6 +40,11 @@ pub struct Now {
     wall_offset_ms: i64,
 }
 
+/// Returns the microseconds between two times of a monotonic clock, of which the first may lie before it was created.
+pub(crate) fn us_between(since_us: i64, at_us: u64) -> u64 {
+    at_us.saturating_add_signed(since_us.saturating_neg())
+}
+
 impl Now {
     /// Creates a reading from two times in milliseconds.
     pub fn at_ms(mono_ms: u64, wall_ms: i64) -> Self {
@@ -55,6 +60,12 @@ impl Now {
     /// Returns the microseconds since the clock was created.
     pub fn mono_us(self) -> u64 {
         self.mono_us
+    }
+
+    /// Returns a time in microseconds since 1970, as a wall clock like this one tells it, by the monotonic clock; negative if
+    /// that was before the clock was created. A later time than this is this.
+    pub(crate) fn mono_us_at(self, wall_us: i64) -> i64 {
+        self.mono_us.cast_signed().saturating_sub(self.wall_us().saturating_sub(wall_us).max(0))
     }
 
     /// Returns the whole milliseconds since an earlier reading of [`Now::mono_us`].
