@@ -162,7 +162,7 @@ pub(crate) fn serve_remaining_keys(namespace: &Namespace, handlers: &'static Han
 /// Serves more of the clients queued for a lock that they may have, if there is one: for the sweeper, in case that no client
 /// goes on. Does nothing while a script keeps the store busy.
 pub(crate) fn serve_unserved(namespace: &Namespace, handlers: &'static Handlers) {
-    if namespace.upkeep.has_unserved() && !namespace.store.busy_flag().is_occupied() {
+    if namespace.upkeep.has_unserved() {
         let (cx, mut grants) = (Cx::new(namespace.clock.now(), Origin::Expiry), Grants::of_lock(Grants::OF_CALL));
         Env::with_present(namespace, handlers, 0, |env| serve_next(&mut namespace.store.hold(1), cx, env, &mut grants));
     }
@@ -170,13 +170,16 @@ pub(crate) fn serve_unserved(namespace: &Namespace, handlers: &'static Handlers)
 
 /// Lets another client have the lock that many may have, when one of them continues.
 pub(super) fn pass_on(guard: &mut GateGuard<'_>, cx: Cx, env: Env<'_>) {
-    if env.namespace.upkeep.has_unserved() && !matches!(guard, GateGuard::Refused) {
+    if env.namespace.upkeep.has_unserved() {
         serve_next(guard, cx, env, &mut Grants::of_lock(Grants::OF_CLIENT));
     }
 }
 
 #[cold]
 fn serve_next(guard: &mut GateGuard<'_>, cx: Cx, env: Env<'_>, grants: &mut Grants) {
+    if matches!(guard, GateGuard::Refused) {
+        return; // nothing is taken that could not be served
+    }
     let lock = env.namespace.upkeep.take_unserved();
     wake_some(guard, cx, lock.into_iter().collect(), env, grants);
 }

@@ -25,8 +25,6 @@ pub struct Upkeep {
     pub(super) users_len: AtomicUsize,
     /// The locks that more of the clients queued for them may have.
     unserved: parking_lot::Mutex<BTreeSet<LockName>>,
-    /// Whether there are any; changed under their lock.
-    has_unserved: AtomicBool,
 }
 
 impl Upkeep {
@@ -39,33 +37,28 @@ impl Upkeep {
             resident: Resident::default(),
             users_len: AtomicUsize::new(users_len),
             unserved: parking_lot::Mutex::default(),
-            has_unserved: AtomicBool::new(false),
         }
     }
 
     /// Remembers a lock that more of the clients queued for it may have.
     pub(crate) fn serve_later(&self, lock: LockName) {
-        let mut unserved = self.unserved.lock();
-        unserved.insert(lock);
-        self.has_unserved.store(true, Relaxed);
+        self.unserved.lock().insert(lock);
     }
 
     /// Returns whether there is such a lock.
     pub(crate) fn has_unserved(&self) -> bool {
-        self.has_unserved.load(Relaxed)
+        !self.unserved.lock().is_empty()
     }
 
     /// Returns whether a lock is one.
     pub(crate) fn is_unserved(&self, db: usize, key: &[u8]) -> bool {
-        self.has_unserved() && self.unserved.lock().contains(&(db, key.into()))
+        let unserved = self.unserved.lock();
+        !unserved.is_empty() && unserved.contains(&(db, key.into()))
     }
 
     /// Takes one.
     pub(crate) fn take_unserved(&self) -> Option<LockName> {
-        let mut unserved = self.unserved.lock();
-        let lock = unserved.pop_first();
-        self.has_unserved.store(!unserved.is_empty(), Relaxed);
-        lock
+        self.unserved.lock().pop_first()
     }
 
     /// Returns a timer that wakes the sweeper.

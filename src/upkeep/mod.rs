@@ -25,7 +25,7 @@ use crate::time::timer::Timer;
 /// The interval of housekeeping, and the longest sleep of the sweeper, so that it notices a wall clock set forward.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 
-/// The interval at which is tried again what a script that keeps the store busy, or others have left.
+/// The interval at which upkeep is tried again: while a script keeps the store busy, or clients are not served yet.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// Deletes some expired keys, releases the locks of closed connections, and serves clients blocked on them; returns
