@@ -226,7 +226,7 @@ impl Waits {
         let wait = Arc::new(Wait { number, ticket: Ticket::new(blocking), info: info.clone(), until_ms });
         let mut by_client = self.by_client.lock();
         by_client.insert(info.id, wait.clone());
-        info.flags.set_blocked(true); // under the lock: whoever finds the wait finds the flag as well
+        info.flags.set_blocked(true); // under the lock: a wait that is found has its flag
         drop(by_client);
         wait
     }
