@@ -80,11 +80,12 @@ impl Ttl {
         self.deadline
     }
 
-    /// Returns the TTL as it is written now.
+    /// Returns the TTL as it is written now. What [`Now::ms_later`] rounded up is subtracted, so that no client of another
+    /// process sees a longer TTL than was set.
     pub(super) fn stored(&self, now: Now) -> StoredTtl {
         StoredTtl {
             id: self.id,
-            left_ms: self.due_ms.saturating_sub(self.slack_ms).saturating_sub(now.mono_ms()),
+            left_ms: self.due_ms.saturating_sub(self.slack_ms).saturating_sub(now.ms_later(0)),
             slack_ms: self.slack_ms,
             wall_ms: self.deadline.wall_ms(now),
             is_date: self.deadline.is_wall(),
