@@ -126,7 +126,7 @@ impl Worker {
     ) -> io::Result<Saved> {
         let namespace = &*self.namespace;
         let config = namespace.settings.current();
-        let output = self.disk.create(path)?;
+        let output = namespace.persistence.begin_file(|| self.disk.create(path))?;
         let mut held = namespace.store.exclusive();
         let databases = totals(&mut held, begun);
         let mut sum = Totals::default();

@@ -116,7 +116,8 @@ impl Server {
 
     /// Removes a snapshot that is being written, for a process that does not wait for it.
     pub(crate) fn remove_unfinished(&self) {
-        let _ = std::fs::remove_file(unfinished(&self.namespace().settings.current().dir)); // it may not be there
+        let path = unfinished(&self.namespace().settings.current().dir);
+        self.namespace().persistence.abandon_files(|| _ = std::fs::remove_file(path)); // it may not be there
     }
 
     /// Keeps the data until the process ends, which ends with this server: the operating system frees all of it at once,

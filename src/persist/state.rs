@@ -3,6 +3,7 @@
 //! Commands place orders, and may wait until an order has begun, which is when its snapshot is a state of the data, or
 //! ended. INFO, the gate and LASTSAVE read the [`Figures`]. Only the thread that writes files changes them.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -218,6 +219,8 @@ pub(crate) struct Persistence {
     progress: watch::Sender<Progress>,
     /// Held by who writes a snapshot or loads data.
     work: Mutex<()>,
+    /// Whether the process ends without waiting for what is written.
+    is_abandoned: Mutex<bool>,
 }
 
 #[derive(Default)]
@@ -278,6 +281,7 @@ impl Default for Persistence {
             is_cancelled: AtomicBool::new(false),
             progress: watch::Sender::default(),
             work: Mutex::default(),
+            is_abandoned: Mutex::default(),
         }
     }
 }
@@ -293,6 +297,22 @@ impl Persistence {
         let mut state = self.state.lock();
         state.follow_log();
         read(&state.figures)
+    }
+
+    /// Begins a file, unless the process ends without waiting for it.
+    ///
+    /// # Errors
+    /// Those of `begin`; when the process ends.
+    pub(crate) fn begin_file<T>(&self, begin: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let is_abandoned = self.is_abandoned.lock();
+        if *is_abandoned { Err(io::Error::other("the process ends")) } else { begin() }
+    }
+
+    /// Begins no more files, and removes by `remove` what may have been begun.
+    pub(crate) fn abandon_files(&self, remove: impl FnOnce()) {
+        let mut is_abandoned = self.is_abandoned.lock();
+        *is_abandoned = true;
+        remove();
     }
 
     /// Forgets how often something was done or has failed.

@@ -101,6 +101,7 @@ fn whatever_removes_a_lock_hands_it_over_in_the_same_transaction() {
         one.call("FLUSHALL");
         one.int("LOCK.ACQUIRE k t PX 100000");
         let mut waiter = queued(&fleet.servers[0], "LOCK.ACQUIRE k next PX 100000 BLOCK 0");
+        wait_until(|| in_queue(&mut other, "k") == 1); // or its transaction would be refused, and made again
         let before: u64 = info(&mut other, "engine", "engine_transactions").parse().expect("a number");
         removal.split("; ").for_each(|request| _ = other.call(request));
         acquired(&mut waiter);
