@@ -145,7 +145,7 @@ impl<'e, K: Known> Execution<'e, K> {
                 self.stage.load_queue(&key, copy);
             }
         }
-        let processes = self.stage.hand_over(|process| self.known.is_dead(process));
+        let processes = self.stage.hand_over(self.namespace.clock.now(), |process| self.known.is_dead(process));
         self.guards.extend(processes.into_iter().map(Guard::Lives));
     }
 
@@ -154,7 +154,8 @@ impl<'e, K: Known> Execution<'e, K> {
         if given_fences > 0 {
             self.guards.insert(Guard::FenceBase(fence_revision));
         }
-        let Outcome { cleared, changed, events, losses, has_begun_queue } = self.stage.end();
+        let ended = self.namespace.clock.now();
+        let Outcome { cleared, changed, events, losses, has_begun_queue } = self.stage.end(ended);
         let mut record = self.record;
         match &cleared {
             Cleared::Nothing => {}
@@ -174,7 +175,7 @@ impl<'e, K: Known> Execution<'e, K> {
             given_fences,
             fence_base,
             tally: self.tally,
-            staged: self.now,
+            staged: ended,
             overtaken,
         }
     }

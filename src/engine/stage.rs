@@ -284,13 +284,13 @@ impl Stage {
         self.recorder.recorded.lock().cleared()
     }
 
-    /// Hands the locks over that are free and waited for; returns the processes to which.
-    pub(super) fn hand_over(&mut self, is_dead: impl Fn(u64) -> bool) -> Vec<u64> {
+    /// Hands the locks over that are free and waited for, at the present time; returns the processes to which.
+    pub(super) fn hand_over(&mut self, now: Now, is_dead: impl Fn(u64) -> bool) -> Vec<u64> {
         let mut processes = Vec::new();
         for key in self.free_locks() {
             let waiters = self.queues.take_next(&key, &is_dead);
             processes.extend(waiters.iter().map(|waiter| waiter.wait.process));
-            self.grant(&key, &waiters);
+            self.grant(&key, &waiters, now);
         }
         processes
     }
@@ -317,9 +317,9 @@ impl Stage {
     }
 
     /// Gives a free lock to clients that wait with the same token, as LOCK.ACQUIRE does for one after the other.
-    fn grant(&mut self, key: &KeyName, waiters: &[StoredWaiter]) {
+    fn grant(&mut self, key: &KeyName, waiters: &[StoredWaiter], now: Now) {
         let Some(first) = waiters.first() else { return };
-        let (now, holders) = (self.cx.now, self.cx.holders.clone());
+        let holders = self.cx.holders.clone();
         self.given_fences += 1;
         let mut record = LockRecord {
             token: first.token.as_slice().into(),
@@ -396,12 +396,14 @@ impl Stage {
         hold.view(key.0, Cx::new(self.cx.now, Origin::HOST)).locks().end_of_session(key.0, name, client);
     }
 
-    /// Ends the stage.
-    pub(super) fn end(self) -> Outcome {
+    /// Ends the stage at the present time: what is left of a TTL is written as of the last call, not of the first. A script
+    /// may take long, and its TTLs count from when it has set them.
+    pub(super) fn end(mut self, now: Now) -> Outcome {
+        self.cx.now = now;
         self.store.forget_unlogged();
         let mut recorded = std::mem::take(&mut *self.recorder.recorded.lock());
         self.queues.changed().for_each(|key| recorded.add(key.clone()));
-        let (cleared, now) = (recorded.cleared(), self.cx.now);
+        let cleared = recorded.cleared();
         let Recorded { keys, events, values, locks, losses, .. } = recorded;
         let mut hold = self.store.exclusive();
         let changed = keys.into_iter().map(|key| {

@@ -38,6 +38,16 @@ fn a_ttl_counts_by_the_clock_of_the_server_that_has_learned_of_it_latest() {
     one.expect(&[("SET lock other NX", "+OK")]);
 }
 
+#[cfg(feature = "lua")]
+#[test]
+fn a_ttl_that_a_long_script_sets_is_on_no_server_longer_than_that() {
+    let Some(fleet) = Fleet::start(2) else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    let script = "for n = 1, 1e6 do end return redis.call('SET', KEYS[1], 'v', 'PX', 100000)";
+    assert_eq!(one.call_args(&["EVAL", script, "1", "k"]), "+OK");
+    assert!((1..=100_000).contains(&other.int("PTTL k")));
+}
+
 #[test]
 fn a_server_other_than_the_writers_ends_a_key_whose_writer_has_ended() {
     let Some(mut fleet) = Fleet::start(0) else { return };
