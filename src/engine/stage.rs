@@ -223,9 +223,17 @@ pub(super) struct Stage {
     pub(super) queues: LockQueues,
     /// How many fencing tokens were given.
     pub(super) given_fences: u32,
-    /// The locks that were handed over, with what stands for their fencing tokens.
-    handed_over: Vec<(KeyName, i64)>,
+    handed_over: Vec<HandedOver>,
     cx: StageCx,
+}
+
+/// A lock that was handed over.
+struct HandedOver {
+    key: KeyName,
+    /// What stands for its fencing token.
+    fence: i64,
+    /// The deadline that it was given, and the TTL in milliseconds.
+    ttl: Option<(Deadline, u64)>,
 }
 
 impl Stage {
@@ -302,7 +310,7 @@ impl Stage {
 
     /// Returns whether a lock that was handed over here is not any more as those have got it.
     pub(super) fn has_lost_hand_over(&self) -> bool {
-        self.handed_over.iter().any(|(key, fence)| {
+        self.handed_over.iter().any(|HandedOver { key, fence, .. }| {
             let name = self.store.key(&key.1);
             let mut hold = self.store.exclusive();
             let mut view = hold.view(key.0, Cx::new(self.cx.now, Origin::Replay));
@@ -330,11 +338,11 @@ impl Stage {
             is_announced: false,
             meta: None,
         };
-        let mut deadline = None;
+        let mut ttl = None;
         for waiter in waiters {
             let holder = holders.copied(&waiter.client);
             if waiter.ttl_ms > 0 {
-                deadline = Some(Deadline::after(now, waiter.ttl_ms));
+                ttl = Some(waiter.ttl_ms);
             }
             if waiter.is_session {
                 record.session = Some(holder.clone());
@@ -344,7 +352,8 @@ impl Stage {
             record.meta = waiter.meta.as_deref().map(Into::into).or(record.meta);
         }
         let name = self.store.key(&key.1);
-        let (ttl, event) = deadline.map_or((store::Ttl::Clear, SET), |deadline| (store::Ttl::At(deadline), SET_EX));
+        let given = ttl.map(|ttl_ms| (Deadline::after(now, ttl_ms), ttl_ms));
+        let (ttl, event) = given.map_or((store::Ttl::Clear, SET), |(deadline, _)| (store::Ttl::At(deadline), SET_EX));
         let mut hold = self.store.exclusive();
         let mut view = hold.view(key.0, Cx::new(now, Origin::HOST));
         view.set(name, &first.token, ttl, event);
@@ -352,7 +361,8 @@ impl Stage {
         drop(view);
         drop(hold);
         self.recorder.recorded.lock().locks.remove(key);
-        self.handed_over.push((key.clone(), NewFence(self.given_fences).placeholder()));
+        let fence = NewFence(self.given_fences).placeholder();
+        self.handed_over.push(HandedOver { key: key.clone(), fence, ttl: given });
         self.queues.grant(key, waiters.iter().map(|waiter| waiter.wait).collect());
     }
 
@@ -378,7 +388,7 @@ impl Stage {
     pub(super) fn leave_queue(&mut self, key: &KeyName, wait: StoredWait) {
         let is_untouched = !self.recorder.recorded.lock().locks.contains(key);
         if self.queues.leave(key, wait) && is_untouched {
-            self.handed_over.retain(|(handed_over, _)| handed_over != key);
+            self.handed_over.retain(|lock| lock.key != *key);
             let name = self.store.key(&key.1);
             let mut hold = self.store.exclusive();
             let mut view = hold.view(key.0, Cx::new(self.cx.now, Origin::HOST));
@@ -436,6 +446,12 @@ impl Stage {
     fn ttl_of(&self, key: &KeyName, deadline: Deadline) -> Ttl {
         let is_it = |ttl: &&Ttl| ttl.deadline() == deadline;
         let kept = self.ttls.get(key).filter(is_it).or_else(|| self.ttls.values().find(is_it));
-        kept.copied().unwrap_or_else(|| Ttl::new(deadline, self.cx.now))
+        kept.copied().unwrap_or_else(|| {
+            let given = self.handed_over.iter().filter(|lock| lock.key == *key).filter_map(|lock| lock.ttl);
+            // Who has waited counts from when it is told.
+            let as_of_end =
+                given.filter(|(given, _)| *given == deadline).map(|(_, ms)| Deadline::after(self.cx.now, ms));
+            Ttl::new(as_of_end.last().unwrap_or(deadline), self.cx.now)
+        })
     }
 }
