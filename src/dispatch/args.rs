@@ -1,8 +1,8 @@
 //! A cursor over the arguments of one call, with typed getters.
 
 use crate::error::{Error, Result};
-use crate::resp::{Request, parse_int};
-use crate::store::Key;
+use crate::resp::{Received, Request, parse_int};
+use crate::store::{Key, Str};
 use crate::text::bounds::{LexRange, ScoreRange};
 use crate::text::double::parse_double;
 use crate::text::long_double;
@@ -58,6 +58,21 @@ impl<'a> Args<'a> {
         // Not `ok_or`, which would create and drop the error: this runs for every argument.
         let Some(word) = self.next_arg() else { return Err(Error::Syntax) };
         Ok(word)
+    }
+
+    /// Returns an argument that becomes a string value; a large one is shared.
+    ///
+    /// # Errors
+    /// [`Error::Syntax`] when no argument remains.
+    pub fn text(&mut self) -> Result<Str<'a>> {
+        if self.at == self.request.len() {
+            return Err(Error::Syntax);
+        }
+        self.at += 1;
+        Ok(match self.request.received(self.at - 1) {
+            Received::Among(bytes) => Str::Inline(bytes),
+            Received::Whole(bytes) => Str::Shared(bytes),
+        })
     }
 
     /// Returns a key that the command's row declares.

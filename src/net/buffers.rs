@@ -6,10 +6,15 @@
 //!
 //! Invariant: pooled buffers are blank; no byte of one client is ever visible to another.
 
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
+use tokio::io::AsyncRead;
+use tokio_util::io::poll_read_buf;
 
 use crate::client::pending::Pending;
 use crate::command::handlers;
@@ -17,11 +22,12 @@ use crate::dispatch::Handlers;
 use crate::dispatch::plan::Plan;
 use crate::memory::heap::allocation_len;
 use crate::net::tenancy::Tenancy;
-use crate::resp::{Batch, Codec, Output, reserve_exact};
+use crate::resp::{Batch, Codec, Output};
 
 /// The size of one read, in bytes.
 pub(crate) const READ_LEN: usize = 16 * 1024;
-/// The largest read buffer, in bytes, that is kept after a large request was taken out of it.
+/// The largest read buffer, in bytes, that is kept after a large request was taken out of it; and the size of a read after
+/// one that has filled its room.
 const INPUT_KEEP_MAX: usize = 4 * READ_LEN;
 /// How many blank buffers a pool keeps: about as many as clients are active at the same time.
 const POOLED_MAX: usize = 16;
@@ -33,6 +39,8 @@ pub struct ConnBuffers {
     pub codec: Codec,
     /// Input that was read and not yet executed.
     pub input: BytesMut,
+    /// Whether the last read has filled the input: there is probably more.
+    is_filled: bool,
     /// Output that was not yet written.
     pub output: Output,
     /// The batch being executed.
@@ -50,11 +58,30 @@ impl ConnBuffers {
         is_executed && self.input.is_empty() && self.output.is_empty() && self.codec.requests.is_between_requests()
     }
 
+    /// Reads what the stream has: into the input, or into the buffer of a large argument.
+    #[inline(always)] // as Connection::poll_read
+    pub fn poll_read<S: AsyncRead>(&mut self, stream: Pin<&mut S>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        match self.codec.requests.large_buffer() {
+            None => {
+                let read = poll_read_buf(stream, cx, &mut self.input);
+                self.is_filled = self.input.len() == self.input.capacity();
+                read
+            }
+            Some(mut large) => poll_read_buf(stream, cx, &mut large),
+        }
+    }
+
+    /// Returns whether a large argument has arrived in part.
+    #[inline]
+    pub fn is_receiving_large(&self) -> bool {
+        self.codec.requests.is_receiving_large()
+    }
+
     /// Makes room for the next read; the memory of a large request is released. A small buffer doubles, a large one
-    /// grows by a quarter; for a large argument the decoder has already made room.
+    /// grows by a quarter; a large argument has a buffer of its own.
     #[inline]
     pub fn prepare_input(&mut self) {
-        match self.input.is_empty() && self.input.capacity() <= INPUT_KEEP_MAX {
+        match self.input.is_empty() && self.input.capacity() <= INPUT_KEEP_MAX && !self.is_filled {
             true => self.input.reserve(READ_LEN),
             false => self.prepare_used_input(),
         }
@@ -62,14 +89,15 @@ impl ConnBuffers {
 
     fn prepare_used_input(&mut self) {
         let len = self.input.len();
-        if self.codec.requests.has_room_for_bulk(&self.input) {
+        if self.is_receiving_large() {
             return;
         }
         let room = self.input.capacity() - len;
+        let wanted = if self.is_filled { INPUT_KEEP_MAX.saturating_sub(len).max(READ_LEN) } else { READ_LEN };
         match len <= INPUT_KEEP_MAX {
             // With an incomplete request, half the room for the next read is enough: no doubling.
-            true if len > 0 && room >= READ_LEN / 2 => {}
-            true => self.input.reserve(READ_LEN),
+            true if len > 0 && room >= wanted / 2 => {}
+            true => self.input.reserve(wanted),
             false if room < READ_LEN => reserve_exact(&mut self.input, READ_LEN.max(len / 4)),
             false => {}
         }
@@ -92,7 +120,7 @@ impl ConnBuffers {
     #[cold]
     fn keep_pieces_only(&mut self) {
         let room = self.input.capacity() - self.input.len();
-        if room >= READ_LEN / 2 && !self.codec.requests.has_room_for_bulk(&self.input) {
+        if room >= READ_LEN / 2 {
             self.input = BytesMut::from(&self.input[..]);
         }
     }
@@ -110,11 +138,8 @@ impl ConnBuffers {
             return Pending { unparsed: queued, arguments: 0, held: queued };
         }
         let ((arguments, lists), requests) = (self.codec.requests.pending_args(), &self.codec.requests);
-        // Room for the next read is the worker's, see `settle`; room for a large argument counts as the client's.
-        let room = match requests.has_room_for_bulk(&self.input) {
-            true => 0,
-            false => (self.input.capacity() - self.input.len()).min(2 * READ_LEN),
-        };
+        // Room for the next read is the worker's, see `settle`.
+        let room = (self.input.capacity() - self.input.len()).min(2 * READ_LEN);
         let held = allocation_len(self.input.capacity() - room) + lists;
         Pending { unparsed: queued + requests.unparsed_len(&self.input), arguments, held: queued + held }
     }
@@ -156,4 +181,11 @@ impl BufferPool {
             blank.push(buffers);
         }
     }
+}
+
+/// Reserves exactly `additional` bytes, where [`BytesMut::reserve`] would double the buffer.
+fn reserve_exact(buffer: &mut BytesMut, additional: usize) {
+    let mut own = Vec::from(std::mem::take(buffer));
+    own.reserve_exact(additional);
+    *buffer = BytesMut::from(Bytes::from(own));
 }

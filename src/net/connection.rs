@@ -4,6 +4,7 @@
 //! connection continues to read, as Redis does, because many clients send a whole pipeline before they read; the
 //! pending output is limited by `client-output-buffer-limit` and by the total of all clients (`Backlog`).
 
+mod exchange;
 mod feed;
 mod follow;
 mod leave;
@@ -12,24 +13,21 @@ mod limits;
 mod mirror;
 
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 use std::mem::{ManuallyDrop, forget};
 use std::panic::resume_unwind;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll, ready};
+use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Buf;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::codec::Decoder;
-use tokio_util::io::poll_read_buf;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::client::backlog::SHARE_MIN;
 use crate::client::caller::Caller;
-use crate::client::outbox::{ENDS, EVICTED, NUDGE, OVERFLOW, PUSHED};
 use crate::client::registry::{Blocked, Blocking, Unblocked};
 use crate::client::session::{Client, DelayedReply, Replies, Transaction};
 use crate::config::Config;
@@ -37,7 +35,7 @@ use crate::dispatch::batch::BatchRun;
 use crate::dispatch::serve::serve_due;
 use crate::dispatch::{Continuation, Env, Next, Wait};
 use crate::namespace::Namespace;
-use crate::net::buffers::{BufferPool, ConnBuffers, READ_LEN};
+use crate::net::buffers::{BufferPool, ConnBuffers};
 use crate::net::held::HeldOutput;
 use crate::resp::{DecodeError, Limits, Output, Reply};
 use crate::runtime::executor::yield_to_answered;
@@ -46,10 +44,6 @@ use crate::runtime::wakes;
 use crate::store::NEVER;
 use crate::upkeep::time_travel;
 
-/// How many bytes of pushed frames are moved to the output at a time; the rest stays shared.
-const PUSH_PORTION: usize = 64 * 1024;
-/// How many slices one vectored write takes.
-const SLICES: usize = 16;
 /// Memory of an idle connection, in bytes.
 const IDLE_LEN: usize = 1200;
 /// A change of its buffers by this many bytes is reported.
@@ -73,6 +67,8 @@ pub struct Connection<S> {
     reported: usize,
     /// Whether nothing is read or executed because too many replies are pending.
     is_throttled: bool,
+    /// Of large arguments, how many bytes were read in this turn, while the client keeps it.
+    large_turn: usize,
     /// Whether its calls have queued large values to be freed faster than that is done.
     outruns_reclaimer: bool,
     /// Whether a fault holds a reply back, which what is pushed must not overtake.
@@ -110,6 +106,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             counted: 0,
             reported: 0,
             is_throttled: false,
+            large_turn: 0,
             outruns_reclaimer: false,
             is_reply_due: false,
             held: None,
@@ -136,6 +133,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             loop {
                 let left = self.execute_input();
                 let is_here = if left.is_unfinished() {
+                    self.large_turn = 0; // meanwhile, replies and signals come first
                     Box::pin(self.finish(left)).await?
                 } else {
                     forget(left); // as in `execute_decoded`
@@ -153,130 +151,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             yield_to_answered().await;
             // A client that sends a lot yields to the others of this thread.
-            if len >= READ_LEN {
+            if !self.keeps_turn(len) {
                 poll_fn(|cx| Poll::Ready(self.poll_write(cx))).await?;
                 self.count_buffers(); // other clients may list this one
                 tokio::task::yield_now().await;
             }
-        }
-    }
-
-    /// Writes what can be written, then reads what can be read. Without input or output it holds no buffers.
-    fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Exchange>> {
-        let waiting = self.waiting();
-        self.poll_write(cx)?;
-        // Checked every time, because a client with more input never gets to wait for signals.
-        if self.client.caller.info.outbox.signals() != 0 && self.poll_outbox(cx)?.is_ready() {
-            return Poll::Ready(Ok(Exchange::Ended));
-        }
-        if self.client.session.feed.is_some() && self.poll_feed(cx)?.is_ready() {
-            return Poll::Ready(Ok(Exchange::Ended));
-        }
-        let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
-        if waiting > 0 {
-            buffers.output.shrink();
-        }
-        buffers.prepare_input();
-        self.count_buffers();
-        if waiting > 0 {
-            self.record_waiting();
-        }
-        let was_held_up = self.is_throttled;
-        let may_continue = self.may_continue(self.waiting());
-        let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
-        if may_continue {
-            if was_held_up {
-                return Poll::Ready(Ok(Exchange::Read(0)));
-            }
-            if let Poll::Ready(read) = poll_read_buf(Pin::new(&mut self.stream), cx, &mut buffers.input) {
-                return Poll::Ready(Ok(match read? {
-                    0 => Exchange::Ended,
-                    len => Exchange::Read(len),
-                }));
-            }
-            buffers.settle();
-        }
-        // Frames pushed while output is pending are handled once the client has read that, or its reply is there.
-        let takes_pushes = buffers.output.is_empty() && !self.is_reply_due;
-        let awaited = if takes_pushes { ENDS | NUDGE | PUSHED } else { ENDS | NUDGE };
-        if let Some(blank) = self.buffers.take_if(|buffers| buffers.is_blank()) {
-            self.pool.give(blank);
-        }
-        ready!(self.client.caller.info.outbox.poll(cx, awaited));
-        self.client.caller.info.outbox.lower(NUDGE);
-        Poll::Ready(Ok(Exchange::Changed))
-    }
-
-    /// Writes pushed frames, as much as the client accepts; ready when the connection must close.
-    #[cold]
-    fn poll_outbox(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
-        loop {
-            let signals = self.client.caller.info.outbox.signals();
-            if signals & EVICTED != 0 {
-                self.drop_output();
-            }
-            if signals & OVERFLOW != 0 {
-                warn!(client = self.client.caller.info.id, "closing a client that reads its output too slowly");
-                self.namespace.observed.stats.output_limit_disconnections.fetch_add(1, Relaxed);
-                self.drop_output();
-            }
-            if signals & ENDS != 0 {
-                return Ok(Poll::Ready(()));
-            }
-            let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
-            if signals & PUSHED == 0 || self.is_reply_due || !buffers.output.is_empty() {
-                return Ok(Poll::Pending);
-            }
-            self.client.caller.info.outbox.take_into(&mut buffers.output, PUSH_PORTION);
-            self.poll_write(cx)?;
-            self.record_waiting();
-        }
-    }
-
-    /// Writes until nothing is pending, the socket's buffer is full, or the rest waits until the log is confirmed.
-    fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        if let Some(buffers) = &mut self.buffers {
-            while !buffers.output.is_empty() {
-                let (log, client) = (&self.namespace.log, self.client.caller.info.id);
-                // A replica may have what is not durable here.
-                let writable = match log.is_confirmed() || self.client.session.feed.is_some() {
-                    true => buffers.output.len(),
-                    false => self.held.get_or_insert_default().writable(&buffers.output, log, client, cx.waker()),
-                };
-                if writable == 0 {
-                    break;
-                }
-                let stream = Pin::new(&mut self.stream);
-                let written = match buffers.output.as_slice() {
-                    Some(all) => stream.poll_write(cx, &all[..writable]),
-                    None => {
-                        let mut slices = [IoSlice::new(&[]); SLICES];
-                        let count = buffers.output.chunks_up_to(writable, &mut slices);
-                        stream.poll_write_vectored(cx, &slices[..count])
-                    }
-                };
-                match written {
-                    Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                    Poll::Ready(Ok(len)) => {
-                        self.namespace.observed.stats.bytes_out.fetch_add(len as u64, Relaxed);
-                        self.client.caller.info.traffic.count_bytes_out(len);
-                        self.namespace.observed.stats.writes.fetch_add(1, Relaxed);
-                        buffers.output.advance(len);
-                    }
-                    Poll::Ready(Err(error)) => return Err(error),
-                    Poll::Pending => break,
-                }
-            }
-        }
-        if let (Some(held), Some(buffers)) = (&mut self.held, &self.buffers)
-            && buffers.output.is_empty()
-        {
-            held.forget();
-        }
-        // A TLS stream buffers what the socket did not accept; for a plain one this does nothing.
-        match Pin::new(&mut self.stream).poll_flush(cx) {
-            Poll::Ready(Err(error)) => Err(error),
-            _ => Ok(()),
         }
     }
 

@@ -11,11 +11,13 @@
 
 use std::{error, fmt, io};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::buf::Limit;
+use bytes::{Buf, BytesMut};
 use memchr::memchr2;
 use tokio_util::codec::Decoder;
 
 use crate::resp::inline;
+use crate::resp::large::{LARGE_LEN, LargeArg, WholeArgs};
 use crate::resp::request::{Batch, Span};
 
 /// The most requests one batch holds: enough to amortize a batch, few enough to keep clients fair.
@@ -30,13 +32,6 @@ const ARGS_MAX: i64 = i32::MAX as i64;
 const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
 /// The longest argument before authentication.
 const UNAUTHENTICATED_BULK_LEN_MAX: i64 = 16 * 1024;
-/// An argument of this length or more gets reserved room in the buffer, in bytes.
-const LARGE_BULK_LEN: usize = 32 * 1024;
-/// How far ahead of the bytes received the buffer grows for a claimed bulk, at least; above four times this it grows by
-/// a quarter. Reserved pages that were not written to yet use no physical memory.
-pub(super) const RESERVE_AHEAD_MIN: usize = 1024 * 1024;
-/// The buffer grows when less room than this remains for a large bulk, in bytes.
-const ROOM_MIN: usize = 16 * 1024;
 /// Lists with more capacity than this are freed instead of recycled, so that one huge request does not keep its memory.
 const RECYCLED_SPANS_MAX: usize = 4096;
 
@@ -164,6 +159,10 @@ pub struct RequestDecoder {
     args_left: usize,
     /// The length of the argument being received, once its header has been read.
     bulk_len: Option<usize>,
+    /// That argument, if it is large.
+    large: Option<Box<LargeArg>>,
+    /// The large arguments of the complete requests, then of the current one.
+    whole: WholeArgs,
     /// Bytes of the arguments that the current multibulk request has so far.
     args_len: usize,
     /// Arguments of the complete requests, then of the current one.
@@ -220,19 +219,38 @@ impl RequestDecoder {
         has_any
     }
 
-    /// Returns whether an argument is being received for which room is already reserved in the buffer.
-    pub fn has_room_for_bulk(&self, src: &BytesMut) -> bool {
-        self.bulk_len.is_some_and(|len| len >= LARGE_BULK_LEN) && src.capacity() > src.len()
+    /// Returns where the next bytes go while a large argument is received: not into the buffer that is decoded.
+    #[inline]
+    pub fn large_buffer(&mut self) -> Option<Limit<&mut Vec<u8>>> {
+        self.large.as_mut()?.buffer()
     }
 
-    /// Returns how many bytes of a buffer are not parsed, including a partly received argument.
+    /// Returns whether a large argument is being received.
+    #[inline]
+    pub fn is_receiving_large(&self) -> bool {
+        self.large.is_some()
+    }
+
+    /// Returns how many bytes of large arguments have been received for the current request, which are not in the buffer
+    /// that is decoded.
+    #[inline]
+    pub fn separate_len(&self) -> usize {
+        self.large.as_ref().map_or(0, |large| large.received_len()) + self.whole.len()
+    }
+
+    /// Returns how many bytes are not parsed, in the buffer that is decoded and of a partly received argument.
     pub fn unparsed_len(&self, src: &BytesMut) -> usize {
-        src.len() - self.pos
+        src.len() - self.pos + self.large.as_ref().map_or(0, |large| large.received_len())
     }
 
-    /// Returns the bytes of the arguments of an incomplete request, and the memory of the list of them.
+    /// Returns the bytes of the arguments of an incomplete request, and the memory that it has outside the buffer that is
+    /// decoded.
     pub fn pending_args(&self) -> (usize, usize) {
-        (self.args_len, if self.args_left > 0 { self.spans.capacity() * size_of::<Span>() } else { 0 })
+        if self.args_left == 0 {
+            return (self.args_len, 0);
+        }
+        let large = self.large.as_ref().map_or(0, |large| large.memory());
+        (self.args_len, self.spans.capacity() * size_of::<Span>() + large + self.whole.memory())
     }
 
     /// Returns whether the decoder has no state of a request, so that it may serve another client.
@@ -281,7 +299,8 @@ impl RequestDecoder {
             }
         }
         while self.args_left > 0 {
-            if !self.read_argument(src)? {
+            let is_read = if self.large.is_some() { self.read_large() } else { self.read_argument(src)? };
+            if !is_read {
                 return Ok(false);
             }
         }
@@ -328,12 +347,40 @@ impl RequestDecoder {
             self.bulk_len = Some(len);
             return Ok(false);
         }
-        self.spans.push(Span { start: self.pos, len });
+        self.end_argument(Span { start: self.pos, len });
         self.move_to(self.pos + len + 2);
+        Ok(true)
+    }
+
+    fn end_argument(&mut self, span: Span) {
+        self.spans.push(span);
         self.bulk_len = None;
         self.args_left -= 1;
-        self.args_len = if self.args_left == 0 { 0 } else { self.args_len + len };
-        Ok(true)
+        self.args_len = if self.args_left == 0 { 0 } else { self.args_len + span.len };
+    }
+
+    /// Completes a large argument once all of it has been received, with the line end; see [`Self::receive_large`].
+    fn read_large(&mut self) -> bool {
+        let Some(large) = self.large.take_if(|large| large.is_received()) else { return false };
+        let bytes = large.into_bytes();
+        let len = bytes.len();
+        let number = self.whole.push(bytes);
+        self.end_argument(Span::whole(number, len));
+        true
+    }
+
+    /// Moves what has been received of a large argument out of the buffer, once all before it is parsed; returns whether
+    /// anything was.
+    fn receive_large(&mut self, src: &mut BytesMut) -> bool {
+        let Some(len) = self.bulk_len.filter(|len| *len >= LARGE_LEN) else { return false };
+        let large = self.large.get_or_insert_with(|| Box::new(LargeArg::new(len)));
+        let taken = large.take_from(&src[self.pos..]);
+        if taken > 0 {
+            // Hardly ever is there anything behind: the connection reads into the argument's own buffer.
+            src.copy_within(self.pos + taken.., self.pos);
+            src.truncate(src.len() - taken);
+        }
+        taken > 0
     }
 
     fn read_bulk_len(&mut self, src: &[u8]) -> Result<Option<usize>, ProtocolError> {
@@ -424,10 +471,14 @@ impl RequestDecoder {
         let bytes = src.split_to(cut);
         let complete = self.ends.last().copied().unwrap_or(0);
         let mut current = std::mem::take(&mut self.spare_spans);
-        current.extend(self.spans.drain(complete..).map(|span| Span { start: span.start - cut, len: span.len }));
+        current.extend(self.spans.drain(complete..));
+        let whole = self.whole.take_before(current.iter().filter(|span| span.is_whole()).count());
+        let taken = whole.as_ref().map_or(0, |whole| whole.len());
+        current.iter_mut().for_each(|span| span.move_by(cut, taken));
         self.rebase(cut);
         Batch {
             bytes,
+            whole,
             empties: self.cut_empties(),
             spans: std::mem::replace(&mut self.spans, current),
             ends: std::mem::replace(&mut self.ends, std::mem::take(&mut self.spare_ends)),
@@ -459,20 +510,8 @@ impl RequestDecoder {
             return;
         }
         src.advance(cut);
-        for span in &mut self.spans {
-            span.start -= cut;
-        }
+        self.spans.iter_mut().for_each(|span| span.move_by(cut, 0));
         self.rebase(cut);
-    }
-
-    /// Reserves room for the large argument being received, once the previous reservation is nearly full: at most what
-    /// is missing, and never far beyond what has arrived.
-    fn reserve(&self, src: &mut BytesMut) {
-        let Some(len) = self.bulk_len.filter(|len| *len >= LARGE_BULK_LEN) else { return };
-        let missing = len.saturating_add(2) - (src.len() - self.pos);
-        if src.capacity() - src.len() < missing.min(ROOM_MIN) {
-            reserve_exact(src, missing.min(RESERVE_AHEAD_MIN.max(src.len() / 4)));
-        }
     }
 }
 
@@ -499,6 +538,7 @@ impl Decoder for RequestDecoder {
             }
             match self.read_request(src) {
                 Ok(true) => self.finish_request(),
+                Ok(false) if self.receive_large(src) => {}
                 Ok(false) => break,
                 Err(err) => self.failure = Some(err),
             }
@@ -510,7 +550,6 @@ impl Decoder for RequestDecoder {
             return Err(err.into());
         }
         self.skip_empty_requests(src);
-        self.reserve(src);
         self.mid_request = !src.is_empty();
         Ok(None)
     }
@@ -525,13 +564,6 @@ impl Decoder for RequestDecoder {
         }
         Ok(batch)
     }
-}
-
-/// Reserves exactly `additional` bytes, where [`BytesMut::reserve`] would double the buffer.
-pub fn reserve_exact(buffer: &mut BytesMut, additional: usize) {
-    let mut own = Vec::from(std::mem::take(buffer));
-    own.reserve_exact(additional);
-    *buffer = BytesMut::from(Bytes::from(own));
 }
 
 /// Parses a header of one to three digits, as nearly all are; returns the number and the header's width.

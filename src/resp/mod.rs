@@ -5,12 +5,13 @@
 //! command.
 //!
 //! Architecture Invariant: the same bytes, split anywhere, give the same requests followed by the same
-//! error, and no input panics or allocates more than a small multiple of what has really arrived.
+//! error, and no input panics or makes use of more memory than a small multiple of what has really arrived.
 
 mod command;
 mod decode;
 mod frame;
 mod inline;
+mod large;
 mod output;
 mod protocol;
 mod reply;
@@ -25,14 +26,14 @@ use tokio_util::codec::{Decoder, Encoder};
 
 pub use crate::text::double::write_double;
 pub(crate) use command::{begin_command, begin_word, write_command, write_select, write_word, write_words};
-pub use decode::{BATCH_REQUESTS_MAX, DecodeError, Limits, ProtocolError, RequestDecoder, parse_int, reserve_exact};
+pub use decode::{BATCH_REQUESTS_MAX, DecodeError, Limits, ProtocolError, RequestDecoder, parse_int};
 pub(crate) use frame::FrameLimits;
 pub use frame::{FRAME_DEPTH_MAX, Frame, FrameDecoder, FrameError};
 #[cfg_attr(not(feature = "lua"), allow(unused_imports, reason = "only scripts keep replies"))]
 pub use output::{Kept, Mark, Output, SHARED_MIN};
 pub use protocol::Protocol;
 pub use reply::{Reply, format_general};
-pub use request::{Batch, OwnedRequest, Request, RequestBuffer};
+pub use request::{Batch, OwnedRequest, Received, Request, RequestBuffer};
 
 /// The server's side of the protocol: decodes batches of requests, encodes frames as replies.
 #[derive(Debug, Default)]

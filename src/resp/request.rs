@@ -8,25 +8,62 @@
 //! ends                         2       3      (request i owns spans[ends[i - 1]..ends[i]])
 //! ```
 //!
-//! Invariant: every span lies inside the bytes, and every request has at least one argument.
+//! A large argument has bytes of its own, which a value may share.
+//!
+//! Invariant: every span lies inside the bytes or names a large argument, and every request has at least one argument.
 
 use std::fmt;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
-use crate::memory::heap::{allocation_len, list_len};
+use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len, list_len};
 
-/// The position of one argument in the bytes of its batch.
+/// The position of one argument in the bytes of its batch, or the number of a large one with this bit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) start: usize,
     pub(super) len: usize,
 }
 
+/// No position has this bit.
+const WHOLE: usize = 1 << (usize::BITS - 1);
+
+impl Span {
+    /// Creates the span of a large argument.
+    pub(super) fn whole(number: usize, len: usize) -> Self {
+        Span { start: WHOLE | number, len }
+    }
+
+    /// Returns whether it is that of a large argument.
+    pub(super) fn is_whole(self) -> bool {
+        self.start & WHOLE != 0
+    }
+
+    /// Follows the removal of the first bytes, or of the first large arguments.
+    pub(super) fn move_by(&mut self, bytes: usize, whole: usize) {
+        self.start -= if self.is_whole() { whole } else { bytes };
+    }
+}
+
+/// An argument as it was received.
+#[derive(Clone, Copy, Debug)]
+pub enum Received<'a> {
+    /// Among others.
+    Among(&'a [u8]),
+    /// Into a buffer of its own.
+    Whole(&'a Bytes),
+}
+
+/// Large arguments, by number. They are rare, and part of every batch: without any it is one word, and nothing to drop.
+#[allow(clippy::box_collection, reason = "as said")]
+pub(super) type Whole = Option<Box<Vec<Bytes>>>;
+
 /// Complete requests in order of arrival, with the bytes they point into.
 #[derive(Default)]
 pub struct Batch {
     pub(super) bytes: BytesMut,
+    /// The large arguments.
+    pub(super) whole: Whole,
     pub(super) spans: Vec<Span>,
     pub(super) ends: Vec<usize>,
     /// Before which of them there were empty requests, by number.
@@ -52,7 +89,7 @@ impl Batch {
 
     /// Returns the bytes of all requests as they were sent.
     pub fn buffer_len(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + self.whole.iter().flat_map(|whole| whole.iter()).map(Bytes::len).sum::<usize>()
     }
 
     /// Returns request `index`.
@@ -65,7 +102,7 @@ impl Batch {
             0 => 0,
             _ => self.ends[index - 1],
         };
-        Request { bytes: &self.bytes, spans: &self.spans[start..self.ends[index]] }
+        Request { bytes: &self.bytes, spans: &self.spans[start..self.ends[index]], whole: self.whole.as_deref() }
     }
 
     /// Iterates over the requests in the order they arrived.
@@ -84,7 +121,7 @@ impl Batch {
         self.ends[first..].iter().map(move |&end| {
             let spans = &self.spans[start..end];
             start = end;
-            Request { bytes: &self.bytes, spans }
+            Request { bytes: &self.bytes, spans, whole: self.whole.as_deref() }
         })
     }
 }
@@ -100,6 +137,7 @@ impl fmt::Debug for Batch {
 pub struct Request<'a> {
     bytes: &'a [u8],
     spans: &'a [Span],
+    whole: Option<&'a Vec<Bytes>>,
 }
 
 // Redis counts the name as an argument, so a request always has one: "empty" has no meaning here.
@@ -116,8 +154,34 @@ impl<'a> Request<'a> {
     ///
     /// Panics when `index` is not below [`Request::len`].
     pub fn arg(self, index: usize) -> &'a [u8] {
+        self.bytes_of(self.spans[index])
+    }
+
+    /// Returns argument `index` as it was received; a large one can be shared.
+    ///
+    /// # Panics
+    ///
+    /// Panics when `index` is not below [`Request::len`].
+    pub fn received(self, index: usize) -> Received<'a> {
         let span = self.spans[index];
-        &self.bytes[span.start..span.start + span.len]
+        match self.bytes.get(span.start..span.start + span.len) {
+            Some(bytes) => Received::Among(bytes),
+            None => Received::Whole(self.whole_of(span)),
+        }
+    }
+
+    #[inline]
+    fn bytes_of(self, span: Span) -> &'a [u8] {
+        match self.bytes.get(span.start..span.start + span.len) {
+            Some(bytes) => bytes,
+            None => self.whole_of(span),
+        }
+    }
+
+    #[cold]
+    fn whole_of(self, span: Span) -> &'a Bytes {
+        let whole = self.whole.expect("a span lies inside the bytes or names a large argument");
+        &whole[span.start & !WHOLE]
     }
 
     /// Returns the command name as sent, in any case.
@@ -137,7 +201,7 @@ impl<'a> Request<'a> {
 
     /// Iterates over all arguments, including the name.
     pub fn args(self) -> impl ExactSizeIterator<Item = &'a [u8]> + DoubleEndedIterator + Clone {
-        self.spans.iter().map(move |span| &self.bytes[span.start..span.start + span.len])
+        self.spans.iter().map(move |span| self.bytes_of(*span))
     }
 
     /// Returns the request without its first arguments.
@@ -146,7 +210,7 @@ impl<'a> Request<'a> {
     ///
     /// Panics when there are fewer.
     pub fn skip(self, count: usize) -> Request<'a> {
-        Request { bytes: self.bytes, spans: &self.spans[count..] }
+        Request { spans: &self.spans[count..], ..self }
     }
 
     /// Returns the bytes of all arguments together, without protocol headers.
@@ -154,15 +218,25 @@ impl<'a> Request<'a> {
         self.spans.iter().map(|span| span.len).sum()
     }
 
-    /// Copies the request out of its batch, so that it may wait in a MULTI queue.
+    /// Copies the request out of its batch, so that it may wait in a MULTI queue; large arguments are shared.
     pub fn to_owned(self) -> OwnedRequest {
-        let mut bytes = Vec::with_capacity(self.bytes_len());
-        let mut spans = Vec::with_capacity(self.len());
-        for arg in self.args() {
-            spans.push(Span { start: bytes.len(), len: arg.len() });
-            bytes.extend_from_slice(arg);
+        let mut bytes =
+            Vec::with_capacity(self.spans.iter().filter(|span| !span.is_whole()).map(|span| span.len).sum());
+        let (mut spans, mut whole) = (Vec::with_capacity(self.len()), Vec::new());
+        for index in 0..self.len() {
+            match self.received(index) {
+                Received::Among(arg) => {
+                    spans.push(Span { start: bytes.len(), len: arg.len() });
+                    bytes.extend_from_slice(arg);
+                }
+                Received::Whole(arg) => {
+                    spans.push(Span::whole(whole.len(), arg.len()));
+                    whole.push(arg.clone());
+                }
+            }
         }
-        OwnedRequest { bytes: bytes.into_boxed_slice(), spans: spans.into_boxed_slice() }
+        let whole = (!whole.is_empty()).then(|| Box::new(whole));
+        OwnedRequest { bytes: bytes.into_boxed_slice(), spans: spans.into_boxed_slice(), whole }
     }
 }
 
@@ -172,22 +246,25 @@ impl fmt::Debug for Request<'_> {
     }
 }
 
-/// A request that owns its arguments: one allocation for the bytes, one for the spans.
+/// A request that owns its arguments: one allocation for the bytes, one for the spans; large arguments may be shared.
 #[derive(Clone)]
 pub struct OwnedRequest {
     bytes: Box<[u8]>,
     spans: Box<[Span]>,
+    whole: Whole,
 }
 
 impl OwnedRequest {
     /// Returns the memory of the request.
     pub fn memory(&self) -> usize {
-        allocation_len(self.bytes.len()) + list_len::<Span>(self.spans.len())
+        let whole = self.whole.iter().flat_map(|whole| whole.iter());
+        let whole: usize = whole.map(|bytes| allocation_len(bytes.len()) + SHARED_BYTES_LEN + size_of::<Bytes>()).sum();
+        allocation_len(self.bytes.len()) + list_len::<Span>(self.spans.len()) + whole
     }
 
     /// Borrows the request as handlers take it.
     pub fn as_request(&self) -> Request<'_> {
-        Request { bytes: &self.bytes, spans: &self.spans }
+        Request { bytes: &self.bytes, spans: &self.spans, whole: self.whole.as_deref() }
     }
 }
 
@@ -225,6 +302,6 @@ impl RequestBuffer {
 
     /// Borrows the request; `None` while it has no argument.
     pub fn as_request(&self) -> Option<Request<'_>> {
-        (!self.spans.is_empty()).then_some(Request { bytes: &self.bytes, spans: &self.spans })
+        (!self.spans.is_empty()).then_some(Request { bytes: &self.bytes, spans: &self.spans, whole: None })
     }
 }

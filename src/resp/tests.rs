@@ -2,12 +2,12 @@
 //! lengths allocate nothing; frames survive encoding and decoding. They use no server: expectations were recorded from
 //! Redis 7.0.15 with the same bytes.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tokio_util::codec::{Decoder, Encoder};
 
-use crate::resp::decode::RESERVE_AHEAD_MIN;
+use crate::resp::large::{FIRST_ROOM, LARGE_LEN};
 use crate::resp::*;
 
 /// The result of decoding a stream: the requests, then the error if there was one.
@@ -183,8 +183,57 @@ fn claims_allocate_nothing_until_bytes_arrive() {
         assert!(matches!(decoder.decode(&mut src), Ok(None)));
         src.extend_from_slice(&[0; 1000]);
     }
-    let arrived = src.len();
-    assert!(src.capacity() <= arrived + RESERVE_AHEAD_MIN, "{} for {arrived} bytes", src.capacity());
+    let room = decoder.large_buffer().expect("an argument that is not complete").get_ref().capacity();
+    assert!(room <= FIRST_ROOM && src.capacity() <= 2000, "{room} and {}", src.capacity());
+    assert_eq!(decoder.unparsed_len(&src), 100_000);
+}
+
+/// Feeds `pieces` to a decoder as a connection does, which reads large arguments into their own buffers; returns the
+/// requests, and how many arguments had such a buffer.
+fn decode_as_read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Vec<Vec<u8>>>, usize) {
+    let (mut decoder, mut src) = (RequestDecoder::default(), BytesMut::new());
+    let (mut requests, mut whole) = (Vec::new(), 0);
+    for mut piece in pieces {
+        while !piece.is_empty() {
+            let taken = match decoder.large_buffer() {
+                Some(mut buffer) => {
+                    let len = piece.len().min(buffer.remaining_mut());
+                    buffer.put_slice(&piece[..len]);
+                    len
+                }
+                None => {
+                    src.extend_from_slice(piece);
+                    piece.len()
+                }
+            };
+            piece = &piece[taken..];
+            while let Some(batch) = decoder.decode(&mut src).expect("no protocol error") {
+                for request in batch.iter() {
+                    whole +=
+                        (0..request.len()).filter(|at| matches!(request.received(*at), Received::Whole(_))).count();
+                    let owned = request.to_owned();
+                    assert!(owned.as_request().args().eq(request.args()));
+                    requests.push(request.args().map(<[u8]>::to_vec).collect());
+                }
+                decoder.recycle(batch);
+            }
+        }
+    }
+    assert!(src.is_empty() && decoder.is_between_requests());
+    (requests, whole)
+}
+
+#[test]
+fn an_argument_that_does_not_arrive_at_once_has_a_buffer_of_its_own_if_it_is_large() {
+    let short = vec![vec![b's'; LARGE_LEN - 1]; 3];
+    assert_eq!(decode_as_read(multibulk(&short).chunks(1000)), (vec![short], 0));
+    // Lengths for which the allocator needs as much memory with the line end, or more.
+    for len in [LARGE_LEN, LARGE_LEN + 1, 20 * 1024 - 1, 20 * 1024, 100_000, FIRST_ROOM - 1, FIRST_ROOM, 3 * FIRST_ROOM]
+    {
+        let args = vec![b"MSET".to_vec(), b"k".to_vec(), vec![b'v'; len], b"l".to_vec(), vec![b'w'; len]];
+        let (wire, sent) = (multibulk(&args).repeat(2), vec![args.clone(), args]);
+        assert!(decode_as_read(wire.chunks(5000)) == (sent, 4), "{len}");
+    }
 }
 
 #[test]
@@ -423,6 +472,18 @@ proptest! {
         prop_assert_eq!(&decode_pieces(limits, [&stream[..]]), &outcome);
         prop_assert_eq!(&decode_pieces(limits, cut_at(&stream, &cuts)), &outcome);
         prop_assert_eq!(&decode_pieces(limits, stream.chunks(1)), &outcome);
+    }
+
+    #[test]
+    fn large_arguments_survive_any_split(
+        sent in vec(vec(prop_oneof![0..20usize, LARGE_LEN - 3..LARGE_LEN + 3], 1..5), 1..5),
+        cuts in vec(any::<usize>(), 0..20),
+    ) {
+        let fill = |len: &usize| (0..*len).map(|at| at as u8).collect::<Vec<u8>>();
+        let expected: Vec<Vec<Vec<u8>>> = sent.iter().map(|lens| lens.iter().map(fill).collect()).collect();
+        let stream: Vec<u8> = expected.iter().flat_map(|args| multibulk(args)).collect();
+        prop_assert!(decode_as_read(cut_at(&stream, &cuts)).0 == expected);
+        prop_assert!(decode_pieces(Limits::default(), cut_at(&stream, &cuts)) == (expected, None));
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //! length.
 //!
 //! The kind byte holds the data type of the value in its upper three bits and the encoding of the value in two more:
-//! for strings the [`StringHint`], for packed collections the [`Packing`].
+//! for strings the [`StringHint`], for packed collections the [`Packing`](crate::store::value::Packing).
 //!
 //! A string or a packed collection shorter than [`SHARED_MIN`] lies in the value area; anything else is a boxed
 //! [`Value`] whose pointer lies there. Slack is the spare room left by rounding and growth: a new value that fits is
@@ -28,6 +28,7 @@
 #![allow(unsafe_code)] // the packed layout above; see SAFETY at each block
 
 mod item;
+mod packed;
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::mem::ManuallyDrop;
@@ -35,11 +36,9 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use smallvec::SmallVec;
-
 use crate::memory::slab::{self, allocation_len};
 use crate::store::value::listpack::Blob;
-use crate::store::value::{LongText, Packing, SHARED_MIN, Str, StringHint, Type, Value};
+use crate::store::value::{LongText, SHARED_MIN, Str, StringHint, Type, Value};
 use crate::time::clock::Deadline;
 
 const HEADER: usize = 8;
@@ -53,7 +52,7 @@ const SLACK_MAX: usize = u8::MAX as usize;
 const BOXED: u8 = 1;
 /// The bits of the value's encoding; none is set for a string with [`StringHint::Plain`] and for a listpack.
 const ENCODING: u8 = NOT_INT | RAW;
-/// The encoding of a packed collection that is no plain listpack, see [`Packing::Other`].
+/// The encoding of a packed collection that is no plain listpack, see [`Packing::Other`](crate::store::value::Packing::Other).
 const OTHER_PACKING: u8 = 1 << 1;
 /// The encoding of a string with [`StringHint::NotInt`].
 const NOT_INT: u8 = 1 << 1;
@@ -100,21 +99,17 @@ unsafe impl Send for Entry {}
 unsafe impl Sync for Entry {}
 
 impl Entry {
-    /// Creates an entry that holds a string.
-    pub fn text(key: &[u8], value: &[u8], deadline: Option<Deadline>) -> Self {
-        if value.len() >= SHARED_MIN {
-            return Self::boxed(key, Type::String, Box::new(Value::Text(LongText::new(value))), deadline);
+    /// Creates an entry that holds a string; long shared bytes are not copied.
+    pub fn text<'v>(key: &[u8], value: impl Into<Str<'v>>, deadline: Option<Deadline>) -> Self {
+        let value = value.into();
+        if value.len() < SHARED_MIN {
+            return Self::build(key, value.as_slice(), deadline, 0, 0);
         }
-        Self::build(key, value, deadline, 0, 0)
-    }
-
-    /// Creates an entry that holds a packed collection.
-    pub fn packed(key: &[u8], of: Type, packing: Packing, bytes: &[u8], deadline: Option<Deadline>) -> Self {
-        let kind = (of as u8) << TYPE_SHIFT | packing_bits(packing);
-        match bytes.len() {
-            SHARED_MIN.. => Self::boxed_as(kind, key, Box::new(Value::Packed(bytes.to_vec())), deadline),
-            _ => Self::build(key, bytes, deadline, kind, 0),
-        }
+        let text = match value {
+            Str::Inline(bytes) => LongText::new(bytes),
+            Str::Shared(bytes) => LongText::shared(bytes.clone()),
+        };
+        Self::boxed(key, Type::String, Box::new(Value::Text(text)), deadline)
     }
 
     /// Creates an entry whose value lives in a box of its own.
@@ -227,28 +222,6 @@ impl Entry {
         }
     }
 
-    /// Returns the bytes of a packed collection; `None` for a big one.
-    #[inline]
-    pub fn packed_bytes(&self) -> Option<&[u8]> {
-        match self.value() {
-            None => Some(self.area(self.value_at(), self.header().value_len as usize)),
-            Some(Value::Packed(bytes)) => Some(bytes),
-            Some(_) => None,
-        }
-    }
-
-    /// Returns the format of a packed collection.
-    #[inline]
-    pub fn packing(&self) -> Packing {
-        if self.header().kind & OTHER_PACKING == 0 { Packing::Listpack } else { Packing::Other }
-    }
-
-    /// Replaces the value by a packed collection of the same type.
-    pub fn set_packed(&mut self, packing: Packing, bytes: &[u8]) {
-        let new = Self::packed(self.key(), self.kind(), packing, bytes, self.deadline());
-        *self = new.used_as(self.usage());
-    }
-
     /// Replaces the value by a boxed one of the same type.
     pub(crate) fn set_boxed(&mut self, value: Value) {
         let new = Self::boxed(self.key(), self.kind(), Box::new(value), self.deadline());
@@ -281,7 +254,13 @@ impl Entry {
     /// Replaces the value with a string and sets the deadline; in place when it fits. Otherwise the old entry is passed
     /// to `free`. Returns by how many bytes the entry's memory has grown.
     #[inline(always)] // the call would be a fiftieth of a SET
-    pub fn set_text(&mut self, value: &[u8], deadline: Option<Deadline>, free: impl FnOnce(Entry)) -> isize {
+    pub fn set_text<'v>(
+        &mut self,
+        value: impl Into<Str<'v>>,
+        deadline: Option<Deadline>,
+        free: impl FnOnce(Entry),
+    ) -> isize {
+        let value = value.into();
         let fits = value.len() < SHARED_MIN
             && self.header().kind & BOXED == 0
             && self.deadline().is_some() == deadline.is_some()
@@ -289,6 +268,7 @@ impl Entry {
         if !fits {
             return self.replace(value, deadline, free);
         }
+        let value = value.as_slice();
         let (value_at, slack) = (self.value_at(), (self.room() - value.len()) as u8);
         if let Some(deadline) = deadline {
             self.set_deadline(Some(deadline));
@@ -305,7 +285,7 @@ impl Entry {
 
     /// Replaces the entry by another one with the same key and usage; returns by how many bytes its memory has grown.
     #[inline(never)] // keeps the path where the value fits short
-    fn replace(&mut self, value: &[u8], deadline: Option<Deadline>, free: impl FnOnce(Entry)) -> isize {
+    fn replace(&mut self, value: Str<'_>, deadline: Option<Deadline>, free: impl FnOnce(Entry)) -> isize {
         let new = Self::text(self.key(), value, deadline).used_as(self.usage());
         let old = std::mem::replace(self, new);
         let growth = self.memory() as isize - old.memory() as isize;
@@ -360,24 +340,6 @@ impl Entry {
         text.write_range(offset, patch);
         let boxed = Self::boxed(self.key(), Type::String, Box::new(Value::Text(text)), self.deadline());
         *self = boxed.used_as(self.usage());
-    }
-
-    /// Reallocates the entry to change the length of its packed collection, or moves that into a box.
-    #[cold]
-    fn splice_elsewhere(&mut self, range: Range<usize>, parts: &[&[u8]], new_len: usize) {
-        let rebuilt = {
-            let (key, deadline, kind) = (self.key(), self.deadline(), self.header().kind);
-            let value = self.area(self.value_at(), self.header().value_len as usize);
-            let (before, after) = (&value[..range.start], &value[range.end..]);
-            let all: SmallVec<[&[u8]; 16]> =
-                std::iter::once(before).chain(parts.iter().copied()).chain(std::iter::once(after)).collect();
-            let size = self.value_at() + new_len;
-            match new_len {
-                SHARED_MIN.. => Self::boxed_as(kind, key, Box::new(Value::Packed(all.concat())), deadline),
-                _ => Self::build_of_parts(key, &all, deadline, kind, slab::room_for_growth(size)),
-            }
-        };
-        self.replace_moved(rebuilt);
     }
 
     /// Returns how the string was stored.
@@ -609,14 +571,6 @@ impl EntryHandle {
         let key: *const [u8] = entry.key();
         // SAFETY: the caller promises that the allocation stays, and a key never changes.
         unsafe { &*key }
-    }
-}
-
-/// Returns the encoding bits of a packed collection.
-fn packing_bits(packing: Packing) -> u8 {
-    match packing {
-        Packing::Listpack => 0,
-        Packing::Other => OTHER_PACKING,
     }
 }
 

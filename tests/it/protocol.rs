@@ -315,3 +315,28 @@ fn frames_queued_before_a_change_of_protocol_come_before_its_reply() {
         assert!(reply.starts_with(if change == "RESET" { "+RESET" } else { "*14 " }), "{reply}");
     }
 }
+
+#[test]
+fn a_large_value_is_not_changed_by_what_shares_it() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let value = vec![b'v'; 100_000];
+    let requests = [
+        encode(&[&b"MSET"[..], b"k", &value, b"l", &value]),
+        encode(&["GET", "k"]),
+        encode(&["APPEND", "k", "x"]),
+        encode(&["SETRANGE", "l", "0", "y"]),
+        encode(&["MULTI"]),
+        encode(&[&b"SET"[..], b"m", &value]),
+        encode(&["APPEND", "m", "z"]),
+        encode(&["EXEC"]),
+    ];
+    client.send(&requests.concat());
+    assert_eq!(client.reply(), "+OK");
+    assert_eq!(client.read_frame().expect("a reply").as_bytes().expect("a string")[..], value);
+    let rest: Vec<String> = (0..6).map(|_| client.reply()).collect();
+    assert_eq!(rest, [":100001", ":100000", "+OK", "+QUEUED", "+QUEUED", "*2 +OK :100001"]);
+    for (key, range, ends) in [("k", "99998 -1", "$3 vvx"), ("l", "0 2", "$3 yvv"), ("m", "99998 -1", "$3 vvz")] {
+        assert_eq!(client.call(&format!("GETRANGE {key} {range}")), ends);
+    }
+}

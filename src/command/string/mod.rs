@@ -254,7 +254,7 @@ fn getdel(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn getset(call: &mut Call<'_>) -> Result<()> {
-    let (key, value) = (call.args.key()?, call.args.bytes()?);
+    let (key, value) = (call.args.key()?, call.args.text()?);
     reply_value(call, key)?;
     call.view.set(key, value, Ttl::Clear, SET);
     Ok(())
@@ -327,7 +327,7 @@ fn is_plain_set(request: Request<'_>) -> bool {
 }
 
 fn set(call: &mut Call<'_>) -> Result<()> {
-    let (key, value) = (call.args.key()?, call.args.bytes()?);
+    let (key, value) = (call.args.key()?, call.args.text()?);
     let options = SetOptions::read(&mut call.args)?;
     let ttl = options.ttl.of_written_key(call, Ttl::Clear)?;
     if options.get {
@@ -363,7 +363,7 @@ fn set_key_use(request: Request<'_>) -> KeyFlags {
 }
 
 fn setnx(call: &mut Call<'_>) -> Result<()> {
-    let (key, value) = (call.args.key()?, call.args.bytes()?);
+    let (key, value) = (call.args.key()?, call.args.text()?);
     let free = !call.view.exists(key);
     if free {
         call.view.set(key, value, Ttl::Clear, SET);
@@ -381,7 +381,7 @@ fn psetex(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn set_for(call: &mut Call<'_>, unit: Unit) -> Result<()> {
-    let (key, number, value) = (call.args.key()?, call.args.bytes()?, call.args.bytes()?);
+    let (key, number, value) = (call.args.key()?, call.args.bytes()?, call.args.text()?);
     let deadline = Amount { unit, number }.deadline(call)?;
     call.view.set(key, value, Ttl::At(deadline), SET_EX);
     call.reply.ok();
@@ -391,7 +391,7 @@ fn set_for(call: &mut Call<'_>, unit: Unit) -> Result<()> {
 fn mset(call: &mut Call<'_>) -> Result<()> {
     check_pairs(call)?;
     while call.args.left() > 0 {
-        let (key, value) = (call.args.key()?, call.args.bytes()?);
+        let (key, value) = (call.args.key()?, call.args.text()?);
         call.view.set(key, value, Ttl::Clear, SET);
     }
     call.reply.ok();
@@ -400,9 +400,9 @@ fn mset(call: &mut Call<'_>) -> Result<()> {
 
 fn msetnx(call: &mut Call<'_>) -> Result<()> {
     check_pairs(call)?;
-    let mut pairs: SmallVec<[(Key<'_>, &[u8]); 8]> = SmallVec::new();
+    let mut pairs: SmallVec<[(Key<'_>, Str<'_>); 8]> = SmallVec::new();
     while call.args.left() > 0 {
-        pairs.push((call.args.key()?, call.args.bytes()?));
+        pairs.push((call.args.key()?, call.args.text()?));
     }
     let free = !pairs.iter().any(|(key, _)| call.view.exists(*key));
     if free {
@@ -422,13 +422,13 @@ fn check_pairs(call: &Call<'_>) -> Result<()> {
 }
 
 fn append(call: &mut Call<'_>) -> Result<()> {
-    let (key, value) = (call.args.key()?, call.args.bytes()?);
+    let (key, value) = (call.args.key()?, call.args.text()?);
     let len_max = call.bulk_len_max();
     let mut text = call.view.edit::<Str>(key, APPEND)?;
     let len = if text.exists() {
         let old_len = text.value().len();
         let len = check_len(old_len, value.len(), len_max)?;
-        text.change().write_range(old_len, value);
+        text.change().write_range(old_len, value.as_slice());
         len
     } else {
         drop(text);

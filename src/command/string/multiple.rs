@@ -13,16 +13,16 @@ use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::spec::{Arg, OW, UPDATE, block, key, one_of, string, token};
-use crate::store::{Key, Ttl};
+use crate::store::{Key, Str, Ttl};
 
 pub(crate) const PAIRS: Arg = block("data", &[key("key", OW | UPDATE), string("value")]).multiple();
 pub(crate) const CONDITION: Arg = one_of("condition", &[token("nx", "NX"), token("xx", "XX")]).optional();
 
 pub(crate) fn msetex(call: &mut Call<'_>) -> Result<()> {
     let count = read_count(&mut call.args)?;
-    let mut pairs: SmallVec<[(Key<'_>, &[u8]); 8]> = SmallVec::new();
+    let mut pairs: SmallVec<[(Key<'_>, Str<'_>); 8]> = SmallVec::new();
     for _ in 0..count {
-        pairs.push((call.args.key()?, call.args.bytes()?));
+        pairs.push((call.args.key()?, call.args.text()?));
     }
     let (exists, ttl) = read_options(&mut call.args)?;
     let ttl = ttl.of_written_key(call, Ttl::Clear)?;

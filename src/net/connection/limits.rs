@@ -57,7 +57,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) fn is_greedy(&mut self) -> bool {
         let Some(buffers) = &self.buffers else { return false };
         let limit = self.config.client_query_buffer_limit;
-        let len = buffers.input.len();
+        let len = buffers.input.len() + buffers.codec.requests.separate_len();
         let queued =
             self.client.session.transaction.as_ref().map_or(0, |_| self.client.caller.info.buffers.queued_bytes());
         if len + queued <= limit {

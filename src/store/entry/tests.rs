@@ -1,6 +1,7 @@
 //! Tests of the entry: every combination of key, value and deadline.
 
 use super::*;
+use crate::store::value::Packing;
 use crate::time::clock::Deadline;
 
 fn text(entry: &Entry) -> &[u8] {

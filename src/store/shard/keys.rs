@@ -28,7 +28,7 @@ use crate::store::shard::totals::Totals;
 use crate::store::table::{Place, Table};
 use crate::store::unlogged;
 use crate::store::usage::Dice;
-use crate::store::value::{StringHint, Type};
+use crate::store::value::{Str, StringHint, Type};
 use crate::store::walk::{Beside, Entries, Walk};
 use crate::time::clock::{Deadline, Now};
 
@@ -299,7 +299,7 @@ impl Keys {
     pub(crate) fn set_text(
         &mut self,
         key: Key<'_>,
-        value: &[u8],
+        value: Str<'_>,
         deadline: Option<Deadline>,
         event: &'static Event,
         cx: &mut ChangeCx,

@@ -29,6 +29,13 @@ pub enum Str<'a> {
     Shared(&'a Bytes),
 }
 
+impl<'a, T: AsRef<[u8]> + ?Sized> From<&'a T> for Str<'a> {
+    #[inline]
+    fn from(text: &'a T) -> Self {
+        Str::Inline(text.as_ref())
+    }
+}
+
 impl<'a> Str<'a> {
     /// Returns the bytes.
     pub fn as_slice(self) -> &'a [u8] {

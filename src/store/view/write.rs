@@ -10,7 +10,7 @@ use crate::store::fences::Retired;
 use crate::store::key::{Key, SHARDS, shard_of};
 use crate::store::lock::Loss;
 use crate::store::shard::Edit;
-use crate::store::value::{Kind, SHARED_MIN, StringHint, Type, Value, WrongType};
+use crate::store::value::{Kind, SHARED_MIN, Str, StringHint, Type, Value, WrongType};
 use crate::store::view::{Ttl, View};
 use crate::time::clock::Deadline;
 
@@ -42,8 +42,12 @@ impl View<'_> {
         self.keys(key).0.set_hint(key, hint);
     }
 
-    /// Sets a key to a string, whatever it held before; `event` names the change.
-    pub fn set(&mut self, key: Key<'_>, value: &[u8], ttl: Ttl, event: &'static Event) {
+    /// Sets a key to a string, whatever it held before, without a copy of long shared bytes; `event` names the change.
+    pub fn set<'v>(&mut self, key: Key<'_>, value: impl Into<Str<'v>>, ttl: Ttl, event: &'static Event) {
+        self.set_text(key, value.into(), ttl, event);
+    }
+
+    fn set_text(&mut self, key: Key<'_>, value: Str<'_>, ttl: Ttl, event: &'static Event) {
         let deadline = self.deadline_after(key, ttl);
         if Lookup::WRITE.is_use(self.cx.lookup) {
             let (keys, cx) = self.keys(key);
@@ -68,7 +72,7 @@ impl View<'_> {
 
     /// Sets a key without counting that as a use of it.
     #[cold]
-    fn set_without_use(&mut self, key: Key<'_>, value: &[u8], deadline: Option<Deadline>, event: &'static Event) {
+    fn set_without_use(&mut self, key: Key<'_>, value: Str<'_>, deadline: Option<Deadline>, event: &'static Event) {
         let (keys, cx) = self.keys(key);
         let before = keys.counted_usage(key, cx);
         keys.set_text(key, value, deadline, event, cx);
@@ -79,7 +83,7 @@ impl View<'_> {
     /// [`StringHint::Raw`].
     pub fn set_bytes(&mut self, key: Key<'_>, value: Bytes, ttl: Ttl, event: &'static Event) {
         if value.len() < SHARED_MIN {
-            self.set(key, &value, ttl, event);
+            self.set(key, &value[..], ttl, event);
             return self.set_hint(key, StringHint::Raw);
         }
         let deadline = self.deadline_after(key, ttl);

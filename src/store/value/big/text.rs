@@ -47,6 +47,11 @@ impl LongText {
         LongText { bytes: Bytes::copy_from_slice(text), capacity: text.len(), walk: None }
     }
 
+    /// Keeps bytes that others may share, and that have no spare capacity worth mentioning.
+    pub(in crate::store) fn shared(bytes: Bytes) -> Self {
+        LongText { capacity: bytes.len(), bytes, walk: None }
+    }
+
     /// Copies a string, with capacity for `len` bytes.
     pub(in crate::store) fn with_room(text: &[u8], len: usize) -> Self {
         let mut own = BytesMut::with_capacity(allocation_len(len.max(text.len())));

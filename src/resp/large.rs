@@ -1,0 +1,125 @@
+//! A large argument while it is received: into a buffer of its own, which the value that it becomes keeps.
+//!
+//! The buffer has room for a megabyte at first, and doubles whenever that has arrived, up to the length of the argument:
+//! nobody gets much memory for an announcement. Pages that were not written to use none.
+
+use bytes::buf::Limit;
+use bytes::{BufMut, Bytes};
+
+use crate::memory::heap::allocation_len;
+use crate::resp::request::Whole;
+
+/// An argument of this length or more, in bytes, gets a buffer of its own.
+pub(super) const LARGE_LEN: usize = 16 * 1024;
+/// The room at first, at most, in bytes.
+pub(super) const FIRST_ROOM: usize = 1024 * 1024;
+/// The length of the line end after an argument.
+const LINE_END: usize = 2;
+
+/// An argument of which not all bytes have arrived.
+#[derive(Debug)]
+pub(super) struct LargeArg {
+    bytes: Vec<u8>,
+    /// The length of the argument.
+    len: usize,
+    /// How many bytes the buffer receives: with the line end, unless the allocator needs more memory for that.
+    full_len: usize,
+    /// How many bytes of the line end are still to be skipped after that.
+    end_left: usize,
+}
+
+impl LargeArg {
+    /// Creates an argument of which nothing has arrived.
+    pub(super) fn new(len: usize) -> Self {
+        let with_end = len.saturating_add(LINE_END);
+        let full_len = if allocation_len(with_end) == allocation_len(len) { with_end } else { len };
+        LargeArg { bytes: Vec::with_capacity(full_len.min(FIRST_ROOM)), len, full_len, end_left: with_end - full_len }
+    }
+
+    /// Returns how many bytes have arrived.
+    pub(super) fn received_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Returns the memory of the buffer.
+    pub(super) fn memory(&self) -> usize {
+        allocation_len(self.bytes.capacity())
+    }
+
+    /// Returns whether all of it has arrived, with the line end.
+    pub(super) fn is_received(&self) -> bool {
+        self.bytes.len() == self.full_len && self.end_left == 0
+    }
+
+    /// Returns where the next bytes go; `None` once the buffer is full.
+    pub(super) fn buffer(&mut self) -> Option<Limit<&mut Vec<u8>>> {
+        let missing = self.full_len - self.bytes.len();
+        if self.bytes.len() == self.bytes.capacity() {
+            self.bytes.reserve_exact(missing.min(self.bytes.len()));
+        }
+        let room = self.bytes.capacity() - self.bytes.len();
+        (missing > 0).then(|| (&mut self.bytes).limit(missing.min(room)))
+    }
+
+    /// Takes what belongs to the argument from the front of `bytes`; returns how much that is.
+    pub(super) fn take_from(&mut self, bytes: &[u8]) -> usize {
+        let mut taken = 0;
+        while taken < bytes.len()
+            && let Some(mut buffer) = self.buffer()
+        {
+            let len = buffer.remaining_mut().min(bytes.len() - taken);
+            buffer.put_slice(&bytes[taken..taken + len]);
+            taken += len;
+        }
+        let skipped = self.end_left.min(bytes.len() - taken);
+        self.end_left -= skipped;
+        taken + skipped
+    }
+
+    /// Returns the whole argument, without the line end.
+    pub(super) fn into_bytes(mut self) -> Bytes {
+        self.bytes.truncate(self.len);
+        Bytes::from(self.bytes)
+    }
+}
+
+/// Large arguments that have arrived as a whole.
+#[derive(Debug, Default)]
+pub(super) struct WholeArgs {
+    args: Vec<Bytes>,
+    len: usize,
+    memory: usize,
+}
+
+impl WholeArgs {
+    /// Returns the bytes of all of them.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns the memory of their buffers.
+    pub(super) fn memory(&self) -> usize {
+        self.memory
+    }
+
+    /// Adds an argument; returns its number.
+    pub(super) fn push(&mut self, arg: Bytes) -> usize {
+        self.len += arg.len();
+        self.memory += allocation_len(arg.len());
+        self.args.push(arg);
+        self.args.len() - 1
+    }
+
+    /// Takes all but the last ones, of which there are this many.
+    pub(super) fn take_before(&mut self, last: usize) -> Whole {
+        let count = self.args.len() - last;
+        if count == 0 {
+            return None;
+        }
+        let mut taken = std::mem::take(self).args;
+        for arg in taken.drain(count..) {
+            self.push(arg);
+        }
+        Some(Box::new(taken))
+    }
+}
