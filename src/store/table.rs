@@ -172,11 +172,17 @@ impl<T: Item> Table<T> {
         (self.len * 3 > self.buckets * GROW_THIRDS).then(|| self.split())
     }
 
-    /// Removes the item of a key. Returns it, and the number of the last bucket with that of the bucket into which it
-    /// was merged, if any.
+    /// Removes the item of a key, as [`Table::remove_at`] does.
     pub(crate) fn remove(&mut self, hash: u64, key: T::Key<'_>) -> Option<(T, Option<(usize, usize)>)> {
-        let index = self.bucket_of(hash)?;
-        let (item, freed) = self.bucket_mut(index).take(tag(hash), key)?;
+        let (place, _) = self.locate(hash, key)?;
+        self.remove_at(place)
+    }
+
+    /// Removes the item at a located position; the table must not have changed since. Returns it, and the number of the last
+    /// bucket with that of the bucket into which it was merged, if any.
+    #[inline]
+    pub(crate) fn remove_at(&mut self, place: Place) -> Option<(T, Option<(usize, usize)>)> {
+        let (item, freed) = self.bucket_mut(place.bucket).take_at(place.at)?;
         self.len -= 1;
         self.overflow -= freed;
         let merged = (self.buckets > 1 && self.len * 3 < self.buckets * SHRINK_THIRDS).then(|| self.merge());

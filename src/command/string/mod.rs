@@ -481,12 +481,18 @@ fn decrby(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn add_int(call: &mut Call<'_>, key: Key<'_>, increment: i64) -> Result<()> {
-    let old = match call.view.get::<Str>(key, Lookup::WRITE)? {
-        Some(text) => parse_int(text.as_slice()).ok_or(Error::NotInteger)?,
-        None => 0,
+    let mut digits = itoa::Buffer::new();
+    let mut text = call.view.edit::<Str>(key, INCRBY)?;
+    let new = if text.exists() {
+        let old = parse_int(text.value().as_slice()).ok_or(Error::NotInteger)?;
+        let new = old.checked_add(increment).ok_or(Error::Overflow)?;
+        text.change().set(digits.format(new).as_bytes());
+        new
+    } else {
+        drop(text);
+        call.view.set(key, digits.format(increment), Ttl::Clear, INCRBY);
+        increment
     };
-    let new = old.checked_add(increment).ok_or(Error::Overflow)?;
-    call.view.set(key, itoa::Buffer::new().format(new).as_bytes(), Ttl::Keep, INCRBY);
     call.reply.int(new);
     Ok(())
 }

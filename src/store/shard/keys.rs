@@ -7,6 +7,8 @@
 //! `SWAPDB`, which change all keys at once, go through the bulk twin, [`Keys::clear`] and [`Keys::swap`], which end in
 //! `Keys::all_changed`; so do the keys that a replica has loaded beside its own.
 
+mod count;
+
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
@@ -23,8 +25,6 @@ use crate::store::reclaim::{Contents, Reclaimer};
 use crate::store::relocation::Moved;
 use crate::store::services::Services;
 use crate::store::shard::field_deadlines::{FieldDeadlines, nearest_deadline};
-use crate::store::shard::findings::Findings;
-use crate::store::shard::totals::Totals;
 use crate::store::table::{Place, Table};
 use crate::store::unlogged;
 use crate::store::usage::Dice;
@@ -178,25 +178,6 @@ impl Keys {
     /// Returns a key with its hash.
     pub(in crate::store) fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         Key { bytes, hash: self.table.hasher().hash_one(bytes) }
-    }
-
-    /// Returns the totals of the keys.
-    pub(in crate::store) fn totals(&self) -> Totals {
-        Totals {
-            keys: self.table.count(),
-            with_ttl: self.with_ttl,
-            memory: self.memory + self.overhead(),
-            changes: self.changes,
-            expired: self.expired,
-            expired_fields: self.fields.as_ref().map_or(0, |fields| fields.expired),
-            swept_fields: self.fields.as_ref().map_or(0, |fields| fields.swept),
-            with_field_ttl: self.fields.as_ref().map_or(0, |fields| fields.hashes),
-            watched: self.interests.counts().watched as usize,
-            blocking: self.interests.counts().blocking as usize,
-            locks: self.interests.counts().holders as usize,
-            queued: self.interests.counts().queued as usize,
-            ..Totals::default()
-        }
     }
 
     /// Returns the number of keys, including expired ones that are not deleted yet.
@@ -426,6 +407,23 @@ impl Keys {
         removed.map(|entry| self.reclaimer.free(entry)).is_some()
     }
 
+    /// The funnel: deletes a key and frees its entry, by one look-up; returns whether it existed. One that has expired did
+    /// not, and is deleted as such.
+    #[inline]
+    pub(crate) fn delete_existing(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx) -> bool {
+        let Some((place, entry)) = self.table.locate(key.hash, key.bytes) else { return false };
+        if is_expired(entry, cx) {
+            return self.delete_expired(key, cx).is_some();
+        }
+        self.unfinished += 1;
+        self.before_change(key);
+        self.events.pass_half_way(key.hash);
+        let entry = self.detach_at(place);
+        self.changed(key, event, 1, cx);
+        self.unfinished -= 1;
+        entry.map(|entry| self.reclaimer.free(entry)).is_some()
+    }
+
     /// The bulk version of the funnel: removes every key and returns what there was.
     pub(crate) fn clear(&mut self, cx: &mut ChangeCx) -> Contents {
         self.before_all_change(Loss::Flushed, cx);
@@ -562,43 +560,19 @@ impl Keys {
         (self.reported, self.reported_memory) = (held, self.memory);
     }
 
-    /// Counts the keys, their memory and their deadlines; returns the keys of collections that were left empty.
-    pub(super) fn recount(&mut self, cx: &Cx) -> Vec<Box<[u8]>> {
-        self.table.recount();
-        self.interests.recount(self.index());
-        self.deadlines = DeadlineTree::default();
-        self.fields.iter_mut().for_each(|fields| drop(fields.take_bounds()));
-        self.follow_wall_clock(cx.now);
-        (self.memory, self.with_ttl) = (0, 0);
-        let (mut empty, mut with_fields) = (Vec::new(), Vec::new());
-        let Keys { table, deadlines, sweep_timer, memory, with_ttl, .. } = self;
-        for bucket in 0..table.buckets() {
-            table.for_each_in(bucket, |entry| {
-                let found = Findings::of(entry);
-                *memory += found.memory;
-                if let Some(deadline) = found.deadline {
-                    let at_ms = deadline.mono_ms(cx.now);
-                    *with_ttl += 1;
-                    deadlines.lower(bucket, at_ms);
-                    sweep_timer.lower(at_ms);
-                }
-                with_fields.extend(found.field_deadline.map(|at_ms| (entry.key().to_vec(), at_ms)));
-                if found.is_empty {
-                    empty.push(entry.key().into());
-                }
-            });
-        }
-        for (bytes, at_ms) in &with_fields {
-            self.record_fields(self.key(bytes), false, Some(*at_ms), cx);
-        }
-        empty
-    }
-
     /// Removes an entry from the table; every caller ends in `changed`.
     pub(super) fn detach(&mut self, key: Key<'_>) -> Option<Entry> {
         self.before_change(key);
         self.events.pass_half_way(key.hash);
-        let (entry, merged) = self.table.remove(key.hash, key.bytes)?;
+        let (place, _) = self.table.locate(key.hash, key.bytes)?;
+        self.detach_at(place)
+    }
+
+    /// Removes the entry at a located position, as [`Keys::detach`] does after its preparations; the table must not have
+    /// changed since.
+    #[inline]
+    fn detach_at(&mut self, place: Place) -> Option<Entry> {
+        let (entry, merged) = self.table.remove_at(place)?;
         self.with_ttl -= usize::from(entry.deadline().is_some());
         self.resized(-(entry.memory() as isize));
         if self.fields.is_some() {

@@ -95,10 +95,10 @@ impl<T: Item> Bucket<T> {
         }
     }
 
-    /// Removes a key's item, and fills its slot with one that had none. Returns by how many bytes the memory outside the
-    /// bucket has shrunk.
-    pub(super) fn take(&mut self, tag: u8, key: T::Key<'_>) -> Option<(T, usize)> {
-        let (position, _) = self.find(tag, key)?;
+    /// Removes the item at a position, and fills its slot with one that had none. Returns by how many bytes the memory
+    /// outside the bucket has shrunk.
+    #[inline]
+    pub(super) fn take_at(&mut self, position: usize) -> Option<(T, usize)> {
         let before = self.outside();
         let item = if position < SLOTS {
             let item = self.slots[position].take()?;

@@ -95,6 +95,12 @@ impl StringMut<'_> {
         self.0.write_range(offset, patch);
     }
 
+    /// Replaces the string; its key keeps its deadline.
+    pub fn set(&mut self, value: &[u8]) {
+        let deadline = self.0.deadline();
+        self.0.set_text(value, deadline, drop);
+    }
+
     /// Sets how the string was stored.
     pub fn set_hint(&mut self, hint: StringHint) {
         self.0.set_hint(hint);

@@ -130,8 +130,10 @@ impl View<'_> {
     }
 
     /// Deletes a key; returns whether it existed.
+    #[inline]
     pub fn remove(&mut self, key: Key<'_>) -> bool {
-        self.exists(key) && self.discard(key)
+        let (keys, cx) = self.keys(key);
+        keys.delete_existing(key, Event::DEL, cx)
     }
 
     /// Deletes a key, even one that has expired and is not deleted yet; returns whether it was there.
