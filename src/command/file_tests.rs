@@ -69,7 +69,7 @@ impl Probe {
         let (next, reply) = self.with_batch(|run, client, out| {
             let mut plan = Plan::default();
             run.plan(&batch, 0, client.caller.db, &mut plan);
-            run.execute(client, batch.get(0), &plan, 0, out)
+            run.execute(client, plan.of(&batch, 0), &mut 0, out)
         });
         match next {
             Next::Continue(rest) => {

@@ -131,7 +131,7 @@ fn execute(namespace: &Namespace, client: &mut Client, line: &str) {
     with_batch(namespace, client, |mut run, client, _| {
         let (mut plan, mut out) = (Plan::default(), Output::new());
         run.plan(&batch, 0, client.caller.db, &mut plan);
-        drop(run.execute(client, batch.get(0), &plan, 0, &mut out));
+        drop(run.execute(client, plan.of(&batch, 0), &mut 0, &mut out));
     });
 }
 

@@ -16,14 +16,14 @@ use crate::client::session::Client;
 use crate::client::tracking::CACHING;
 use crate::dispatch::call::{Call, Mode};
 use crate::dispatch::gate::{Admission, CHECKS, FAULTS, Obstacle, busy, closed_to_client, is_open};
-use crate::dispatch::plan::Plan;
+use crate::dispatch::plan::{Plan, Planned, Run};
 use crate::dispatch::run::{refuse, run};
 use crate::dispatch::serve::{DeferredWake, hand_over_expired, pass_on, serve, wake_deferred, wake_remaining};
 use crate::dispatch::{Continuation, Env, Next, denials, effects, history, post_call, unknown};
 use crate::error::Error;
 use crate::resp::{Batch, Output, Reply, Request};
 use crate::spec::{ALLOW_BUSY, BLOCKING, CONTROL, CommandSpec, EXCLUSIVE, Flags, Group, NO_QUEUE, WRITE};
-use crate::store::{Cx, Eviction, GateGuard, Lookup, Origin, Store};
+use crate::store::{Cx, Eviction, GateGuard, Lookup, Origin};
 use crate::test_mode::{FaultKind, ReceivedCall};
 use crate::time::clock::Now;
 
@@ -141,7 +141,7 @@ impl<'n> BatchRun<'n> {
     }
 
     /// Looks up the commands of a batch from request `first` on, hashes their keys and prefetches their entries.
-    #[inline]
+    #[inline(always)] // as BatchRun::new
     pub(crate) fn plan(&mut self, batch: &Batch, first: usize, db: usize, plan: &mut Plan) {
         plan.make(batch, first, self.env.namespace.names(self.env.config), &self.env.namespace.store);
         if plan.hashes().len() >= PREFETCH_MIN {
@@ -163,26 +163,28 @@ impl<'n> BatchRun<'n> {
         self.guard.iter_mut().for_each(|guard| guard.prefetch_elements(db, plan.elements(batch, first)));
     }
 
-    /// Executes, queues or rejects request `index` of a plan. Returns what remains to be done before the next request.
-    #[inline]
+    /// Executes, queues or rejects request `index`, and executes those after it of the same command that need no other
+    /// check; `index` is then that of the last one. Returns what remains to be done before the next request.
+    #[inline(always)] // its only caller that counts
     pub(crate) fn execute(
         &mut self,
         client: &mut Client,
-        request: Request<'_>,
-        plan: &Plan,
-        index: usize,
+        planned: Planned<'_>,
+        index: &mut usize,
         out: &mut Output,
     ) -> Next {
-        if let Some(command) = plan.command(index)
+        let request = planned.request(*index);
+        if let Some(command) = planned.command(*index)
             && self.passes_unchecked(command, request)
         {
             if !self.enter(command, request) {
                 return Next::Again;
             }
             client.caller.called = Some(command);
-            return self.call(client, command, request, plan.hashes_of(index), out);
+            let run = Run { planned, index, may_go_on: !self.has_limit && Run::is_possible(command) };
+            return self.call(client, command, run, out);
         }
-        self.examine(client, request, plan, index, out)
+        self.examine(client, planned, index, out)
     }
 
     /// Returns whether the gate need not check a request, and nothing else is to be done for it than to execute it.
@@ -195,20 +197,13 @@ impl<'n> BatchRun<'n> {
     /// Executes, queues or rejects a request that the gate must check, or for a client whose calls need
     /// more than a reply.
     #[cold]
-    fn examine(
-        &mut self,
-        client: &mut Client,
-        request: Request<'_>,
-        plan: &Plan,
-        index: usize,
-        out: &mut Output,
-    ) -> Next {
+    fn examine(&mut self, client: &mut Client, planned: Planned<'_>, index: &mut usize, out: &mut Output) -> Next {
+        let (request, command) = (planned.request(*index), planned.command(*index));
         if self.env.namespace.test_mode.as_ref().is_some_and(|test_mode| test_mode.recorder.is_checkpoint_due()) {
             self.make_checkpoint();
         }
         self.make_room(client, out);
         let before = out.mark();
-        let command = plan.command(index);
         let mut answered = None;
         let mut admitted = self.admit(client, request, command);
         if let Ok(command) = admitted {
@@ -229,7 +224,7 @@ impl<'n> BatchRun<'n> {
                     true => queue(client, command, request, out),
                     false => match self.defer_to_engine(client, command, request, out) {
                         Some(next) => next,
-                        None => self.call(client, command, request, plan.hashes_of(index), out),
+                        None => self.call_alone(client, command, Run { planned, index, may_go_on: false }, out),
                     },
                 }
             }
@@ -503,15 +498,16 @@ impl<'n> BatchRun<'n> {
         true
     }
 
-    #[inline]
+    /// Makes the calls of a run.
+    #[inline(always)] // for a single request the call would cost a fiftieth of all instructions
     fn call(
         &mut self,
         client: &mut Client,
         command: &'static CommandSpec,
-        request: Request<'_>,
-        hashes: &[u64],
+        Run { planned, index, may_go_on }: Run<'_>,
         out: &mut Output,
     ) -> Next {
+        let (request, hashes) = (planned.request(*index), planned.hashes_of(*index));
         let namespace = self.env.namespace;
         let (cx, mut next, mut deferred) = (self.cx(), Next::Done, None);
         let Some(guard) = &mut self.guard else { return next };
@@ -530,24 +526,30 @@ impl<'n> BatchRun<'n> {
             let view = guard.view(caller.db, hashes, cx);
             let mut call = Call::new(self.env, caller, view, (command, request, hashes), mode, out);
             call.set_read_at(self.read_at);
-            // A shard lock may have been contended; not where one thread executes everything, or with the exclusive
-            // gate.
-            if is_shared && namespace.clock.ticks() >= self.stale_at {
-                (self.read_at, self.now) = (namespace.clock.ticks(), namespace.clock.now());
-                call.set_read_at(self.read_at);
-                call.view.set_now(self.now);
-            }
-            if namespace.store.has_lock_queues() && concerns_lock_queues(&call, command.flags) {
-                begin_call(&mut call);
-            }
-            run(&mut call);
-            debug_assert!(
-                namespace.engine().is_none() || call.view.changes().is_empty(),
-                "{} has changed the mirror of a cluster",
-                call.name()
-            );
-            if namespace.store.has_tail_work() {
-                deferred = end_call(&mut call, &mut self.dependence);
+            loop {
+                // A shard lock may have been contended; not where one thread executes everything, or with the exclusive
+                // gate.
+                if is_shared && namespace.clock.ticks() >= self.stale_at {
+                    (self.read_at, self.now) = (namespace.clock.ticks(), namespace.clock.now());
+                    call.set_read_at(self.read_at);
+                    call.view.set_now(self.now);
+                }
+                if namespace.store.has_lock_queues() && concerns_lock_queues(&call, command.flags) {
+                    begin_call(&mut call);
+                }
+                run(&mut call);
+                debug_assert!(
+                    namespace.engine().is_none() || call.view.changes().is_empty(),
+                    "{} has changed the mirror of a cluster",
+                    call.name()
+                );
+                if namespace.store.has_tail_work() {
+                    deferred = end_call(&mut call, &mut self.dependence);
+                }
+                let may_go_on = may_go_on && deferred.is_none() && call.may_go_on(self.stale_at);
+                if !(may_go_on && planned.move_on(index, &mut call)) {
+                    break;
+                }
             }
         }
         if let Some(deferred) = deferred {
@@ -558,32 +560,12 @@ impl<'n> BatchRun<'n> {
         }
         if command.flags & (CONTROL | BLOCKING) != 0 {
             if let Next::Exclusively = next {
-                return self.call_exclusively(client, command, request, hashes, out);
+                return self.call_exclusively(client, command, Run { planned, index, may_go_on: false }, out);
             }
             if command.flags & CONTROL != 0 {
                 self.after_control_call(client, command, &mut next);
             }
         }
-        next
-    }
-
-    /// Makes a call again with the whole store locked. Meanwhile the gate was free: locks may have expired.
-    #[cold]
-    fn call_exclusively(
-        &mut self,
-        client: &mut Client,
-        command: &'static CommandSpec,
-        request: Request<'_>,
-        hashes: &[u64],
-        out: &mut Output,
-    ) -> Next {
-        self.guard = None; // the gate is not reentrant
-        if !self.take_gate(Store::lock_exclusive) {
-            return Next::Again;
-        }
-        self.read_time();
-        let next = self.call(client, command, request, hashes, out);
-        self.guard = None; // others have waited long enough
         next
     }
 

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use tokio::sync::oneshot;
 
+use crate::client::backlog::SHARE_MIN;
 use crate::client::caller::Caller;
 use crate::client::outbox::PUSHED;
 use crate::client::registry::{Suspended, Unblocked};
@@ -127,6 +128,12 @@ impl<'a> Call<'a> {
         Call { args, view, reply, caller, namespace, handlers, config, command, timer, read_at: 0, mode }
     }
 
+    /// Makes it the call of another request of the same command, whose keys the view has moved on to.
+    #[inline]
+    pub(super) fn renew(&mut self, request: Request<'a>, hashes: &'a [u64]) {
+        self.args = Args::new(request, self.command.name_args, hashes);
+    }
+
     /// Returns what the call is made with.
     pub(crate) fn env(&self) -> Env<'a> {
         let Call { namespace, handlers, config, timer, .. } = *self;
@@ -138,6 +145,16 @@ impl Call<'_> {
     /// Sets when, by the counter, the time of the call was read.
     pub(super) fn set_read_at(&mut self, ticks: u64) {
         self.read_at = ticks;
+    }
+
+    /// Returns whether nothing is to be done after the call, which is over, but the next one of the same command, before the
+    /// counter stands at `stale_at`.
+    #[inline]
+    pub(super) fn may_go_on(&mut self, stale_at: u64) -> bool {
+        matches!(self.mode, Mode::Client { next: Next::Done, .. })
+            && !self.caller.closing
+            && self.timer.begin() < stale_at
+            && self.reply.pending_len() < SHARE_MIN
     }
 
     /// Returns the state of the caller's connection.

@@ -1,7 +1,8 @@
 //! The plan of a batch: commands and key hashes, computed before the first request is executed.
 
+use crate::dispatch::Call;
 use crate::resp::{Batch, Request};
-use crate::spec::{CommandSpec, Names};
+use crate::spec::{BLOCKING, CONTROL, CommandSpec, EXCLUSIVE, Names};
 use crate::store::{Element, Store};
 
 /// The commands and the hashed keys of the requests of a batch.
@@ -21,7 +22,79 @@ struct Step {
     hashes_end: usize,
 }
 
+/// The requests of a batch from a number on, with their plan. They are numbered as in the plan.
+#[derive(Clone, Copy)]
+pub(crate) struct Planned<'b> {
+    batch: &'b Batch,
+    first: usize,
+    plan: &'b Plan,
+}
+
+impl<'b> Planned<'b> {
+    /// Returns a request.
+    #[inline]
+    pub(super) fn request(self, index: usize) -> Request<'b> {
+        self.batch.get(self.first + index)
+    }
+
+    /// Returns the command of a request.
+    #[inline]
+    pub(super) fn command(self, index: usize) -> Option<&'static CommandSpec> {
+        self.plan.steps[index].command
+    }
+
+    /// Returns the hashes of a request's keys.
+    #[inline]
+    pub(super) fn hashes_of(self, index: usize) -> &'b [u64] {
+        self.plan.hashes_of(index)
+    }
+
+    /// Makes a call that of the next request, if this is one of the same command and its keys can be locked likewise.
+    #[inline]
+    pub(super) fn move_on(self, index: &mut usize, call: &mut Call<'b>) -> bool {
+        let next = *index + 1;
+        let Some(request) = self.another(next, call.command) else { return false };
+        let hashes = self.hashes_of(next);
+        let has_moved = call.view.move_on(hashes);
+        if has_moved {
+            call.renew(request, hashes);
+            *index = next;
+        }
+        has_moved
+    }
+
+    /// Returns a request if it is one of this command with the right number of arguments.
+    #[inline]
+    fn another(self, index: usize, command: &'static CommandSpec) -> Option<Request<'b>> {
+        let is_same = self.plan.steps.get(index)?.command.is_some_and(|other| std::ptr::eq(other, command));
+        let request = is_same.then(|| self.request(index))?;
+        command.accepts(request.len()).then_some(request)
+    }
+}
+
+/// The next requests of a batch, of one command.
+pub(super) struct Run<'r> {
+    pub(super) planned: Planned<'r>,
+    /// The number of the request that is executed first; then of the last one that was.
+    pub(super) index: &'r mut usize,
+    /// Whether requests after it may be executed with it.
+    pub(super) may_go_on: bool,
+}
+
+impl Run<'_> {
+    /// Returns whether nothing needs to be done or checked after each call of a command.
+    #[inline]
+    pub(super) fn is_possible(command: &CommandSpec) -> bool {
+        command.flags & (CONTROL | BLOCKING | EXCLUSIVE) == 0
+    }
+}
+
 impl Plan {
+    /// Returns the requests of a batch from request `first` on, from which this plan was made.
+    pub(crate) fn of<'b>(&'b self, batch: &'b Batch, first: usize) -> Planned<'b> {
+        Planned { batch, first, plan: self }
+    }
+
     /// Returns how many requests there are.
     pub(crate) fn len(&self) -> usize {
         self.steps.len()
@@ -32,15 +105,9 @@ impl Plan {
         &self.hashes
     }
 
-    /// Returns the command of a request.
-    #[inline]
-    pub(super) fn command(&self, index: usize) -> Option<&'static CommandSpec> {
-        self.steps[index].command
-    }
-
     /// Returns the hashes of a request's keys.
     #[inline]
-    pub(super) fn hashes_of(&self, index: usize) -> &[u64] {
+    fn hashes_of(&self, index: usize) -> &[u64] {
         let start = index.checked_sub(1).map_or(0, |before| self.steps[before].hashes_end);
         &self.hashes[start..self.steps[index].hashes_end]
     }

@@ -17,7 +17,7 @@ pub(super) fn run_again(call: &mut Call<'_>) -> u64 {
 }
 
 /// Calls the handler; when it fails, its partial reply is removed.
-#[inline]
+#[inline(always)] // a few instructions around the handler
 pub(super) fn run(call: &mut Call<'_>) {
     let begun = call.timer.begin();
     let mark = call.reply.mark();

@@ -297,6 +297,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut run = BatchRun::new(env, self.generation, &self.client);
         run.set_up_extra_work(&self.client);
         run.plan(batch, *next, self.client.caller.db, plan);
+        let planned = plan.of(batch, *next);
         let room = input.capacity() - input.len();
         // Where the replies begin; if they are to be held back only since they are executed, that is what came before, too.
         let begin = if self.namespace.log.is_confirmed() { 0 } else { output.end() };
@@ -317,8 +318,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     break;
                 }
             }
-            let request = batch.get(*next + executed);
-            left = ManuallyDrop::new(run.execute(&mut self.client, request, plan, executed, output));
+            left = ManuallyDrop::new(run.execute(&mut self.client, planned, &mut executed, output));
             executed += 1;
         }
         if !self.namespace.log.is_confirmed() {

@@ -41,6 +41,12 @@ impl<'a> Reply<'a> {
         self.out
     }
 
+    /// Returns how many bytes of replies are pending.
+    #[inline]
+    pub fn pending_len(&self) -> usize {
+        self.out.len()
+    }
+
     /// Writes `+OK`.
     #[inline(never)] // so that a copy of five bytes stays one, and is no call of memcpy
     pub fn ok(&mut self) {

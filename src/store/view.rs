@@ -101,6 +101,17 @@ impl<'a> View<'a> {
         View { access, cx: ChangeCx::new(cx), lookups: Lookups::default() }
     }
 
+    /// Moves on to the keys of the next call, as if the view was new; returns whether that is possible.
+    #[inline]
+    pub(crate) fn move_on(&mut self, hashes: &[u64]) -> bool {
+        let has_moved = self.access.move_on(hashes);
+        if has_moved {
+            *self.cx.changes_mut() = ChangeSet::default();
+            self.lookups = Lookups::default();
+        }
+        has_moved
+    }
+
     /// Returns whether it is a view of nothing.
     pub fn is_closed(&self) -> bool {
         matches!(self.access, Access::Closed)

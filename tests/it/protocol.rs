@@ -317,6 +317,42 @@ fn frames_queued_before_a_change_of_protocol_come_before_its_reply() {
 }
 
 #[test]
+fn requests_in_a_row_of_the_same_command_are_answered_and_counted_one_by_one() {
+    for server in [TestServer::start(), TestServer::start_on_workers(2)] {
+        let mut client = server.client();
+        client.expect(&[("SET text abc", "+OK"), ("RPUSH list a", ":1")]);
+        let of_get = ["GET text", "GET missing", "GET", "GET list", "GET text text", "GET text"].map(String::from);
+        let (wrong_type, wrong_arity) = (client.call("GET list"), client.call("GET"));
+        assert_eq!(
+            client.pipeline(&of_get),
+            ["$3 abc", "$-1", &wrong_arity, &wrong_type, &wrong_arity, "$3 abc"],
+            "of one key and of another"
+        );
+        let of_del: Vec<String> = (0..20).map(|n| format!("DEL k{n} k{} text", n % 7)).collect();
+        (0..20).for_each(|n| drop(client.call(&format!("SET k{n} v"))));
+        let removed: i64 =
+            client.pipeline(&of_del).iter().map(|reply| reply[1..].parse::<i64>().expect("a number")).sum();
+        assert_eq!(removed, 21);
+        client.call("CONFIG RESETSTAT");
+        let of_incr: Vec<String> = (0..50).map(|n| format!("INCR n{}", n % 10)).collect();
+        assert_eq!(client.pipeline(&of_incr).last().map(String::as_str), Some(":5"));
+        client.pipeline(&vec!["GET n1".to_owned(); 30]);
+        client.pipeline(&vec!["GET missing".to_owned(); 20]);
+        let stats = client.call("INFO commandstats");
+        assert!(stats.contains("cmdstat_incr:calls=50,") && stats.contains("cmdstat_get:calls=50,"), "{stats}");
+        assert_eq!([client.info("keyspace_hits"), client.info("keyspace_misses")], ["30", "20"]);
+    }
+}
+
+#[test]
+fn a_transaction_begins_and_ends_between_requests_of_the_same_command() {
+    let server = TestServer::start();
+    let calls = ["INCR n", "INCR n", "MULTI", "INCR n", "INCR n", "EXEC", "INCR n", "INCR n"].map(String::from);
+    let replies = server.client().pipeline(&calls);
+    assert_eq!(replies, [":1", ":2", "+OK", "+QUEUED", "+QUEUED", "*2 :3 :4", ":5", ":6"]);
+}
+
+#[test]
 fn a_large_value_is_not_changed_by_what_shares_it() {
     let server = TestServer::start();
     let mut client = server.client();

@@ -1,8 +1,11 @@
-//! How a batch acquires the store's gate, looks again at what its calls are admitted by, and lets others pass.
+//! How a batch acquires the store's gate, looks again at what its calls are admitted by, and lets others pass; calls that
+//! are not part of a run.
 
+use crate::client::session::Client;
 use crate::dispatch::Next;
 use crate::dispatch::batch::BatchRun;
-use crate::resp::Request;
+use crate::dispatch::plan::Run;
+use crate::resp::{Output, Request};
 use crate::spec::CommandSpec;
 use crate::store::{GateGuard, Store};
 
@@ -31,7 +34,7 @@ impl<'n> BatchRun<'n> {
     }
 
     /// Acquires the gate as a call of a command needs it; returns what [`BatchRun::take_gate`] does.
-    #[inline]
+    #[inline(always)] // as BatchRun::execute
     pub(super) fn enter(&mut self, command: &CommandSpec, request: Request<'_>) -> bool {
         if self.env.timer.begin() >= self.stale_at {
             self.refresh();
@@ -61,6 +64,37 @@ impl<'n> BatchRun<'n> {
             self.read_time();
             self.held_from = self.read_at;
         }
+    }
+
+    /// Makes a call that is examined, or made again.
+    #[inline(never)]
+    pub(super) fn call_alone(
+        &mut self,
+        client: &mut Client,
+        command: &'static CommandSpec,
+        run: Run<'_>,
+        out: &mut Output,
+    ) -> Next {
+        self.call(client, command, run, out)
+    }
+
+    /// Makes a call again with the whole store locked. Meanwhile the gate was free: locks may have expired.
+    #[cold]
+    pub(super) fn call_exclusively(
+        &mut self,
+        client: &mut Client,
+        command: &'static CommandSpec,
+        run: Run<'_>,
+        out: &mut Output,
+    ) -> Next {
+        self.guard = None; // the gate is not reentrant
+        if !self.take_gate(Store::lock_exclusive) {
+            return Next::Again;
+        }
+        self.read_time();
+        let next = self.call_alone(client, command, run, out);
+        self.guard = None; // others have waited long enough
+        next
     }
 
     /// Waits until all calls elsewhere are over that were admitted before this call has published something: its reply

@@ -160,7 +160,7 @@ impl Connection {
                 run.set_up_extra_work(client);
                 let mut plan = Plan::default();
                 run.plan(batch, 0, client.caller.db, &mut plan);
-                run.execute(client, batch.get(0), &plan, 0, &mut out)
+                run.execute(client, plan.of(batch, 0), &mut 0, &mut out)
             });
             if !matches!(next, Next::Again) {
                 break next;

@@ -3,13 +3,14 @@
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
-use crate::store::databases::Databases;
+use crate::store::databases::{Databases, Shards};
 use crate::store::key::{Key, shard_of};
 use crate::store::shard::Shard;
 
 /// The shards that a view has locked.
 pub(super) enum Access<'a> {
-    One(MutexGuard<'a, Shard>),
+    /// A shard of a database.
+    One(&'a Shards, MutexGuard<'a, Shard>),
     Few(SmallVec<[(usize, MutexGuard<'a, Shard>); 8]>),
     /// Shards locked by another view.
     Borrowed(SmallVec<[(usize, &'a mut Shard); 8]>),
@@ -30,7 +31,7 @@ impl<'a> Access<'a> {
     pub(super) fn locked(databases: &'a Databases, db: usize, hashes: &[u64]) -> Self {
         match hashes {
             [] => Access::Gate(databases, db),
-            [hash] => Access::One(databases.at(db).shards()[shard_of(*hash)].lock()),
+            [hash] => Access::one(databases.at(db).shards(), *hash),
             _ => {
                 let shards = databases.at(db).shards();
                 let mut indexes: SmallVec<[usize; 16]> = hashes.iter().map(|hash| shard_of(*hash)).collect();
@@ -41,11 +42,33 @@ impl<'a> Access<'a> {
         }
     }
 
+    #[inline]
+    fn one(shards: &'a Shards, hash: u64) -> Self {
+        Access::One(shards, shards[shard_of(hash)].lock())
+    }
+
+    /// Locks the shard of the next call's key instead; returns whether that is possible: not where this takes several.
+    #[inline]
+    pub(super) fn move_on(&mut self, hashes: &[u64]) -> bool {
+        match (&*self, hashes) {
+            (Access::Whole(..), _) => true,
+            (Access::One(shards, shard), [hash]) => {
+                if shard.keys.index() != shard_of(*hash) {
+                    let shards = *shards;
+                    *self = Access::Closed; // a thread holds one shard, or locks several in their order
+                    *self = Access::one(shards, *hash);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Borrows the shard of a declared key.
     #[inline(always)] // three calls deep in every look-up
     pub(super) fn shard(&mut self, key: Key<'_>) -> &mut Shard {
         match self {
-            Access::One(shard) => shard,
+            Access::One(_, shard) => shard,
             Access::Few(shards) => {
                 let at = shards.binary_search_by_key(&shard_of(key.hash), |(index, _)| *index).expect(UNDECLARED);
                 &mut shards[at].1
@@ -64,7 +87,7 @@ impl<'a> Access<'a> {
         match self {
             Access::Gate(databases, present) => act(&mut databases.at(db.unwrap_or(*present)).shards()[index].lock()),
             Access::Whole(databases, present) => act(databases.at_mut(db.unwrap_or(*present)).shard_mut(index)),
-            Access::One(_) | Access::Few(_) | Access::Borrowed(_) | Access::Closed => unreachable!("{NO_KEYS}"),
+            Access::One(..) | Access::Few(_) | Access::Borrowed(_) | Access::Closed => unreachable!("{NO_KEYS}"),
         }
     }
 
@@ -77,7 +100,7 @@ impl<'a> Access<'a> {
     pub(super) fn with_any(&mut self, db: usize, key: Key<'_>, act: impl FnOnce(&mut Shard)) {
         match self {
             Access::Gate(..) | Access::Whole(..) => self.with_shard(Some(db), shard_of(key.hash), act),
-            Access::One(_) | Access::Few(_) | Access::Borrowed(_) => act(self.shard(key)),
+            Access::One(..) | Access::Few(_) | Access::Borrowed(_) => act(self.shard(key)),
             Access::Closed => {}
         }
     }
@@ -85,7 +108,7 @@ impl<'a> Access<'a> {
     /// Calls `act` with every locked shard; with those of all databases if no keys were declared.
     pub(super) fn each_shard(&mut self, mut act: impl FnMut(&mut Shard)) {
         match self {
-            Access::One(shard) => act(shard),
+            Access::One(_, shard) => act(shard),
             Access::Few(shards) => shards.iter_mut().for_each(|(_, shard)| act(shard)),
             Access::Borrowed(shards) => shards.iter_mut().for_each(|(_, shard)| act(shard)),
             Access::Whole(databases, _) => databases.each_shard_mut(act),
@@ -105,7 +128,7 @@ impl<'a> Access<'a> {
     /// Borrows every locked shard for reading, in ascending order of their numbers.
     pub(super) fn shards(&mut self) -> SmallVec<[(usize, &Shard); 8]> {
         match self {
-            Access::One(shard) => std::iter::once((shard.keys.index(), &**shard)).collect(),
+            Access::One(_, shard) => std::iter::once((shard.keys.index(), &**shard)).collect(),
             Access::Few(shards) => shards.iter().map(|(index, shard)| (*index, &**shard)).collect(),
             Access::Borrowed(shards) => shards.iter().map(|(index, shard)| (*index, &**shard)).collect(),
             Access::Whole(databases, db) => {
@@ -119,7 +142,7 @@ impl<'a> Access<'a> {
     /// Returns the numbers of the locked shards; `None` if that may be any.
     pub(super) fn numbers(&self) -> Option<SmallVec<[usize; 8]>> {
         match self {
-            Access::One(shard) => Some(std::iter::once(shard.keys.index()).collect()),
+            Access::One(_, shard) => Some(std::iter::once(shard.keys.index()).collect()),
             Access::Few(shards) => Some(shards.iter().map(|(index, _)| *index).collect()),
             Access::Borrowed(shards) => Some(shards.iter().map(|(index, _)| *index).collect()),
             Access::Gate(..) | Access::Whole(..) => None,
@@ -130,7 +153,7 @@ impl<'a> Access<'a> {
     /// Lends all that is locked, in database `db` if everything is.
     pub(super) fn lend(&mut self, db: usize) -> Access<'_> {
         match self {
-            Access::One(shard) => Access::Borrowed(std::iter::once((shard.keys.index(), &mut **shard)).collect()),
+            Access::One(_, shard) => Access::Borrowed(std::iter::once((shard.keys.index(), &mut **shard)).collect()),
             Access::Few(shards) => {
                 Access::Borrowed(shards.iter_mut().map(|(index, shard)| (*index, &mut **shard)).collect())
             }
@@ -155,7 +178,7 @@ impl<'a> Access<'a> {
     pub(super) fn covers(&self, hashes: &[u64]) -> bool {
         let mut indexes = hashes.iter().map(|hash| shard_of(*hash));
         match self {
-            Access::One(shard) => indexes.all(|index| index == shard.keys.index()),
+            Access::One(_, shard) => indexes.all(|index| index == shard.keys.index()),
             Access::Few(shards) => {
                 indexes.all(|index| shards.binary_search_by_key(&index, |(other, _)| *other).is_ok())
             }
