@@ -162,6 +162,11 @@ impl Replay {
         self.read
     }
 
+    /// Returns how many bytes have arrived of a command that is not complete, of which `log` is left.
+    pub(crate) fn pending_len(&self, log: &BytesMut) -> usize {
+        log.len() + self.codec.requests.separate_len()
+    }
+
     /// Executes the complete commands at the start of `log`, and leaves what follows; `end` is called after each write.
     ///
     /// # Errors

@@ -61,7 +61,7 @@ impl Stream {
         });
         append_copy(namespace, raw, appended, pending);
         executed.map_err(|error| error.to_string())?;
-        if replay.read() + input.len() as u64 != *received {
+        if replay.read() + replay.pending_len(input) as u64 != *received {
             return Err("it is not written as servers write it".into()); // nobody would know its position
         }
         drop(view);

@@ -231,8 +231,8 @@ impl RequestDecoder {
         self.large.is_some()
     }
 
-    /// Returns how many bytes of large arguments have been received for the current request, which are not in the buffer
-    /// that is decoded.
+    /// Returns how many bytes of large arguments, with their line ends, have been received for the current request, which are
+    /// not in the buffer that is decoded.
     #[inline]
     pub fn separate_len(&self) -> usize {
         self.large.as_ref().map_or(0, |large| large.received_len()) + self.whole.len()

@@ -1,7 +1,7 @@
 //! A large argument while it is received: into a buffer of its own, which the value that it becomes keeps.
 //!
-//! The buffer has room for a megabyte at first, and doubles whenever that has arrived, up to the length of the argument:
-//! nobody gets much memory for an announcement. Pages that were not written to use none.
+//! The buffer has room for a megabyte at first, and grows by another one or by a quarter whenever that has arrived, up to the
+//! length of the argument: nobody gets much memory for an announcement. Pages that were not written to use none.
 
 use bytes::buf::Limit;
 use bytes::{BufMut, Bytes};
@@ -36,9 +36,9 @@ impl LargeArg {
         LargeArg { bytes: Vec::with_capacity(full_len.min(FIRST_ROOM)), len, full_len, end_left: with_end - full_len }
     }
 
-    /// Returns how many bytes have arrived.
+    /// Returns how many bytes have arrived, those of the line end included.
     pub(super) fn received_len(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + (self.len + LINE_END - self.full_len - self.end_left)
     }
 
     /// Returns the memory of the buffer.
@@ -55,7 +55,7 @@ impl LargeArg {
     pub(super) fn buffer(&mut self) -> Option<Limit<&mut Vec<u8>>> {
         let missing = self.full_len - self.bytes.len();
         if self.bytes.len() == self.bytes.capacity() {
-            self.bytes.reserve_exact(missing.min(self.bytes.len()));
+            self.bytes.reserve_exact(missing.min(FIRST_ROOM.max(self.bytes.len() / 4)));
         }
         let room = self.bytes.capacity() - self.bytes.len();
         (missing > 0).then(|| (&mut self.bytes).limit(missing.min(room)))
@@ -92,7 +92,7 @@ pub(super) struct WholeArgs {
 }
 
 impl WholeArgs {
-    /// Returns the bytes of all of them.
+    /// Returns the bytes of all of them, with their line ends.
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -104,7 +104,7 @@ impl WholeArgs {
 
     /// Adds an argument; returns its number.
     pub(super) fn push(&mut self, arg: Bytes) -> usize {
-        self.len += arg.len();
+        self.len += arg.len() + LINE_END;
         self.memory += allocation_len(arg.len());
         self.args.push(arg);
         self.args.len() - 1
