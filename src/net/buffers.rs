@@ -90,7 +90,7 @@ impl ConnBuffers {
     fn prepare_used_input(&mut self) {
         let len = self.input.len();
         if self.is_receiving_large() {
-            return;
+            return self.codec.requests.prepare_large(); // before it is counted
         }
         let room = self.input.capacity() - len;
         let wanted = if self.is_filled { INPUT_KEEP_MAX.saturating_sub(len).max(READ_LEN) } else { READ_LEN };

@@ -225,6 +225,11 @@ impl RequestDecoder {
         self.large.as_mut()?.buffer()
     }
 
+    /// Makes room for the next bytes of a large argument.
+    pub fn prepare_large(&mut self) {
+        self.large.iter_mut().for_each(|large| large.prepare());
+    }
+
     /// Returns whether a large argument is being received.
     #[inline]
     pub fn is_receiving_large(&self) -> bool {

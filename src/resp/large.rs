@@ -51,12 +51,18 @@ impl LargeArg {
         self.bytes.len() == self.full_len && self.end_left == 0
     }
 
-    /// Returns where the next bytes go; `None` once the buffer is full.
-    pub(super) fn buffer(&mut self) -> Option<Limit<&mut Vec<u8>>> {
-        let missing = self.full_len - self.bytes.len();
+    /// Makes room for the next bytes.
+    pub(super) fn prepare(&mut self) {
         if self.bytes.len() == self.bytes.capacity() {
+            let missing = self.full_len - self.bytes.len();
             self.bytes.reserve_exact(missing.min(FIRST_ROOM.max(self.bytes.len() / 4)));
         }
+    }
+
+    /// Returns where the next bytes go; `None` once the buffer is full.
+    pub(super) fn buffer(&mut self) -> Option<Limit<&mut Vec<u8>>> {
+        self.prepare();
+        let missing = self.full_len - self.bytes.len();
         let room = self.bytes.capacity() - self.bytes.len();
         (missing > 0).then(|| (&mut self.bytes).limit(missing.min(room)))
     }
