@@ -1,7 +1,7 @@
 //! A cursor over the arguments of one call, with typed getters.
 
 use crate::error::{Error, Result};
-use crate::resp::{Received, Request, parse_int};
+use crate::resp::{Request, parse_int};
 use crate::store::{Key, Str};
 use crate::text::bounds::{LexRange, ScoreRange};
 use crate::text::double::parse_double;
@@ -65,14 +65,8 @@ impl<'a> Args<'a> {
     /// # Errors
     /// [`Error::Syntax`] when no argument remains.
     pub fn text(&mut self) -> Result<Str<'a>> {
-        if self.at == self.request.len() {
-            return Err(Error::Syntax);
-        }
-        self.at += 1;
-        Ok(match self.request.received(self.at - 1) {
-            Received::Among(bytes) => Str::Inline(bytes),
-            Received::Whole(bytes) => Str::Shared(bytes),
-        })
+        let (at, bytes) = (self.at, self.bytes()?);
+        Ok(self.request.shared(at).map_or(Str::Inline(bytes), Str::Shared))
     }
 
     /// Returns a key that the command's row declares.

@@ -181,8 +181,9 @@ impl<'n> BatchRun<'n> {
                 return Next::Again;
             }
             client.caller.called = Some(command);
-            let run = Run { planned, index, may_go_on: !self.has_limit && Run::is_possible(command) };
-            return self.call(client, command, run, out);
+            let run = Run::begin(planned, index, command);
+            let run = if self.has_limit { run.alone() } else { run }; // the limit is checked for each request
+            return self.call(client, run, out);
         }
         self.examine(client, planned, index, out)
     }
@@ -224,7 +225,7 @@ impl<'n> BatchRun<'n> {
                     true => queue(client, command, request, out),
                     false => match self.defer_to_engine(client, command, request, out) {
                         Some(next) => next,
-                        None => self.call_alone(client, command, Run { planned, index, may_go_on: false }, out),
+                        None => self.call_alone(client, Run::begin(planned, index, command), out),
                     },
                 }
             }
@@ -503,8 +504,7 @@ impl<'n> BatchRun<'n> {
     fn call(
         &mut self,
         client: &mut Client,
-        command: &'static CommandSpec,
-        Run { planned, index, may_go_on }: Run<'_>,
+        Run { command, planned, index, may_go_on }: Run<'_>,
         out: &mut Output,
     ) -> Next {
         let (request, hashes) = (planned.request(*index), planned.hashes_of(*index));
@@ -560,7 +560,7 @@ impl<'n> BatchRun<'n> {
         }
         if command.flags & (CONTROL | BLOCKING) != 0 {
             if let Next::Exclusively = next {
-                return self.call_exclusively(client, command, Run { planned, index, may_go_on: false }, out);
+                return self.call_exclusively(client, Run::begin(planned, index, command), out);
             }
             if command.flags & CONTROL != 0 {
                 self.after_control_call(client, command, &mut next);

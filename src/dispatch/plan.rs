@@ -74,6 +74,7 @@ impl<'b> Planned<'b> {
 
 /// The next requests of a batch, of one command.
 pub(super) struct Run<'r> {
+    pub(super) command: &'static CommandSpec,
     pub(super) planned: Planned<'r>,
     /// The number of the request that is executed first; then of the last one that was.
     pub(super) index: &'r mut usize,
@@ -81,11 +82,17 @@ pub(super) struct Run<'r> {
     pub(super) may_go_on: bool,
 }
 
-impl Run<'_> {
-    /// Returns whether nothing needs to be done or checked after each call of a command.
+impl<'r> Run<'r> {
+    /// Begins with a request, whose command is this one. Requests after it may follow unless something needs to be done or
+    /// checked after each call of the command.
     #[inline]
-    pub(super) fn is_possible(command: &CommandSpec) -> bool {
-        command.flags & (CONTROL | BLOCKING | EXCLUSIVE) == 0
+    pub(super) fn begin(planned: Planned<'r>, index: &'r mut usize, command: &'static CommandSpec) -> Self {
+        Run { command, planned, index, may_go_on: command.flags & (CONTROL | BLOCKING | EXCLUSIVE) == 0 }
+    }
+
+    /// Returns a run of the first request only.
+    pub(super) fn alone(self) -> Self {
+        Run { may_go_on: false, ..self }
     }
 }
 

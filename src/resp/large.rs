@@ -7,10 +7,11 @@ use bytes::buf::Limit;
 use bytes::{BufMut, Bytes};
 
 use crate::memory::heap::allocation_len;
+use crate::resp::output::SHARED_MIN;
 use crate::resp::request::Whole;
 
-/// An argument of this length or more, in bytes, gets a buffer of its own.
-pub(super) const LARGE_LEN: usize = 16 * 1024;
+/// An argument of this length or more, in bytes, gets a buffer of its own: replies share such values, too.
+pub(super) const LARGE_LEN: usize = SHARED_MIN;
 /// The room at first, at most, in bytes.
 pub(super) const FIRST_ROOM: usize = 1024 * 1024;
 /// The length of the line end after an argument.
@@ -89,7 +90,8 @@ impl LargeArg {
     }
 }
 
-/// Large arguments that have arrived as a whole.
+/// Large arguments that have arrived as a whole. They are summed up as they come, because the sums are asked for at every
+/// read, and a request may have tens of thousands.
 #[derive(Debug, Default)]
 pub(super) struct WholeArgs {
     args: Vec<Bytes>,

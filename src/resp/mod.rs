@@ -33,7 +33,7 @@ pub use frame::{FRAME_DEPTH_MAX, Frame, FrameDecoder, FrameError};
 pub use output::{Kept, Mark, Output, SHARED_MIN};
 pub use protocol::Protocol;
 pub use reply::{Reply, format_general};
-pub use request::{Batch, OwnedRequest, Received, Request, RequestBuffer};
+pub use request::{Batch, OwnedRequest, Request, RequestBuffer};
 
 /// The server's side of the protocol: decodes batches of requests, encodes frames as replies.
 #[derive(Debug, Default)]

@@ -45,15 +45,6 @@ impl Span {
     }
 }
 
-/// An argument as it was received.
-#[derive(Clone, Copy, Debug)]
-pub enum Received<'a> {
-    /// Among others.
-    Among(&'a [u8]),
-    /// Into a buffer of its own.
-    Whole(&'a Bytes),
-}
-
 /// Large arguments, by number. They are rare, and part of every batch: without any it is one word, and nothing to drop.
 #[allow(clippy::box_collection, reason = "as said")]
 pub(super) type Whole = Option<Box<Vec<Bytes>>>;
@@ -157,17 +148,15 @@ impl<'a> Request<'a> {
         self.bytes_of(self.spans[index])
     }
 
-    /// Returns argument `index` as it was received; a large one can be shared.
+    /// Returns argument `index` to be shared, if it is a large one with bytes of its own.
     ///
     /// # Panics
     ///
     /// Panics when `index` is not below [`Request::len`].
-    pub fn received(self, index: usize) -> Received<'a> {
+    #[inline]
+    pub fn shared(self, index: usize) -> Option<&'a Bytes> {
         let span = self.spans[index];
-        match self.bytes.get(span.start..span.start + span.len) {
-            Some(bytes) => Received::Among(bytes),
-            None => Received::Whole(self.whole_of(span)),
-        }
+        span.is_whole().then(|| self.whole_of(span))
     }
 
     #[inline]
@@ -223,16 +212,13 @@ impl<'a> Request<'a> {
         let mut bytes =
             Vec::with_capacity(self.spans.iter().filter(|span| !span.is_whole()).map(|span| span.len).sum());
         let (mut spans, mut whole) = (Vec::with_capacity(self.len()), Vec::new());
-        for index in 0..self.len() {
-            match self.received(index) {
-                Received::Among(arg) => {
-                    spans.push(Span { start: bytes.len(), len: arg.len() });
-                    bytes.extend_from_slice(arg);
-                }
-                Received::Whole(arg) => {
-                    spans.push(Span::whole(whole.len(), arg.len()));
-                    whole.push(arg.clone());
-                }
+        for (index, arg) in self.args().enumerate() {
+            if let Some(shared) = self.shared(index) {
+                spans.push(Span::whole(whole.len(), arg.len()));
+                whole.push(shared.clone());
+            } else {
+                spans.push(Span { start: bytes.len(), len: arg.len() });
+                bytes.extend_from_slice(arg);
             }
         }
         let whole = (!whole.is_empty()).then(|| Box::new(whole));

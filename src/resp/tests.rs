@@ -209,8 +209,7 @@ fn decode_as_read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Vec<Ve
             piece = &piece[taken..];
             while let Some(batch) = decoder.decode(&mut src).expect("no protocol error") {
                 for request in batch.iter() {
-                    whole +=
-                        (0..request.len()).filter(|at| matches!(request.received(*at), Received::Whole(_))).count();
+                    whole += (0..request.len()).filter(|at| request.shared(*at).is_some()).count();
                     let owned = request.to_owned();
                     assert!(owned.as_request().args().eq(request.args()));
                     requests.push(request.args().map(<[u8]>::to_vec).collect());

@@ -76,7 +76,7 @@ fn is_refused(call: &mut Call<'_>, key: Key<'_>, fence: i64) -> Result<bool> {
 }
 
 fn setifgreater(call: &mut Call<'_>) -> Result<()> {
-    let (key, value) = (call.args.key()?, call.args.bytes()?);
+    let (key, value) = (call.args.key()?, call.args.text()?);
     let fence = read_fence(&mut call.args)?;
     let options = Options::read(&mut call.args)?;
     let deadline = options.expiration.map(|amount| amount.deadline(call)).transpose()?;
@@ -86,7 +86,7 @@ fn setifgreater(call: &mut Call<'_>) -> Result<()> {
     let (ttl, event) = deadline.map_or((Ttl::Keep, SET), |deadline| (Ttl::At(deadline), SET_EX));
     call.view.set(key, value, ttl, event);
     call.view.locks().set_fence(key, fence);
-    call.log(&[b"SETIFGREATER", key.bytes, value, itoa::Buffer::new().format(fence).as_bytes()]);
+    call.log(&[b"SETIFGREATER", key.bytes, value.as_slice(), itoa::Buffer::new().format(fence).as_bytes()]);
     deadline.into_iter().for_each(|deadline| call.log_deadline(key, deadline));
     call.reply.array(2);
     call.reply.int(fence);

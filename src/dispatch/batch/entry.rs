@@ -66,33 +66,21 @@ impl<'n> BatchRun<'n> {
         }
     }
 
-    /// Makes a call that is examined, or made again.
-    #[inline(never)]
-    pub(super) fn call_alone(
-        &mut self,
-        client: &mut Client,
-        command: &'static CommandSpec,
-        run: Run<'_>,
-        out: &mut Output,
-    ) -> Next {
-        self.call(client, command, run, out)
+    /// Makes a single call, which is examined or made again.
+    #[inline(never)] // keeps the path of those that pass unchecked short
+    pub(super) fn call_alone(&mut self, client: &mut Client, run: Run<'_>, out: &mut Output) -> Next {
+        self.call(client, run.alone(), out)
     }
 
     /// Makes a call again with the whole store locked. Meanwhile the gate was free: locks may have expired.
     #[cold]
-    pub(super) fn call_exclusively(
-        &mut self,
-        client: &mut Client,
-        command: &'static CommandSpec,
-        run: Run<'_>,
-        out: &mut Output,
-    ) -> Next {
+    pub(super) fn call_exclusively(&mut self, client: &mut Client, run: Run<'_>, out: &mut Output) -> Next {
         self.guard = None; // the gate is not reentrant
         if !self.take_gate(Store::lock_exclusive) {
             return Next::Again;
         }
         self.read_time();
-        let next = self.call_alone(client, command, run, out);
+        let next = self.call_alone(client, run, out);
         self.guard = None; // others have waited long enough
         next
     }
