@@ -1,5 +1,7 @@
 //! Raw bytes: protocol errors, replies before the connection closes, and inline requests.
 
+use crate::harness::encode;
+
 use super::oracle::Arena;
 use super::script::Differences;
 
@@ -46,6 +48,38 @@ fn inline_requests_are_split_as_redis_splits_them() {
 fn requests_cut_off_by_the_client_are_not_carried_out() {
     let whole = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
     compare((1..whole.len()).map(|len| [&b"GET k\r\n"[..], &whole[..len]].concat()));
+}
+
+#[test]
+fn large_arguments_are_received_as_in_redis_whatever_follows_them() {
+    // Around the lengths from which an argument has a buffer of its own, and for which that needs more memory with the line
+    // end. Replies are short: Redis drops what it has not written when the client closes its side.
+    let requests = |len: usize, end: &[u8]| {
+        let value = "v".repeat(len);
+        let mut set = encode(&["MSET", "a", &value, &value, "short", "b", &value]);
+        set.truncate(set.len() - 2);
+        let calls = [
+            encode(&["APPEND", "a", &value]),
+            encode(&["SETRANGE", "b", "1", &value]),
+            encode(&["MULTI"]),
+            encode(&["GETSET", "c", &value]),
+            encode(&["SETNX", "c", &value]),
+            encode(&["SET", "c", &value, "EX", "0"]),
+            encode(&["APPEND", "c", "w"]),
+            encode(&["EXEC"]),
+            encode(&["GET", &value]),
+            encode(&["GETRANGE", "a", "-3", "-1"]),
+            encode(&["GETRANGE", "c", "-3", "-1"]),
+            encode(&[&value[..], "is", "no", "command"]),
+            encode(&["STRLEN", "b"]),
+        ];
+        [&set[..], end, &calls.concat()].concat()
+    };
+    let lens = [16_381, 16_383, 16_384, 16_385, 20_478, 20_479, 20_480, 32_767, 32_768, 100_000, 1_048_575, 1_048_577];
+    compare(lens.iter().map(|len| requests(*len, b"\r\n")));
+    compare(lens.iter().map(|len| requests(*len, b"xy"))); // what ends an argument is not looked at
+    compare(lens.iter().map(|len| [&requests(*len, b"\r\n")[..], b"*1\r\n#\r\n"].concat()));
+    compare(lens.iter().map(|len| requests(*len, b"\r\n")[..len + 40].to_vec()));
 }
 
 #[test]
