@@ -151,9 +151,13 @@ impl Steps {
 /// to do.
 fn do_due(namespace: &Namespace, handlers: &'static Handlers, now: Now) -> Option<u64> {
     let swept_ms = sweep_once(namespace, handlers, now);
-    namespace.store.pass_barrier(); // other tasks have served the ready keys that they took, and set new deadlines
     serve_unserved(namespace, handlers);
-    if swept_ms <= now.mono_ms() || namespace.store.busy_flag().is_occupied() || namespace.upkeep.has_unserved() {
+    let has_unserved = {
+        // Other tasks have served whom they were about to serve, and set new deadlines.
+        let _exclusive = namespace.store.lock_exclusive();
+        namespace.upkeep.has_unserved()
+    };
+    if swept_ms <= now.mono_ms() || namespace.store.busy_flag().is_occupied() || has_unserved {
         return None;
     }
     if namespace.restrictions.pause.in_force(now).is_none() {
