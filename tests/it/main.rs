@@ -6,8 +6,6 @@
 #![allow(unreachable_pub, reason = "the harness reads better with plain pub")]
 
 mod acl;
-#[cfg(feature = "lua")]
-mod advisories;
 mod append_only;
 mod barriers;
 mod bitmap;
