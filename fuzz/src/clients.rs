@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 use keylatch::internals::config;
 use keylatch::internals::config::Config;
+use keylatch::internals::disk::SimulatedDisk;
 use keylatch::internals::resp::FrameDecoder;
 use keylatch::internals::table;
 use keylatch::{Clock, Server};
@@ -194,8 +195,9 @@ pub fn dispatcher(data: &[u8]) {
 
 async fn exchange(data: &[u8]) {
     let mut input = Input(data);
-    let server = Server::builder().clock(Clock::manual()).config(settings(input.byte())).start();
-    let server = server.await.expect("a server on a free port");
+    // What the input has the server save ends with it.
+    let builder = Server::builder().clock(Clock::manual()).disk(SimulatedDisk::new(1));
+    let server = builder.config(settings(input.byte())).start().await.expect("a server on a free port");
     let mut clients = Vec::new();
     for _ in 0..2 {
         let (read, write) = TcpStream::connect(server.addr()).await.expect("the server accepts").into_split();
@@ -225,7 +227,8 @@ async fn exchange(data: &[u8]) {
 
 /// Returns the settings that the first byte of an input chooses.
 fn settings(flags: u8) -> Config {
-    let mut text = String::from("port 0\nbind 127.0.0.1\nproto-max-bulk-len 1mb\nclient-query-buffer-limit 1mb\n");
+    let mut text =
+        String::from("port 0\nbind 127.0.0.1\ndir /\nproto-max-bulk-len 1mb\nclient-query-buffer-limit 1mb\n");
     let lines = ["requirepass secret\n", "maxmemory 3mb\nmaxmemory-policy allkeys-lru\n", "databases 2\n", "hz 100\n"];
     lines.iter().enumerate().filter(|(bit, _)| flags & 1 << bit != 0).for_each(|(_, line)| text.push_str(line));
     config::load(None, Some(text.as_bytes()), b"").expect("valid settings")
