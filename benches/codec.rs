@@ -18,8 +18,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use bytes::{Buf, BytesMut};
-use keylatch::internals::resp::{Limits, Output, Protocol, Reply, RequestDecoder};
-use tokio_util::codec::Decoder;
+use keylatch::internals::resp::{Batch, Limits, Output, Protocol, Reply, RequestDecoder};
 
 const ROUNDS: usize = 9;
 /// How many requests a measurement decodes or replies it encodes.
@@ -58,12 +57,12 @@ fn main() {
 /// Decodes a pipeline of 64 requests repeatedly, as a connection does.
 fn decode(pipeline: &[u8]) {
     let mut decoder = RequestDecoder::new(Limits::default());
-    let mut input = BytesMut::with_capacity(16 * 1024);
+    let (mut input, mut batch) = (BytesMut::with_capacity(16 * 1024), Batch::default());
     for _ in 0..REQUESTS / 64 {
         input.extend_from_slice(pipeline);
-        while let Some(batch) = decoder.decode(&mut input).expect("valid requests") {
+        while decoder.decode_into(&mut input, &mut batch).expect("valid requests") {
             black_box(&batch);
-            decoder.recycle(batch);
+            batch.recycle(&mut input);
         }
         input.reserve(16 * 1024);
     }

@@ -11,11 +11,10 @@
 use std::net::TcpListener;
 
 use bytes::BytesMut;
-use keylatch::internals::resp::{Codec, Limits};
+use keylatch::internals::resp::{Batch, Codec, Limits};
 use keylatch::internals::worker;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_util::codec::Decoder;
 
 /// As much as keylatch reads at once.
 const READ_LEN: usize = 16 * 1024;
@@ -34,16 +33,16 @@ fn main() {
 
 async fn serve(mut client: TcpStream) {
     let mut codec = Codec::new(Limits::default());
-    let (mut input, mut output) = (BytesMut::new(), BytesMut::new());
+    let (mut input, mut batch, mut output) = (BytesMut::new(), Batch::default(), BytesMut::new());
     loop {
         input.reserve(READ_LEN);
         match client.read_buf(&mut input).await {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
-        while let Ok(Some(batch)) = codec.decode(&mut input) {
+        while let Ok(true) = codec.requests.decode_into(&mut input, &mut batch) {
             (0..batch.len()).for_each(|_| output.extend_from_slice(b"+OK\r\n"));
-            codec.requests.recycle(batch);
+            batch.recycle(&mut input);
         }
         if client.write_all(&output).await.is_err() {
             return;

@@ -13,10 +13,9 @@ use bytes::BytesMut;
 use keylatch::internals::User;
 use keylatch::internals::append_only as log;
 use keylatch::internals::config;
-use keylatch::internals::resp::{Limits, RequestDecoder};
+use keylatch::internals::resp::{Batch, Limits, RequestDecoder};
 use keylatch::internals::table;
 use keylatch::internals::{packed, payload, rdb};
-use tokio_util::codec::Decoder;
 
 pub use clients::dispatcher;
 #[cfg(feature = "lua")]
@@ -58,16 +57,17 @@ pub fn decoder(data: &[u8]) {
 
 /// Returns the requests of a stream, and the text of the error that ends it.
 fn decode<'a>(limits: Limits, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<Vec<u8>>>, Option<String>) {
-    let (mut decoder, mut src, mut requests) = (RequestDecoder::new(limits), BytesMut::new(), Vec::new());
+    let (mut decoder, mut src) = (RequestDecoder::new(limits), BytesMut::new());
+    let (mut batch, mut requests) = (Batch::default(), Vec::new());
     for piece in pieces {
         src.extend_from_slice(piece);
         loop {
-            match decoder.decode(&mut src) {
-                Ok(Some(batch)) => {
+            match decoder.decode_into(&mut src, &mut batch) {
+                Ok(true) => {
                     requests.extend(batch.iter().map(|request| request.args().map(<[u8]>::to_vec).collect()));
-                    decoder.recycle(batch);
+                    batch.recycle(&mut src);
                 }
-                Ok(None) => break,
+                Ok(false) => break,
                 Err(error) => return (requests, Some(error.to_string())),
             }
         }

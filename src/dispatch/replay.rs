@@ -5,7 +5,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::BytesMut;
-use tokio_util::codec::Decoder;
 use tracing::warn;
 
 use crate::client::caller::Caller;
@@ -17,7 +16,7 @@ use crate::dispatch::plan::find;
 #[cfg(feature = "internals")]
 use crate::dispatch::{Handlers, effects};
 use crate::namespace::Namespace;
-use crate::resp::{Codec, Limits, Output, OwnedRequest, Request};
+use crate::resp::{Batch, Codec, Limits, Output, OwnedRequest, Request};
 use crate::spec::{CommandSpec, Names, Renames};
 #[cfg(feature = "internals")]
 use crate::store::{Cx, Origin};
@@ -178,7 +177,8 @@ impl Replay {
         log: &mut BytesMut,
         mut end: impl FnMut(Repeated<'_>),
     ) -> Result<(), ReplayError> {
-        while let Some(batch) = self.codec.decode(log).map_err(|_| ReplayError::Format)? {
+        let mut batch = Batch::default();
+        while self.codec.requests.decode_into(log, &mut batch).map_err(|_| ReplayError::Format)? {
             for request in batch.iter() {
                 self.read += wire_len(request);
                 let is_aside = match self.take(env, view, request)? {
@@ -189,6 +189,7 @@ impl Replay {
                 self.executed = self.read;
                 end(Repeated { caller: &mut self.caller, executed: self.executed, is_aside });
             }
+            batch.recycle(log);
         }
         Ok(())
     }

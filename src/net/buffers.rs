@@ -77,17 +77,27 @@ impl ConnBuffers {
         self.codec.requests.is_receiving_large()
     }
 
+    /// Removes the requests of the batch, which are executed.
+    #[inline]
+    pub fn recycle(&mut self) {
+        self.batch.recycle(&mut self.input);
+        self.next = 0;
+    }
+
     /// Makes room for the next read; the memory of a large request is released. A small buffer doubles, a large one
     /// grows by a quarter; a large argument has a buffer of its own.
     #[inline]
     pub fn prepare_input(&mut self) {
-        match self.input.is_empty() && self.input.capacity() <= INPUT_KEEP_MAX && !self.is_filled {
-            true => self.input.reserve(READ_LEN),
-            false => self.prepare_used_input(),
+        let is_room = (READ_LEN..=INPUT_KEEP_MAX).contains(&self.input.capacity());
+        if !(is_room && self.input.is_empty()) || self.is_filled {
+            self.make_room();
         }
     }
 
-    fn prepare_used_input(&mut self) {
+    fn make_room(&mut self) {
+        if self.next >= self.batch.len() {
+            self.recycle(); // it may have the buffer
+        }
         let len = self.input.len();
         if self.is_receiving_large() {
             return self.codec.requests.prepare_large(); // before it is counted

@@ -23,7 +23,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_util::codec::Decoder;
 use tracing::debug;
 
 use crate::client::backlog::SHARE_MIN;
@@ -245,9 +244,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Decodes the next batch; returns whether there was one; after a protocol error the client is closed.
     fn decode_batch(&mut self, buffers: &mut ConnBuffers) -> bool {
-        let requests = &mut buffers.codec.requests;
-        requests.recycle(std::mem::take(&mut buffers.batch));
-        if buffers.input.is_empty() && requests.is_between_requests() {
+        if !buffers.batch.is_empty() {
+            buffers.recycle();
+        }
+        if buffers.input.is_empty() && buffers.codec.requests.is_between_requests() {
             return false;
         }
         if !self.catch_up() {
@@ -255,9 +255,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let requests = &mut buffers.codec.requests;
         requests.set_limits(limits(&self.config, &self.client.caller));
-        match buffers.codec.decode(&mut buffers.input) {
-            Ok(Some(batch)) => (buffers.batch, buffers.next) = (batch, 0),
-            Ok(None) => {
+        match requests.decode_into(&mut buffers.input, &mut buffers.batch) {
+            Ok(true) => {}
+            Ok(false) => {
                 self.pass_empty_requests(buffers);
                 return false;
             }
@@ -298,7 +298,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         run.set_up_extra_work(&self.client);
         run.plan(batch, *next, self.client.caller.db, plan);
         let planned = plan.of(batch, *next);
-        let room = input.capacity() - input.len();
+        let room = input.capacity() - input.len() + batch.spare_len();
         // Where the replies begin; if they are to be held back only since they are executed, that is what came before, too.
         let begin = if self.namespace.log.is_confirmed() { 0 } else { output.end() };
         self.client.caller.info.buffers.set_query_buffer(batch.buffer_len() + input.len(), room);

@@ -32,8 +32,6 @@ const ARGS_MAX: i64 = i32::MAX as i64;
 const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
 /// The longest argument before authentication.
 const UNAUTHENTICATED_BULK_LEN_MAX: i64 = 16 * 1024;
-/// Lists with more capacity than this are freed instead of recycled, so that one huge request does not keep its memory.
-const RECYCLED_SPANS_MAX: usize = 4096;
 
 /// What a client may send, by its session and the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,9 +173,6 @@ pub struct RequestDecoder {
     mid_request: bool,
     /// A protocol error is final: it is reported after the requests before it, and on every later call.
     failure: Option<ProtocolError>,
-    /// Emptied lists of a recycled batch.
-    spare_spans: Vec<Span>,
-    spare_ends: Vec<usize>,
 }
 
 /// The outcome of one parsing step: `true` when the item is complete, `false` when bytes are missing.
@@ -192,19 +187,6 @@ impl RequestDecoder {
     /// Replaces the limits; they hold for every header read from now on.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
-    }
-
-    /// Takes back the lists of an executed batch, so that a steady connection allocates nothing.
-    pub fn recycle(&mut self, batch: Batch) {
-        let Batch { mut spans, mut ends, .. } = batch;
-        if (self.spare_spans.capacity()..=RECYCLED_SPANS_MAX).contains(&spans.capacity()) {
-            spans.clear();
-            self.spare_spans = spans;
-        }
-        if ends.capacity() >= self.spare_ends.capacity() {
-            ends.clear();
-            self.spare_ends = ends;
-        }
     }
 
     /// Returns whether the last `decode` needs more bytes to complete a request.
@@ -261,6 +243,44 @@ impl RequestDecoder {
     /// Returns whether the decoder has no state of a request, so that it may serve another client.
     pub fn is_between_requests(&self) -> bool {
         self.pos == 0 && self.args_left == 0 && self.failure.is_none() && self.empties.is_empty()
+    }
+
+    /// Moves the complete requests of `src` to `batch`, which is empty; returns whether there are any. Else more bytes are
+    /// needed.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the client broke the protocol, after every request before that has been returned.
+    pub fn decode_into(&mut self, src: &mut BytesMut, batch: &mut Batch) -> Result<bool, DecodeError> {
+        debug_assert!(batch.is_empty(), "requests would be lost");
+        // AUTH changes the limits of the requests after it, so unauthenticated clients get one request per batch.
+        let requests_max = match self.limits.authenticated {
+            true => BATCH_REQUESTS_MAX,
+            false => 1,
+        };
+        self.mid_request = false;
+        while self.failure.is_none() && self.ends.len() < requests_max {
+            if self.read_short_request(src) {
+                self.finish_request();
+                continue;
+            }
+            match self.read_request(src) {
+                Ok(true) => self.finish_request(),
+                Ok(false) if self.receive_large(src) => {}
+                Ok(false) => break,
+                Err(err) => self.failure = Some(err),
+            }
+        }
+        if !self.ends.is_empty() {
+            self.cut(src, batch);
+            return Ok(true);
+        }
+        if let Some(err) = self.failure {
+            return Err(err.into());
+        }
+        self.skip_empty_requests(src);
+        self.mid_request = !src.is_empty();
+        Ok(false)
     }
 
     /// Reads a whole request whose headers are all short, as nearly all are. Anything else, invalid or incomplete input
@@ -470,24 +490,27 @@ impl RequestDecoder {
         }
     }
 
-    /// Splits the complete requests off `src`; the current one stays and its positions are adjusted.
-    fn cut(&mut self, src: &mut BytesMut) -> Batch {
+    /// Moves the complete requests from `src` to `batch`; the current one stays and its positions are adjusted. When it has
+    /// not begun, `batch` gets the buffer, and nothing is shared.
+    fn cut(&mut self, src: &mut BytesMut, batch: &mut Batch) {
         let cut = self.start;
-        let bytes = src.split_to(cut);
         let complete = self.ends.last().copied().unwrap_or(0);
-        let mut current = std::mem::take(&mut self.spare_spans);
-        current.extend(self.spans.drain(complete..));
-        let whole = self.whole.take_before(current.iter().filter(|span| span.is_whole()).count());
-        let taken = whole.as_ref().map_or(0, |whole| whole.len());
-        current.iter_mut().for_each(|span| span.move_by(cut, taken));
-        self.rebase(cut);
-        Batch {
-            bytes,
-            whole,
-            empties: self.cut_empties(),
-            spans: std::mem::replace(&mut self.spans, current),
-            ends: std::mem::replace(&mut self.ends, std::mem::take(&mut self.spare_ends)),
+        if cut == src.len() {
+            batch.bytes = std::mem::take(src);
+        } else {
+            batch.bytes = src.split_to(cut);
+            batch.spans.extend(self.spans.drain(complete..));
         }
+        if !self.whole.is_empty() {
+            let current = &mut batch.spans;
+            batch.whole = self.whole.take_before(current.iter().filter(|span| span.is_whole()).count());
+        }
+        let taken = batch.whole.as_ref().map_or(0, |whole| whole.len());
+        batch.spans.iter_mut().for_each(|span| span.move_by(cut, taken));
+        self.rebase(cut);
+        batch.empties = self.cut_empties();
+        std::mem::swap(&mut self.spans, &mut batch.spans);
+        std::mem::swap(&mut self.ends, &mut batch.ends);
     }
 
     /// Splits off where there were empty requests; those behind the last request are before the first one of the next
@@ -528,35 +551,10 @@ impl Decoder for RequestDecoder {
     ///
     /// # Errors
     ///
-    /// Fails when the client broke the protocol, after every request before that has been returned.
+    /// As [`RequestDecoder::decode_into`].
     fn decode(&mut self, src: &mut BytesMut) -> Result<Option<Batch>, DecodeError> {
-        // AUTH changes the limits of the requests after it, so unauthenticated clients get one request per batch.
-        let requests_max = match self.limits.authenticated {
-            true => BATCH_REQUESTS_MAX,
-            false => 1,
-        };
-        self.mid_request = false;
-        while self.failure.is_none() && self.ends.len() < requests_max {
-            if self.read_short_request(src) {
-                self.finish_request();
-                continue;
-            }
-            match self.read_request(src) {
-                Ok(true) => self.finish_request(),
-                Ok(false) if self.receive_large(src) => {}
-                Ok(false) => break,
-                Err(err) => self.failure = Some(err),
-            }
-        }
-        if !self.ends.is_empty() {
-            return Ok(Some(self.cut(src)));
-        }
-        if let Some(err) = self.failure {
-            return Err(err.into());
-        }
-        self.skip_empty_requests(src);
-        self.mid_request = !src.is_empty();
-        Ok(None)
+        let mut batch = Batch::default();
+        Ok(self.decode_into(src, &mut batch)?.then_some(batch))
     }
 
     /// Decodes the remaining input after the client has closed the connection; an incomplete request is dropped, as in

@@ -105,6 +105,11 @@ impl WholeArgs {
         self.len
     }
 
+    /// Returns whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.args.is_empty()
+    }
+
     /// Returns the memory of their buffers.
     pub(super) fn memory(&self) -> usize {
         self.memory

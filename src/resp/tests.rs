@@ -18,19 +18,19 @@ const STRANGER: Limits = Limits { bulk_len_max: 512 * 1024 * 1024, authenticated
 /// Feeds `pieces` to one decoder, as reads from a socket would.
 fn decode_pieces<'a>(limits: Limits, pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     let (mut decoder, mut src) = (RequestDecoder::new(limits), BytesMut::new());
-    let mut requests = Vec::new();
+    let (mut requests, mut batch) = (Vec::new(), Batch::default());
     for piece in pieces {
         src.extend_from_slice(piece);
         loop {
-            match decoder.decode(&mut src) {
-                Ok(Some(batch)) => {
+            match decoder.decode_into(&mut src, &mut batch) {
+                Ok(true) => {
                     assert!(!batch.is_empty() && batch.len() <= BATCH_REQUESTS_MAX);
                     assert!(limits.authenticated || batch.len() == 1);
                     let owned = |request: Request<'_>| request.args().map(<[u8]>::to_vec).collect();
                     requests.extend(batch.iter().map(owned));
-                    decoder.recycle(batch);
+                    batch.recycle(&mut src);
                 }
-                Ok(None) => break,
+                Ok(false) => break,
                 Err(DecodeError::Protocol(err)) => return (requests, Some(err)),
                 Err(DecodeError::Io(err)) => panic!("a buffer does no IO: {err}"),
             }
@@ -192,7 +192,7 @@ fn claims_allocate_nothing_until_bytes_arrive() {
 /// requests, and how many arguments had such a buffer.
 fn decode_as_read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Vec<Vec<u8>>>, usize) {
     let (mut decoder, mut src) = (RequestDecoder::default(), BytesMut::new());
-    let (mut requests, mut whole) = (Vec::new(), 0);
+    let (mut requests, mut whole, mut batch) = (Vec::new(), 0, Batch::default());
     for mut piece in pieces {
         while !piece.is_empty() {
             let taken = match decoder.large_buffer() {
@@ -207,14 +207,14 @@ fn decode_as_read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Vec<Ve
                 }
             };
             piece = &piece[taken..];
-            while let Some(batch) = decoder.decode(&mut src).expect("no protocol error") {
+            while decoder.decode_into(&mut src, &mut batch).expect("no protocol error") {
                 for request in batch.iter() {
                     whole += (0..request.len()).filter(|at| request.shared(*at).is_some()).count();
                     let owned = request.to_owned();
                     assert!(owned.as_request().args().eq(request.args()));
                     requests.push(request.args().map(<[u8]>::to_vec).collect());
                 }
-                decoder.recycle(batch);
+                batch.recycle(&mut src);
             }
         }
     }
@@ -254,18 +254,19 @@ fn bare_newlines_do_not_pile_up() {
 }
 
 #[test]
-fn batches_are_bounded_and_recycled_lists_are_used_again() {
-    let mut src = BytesMut::from("PING\n".repeat(BATCH_REQUESTS_MAX + 1).as_str());
-    let mut decoder = RequestDecoder::default();
-    let first = decoder.decode(&mut src).ok().flatten().expect("a full batch");
-    assert_eq!(first.len(), BATCH_REQUESTS_MAX);
-    let list = first.spans.as_ptr();
-    decoder.recycle(first);
-    let second = decoder.decode(&mut src).ok().flatten().expect("the last request");
-    assert_eq!(second.len(), 1);
-    src.extend_from_slice(b"PING\n");
-    let third = decoder.decode(&mut src).ok().flatten().expect("one more");
-    assert_eq!(third.spans.as_ptr(), list);
+fn batches_are_bounded_and_their_lists_and_buffer_are_used_again() {
+    let (mut decoder, mut src, mut batch) = (RequestDecoder::default(), BytesMut::new(), Batch::default());
+    let mut next = |sent: &str| {
+        batch.recycle(&mut src);
+        src.extend_from_slice(sent.as_bytes());
+        assert!(decoder.decode_into(&mut src, &mut batch).expect("no protocol error"));
+        (batch.len(), batch.spans.as_ptr(), batch.get(0).name().as_ptr())
+    };
+    let (len, list, _) = next(&"PING\n".repeat(BATCH_REQUESTS_MAX + 1));
+    assert_eq!(len, BATCH_REQUESTS_MAX);
+    let (len, _, buffer) = next("");
+    assert_eq!(len, 1);
+    assert_eq!(next("PING\n"), (1, list, buffer));
 }
 
 #[test]

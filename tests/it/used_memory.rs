@@ -340,7 +340,7 @@ fn names_of_clients_blocked_calls_and_users_count_as_used_memory() {
     assert!(named > 3000, "{named} bytes are counted for a client with names of 3000");
 
     client.expect(&[("SET lock held PX 1000000", "+OK")]);
-    for (what, len, command) in [("clients in line", 10_000, "LOCK.ACQUIRE"), ("blocked clients", 40_000, "BLPOP")] {
+    for (what, len, command) in [("clients in line", 14_000, "LOCK.ACQUIRE"), ("blocked clients", 40_000, "BLPOP")] {
         let before = figures(&mut client);
         for (at, other) in others.iter_mut().enumerate() {
             other.send(&match command {
