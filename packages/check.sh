@@ -4,7 +4,7 @@
 # The wheel is built by maturin, with the binary linked statically; the same goes into the npm package. The binary that
 # is named goes into the Debian package. Everything is written to target/packages. Needs python3 (3.11) with venv,
 # node 20, npm and cargo; for the Debian package root, dpkg-dev and a kernel with overlay mounts.
-# KEYLATCH_QUICK=1 builds the static binary in the development profile, for a check that publishes nothing.
+# KEYLATCH_QUICK=1 builds the static binary in the development profile, not optimised, for a check that publishes nothing.
 # KEYLATCH_MUSL=1 also builds with musl, which takes as long as everything else together: without optimisation across
 # crates, since only that it builds and runs is checked. Needs the target x86_64-unknown-linux-musl and musl-tools.
 # With RUNS, the tests of the wheel and of the npm packages are then run that often, both at the same time, to find what
@@ -31,9 +31,10 @@ build_wheel() {
     [ -x "$work/tools/bin/python" ] || python3 -m venv "$work/tools"
     pip tools install maturin==1.16.0
     cd "$here/python/double"
-    local profile=release
-    [ -z "${KEYLATCH_QUICK:-}" ] || profile=dev
-    "$work/tools/bin/maturin" build --quiet --profile "$profile" --locked --out "$work/out" -- -C target-feature=+crt-static
+    local profile=release options=()
+    [ -z "${KEYLATCH_QUICK:-}" ] || profile=dev options=(--config profile.dev.package.keylatch.opt-level=0)
+    "$work/tools/bin/maturin" build --quiet --profile "$profile" "${options[@]}" --locked --out "$work/out" -- \
+        -C target-feature=+crt-static
     cp "${CARGO_TARGET_DIR:-$root/target}/${profile/dev/debug}/keylatch" "$work/keylatch-static"
 }
 # Whether a binary needs no library, and serves.
