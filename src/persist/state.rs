@@ -580,15 +580,23 @@ impl Persistence {
         self.state.lock().log.as_ref()?.synced()
     }
 
-    /// Waits until all is durable that is in the append-only file now, however often the disk fails; returns whether it is:
-    /// not if there is no such file, or no longer.
+    /// Waits until all is durable that is in the append-only file now, however often the disk fails, or in the one that is
+    /// being begun; returns whether it is: not if there is no such file, or no longer.
     pub(crate) async fn synced(&self) -> bool {
         loop {
-            let Some(handle) = self.state.lock().log.clone() else { return false };
-            let (tell, told) = oneshot::channel();
-            handle.sync(Box::new(move |result| _ = tell.send(result.is_ok()))); // nobody waits when the client has gone
-            if told.await == Ok(true) {
-                return true;
+            let (log, is_starting) = {
+                let state = self.state.lock();
+                (state.log.clone(), state.figures.is_log_starting)
+            };
+            if log.is_none() && !is_starting {
+                return false;
+            }
+            if let Some(handle) = log {
+                let (tell, told) = oneshot::channel();
+                handle.sync(Box::new(move |result| _ = tell.send(result.is_ok()))); // nobody waits when the client has gone
+                if told.await == Ok(true) {
+                    return true;
+                }
             }
             tokio::time::sleep(SYNC_AGAIN_AFTER).await;
         }

@@ -428,9 +428,26 @@ fn a_file_that_is_turned_on_during_a_save_is_scheduled() {
     for (field, value) in [("aof_enabled", "1"), ("aof_current_size", "0"), ("aof_pending_rewrite", "1")] {
         assert_eq!(client.info(field), value, "{field}");
     }
-    client.expect(&[("FLUSHALL", "+OK"), ("SET b v", "+OK")]);
+    let mut waiting = server.client();
+    waiting.send(b"PING\r\nWAITAOF 1 0 0\r\n");
+    assert_eq!(waiting.reply(), "+PONG");
+    client.expect(&[("FLUSHALL", "+OK"), ("SET b v", "+OK"), ("WAITAOF 1 0 0", "*2 :1 :0")]);
+    assert_eq!(waiting.reply(), "*2 :1 :0");
     wait_until(|| rewrite(&mut client) == ("0".into(), "0".into()) && client.info("aof_enabled") == "1");
     assert_restarted(dir.path(), server);
+}
+
+#[test]
+fn waitaof_does_not_count_a_file_that_was_turned_off_but_is_not_ended_yet() {
+    let dir = dir();
+    let server = start_in(dir.path(), &[ON[0], ("rdb-key-save-delay", "1000000000")]);
+    let mut client = server.client();
+    client.expect(&[("SET a v", "+OK"), ("BGSAVE", "+Background saving started"), ("WAITAOF 1 0 0", "*2 :1 :0")]);
+    // The next start would load the snapshot, which is not written.
+    let refused = "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
+    client.expect(&[("CONFIG SET appendonly no", "+OK"), ("WAITAOF 1 0 0", refused)]);
+    client.expect(&[("CONFIG SET appendonly yes", "+OK"), ("WAITAOF 1 0 0", "*2 :1 :0")]);
+    client.expect(&[("FLUSHALL", "+OK")]); // gives the save up
 }
 
 #[test]

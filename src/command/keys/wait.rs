@@ -9,6 +9,7 @@ use crate::client::replica::{Awaited, WaitingForReplicas};
 use crate::command::timeout::read_timeout;
 use crate::dispatch::{Call, Command, Continuation, Env, Wait};
 use crate::error::{Error, Result};
+use crate::namespace::Namespace;
 use crate::persist::Persistence;
 use crate::resp::Reply;
 use crate::spec::{BLOCKING, Group, integer};
@@ -85,7 +86,7 @@ fn wait_aof(call: &mut Call<'_>) -> Result<()> {
     if call.namespace.role.is_replica() {
         return Err(Error::other(NO_FILES_OF_REPLICAS));
     }
-    if local > 0 && call.namespace.persistence.read(|figures| figures.log.is_none()) {
+    if local > 0 && !has_file(call.namespace) {
         return Err(Error::other(NO_FILE));
     }
     let position = call.caller.info.written.load(Relaxed);
@@ -108,6 +109,13 @@ fn wait_aof(call: &mut Call<'_>) -> Result<()> {
         outcome: Outcome::Unsynced,
         blocked: None,
     })
+}
+
+/// Returns whether there is an append-only file, or one is being begun. One that is turned off does not count, though it is
+/// ended a little later: the next start does not load it.
+fn has_file(namespace: &Namespace) -> bool {
+    let is_there = || namespace.persistence.read(|figures| figures.log.is_some() || figures.is_log_starting);
+    namespace.settings.current().appendonly && is_there()
 }
 
 /// Returns whether the file of this server has the changes before a position durably.
@@ -168,7 +176,7 @@ impl Continuation for Syncing {
     }
 
     fn step(&mut self, env: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool> {
-        if self.outcome == Outcome::NoFile {
+        if self.outcome == Outcome::NoFile || !has_file(env.namespace) {
             return Err(Error::other(NO_FILE));
         }
         match woken {
