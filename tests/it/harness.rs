@@ -11,9 +11,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
 use keylatch::internals::config::Config;
-use keylatch::internals::resp::{Frame, FrameDecoder, Protocol};
+use keylatch::internals::resp::{Frame, FrameDecoder};
 use keylatch::internals::{LogReader, Purpose};
 use keylatch::{Clock, Server};
 use tokio::runtime::Runtime;
@@ -148,9 +148,40 @@ impl TestServer {
 /// A RESP client for any server, over any stream.
 pub struct Client<S = TcpStream> {
     stream: S,
-    buffer: BytesMut,
-    decoder: FrameDecoder,
+    replies: Replies,
     chunk: Box<[u8]>,
+}
+
+/// The replies that come, each as a value and as its bytes.
+#[derive(Default)]
+pub struct Replies {
+    decoder: FrameDecoder,
+    /// What the decoder has not taken yet.
+    undecoded: BytesMut,
+    /// The bytes from the first reply on that was not returned.
+    bytes: BytesMut,
+}
+
+impl Replies {
+    /// Adds bytes that have come.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.undecoded.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Returns the next reply once all of it has come.
+    #[track_caller]
+    pub fn next(&mut self) -> Option<(Frame, Vec<u8>)> {
+        let frame = self.decoder.decode(&mut self.undecoded).expect("a well-formed reply")?;
+        Some((frame, self.bytes.split_to(self.bytes.len() - self.undecoded.len()).to_vec()))
+    }
+
+    /// Takes bytes that follow the last reply: `len`, or as many as have come.
+    fn take(&mut self, len: usize) -> Vec<u8> {
+        let bytes = self.bytes.split_to(len.min(self.bytes.len()));
+        self.undecoded.advance(bytes.len());
+        bytes.to_vec()
+    }
 }
 
 impl Client {
@@ -197,7 +228,7 @@ impl Client<UnixStream> {
 impl<S: Read + Write> Client<S> {
     /// Creates a client of a connected stream.
     pub fn over(stream: S) -> Self {
-        Client { stream, buffer: BytesMut::new(), decoder: FrameDecoder::new(), chunk: vec![0; READ_LEN].into() }
+        Client { stream, replies: Replies::default(), chunk: vec![0; READ_LEN].into() }
     }
 
     /// Returns the stream itself, for bytes other than RESP.
@@ -290,16 +321,13 @@ impl<S: Read + Write> Client<S> {
     #[track_caller]
     fn read_with_bytes(&mut self) -> Option<(Frame, Vec<u8>)> {
         loop {
-            let before = self.buffer.clone();
-            if let Some(frame) = self.decoder.decode(&mut self.buffer).expect("a well-formed reply") {
-                let bytes = before[..before.len() - self.buffer.len()].to_vec();
-                return Some((frame, bytes));
+            let reply = self.replies.next();
+            if reply.is_some() {
+                return reply;
             }
-            self.buffer = before; // the decoder keeps no state between calls that matter here
-            self.decoder = FrameDecoder::new();
             match self.stream.read(&mut self.chunk) {
                 Ok(0) => return None,
-                Ok(len) => self.buffer.extend_from_slice(&self.chunk[..len]),
+                Ok(len) => self.replies.push(&self.chunk[..len]),
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
                 // A process that ends while its parent thread starts another one interrupts any thread of the tests.
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -311,8 +339,8 @@ impl<S: Read + Write> Client<S> {
     /// Reads `len` bytes as they arrive.
     #[track_caller]
     pub fn take_bytes(&mut self, len: usize) -> Vec<u8> {
-        let ready = self.buffer.len().min(len);
-        let mut bytes = self.buffer.split_to(ready).to_vec();
+        let mut bytes = self.replies.take(len);
+        let ready = bytes.len();
         bytes.resize(len, 0);
         self.stream.read_exact(&mut bytes[ready..]).expect("that many bytes");
         bytes
@@ -320,7 +348,7 @@ impl<S: Read + Write> Client<S> {
 
     /// Reads to the end of the connection and returns all that came.
     pub fn read_to_end(&mut self) -> Vec<u8> {
-        let mut bytes = std::mem::take(&mut self.buffer).to_vec();
+        let mut bytes = self.replies.take(usize::MAX);
         // A reset after the last reply counts as the end.
         let _ = self.stream.read_to_end(&mut bytes);
         bytes
@@ -400,20 +428,28 @@ fn a_wait_in_vain_ends_and_names_its_test() {
 
 /// Encodes a command as an array of bulk strings.
 pub fn encode(args: &[impl AsRef<[u8]>]) -> Vec<u8> {
-    let args = args.iter().map(|arg| Frame::Bulk(Bytes::copy_from_slice(arg.as_ref()))).collect();
-    let mut bytes = BytesMut::new();
-    Frame::Array(args).encode(Protocol::Resp2, &mut bytes);
-    bytes.to_vec()
+    let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args.iter().map(AsRef::as_ref) {
+        bytes.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+        bytes.extend_from_slice(arg);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
 }
 
 /// Shows a reply on one line: line ends become blanks, other bytes that are not text are escaped.
 pub fn show(reply: &[u8]) -> String {
     let reply = reply.strip_suffix(b"\r\n").unwrap_or(reply);
-    let parts: Vec<String> = reply
-        .split(|byte| *byte == b'\n')
-        .map(|line| line.strip_suffix(b"\r").unwrap_or(line).escape_ascii().to_string())
-        .collect();
-    parts.join(" ").replace("\\'", "'").replace("\\\"", "\"")
+    let mut shown = String::with_capacity(reply.len());
+    for (at, &byte) in reply.iter().enumerate() {
+        match byte {
+            b'\r' if reply.get(at + 1) == Some(&b'\n') => {}
+            b'\n' => shown.push(' '),
+            b'\'' | b'"' => shown.push(byte.into()),
+            _ => shown.extend(byte.escape_ascii().map(char::from)),
+        }
+    }
+    shown
 }
 
 /// A generator of pseudo-random numbers, the same in every run of a test (xorshift).

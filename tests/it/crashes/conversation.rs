@@ -4,11 +4,7 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use bytes::BytesMut;
-use keylatch::internals::resp::FrameDecoder;
-use tokio_util::codec::Decoder;
-
-use crate::harness::{encode, show};
+use crate::harness::{Replies, encode, show};
 
 /// What a reply is to.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +26,7 @@ pub(super) enum Asked {
 /// A connection, with what it was asked and has not replied to.
 pub(super) struct Conversation {
     stream: TcpStream,
-    buffer: BytesMut,
+    received: Replies,
     waiting: VecDeque<Asked>,
     last: String,
     last_write: String,
@@ -41,8 +37,8 @@ impl Conversation {
         let stream = TcpStream::connect(addr).expect("the server accepts");
         stream.set_nodelay(true).expect("TCP_NODELAY");
         stream.set_nonblocking(true).expect("a socket that does not wait");
-        let (buffer, waiting) = (BytesMut::new(), VecDeque::new());
-        Conversation { stream, buffer, waiting, last: String::new(), last_write: String::new() }
+        let (received, waiting) = (Replies::default(), VecDeque::new());
+        Conversation { stream, received, waiting, last: String::new(), last_write: String::new() }
     }
 
     fn write(&mut self, mut bytes: &[u8]) {
@@ -106,12 +102,9 @@ impl Conversation {
             return replies;
         }
         while let Ok(len @ 1..) = self.stream.read(&mut chunk) {
-            self.buffer.extend_from_slice(&chunk[..len]);
+            self.received.push(&chunk[..len]);
         }
-        loop {
-            let mut rest = self.buffer.clone();
-            let Some(_) = FrameDecoder::new().decode(&mut rest).expect("a well-formed reply") else { return replies };
-            let bytes = self.buffer.split_to(self.buffer.len() - rest.len());
+        while let Some((_, bytes)) = self.received.next() {
             let asked = self.waiting.pop_front().expect("a reply that was asked for");
             self.last = show(&bytes);
             if matches!(asked, Asked::Write) {
@@ -119,5 +112,6 @@ impl Conversation {
             }
             replies.push((asked, self.last.clone()));
         }
+        replies
     }
 }

@@ -248,7 +248,7 @@ impl Pair {
         let (keylatch, redis) = (self.keylatch.reply(), self.redis.reply());
         let keylatch = match (keylatch, &redis) {
             // Short lists are listpacks since 7.2.
-            (Some(ours), Some(theirs)) => Some(with_encodings(&ours, theirs, &["quicklist"])),
+            (Some(ours), Some(theirs)) if ours != *theirs => Some(with_encodings(&ours, theirs, &["quicklist"])),
             (ours, _) => ours,
         };
         Replies { keylatch, redis }
