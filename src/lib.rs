@@ -111,6 +111,9 @@
     allow(dead_code, unused_imports)
 )]
 
+#[cfg(test)]
+extern crate self as keylatch; // for the client of the tests in `tests/it`, which some of the unit tests use
+
 mod acl;
 #[cfg(feature = "binary")]
 mod app;

@@ -19,6 +19,8 @@
 //! by FUNCTION LOAD.
 
 mod access;
+#[cfg(all(test, feature = "internals"))]
+mod advisories_tests;
 mod api;
 mod arguments;
 mod bit;

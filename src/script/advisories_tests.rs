@@ -1,9 +1,9 @@
 //! Every published advisory on scripts in Redis, as a script that must do no harm here. `.ci/run` runs these tests
-//! under AddressSanitizer too, the interpreter's C included, and so they are a program of their own, which is built soon;
-//! docs/decisions/25-lua-sources.md lists the advisories.
+//! under AddressSanitizer too, the interpreter's C included, and so they are among the tests of the library, which is built
+//! once for that; docs/decisions/25-lua-sources.md lists the advisories.
 
 #[allow(dead_code, unreachable_pub, reason = "most of it serves the other tests")]
-#[path = "it/harness.rs"]
+#[path = "../../tests/it/harness.rs"]
 mod harness;
 
 use harness::{Client, TestServer};
