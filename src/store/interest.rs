@@ -328,21 +328,26 @@ impl Interests {
     /// Adds a flag that is raised when the key changes.
     pub(super) fn watch(&mut self, key: Key<'_>, flag: &WatchFlag) {
         let interest = self.interest_mut(key);
+        let before = flags_len(&interest.flags);
         interest.flags.push(flag.clone());
-        let is_first = interest.flags.len() == 1;
+        let (is_first, grown) = (interest.flags.len() == 1, flags_len(&interest.flags) - before);
         self.counts.watched += u32::from(is_first);
-        self.bytes += watch_len(key.bytes);
+        self.bytes += watch_len(key.bytes) + grown;
         self.report();
     }
 
     /// Removes a flag from a key.
     pub(super) fn unwatch(&mut self, key: Key<'_>, flag: &WatchFlag) {
         let Some(interest) = self.find_mut(key) else { return };
-        let before = interest.flags.len();
+        let (before, len) = (interest.flags.len(), flags_len(&interest.flags));
         interest.flags.retain(|other| !Arc::ptr_eq(&other.0, &flag.0));
         let (removed, is_last) = (before - interest.flags.len(), interest.flags.is_empty());
+        if is_last {
+            interest.flags = Vec::new();
+        }
+        let shrunk = len - flags_len(&interest.flags);
         self.counts.watched -= u32::from(removed > 0 && is_last);
-        self.bytes -= removed * watch_len(key.bytes);
+        self.bytes -= removed * watch_len(key.bytes) + shrunk;
         self.forget_unless_wanted(key);
     }
 
@@ -578,7 +583,8 @@ impl Interests {
             self.counts.blocking += u32::from(!waiters.is_empty());
             self.counts.holders += holders as u32;
             self.counts.queued += queued as u32;
-            self.bytes += interest_len(key) + flags.len() * watch_len(key) + waiters.len() * WAITER_LEN;
+            self.bytes +=
+                interest_len(key) + flags_len(flags) + flags.len() * watch_len(key) + waiters.len() * WAITER_LEN;
             self.bytes += lock.as_ref().map_or(0, |lock| lock.memory());
             if let Some(lock) = lock {
                 let index = self.index.get_or_insert_default();
@@ -654,7 +660,12 @@ const WAITER_LEN: usize = 2 * size_of::<Waiter>();
 
 /// Returns the memory of a key here, without its flags and queue.
 fn interest_len(key: &[u8]) -> usize {
-    allocation_len(key.len()) + list_len::<WatchFlag>(4)
+    allocation_len(key.len())
+}
+
+/// Returns the memory of the flags of a key, without what they point to.
+fn flags_len(flags: &Vec<WatchFlag>) -> usize {
+    list_len::<WatchFlag>(flags.capacity())
 }
 
 /// Returns the memory a session needs to record a watched key.

@@ -420,10 +420,9 @@ pub fn give_up(why: &str) -> ! {
 fn a_wait_in_vain_ends_and_names_its_test() {
     let waited = std::panic::catch_unwind(|| wait_for(Duration::ZERO, || false)).expect_err("it waits in vain");
     let message = waited.downcast_ref::<String>().expect("a message");
-    assert_eq!(
-        *message,
-        "harness::a_wait_in_vain_ends_and_names_its_test: what is waited for has not happened within 0ns"
-    );
+    let (_, module) = module_path!().split_once("::").expect("a crate and a module");
+    let named = format!("{module}::a_wait_in_vain_ends_and_names_its_test");
+    assert_eq!(*message, format!("{named}: what is waited for has not happened within 0ns"));
 }
 
 /// Encodes a command as an array of bulk strings.

@@ -308,7 +308,7 @@ fn short_names_that_come_in_order_count_as_used_memory() {
     run(&mut watcher, (0..100).map(|n| format!("WATCH{}", keys(n))));
     expect_counted("watched keys", &mut client, before);
     let before = figures(&mut client);
-    run(&mut holder, (0..50_000).map(|n| format!("LOCK.ACQUIRE lock:{n:05} t PX 1000000 SESSION")));
+    run(&mut holder, (0..60_000).map(|n| format!("LOCK.ACQUIRE lock:{n:05} t PX 1000000 SESSION")));
     expect_counted("locks of a connection", &mut client, before);
     let before = figures(&mut client);
     let prefixes: Vec<String> = (0..120_000).map(|n| format!("PREFIX {n:06}")).collect();
