@@ -174,6 +174,11 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
+    /// Returns whether there is an append-only file, or one is being begun.
+    pub(crate) fn has_log(&self) -> bool {
+        self.log.is_some() || self.is_log_starting
+    }
+
     /// Returns whether the first base of an append-only file is written, or is to be written next.
     pub(crate) fn begins_log(&self) -> bool {
         self.is_log_starting && self.work.is_none_or(|work| work.job == Job::Rewrite)
@@ -584,11 +589,11 @@ impl Persistence {
     /// being begun; returns whether it is: not if there is no such file, or no longer.
     pub(crate) async fn synced(&self) -> bool {
         loop {
-            let (log, is_starting) = {
+            let (log, has_log) = {
                 let state = self.state.lock();
-                (state.log.clone(), state.figures.is_log_starting)
+                (state.log.clone(), state.figures.has_log())
             };
-            if log.is_none() && !is_starting {
+            if !has_log {
                 return false;
             }
             if let Some(handle) = log {

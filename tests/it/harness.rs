@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use keylatch::internals::config::Config;
 use keylatch::internals::resp::{Frame, FrameDecoder};
 use keylatch::internals::{LogReader, Purpose};
@@ -176,10 +176,11 @@ impl Replies {
         Some((frame, self.bytes.split_to(self.bytes.len() - self.undecoded.len()).to_vec()))
     }
 
-    /// Takes bytes that follow the last reply: `len`, or as many as have come.
+    /// Takes bytes that follow the last reply: `len`, or as many as have come. A reply may begin with those that are left.
     fn take(&mut self, len: usize) -> Vec<u8> {
         let bytes = self.bytes.split_to(len.min(self.bytes.len()));
-        self.undecoded.advance(bytes.len());
+        // The decoder may have had the first part of a reply.
+        (self.decoder, self.undecoded) = (FrameDecoder::new(), self.bytes.clone());
         bytes.to_vec()
     }
 }

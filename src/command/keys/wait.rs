@@ -10,7 +10,7 @@ use crate::command::timeout::read_timeout;
 use crate::dispatch::{Call, Command, Continuation, Env, Wait};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
-use crate::persist::Persistence;
+use crate::persist::{Figures, Persistence};
 use crate::resp::Reply;
 use crate::spec::{BLOCKING, Group, integer};
 use crate::store::View;
@@ -114,8 +114,7 @@ fn wait_aof(call: &mut Call<'_>) -> Result<()> {
 /// Returns whether there is an append-only file, or one is being begun. One that is turned off does not count, though it is
 /// ended a little later: the next start does not load it.
 fn has_file(namespace: &Namespace) -> bool {
-    let is_there = || namespace.persistence.read(|figures| figures.log.is_some() || figures.is_log_starting);
-    namespace.settings.current().appendonly && is_there()
+    namespace.settings.current().appendonly && namespace.persistence.read(Figures::has_log)
 }
 
 /// Returns whether the file of this server has the changes before a position durably.

@@ -38,7 +38,7 @@ pub(super) const PERSISTENCE: &[Field] = &[
     zero("rdb_last_cow_size"),
     field("rdb_last_load_keys_expired", |from| from.files().keys_expired.into()),
     field("rdb_last_load_keys_loaded", |from| from.files().keys_loaded.into()),
-    field("aof_enabled", |from| u64::from(from.files().is_log_starting || from.files().log.is_some()).into()),
+    field("aof_enabled", |from| u64::from(from.files().has_log()).into()),
     field("aof_rewrite_in_progress", |from| {
         // One that is about to begin counts, so that who waits for its end does not miss it.
         u64::from(from.files().begins_log() || running(from, Job::Rewrite).is_some()).into()
