@@ -109,6 +109,18 @@ impl<'a> Args<'a> {
         parse_int(self.bytes()?).ok_or(Error::NotInteger)
     }
 
+    /// Parses an integer that is 0 or 1.
+    ///
+    /// # Errors
+    /// [`Error::NotInteger`]; when it is another one.
+    pub fn zero_or_one(&mut self) -> Result<bool> {
+        match self.int()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Error::other("value is out of range, value must between 0 and 1")), // as in Redis, to the letter
+        }
+    }
+
     /// Parses a floating-point number with the precision of C's `long double`.
     ///
     /// # Errors

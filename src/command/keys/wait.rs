@@ -73,11 +73,7 @@ fn wait_for_replicas(
 }
 
 fn wait_aof(call: &mut Call<'_>) -> Result<()> {
-    const LOCAL: &str = "value is out of range, must be between 0 and 1";
-    let local = call.args.int().and_then(|local| u8::try_from(local).map_err(|_| Error::other(LOCAL)))?;
-    if local > 1 {
-        return Err(Error::other(LOCAL));
-    }
+    let waits_for_file = call.args.zero_or_one()?;
     let replicas = call.args.int()?;
     if replicas < 0 {
         return Err(Error::NotPositive);
@@ -86,12 +82,12 @@ fn wait_aof(call: &mut Call<'_>) -> Result<()> {
     if call.namespace.role.is_replica() {
         return Err(Error::other(NO_FILES_OF_REPLICAS));
     }
-    if local > 0 && !has_file(call.namespace) {
+    if waits_for_file && !has_file(call.namespace) {
         return Err(Error::other(NO_FILE));
     }
     let position = call.caller.info.written.load(Relaxed);
     let awaited = Awaited { count: usize::try_from(replicas).unwrap_or(usize::MAX), position, must_be_synced: true };
-    if local == 0 || call.is_nested() {
+    if !waits_for_file || call.is_nested() {
         let files = call.namespace.persistence.clone();
         let reply = move |reply: &mut Reply<'_>, reached| reply_synced(reply, is_synced(&files, position), reached);
         wait_for_replicas(call, awaited, until_ms, reply);

@@ -67,12 +67,7 @@ fn configure(call: &mut Call<'_>) -> Result<()> {
         if is_word(option, "LISTENING-PORT") {
             replica.port.store(call.args.int()?, Relaxed);
         } else if is_word(option, "RDB-ONLY") {
-            let is_snapshot_only = match call.args.int()? {
-                0 => false,
-                1 => true,
-                _ => return Err(Error::other("value is out of range, value must between 0 and 1")),
-            };
-            replica.is_snapshot_only.store(is_snapshot_only, Relaxed);
+            replica.is_snapshot_only.store(call.args.zero_or_one()?, Relaxed);
         } else if is_word(option, "ACK") {
             return acknowledge(call, &replica);
         } else if is_word(option, "GETACK") {

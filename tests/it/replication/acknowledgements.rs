@@ -130,7 +130,7 @@ fn waitaof_says_whether_the_own_file_has_the_writes_also_where_nobody_waits_for_
     client.expect(&[("WAITAOF 1 0 0", "*2 :1 :0"), ("WAITAOF 0 0 0", "*2 :1 :0"), ("WAITAOF 0 1 10", "*2 :1 :0")]);
     client.expect(&[("MULTI", "+OK"), ("WAITAOF 1 1 0", "+QUEUED"), ("EXEC", "*1 *2 :1 :0")]);
     client.expect(&[("SET k w", "+OK"), ("WAITAOF 0 0 0", "*2 :0 :0")]);
-    let refused = "-ERR value is out of range, must be between 0 and 1";
+    let refused = "-ERR value is out of range, value must between 0 and 1";
     client.expect(&[("WAITAOF 2 0 0", refused), ("WAITAOF -1 0 0", refused)]);
     client.expect(&[("WAITAOF 1 -1 0", "-ERR value is out of range, must be positive")]);
     client.expect(&[("WAITAOF 1 1 -1", "-ERR timeout is negative")]);
