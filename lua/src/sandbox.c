@@ -266,6 +266,14 @@ static int os_clock (lua_State *L) {
   return 1;
 }
 
+/* Counts the bytes that are read, and calls the function of Lua's own, which is the upvalue. */
+static int to_number (lua_State *L) {
+  Meter meter = {L, 0};
+  if (lua_type(L, 1) == LUA_TSTRING) meter_bytes(&meter, lua_objlen(L, 1));
+  meter_end(&meter);
+  return lua_tocfunction(L, lua_upvalueindex(1))(L);
+}
+
 static const luaL_Reg base_functions[] = {
   {"setmetatable", set_metatable}, {"rawget", raw_get}, {"rawset", raw_set}, {"next", next_pair},
   {"pcall", protected_call}, {"xpcall", call_with_handler}, {"collectgarbage", collect_garbage}, {"load", chunk_from_function},
@@ -321,6 +329,9 @@ void sandbox_open (lua_State *L) {
   lua_getglobal(L, "next");
   lua_pushcclosure(L, all_pairs, 2);
   lua_setglobal(L, "pairs");
+  lua_getglobal(L, "tonumber");
+  lua_pushcclosure(L, to_number, 1);
+  lua_setglobal(L, "tonumber");
   set_functions(L, base_functions);
   for (name = absent; *name != NULL; name++) {
     lua_pushnil(L);

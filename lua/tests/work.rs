@@ -12,7 +12,7 @@ fn run(interrupts: usize, text: &str) -> String {
 }
 
 /// What takes longer than anyone can wait, or at least very long.
-const HOSTILE: [&str; 22] = [
+const HOSTILE: [&str; 23] = [
     "string.find(string.rep('a', 10000), string.rep('a?', 25) .. string.rep('a', 25) .. 'b')",
     "string.find(string.rep('a', 25), string.rep('a?', 25) .. string.rep('a', 25) .. 'b')",
     "string.find(string.rep('a', 10000), string.rep('a*', 20) .. 'b')",
@@ -29,6 +29,7 @@ const HOSTILE: [&str; 22] = [
     "string.gsub(string.rep('a', 10000), '', string.rep('b', 10000))",
     "string.rep('abc', 100000000)",
     "for i = 1, 100 do string.format(string.rep('%%', 100000)) string.format('%q', string.rep('a', 100000)) end",
+    "local s = string.rep('1', 100000) for i = 1, 1000 do tonumber(s) tonumber(s, 2) end",
     "table.insert({}, -2147483648, 1)",
     "local t = {} for i = 1, 10000 do t[i] = i end for i = 1, 10000 do table.insert(t, 1, i) table.remove(t, 1) end",
     "local t = {} for i = 1, 10000 do t[i] = i end for i = 1, 10000 do table.maxn(t) end",
