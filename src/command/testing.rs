@@ -20,7 +20,7 @@ const COMMANDS: &[Command] = &[Command::new("TEST.BGETDEL", blocking_getdel, WRI
 pub(crate) fn handlers() -> &'static Handlers {
     static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| {
         let families: Vec<&'static [Command]> = FAMILIES.iter().copied().chain([COMMANDS]).collect();
-        Handlers::new(families.leak(), server::help::row)
+        Handlers::new(&families, server::help::row)
     });
     &HANDLERS
 }

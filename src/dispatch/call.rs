@@ -380,7 +380,7 @@ pub(crate) struct Handlers {
 
 impl Handlers {
     /// Registers the rows of all families.
-    pub(crate) fn new(families: &'static [&'static [Command]], help: fn(&Declaration) -> Command) -> Self {
+    pub(crate) fn new(families: &[&'static [Command]], help: fn(&Declaration) -> Command) -> Self {
         let (commands, by_number) = CommandTable::register(families, help, no_subcommand);
         Handlers { commands, by_number }
     }

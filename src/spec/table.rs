@@ -15,7 +15,7 @@ impl CommandTable {
     /// Registers all rows, adds `HELP` to every container that does not declare it, and numbers commands and
     /// subcommands. Returns also the handlers in the order of these numbers; a container has `refuse`.
     pub fn register<H: Copy>(
-        families: &'static [&'static [Row<H>]],
+        families: &[&'static [Row<H>]],
         help: fn(&Declaration) -> Row<H>,
         refuse: H,
     ) -> (Self, Box<[H]>) {

@@ -23,7 +23,7 @@ const TEST_FAMILIES: &[&[Command]] =
 pub(crate) fn handlers() -> &'static Handlers {
     static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| {
         let families: Vec<&'static [Command]> = FAMILIES.iter().chain(TEST_FAMILIES).copied().collect();
-        Handlers::new(families.leak(), server::help::row)
+        Handlers::new(&families, server::help::row)
     });
     &HANDLERS
 }
