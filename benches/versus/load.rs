@@ -70,7 +70,9 @@ struct Shared {
 /// The measurements of a load.
 pub struct Outcome {
     pub per_second: f64,
+    /// CPU time of the server per request, and of this process, which is the generator's.
     pub cpu_us: f64,
+    pub generator_us: f64,
     pub latency: Histogram<u64>,
 }
 
@@ -158,17 +160,19 @@ impl Load {
         let shared = &self.shared;
         thread::sleep(warm_up);
         *lock(&shared.latency) = Some(Histogram::new_with_max(LATENCY_NS_MAX, 3)?);
-        let (started, cpu, requests) = (Instant::now(), cpu_us(self.pid)?, shared.requests.load(Ordering::Relaxed));
+        let cpu = || -> Result<[f64; 2]> { Ok([cpu_us(self.pid)?, cpu_us(std::process::id())?]) };
+        let (started, before, requests) = (Instant::now(), cpu()?, shared.requests.load(Ordering::Relaxed));
         shared.is_measuring.store(true, Ordering::Relaxed);
         thread::sleep(window);
         let requests = (shared.requests.load(Ordering::Relaxed) - requests) as f64;
-        let (cpu, seconds) = (cpu_us(self.pid)? - cpu, started.elapsed().as_secs_f64());
+        let (after, seconds) = (cpu()?, started.elapsed().as_secs_f64());
         shared.is_measuring.store(false, Ordering::Relaxed);
         if let Some(failure) = lock(&shared.failure).take() {
             return Err(failure.into());
         }
         let latency = lock(&shared.latency).take().ok_or("the histogram is taken once")?;
-        Ok(Outcome { per_second: requests / seconds, cpu_us: cpu / requests, latency })
+        let [cpu_us, generator_us] = [0, 1].map(|at| (after[at] - before[at]) / requests);
+        Ok(Outcome { per_second: requests / seconds, cpu_us, generator_us, latency })
     }
 
     /// Returns how many connections have had a reply.
@@ -387,10 +391,10 @@ pub fn send(server: &Server, requests: impl Iterator<Item = String>) -> Result<(
     Ok(())
 }
 
-/// Tells whether a server has what a workload needs.
-pub fn is_able(server: &Server, workload: &Workload) -> bool {
+/// Tells whether a server has what a workload needs, and takes values of this length.
+pub fn is_able(server: &Server, workload: &Workload, value_len: usize) -> bool {
     // A refusal by one that should have everything is an error, which the load itself reports.
-    server.kind.is_complete() || fill(server, workload, 0..workload.steps.len() as u64, 3).is_ok()
+    server.kind.is_complete() || fill(server, workload, 0..workload.steps.len() as u64, value_len).is_ok()
 }
 
 /// Sends single requests from one connection, with a short pause between them, until `work` is done.

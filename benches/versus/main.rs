@@ -10,7 +10,7 @@
 //! the PATH, and a null server that replies `+OK` to everything shows the upper bound. Every server has its defaults,
 //! without snapshots, on a free port of the loopback, and is loaded in turn with the others. Tables are printed; plots
 //! and figures go into `benches/plots`, the verdicts on the goals and the measured commits into BENCHMARKS.md. A full run
-//! takes about 25 minutes. `--quick` takes about 3, and writes below `target/versus` instead, so that rough figures never
+//! takes about 45 minutes. `--quick` takes about 5, and writes below `target/versus` instead, so that rough figures never
 //! replace measured ones.
 //!
 //! What is measured how: `load` is our generator, `redis_benchmark` the other one, `measure` reads the kernel's

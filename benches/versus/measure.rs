@@ -2,6 +2,8 @@
 
 use std::borrow::Borrow;
 use std::fs;
+use std::process::Command;
+use std::time::Duration;
 
 use crate::Result;
 pub use crate::process::{cpu_us, memory};
@@ -14,11 +16,61 @@ pub fn open_files_max() -> usize {
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(1024)
 }
 
+/// Returns the most memory that a process had resident since [`reset_peak`], in bytes.
+///
+/// # Errors
+/// When the process is gone.
+pub fn peak(pid: u32) -> Result<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("the status has no VmHWM")?;
+    Ok(line.trim_end_matches("kB").trim().parse::<f64>()? * 1024.0)
+}
+
+/// Has the kernel forget the peak of a process, and returns what is resident now, in bytes.
+///
+/// # Errors
+/// When the process is gone, or the kernel keeps no peak.
+pub fn reset_peak(pid: u32) -> Result<f64> {
+    fs::write(format!("/proc/{pid}/clear_refs"), "5")?;
+    peak(pid)
+}
+
+/// The counters that [`counted`] reads: instructions and cycles outside the kernel.
+const COUNTERS: &str = "instructions:u,cycles:u";
+
+/// Returns how many instructions and cycles a process spends per microsecond of CPU time, counted by `perf` for
+/// `window`; nothing where there is no `perf`, or the machine has no such counters.
+pub fn counted(pid: u32, window: Duration) -> Option<[f64; 2]> {
+    counted_by_perf(&["-p", &pid.to_string(), "--", "sleep", &window.as_secs_f64().to_string()])
+}
+
+/// Tells whether [`counted`] has anything to return here.
+pub fn has_counters() -> bool {
+    counted_by_perf(&["--", "true"]).is_some()
+}
+
+fn counted_by_perf(of: &[&str]) -> Option<[f64; 2]> {
+    let output = Command::new("perf").args(["stat", "-x", ",", "-e", COUNTERS]).args(of).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    // Count, unit, event, the nanoseconds that the threads ran while it was counted.
+    let rate = |line: &str| {
+        let cell = |at| line.split(',').nth(at)?.parse::<f64>().ok();
+        Some(cell(0)? / cell(3)? * 1e3)
+    };
+    let mut rates = text.lines().filter_map(rate);
+    Some([rates.next()?, rates.next()?])
+}
+
 /// Returns the middle of some values, or NaN of none.
 pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Returns the middle of each figure by itself.
+pub fn medians<const N: usize>(rounds: &[[f64; N]]) -> [f64; N] {
+    std::array::from_fn(|figure| median(rounds.iter().map(|round| round[figure])))
 }
 
 /// Measures every server once per round, in turn, and returns the readings by server.

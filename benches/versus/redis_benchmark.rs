@@ -24,9 +24,9 @@ pub fn load(server: &Server, workload: &Workload, depth: usize, requests: usize)
 /// # Errors
 /// Those of [`load`].
 pub fn load_among(server: &Server, workload: &Workload, depth: usize, requests: usize, keys: u64) -> Result<Sample> {
-    let step = workload.steps[0];
-    let words =
-        step.replace("{key}", "key:__rand_int__").replace("{counter}", "ctr:__rand_int__").replace("{value}", "xxx");
+    let with_key = |step: String, (name, prefix)| step.replace(name, &format!("{prefix}:__rand_int__"));
+    let words = [("{key}", "key"), ("{counter}", "ctr"), ("{missing}", "mis")];
+    let words = words.into_iter().fold(workload.steps[0].replace("{value}", "xxx"), with_key);
     let mut command = Command::new("redis-benchmark");
     command.args(["-h", "127.0.0.1", "-p", &server.addr.port().to_string(), "-n", &requests.to_string()]);
     command.args(["-P", &depth.to_string(), "-c", &CLIENTS.to_string(), "-r", &keys.to_string(), "--csv"]);

@@ -145,11 +145,19 @@ impl Peer {
     /// # Errors
     /// When it cannot be started or does not answer.
     pub fn start(&self) -> Result<Server> {
+        self.start_with(&[])
+    }
+
+    /// Does the same as [`Peer::start`] with more options than the defaults.
+    ///
+    /// # Errors
+    /// Those of [`Peer::start`].
+    pub fn start_with(&self, options: &[&str]) -> Result<Server> {
         let name = self.kind.name();
         let directory = tempfile::tempdir()?;
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let mut command = Command::new(&self.program);
-        command.args(self.kind.options(port)).current_dir(directory.path());
+        command.args(self.kind.options(port)).args(options).current_dir(directory.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let started = Instant::now();
         let process = command.spawn().map_err(|error| format!("{}: {error}", self.program.display()))?;

@@ -1,7 +1,8 @@
 //! The requests of the benchmarks, as data: one template serves our own generator, redis-benchmark and memcached.
 //!
 //! In a template `{key}` stands for a new random key, `{same}` for the previous one, `{counter}` for a new random key
-//! among those that hold numbers, `{value}` for a value and `{len}` for its length.
+//! among those that hold numbers, `{missing}` for one among those that never exist, `{value}` for a value and `{len}`
+//! for its length.
 
 use crate::server::Protocol;
 
@@ -26,24 +27,32 @@ pub struct Workload {
 
 /// Declares a workload of one step.
 pub const fn single(name: &'static str, step: &'static [&'static str; 1]) -> Workload {
-    Workload { name, steps: step, depths: &[1, 64], memcached: None, keys: 1 }
+    Workload { name, steps: step, depths: &[1, 16, 64], memcached: None, keys: 1 }
 }
 
 /// Stores a value.
-pub const SET: Workload = Workload {
-    depths: &[1, 16, 64],
-    memcached: Some("set {key} 0 0 {len}\r\n{value}"),
-    ..single("SET", &["SET {key} {value}"])
-};
+pub const SET: Workload =
+    Workload { memcached: Some("set {key} 0 0 {len}\r\n{value}"), ..single("SET", &["SET {key} {value}"]) };
 /// Reads a value that is there.
-pub const GET: Workload =
-    Workload { depths: &[1, 16, 64], memcached: Some("get {key}"), ..single("GET", &["GET {key}"]) };
+pub const GET: Workload = Workload { memcached: Some("get {key}"), ..single("GET", &["GET {key}"]) };
 /// Acquires and releases an uncontended lock.
-pub const LOCK: Workload =
-    Workload { steps: &["SETNX {key} {value}", "DEL {same}"], ..single("SETNX, DEL", &["SETNX {key} {value}"]) };
+pub const LOCK: Workload = Workload {
+    steps: &["SETNX {key} {value}", "DEL {same}"],
+    depths: &[1, 64],
+    ..single("SETNX, DEL", &["SETNX {key} {value}"])
+};
 /// Takes over the lock of a crashed holder.
-pub const TAKEOVER: Workload =
-    Workload { steps: &["GET {key}", "GETSET {same} {value}"], ..single("GET, GETSET", &["GET {key}"]) };
+pub const TAKEOVER: Workload = Workload {
+    steps: &["GET {key}", "GETSET {same} {value}"],
+    depths: &[1, 64],
+    ..single("GET, GETSET", &["GET {key}"])
+};
+/// Stores three values at once.
+pub const TRANSACTION: Workload = Workload {
+    steps: &["MULTI", "SET {key} {value}", "SET {key} {value}", "SET {key} {value}", "EXEC"],
+    depths: &[1, 16],
+    ..single("MULTI, 3 SET, EXEC", &["MULTI"])
+};
 
 /// Releases a lock held by the caller, in Lua.
 pub const RELEASE: &str =
@@ -66,11 +75,17 @@ pub const SCRIPTED_LOCK: Workload = Workload {
 pub const COMMANDS: &[Workload] = &[
     SET,
     GET,
+    Workload {
+        depths: &[16, 64],
+        memcached: Some("get {missing}"),
+        ..single("GET of a missing key", &["GET {missing}"])
+    },
     single("SETNX", &["SETNX {key} {value}"]),
     single("INCR", &["INCR {counter}"]),
     single("DEL", &["DEL {key}"]),
     single("GETSET", &["GETSET {key} {value}"]),
     single("SET PX", &["SET {key} {value} PX 100000"]),
+    single("SET NX PX", &["SET {key} {value} NX PX 100000"]),
     Workload {
         keys: 10,
         ..single(
@@ -205,6 +220,7 @@ impl Batch {
                 "len" => self.bytes.extend_from_slice(value.len().to_string().as_bytes()),
                 "key" | "same" => self.key("key:", piece == "key"),
                 "counter" => self.key("ctr:", true),
+                "missing" => self.key("mis:", true),
                 unknown => panic!("a template has {{{unknown}}}"),
             }
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::wait;
 use crate::load::{Load, Outcome, Spec, beside, fill};
-use crate::measure::{interleaved, median, memory, open_files_max};
+use crate::measure::{interleaved, median, medians, memory, open_files_max};
 use crate::report::{Table, number, ratio};
 use crate::server::{Kind, Server, say_hello};
 use crate::workload::{GET, SET};
@@ -36,10 +36,7 @@ pub fn fairness(context: &mut Context, section: &str) -> Result<()> {
         let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|share| ms(beside.value_at_quantile(share)));
         Ok([alone_p50, alone_p99, p50, p99, p999, flood.per_second])
     })?;
-    let medians: Vec<[f64; 6]> = readings
-        .iter()
-        .map(|rounds| std::array::from_fn(|figure| median(rounds.iter().map(|round| round[figure]))))
-        .collect();
+    let medians: Vec<[f64; 6]> = readings.iter().map(|rounds| medians(rounds)).collect();
     let redis = servers.iter().position(|server| server.kind == Kind::Redis).ok_or("there is no redis")?;
     let head = ["server", "alone p50 ms", "alone p99 ms", "p50 ms", "p99 ms", "x redis", "p99.9 ms", "flood req/s"];
     let mut table = Table::new(&head);

@@ -11,19 +11,39 @@ use crate::{Context, Result};
 /// The length of values here, redis-benchmark's own.
 const VALUE_LEN: usize = 3;
 
+/// What a row measures: workloads of the same name and depth differ in `test`.
+pub struct Row<'a> {
+    pub test: String,
+    pub spec: Spec<'a>,
+}
+
+/// Returns the rows of the command tables.
+fn command_rows() -> Vec<Row<'static>> {
+    let row = |workload: &'static Workload, depth| {
+        let spec = Spec { workload, connections: CLIENTS, depth, keys: KEYS, value_len: VALUE_LEN };
+        Row { test: workload.name.to_owned(), spec }
+    };
+    COMMANDS.iter().flat_map(|workload| workload.depths.iter().map(move |&depth| row(workload, depth))).collect()
+}
+
 pub fn own(context: &mut Context, section: &str) -> Result<()> {
     let (warm_up, window) = (context.effort.warm_up, context.effort.window);
     let how = format!(
         "our generator in closed loop, {CLIENTS} connections, {KEYS} keys of 16 bytes, values of {VALUE_LEN} bytes, each row the \
-         median of {} interleaved rounds of {} ms. P is the pipeline depth; latencies are those of a whole pipeline. `DEL` \
-         and `SETNX` soon find their key gone or taken; the lock cycles below delete and create on every request.",
+         median of {} interleaved rounds of {} ms. P is the pipeline depth; latencies are those of a whole pipeline. `DEL`, \
+         `SETNX` and `SET NX PX` soon find their key gone or taken; the lock cycles below delete and create on every \
+         request.",
         context.effort.rounds,
         window.as_millis()
     );
-    table(context, section, &how, |server, workload, depth| {
-        let spec = Spec { workload, connections: CLIENTS, depth, keys: KEYS, value_len: VALUE_LEN };
-        Ok(Load::closed(server, spec)?.measure(warm_up, window)?.sample())
-    })
+    table(
+        context,
+        section,
+        &how,
+        |_| true,
+        &command_rows(),
+        |server, spec| Ok(Load::closed(server, spec)?.measure(warm_up, window)?.sample()),
+    )
 }
 
 pub fn redis_benchmark(context: &mut Context, section: &str) -> Result<()> {
@@ -33,7 +53,8 @@ pub fn redis_benchmark(context: &mut Context, section: &str) -> Result<()> {
          {} interleaved rounds. memcached does not speak its language.",
         context.effort.rounds
     );
-    table(context, section, &how, |server, workload, depth| {
+    let is_wanted = |kind: Kind| kind.protocol() == Protocol::Resp;
+    table(context, section, &how, is_wanted, &command_rows(), |server, Spec { workload, depth, .. }| {
         // Most take about a second; requests with ten keys are fewer.
         let requests = 50_000 * depth.min(12) / share / workload.keys.min(4);
         redis_benchmark::load(server, workload, depth, requests)
@@ -96,34 +117,40 @@ pub fn earlier(context: &mut Context, section: &str) -> Result<()> {
     context.publish(section, &how, &table.markdown())
 }
 
-fn table(
+/// Measures rows on servers in turn, notes their figures and prints their table.
+///
+/// # Errors
+/// When a server cannot be started, and those of `measure`.
+pub fn table(
     context: &mut Context,
     section: &str,
     how: &str,
-    mut measure: impl FnMut(&Server, &Workload, usize) -> Result<Sample>,
+    is_wanted: impl Fn(Kind) -> bool,
+    tests: &[Row<'_>],
+    mut measure: impl FnMut(&Server, Spec<'_>) -> Result<Sample>,
 ) -> Result<()> {
-    let is_own = section == "commands";
-    let servers = context.start(|kind| is_own || kind.protocol() == Protocol::Resp)?;
+    let servers = context.start(is_wanted)?;
     let mut head =
         vec!["test", "P", "server", "req/s", "x redis", "CPU us/req", "x redis", "x null", "p50 ms", "p99 ms"];
-    head.extend(is_own.then_some("p99.9 ms"));
+    // redis-benchmark does not tell.
+    head.extend((section != "redis-benchmark").then_some("p99.9 ms"));
     let mut table = Table::new(&head);
     context.figures.forget(section);
-    for workload in COMMANDS {
-        for &depth in workload.depths {
-            println!("{} P={depth}", workload.name);
-            let able: Vec<&Server> = servers.iter().filter(|server| is_able(server, workload)).collect();
-            let samples = interleaved(&able, context.effort.rounds, |server| {
-                // Whatever was deleted before is there again.
-                fill(server, &SET, 0..KEYS, VALUE_LEN)?;
-                measure(server, workload, depth)
-            })?;
-            let medians: Vec<(Kind, Sample)> =
-                able.iter().zip(&samples).map(|(server, samples)| (server.kind, Sample::median(samples))).collect();
-            rows(&mut table, head.len(), workload.name, depth, &medians);
-            for (kind, median) in &medians {
-                context.figures.set_sample(section, &format!("{} P={depth}", workload.name), *kind, "req/s", median);
-            }
+    for &Row { ref test, spec } in tests {
+        let name = format!("{test} P={}", spec.depth);
+        println!("{name}");
+        let able = servers.iter().filter(|server| is_able(server, spec.workload, spec.value_len));
+        let able: Vec<&Server> = able.collect();
+        let samples = interleaved(&able, context.effort.rounds, |server| {
+            // Whatever was deleted before is there again.
+            fill(server, &SET, 0..spec.keys, spec.value_len)?;
+            measure(server, spec)
+        })?;
+        let medians: Vec<(Kind, Sample)> =
+            able.iter().zip(&samples).map(|(server, samples)| (server.kind, Sample::median(samples))).collect();
+        rows(&mut table, head.len(), test, spec.depth, &medians);
+        for (kind, median) in &medians {
+            context.figures.set_sample(section, &name, *kind, "req/s", median);
         }
     }
     context.publish(section, how, &table.markdown())

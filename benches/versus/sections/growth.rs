@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::keys::VALUE_LEN;
 use super::wait;
 use crate::load::{beside, fill};
-use crate::measure::median;
+use crate::measure::medians;
 use crate::report::{Table, number};
 use crate::server::Kind;
 use crate::workload::{GET, SET};
@@ -33,7 +33,7 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
     let mut table = Table::new(&[&["server"], &units[..]].concat());
     context.figures.forget(section);
     for (kind, rounds) in &readings {
-        let medians: [f64; 5] = std::array::from_fn(|figure| median(rounds.iter().map(|round| round[figure])));
+        let medians = medians(rounds);
         for (unit, value) in units.into_iter().zip(medians) {
             context.figures.set(section, "GET while keys are loaded", *kind, unit, value);
         }

@@ -16,7 +16,7 @@ const VALUE_LEN: usize = 10;
 
 pub fn run(context: &mut Context, section: &str) -> Result<()> {
     let mut servers = context.start(|kind| kind.is_store() || kind == Kind::Null)?;
-    servers.retain(|server| is_able(server, &LOCK) && is_able(server, &TAKEOVER));
+    servers.retain(|server| [LOCK, TAKEOVER].iter().all(|cycle| is_able(server, cycle, VALUE_LEN)));
     let table = cycles(context, section, &servers, &[LOCK, TAKEOVER])?;
     let how = format!(
         "{CONNECTIONS} connections, each with a lock drawn from {LOCKS} per cycle, so contention is rare. The first cycle \
@@ -29,15 +29,7 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
 /// The script by which libraries release a lock that they hold.
 pub fn scripts(context: &mut Context, section: &str) -> Result<()> {
     let servers = context.start(|kind| matches!(kind, Kind::Keylatch | Kind::Redis | Kind::Valkey))?;
-    for server in &servers {
-        let mut client = server.connect()?;
-        client.write_all(&load_script())?;
-        let mut reply = [0; 64];
-        let len = client.read(&mut reply)?;
-        if !reply[..len].ends_with(format!("{RELEASE_SHA}\r\n").as_bytes()) {
-            return Err(format!("{} does not take the script", server.kind.name()).into());
-        }
-    }
+    servers.iter().try_for_each(load_script)?;
     let table = cycles(context, section, &servers, &[REFUSED_RELEASE, SCRIPTED_LOCK])?;
     let how = format!(
         "{CONNECTIONS} connections, {LOCKS} locks. `EVALSHA` runs the script that deletes a lock where it holds the caller's \
@@ -47,8 +39,17 @@ pub fn scripts(context: &mut Context, section: &str) -> Result<()> {
     context.publish(section, &how, &table.markdown())
 }
 
-fn load_script() -> Vec<u8> {
-    format!("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n${}\r\n{RELEASE}\r\n", RELEASE.len()).into_bytes()
+/// Has a server load the script that releases a lock.
+///
+/// # Errors
+/// When it does not.
+pub fn load_script(server: &Server) -> Result<()> {
+    let mut client = server.connect()?;
+    write!(client, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n${}\r\n{RELEASE}\r\n", RELEASE.len())?;
+    let mut reply = [0; 64];
+    let len = client.read(&mut reply)?;
+    let is_loaded = reply[..len].ends_with(format!("{RELEASE_SHA}\r\n").as_bytes());
+    if is_loaded { Ok(()) } else { Err(format!("{} does not take the script", server.kind.name()).into()) }
 }
 
 /// Measures cycles on all servers, at each depth, and returns the table.
@@ -88,14 +89,19 @@ fn cycles(context: &mut Context, section: &str, servers: &[Server], workloads: &
     Ok(table)
 }
 
+/// Removes the keys of a workload that takes free locks, and stores those of any other.
+///
+/// # Errors
+/// Those of [`fill`].
+pub fn prepare(server: &Server, workload: &Workload, keys: u64, value_len: usize) -> Result<()> {
+    let is_of_free = workload.name == LOCK.name || workload.name == SCRIPTED_LOCK.name;
+    let nothing = Workload { name: "DEL", steps: &["DEL {key}"], ..SET };
+    fill(server, if is_of_free { &nothing } else { &SET }, 0..keys, value_len)
+}
+
 /// Measures cycles, not requests.
 fn measure(context: &Context, server: &Server, workload: &Workload, depth: usize) -> Result<Sample> {
-    if workload.name == LOCK.name || workload.name == SCRIPTED_LOCK.name {
-        let nothing = Workload { name: "DEL", steps: &["DEL {key}"], ..SET };
-        fill(server, &nothing, 0..LOCKS, VALUE_LEN)?;
-    } else {
-        fill(server, &SET, 0..LOCKS, VALUE_LEN)?;
-    }
+    prepare(server, workload, LOCKS, VALUE_LEN)?;
     let spec = Spec { workload, connections: CONNECTIONS, depth, keys: LOCKS, value_len: VALUE_LEN };
     let sample = Load::closed(server, spec)?.measure(context.effort.warm_up, context.effort.window)?.sample();
     let requests = workload.steps.len() as f64;

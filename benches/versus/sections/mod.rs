@@ -8,9 +8,11 @@ mod disturbed;
 mod footprint;
 mod growth;
 mod keys;
+mod large;
 mod latency;
 mod libraries;
 mod locks;
+mod workers;
 
 use std::thread;
 use std::time::Duration;
@@ -33,7 +35,7 @@ pub struct Section {
 pub const SECTIONS: &[Section] = &[
     Section {
         name: "redis-benchmark",
-        about: "nine commands by `redis-benchmark`: 50 connections, 100,000 keys, values of 3 bytes",
+        about: "string commands by `redis-benchmark`: 50 connections, 100,000 keys, values of 3 bytes",
         run: commands::redis_benchmark,
     },
     Section {
@@ -50,11 +52,21 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "keys", about: "CPU time by the number of keys", run: keys::cost },
     Section { name: "memory", about: "bytes per key beside key and value, from Pss", run: keys::memory },
     Section { name: "size", about: "CPU time by the size of values", run: curves::size },
+    Section {
+        name: "large-values",
+        about: "`SET` and `GET` of 10 kB to 1 MB; of 512 MiB with the server's peak memory",
+        run: large::run,
+    },
     Section { name: "connections", about: "CPU time by the number of connections", run: curves::connections },
     Section {
         name: "latency",
         about: "`SET` at a fixed rate, from the time at which a request was due (no coordinated omission)",
         run: latency::run,
+    },
+    Section {
+        name: "workers",
+        about: "one worker thread and two: `SET`, `GET`, transactions, the script that releases a lock",
+        run: workers::run,
     },
     Section {
         name: "lock-cycles",
