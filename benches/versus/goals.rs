@@ -72,19 +72,63 @@ impl Goal {
     }
 }
 
-const OTHERS: &[&str] =
-    &["SETNX P=64", "INCR P=64", "DEL P=64", "GETSET P=64", "MSET of 10 P=64", "MGET of 10 P=64", "SET PX P=64"];
 const ALL_DEPTHS: &[&str] = &["SET P=1", "GET P=1", "SET P=16", "GET P=16", "SET P=64", "GET P=64"];
 
+const LARGE: [&[&str]; 2] = [
+    &[
+        "SET of 10k bytes P=1",
+        "GET of 10k bytes P=1",
+        "SET of 100k bytes P=1",
+        "GET of 100k bytes P=1",
+        "SET of 1M bytes P=1",
+        "GET of 1M bytes P=1",
+    ],
+    &[
+        "SET of 10k bytes P=16",
+        "GET of 10k bytes P=16",
+        "SET of 100k bytes P=16",
+        "GET of 100k bytes P=16",
+        "SET of 1M bytes P=16",
+        "GET of 1M bytes P=16",
+    ],
+];
+const LATENCY: &[&str] = &[
+    "SET, 10000 due/s, 50 connections",
+    "SET, 10000 due/s, 500 connections",
+    "SET, 30000 due/s, 50 connections",
+    "SET, 30000 due/s, 500 connections",
+    "SET, 60000 due/s, 50 connections",
+    "SET, 60000 due/s, 500 connections",
+];
+const TWO_WORKERS: &[&str] = &["SET P=16, 2 workers", "GET P=16, 2 workers"];
+
+const fn large(what: &'static str, workloads: &'static [&'static str]) -> Goal {
+    single(what, &["large-values"], workloads, "CPU us", AtMost(0.7)).beside_redis()
+}
+
+const fn latency(what: &'static str, unit: &'static str) -> Goal {
+    single(what, &["latency"], LATENCY, unit, AtMost(1.0)).beside_redis()
+}
+
 const GOALS: &[Goal] = &[
-    cpu("CPU of SET, depth 1", &["SET P=1"], Kind::Redis, 0.92),
-    cpu("CPU of GET, depth 1", &["GET P=1"], Kind::Redis, 0.95),
+    cpu("CPU of SET, GET, depth 1", &["SET P=1", "GET P=1"], Kind::Redis, 0.8),
+    cpu("CPU of MGET of ten, depth 1", &["MGET of 10 P=1"], Kind::Redis, 0.95),
     cpu("CPU of SET, depth 16", &["SET P=16"], Kind::Redis, 0.45),
-    cpu("CPU of GET, depth 16", &["GET P=16"], Kind::Redis, 0.5),
+    cpu("CPU of GET, depth 16", &["GET P=16"], Kind::Redis, 0.48),
+    cpu("CPU of INCR, depth 16", &["INCR P=16"], Kind::Redis, 0.48),
+    cpu("CPU of DEL, depth 16", &["DEL P=16"], Kind::Redis, 0.55),
+    cpu("CPU of MGET of ten, depth 16", &["MGET of 10 P=16"], Kind::Redis, 0.5),
+    cpu("CPU of SET NX PX, depth 16", &["SET NX PX P=16"], Kind::Redis, 0.5),
     cpu("CPU of SET, depth 64", &["SET P=64"], Kind::Redis, 0.25),
-    cpu("CPU of GET, depth 64", &["GET P=64"], Kind::Redis, 0.28),
-    cpu("CPU of SETNX, INCR, DEL, GETSET, MSET, MGET, SET PX, depth 64", OTHERS, Kind::Redis, 0.4),
-    cpu("CPU of SET, GET, depth 1", &["SET P=1", "GET P=1"], Kind::Null, 1.03),
+    cpu("CPU of GET, depth 64", &["GET P=64"], Kind::Redis, 0.26),
+    cpu("CPU of INCR, depth 64", &["INCR P=64"], Kind::Redis, 0.35),
+    cpu("CPU of DEL, depth 64", &["DEL P=64"], Kind::Redis, 0.38),
+    cpu("CPU of MGET of ten, depth 64", &["MGET of 10 P=64"], Kind::Redis, 0.33),
+    cpu("CPU of SET NX PX, depth 64", &["SET NX PX P=64"], Kind::Redis, 0.32),
+    cpu("CPU of GET of a missing key, depth 16", &["GET of a missing key P=16"], Kind::Redis, 0.6),
+    cpu("CPU of GET of a missing key, depth 64", &["GET of a missing key P=64"], Kind::Redis, 0.4),
+    cpu("CPU of SET, GET, all depths", ALL_DEPTHS, Kind::Pogocache, 1.0),
+    cpu("CPU of SET, GET, depth 1", &["SET P=1", "GET P=1"], Kind::Null, 1.04),
     cpu("CPU of SET, GET, depth 16", &["SET P=16", "GET P=16"], Kind::Null, 1.15),
     cpu("CPU of SET, GET, depth 64", &["SET P=64", "GET P=64"], Kind::Null, 1.6),
     throughput("throughput of SET, GET, depth 16", &["SET P=16", "GET P=16"], Kind::Redis, 2.2),
@@ -92,6 +136,12 @@ const GOALS: &[Goal] = &[
     throughput("throughput of SET, GET, all depths", ALL_DEPTHS, Kind::Pogocache, 1.0),
     single("CPU of SET, GET, depth 64, 10 M keys", &["keys"], &["SET 10M", "GET 10M"], "CPU us", AtMost(0.33))
         .beside_redis(),
+    large("CPU of SET, GET of 10 kB, 100 kB, 1 MB, depth 1", LARGE[0]),
+    large("CPU of SET, GET of 10 kB, 100 kB, 1 MB, depth 16", LARGE[1]),
+    latency("p50 at 10, 30, 60 k requests/s, 50 and 500 connections", "p50 ms"),
+    latency("p99 of the same", "p99 ms"),
+    latency("p99.9 of the same", "p99.9 ms"),
+    single("throughput of two workers, SET, GET, depth 16", &["workers"], TWO_WORKERS, "x 1 worker", AtLeast(1.6)),
     single("CPU of EVALSHA, depth 1", &["scripts"], &["EVALSHA, refused P=1"], "CPU us", AtMost(0.95)).beside_redis(),
     single("CPU of EVALSHA, depth 16", &["scripts"], &["EVALSHA, refused P=16"], "CPU us", AtMost(0.6)).beside_redis(),
     single("overhead per key, 10 M keys", &["memory"], &["without TTL 10M"], "bytes", AtMost(31.0)),
@@ -221,9 +271,12 @@ impl Goal {
         if values.is_empty() {
             return "not measured".to_owned();
         }
+        let short = |workload: &'static str| workload.split(" P=").next().unwrap_or(workload);
         let missed = values.iter().zip(self.workloads).filter_map(|(&value, &workload)| {
             let by = percent(self.limit.missed_by(value)?);
-            let name = workload.split(" P=").next().unwrap_or(workload);
+            // The depth is said where the name alone is that of several.
+            let is_unique = self.workloads.iter().filter(|other| short(other) == short(workload)).count() == 1;
+            let name = if is_unique { short(workload) } else { workload };
             Some(if values.len() == 1 { format!("missed by {by}") } else { format!("{name} missed by {by}") })
         });
         let missed: Vec<String> = missed.collect();
@@ -231,8 +284,11 @@ impl Goal {
     }
 }
 
-/// Shortens a unit.
+/// Shortens a unit that is no ratio.
 fn unit(unit: &str) -> &str {
+    if unit.starts_with("x ") {
+        return unit;
+    }
     unit.split(' ').find(|word| ["bytes", "ms", "MB"].contains(word)).unwrap_or("")
 }
 
