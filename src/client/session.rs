@@ -100,7 +100,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Ends the watches of a client, in the shards as well. For views without declared keys.
+    /// Ends the watches of a client, in the shards as well. For views without declared keys, or of all these.
     pub(crate) fn end(&self, client: &ClientInfo, view: &mut View<'_>, store: &Store) {
         for (db, key) in self.keys.keys() {
             client.buffers.add_kept_len(-(key.len() as isize));
@@ -231,6 +231,11 @@ impl Session {
     /// Returns whether shards have state of this session.
     pub fn is_known_to_shards(&self) -> bool {
         !self.watch.keys.is_empty() || self.dropped_watches.is_some()
+    }
+
+    /// Returns whether all keys that shards know this session to watch are those of a database.
+    pub(crate) fn watches_in(&self, db: usize) -> bool {
+        self.dropped_watches.is_none() && self.watch.keys.keys().all(|(watched, _)| *watched == db)
     }
 
     /// Marks the transaction as failed because a command was rejected, so that EXEC is rejected too.

@@ -4,6 +4,7 @@ mod engine;
 mod entry;
 #[cfg(test)]
 pub(crate) mod probe;
+mod transaction;
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -177,7 +178,7 @@ impl<'n> BatchRun<'n> {
         if let Some(command) = planned.command(*index)
             && self.passes_unchecked(command, request)
         {
-            if !self.enter(command, request) {
+            if !self.enter(command, request, None) {
                 return Next::Again;
             }
             client.caller.called = Some(command);
@@ -205,11 +206,12 @@ impl<'n> BatchRun<'n> {
         }
         self.make_room(client, out);
         let before = out.mark();
-        let mut answered = None;
+        let (mut answered, mut locks) = (None, None);
         let mut admitted = self.admit(client, request, command);
         if let Ok(command) = admitted {
             let is_queued = client.session.transaction.is_some() && command.flags & NO_QUEUE == 0;
-            if !is_queued && !self.enter(command, request) {
+            locks = self.locks_of_transaction(client, command, request);
+            if !is_queued && !self.enter(command, request, locks.as_deref()) {
                 client.caller.is_short_of_memory = false;
                 return Next::Again;
             }
@@ -225,7 +227,10 @@ impl<'n> BatchRun<'n> {
                     true => queue(client, command, request, out),
                     false => match self.defer_to_engine(client, command, request, out) {
                         Some(next) => next,
-                        None => self.call_alone(client, Run::begin(planned, index, command), out),
+                        None => {
+                            let run = Run { locks: locks.as_deref(), ..Run::begin(planned, index, command) };
+                            self.call_alone(client, run, out)
+                        }
                     },
                 }
             }
@@ -504,7 +509,7 @@ impl<'n> BatchRun<'n> {
     fn call(
         &mut self,
         client: &mut Client,
-        Run { command, planned, index, may_go_on }: Run<'_>,
+        Run { command, planned, index, may_go_on, locks }: Run<'_>,
         out: &mut Output,
     ) -> Next {
         let (request, hashes) = (planned.request(*index), planned.hashes_of(*index));
@@ -523,7 +528,7 @@ impl<'n> BatchRun<'n> {
                 true => Mode::Client { session, next: &mut next },
                 false => Mode::Exclusive { session, next: &mut next },
             };
-            let view = guard.view(caller.db, hashes, cx);
+            let view = guard.view(caller.db, locks.unwrap_or(hashes), cx);
             let mut call = Call::new(self.env, caller, view, (command, request, hashes), mode, out);
             call.set_read_at(self.read_at);
             loop {
@@ -534,8 +539,11 @@ impl<'n> BatchRun<'n> {
                     call.set_read_at(self.read_at);
                     call.view.set_now(self.now);
                 }
-                if namespace.store.has_lock_queues() && concerns_lock_queues(&call, command.flags) {
-                    begin_call(&mut call);
+                if namespace.store.has_lock_queues()
+                    && concerns_lock_queues(&call, command.flags)
+                    && !begin_call(&mut call)
+                {
+                    break;
                 }
                 run(&mut call);
                 debug_assert!(
@@ -588,7 +596,7 @@ impl<'n> BatchRun<'n> {
             return;
         }
         self.read_time();
-        if !self.env.namespace.store.has_single_worker() {
+        if matches!(self.guard, Some(GateGuard::Exclusive(_))) && !self.env.namespace.store.has_single_worker() {
             self.guard = None; // others have waited long enough
             self.give_way();
         }
@@ -637,14 +645,24 @@ fn concerns_lock_queues(call: &Call<'_>, flags: Flags) -> bool {
 }
 
 /// Hands expired locks among the keys of a call over to the clients queued for them, before the call, which may take
-/// them. The keys are locked: nobody joins the queue in between.
+/// them. The keys are locked: nobody joins the queue in between. Returns false if the call is to be made again with the
+/// whole store locked: those queued for the keys of a transaction may need others.
 #[cold]
 #[inline(never)]
-fn begin_call(call: &mut Call<'_>) {
-    if !call.view.is_closed() {
-        let env = call.env();
-        hand_over_expired(&mut call.view, call.caller.db, (call.command, call.args.request()), env);
+fn begin_call(call: &mut Call<'_>) -> bool {
+    if call.view.is_closed() {
+        return true;
     }
+    let (env, request) = (call.env(), call.args.request());
+    if call.command.is_exclusive(request)
+        && !call.view.is_whole()
+        && let Mode::Exclusive { next, .. } = &mut call.mode
+    {
+        **next = Next::Exclusively;
+        return false;
+    }
+    hand_over_expired(&mut call.view, call.caller.db, (call.command, request), env);
+    true
 }
 
 /// Does the work while the keys of a call are still locked: logs its changes, and serves clients blocked on these keys.

@@ -52,7 +52,7 @@ pub struct Call<'a> {
 pub(super) enum Mode<'a> {
     /// The connection of its client, which does what the call leaves in `next`.
     Client { session: &'a mut Session, next: &'a mut Next },
-    /// The same with the whole store locked: the call leaves no work that it could do itself.
+    /// The same with all locked that the call may need: it leaves no work that it could do itself.
     Exclusive { session: &'a mut Session, next: &'a mut Next },
     /// Another call, such as EXEC or a script, or the server itself: it leaves no work.
     Nested { session: Option<&'a mut Session> },

@@ -103,7 +103,7 @@ pub(super) fn nested(
     let mut hashes = Hashes::new();
     command.hash_keys(request, &env.namespace.store, &mut hashes);
     let cx = Cx { lookup: Lookup::allowed(!caller.info.flags.is_no_touch()), ..view.cx() };
-    let mut call = Call::new(env, caller, view.nested(caller.db, cx), (command, request, &hashes), mode, out);
+    let mut call = Call::new(env, caller, view.lend(caller.db, cx), (command, request, &hashes), mode, out);
     run(&mut call);
     if env.namespace.store.is_logged() {
         effects::collect(&mut call);

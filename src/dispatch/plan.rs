@@ -80,6 +80,8 @@ pub(super) struct Run<'r> {
     pub(super) index: &'r mut usize,
     /// Whether requests after it may be executed with it.
     pub(super) may_go_on: bool,
+    /// The hashes of the keys to be locked, if these are not those that the request names.
+    pub(super) locks: Option<&'r [u64]>,
 }
 
 impl<'r> Run<'r> {
@@ -87,7 +89,8 @@ impl<'r> Run<'r> {
     /// checked after each call of the command.
     #[inline]
     pub(super) fn begin(planned: Planned<'r>, index: &'r mut usize, command: &'static CommandSpec) -> Self {
-        Run { command, planned, index, may_go_on: command.flags & (CONTROL | BLOCKING | EXCLUSIVE) == 0 }
+        let may_go_on = command.flags & (CONTROL | BLOCKING | EXCLUSIVE) == 0;
+        Run { command, planned, index, may_go_on, locks: None }
     }
 
     /// Returns a run of the first request only.

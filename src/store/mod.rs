@@ -3,7 +3,7 @@
 //! **Lock order.** First the gate, then shards in ascending order, each once.
 //! - An ordinary call holds the gate *shared* ([`Store::hold`], for a whole pipelined batch) and locks
 //!   the shards of its declared keys ([`GateGuard::view`]).
-//! - EXEC and other calls whose keys are not known beforehand hold the gate *exclusively*
+//! - Scripts and other calls whose keys are not known beforehand hold the gate *exclusively*
 //!   ([`Store::exclusive`]); every shard is then plain `&mut` and none is locked. Where one thread executes all
 //!   commands, a long batch does so too ([`Store::hold`]).
 //! - Eviction ([`Store::evict_to_fit`]) takes the evictor between the gate and a shard, and compaction

@@ -1,7 +1,7 @@
 //! The locked shards of one call: the only way to read or change a key.
 //!
 //! A view is one guard (most calls), a few sorted guards (several keys), the gate alone (calls over a
-//! whole database, which lock shard after shard) or the whole store (EXEC). Handlers do not see which.
+//! whole database, which lock shard after shard) or the whole store (scripts). Handlers do not see which.
 //!
 //! - here: look-ups;
 //! - `view/write.rs`: changes of keys;
@@ -131,12 +131,8 @@ impl<'a> View<'a> {
         result
     }
 
-    /// Reborrows a view of the whole store for another call; for calls declared EXCLUSIVE.
-    pub fn nested(&mut self, db: usize, cx: Cx) -> View<'_> {
-        View::whole(self.access.whole().0, db, cx)
-    }
-
     /// Lends all that this view has locked to another call, in database `db` if everything is locked.
+    #[inline]
     pub fn lend(&mut self, db: usize, cx: Cx) -> View<'_> {
         View::of(self.access.lend(db), cx)
     }

@@ -456,6 +456,50 @@ fn no_client_sees_a_state_between_the_commands_of_a_transaction() {
 }
 
 #[test]
+fn transactions_of_a_few_keys_are_atomic_beside_those_that_need_the_whole_store() {
+    const KEYS: usize = 24;
+    const EACH: usize = 200;
+    let server = TestServer::start();
+    let keys: Vec<String> = (0..KEYS).map(|number| format!("k{number}")).collect();
+    let set: Vec<String> = keys.iter().map(|key| format!("{key} 1000")).collect();
+    server.client().expect(&[(&format!("MSET {}", set.join(" ")), OK)]);
+    // Moves 1 from a key to another, by as many pairs of commands as there are distances.
+    let moves = |from: usize, distances: &[usize]| -> Vec<String> {
+        let to = |distance: usize| &keys[(from + distance) % KEYS];
+        distances.iter().flat_map(|at| [format!("DECR {}", keys[from % KEYS]), format!("INCR {}", to(*at))]).collect()
+    };
+    let run = |shape: usize| {
+        let mut client = server.client();
+        for round in 0..EACH {
+            let from = round * 7 + shape;
+            let mut requests: Vec<String> = match shape {
+                0 => moves(from, &[5]),
+                1 => moves(from, &[1, 2, 3, 4]),
+                2 => moves(from, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
+                _ => [vec!["SELECT 1".into(), "INCR n".into(), "SELECT 0".into()], moves(from, &[9])].concat(),
+            };
+            requests.insert(0, "MULTI".into());
+            if shape == 0 {
+                requests.insert(0, format!("WATCH {} {}", keys[from % KEYS], keys[(from + 11) % KEYS]));
+            }
+            requests.push("EXEC".into());
+            let replies = client.pipeline(&requests);
+            assert!(!replies.iter().any(|reply| reply.starts_with('-')), "{replies:?}");
+        }
+    };
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..4).map(|shape| scope.spawn(move || run(shape))).collect();
+        let (mut reader, read) = (server.client(), format!("MGET {}", keys.join(" ")));
+        while !writers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            let reply = reader.call(&read);
+            let values = reply.split(' ').skip(2).step_by(2).map(|value| value.parse::<i64>().expect("a number"));
+            assert_eq!(values.sum::<i64>(), 24_000, "{reply}");
+        }
+    });
+    server.client().expect(&[("SELECT 1", OK), ("GET n", "$3 200")]);
+}
+
+#[test]
 fn optimistic_increments_by_watch_lose_no_update() {
     let server = TestServer::start();
     std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH: several commands executed as one.
 //!
-//! Queueing is done by the gate (`dispatch`); here a transaction is opened, executed or discarded. EXEC holds the whole
-//! store, so no other client sees an intermediate state.
+//! Queueing is done by the gate (`dispatch`); here a transaction is opened, executed or discarded. EXEC has locked
+//! all keys of its commands, or the whole store, so no other client sees an intermediate state.
 
 use smallvec::SmallVec;
 
@@ -237,8 +237,9 @@ fn unwatch(call: &mut Call<'_>) -> Result<()> {
 /// Checks the flag, after expiring watched keys whose TTL is over, which may raise it.
 fn watched_keys_are_untouched(call: &mut Call<'_>) -> Result<bool> {
     let watch = std::mem::take(&mut call.session()?.watch);
+    let cx = call.view.cx();
     for (db, key) in watch.keys.keys() {
-        call.view.in_db(*db, |view| view.exists(call.namespace.store.key(key)));
+        call.view.lend(*db, cx).exists(call.namespace.store.key(key));
     }
     let is_untouched = !watch.flag.is_raised();
     call.session()?.watch = watch;

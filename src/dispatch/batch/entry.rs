@@ -33,13 +33,15 @@ impl<'n> BatchRun<'n> {
         is_current
     }
 
-    /// Acquires the gate as a call of a command needs it; returns what [`BatchRun::take_gate`] does.
+    /// Acquires the gate as a call of a command needs it, one that needs the whole store exclusively, unless what it locks
+    /// is known; returns what [`BatchRun::take_gate`] does.
     #[inline(always)] // as BatchRun::execute
-    pub(super) fn enter(&mut self, command: &CommandSpec, request: Request<'_>) -> bool {
+    pub(super) fn enter(&mut self, command: &CommandSpec, request: Request<'_>, locks: Option<&[u64]>) -> bool {
         if self.env.timer.begin() >= self.stale_at {
             self.refresh();
         }
-        if command.is_exclusive(request) && !matches!(self.guard, Some(GateGuard::Exclusive(_))) {
+        let is_exclusive = locks.is_none() && command.is_exclusive(request);
+        if is_exclusive && !matches!(self.guard, Some(GateGuard::Exclusive(_))) {
             self.guard = None; // the gate is not reentrant
             return self.take_gate(Store::lock_exclusive);
         }

@@ -68,7 +68,10 @@ impl<'a> Access<'a> {
     #[inline(always)] // three calls deep in every look-up
     pub(super) fn shard(&mut self, key: Key<'_>) -> &mut Shard {
         match self {
-            Access::One(_, shard) => shard,
+            Access::One(_, shard) => {
+                debug_assert_eq!(shard.keys.index(), shard_of(key.hash), "{UNDECLARED}");
+                shard
+            }
             Access::Few(shards) => {
                 let at = shards.binary_search_by_key(&shard_of(key.hash), |(index, _)| *index).expect(UNDECLARED);
                 &mut shards[at].1

@@ -23,9 +23,9 @@ impl Waiting<'_, '_> {
         keys.watch(key, flag, cx);
     }
 
-    /// Reverts [`Waiting::watch`] of a key of any database; for calls that declare no keys.
+    /// Reverts [`Waiting::watch`] of a key of any database; for calls that declare no keys, or have locked this one.
     pub(crate) fn unwatch(&mut self, db: usize, key: Key<'_>, flag: &WatchFlag) {
-        self.0.access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.unwatch(key, flag));
+        self.0.access.with_any(db, key, |shard| shard.keys.unwatch(key, flag));
     }
 
     /// Reverts [`Waiting::watch`] of a key of this database; for calls that declare no keys.

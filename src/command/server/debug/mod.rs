@@ -239,7 +239,7 @@ fn populate(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::StringTooLong);
     }
     let (db, cx) = (call.caller.db, call.view.cx());
-    let mut view = call.view.nested(db, cx); // its changes are not those of the call
+    let mut view = call.view.lend(db, cx); // its changes are not those of the call
     for number in 0..count {
         let name = [prefix, format!(":{number}").as_bytes()].concat();
         let key = call.namespace.store.key(&name);
