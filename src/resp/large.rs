@@ -1,7 +1,8 @@
 //! A large argument while it is received: into a buffer of its own, which the value that it becomes keeps.
 //!
-//! The buffer has room for a megabyte at first, and grows by another one or by a quarter whenever that has arrived, up to the
-//! length of the argument: nobody gets much memory for an announcement. Pages that were not written to use none.
+//! The buffer has room for a megabyte at first; once that has arrived, for the whole argument. Pages that were not written
+//! to use no memory: nobody gets much for an announcement. Where the system refuses to reserve what may not be needed, the
+//! buffer grows by a quarter whenever it is full.
 
 use bytes::buf::Limit;
 use bytes::{BufMut, Bytes};
@@ -42,9 +43,9 @@ impl LargeArg {
         self.bytes.len() + (self.len + LINE_END - self.full_len - self.end_left)
     }
 
-    /// Returns the memory of the buffer.
+    /// Returns the memory of the buffer: of the room that is for the whole argument, what was written to.
     pub(super) fn memory(&self) -> usize {
-        allocation_len(self.bytes.capacity())
+        allocation_len(self.bytes.capacity().min(self.bytes.len().max(FIRST_ROOM)))
     }
 
     /// Returns whether all of it has arrived, with the line end.
@@ -56,7 +57,9 @@ impl LargeArg {
     pub(super) fn prepare(&mut self) {
         if self.bytes.len() == self.bytes.capacity() {
             let missing = self.full_len - self.bytes.len();
-            self.bytes.reserve_exact(missing.min(FIRST_ROOM.max(self.bytes.len() / 4)));
+            if self.bytes.try_reserve_exact(missing).is_err() {
+                self.bytes.reserve_exact(missing.min(FIRST_ROOM.max(self.bytes.len() / 4)));
+            }
         }
     }
 

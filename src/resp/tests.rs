@@ -188,6 +188,22 @@ fn claims_allocate_nothing_until_bytes_arrive() {
     assert_eq!(decoder.unparsed_len(&src), 100_000);
 }
 
+#[test]
+fn a_large_argument_has_room_for_all_of_it_after_a_megabyte_and_counts_as_what_has_arrived() {
+    const LEN: usize = 64 * FIRST_ROOM;
+    let mut src = BytesMut::from(format!("*2\r\n$3\r\nGET\r\n${LEN}\r\n").as_bytes());
+    let mut decoder = RequestDecoder::new(Limits::default());
+    let mut counted = Vec::new();
+    for _ in 0..3 {
+        src.extend_from_slice(&vec![0; FIRST_ROOM]);
+        assert!(matches!(decoder.decode(&mut src), Ok(None)));
+        counted.push(decoder.pending_args().1 / FIRST_ROOM);
+    }
+    let room = decoder.large_buffer().expect("an argument that is not complete").get_ref().capacity();
+    assert!(room >= LEN, "{room}");
+    assert_eq!(counted, [1, 2, 3]);
+}
+
 /// Feeds `pieces` to a decoder as a connection does, which reads large arguments into their own buffers; returns the
 /// requests, and how many arguments had such a buffer.
 fn decode_as_read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Vec<Vec<u8>>>, usize) {
