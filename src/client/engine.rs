@@ -53,7 +53,7 @@ pub(crate) struct StagedCall {
     /// The keys that it may access, each with its database.
     pub(crate) keys: Arc<[LockName]>,
     /// What EXEC executes.
-    pub(crate) transaction: Option<Transaction>,
+    pub(crate) transaction: Option<Box<Transaction>>,
     /// The watched keys, on which EXEC depends.
     pub(crate) watch: Option<Watch>,
 }

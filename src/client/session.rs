@@ -32,7 +32,7 @@ pub struct Client {
 #[derive(Default)]
 pub struct Session {
     /// The transaction being queued.
-    pub transaction: Option<Transaction>,
+    pub transaction: Option<Box<Transaction>>,
     /// The keys being watched.
     pub watch: Watch,
     /// Watches that were dropped while a long-running script kept the shards locked, so that the shards still have
@@ -208,7 +208,7 @@ impl Client {
 
 impl Session {
     /// Creates a session with a transaction, in which an engine calls EXEC.
-    pub(crate) fn of_transaction(transaction: Transaction) -> Self {
+    pub(crate) fn of_transaction(transaction: Box<Transaction>) -> Self {
         Session { transaction: Some(transaction), ..Session::default() }
     }
 

@@ -313,7 +313,7 @@ impl<'n> BatchRun<'n> {
         let call = ReceivedCall {
             unix_ms: self.now.wall_ms(),
             client_id: info.id,
-            client_name: info.names().name,
+            client_name: info.names().name.into(),
             command,
             args: args.into_iter().map(Box::from).collect(),
             fault,

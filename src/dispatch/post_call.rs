@@ -92,8 +92,8 @@ fn record_if_slow(
         unix_s: namespace.clock.wall_us().div_euclid(1_000_000),
         duration_us,
         args: slow_log::clip(args.iter().copied()),
-        addr: client.peer.addr.clone(),
-        name: client.names().name,
+        addr: client.peer.addr.to_string(),
+        name: client.names().name.into(),
     };
     namespace.observed.slow_log.push(entry, config.slowlog_max_len);
 }

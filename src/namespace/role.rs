@@ -212,7 +212,7 @@ mod tests {
             let (role, ended) = (Role::default(), Arc::new(Mutex::new(Vec::new())));
             let connection = |term: u64| {
                 let ended = ended.clone();
-                let peer = Peer { addr: String::new(), laddr: String::new(), fd: -1, is_unix: false };
+                let peer = Peer { addr: "".into(), laddr: "".into(), fd: -1, is_unix: false };
                 Some(Connection { peer, hang_up: Box::new(move || ended.lock().push(term)), client: None })
             };
             role.begin_term(primary(), false);

@@ -208,8 +208,8 @@ impl Shared {
             let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(u64::from(config.tcp_keepalive_s)));
             let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
         }
-        let laddr = stream.local_addr().map(|addr| addr.to_string()).unwrap_or_default();
-        let peer = Peer { addr: addr.to_string(), laddr, fd: i64::from(stream.as_raw_fd()), is_unix: false };
+        let laddr = stream.local_addr().map(|addr| addr.to_string()).unwrap_or_default().into();
+        let peer = Peer { addr: addr.to_string().into(), laddr, fd: i64::from(stream.as_raw_fd()), is_unix: false };
         let is_stranger = !addr.ip().to_canonical().is_loopback();
         if is_stranger && config.protected_mode && self.namespace.acl.default_user().needs_no_password() {
             return self.refuse(stream, Error::ProtectedMode);
@@ -239,9 +239,10 @@ impl Shared {
 
     fn hand_out_unix(&self, stream: UnixStream) {
         let config = self.namespace.settings.current();
-        let path = config.unixsocket.as_deref().unwrap_or(Path::new("")).display().to_string();
+        let path = config.unixsocket.as_deref().unwrap_or(Path::new("")).display();
+        let addr: Box<str> = format!("{path}:0").into();
         let fd = i64::from(stream.as_raw_fd());
-        let peer = Peer { addr: format!("{path}:0"), laddr: format!("{path}:0"), fd, is_unix: true };
+        let peer = Peer { addr: addr.clone(), laddr: addr, fd, is_unix: true };
         let Ok(stream) = stream.into_std() else { return };
         self.hand_out(peer, &config, async move { UnixStream::from_std(stream) });
     }
@@ -264,19 +265,25 @@ impl Shared {
         let server = self.namespace.clone();
         let worker = &self.workers[self.next_worker.fetch_add(1, Relaxed) % self.workers.len()];
         let pool = worker.pool.clone();
-        let serve = async move {
-            let (stream, info) = Box::pin(arrival).await;
-            let stream = match stream {
-                Ok(stream) => stream,
-                Err(error) => {
-                    debug!(cause = %error, "a connection failed before it was served");
-                    return info.iter().for_each(|info| server.clients.remove(info.id));
+        // Boxed, as all that comes before: otherwise every connection would have room for it all its life.
+        let begin = Box::pin(async move {
+            let (stream, info) = arrival.await;
+            match (stream, info) {
+                (Ok(stream), Some(info)) => {
+                    let client = Client::new(info, &server.acl);
+                    return Some(Connection::new(stream, server, client, pool));
                 }
-            };
-            match info.map(|info| Client::new(info, &server.acl)) {
-                Some(session) => Connection::new(stream, server, session, pool).run().await,
-                None => Box::pin(say_and_close(stream, Error::MaxClients)).await,
+                (Ok(stream), None) => say_and_close(stream, Error::MaxClients).await,
+                (Err(error), info) => {
+                    debug!(cause = %error, "a connection failed before it was served");
+                    info.iter().for_each(|info| server.clients.remove(info.id));
+                }
             }
+            None
+        });
+        let serve = async move {
+            let Some(mut connection) = begin.await else { return };
+            connection.run().await;
         };
         worker.executor.spawn(self.tasks.track_future(serve));
     }

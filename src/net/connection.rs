@@ -28,7 +28,7 @@ use tracing::debug;
 use crate::client::backlog::SHARE_MIN;
 use crate::client::caller::Caller;
 use crate::client::registry::{Blocked, Blocking, Unblocked};
-use crate::client::session::{Client, DelayedReply, Replies, Transaction};
+use crate::client::session::{Client, DelayedReply, Replies};
 use crate::config::Config;
 use crate::dispatch::batch::BatchRun;
 use crate::dispatch::serve::serve_due;
@@ -67,7 +67,7 @@ pub struct Connection<S> {
     /// Whether nothing is read or executed because too many replies are pending.
     is_throttled: bool,
     /// Of large arguments, how many bytes were read in this turn, while the client keeps it.
-    large_turn: usize,
+    large_turn: u32,
     /// Whether its calls have queued large values to be freed faster than that is done.
     outruns_reclaimer: bool,
     /// Whether a fault holds a reply back, which what is pushed must not overtake.
@@ -172,7 +172,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let Some(buffers) = &self.buffers else { return };
         let pending = buffers.pending();
         self.client.caller.info.buffers.set_pending(pending);
-        let queued = self.client.session.transaction.as_ref().map_or(0, Transaction::memory);
+        let queued = self.client.session.transaction.as_ref().map_or(0, |transaction| transaction.memory());
         let held = pending.held + buffers.output.held() + queued;
         if held.abs_diff(self.counted) > COUNTED_STEP {
             self.namespace.store.memory_account().report_outside(self.counted, held);

@@ -116,8 +116,8 @@ impl Service {
         let Ok(laddr) = stream.local_addr() else { return };
         let visit = Visit {
             peer: Peer {
-                addr: addr.to_string(),
-                laddr: laddr.to_string(),
+                addr: addr.to_string().into(),
+                laddr: laddr.to_string().into(),
                 fd: stream.as_raw_fd().into(),
                 is_unix: false,
             },

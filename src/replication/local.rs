@@ -109,7 +109,7 @@ pub(crate) async fn replicate_locally(
     });
     let news = link.news.clone();
     let hang_up = Box::new(move || news.notify_one());
-    let peer = Peer { addr: address.host, laddr: named(replica), fd: -1, is_unix: false };
+    let peer = Peer { addr: address.host.into(), laddr: named(replica).into(), fd: -1, is_unix: false };
     replica.role.connected(link.term, Some(Connection { peer, hang_up, client: None }));
     primary.link_to(replica, link.clone());
     link.deliver_soon().await;

@@ -156,7 +156,7 @@ fn requests_that_are_not_complete_count_as_used_memory() {
     let mut process = Process::start(&[]);
     let (mut client, addr) = (process.client(), process.known_addr());
     let started = [
-        ("one long argument", [&b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$40000000\r\n"[..], &vec![b'x'; 25_000_000]].concat()),
+        ("one long argument", [&b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$40000000\r\n"[..], &vec![b'x'; 39_000_000]].concat()),
         ("many short arguments", [&b"*1000001\r\n"[..], &b"$3\r\nkey\r\n".repeat(900_000)].concat()),
         ("many of 20 KB", [&b"*3000\r\n"[..], &[&b"$20000\r\n"[..], &[b'x'; 20_002]].concat().repeat(1500)].concat()),
     ];
@@ -179,6 +179,20 @@ fn requests_that_are_not_complete_count_as_used_memory() {
     let before = figures(&mut client);
     run(&mut queueing, (0..4_000).map(|n| format!("WATCH {n}:{}", "w".repeat(3_000))));
     expect_counted("watched keys", &mut client, before);
+}
+
+#[test]
+fn an_argument_that_has_come_in_part_takes_and_counts_as_what_has_come() {
+    let mut process = Process::start(&[]);
+    let (mut client, addr) = (process.client(), process.known_addr());
+    let bytes = |client: &mut Client, field: &str| client.info(field).parse::<f64>().expect("a number");
+    let mut figures = || ["used_memory", "used_memory_rss"].map(|field| bytes(&mut client, field));
+    let before = figures();
+    let mut sender = Client::connect(addr);
+    sender.send(&[&b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$400000000\r\n"[..], &vec![b'x'; 50_000_000]].concat());
+    let mut grown = || figures().iter().zip(before).map(|(now, before)| now - before).collect::<Vec<_>>();
+    wait_until(|| grown().iter().all(|bytes| *bytes > 49_000_000.0));
+    assert!(grown().iter().all(|bytes| *bytes < 65_000_000.0), "{:?}", grown());
 }
 
 #[cfg(feature = "lua")]

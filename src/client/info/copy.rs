@@ -34,9 +34,9 @@ impl ClientCopy {
         ClientCopy {
             process: None,
             id: client.id,
-            addr: client.peer.addr.clone(),
-            name: names.name,
-            lib: names.lib_name,
+            addr: client.peer.addr.to_string(),
+            name: names.name.into(),
+            lib: names.lib_name.into(),
             user: client.user().map_or_else(Vec::new, |user| user.to_vec()),
         }
     }

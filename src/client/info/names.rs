@@ -10,17 +10,17 @@ use crate::store::MemoryAccount;
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     /// From CLIENT SETNAME or HELLO.
-    pub name: String,
+    pub name: Box<str>,
     /// From CLIENT SETINFO LIB-NAME.
-    pub lib_name: String,
+    pub lib_name: Box<str>,
     /// From CLIENT SETINFO LIB-VER.
-    pub lib_ver: String,
+    pub lib_ver: Box<str>,
 }
 
 impl Names {
     /// Returns the bytes allocated.
     fn memory(&self) -> usize {
-        [&self.name, &self.lib_name, &self.lib_ver].map(|name| list_len::<u8>(name.capacity())).iter().sum()
+        [&self.name, &self.lib_name, &self.lib_ver].map(|name| list_len::<u8>(name.len())).iter().sum()
     }
 }
 

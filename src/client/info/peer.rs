@@ -4,9 +4,9 @@
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// The peer's address as CLIENT LIST shows it: `ip:port`, or the socket's path and `:0`.
-    pub addr: String,
+    pub addr: Box<str>,
     /// The server's own address.
-    pub laddr: String,
+    pub laddr: Box<str>,
     /// The file descriptor, or -1.
     pub fd: i64,
     /// Whether it came through the Unix socket.
@@ -23,7 +23,7 @@ impl Peer {
     pub(crate) fn shown_addr(&self) -> String {
         match self.addr.strip_suffix(":0") {
             Some(path) if self.is_unix => format!("unix:{path}"),
-            _ => self.addr.clone(),
+            _ => self.addr.to_string(),
         }
     }
 }

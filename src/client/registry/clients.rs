@@ -109,7 +109,7 @@ impl Clients {
 
     /// Returns a client that is not listed, for commands that the server executes itself.
     pub fn unlisted(&self, now: Now) -> Arc<ClientInfo> {
-        self.visitor(Peer { addr: String::new(), laddr: String::new(), fd: -1, is_unix: true }, now)
+        self.visitor(Peer { addr: "".into(), laddr: "".into(), fd: -1, is_unix: true }, now)
     }
 
     /// Returns a client that is not listed, for a peer that does not speak RESP.

@@ -77,7 +77,7 @@ fn multi(call: &mut Call<'_>) -> Result<()> {
     if call.session()?.transaction.is_some() {
         return Err(not_in_multi(call, Error::NestedMulti));
     }
-    call.session()?.transaction = Some(Transaction::default());
+    call.session()?.transaction = Some(Box::default());
     call.caller.info.set_queued(Some(0));
     call.reply.ok();
     Ok(())
@@ -202,7 +202,7 @@ fn discard(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Frees a transaction: a long queue in the background.
-fn free(call: &Call<'_>, transaction: Transaction) {
+fn free(call: &Call<'_>, transaction: Box<Transaction>) {
     if transaction.queue.len() >= LONG_QUEUE_MIN {
         call.namespace.store.reclaimer().free_later(transaction);
     }

@@ -16,7 +16,7 @@ use crate::net::connection::{Connection, Exchange};
 /// How many bytes of pushed frames are moved to the output at a time; the rest stays shared.
 const PUSH_PORTION: usize = 64 * 1024;
 /// How many bytes of a large argument are read before other clients have their turn.
-const LARGE_TURN_LEN: usize = 256 * 1024;
+const LARGE_TURN_LEN: u32 = 256 * 1024;
 /// How many slices one vectored write takes.
 const SLICES: usize = 16;
 
@@ -35,10 +35,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.large_turn = 0;
             return true;
         }
-        let turn = if is_receiving || self.large_turn > 0 { self.large_turn + len } else { LARGE_TURN_LEN };
-        let is_over = turn >= LARGE_TURN_LEN;
-        self.large_turn = if is_over { 0 } else { turn };
-        !is_over
+        let goes_on = is_receiving || self.large_turn > 0;
+        let turn = self.large_turn.saturating_add(u32::try_from(len).unwrap_or(u32::MAX));
+        self.large_turn = if goes_on && turn < LARGE_TURN_LEN { turn } else { 0 };
+        self.large_turn > 0
     }
 
     /// Reads what can be read into prepared buffers.

@@ -115,10 +115,10 @@ fn set_info(call: &mut Call<'_>) -> Result<()> {
     let (attribute, value) = (call.args.bytes()?, call.args.bytes()?);
     if is_word(attribute, "LIB-NAME") {
         let value = library_text("lib-name", value)?;
-        call.caller.info.update_names(|names| names.lib_name = value);
+        call.caller.info.update_names(|names| names.lib_name = value.into());
     } else if is_word(attribute, "LIB-VER") {
         let value = library_text("lib-ver", value)?;
-        call.caller.info.update_names(|names| names.lib_ver = value);
+        call.caller.info.update_names(|names| names.lib_ver = value.into());
     } else {
         return Err(Error::SetInfoOption(attribute.to_vec()));
     }
@@ -248,7 +248,7 @@ fn check_len(what: &'static str, name: &[u8]) -> Result<()> {
 
 /// Sets the connection's name.
 pub(crate) fn set_name(call: &mut Call<'_>, name: String) {
-    call.caller.info.update_names(|names| names.name = name);
+    call.caller.info.update_names(|names| names.name = name.into());
 }
 
 /// Returns the text if all its bytes are printable in a line of CLIENT LIST.
