@@ -2,7 +2,7 @@
 //! elements, a million keys, and strings of 128 bytes for each; in keylatch, and in the redis-server on the PATH.
 //!
 //! ```text
-//! cargo bench --bench waits [-- [ELEMENTS] [WORD]]    # only the commands that contain a word
+//! cargo bench --bench waits [-- [ELEMENTS] [WORD[,WORD]]]    # only the commands that contain one of these
 //! ```
 //!
 //! Both servers execute commands on one thread. Beside the command a probe sends `GET` on its own connection without
@@ -187,9 +187,11 @@ const CASES: &[Case] = &[
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let elements = args.iter().filter_map(|arg| arg.parse().ok()).next().unwrap_or(1_000_000);
-    let word = args.iter().find(|arg| arg.parse::<usize>().is_err());
-    let chosen: Vec<&Case> =
-        CASES.iter().filter(|(_, command)| word.is_none_or(|word| command.contains(word.as_str()))).collect();
+    let words = args.iter().find(|arg| arg.parse::<usize>().is_err());
+    let chosen: Vec<&Case> = CASES
+        .iter()
+        .filter(|(_, command)| words.is_none_or(|words| words.split(',').any(|word| command.contains(word))))
+        .collect();
     let debug = ["--enable-debug-command", "yes"];
     let keylatch = (env!("CARGO_BIN_EXE_keylatch"), [&debug[..], &["--worker-threads", "1"]].concat());
     let waits = [keylatch, ("redis-server", debug.to_vec())].map(|(program, options)| {

@@ -88,8 +88,10 @@ fn record(context: &mut Context, section: &str, test: &str, rows: &[(Kind, [f64;
                 context.figures.set(section, &workload, *kind, unit, value);
             }
         }
-        let times = rows[workers].1[0] / rows[0].1[0];
+        let [times, by_cpu] = [0, 3].map(|unit| rows[workers].1[unit] / rows[0].1[unit]);
         context.figures.set(section, &workload, Kind::Keylatch, "x 1 worker", times);
+        let estimated = by_cpu * (workers + 1) as f64;
+        context.figures.set(section, &workload, Kind::Keylatch, "x 1 worker, estimated", estimated);
     }
 }
 
