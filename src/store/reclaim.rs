@@ -36,7 +36,7 @@ const BYTES_PER_ALLOCATION: usize = 32;
 /// How many bytes may be queued and unwritten before those who add more have to wait.
 const QUEUED_MAX: usize = 64 << 20;
 
-/// How much less processor time than others the thread claims, by nice(2): it gets a tenth of what a busy thread gets.
+/// By how much the niceness of the thread is raised: beside a busy thread it gets a tenth of a processor.
 const NICENESS: i32 = 10;
 
 /// Something to free.
@@ -125,15 +125,6 @@ pub struct Reclaimer {
     tail_work: Arc<TailWork>,
 }
 
-/// Lets the threads that serve clients interrupt this one: with equal priority they would wait for the end of its time
-/// slice, which is milliseconds. Elsewhere than on Linux the priority is that of the whole process.
-fn step_back() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::nice(NICENESS) {
-        tracing::debug!(%error, "memory is freed with the priority of commands");
-    }
-}
-
 /// What commands do not see any more, but a snapshot does.
 #[derive(Default)]
 pub(super) struct Unvisited {
@@ -153,11 +144,11 @@ impl Reclaimer {
     /// Creates a reclaimer that reports what is queued as used memory.
     pub(super) fn new(memory_account: Arc<MemoryAccount>, tail_work: Arc<TailWork>) -> Self {
         let start: Start = |work| {
-            let begin = || {
-                step_back();
+            let work = || {
+                lower_priority();
                 work();
             };
-            std::thread::Builder::new().name("free".into()).spawn(begin).map(drop)
+            std::thread::Builder::new().name("free".into()).spawn(work).map(drop)
         };
         Self::starting(start, memory_account, tail_work)
     }
@@ -322,6 +313,15 @@ impl Reclaimer {
             self.spent.store(0, Relaxed);
         }
         next
+    }
+}
+
+/// Lets threads that serve clients preempt the calling one: with equal priority they would wait for the end of its time
+/// slice, which is milliseconds. On Linux only; elsewhere the priority is that of the whole process.
+fn lower_priority() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::nice(NICENESS) {
+        tracing::debug!(%error, "memory is freed with the priority of commands");
     }
 }
 
