@@ -118,7 +118,18 @@ fn who_reads_other_keys_or_asks_about_the_server_does_not_wait_and_who_may_read_
     file.read_all().expect("its place");
     file.confirm(file.position());
     assert_eq!(writer.reply(), "+OK");
-    // A transaction that has locked everything may have changed anything.
+    // A transaction that has locked its key alone has changed no other.
+    let mut transaction = server.client();
+    transaction.expect(&[("MULTI", "+OK"), ("SET other v", "+QUEUED")]);
+    transaction.send(b"EXEC\r\n");
+    wait_until(|| file.waiting() == 1);
+    let mut others: Vec<Client> = (0..8).map(|_| server.client()).collect();
+    others.iter_mut().enumerate().for_each(|(n, other)| other.send(format!("GET other:{n}\r\n").as_bytes()));
+    wait_until(|| answered(&others) + file.waiting() == 9 && answered(&others) > 0);
+    file.read_all().expect("its place");
+    file.confirm(file.position());
+    assert_eq!(transaction.reply(), "*1 +OK");
+    // One that has locked everything may have changed anything.
     let mut transaction = server.client();
     transaction.expect(&[("MULTI", "+OK"), ("SET other v", "+QUEUED"), ("DBSIZE", "+QUEUED")]);
     transaction.send(b"EXEC\r\n");
