@@ -2,8 +2,6 @@
 
 use std::borrow::Borrow;
 use std::fs;
-use std::process::Command;
-use std::time::Duration;
 
 use crate::Result;
 pub use crate::process::{cpu_us, memory};
@@ -33,32 +31,6 @@ pub fn peak(pid: u32) -> Result<f64> {
 pub fn reset_peak(pid: u32) -> Result<f64> {
     fs::write(format!("/proc/{pid}/clear_refs"), "5")?;
     peak(pid)
-}
-
-/// The counters that [`counted`] reads: instructions and cycles outside the kernel.
-const COUNTERS: &str = "instructions:u,cycles:u";
-
-/// Returns how many instructions and cycles a process spends per microsecond of CPU time, counted by `perf` for
-/// `window`; nothing where there is no `perf`, or the machine has no such counters.
-pub fn counted(pid: u32, window: Duration) -> Option<[f64; 2]> {
-    counted_by_perf(&["-p", &pid.to_string(), "--", "sleep", &window.as_secs_f64().to_string()])
-}
-
-/// Tells whether [`counted`] has anything to return here.
-pub fn has_counters() -> bool {
-    counted_by_perf(&["--", "true"]).is_some()
-}
-
-fn counted_by_perf(of: &[&str]) -> Option<[f64; 2]> {
-    let output = Command::new("perf").args(["stat", "-x", ",", "-e", COUNTERS]).args(of).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    // Count, unit, event, the nanoseconds that the threads ran while it was counted.
-    let rate = |line: &str| {
-        let cell = |at| line.split(',').nth(at)?.parse::<f64>().ok();
-        Some(cell(0)? / cell(3)? * 1e3)
-    };
-    let mut rates = text.lines().filter_map(rate);
-    Some([rates.next()?, rates.next()?])
 }
 
 /// Returns the middle of some values, or NaN of none.

@@ -148,7 +148,7 @@ impl Peer {
         self.start_with(&[])
     }
 
-    /// Does the same as [`Peer::start`] with more options than the defaults.
+    /// Starts the server with options besides those of [`Peer::start`].
     ///
     /// # Errors
     /// Those of [`Peer::start`].

@@ -117,7 +117,7 @@ pub fn earlier(context: &mut Context, section: &str) -> Result<()> {
     context.publish(section, &how, &table.markdown())
 }
 
-/// Measures rows on servers in turn, notes their figures and prints their table.
+/// Measures rows on servers in turn, records their figures and prints their table.
 ///
 /// # Errors
 /// When a server cannot be started, and those of `measure`.

@@ -2,7 +2,7 @@
 
 use super::locks::{load_script, prepare};
 use crate::load::{Load, Spec, is_able};
-use crate::measure::{counted, has_counters, interleaved, medians};
+use crate::measure::{interleaved, medians};
 use crate::redis_benchmark::{CLIENTS, KEYS};
 use crate::report::{Table, number, ratio};
 use crate::server::{Kind, Server};
@@ -15,8 +15,7 @@ const WORKERS: [(&str, &str); 2] = [("1", "1 worker"), ("2", "2 workers")];
 const CASES: [Workload; 5] =
     [Workload { depths: &[16], ..SET }, Workload { depths: &[16], ..GET }, TRANSACTION, REFUSED_RELEASE, SCRIPTED_LOCK];
 const VALUE_LEN: usize = 3;
-const UNITS: [&str; 6] =
-    ["req/s", "CPU us", "generator CPU us", "req per CPU s", "instructions per request", "cycles per request"];
+const UNITS: [&str; 4] = ["req/s", "CPU us", "generator CPU us", "req per CPU s"];
 
 pub fn run(context: &mut Context, section: &str) -> Result<()> {
     let keylatch = context.peers.iter().find(|peer| peer.kind == Kind::Keylatch).ok_or("there is no keylatch")?;
@@ -26,24 +25,20 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
     }
     servers.extend(context.start(|kind| matches!(kind, Kind::Redis | Kind::Valkey | Kind::Pogocache))?);
     servers.iter().filter(|server| server.kind.is_complete()).try_for_each(load_script)?;
-    let is_counted = has_counters();
     let mut head = vec!["test", "P", "server", "req/s", "x 1 worker", "CPU us/req", "x 1 worker"];
     head.extend(["generator us/req", "req per CPU s", "estimated req/s"]);
-    head.extend(is_counted.then_some(["instructions/req", "cycles/req"]).into_iter().flatten());
     let mut table = Table::new(&head);
     context.figures.forget(section);
     for (workload, depth) in CASES.iter().flat_map(|case| case.depths.iter().map(move |&depth| (case, depth))) {
         println!("{} P={depth}", workload.name);
         let able: Vec<&Server> = servers.iter().filter(|server| is_able(server, workload, VALUE_LEN)).collect();
-        let readings =
-            interleaved(&able, context.effort.rounds, |server| measure(context, server, workload, depth, is_counted))?;
-        let rows: Vec<(Kind, [f64; 6])> =
+        let readings = interleaved(&able, context.effort.rounds, |server| measure(context, server, workload, depth))?;
+        let rows: Vec<(Kind, [f64; 4])> =
             able.iter().zip(&readings).map(|(server, rounds)| (server.kind, medians(rounds))).collect();
         record(context, section, &format!("{} P={depth}", workload.name), &rows);
         for (at, (kind, figures)) in rows.iter().enumerate() {
             let mut cells = cells(at, *kind, figures, &rows[0].1);
             cells.splice(0..0, [workload.name.to_owned(), depth.to_string()]);
-            cells.truncate(head.len());
             table.row(cells);
         }
     }
@@ -60,27 +55,19 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
 }
 
 /// Returns the figures of a request in the order of [`UNITS`].
-fn measure(
-    context: &Context,
-    server: &Server,
-    workload: &Workload,
-    depth: usize,
-    is_counted: bool,
-) -> Result<[f64; 6]> {
+fn measure(context: &Context, server: &Server, workload: &Workload, depth: usize) -> Result<[f64; 4]> {
     prepare(server, workload, KEYS, VALUE_LEN)?;
     let steps = workload.steps.len();
     let spec = Spec { workload, connections: CLIENTS, depth: depth * steps, keys: KEYS, value_len: VALUE_LEN };
     let load = Load::closed(server, spec)?;
     let outcome = load.measure(context.effort.warm_up, context.effort.window)?;
-    let counters = if is_counted { counted(server.pid(), context.effort.window) } else { None };
-    let [instructions, cycles] = counters.unwrap_or([f64::NAN; 2]);
     let [cpu_us, generator_us] = [outcome.cpu_us, outcome.generator_us].map(|us| us * steps as f64);
     let per_second = outcome.per_second / steps as f64;
-    Ok([per_second, cpu_us, generator_us, 1e6 / cpu_us, instructions * cpu_us, cycles * cpu_us])
+    Ok([per_second, cpu_us, generator_us, 1e6 / cpu_us])
 }
 
-/// Notes figures, of which the first are those of keylatch by its workers; the others stand beside each of these.
-fn record(context: &mut Context, section: &str, test: &str, rows: &[(Kind, [f64; 6])]) {
+/// Records figures, of which the first are those of keylatch by its workers; the others stand beside each of these.
+fn record(context: &mut Context, section: &str, test: &str, rows: &[(Kind, [f64; 4])]) {
     for (workers, (_, name)) in WORKERS.into_iter().enumerate() {
         let workload = format!("{test}, {name}");
         for (kind, figures) in rows[workers..].iter().take(1).chain(&rows[WORKERS.len()..]) {
@@ -96,10 +83,10 @@ fn record(context: &mut Context, section: &str, test: &str, rows: &[(Kind, [f64;
 }
 
 /// Returns the cells of a row that follow its test; `one` has the figures of one worker.
-fn cells(at: usize, kind: Kind, figures: &[f64; 6], one: &[f64; 6]) -> Vec<String> {
+fn cells(at: usize, kind: Kind, figures: &[f64; 4], one: &[f64; 4]) -> Vec<String> {
     let workers = WORKERS.get(at);
     let name = workers.map_or_else(|| kind.name().to_owned(), |(_, name)| format!("{}, {name}", kind.name()));
-    let [per_second, cpu_us, generator_us, per_cpu_second, instructions, cycles] = *figures;
+    let [per_second, cpu_us, generator_us, per_cpu_second] = *figures;
     let estimated = if workers.is_some() { per_cpu_second * (at + 1) as f64 } else { f64::NAN };
     vec![
         name,
@@ -110,7 +97,5 @@ fn cells(at: usize, kind: Kind, figures: &[f64; 6], one: &[f64; 6]) -> Vec<Strin
         number(generator_us),
         number(per_cpu_second),
         number(estimated),
-        number(instructions),
-        number(cycles),
     ]
 }
