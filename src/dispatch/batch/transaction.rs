@@ -6,7 +6,7 @@ use crate::resp::Request;
 use crate::spec::registry::Hashes;
 use crate::spec::{BLOCKING, CONTROL, CommandSpec, EXCLUSIVE, Group, MOVABLE_KEYS, READ, WRITE};
 
-/// The most keys for which shards are locked one by one; more would cost more than the whole store does.
+/// The most keys for which shards are locked one by one: the locks of 32 shards cost as much as the whole store does.
 const KEYS_MAX: usize = 16;
 
 impl BatchRun<'_> {
