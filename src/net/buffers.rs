@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
 use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
@@ -24,7 +24,8 @@ use crate::memory::heap::allocation_len;
 use crate::net::tenancy::Tenancy;
 use crate::resp::{Batch, Codec, Output};
 
-/// The size of one read, in bytes.
+/// The size of one read, in bytes; at most, after a large argument: another one may begin there, whose first piece has to
+/// be copied into its buffer.
 pub(crate) const READ_LEN: usize = 16 * 1024;
 /// The largest read buffer, in bytes, that is kept after a large request was taken out of it; and the size of a read after
 /// one that has filled its room.
@@ -41,6 +42,8 @@ pub struct ConnBuffers {
     pub input: BytesMut,
     /// Whether the last read has filled the input: there is probably more.
     is_filled: bool,
+    /// Whether the last read was of a large argument.
+    is_after_large: bool,
     /// Output that was not yet written.
     pub output: Output,
     /// The batch being executed.
@@ -62,12 +65,20 @@ impl ConnBuffers {
     #[inline(always)] // as Connection::poll_read
     pub fn poll_read<S: AsyncRead>(&mut self, stream: Pin<&mut S>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         match self.codec.requests.large_buffer() {
+            None if self.is_after_large => {
+                let read = poll_read_buf(stream, cx, &mut (&mut self.input).limit(READ_LEN));
+                self.is_after_large = read.is_pending();
+                read
+            }
             None => {
                 let read = poll_read_buf(stream, cx, &mut self.input);
                 self.is_filled = self.input.len() == self.input.capacity();
                 read
             }
-            Some(mut large) => poll_read_buf(stream, cx, &mut large),
+            Some(mut large) => {
+                (self.is_filled, self.is_after_large) = (false, true);
+                poll_read_buf(stream, cx, &mut large)
+            }
         }
     }
 

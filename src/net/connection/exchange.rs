@@ -16,7 +16,7 @@ use crate::net::connection::{Connection, Exchange};
 /// How many bytes of pushed frames are moved to the output at a time; the rest stays shared.
 const PUSH_PORTION: usize = 64 * 1024;
 /// How many bytes of a large argument are read before other clients have their turn.
-const LARGE_TURN_LEN: u32 = 256 * 1024;
+const LARGE_TURN_LEN: u32 = 1024 * 1024;
 /// How many slices one vectored write takes.
 const SLICES: usize = 16;
 
