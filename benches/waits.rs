@@ -42,8 +42,10 @@ const PIECE: usize = 1_000;
 const MANY: usize = 100_000;
 /// How many keys WATCH has.
 const SOME: usize = 10_000;
-/// The bytes of a long string for each element.
+/// The bytes of a long string for each element, as far as a string may have them.
 const BYTES_PER_ELEMENT: usize = 128;
+/// The largest string.
+const MAX_BYTES: usize = 512 << 20;
 
 /// What is done before each repetition, and the command that is measured; several are separated by `|`. `{n}` stands for
 /// the number of elements, `{half}` for half of it, and so on: see [`Bench::request`].
@@ -128,6 +130,10 @@ const CASES: &[Case] = &[
     ("COPY set victim REPLACE", "SET victim x"),
     ("COPY zset victim REPLACE", "PEXPIRE victim 0"),
     ("COPY stream victim REPLACE", "DEL victim"),
+    (
+        "CONFIG SET maxmemory-policy volatile-ttl|COPY zset victim REPLACE|EXPIRE victim 100000",
+        "CONFIG SET maxmemory 1|PING|CONFIG SET maxmemory 0", // evicts the only key with a time to live
+    ),
     ("SET small x|COPY zset victim REPLACE", "RENAME small victim"),
     ("DEL victim", "COPY list victim"),
     ("DEL victim", "COPY hash victim"),
@@ -242,9 +248,13 @@ impl Bench {
             (0..1_000).for_each(|at| send(&words(&format!("SADD single:{at} element:{at:08}"))));
             (0..1_000).for_each(|at| send(&words(&format!("PFADD sketch:{at} a{at} b{at} c{at}"))));
         });
-        let text = vec![0xff; self.elements * BYTES_PER_ELEMENT];
+        let text = vec![0xff; self.text_len()];
         self.client.call(&[b"SET".to_vec(), b"text".to_vec(), text]);
         self.refill("keys", 1);
+    }
+
+    fn text_len(&self) -> usize {
+        MAX_BYTES.min(self.elements * BYTES_PER_ELEMENT)
     }
 
     /// Adds all elements to a collection.
@@ -336,7 +346,7 @@ impl Bench {
             .replace("{n}", &elements.to_string())
             .replace("{half}", &half.to_string())
             .replace("{middle}", &format!("element:{half:08}"))
-            .replace("{last}", &(elements * BYTES_PER_ELEMENT - 1).to_string())
+            .replace("{last}", &(self.text_len() - 1).to_string())
             .replace("{singles}", &many(&|at| format!("single:{at}"), 1_000))
             .replace("{sketches}", &many(&|at| format!("sketch:{at}"), 1_000))
             .replace("{keys}", &many(&|at| format!("many:{at}"), MANY))
