@@ -24,8 +24,8 @@ use crate::memory::heap::allocation_len;
 use crate::net::tenancy::Tenancy;
 use crate::resp::{Batch, Codec, Output};
 
-/// The size of one read, in bytes; at most, after a large argument: another one may begin there, whose first piece has to
-/// be copied into its buffer.
+/// The size of one read, in bytes. The first read after a large argument is not longer even if there is more room: where
+/// another one begins in it, what is read beside that one's own buffer has to be copied.
 pub(crate) const READ_LEN: usize = 16 * 1024;
 /// The largest read buffer, in bytes, that is kept after a large request was taken out of it; and the size of a read after
 /// one that has filled its room.
@@ -42,7 +42,7 @@ pub struct ConnBuffers {
     pub input: BytesMut,
     /// Whether the last read has filled the input: there is probably more.
     is_filled: bool,
-    /// Whether the last read was of a large argument.
+    /// Whether the last read was of a large argument; kept in the pool, since other clients may send such ones as well.
     is_after_large: bool,
     /// Output that was not yet written.
     pub output: Output,
