@@ -66,8 +66,8 @@ pub struct Connection<S> {
     reported: usize,
     /// Whether nothing is read or executed because too many replies are pending.
     is_throttled: bool,
-    /// Of large arguments, how many bytes were read in this turn, while the client keeps it.
-    large_turn: u32,
+    /// What was read and executed in the turn of a client that sends a lot, while it keeps it; in bytes.
+    turn: u32,
     /// Whether its calls have queued large values to be freed faster than that is done.
     outruns_reclaimer: bool,
     /// Whether a fault holds a reply back, which what is pushed must not overtake.
@@ -105,7 +105,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             counted: 0,
             reported: 0,
             is_throttled: false,
-            large_turn: 0,
+            turn: 0,
             outruns_reclaimer: false,
             is_reply_due: false,
             held: None,
@@ -129,10 +129,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Ok(());
             }
             self.namespace.observed.stats.reads.fetch_add(1, Relaxed);
+            let before = self.client.caller.commands;
             loop {
                 let left = self.execute_input();
                 let is_here = if left.is_unfinished() {
-                    self.large_turn = 0; // meanwhile, replies and signals come first
+                    self.turn = 0; // meanwhile, replies and signals come first
                     Box::pin(self.finish(left)).await?
                 } else {
                     forget(left); // as in `execute_decoded`
@@ -150,7 +151,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             yield_to_answered().await;
             // A client that sends a lot yields to the others of this thread.
-            if !self.keeps_turn(len) {
+            if !self.keeps_turn(len, self.client.caller.commands - before) {
                 poll_fn(|cx| Poll::Ready(self.poll_write(cx))).await?;
                 self.count_buffers(); // other clients may list this one
                 tokio::task::yield_now().await;

@@ -15,30 +15,32 @@ use crate::net::connection::{Connection, Exchange};
 
 /// How many bytes of pushed frames are moved to the output at a time; the rest stays shared.
 const PUSH_PORTION: usize = 64 * 1024;
-/// How many bytes of a large argument are read before other clients have their turn.
-const LARGE_TURN_LEN: u32 = 1024 * 1024;
+/// How many bytes of a client that sends a lot are read before others have their turn.
+const TURN_LEN: u64 = 1024 * 1024;
+/// What a command counts in that, besides its own bytes. After a read of short commands a turn is over; 18 commands of 10
+/// kB are one. With less, the waits of others grow by more than the CPU time falls.
+const COMMAND_LEN: u64 = 48 * 1024;
 /// How many slices one vectored write takes.
 const SLICES: usize = 16;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// Returns whether a client of which this much was read continues before others: one that sends little, or is in the
-    /// middle of a large argument. That is still in the processor's cache then once it is complete, and several replies are
-    /// written at once.
+    /// Returns whether the client continues before others, after `len` bytes of it were read and `commands` executed: one
+    /// that sends little, or one that sends a lot until that has taken a while. Its replies are written together then, it
+    /// is woken less often, and a large argument is still in the processor's cache once it is complete.
     #[inline]
-    pub(super) fn keeps_turn(&mut self, len: usize) -> bool {
-        len < READ_LEN && self.large_turn == 0 || self.keeps_long_turn(len)
+    pub(super) fn keeps_turn(&mut self, len: usize, commands: u64) -> bool {
+        len < READ_LEN && self.turn == 0 || self.keeps_long_turn(len, commands)
     }
 
-    fn keeps_long_turn(&mut self, len: usize) -> bool {
+    fn keeps_long_turn(&mut self, len: usize, commands: u64) -> bool {
         let is_receiving = self.buffers.as_ref().is_some_and(|buffers| buffers.is_receiving_large());
         if len < READ_LEN && !is_receiving {
-            self.large_turn = 0;
+            self.turn = 0;
             return true;
         }
-        let goes_on = is_receiving || self.large_turn > 0;
-        let turn = self.large_turn.saturating_add(u32::try_from(len).unwrap_or(u32::MAX));
-        self.large_turn = if goes_on && turn < LARGE_TURN_LEN { turn } else { 0 };
-        self.large_turn > 0
+        let turn = u64::from(self.turn) + len as u64 + commands * COMMAND_LEN;
+        self.turn = if turn < TURN_LEN { u32::try_from(turn).unwrap_or(0) } else { 0 };
+        self.turn > 0
     }
 
     /// Reads what can be read into prepared buffers.
@@ -55,14 +57,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.buffers.iter_mut().for_each(|buffers| buffers.prepare_input());
         let read = self.poll_read(cx);
         if read.is_pending() {
-            self.large_turn = 0;
+            self.turn = 0;
         }
         read
     }
 
     /// Writes what can be written, then reads what can be read. Without input or output it holds no buffers.
     pub(super) fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Exchange>> {
-        if self.large_turn > 0
+        if self.turn > 0
+            && !self.is_throttled
+            && self.waiting() < READ_LEN
             && let Poll::Ready(exchange) = self.poll_read_ahead(cx)
         {
             return Poll::Ready(exchange);
