@@ -64,6 +64,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Writes what can be written, then reads what can be read. Without input or output it holds no buffers.
     pub(super) fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Exchange>> {
+        // What is not executed because replies wait must not pile up, and replies as long as a read are written first.
         if self.turn > 0
             && !self.is_throttled
             && self.waiting() < READ_LEN
