@@ -30,7 +30,7 @@ unpack() {
     dpkg-deb -x "$root"/etcd-server_*.deb "$root/unpacked"
     cp "$root/unpacked/usr/bin/etcd" "$2/etcd"
     rm -rf "$root"
-    "$2/etcd" --version | head -1
+    "$2/etcd" --version | sed -n 1p
 }
 
 [ -x "$folder/etcd" ] || unpack "${KEYLATCH_ETCD_RELEASE:-trixie}" "$folder"
