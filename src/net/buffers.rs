@@ -95,8 +95,8 @@ impl ConnBuffers {
         self.next = 0;
     }
 
-    /// Makes room for the next read; the memory of a large request is released. A small buffer doubles, a large one
-    /// grows by a quarter; a large argument has a buffer of its own.
+    /// Makes room for the next read; the memory of a large request is released. A small buffer grows by a read, a large
+    /// one by a quarter; a large argument has a buffer of its own.
     #[inline]
     pub fn prepare_input(&mut self) {
         let is_room = (READ_LEN..=INPUT_KEEP_MAX).contains(&self.input.capacity());
@@ -115,18 +115,26 @@ impl ConnBuffers {
         }
         let room = self.input.capacity() - len;
         let wanted = if self.is_filled { INPUT_KEEP_MAX.saturating_sub(len).max(READ_LEN) } else { READ_LEN };
-        match len <= INPUT_KEEP_MAX {
-            // With an incomplete request, half the room for the next read is enough: no doubling.
-            true if len > 0 && room >= wanted / 2 => {}
-            true => self.input.reserve(wanted),
-            false if room < READ_LEN => reserve_exact(&mut self.input, READ_LEN.max(len / 4)),
-            false => {}
+        // With an incomplete request, half the room for the next read is enough: no doubling.
+        let is_roomy = len > 0 && room >= wanted / 2;
+        if len > INPUT_KEEP_MAX {
+            if room < READ_LEN {
+                reserve_exact(&mut self.input, READ_LEN.max(len / 4));
+            }
+        } else if !is_roomy && !self.input.try_reclaim(wanted) {
+            // `reserve` would keep the room of what was executed as well, and so make a buffer too large to be kept.
+            self.move_input(wanted);
         }
         if len < READ_LEN && self.input.capacity() > INPUT_KEEP_MAX {
-            let mut small = BytesMut::with_capacity(READ_LEN + len);
-            small.extend_from_slice(&self.input);
-            self.input = small;
+            self.move_input(READ_LEN);
         }
+    }
+
+    /// Moves the input to a buffer that has room for `room` bytes more.
+    fn move_input(&mut self, room: usize) {
+        let mut moved = BytesMut::with_capacity(self.input.len() + room);
+        moved.extend_from_slice(&self.input);
+        self.input = moved;
     }
 
     /// Releases the spare room of a buffer with a short incomplete request, because thousands of clients may be in that
@@ -160,7 +168,7 @@ impl ConnBuffers {
         }
         let ((arguments, lists), requests) = (self.codec.requests.pending_args(), &self.codec.requests);
         // Room for the next read is the worker's, see `settle`.
-        let room = (self.input.capacity() - self.input.len()).min(2 * READ_LEN);
+        let room = (self.input.capacity() - self.input.len()).min(INPUT_KEEP_MAX);
         let held = allocation_len(self.input.capacity() - room) + lists;
         Pending { unparsed: queued + requests.unparsed_len(&self.input), arguments, held: queued + held }
     }
