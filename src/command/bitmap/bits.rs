@@ -3,6 +3,8 @@
 use std::ops::Range;
 
 const WORD: usize = size_of::<u64>();
+/// How many bytes without the bit sought are skipped at once.
+const BLOCK: usize = 32 * WORD;
 
 /// Counts the bits that are set in a range of the bits of `bytes`.
 pub(crate) fn count(bytes: &[u8], range: Range<u64>) -> u64 {
@@ -24,21 +26,31 @@ fn count_all(bytes: &[u8]) -> u64 {
 
 /// Finds the first bit that is set, or clear, in a range of the bits of `bytes`.
 pub(crate) fn find(bytes: &[u8], is_set: bool, range: Range<u64>) -> Option<u64> {
-    let window = &bytes[(range.start / 8) as usize..range.end.div_ceil(8) as usize];
-    let mut offset = range.start / 8 * 8;
-    for chunk in window.chunks(WORD) {
+    let (first, end) = ((range.start / 8) as usize, range.end.div_ceil(8) as usize);
+    let other = if is_set { 0 } else { 0xff };
+    // Blocks without such a bit are skipped.
+    let has_one = |block: &[u8]| block.iter().fold(0, |seen, byte| seen | (byte ^ other)) != 0;
+    let mut blocks = (first..end).step_by(BLOCK).map(|at| (at, &bytes[at..end.min(at + BLOCK)]));
+    let found = blocks.find_map(|(at, block)| {
+        let before = range.start.saturating_sub(at as u64 * 8);
+        has_one(block).then(|| find_from(block, is_set, before)).flatten().map(|found| at as u64 * 8 + found)
+    });
+    found.filter(|found| *found < range.end)
+}
+
+/// Finds the first bit that is set, or clear, among all but the first `before` bits, of which there are less than eight.
+fn find_from(bytes: &[u8], is_set: bool, before: u64) -> Option<u64> {
+    let mut mask = u64::MAX >> before;
+    for (at, chunk) in bytes.chunks(WORD).enumerate() {
         // The bit sought becomes a one, the highest bit first; missing bytes become zeros.
         let mut word = load(chunk);
         if !is_set {
             word = !word & load(&[0xff; WORD][..chunk.len()]);
         }
-        if offset < range.start {
-            word &= u64::MAX >> (range.start - offset);
-        }
+        word &= std::mem::replace(&mut mask, u64::MAX);
         if word != 0 {
-            return Some(offset + u64::from(word.leading_zeros())).filter(|found| *found < range.end);
+            return Some(at as u64 * u64::from(u64::BITS) + u64::from(word.leading_zeros()));
         }
-        offset += u64::BITS as u64;
     }
     None
 }

@@ -23,7 +23,7 @@ use crate::spec::{
 };
 use crate::store::{Lookup, Str, Ttl};
 use crate::text::Dialect;
-use combine::{Combination, Operator};
+use combine::{Operator, combine};
 
 const UNIT: Arg = one_of("index_unit", &[token("byte", "BYTE"), token("bit", "BIT")]).optional().since("7.0.0");
 const FIELD: &[Arg] = &[string("encoding"), integer("offset")];
@@ -197,12 +197,13 @@ fn bitop(call: &mut Call<'_>) -> Result<()> {
     let operator = Operator::read(call.args.bytes()?)?;
     let target = call.args.key()?;
     operator.check_count(call.args.left())?;
-    let mut combination = Combination::new(operator);
+    let mut texts = Vec::with_capacity(call.args.left());
     while call.args.left() > 0 {
         let key = call.args.key()?;
-        combination.add(call.view.get::<Str>(key, Lookup::READ)?.map_or(&b""[..], Str::as_slice));
+        texts.push(call.view.get::<Str>(key, Lookup::READ)?.map(Str::to_bytes).unwrap_or_default());
     }
-    let result = combination.finish();
+    let result = combine(operator, &texts);
+    drop(texts); // the target may be one of them, and is freed by another thread if nobody else has it
     call.reply.int(result.len() as i64);
     if result.is_empty() {
         call.view.discard(target);
