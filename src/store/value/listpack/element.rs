@@ -336,6 +336,11 @@ fn decode(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
 /// Checks the element at the start of `bytes`, which may be anything. Returns the bytes behind it.
 pub(super) fn split_checked(bytes: &[u8]) -> Option<&[u8]> {
     let (_, len) = decode(bytes)?;
+    if trailing_length_size(len) == 1 {
+        // Nearly all elements; the call that compares slices takes longer than the rest.
+        let (tail, behind) = bytes[len..].split_first()?;
+        return (usize::from(*tail) == len).then_some(behind);
+    }
     let (tail, tail_len) = trailing_length(len);
     bytes[len..].strip_prefix(&tail[..usize::from(tail_len)])
 }
@@ -443,6 +448,18 @@ impl<'a> Items<'a> {
     #[inline]
     pub(crate) fn range(&self) -> Range<usize> {
         self.range.clone()
+    }
+
+    /// Steps over a number of elements without reading them; `None` if there are fewer.
+    #[inline]
+    pub(crate) fn advance(&mut self, count: usize) -> Option<()> {
+        for _ in 0..count {
+            if self.range.is_empty() {
+                return None;
+            }
+            self.range.start = next(self.bytes, self.range.start);
+        }
+        Some(())
     }
 }
 

@@ -345,7 +345,7 @@ impl Chunk {
         let mut items = listpack.iter();
         let (live, dead) = (natural(&mut items)?, natural(&mut items)?);
         let fields = natural(&mut items)?;
-        skip(&mut items, fields)?;
+        items.advance(fields)?;
         if items.next()?.to_int()? != 0 {
             return None;
         }
@@ -364,11 +364,11 @@ impl Chunk {
                 0 => {
                     let own = natural(&mut items)?;
                     let both = own.checked_mul(2)?;
-                    skip(&mut items, both)?;
+                    items.advance(both)?;
                     both + 4
                 }
                 _ => {
-                    skip(&mut items, fields)?;
+                    items.advance(fields)?;
                     fields + 3
                 }
             };
@@ -399,12 +399,4 @@ fn exact_len((ms, seq): (i64, i64), pairs: &[&[u8]], is_same: bool) -> usize {
 /// Reads a number that is not negative.
 fn natural(items: &mut Items<'_>) -> Option<usize> {
     usize::try_from(items.next()?.to_int()?).ok()
-}
-
-/// Skips elements, if there are enough.
-fn skip(items: &mut Items<'_>, count: usize) -> Option<()> {
-    if count > items.range().len() {
-        return None;
-    }
-    (0..count).try_for_each(|_| items.next().map(|_| ()))
 }
