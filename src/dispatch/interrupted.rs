@@ -5,7 +5,7 @@ use crate::dispatch::Call;
 use crate::memory::marked::MarkedBytes;
 use crate::namespace::Namespace;
 use crate::persist::Effects;
-use crate::rdb::{self, value};
+use crate::rdb::{self, Compression, value};
 use crate::store::entry::Entry;
 use crate::store::{Cx, GateGuard, Interrupted, Key, Origin, Str, View};
 use crate::time::clock::Now;
@@ -95,8 +95,8 @@ fn end_ms(entry: &Entry, now: Now) -> i64 {
 /// Returns the value of an entry as DUMP writes it.
 fn dump(namespace: &Namespace, entry: &Entry) -> Vec<u8> {
     let config = namespace.settings.current();
-    let options = value::Options { compresses: config.rdbcompression, len_max: usize::MAX };
+    let options = value::Options { compression: Compression::at_once_if(config.rdbcompression), len_max: usize::MAX };
     let mut body = MarkedBytes::default();
     let version = value::write(&mut body, entry, options);
-    rdb::seal(rdb::compressed(body), version)
+    rdb::seal(body.into_bytes(), version)
 }

@@ -6,7 +6,7 @@ use crate::engine::stored::StoredKey;
 use crate::engine::ttl::Ttl;
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::value::{Options, Target, kind_of, read, write_body};
-use crate::rdb::{Reader, VERSION_7_4};
+use crate::rdb::{Compression, Reader, VERSION_7_4};
 use crate::store::entry::Entry;
 use crate::store::limits::Limits;
 use crate::store::{Hasher, StringHint};
@@ -15,7 +15,7 @@ use crate::time::clock::{Deadline, Now};
 /// Returns an entry as it is written.
 pub(super) fn encode(entry: &Entry, fence: i64, ttl: Option<Ttl>, now: Now) -> StoredKey {
     let (mut body, kind) = (MarkedBytes::default(), kind_of(entry, VERSION_7_4));
-    write_body(&mut body, kind, entry, Options { compresses: false, len_max: 0 });
+    write_body(&mut body, kind, entry, Options { compression: Compression::Never, len_max: 0 });
     StoredKey {
         kind: kind.into(),
         body: Bytes::from(body.into_parts().0),
@@ -34,7 +34,7 @@ pub(super) fn decode(
     limits: Limits,
     hasher: &Hasher,
 ) -> Option<Entry> {
-    let options = Options { compresses: false, len_max: stored.body.len() };
+    let options = Options { compression: Compression::Never, len_max: stored.body.len() };
     let target = Target { key, deadline, limits, hasher };
     let mut reader = Reader::new(&stored.body);
     let mut entry = read(u8::try_from(stored.kind).ok()?, &mut reader, target, options).ok()?;

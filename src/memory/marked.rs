@@ -28,6 +28,12 @@ impl MarkedBytes {
         self.marks.shrink_to_fit();
     }
 
+    /// Returns the bytes, none of which is marked.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        debug_assert!(self.marks.is_empty(), "a mark is lost");
+        self.bytes
+    }
+
     /// Returns the bytes, and which of them are marked.
     pub(crate) fn into_parts(self) -> (Vec<u8>, Vec<Range<usize>>) {
         (self.bytes, self.marks)

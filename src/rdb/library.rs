@@ -6,7 +6,7 @@
 //! ```
 
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::{Reader, VERSION, body_of, compressed, seal, write_string};
+use crate::rdb::{Compression, Reader, VERSION, body_of, seal, write_string};
 
 /// The opcode that precedes a library.
 pub(crate) const LIBRARY: u8 = 245;
@@ -19,15 +19,15 @@ const CODE_MAX: usize = 512 << 20;
 pub fn dump<'c>(codes: impl Iterator<Item = &'c [u8]>, compresses: bool) -> Vec<u8> {
     let mut payload = MarkedBytes::default();
     for code in codes {
-        write(&mut payload, code, compresses);
+        write(&mut payload, code, Compression::at_once_if(compresses));
     }
-    seal(compressed(payload), VERSION)
+    seal(payload.into_bytes(), VERSION)
 }
 
 /// Appends a library.
-pub(crate) fn write(out: &mut MarkedBytes, code: &[u8], compresses: bool) {
+pub(crate) fn write(out: &mut MarkedBytes, code: &[u8], compression: Compression) {
     out.push(LIBRARY);
-    write_string(out, code, compresses);
+    write_string(out, code, compression);
 }
 
 /// Returns the codes of the serialised libraries.

@@ -23,8 +23,11 @@ const OFFSET_MAX: usize = 1 << 13;
 const REPEAT_MAX: usize = 264;
 /// The length from which a reference has an extra length byte.
 const LONG_REPEAT: usize = 7;
-/// How many bytes of a repetition are compared without checking the maximum length, when that is more than 16.
+/// How many bytes of a repetition, behind the first three, Redis compares without checking the maximum length, when that is
+/// more than 16.
 const UNCHECKED: usize = 16;
+/// How many bytes are compared at once.
+const WORD: usize = size_of::<u64>();
 
 const HASH_BITS: u32 = 16;
 
@@ -80,117 +83,127 @@ fn compress_with(input: &[u8], room: usize, places: &mut Places) -> Option<Vec<u
     if room == 0 {
         return None;
     }
-    let mut packer = Packer { out: Vec::with_capacity(room + 2), literals: 0, room };
-    packer.begin_run();
+    let mut packer = Packer { input, out: Vec::with_capacity(room + 2 + LITERALS_MAX), literals: 0, room };
     let mut at = 0;
     while at < input.len() - 2 {
         // The very first position is never referred to.
-        let before = places.replace(hash(input, at), at as u32 + 1) as usize;
-        if before <= 1 || at - before >= OFFSET_MAX || input[before - 1..before + 2] != input[at..at + 3] {
-            packer.literal(input[at])?;
+        let bytes = three(input, at);
+        let before = places.replace(slot(bytes), at as u32 + 1) as usize;
+        if before <= 1 || at - before >= OFFSET_MAX || three(input, before - 1) != bytes {
+            packer.literal(at)?;
             at += 1;
             continue;
         }
         let len = repetition(input, before - 1, at);
-        packer.reference(at - before, len)?;
+        packer.reference(at, at - before, len)?;
         at += len;
         if at >= input.len() - 2 {
             break;
         }
         // Of the positions inside a repetition only the last two are recorded.
-        places.replace(hash(input, at - 2), at as u32 - 1);
-        places.replace(hash(input, at - 1), at as u32);
+        places.replace(slot(three(input, at - 2)), at as u32 - 1);
+        places.replace(slot(three(input, at - 1)), at as u32);
     }
-    packer.finish(&input[at..])
+    packer.finish(at)
 }
 
-/// Returns the table slot for the three bytes at a position.
-fn hash(input: &[u8], at: usize) -> usize {
-    let bytes = u32::from_be_bytes([0, input[at], input[at + 1], input[at + 2]]);
+/// Returns the three bytes at a position, the first the highest.
+fn three(input: &[u8], at: usize) -> u32 {
+    let bytes = &input[at..at + 3];
+    u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]])
+}
+
+/// Returns the slot of three bytes.
+fn slot(bytes: u32) -> usize {
     ((bytes >> (24 - HASH_BITS)).wrapping_sub(bytes.wrapping_mul(5)) & ((1 << HASH_BITS) - 1)) as usize
 }
 
 /// Returns how many bytes at `at` repeat those at `before`, the first three of which are known to match.
 fn repetition(input: &[u8], before: usize, at: usize) -> usize {
     let max_len = (input.len() - at - 2).min(REPEAT_MAX);
-    let same = |len: &usize| input[before + len] == input[at + len];
-    let mut len = 2;
-    if max_len > UNCHECKED {
-        match (3..3 + UNCHECKED).find(|len| !same(len)) {
-            Some(different) => return different,
-            None => len += UNCHECKED,
-        }
-    }
-    len += 1;
-    while len < max_len && same(&len) {
-        len += 1;
-    }
-    len
+    let max_len = max_len.max(if max_len > UNCHECKED { 3 + UNCHECKED } else { 3 });
+    let (one, other) = (&input[before..before + max_len], &input[at..at + max_len]);
+    let (words, other_words) = (one.as_chunks::<WORD>().0, other.as_chunks::<WORD>().0);
+    let same = words.iter().zip(other_words).take_while(|(word, other)| word == other).count() * WORD;
+    same + one[same..].iter().zip(&other[same..]).take_while(|(byte, other)| byte == other).count()
 }
 
-/// Writes runs and references. A run's first byte, its length, is filled in when the run ends.
-struct Packer {
+/// Writes runs and references. A run is copied when it ends.
+struct Packer<'a> {
+    input: &'a [u8],
     out: Vec<u8>,
     /// The length of the run so far.
     literals: usize,
     room: usize,
 }
 
-impl Packer {
-    fn begin_run(&mut self) {
-        self.literals = 0;
-        self.out.push(0);
+impl Packer<'_> {
+    /// Returns the length of what is written and of the run, with its first byte, even where it is empty.
+    fn len(&self) -> usize {
+        self.out.len() + 1 + self.literals
     }
 
-    fn end_run(&mut self) {
-        let head = self.out.len() - self.literals - 1;
-        match self.literals.checked_sub(1) {
-            Some(len) => self.out[head] = len as u8,
-            None => drop(self.out.pop()),
+    /// Writes the run, whose end is a position of the input.
+    fn end_run(&mut self, end: usize) {
+        if let Some(len) = self.literals.checked_sub(1) {
+            self.out.push(len as u8);
+            append(&mut self.out, &self.input[end - self.literals..], self.literals);
+            self.literals = 0;
         }
     }
 
-    fn push(&mut self, byte: u8) {
+    fn push(&mut self, at: usize) {
         self.literals += 1;
-        self.out.push(byte);
         if self.literals == LITERALS_MAX {
-            self.end_run();
-            self.begin_run();
+            self.end_run(at + 1);
         }
     }
 
-    fn literal(&mut self, byte: u8) -> Option<()> {
-        if self.out.len() >= self.room {
+    /// Adds the byte at a position to the run.
+    fn literal(&mut self, at: usize) -> Option<()> {
+        if self.len() >= self.room {
             return None;
         }
-        self.push(byte);
+        self.push(at);
         Some(())
     }
 
-    /// Writes a reference to `len` bytes that begin `offset` + 1 bytes back.
-    fn reference(&mut self, offset: usize, len: usize) -> Option<()> {
-        if self.out.len() - usize::from(self.literals == 0) + 4 >= self.room {
+    /// Writes, for a position, a reference to `len` bytes that begin `offset` + 1 bytes back.
+    fn reference(&mut self, at: usize, offset: usize, len: usize) -> Option<()> {
+        if self.len() - usize::from(self.literals == 0) + 4 >= self.room {
             return None;
         }
-        self.end_run();
+        self.end_run(at);
         let (high, len) = ((offset >> 8) as u8, len - 2);
         match len.checked_sub(LONG_REPEAT) {
             None => self.out.push((len as u8) << 5 | high),
             Some(rest) => self.out.extend_from_slice(&[(LONG_REPEAT as u8) << 5 | high, rest as u8]),
         }
         self.out.push(offset as u8);
-        self.begin_run();
         Some(())
     }
 
     /// Writes the last bytes, at most three, as literals.
-    fn finish(mut self, rest: &[u8]) -> Option<Vec<u8>> {
-        if self.out.len() + 3 > self.room {
+    fn finish(mut self, at: usize) -> Option<Vec<u8>> {
+        if self.len() + 3 > self.room {
             return None;
         }
-        rest.iter().for_each(|byte| self.push(*byte));
-        self.end_run();
+        (at..self.input.len()).for_each(|at| self.push(at));
+        self.end_run(self.input.len());
         Some(self.out)
+    }
+}
+
+/// Appends the first bytes of `from`, at most [`LITERALS_MAX`].
+fn append(out: &mut Vec<u8>, from: &[u8], len: usize) {
+    // To copy a fixed length takes no call, which takes longer than the copy.
+    match from.first_chunk::<LITERALS_MAX>() {
+        Some(more) => {
+            let end = out.len() + len;
+            out.extend_from_slice(more);
+            out.truncate(end);
+        }
+        None => out.extend_from_slice(&from[..len]),
     }
 }
 
@@ -203,13 +216,13 @@ pub fn decompress(packed: &[u8], len: usize) -> Option<Vec<u8>> {
     if len / EXPANSION_MAX > packed.len() {
         return None;
     }
-    let (mut out, mut rest) = (Vec::with_capacity(len), packed.iter());
+    let (mut out, mut rest) = (Vec::with_capacity(len + LITERALS_MAX), packed.iter());
     while let Some(&control) = rest.next() {
         match usize::from(control >> 5) {
             0 => {
-                let (literals, after) = rest.as_slice().split_at_checked(usize::from(control) + 1)?;
-                out.extend_from_slice(literals);
-                rest = after.iter();
+                let (len, literals) = (usize::from(control) + 1, rest.as_slice());
+                rest = literals.get(len..)?.iter();
+                append(&mut out, literals, len);
             }
             short => {
                 let extra = if short == LONG_REPEAT { usize::from(*rest.next()?) } else { 0 };
@@ -226,11 +239,14 @@ pub fn decompress(packed: &[u8], len: usize) -> Option<Vec<u8>> {
 
 /// Appends `len` bytes that begin `back` bytes before the end; the source may overlap the appended bytes.
 fn repeat(out: &mut Vec<u8>, back: usize, len: usize) -> Option<()> {
-    let from = out.len().checked_sub(back)?;
-    if back >= len {
-        out.extend_from_within(from..from + len);
-    } else {
-        (from..from + len).for_each(|at| out.push(out[at]));
+    let (from, end) = (out.len().checked_sub(back)?, out.len() + len);
+    if let (Some(&bytes), 0..=LITERALS_MAX) = (out[from..].first_chunk::<LITERALS_MAX>(), len) {
+        append(out, &bytes, len);
+        return Some(());
+    }
+    // What was appended is appended again, twice as long each time.
+    while out.len() < end {
+        out.extend_from_within(from..from + (end - out.len()).min(out.len() - from));
     }
     Some(())
 }

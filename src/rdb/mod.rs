@@ -168,24 +168,48 @@ pub fn open(payload: &[u8], checks: bool) -> Result<(u8, Reader<'_>), LoadError>
     read_body(payload).ok_or(LoadError::Format)
 }
 
-/// Writes a string in the shortest encoding, choosing as Redis does; where that may be the compressed one, it is marked, for
-/// [`compressed`] to try. Values are written while their shard is locked, and compression takes long.
-pub fn write_string(out: &mut MarkedBytes, value: &[u8], compresses: bool) {
+/// When the strings of a value are compressed, if that makes them shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Never.
+    Never,
+    /// When they are written.
+    AtOnce,
+    /// By [`compressed`]: they are marked. Files are written so, because it takes long and values are locked meanwhile.
+    Later,
+}
+
+impl Compression {
+    /// Returns when strings are compressed that are not written to a file.
+    pub fn at_once_if(compresses: bool) -> Self {
+        if compresses { Compression::AtOnce } else { Compression::Never }
+    }
+}
+
+/// Writes a string in the shortest encoding, choosing as Redis does.
+pub fn write_string(out: &mut MarkedBytes, value: &[u8], compression: Compression) {
     if value.len() <= INTEGER_LEN_MAX
         && let Some(number) = crate::resp::parse_int(value)
         && write_integer(out, number)
     {
         return;
     }
-    write_pieces(out, &[value], compresses);
+    write_pieces(out, &[value], compression);
 }
 
 /// The same for a string that is given in pieces, and is no integer.
-fn write_pieces(out: &mut MarkedBytes, pieces: &[&[u8]], compresses: bool) {
+fn write_pieces(out: &mut MarkedBytes, pieces: &[&[u8]], compression: Compression) {
     let (start, len) = (out.len(), pieces.iter().map(|piece| piece.len()).sum());
+    let compression = if len > COMPRESSED_MIN { compression } else { Compression::Never };
+    if compression == Compression::AtOnce {
+        let whole = if let [whole] = pieces { Cow::Borrowed(*whole) } else { Cow::Owned(pieces.concat()) };
+        if write_compressed(out, &whole) {
+            return;
+        }
+    }
     write_length(out, len);
     pieces.iter().for_each(|piece| out.extend_from_slice(piece));
-    if compresses && len > COMPRESSED_MIN {
+    if compression == Compression::Later {
         out.mark_from(start);
     }
 }
@@ -200,17 +224,26 @@ pub fn compressed(marked: MarkedBytes) -> Vec<u8> {
     for mark in marks {
         let mut reader = Reader::new(&bytes[mark.clone()]);
         let text = reader.length().map_or(&[][..], |_| reader.rest());
-        if let Some(packed) = lzf::compress(text, text.len().saturating_sub(GAIN_MIN)) {
-            out.extend_from_slice(&bytes[copied..mark.start]);
-            out.push(SPECIAL << 6 | LZF as u8);
-            write_length(&mut out, packed.len());
-            write_length(&mut out, text.len());
-            out.extend_from_slice(&packed);
-            copied = mark.end;
+        out.extend_from_slice(&bytes[copied..mark.start]);
+        if !write_compressed(&mut out, text) {
+            out.extend_from_slice(&bytes[mark.clone()]);
         }
+        copied = mark.end;
     }
     out.extend_from_slice(&bytes[copied..]);
     out
+}
+
+/// Writes a string compressed, if that makes it shorter; returns whether it does.
+fn write_compressed(out: &mut Vec<u8>, text: &[u8]) -> bool {
+    let packed = lzf::compress(text, text.len().saturating_sub(GAIN_MIN));
+    if let Some(packed) = &packed {
+        out.push(SPECIAL << 6 | LZF as u8);
+        write_length(out, packed.len());
+        write_length(out, text.len());
+        out.extend_from_slice(packed);
+    }
+    packed.is_some()
 }
 
 /// Writes an integer of at most 32 bits; returns false for a larger one.
@@ -369,8 +402,8 @@ mod tests {
     fn dump(value: &[u8], compresses: bool) -> Vec<u8> {
         let mut out = MarkedBytes::default();
         out.push(kind::STRING);
-        write_string(&mut out, value, compresses);
-        seal(compressed(out), VERSION)
+        write_string(&mut out, value, Compression::at_once_if(compresses));
+        seal(out.into_bytes(), VERSION)
     }
 
     fn load(payload: &[u8], len_max: usize) -> Result<Cow<'_, [u8]>, LoadError> {

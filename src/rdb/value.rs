@@ -50,7 +50,7 @@ pub(crate) fn kind_of(entry: &Entry, version: u16) -> u8 {
 /// Appends the value of an entry, without the number of the type that [`kind_of`] has returned.
 pub(crate) fn write_body(out: &mut MarkedBytes, of: u8, entry: &Entry, options: Options) {
     match entry.contents() {
-        ValueRef::String(text, _) => write_string(out, text.as_slice(), options.compresses),
+        ValueRef::String(text, _) => write_string(out, text.as_slice(), options.compression),
         ValueRef::List(list) => list::write(out, list, options),
         ValueRef::Set(set) => set::write(out, set, options),
         ValueRef::SortedSet(set) => sorted_set::write(out, set, options),
@@ -103,14 +103,14 @@ pub(crate) fn lowest_version(of: u8) -> u16 {
 pub fn rewrite(payload: &[u8], compresses: bool) -> Result<Vec<u8>, LoadError> {
     /// A string is at most this long, in bytes.
     const LEN_MAX: usize = 1 << 20;
-    let options = Options { compresses, len_max: LEN_MAX };
+    let options = Options { compression: rdb::Compression::at_once_if(compresses), len_max: LEN_MAX };
     let (kind, mut reader) = rdb::open(payload, true)?;
     let hasher = Hasher::new();
     let target = Target { key: b"key", deadline: None, limits: Limits::default(), hasher: &hasher };
     let entry = read(kind, &mut reader, target, options)?;
     let mut body = MarkedBytes::default();
     let version = write(&mut body, &entry, options);
-    Ok(rdb::seal(rdb::compressed(body), version))
+    Ok(rdb::seal(body.into_bytes(), version))
 }
 
 /// Reads a value of a type.

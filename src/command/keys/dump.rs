@@ -13,7 +13,7 @@ use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::value::{self, Target};
-use crate::rdb::{self, LoadError};
+use crate::rdb::{self, Compression, LoadError};
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, DENY_OOM, Effect, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token};
 use crate::store::entry::Entry;
@@ -68,7 +68,7 @@ fn dump(call: &mut Call<'_>) -> Result<()> {
 
 /// Returns how this server writes and reads values.
 pub(crate) fn options(call: &Call<'_>) -> value::Options {
-    value::Options { compresses: call.config.rdbcompression, len_max: call.bulk_len_max() }
+    value::Options { compression: Compression::at_once_if(call.config.rdbcompression), len_max: call.bulk_len_max() }
 }
 
 /// A value to be dumped: taken while its shard is locked. A string is serialised later, and a long one is shared until
@@ -92,7 +92,7 @@ impl Parcel {
             _ => {
                 let mut body = MarkedBytes::default();
                 let version = value::write(&mut body, entry, options);
-                Taken::Dumped(rdb::seal(rdb::compressed(body), version).into())
+                Taken::Dumped(rdb::seal(body.into_bytes(), version).into())
             }
         };
         Parcel { value, options }
@@ -104,8 +104,8 @@ impl Parcel {
             Taken::Text(text) => {
                 let mut body = MarkedBytes::from(Vec::with_capacity(text.len() + 32));
                 body.push(rdb::kind::STRING);
-                rdb::write_string(&mut body, text, self.options.compresses);
-                rdb::seal(rdb::compressed(body), rdb::VERSION).into()
+                rdb::write_string(&mut body, text, self.options.compression);
+                rdb::seal(body.into_bytes(), rdb::VERSION).into()
             }
             Taken::Dumped(dumped) => dumped.clone(),
         }

@@ -41,7 +41,7 @@ impl Form {
     /// Appends a library of functions.
     pub(crate) fn library(self, out: &mut MarkedBytes, code: &[u8]) {
         match self {
-            Form::File(options, _) => file::library(out, code, options.compresses),
+            Form::File(options, _) => file::library(out, code, options),
             Form::Commands => commands::library(out, code),
         }
     }

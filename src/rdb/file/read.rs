@@ -21,7 +21,7 @@ use crate::rdb::file::{
     select,
 };
 use crate::rdb::value::{self, Options, Target};
-use crate::rdb::{Reader, VERSION_MAX, checksum, kind};
+use crate::rdb::{Compression, Reader, VERSION_MAX, checksum, kind};
 #[cfg(feature = "internals")]
 use crate::rdb::{VERSION, compressed};
 use crate::resp::parse_int;
@@ -221,7 +221,7 @@ impl<'a, R: Read> FileReader<'a, R> {
 
     /// Reads a key with its value.
     fn parse_key(&self, of: u8, reader: &mut Reader<'_>) -> Result<Piece, Reason> {
-        let options = Options { compresses: false, len_max: usize::MAX };
+        let options = Options { compression: Compression::Never, len_max: usize::MAX };
         let Some(key) = reader.string(options.len_max) else { return Err(Reason::Record(of)) };
         let ReadOptions { limits, hasher, .. } = self.options;
         let target = Target { key: &key, deadline: self.ahead.deadline, limits, hasher };
@@ -384,7 +384,7 @@ pub fn rewrite(source: impl Read, len: Option<u64>) -> Result<Vec<u8>, String> {
                 let number = |count| usize::try_from(count).unwrap_or(usize::MAX);
                 resize(&mut out, number(keys), number(with_ttl));
             }
-            Item::Library(code) => library(&mut out, &code, false),
+            Item::Library(code) => library(&mut out, &code, write),
             Item::Entry { entry, usage, fence, lock } => {
                 let (expires_ms, lock) = (entry.deadline().map(Deadline::absolute_ms), lock.as_deref());
                 let meta = KeyMeta { expires_ms, usage, fence, lock };

@@ -125,13 +125,13 @@ fn file_of(version: u16, records: &[u8]) -> Vec<u8> {
 /// Makes a file that has a record of each kind and each type, and is as short as may be.
 fn file_of_everything(compresses: bool) -> Vec<u8> {
     let (hasher, mut file) = (Hasher::new(), MarkedBytes::default());
+    let write = FileOptions { version: VERSION_7_4, compresses };
     header(&mut file, VERSION_7_4);
     aux(&mut file, b"redis-ver", b"7.0.15");
     aux(&mut file, b"ctime", b"1700000000");
-    library(&mut file, b"#!lua name=lib\nredis.register_function('f', function() return 1 end)", compresses);
+    library(&mut file, b"#!lua name=lib\nredis.register_function('f', function() return 1 end)", write);
     select(&mut file, 0);
     resize(&mut file, 20, 1);
-    let write = FileOptions { version: VERSION_7_4, compresses };
     let metas = [
         KeyMeta::default(),
         KeyMeta { expires_ms: Some(1_900_000_000_123), usage: Some(Usage::Idle(70_000)), fence: 0, lock: None },

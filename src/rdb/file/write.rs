@@ -5,7 +5,7 @@ use crate::memory::marked::MarkedBytes;
 use crate::rdb::checksum::Checksum;
 use crate::rdb::file::{FENCE, LOCK, RETIRED_FENCE, RetiredFence, Usage, opcode};
 use crate::rdb::value::{self, Options};
-use crate::rdb::{library as libraries, write_length, write_string};
+use crate::rdb::{Compression, library as libraries, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::RecordBody;
 
@@ -40,8 +40,8 @@ pub(crate) fn header(out: &mut Vec<u8>, version: u16) {
 pub(crate) fn aux(out: &mut MarkedBytes, key: &[u8], value: &[u8]) {
     out.push(opcode::AUX);
     // As in Redis, these are not compressed.
-    write_string(out, key, false);
-    write_string(out, value, false);
+    write_string(out, key, Compression::Never);
+    write_string(out, value, Compression::Never);
 }
 
 /// Appends the fence of a removed key.
@@ -69,8 +69,8 @@ pub(crate) fn resize(out: &mut Vec<u8>, keys: usize, with_ttl: usize) {
 }
 
 /// Appends a library of functions.
-pub(crate) fn library(out: &mut MarkedBytes, code: &[u8], compresses: bool) {
-    libraries::write(out, code, compresses);
+pub(crate) fn library(out: &mut MarkedBytes, code: &[u8], options: FileOptions) {
+    libraries::write(out, code, options.compression());
 }
 
 /// Appends a key; returns the lowest version of a file that may contain it.
@@ -100,7 +100,7 @@ pub(crate) fn text_entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta<'_>
 
 /// Appends a string.
 pub(crate) fn string(out: &mut MarkedBytes, text: &[u8], options: FileOptions) {
-    write_string(out, text, options.compresses);
+    write_string(out, text, options.compression());
 }
 
 /// Appends a key up to its value; returns the number of its type.
@@ -125,13 +125,17 @@ fn begin_entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta<'_>, options:
     }
     let kind = value::kind_of(entry, options.version);
     out.push(kind);
-    write_string(out, entry.key(), options.compresses);
+    write_string(out, entry.key(), options.compression());
     kind
 }
 
 impl FileOptions {
+    fn compression(self) -> Compression {
+        if self.compresses { Compression::Later } else { Compression::Never }
+    }
+
     fn value(self) -> Options {
-        Options { compresses: self.compresses, len_max: usize::MAX }
+        Options { compression: self.compression(), len_max: usize::MAX }
     }
 }
 

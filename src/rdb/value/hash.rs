@@ -28,7 +28,7 @@ pub(super) fn write(out: &mut MarkedBytes, hash: HashRef<'_>, options: Options) 
             if packed.has_deadlines() {
                 out.extend_from_slice(&nearest_ms.unwrap_or(0).to_le_bytes());
             }
-            write_string(out, packed.listpack().bytes(), options.compresses);
+            write_string(out, packed.listpack().bytes(), options.compression);
         }
         (HashRef::Big(_), _) => {
             let write = begin(out, hash, options);
@@ -55,8 +55,8 @@ pub(super) fn begin(
             let relative = deadline.map_or(0, |at_ms| at_ms - nearest_ms + 1);
             write_length(out, usize::try_from(relative).unwrap_or(0));
         }
-        write_string(out, field, options.compresses);
-        write_string(out, value, options.compresses);
+        write_string(out, field, options.compression);
+        write_string(out, value, options.compression);
     }
 }
 

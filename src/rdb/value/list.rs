@@ -40,11 +40,11 @@ pub(super) fn begin(
     move |element, out| match element {
         Element::Plain(text) => {
             write_length(out, PLAIN as usize);
-            write_string(out, text, options.compresses);
+            write_string(out, text, options.compression);
         }
         Element::Packed(elements, count) => {
             write_length(out, PACKED as usize);
-            write_pieces(out, &[&header(elements.len(), count), elements, &[END]], options.compresses);
+            write_pieces(out, &[&header(elements.len(), count), elements, &[END]], options.compression);
         }
         _ => {}
     }

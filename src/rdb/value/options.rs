@@ -1,5 +1,6 @@
 //! How values are written and read, and where one that is read is put.
 
+use crate::rdb::Compression;
 use crate::store::Hasher;
 use crate::store::limits::Limits;
 use crate::time::clock::Deadline;
@@ -7,8 +8,8 @@ use crate::time::clock::Deadline;
 /// How values are written and read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
-    /// Whether strings are compressed when they are written.
-    pub compresses: bool,
+    /// When strings that are written are compressed.
+    pub compression: Compression,
     /// The maximum length of a string that is read, in bytes.
     pub len_max: usize,
 }

@@ -17,7 +17,7 @@ pub(super) fn kind_of(set: SetRef<'_>) -> u8 {
 /// Appends the value.
 pub(super) fn write(out: &mut MarkedBytes, set: SetRef<'_>, options: Options) {
     if let SetRef::Ints(ints) = set {
-        return write_string(out, ints.bytes(), options.compresses);
+        return write_string(out, ints.bytes(), options.compression);
     }
     let write = begin(out, set, options);
     set.iter().for_each(|member| write(Element::Member(member), out));
@@ -32,7 +32,7 @@ pub(super) fn begin(
     write_length(out, set.len());
     move |element, out| {
         let Element::Member(member) = element else { return };
-        member.with_text(|text| write_string(out, text, options.compresses));
+        member.with_text(|text| write_string(out, text, options.compression));
     }
 }
 

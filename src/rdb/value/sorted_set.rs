@@ -27,7 +27,7 @@ pub(super) fn kind_of(set: SortedSetRef<'_>) -> u8 {
 /// Appends the value.
 pub(super) fn write(out: &mut MarkedBytes, set: SortedSetRef<'_>, options: Options) {
     match set {
-        SortedSetRef::Packed(packed) => write_string(out, packed.bytes(), options.compresses),
+        SortedSetRef::Packed(packed) => write_string(out, packed.bytes(), options.compression),
         SortedSetRef::Big(_) => {
             let write = begin(out, set, options);
             // As in Redis, the highest score comes first.
@@ -47,7 +47,7 @@ pub(super) fn begin(
     write_length(out, set.len());
     move |element, out| {
         let Element::Scored(member, score) = element else { return };
-        write_string(out, member, options.compresses);
+        write_string(out, member, options.compression);
         out.extend(score.to_le_bytes());
     }
 }

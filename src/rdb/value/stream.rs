@@ -14,7 +14,7 @@
 
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::value::options::{Options, Target};
-use crate::rdb::{self, Reader, kind, write_length, write_string};
+use crate::rdb::{self, Compression, Reader, kind, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::Element;
 use crate::store::{BigStream, Chunk, ConsumerNumber, Group, Pending, StreamId, StreamRef};
@@ -45,8 +45,8 @@ pub(super) fn begin(
     write_length(out, stream.chunk_count());
     move |element, out| {
         let Element::Chunk(id, listpack) = element else { return };
-        write_string(out, &id, false);
-        write_string(out, listpack, options.compresses);
+        write_string(out, &id, Compression::Never);
+        write_string(out, listpack, options.compression);
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) fn end(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, options:
     write_length(out, stream.added() as usize);
     write_length(out, stream.group_count());
     for (name, group) in stream.groups() {
-        write_string(out, name, options.compresses);
+        write_string(out, name, options.compression);
         write_id(out, group.last);
         write_length(out, group.read.unwrap_or(u64::MAX) as usize);
         write_length(out, group.pending().len());
@@ -68,7 +68,7 @@ pub(super) fn end(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, options:
         }
         write_length(out, group.consumer_count());
         for consumer in group.consumers() {
-            write_string(out, &consumer.name, options.compresses);
+            write_string(out, &consumer.name, options.compression);
             out.extend_from_slice(&consumer.seen.to_le_bytes());
             if of == kind::STREAM_LISTPACKS_3 {
                 out.extend_from_slice(&consumer.active.to_le_bytes());

@@ -24,7 +24,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::value;
+use crate::rdb::{Compression, value};
 use crate::resp::{Protocol, parse_int};
 use crate::runtime::panics::Site;
 use crate::spec::{ADMIN, CommandSpec, EXCLUSIVE, Group, LOADING, NO_SCRIPT, STALE};
@@ -371,7 +371,7 @@ fn structure_sizes(call: &mut Call<'_>) -> Result<()> {
 fn object(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
     let key = call.namespace.store.key(name);
-    let options = value::Options { compresses: false, ..dump::options(call) };
+    let options = value::Options { compression: Compression::Never, ..dump::options(call) };
     let entry = call.view.find_undeleted(key).ok_or(Error::NoSuchKey)?;
     let encoding = encoding_of(entry.contents());
     let len = match entry.contents() {

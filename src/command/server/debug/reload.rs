@@ -114,7 +114,7 @@ fn reload_key(
     let Some(entry) = view.lookup(key, Lookup::PEEK) else { return Ok(()) };
     let (mut body, deadline, usage) = (MarkedBytes::default(), entry.deadline(), entry.usage());
     value::write(&mut body, entry, options);
-    let body = rdb::compressed(body);
+    let body = body.into_bytes();
     let (kind, mut reader) = rdb::read_body(&body).ok_or(NOT_LOADED)?;
     let target = Target { key: key.bytes, deadline, limits, hasher };
     let loaded = value::read(kind, &mut reader, target, options).map_err(|_| NOT_LOADED)?;

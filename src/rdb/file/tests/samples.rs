@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::kind;
 use crate::rdb::value::{self, Options};
+use crate::rdb::{Compression, kind};
 use crate::store::entry::Entry;
 use crate::store::limits::Limits;
 use crate::store::value::{Hash, HashGrowth, Item, Kind, Packing, Set, SetRules, SortedSet};
@@ -97,7 +97,7 @@ pub(super) fn describe(entry: &Entry) -> Described {
             return ("list", elements);
         }
         ValueRef::Stream(_) => {
-            let (mut body, options) = (MarkedBytes::default(), Options { compresses: false, len_max: 0 });
+            let (mut body, options) = (MarkedBytes::default(), Options { compression: Compression::Never, len_max: 0 });
             value::write_body(&mut body, kind::STREAM_LISTPACKS_3, entry, options);
             return ("stream", vec![body.to_vec()]);
         }
