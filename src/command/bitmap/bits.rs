@@ -32,8 +32,9 @@ pub(crate) fn find(bytes: &[u8], is_set: bool, range: Range<u64>) -> Option<u64>
     let has_one = |block: &[u8]| block.iter().fold(0, |seen, byte| seen | (byte ^ other)) != 0;
     let mut blocks = (first..end).step_by(BLOCK).map(|at| (at, &bytes[at..end.min(at + BLOCK)]));
     let found = blocks.find_map(|(at, block)| {
-        let before = range.start.saturating_sub(at as u64 * 8);
-        has_one(block).then(|| find_from(block, is_set, before)).flatten().map(|found| at as u64 * 8 + found)
+        let offset = at as u64 * 8;
+        let found = if has_one(block) { find_from(block, is_set, range.start.saturating_sub(offset)) } else { None };
+        found.map(|found| offset + found)
     });
     found.filter(|found| *found < range.end)
 }
@@ -85,6 +86,20 @@ mod tests {
                         assert_eq!(find(text, is_set, range.clone()), expected, "{is_set} in {range:?} of {text:?}");
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_single_bit_is_found_in_whichever_block_it_lies() {
+        let len = 3 * BLOCK - 5;
+        for (is_set, bit) in (0..len * 8).step_by(61).flat_map(|bit| [(false, bit), (true, bit)]) {
+            let mut text = vec![if is_set { 0 } else { 0xff }; len];
+            text[bit / 8] ^= 0x80 >> (bit % 8);
+            for range in [0..len * 8, bit..len * 8, 3..bit.max(3) + 1, 1..bit.max(1), BLOCK * 8 - 1..BLOCK * 16 + 1] {
+                let expected = range.contains(&bit).then_some(bit as u64);
+                let found = find(&text, is_set, range.start as u64..range.end as u64);
+                assert_eq!(found, expected, "{is_set}, bit {bit}, {range:?}");
             }
         }
     }

@@ -6,10 +6,13 @@ use bytes::Bytes;
 
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
+use crate::store::Str;
+use crate::store::value::SHARED_MIN;
 
 const WORD: usize = size_of::<u64>();
-/// How many bytes of each string are combined at a time: what is intermediate stays in the processor's cache.
-const BLOCK: usize = 16 * 1024;
+/// How many bytes of each string are combined at a time: what is intermediate stays in the processor's cache. Only strings
+/// that are shared are longer, so none is copied to be combined, however often a key is named.
+const BLOCK: usize = SHARED_MIN;
 
 /// The operators of BITOP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,20 +60,41 @@ impl Operator {
     }
 }
 
-/// Combines strings.
-pub(crate) fn combine(operator: Operator, texts: &[Bytes]) -> Vec<u8> {
-    let len = texts.iter().map(Bytes::len).max().unwrap_or(0);
-    let mut result = Vec::with_capacity(len);
-    for start in (0..len).step_by(BLOCK) {
-        let mut block = Combination::new(operator);
-        texts.iter().for_each(|text| block.add(&text[start.min(text.len())..text.len().min(start + BLOCK)]));
-        result.extend_from_slice(&block.finish());
+/// Combines strings. The first block of each is combined when it is added; what is longer is shared, and combined at the
+/// end.
+pub(crate) struct Combination {
+    first: Block,
+    /// What each string has beyond its first block.
+    rests: Vec<Bytes>,
+}
+
+impl Combination {
+    pub(crate) fn new(operator: Operator) -> Self {
+        Combination { first: Block::new(operator), rests: Vec::new() }
     }
-    result
+
+    pub(crate) fn add(&mut self, text: Str<'_>) {
+        let bytes = text.as_slice();
+        self.first.add(&bytes[..bytes.len().min(BLOCK)]);
+        self.rests.push(if bytes.len() > BLOCK { text.to_bytes().slice(BLOCK..) } else { Bytes::new() });
+    }
+
+    pub(crate) fn finish(self) -> Vec<u8> {
+        let Combination { first, rests } = self;
+        let (operator, mut result) = (first.operator, first.finish());
+        let len = rests.iter().map(Bytes::len).max().unwrap_or(0);
+        result.reserve_exact(len);
+        for start in (0..len).step_by(BLOCK) {
+            let mut block = Block::new(operator);
+            rests.iter().for_each(|rest| block.add(&rest[start.min(rest.len())..rest.len().min(start + BLOCK)]));
+            result.extend_from_slice(&block.finish());
+        }
+        result
+    }
 }
 
 /// Combines a block of strings one after the other.
-struct Combination {
+struct Block {
     operator: Operator,
     /// How many strings were added.
     count: usize,
@@ -79,9 +103,9 @@ struct Combination {
     aside: Vec<u8>,
 }
 
-impl Combination {
+impl Block {
     fn new(operator: Operator) -> Self {
-        Combination { operator, count: 0, result: Vec::new(), aside: Vec::new() }
+        Block { operator, count: 0, result: Vec::new(), aside: Vec::new() }
     }
 
     fn add(&mut self, text: &[u8]) {
@@ -107,7 +131,7 @@ impl Combination {
     }
 
     fn finish(self) -> Vec<u8> {
-        let Combination { operator, mut result, mut aside, .. } = self;
+        let Block { operator, mut result, mut aside, .. } = self;
         let len = result.len().max(aside.len());
         result.resize(len, 0);
         aside.resize(len, 0);
@@ -167,7 +191,9 @@ mod tests {
                 if operator.check_count(count).is_err() {
                     continue;
                 }
-                let result = combine(operator, &texts[..count]);
+                let mut combination = Combination::new(operator);
+                texts[..count].iter().for_each(|text| combination.add(Str::Shared(text)));
+                let result = combination.finish();
                 assert_eq!(result.len(), texts[..count].iter().map(|text| text.len()).max().unwrap_or(0));
                 for bit in before * 8..result.len() * 8 {
                     let is_set = |text: &[u8]| text.get(bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 == 1);

@@ -23,7 +23,7 @@ use crate::spec::{
 };
 use crate::store::{Lookup, Str, Ttl};
 use crate::text::Dialect;
-use combine::{Operator, combine};
+use combine::{Combination, Operator};
 
 const UNIT: Arg = one_of("index_unit", &[token("byte", "BYTE"), token("bit", "BIT")]).optional().since("7.0.0");
 const FIELD: &[Arg] = &[string("encoding"), integer("offset")];
@@ -197,13 +197,13 @@ fn bitop(call: &mut Call<'_>) -> Result<()> {
     let operator = Operator::read(call.args.bytes()?)?;
     let target = call.args.key()?;
     operator.check_count(call.args.left())?;
-    let mut texts = Vec::with_capacity(call.args.left());
+    let mut combination = Combination::new(operator);
     while call.args.left() > 0 {
         let key = call.args.key()?;
-        texts.push(call.view.get::<Str>(key, Lookup::READ)?.map(Str::to_bytes).unwrap_or_default());
+        combination.add(call.view.get::<Str>(key, Lookup::READ)?.unwrap_or(Str::Inline(b"")));
     }
-    let result = combine(operator, &texts);
-    drop(texts); // the target may be one of them, and is freed by another thread if nobody else has it
+    // Nothing is shared any more when the target, which may be one of them, is replaced and freed.
+    let result = combination.finish();
     call.reply.int(result.len() as i64);
     if result.is_empty() {
         call.view.discard(target);

@@ -197,6 +197,19 @@ const COUNTS: &str = r#"
     BITPOS zeros 1 0 -1 BIT
     BITPOS zeros 0 5
     BITPOS zeros 0 9 9 BIT
+    SETRANGE far 20000 "\x80"
+    BITPOS far 1
+    BITPOS far 1 1000
+    BITPOS far 1 3 -1 BIT
+    BITPOS far 1 0 159999 BIT
+    BITPOS far 1 160001 -1 BIT
+    BITPOS far 0 20000
+    BITOP NOT far far
+    BITPOS far 0
+    BITPOS far 0 1001 20000
+    BITPOS far 0 3 -1 BIT
+    BITPOS far 0 0 159999 BIT
+    BITPOS far 0 0 19999
 "#;
 
 const COMBINATIONS: &str = r#"
@@ -258,6 +271,26 @@ const COMBINATIONS: &str = r#"
     GET x
     BITOP XOR x long longer b
     GET x
+    SETRANGE far 40000 "\x0f\xf0"
+    SETRANGE near 16382 "\xff\xfe\x7f\xaa"
+    SET byte "\x5a"
+    BITOP OR x far near byte
+    BITCOUNT x
+    GETRANGE x 16380 16390
+    GETRANGE x 39998 -1
+    BITOP AND x far near
+    BITCOUNT x
+    STRLEN x
+    BITOP XOR x near far near byte
+    BITCOUNT x
+    GETRANGE x 39998 -1
+    BITOP NOT far far
+    GETRANGE far 0 3
+    GETRANGE far 39998 -1
+    BITOP AND far far near
+    BITCOUNT far
+    STRLEN far
+    GETRANGE far 16380 16390
     BITOP OR x b long longer missing
     GET x
     BITOP NOT x longer
