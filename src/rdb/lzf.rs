@@ -83,7 +83,7 @@ fn compress_with(input: &[u8], room: usize, places: &mut Places) -> Option<Vec<u
     if room == 0 {
         return None;
     }
-    let mut packer = Packer { input, out: Vec::with_capacity(room + 2 + LITERALS_MAX), literals: 0, room };
+    let mut packer = Packer { input, out: Vec::with_capacity(room + 2), literals: 0, room };
     let mut at = 0;
     while at < input.len() - 2 {
         // The very first position is never referred to.
@@ -198,12 +198,12 @@ impl Packer<'_> {
 fn append(out: &mut Vec<u8>, from: &[u8], len: usize) {
     // To copy a fixed length takes no call, which takes longer than the copy.
     match from.first_chunk::<LITERALS_MAX>() {
-        Some(more) => {
+        Some(more) if out.capacity() - out.len() >= LITERALS_MAX => {
             let end = out.len() + len;
             out.extend_from_slice(more);
             out.truncate(end);
         }
-        None => out.extend_from_slice(&from[..len]),
+        _ => out.extend_from_slice(&from[..len]),
     }
 }
 
@@ -216,7 +216,7 @@ pub fn decompress(packed: &[u8], len: usize) -> Option<Vec<u8>> {
     if len / EXPANSION_MAX > packed.len() {
         return None;
     }
-    let (mut out, mut rest) = (Vec::with_capacity(len + LITERALS_MAX), packed.iter());
+    let (mut out, mut rest) = (Vec::with_capacity(len), packed.iter());
     while let Some(&control) = rest.next() {
         match usize::from(control >> 5) {
             0 => {
