@@ -257,7 +257,7 @@ impl Namespace {
         let (memory_account, config) = (Arc::<MemoryAccount>::default(), settings.current());
         let observed = Observed::new(threads, commands.count(), &memory_account);
         let clients = Arc::new(Clients::new(instance.admissions.clone(), memory_account.clone()));
-        let push = Push::new(&clients, &clock, &config, &observed.locks, &memory_account);
+        let push = Push::new((&clients, &acl), &clock, &config, &observed.locks, &memory_account);
         let upkeep = Upkeep::new(acl.memory());
         let restrictions = Restrictions::default();
         restrictions.set(IN_TEST_MODE, config.test_mode);

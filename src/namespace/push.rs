@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::acl::Acl;
 use crate::client::registry::Clients;
 use crate::config::{Config, Settings};
 use crate::observe::LockStats;
@@ -26,21 +27,22 @@ pub struct Push {
 
 impl Push {
     /// Creates it without subscribers; it counts as used memory, and `locks` counts lost locks.
+    /// The permissions of clients are those of their users in `acl`.
     pub(super) fn new(
-        clients: &Arc<Clients>,
+        (clients, acl): (&Arc<Clients>, &Arc<Acl>),
         clock: &Clock,
         config: &Arc<Config>,
         locks: &Arc<LockStats>,
         memory_account: &Arc<MemoryAccount>,
     ) -> Self {
         let hub = Arc::new(Hub::new(memory_account));
-        let tracking = Arc::new(Tracking::new(clients.clone(), memory_account));
+        let tracking = Arc::new(Tracking::new(clients.clone(), acl.clone(), memory_account));
         let (clock, locks, config) = (clock.clone(), locks.clone(), config.clone());
         let notifier = Arc::new(Notifier::new(hub.clone(), tracking.clone(), clock, locks, config));
         Push { tracking, hub, notifier }
     }
 
-    /// Broadcasts the keys that have changed without a command: expired and evicted ones.
+    /// Broadcasts the keys that have changed since the last broadcast.
     pub(crate) fn broadcast(&self, settings: &Settings, now: Now) {
         if self.tracking.has_invalidations() {
             self.tracking.broadcast((&settings.current(), now));

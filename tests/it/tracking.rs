@@ -242,3 +242,73 @@ fn with_noloop_the_prefixes_of_a_client_are_not_told_of_what_its_own_blocked_cal
         assert_eq!(client.reply(), invalidation("to"));
     }
 }
+
+/// Connects a client of a user that has these rules, and tracks keys by broadcasts.
+fn tracker_of_a_user(server: &TestServer, name: &str, rules: &str, options: &str) -> Client {
+    let mut admin = server.client();
+    assert_eq!(admin.call(&format!("ACL SETUSER {name} on nopass +@all {rules}")), "+OK");
+    let mut client = server.client3();
+    assert_eq!(client.call(&format!("AUTH {name} x")), "+OK");
+    assert_eq!(client.call(format!("CLIENT TRACKING ON BCAST {options}").trim_end()), "+OK");
+    client
+}
+
+#[test]
+fn a_broadcast_names_only_keys_that_the_user_may_read() {
+    let server = TestServer::start();
+    let mut limited = tracker_of_a_user(&server, "limited", "~a:* %R~r:* %W~w:* (~s:* +get)", "");
+    let mut noloop = tracker_of_a_user(&server, "noloop", "~a:*", "NOLOOP");
+    let mut all = tracker_of_a_user(&server, "all", "~*", "");
+    let mut client = server.client();
+    client.expect(&[("MSET a:1 v b:1 v r:1 v s:1 v w:1 v", "+OK"), ("SET b:2 v", "+OK")]);
+    assert_eq!(limited.reply(), ">2 $10 invalidate *3 $3 a:1 $3 r:1 $3 s:1");
+    assert_eq!(noloop.reply(), invalidation("a:1"));
+    assert_eq!(all.reply(), ">2 $10 invalidate *5 $3 a:1 $3 b:1 $3 r:1 $3 s:1 $3 w:1");
+    assert_eq!(all.reply(), invalidation("b:2"));
+    for tracker in [&mut limited, &mut noloop, &mut all] {
+        assert_eq!(tracker.call("PING"), "+PONG");
+    }
+}
+
+#[test]
+fn a_redirected_broadcast_names_only_keys_that_the_user_who_tracks_may_read() {
+    let server = TestServer::start();
+    let mut target = server.client3();
+    let id = target.call("CLIENT ID").trim_start_matches(':').to_owned();
+    let _limited = tracker_of_a_user(&server, "limited", "~a:*", &format!("REDIRECT {id}"));
+    server.client().expect(&[("MSET b:1 v c:1 v", "+OK"), ("SET a:1 v", "+OK")]);
+    assert_eq!(target.reply(), invalidation("a:1"));
+}
+
+#[test]
+fn keys_that_have_changed_before_a_user_changes_are_broadcast_by_the_permissions_of_before() {
+    let server = TestServer::start();
+    let mut admin = server.client();
+    // More permissions do not tell what happened before them, fewer do not hide it; each in one batch.
+    let mut gains = tracker_of_a_user(&server, "gains", "~a:*", "");
+    admin.send(b"SET b:1 v\r\nACL SETUSER gains ~b:*\r\nSET b:2 v\r\n");
+    assert_eq!((admin.reply(), admin.reply(), admin.reply()), ("+OK".into(), "+OK".into(), "+OK".into()));
+    assert_eq!(gains.reply(), invalidation("b:2"));
+    let mut loses = tracker_of_a_user(&server, "loses", "~c:*", "");
+    admin.send(b"SET c:1 v\r\nACL SETUSER loses resetkeys\r\nSET c:2 v\r\n");
+    assert_eq!((admin.reply(), admin.reply(), admin.reply()), ("+OK".into(), "+OK".into(), "+OK".into()));
+    assert_eq!(loses.reply(), invalidation("c:1"));
+    assert_eq!(loses.call("PING"), "+PONG");
+    // The same where the client becomes another user.
+    let mut client = tracker_of_a_user(&server, "one", "~d:*", "");
+    client.send(b"SET d:1 v\r\nAUTH loses x\r\n");
+    let replies = [client.reply(), client.reply(), client.reply()];
+    assert!(replies.contains(&invalidation("d:1")), "{replies:?}");
+    admin.expect(&[("SET d:2 v", "+OK")]);
+    assert_eq!(client.call("PING"), "+PONG");
+}
+
+#[test]
+fn a_client_whose_user_was_removed_is_told_of_no_key() {
+    let server = TestServer::start();
+    let mut gone = tracker_of_a_user(&server, "gone", "~*", "");
+    let mut admin = server.client();
+    admin.send(b"ACL DELUSER gone\r\nSET k v\r\n");
+    assert_eq!((admin.reply(), admin.reply()), (":1".into(), "+OK".into()));
+    assert!(gone.read_to_end().is_empty(), "it is disconnected, and was sent nothing before");
+}

@@ -144,6 +144,7 @@ pub(crate) fn check_private_user(user: &[u8]) -> Result<()> {
 /// one, to which all others belong.
 fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<Option<Destination>> {
     let (namespace, acl) = (call.namespace, &call.namespace.instance.acl);
+    namespace.push.broadcast(&namespace.settings, call.now()); // by the permissions of the present user
     if namespace.test_mode.is_some() && user.starts_with(PRIVATE_USER) {
         check_private_user(user)?;
         if namespace.tenant.name() != Some(user) {

@@ -86,6 +86,7 @@ fn set_user(call: &mut Call<'_>) -> Result<()> {
     if has_blanks(name) {
         return Err(Error::other("Usernames can't contain spaces or null characters"));
     }
+    broadcast_changed_keys(call);
     let before = call.namespace.acl.user(name);
     let rules: Vec<_> = call.args.request().args().skip(3).collect();
     call.namespace.acl.set_user(name, &rules, call.config.all_channels()).map_err(Error::AclRefused)?;
@@ -95,6 +96,12 @@ fn set_user(call: &mut Call<'_>) -> Result<()> {
     call.namespace.store.renew_generation();
     call.reply.ok();
     Ok(())
+}
+
+/// Broadcasts to the clients that track keys what has changed until now, before the users change: the names that each is
+/// sent are those that its user may read at that time.
+fn broadcast_changed_keys(call: &Call<'_>) {
+    call.namespace.push.broadcast(&call.namespace.settings, call.now());
 }
 
 /// Disconnects clients with subscriptions that their user no longer has permission for; the users are given before and
@@ -117,6 +124,7 @@ fn delete_users(call: &mut Call<'_>) -> Result<()> {
     if names().any(|name| until_nul(name) == DEFAULT) {
         return Err(Error::other("The 'default' user cannot be removed"));
     }
+    broadcast_changed_keys(call);
     let removed = call.namespace.acl.remove(names());
     call.namespace.count_users();
     disconnect(call, &removed);
@@ -195,6 +203,7 @@ fn who_am_i(call: &mut Call<'_>) -> Result<()> {
 fn load(call: &mut Call<'_>) -> Result<()> {
     let config = call.namespace.settings.current();
     let file = config.user_file().ok_or(Error::NoAclFile)?;
+    broadcast_changed_keys(call);
     let loaded = call.namespace.acl.load(&file, config.all_channels()).map_err(Error::AclRefused)?;
     call.namespace.count_users();
     disconnect(call, &loaded.gone);

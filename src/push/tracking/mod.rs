@@ -4,7 +4,8 @@
 //! A client that tracks keeps copies of keys it has read. [`Tracking`] records its reads, and a change of a key sends
 //! an invalidation to all its readers. Both happen while the key's shard is locked, so no change is lost between a read
 //! and its record. In broadcasting mode reads are not recorded: the client is notified of every changed key that begins
-//! with one of its prefixes, for all keys of a batch at once.
+//! with one of its prefixes and that its user may read, for all keys of a batch at once. A command that changes the users
+//! or the user of a client broadcasts first what has changed before it, by the permissions of then.
 //!
 //! While no client tracks keys, nothing here is called: the [`EventSink`] of the store checks that.
 //!
@@ -21,6 +22,7 @@ use parking_lot::Mutex;
 
 pub(crate) use prefixes::{Overlap, find_overlap};
 
+use crate::acl::{Acl, User};
 use crate::client::info::{Class, ClientInfo};
 use crate::client::outbox::PushFrame;
 use crate::client::registry::Clients;
@@ -38,6 +40,8 @@ const CHANNEL: &[u8] = b"__redis__:invalidate";
 /// Connects changes of keys with the clients that track them.
 pub struct Tracking {
     clients: Arc<Clients>,
+    /// The users, of whom each is told of the keys that it may read.
+    acl: Arc<Acl>,
     state: Mutex<State>,
     /// Whether keys wait to be broadcast.
     has_invalidations: AtomicBool,
@@ -102,11 +106,11 @@ impl Invalidation<'_> {
 }
 
 impl Tracking {
-    /// Creates the state without clients; redirection targets are looked up in `clients`. Its memory counts as used
-    /// memory.
-    pub fn new(clients: Arc<Clients>, memory_account: &Arc<MemoryAccount>) -> Self {
+    /// Creates the state without clients; redirection targets are looked up in `clients`, and the permissions of clients
+    /// in `acl`. Its memory counts as used memory.
+    pub fn new(clients: Arc<Clients>, acl: Arc<Acl>, memory_account: &Arc<MemoryAccount>) -> Self {
         let state = State { share: Share::new(memory_account.clone()), ..State::default() };
-        Tracking { clients, state: Mutex::new(state), has_invalidations: AtomicBool::new(false) }
+        Tracking { clients, acl, state: Mutex::new(state), has_invalidations: AtomicBool::new(false) }
     }
 
     /// Turns tracking on for a client, or changes its mode; prefixes are added to those it has.
@@ -244,7 +248,7 @@ impl Tracking {
         self.has_invalidations.load(Relaxed)
     }
 
-    /// Broadcasts the keys that have changed since the last broadcast.
+    /// Broadcasts the keys that have changed since the last broadcast, to each client those that its user may read.
     #[cold]
     pub fn broadcast(&self, (config, now): (&Config, Now)) {
         let mut state = self.state.lock();
@@ -258,8 +262,9 @@ impl Tracking {
             let write = |reply: &mut Reply<'_>| common.write(reply);
             let mut push_frame = PushFrame::new(&write);
             for client in prefix.clients.values() {
-                if client.tracking.has(NO_LOOP) {
-                    self.send_changes_by_others(client, &changed, (config, now));
+                let Some(user) = self.user_of(client) else { continue };
+                if client.tracking.has(NO_LOOP) || !user.is_unlimited() {
+                    self.send_some(client, &user, &changed, (config, now));
                 } else {
                     self.send(client, &mut push_frame, (config, now));
                 }
@@ -267,15 +272,24 @@ impl Tracking {
         }
     }
 
-    /// Sends a client the keys that were changed by others.
-    fn send_changes_by_others(
+    /// Returns the user of a client as it is now; `None` if it was removed.
+    fn user_of(&self, client: &ClientInfo) -> Option<Arc<User>> {
+        let name = client.user()?;
+        self.acl.user(&name).filter(|user| user.is(&name))
+    }
+
+    /// Sends a client the keys that its user may read, with NOLOOP only those that were changed by others.
+    fn send_some(
         &self,
         client: &Arc<ClientInfo>,
+        user: &User,
         changed: &BTreeMap<Box<[u8]>, Option<u64>>,
         (config, now): (&Config, Now),
     ) {
-        let by_others = changed.iter().filter(|(_, author)| **author != Some(client.id));
-        let keys: Vec<&[u8]> = by_others.map(|(key, _)| &key[..]).collect();
+        let skipped = client.tracking.has(NO_LOOP).then_some(client.id);
+        let is_sent = |key: &[u8], author: Option<u64>| (author.is_none() || author != skipped) && user.reads_key(key);
+        let keys = changed.iter().filter(|(key, author)| is_sent(key, **author)).map(|(key, _)| &key[..]);
+        let keys: Vec<&[u8]> = keys.collect();
         if !keys.is_empty() {
             let invalidation = Invalidation::Keys(&keys);
             let write = |reply: &mut Reply<'_>| invalidation.write(reply);
