@@ -10,7 +10,6 @@ pub(crate) struct State {
 
 pub(crate) type CFunction = unsafe extern "C-unwind" fn(*mut State) -> c_int;
 pub(crate) type Hook = unsafe extern "C-unwind" fn(*mut State, *mut Debug);
-pub(crate) type Writer = unsafe extern "C-unwind" fn(*mut State, *const c_void, usize, *mut c_void) -> c_int;
 pub(crate) type Allocator = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, usize, usize) -> *mut c_void;
 
 pub(crate) const REGISTRY: c_int = -10_000;
@@ -75,9 +74,6 @@ unsafe extern "C-unwind" {
     pub(crate) fn lua_rawseti(state: *mut State, index: c_int, item: c_int);
     pub(crate) fn lua_getmetatable(state: *mut State, index: c_int) -> c_int;
     pub(crate) fn lua_setmetatable(state: *mut State, index: c_int) -> c_int;
-    pub(crate) fn lua_iscfunction(state: *mut State, index: c_int) -> c_int;
-    pub(crate) fn lua_setfenv(state: *mut State, index: c_int) -> c_int;
-    pub(crate) fn lua_dump(state: *mut State, writer: Writer, data: *mut c_void) -> c_int;
     pub(crate) fn lua_next(state: *mut State, index: c_int) -> c_int;
     pub(crate) fn lua_pcall(state: *mut State, args: c_int, results: c_int, handler: c_int) -> c_int;
     pub(crate) fn lua_error(state: *mut State) -> c_int;

@@ -16,7 +16,7 @@ use crate::ffi::{self, State};
 
 /// The greatest number of instructions between two interrupts, and the number before the first one.
 const INTERVAL_MAX: usize = 100_000;
-const INTERVAL_FIRST: usize = 4096;
+pub(crate) const INTERVAL_FIRST: usize = 4096;
 /// Twice as much memory in use, in bytes, halves the greatest number, from here on.
 const INTERVAL_MEMORY: usize = 512 << 10;
 /// How long an interval should take at most, and from when on it may be longer, in microseconds.
@@ -91,13 +91,13 @@ impl Meter {
         left < 0
     }
 
-    /// Called when a script starts.
+    /// Called when a script starts, with the number of instructions before its first interrupt.
     ///
     /// # Safety
     /// The state belongs to these counters.
     #[inline]
-    pub(crate) unsafe fn begin(&self, state: *mut State) {
-        self.interval.set(INTERVAL_FIRST);
+    pub(crate) unsafe fn begin(&self, state: *mut State, interval: usize) {
+        self.interval.set(interval);
         self.interrupted_us.set(0);
         // SAFETY: the same state.
         unsafe { self.set_hook(state) };

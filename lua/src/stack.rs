@@ -24,8 +24,6 @@ use crate::meter::{self, Asks, Meter, NO_MEMORY, allocate};
 const SLOTS: usize = 20;
 /// How many instructions an item of a list counts as, when it becomes a value.
 pub const ITEM_INSTRUCTIONS: usize = 4;
-/// How many bytes of a function's code are returned at most.
-const CODE_MAX: usize = 1 << 20;
 /// The greatest number of fields that a table is made for.
 const FIELDS_MAX: usize = 1 << 24;
 
@@ -39,6 +37,11 @@ pub trait Supervisor: 'static {
 
     /// Returns the time since any moment, in microseconds.
     fn now_us(&self) -> u64;
+
+    /// Returns the number of instructions before the first interrupt of a script.
+    fn first_interval(&self) -> usize {
+        meter::INTERVAL_FIRST
+    }
 }
 
 /// The counters, which the allocator knows by their address, and what native functions share.
@@ -180,7 +183,7 @@ impl<D: Supervisor> Lua<D> {
         meter.limit.set(meter.used.get().saturating_add(memory_max));
         meter.stopped.set(None);
         // SAFETY: the main thread of this interpreter.
-        unsafe { meter.begin(self.state.as_ptr()) };
+        unsafe { meter.begin(self.state.as_ptr(), self.data().first_interval()) };
     }
 
     /// Returns the panic that has stopped a script, if one has.
@@ -271,18 +274,6 @@ unsafe fn run_native<D: Supervisor, F: Native<D>>(state: *mut State) -> Option<c
     };
     shared.meter.is_exempt.set(false);
     ended
-}
-
-/// Appends what `lua_dump` writes, up to [`CODE_MAX`]; returns whether it is to end.
-///
-/// # Safety
-/// `code` is the address of a `Vec<u8>`, and there are `len` bytes.
-unsafe extern "C-unwind" fn append(_: *mut State, bytes: *const c_void, len: usize, code: *mut c_void) -> c_int {
-    // SAFETY: see above.
-    let (code, bytes) = unsafe { (&mut *code.cast::<Vec<u8>>(), std::slice::from_raw_parts(bytes.cast(), len)) };
-    let left = CODE_MAX - code.len();
-    code.extend_from_slice(&bytes[..len.min(left)]);
-    c_int::from(len > left)
 }
 
 impl<D: Supervisor> Frame<'_, D> {
@@ -520,24 +511,7 @@ impl<D: Supervisor> Frame<'_, D> {
     #[inline]
     pub fn push_list<'b>(&mut self, items: impl ExactSizeIterator<Item = &'b [u8]>) -> Result<(), Raised> {
         self.push_table(items.len(), 0);
-        self.fill_list(self.top, items)
-    }
-
-    /// Lets the first items of the table at a position be strings.
-    ///
-    /// # Errors
-    /// As `push_list`.
-    ///
-    /// # Panics
-    /// When there is no table.
-    #[inline]
-    pub fn fill_list<'b>(
-        &mut self,
-        table: usize,
-        items: impl ExactSizeIterator<Item = &'b [u8]>,
-    ) -> Result<(), Raised> {
-        assert_eq!(self.kind(table), Kind::Table, "a table for items");
-        let at = Self::at(table);
+        let at = Self::at(self.top);
         self.count();
         self.top -= 1;
         for (index, item) in (1..).zip(items) {
@@ -719,34 +693,6 @@ impl<D: Supervisor> Frame<'_, D> {
             0 => Ok(()),
             _ => Err(Raised(PhantomData)),
         }
-    }
-
-    /// Returns the compiled code of the function on the top, up to a megabyte of it; nothing for what is not a function
-    /// written in Lua.
-    pub fn dump(&self) -> Vec<u8> {
-        let mut code = Vec::new();
-        if self.kind(self.top) == Kind::Function {
-            // SAFETY: there is a function; what is written is given to `append`, with the address of the bytes.
-            unsafe { ffi::lua_dump(self.state, append, (&raw mut code).cast()) };
-        }
-        code
-    }
-
-    /// Pops the table on the top, which becomes the globals of the function below it, if that is written in Lua.
-    ///
-    /// # Panics
-    /// When there is no table.
-    pub fn set_environment(&mut self) {
-        assert!(self.top > 1 && self.kind(self.top) == Kind::Table, "a function and a table");
-        let function = Self::at(self.top - 1);
-        // SAFETY: there are two values, the upper one a table, and the lower one a function if it may have globals.
-        unsafe {
-            match self.kind(self.top - 1) == Kind::Function && ffi::lua_iscfunction(self.state, function) == 0 {
-                true => _ = ffi::lua_setfenv(self.state, function),
-                false => ffi::lua_settop(self.state, function),
-            }
-        }
-        self.top -= 1;
     }
 
     /// Calls the function below `args` values on the top, which are popped, and pushes its only result. `handler` is the

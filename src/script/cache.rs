@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::memory::heap::{COUNTED_LEN, allocation_len, hash_map_len, list_len};
-use crate::script::access::Access;
 use crate::script::sha1::hex;
 use crate::script::shebang;
 use crate::script::shebang::Flags;
@@ -68,8 +67,6 @@ pub struct Script {
     pub number: usize,
     /// The flags of its first line.
     pub flags: Flags,
-    /// What it may do to globals.
-    pub access: Access,
 }
 
 impl Script {
@@ -129,9 +126,9 @@ impl Cache {
             Origin::Load => (self.next_number(), None),
             Origin::Eval => self.make_recent(sha),
         };
-        let access = vm.define(number, compiled);
+        vm.define(number, compiled);
         let name = String::from_utf8_lossy(&sha).into_owned();
-        let script = Arc::new(Script { name, text: text.into(), number, flags, access });
+        let script = Arc::new(Script { name, text: text.into(), number, flags });
         self.script_bytes += script.memory();
         self.by_sha.insert(sha, Cached { script: script.clone(), recent });
         Ok(script)

@@ -64,6 +64,9 @@ pub struct Control {
     is_valkey: AtomicBool,
     /// Set when the script becomes busy.
     busy: Mutex<Option<Running>>,
+    /// The instruction at which a test kills the script; 0 for none.
+    #[cfg(test)]
+    killed_at: std::sync::atomic::AtomicUsize,
 }
 
 /// A script that has exceeded its time limit.
@@ -91,7 +94,30 @@ impl Control {
             is_over: AtomicBool::new(false),
             is_valkey: AtomicBool::new(false),
             busy: Mutex::new(None),
+            #[cfg(test)]
+            killed_at: std::sync::atomic::AtomicUsize::new(0),
         }
+    }
+
+    /// Kills the next script at an instruction, counted from 1; never for 0.
+    #[cfg(test)]
+    pub(super) fn kill_at(&self, instruction: usize) {
+        self.killed_at.store(instruction, Relaxed);
+    }
+
+    /// Returns the number of instructions before the first interrupt: each one is interrupted if the script is to be
+    /// killed at one of them.
+    #[cfg(test)]
+    pub(super) fn first_interval(&self) -> usize {
+        if self.killed_at.load(Relaxed) > 0 { 1 } else { 4096 }
+    }
+
+    /// Counts down to the instruction at which the script is killed; returns whether it is this one.
+    #[cfg(test)]
+    fn is_killed_here(&self) -> bool {
+        let before = self.killed_at.load(Relaxed);
+        self.killed_at.store(before.saturating_sub(1), Relaxed);
+        before == 1
     }
 
     /// Sets the dialect of errors in scripts.
@@ -193,6 +219,10 @@ impl Control {
     /// # Errors
     /// The line of the error that ends it.
     pub(super) fn interrupt(&self) -> Result<(), &'static str> {
+        #[cfg(test)]
+        if self.is_killed_here() {
+            return Err(KILLED_IN_REDIS);
+        }
         let state = self.state.load(Relaxed);
         if state & LOADING != 0 {
             let passed_ms = self.real_clock.now().mono_ms().saturating_sub(self.started_real_ms.load(Relaxed));
@@ -211,6 +241,10 @@ impl Control {
 
     /// Returns the real time since any moment, in microseconds.
     pub(super) fn now_us(&self) -> u64 {
+        #[cfg(test)]
+        if self.killed_at.load(Relaxed) > 0 {
+            return 0; // the interval stays what it is
+        }
         self.real_clock.now().mono_us()
     }
 

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use crate::memory::heap::{allocation_len, hash_map_len, list_len};
 use crate::memory::ordered_map::OrderedMap;
-use crate::script::access::Access;
 use crate::script::register::{NAME_RULE, is_name};
 use crate::script::shared::Registered;
 use crate::script::shebang;
@@ -38,8 +37,6 @@ pub struct Entry {
     pub name: Box<str>,
     /// Its number in the interpreter.
     pub number: usize,
-    /// What it may do to its arguments.
-    pub access: Access,
     /// Its flags.
     pub flags: Flags,
 }
@@ -140,7 +137,7 @@ impl Libraries {
         }
         let library = run_library(vm, &heading.name, &code[heading.end..], code)?;
         for function in &library.functions {
-            let entry = Entry { name: "".into(), number: 0, access: Access::Any, flags: 0 };
+            let entry = Entry { name: "".into(), number: 0, flags: 0 };
             if self.functions.insert(function.name.to_ascii_lowercase(), entry).is_some() {
                 let complaint = [b"Function ", &function.name[..], b" already exists"].concat();
                 library.forget(vm);
@@ -176,7 +173,7 @@ impl Libraries {
     fn link(&mut self, library: Library) {
         for function in &library.functions {
             let name = String::from_utf8_lossy(&function.name).into();
-            let entry = Entry { name, number: function.number, access: function.access, flags: function.flags };
+            let entry = Entry { name, number: function.number, flags: function.flags };
             self.functions.insert(function.name.to_ascii_lowercase(), entry);
         }
         self.library_bytes += library.memory();

@@ -2,8 +2,6 @@
 //!
 //! - `vm` creates an interpreter, whose globals no script can change, and runs scripts in it. The interpreter and its
 //!   sandbox are a crate of their own (`lua/`), with the libraries that are written in C.
-//! - `access` finds scripts that only read tables that others have, too: they see other `globals`, and have the same `lists`
-//!   of arguments, one after another.
 //! - `api` is the table `redis`, alias `server`; `struct_` and `bit` are libraries, `random` two functions of `math`.
 //! - `convert` converts between replies and Lua values; `raise` creates the errors that scripts see.
 //! - `cache` keeps scripts by their SHA1, `functions` the libraries of functions, which `register` collects.
@@ -16,9 +14,9 @@
 //! trait [`Host`], while the script runs.
 //!
 //! Invariant: no state of a script is visible to the next one, except its writes to the store and libraries registered
-//! by FUNCTION LOAD.
+//! by FUNCTION LOAD. Tables that scripts share are seen through read-only fronts, whatever a script does; its arguments are
+//! tables of its own (`isolation_tests`).
 
-mod access;
 #[cfg(all(test, feature = "internals"))]
 mod advisories_tests;
 mod api;
@@ -31,9 +29,9 @@ pub(crate) mod control;
 mod convert;
 mod dialect;
 mod functions;
-mod globals;
 mod host;
-mod lists;
+#[cfg(test)]
+mod isolation_tests;
 mod raise;
 mod random;
 mod register;
@@ -55,7 +53,6 @@ use crate::spec::CommandSpec;
 use crate::store::{BusyFlag, MemoryAccount};
 use crate::time::clock::Clock;
 
-pub(crate) use access::Access;
 pub(crate) use cache::{Cache, Origin, Script};
 pub(crate) use control::Control;
 pub(crate) use functions::{Entry, Libraries, Library, Restore};

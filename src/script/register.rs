@@ -2,7 +2,6 @@
 
 use keylatch_lua::{Kind, Raised};
 
-use crate::script::access::Access;
 use crate::script::dialect::reply_on_api;
 use crate::script::shared::{Frame, Registered, set_native, stored};
 use crate::script::shebang::Flags;
@@ -11,9 +10,6 @@ use crate::script::{raise, shebang};
 /// The rule for names, as an error text.
 pub(super) const NAME_RULE: &str =
     "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
-
-/// How many bytes of a function's code count as an instruction.
-const CODE_BYTES: usize = 16;
 
 /// The fields of the table `redis` that a library sees while it is loaded, beside `register_function`.
 const WHILE_LOADING: [&str; 7] =
@@ -82,9 +78,6 @@ fn register(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if frame.data().registered.borrow().as_ref().is_some_and(is_known) {
         return Err(raise::reply(frame, "Function already exists in the library"));
     }
-    let code = frame.dump();
-    frame.work(code.len() / CODE_BYTES)?; // a library may register the same function again and again
-    registered.access = Access::of_function(&code);
     let number = frame.data().registered_number.get() + 1;
     frame.data().registered_number.set(number);
     let callback = frame.top();
@@ -111,7 +104,7 @@ fn text(frame: &mut Frame<'_>, position: usize) -> Option<Vec<u8>> {
 fn positional(frame: &mut Frame<'_>) -> Result<Registered, &'static str> {
     let name = text(frame, 1).ok_or("first argument to redis.register_function must be a string")?;
     match frame.kind(2) {
-        Kind::Function => Ok(Registered { name, description: None, flags: 0, number: 0, access: Access::Any }),
+        Kind::Function => Ok(Registered { name, description: None, flags: 0, number: 0 }),
         _ => Err("second argument to redis.register_function must be a function"),
     }
 }
@@ -154,7 +147,7 @@ fn named(frame: &mut Frame<'_>) -> Result<Registered, &'static str> {
     }
     let name = name.ok_or("redis.register_function must get a function name argument")?;
     match frame.kind(2) {
-        Kind::Function => Ok(Registered { name, description, flags, number: 0, access: Access::Any }),
+        Kind::Function => Ok(Registered { name, description, flags, number: 0 }),
         _ => Err("redis.register_function must get a callback argument"),
     }
 }

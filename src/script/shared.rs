@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use keylatch_lua::{Native, Supervisor};
 
-use crate::script::access::Access;
 use crate::script::call_sites::CallSites;
 use crate::script::control::Control;
 use crate::script::shebang::Flags;
@@ -23,13 +22,8 @@ pub(super) mod base {
     pub(in crate::script) const GLOBALS: usize = 3;
     pub(in crate::script) const KEYS: usize = 4;
     pub(in crate::script) const ARGV: usize = 5;
-    /// The globals of scripts that only read.
-    pub(in crate::script) const DIRECT: usize = 6;
-    /// The tables of a script's arguments that are used again and again.
-    pub(in crate::script) const KEYS_LIST: usize = 7;
-    pub(in crate::script) const ARGV_LIST: usize = 8;
     /// The number of these values.
-    pub(in crate::script) const TOP: usize = 8;
+    pub(in crate::script) const TOP: usize = 5;
 }
 
 /// The numbers of values that an interpreter keeps.
@@ -109,6 +103,11 @@ impl Supervisor for Shared {
     fn now_us(&self) -> u64 {
         self.control.now_us()
     }
+
+    #[cfg(test)]
+    fn first_interval(&self) -> usize {
+        self.control.first_interval()
+    }
 }
 
 /// The purpose of an interpreter.
@@ -131,8 +130,6 @@ pub(crate) struct Registered {
     pub flags: Flags,
     /// Its number in the interpreter.
     pub(super) number: usize,
-    /// What it may do to its arguments.
-    pub(super) access: Access,
 }
 
 /// Sets a field of the table on the top to a native function.

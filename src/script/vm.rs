@@ -6,13 +6,10 @@ use std::sync::Arc;
 use keylatch_lua::Lua;
 
 use crate::resp::{Protocol, Reply, Request};
-use crate::script::access::{ARGV, Access, KEYS};
 use crate::script::collector::Collector;
 use crate::script::control::Control;
 use crate::script::convert::Written;
-use crate::script::globals;
 use crate::script::host::{HOST, Host};
-use crate::script::lists::Lists;
 use crate::script::shared::{Frame, Kind, Registered, Shared, base, set_native, stored};
 use crate::script::{api, bit, convert, raise, random, register, struct_};
 
@@ -29,7 +26,6 @@ pub struct Vm {
     lua: Lua<Shared>,
     collector: Collector,
     kind: Kind,
-    lists: Lists,
 }
 
 /// A call of a script or function.
@@ -38,8 +34,6 @@ pub struct Invocation<'i> {
     pub request: Request<'i>,
     /// The number of keys.
     pub keys: usize,
-    /// What it may do to tables that others have, too.
-    pub access: Access,
     /// The start time, in monotonic milliseconds.
     pub now_ms: u64,
     /// The time in milliseconds after which it is busy; 0 is never.
@@ -82,8 +76,8 @@ impl Vm {
         if kind == Kind::Functions {
             register::store_environment(&mut frame);
         }
-        let lists = push_base(&mut frame, kind);
-        Vm { lua, collector: Collector::default(), kind, lists }
+        push_base(&mut frame);
+        Vm { lua, collector: Collector::default(), kind }
     }
 
     /// Returns the memory of the interpreter in bytes.
@@ -104,15 +98,9 @@ impl Vm {
         }
     }
 
-    /// Stores a compiled script under a number; returns what it may do to globals.
-    pub(super) fn define(&mut self, number: usize, _: Compiled) -> Access {
-        let mut frame = self.lua.frame();
-        let access = globals::access(&mut frame);
-        if access != Access::Any {
-            globals::give_direct(&mut frame);
-        }
-        frame.set_item(base::FUNCTIONS, number as i32);
-        access
+    /// Stores a compiled script under a number.
+    pub(super) fn define(&mut self, number: usize, _: Compiled) {
+        self.lua.frame().set_item(base::FUNCTIONS, number as i32);
     }
 
     /// Removes a script or function.
@@ -129,7 +117,6 @@ impl Vm {
     /// The error that the text raised.
     pub(super) fn load(&mut self, _: Compiled) -> Result<Vec<Registered>, Vec<u8>> {
         self.lua.begin(MEMORY_MAX);
-        let access = globals::access(&mut self.lua.frame());
         self.lua.data().control.begin_load();
         self.lua.data().registered.replace(Some(Vec::new()));
         let mut frame = self.lua.frame();
@@ -139,11 +126,6 @@ impl Vm {
         let ended = ended.map_err(|_| register::loading_error(&mut frame));
         frame.set_top(base::TOP);
         let registered = frame.data().registered.take().unwrap_or_default();
-        for function in registered.iter().filter(|_| access != Access::Any) {
-            frame.push_item(base::FUNCTIONS, function.number as i32);
-            globals::give_direct(&mut frame);
-            frame.pop();
-        }
         self.end();
         match ended {
             Ok(()) => Ok(registered),
@@ -167,22 +149,12 @@ impl Vm {
         frame.push_item(base::FUNCTIONS, number as i32);
         let args = script.request.skip(FIRST_KEY);
         let (keys, argv) = (args.args().take(script.keys), args.skip(script.keys).args());
-        let (kind, lists) = (self.kind, &mut self.lists);
+        let kind = self.kind;
         let ended = HOST.set(host, || match kind {
-            Kind::Functions if script.access == Access::Reads => {
-                lists.fill(&mut frame, keys, argv)?;
-                frame.push_copy(base::KEYS_LIST);
-                frame.push_copy(base::ARGV_LIST);
-                frame.call(2, base::ON_ERROR)
-            }
             Kind::Functions => {
                 frame.push_list(keys)?;
                 frame.push_list(argv)?;
                 frame.call(2, base::ON_ERROR)
-            }
-            Kind::Eval if script.access != Access::Any => {
-                lists.fill(&mut frame, keys, argv)?;
-                frame.call(0, base::ON_ERROR)
             }
             Kind::Eval => {
                 frame.push_copy(base::KEYS);
@@ -195,7 +167,6 @@ impl Vm {
             }
         });
         let is_done = ended.is_ok();
-        lists.end(&mut frame, script.access, args);
         self.end();
         self.collector.follow(&mut self.lua, memory_before);
         Ended(is_done)
@@ -234,16 +205,14 @@ impl Vm {
     }
 }
 
-/// Lets the stack be what is below all scripts.
-fn push_base(frame: &mut Frame<'_>, kind: Kind) -> Lists {
+/// Replaces the stack by the values below all scripts.
+fn push_base(frame: &mut Frame<'_>) {
     frame.set_top(0);
     frame.push_native(raise::on_error);
     frame.push_stored(stored::FUNCTIONS);
     frame.push_stored(stored::GLOBALS);
-    frame.push_bytes(KEYS);
-    frame.push_bytes(ARGV);
-    globals::push_direct(frame);
-    Lists::push(frame, kind)
+    frame.push_bytes(b"KEYS");
+    frame.push_bytes(b"ARGV");
 }
 
 fn store_values(frame: &mut Frame<'_>) {

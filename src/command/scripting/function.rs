@@ -100,10 +100,9 @@ fn call_function(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
     let Functions { vm, libraries, buffers } = engines.functions(&scripts.control);
-    let Entry { name, number, flags, access } =
-        libraries.function(name).ok_or_else(|| Error::other("Function not found"))?;
+    let Entry { name, number, flags } = libraries.function(name).ok_or_else(|| Error::other("Function not found"))?;
     let keys = key_count(call, || Error::other("Bad number of keys provided"))?;
-    run(call, vm, Run { name, number: *number, flags: *flags, keys, is_read_only, access: *access }, buffers)
+    run(call, vm, Run { name, number: *number, flags: *flags, keys, is_read_only }, buffers)
 }
 
 fn load(call: &mut Call<'_>) -> Result<()> {

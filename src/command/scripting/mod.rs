@@ -16,8 +16,7 @@ use crate::dispatch::{Call, Command, unknown};
 use crate::error::{Error, Result};
 use crate::resp::{Kept, Output, Protocol, Request, RequestBuffer, parse_int};
 use crate::script::{
-    ALLOW_OOM, Access, COMPATIBLE, CallBuffers, CallReply, Evaluation, Host, Invocation, NO_WRITES, Origin, Outcome,
-    Script, Vm,
+    ALLOW_OOM, COMPATIBLE, CallBuffers, CallReply, Evaluation, Host, Invocation, NO_WRITES, Origin, Outcome, Script, Vm,
 };
 use crate::spec::{
     ACCESS, ALLOW_BUSY, Arg, CommandSpec, EXCLUSIVE, Flags, Group, MAY_REPLICATE, MOVABLE_KEYS, NO_MANDATORY_KEYS,
@@ -171,14 +170,12 @@ pub(crate) struct Run<'r> {
     pub(crate) keys: usize,
     /// Whether it is called by a read-only command.
     pub(crate) is_read_only: bool,
-    /// What it may do to tables that others have, too.
-    pub(crate) access: Access,
 }
 
 impl<'r> Run<'r> {
     fn script(script: &'r Script, keys: usize, is_read_only: bool) -> Self {
-        let Script { name, number, flags, access, .. } = script;
-        Run { name, number: *number, flags: *flags, keys, is_read_only, access: *access }
+        let Script { name, number, flags, .. } = script;
+        Run { name, number: *number, flags: *flags, keys, is_read_only }
     }
 }
 
@@ -198,7 +195,6 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: Run<'_>, buffers: &mut 
     let invocation = Invocation {
         request: call.args.request(),
         keys: run.keys,
-        access: run.access,
         now_ms: call.now().mono_ms(),
         threshold_ms: call.config.busy_reply_threshold_ms,
     };
