@@ -58,7 +58,8 @@ impl ConnBuffers {
     /// Returns whether it holds no data of a client.
     pub fn is_blank(&self) -> bool {
         let is_executed = self.next >= self.batch.len();
-        is_executed && self.input.is_empty() && self.output.is_empty() && self.codec.requests.is_between_requests()
+        let has_no_output = self.output.is_empty() && !self.output.is_over();
+        is_executed && self.input.is_empty() && has_no_output && self.codec.requests.is_between_requests()
     }
 
     /// Reads what the stream has: into the input, or into the buffer of a large argument.

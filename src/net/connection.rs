@@ -222,7 +222,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     #[inline(always)] // its only caller
     fn execute_decoded(&mut self, buffers: &mut ConnBuffers) -> Next {
-        while !self.client.caller.closing && !self.outruns_reclaimer {
+        while !self.client.caller.closing && !self.outruns_reclaimer && !buffers.output.is_over() {
             if buffers.next < buffers.batch.len() {
                 if !self.may_continue(buffers.output.len()) {
                     break;
@@ -303,11 +303,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         // Where the replies begin; if they are to be held back only since they are executed, that is what came before, too.
         let begin = if self.namespace.log.is_confirmed() { 0 } else { output.end() };
         self.client.caller.info.buffers.set_query_buffer(batch.buffer_len() + input.len(), room);
+        output.set_limit(output_max(config, &self.client.caller));
         // Not dropped in the loop, which continues only with what owns nothing: the drop glue would be called each time.
         let (mut executed, mut left) = (0, ManuallyDrop::new(Next::Done));
         let (clients, reclaimer) = (&self.namespace.clients, self.namespace.store.reclaimer());
         let queued = reclaimer.queued();
-        while executed < plan.len() && matches!(*left, Next::Done) && !self.client.caller.closing {
+        while executed < plan.len() && matches!(*left, Next::Done) && !self.client.caller.closing && !output.is_over() {
             let waiting = output.len();
             if waiting >= SHARE_MIN {
                 // Other threads fill their outputs at the same time; they need this one's size before the batch ends.
@@ -322,6 +323,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             left = ManuallyDrop::new(run.execute(&mut self.client, planned, &mut executed, output));
             executed += 1;
         }
+        output.set_limit(0);
         if !self.namespace.log.is_confirmed() {
             self.held.get_or_insert_default().add(output, begin, run.dependence(), &self.namespace.log);
             wakes::count_batch();
@@ -423,7 +425,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let env = Env { namespace: &self.namespace, handlers, config, timer: &timer };
         let mut batch = BatchRun::new(env, self.generation, &self.client);
         batch.set_up_extra_work(&self.client);
-        if !batch.resume(rest, &mut self.client.caller, woken, &mut buffers.output) {
+        buffers.output.set_limit(output_max(config, &self.client.caller));
+        let is_finished = batch.resume(rest, &mut self.client.caller, woken, &mut buffers.output);
+        buffers.output.set_limit(0);
+        if !is_finished {
             return None;
         }
         let caller = &self.client.caller;
@@ -571,6 +576,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.buffers.iter_mut().for_each(|buffers| buffers.output = Output::new());
         self.held = None;
     }
+}
+
+/// Returns how many bytes of replies may be pending while requests of a client are executed; 0 for any number.
+#[inline]
+fn output_max(config: &Config, caller: &Caller) -> usize {
+    let limit = caller.info.output_limit(config).hard();
+    limit.map_or(0, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 fn limits(config: &Config, caller: &Caller) -> Limits {

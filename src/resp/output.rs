@@ -7,7 +7,9 @@
 //! chunks  ["...$65536\r\n"] [64 KiB, shared with the store]      tail  "\r\n+OK\r\n"
 //! ```
 //!
-//! It has no socket and no limit: the owner checks [`Output::len`].
+//! It has no socket. Its owner may set a limit: an output that would become longer drops what it has and what follows, so
+//! that one transaction or script cannot fill the memory before its owner looks; the stream is broken then, and the owner
+//! has to close the connection.
 //!
 //! Invariant: the chunks in order, then the tail, are the stream; no chunk is empty.
 
@@ -41,6 +43,10 @@ pub struct Output {
     written: u64,
     /// The reply that is kept as a value instead of being encoded.
     kept: Kept,
+    /// The most bytes that may be pending; 0 for any number.
+    limit: usize,
+    /// Whether the limit was exceeded.
+    is_over: bool,
 }
 
 /// A reply that is a single value and not encoded, for who would decode it at once. The bytes of a string are those of the
@@ -112,22 +118,56 @@ impl Output {
         self.len() == 0
     }
 
+    /// Sets the most bytes that may be pending; 0 for any number. It is looked at when the buffer has to grow, so that up
+    /// to twice as much may be pending for a moment.
+    #[inline]
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Returns whether the limit was exceeded: the connection must be closed without another byte.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// Reserves room for `additional` bytes.
     #[inline]
     pub fn reserve(&mut self, additional: usize) {
-        self.tail.reserve(additional);
+        if additional > self.tail.capacity() - self.tail.len() && self.admits(additional) {
+            self.tail.reserve(additional);
+        }
     }
 
     /// Appends a copy of `bytes`.
     #[inline]
     pub fn extend(&mut self, bytes: &[u8]) {
+        if bytes.len() > self.tail.capacity() - self.tail.len() && !self.admits(bytes.len()) {
+            return;
+        }
         self.tail.extend_from_slice(bytes);
+    }
+
+    /// Returns whether so many more bytes are within the limit; drops everything if they are not.
+    #[cold]
+    fn admits(&mut self, additional: usize) -> bool {
+        if self.limit != 0 && self.len().saturating_add(additional) > self.limit {
+            self.is_over = true;
+        }
+        if self.is_over {
+            self.written = self.end(); // marks stay behind the end
+            (self.chunks, self.chunks_len, self.tail) = (VecDeque::new(), 0, BytesMut::new());
+        }
+        !self.is_over
     }
 
     /// Appends `bytes`, without copying them when they are large.
     pub fn push_shared(&mut self, bytes: Bytes) {
         if bytes.len() < SHARED_MIN {
             return self.extend(&bytes);
+        }
+        if !self.admits(bytes.len()) {
+            return;
         }
         if !self.tail.is_empty() {
             let sealed = self.tail.split().freeze();
@@ -147,9 +187,9 @@ impl Output {
     pub fn split_off(&mut self, mark: Mark) -> Output {
         let kept = usize::try_from(mark.0.saturating_sub(self.written)).unwrap_or(usize::MAX);
         let all = std::mem::take(self);
-        let (written, mut tail) = (all.written, all.into_bytes());
+        let (written, limit, is_over, mut tail) = (all.written, all.limit, all.is_over, all.into_bytes());
         let split = tail.split_off(kept.min(tail.len()));
-        *self = Output { tail, written, ..Output::default() };
+        *self = Output { tail, written, limit, is_over, ..Output::default() };
         Output::append_to(split)
     }
 
@@ -408,6 +448,30 @@ mod tests {
                 let expected = [&all[written..at], b"*3", &all[at..]].concat();
                 assert!(out.into_bytes() == expected, "at {at}, written {written}");
             }
+        }
+    }
+
+    #[test]
+    fn an_output_beyond_its_limit_keeps_nothing_of_what_it_has_and_of_what_follows() {
+        for (is_large, piece) in [(false, Bytes::from(vec![b'x'; 1000])), (true, large(b'x'))] {
+            let mut out = Output::new();
+            out.set_limit(10 * piece.len());
+            let mark = out.mark();
+            for _ in 0..10 {
+                out.push_shared(piece.clone());
+            }
+            assert!(!out.is_over() && out.len() == 10 * piece.len());
+            out.advance(piece.len());
+            for _ in 0..100 {
+                out.push_shared(piece.clone());
+                assert!(out.held() <= 2 * 10 * piece.len(), "{} of a limit of {}", out.held(), 10 * piece.len());
+            }
+            assert!(out.is_over() && out.is_empty() && out.held() == 0, "large values: {is_large}");
+            out.extend(b"+OK");
+            out.reserve(1 << 40);
+            out.insert(mark, Bytes::new());
+            out.rollback(mark);
+            assert!(out.is_empty() && out.is_over());
         }
     }
 

@@ -402,3 +402,42 @@ fn who_deletes_large_values_faster_than_they_are_freed_waits() {
     let pending: usize = field.and_then(|digits| digits.parse().ok()).expect("a number");
     assert!(pending <= 1, "{pending} keys are still to be freed");
 }
+
+/// Returns the most memory that the server's process has had, in bytes.
+fn most_memory(client: &mut Client) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", client.info("process_id")))
+        .expect("the state of the process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its most memory");
+    line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") * 1024
+}
+
+#[cfg(feature = "lua")]
+#[test]
+fn one_transaction_script_or_sort_keeps_no_more_replies_than_the_output_limit() {
+    let mut process = Process::start(&["--client-output-buffer-limit", "normal 10mb 0 0"]);
+    let mut client = process.client();
+    client.expect(&[("SETRANGE large 999999 x", ":1000000")]);
+    for _ in 0..20 {
+        let items = vec!["v".repeat(1000); 100];
+        client.call(&format!("RPUSH list {}", items.join(" ")));
+    }
+    let script = "local value, all = redis.call('GET', KEYS[1]), {} for i = 1, 400 do all[i] = value end return all";
+    let transaction = ["MULTI".to_owned()].into_iter().chain((0..200).map(|_| "LRANGE list 0 -1".to_owned()));
+    let transaction: Vec<String> = transaction.chain(["EXEC".to_owned()]).collect();
+    let requests = [
+        transaction.iter().flat_map(|line| encode(&line.split(' ').collect::<Vec<_>>())).collect(),
+        encode(&["EVAL", script, "1", "large"]),
+        encode(&[&["SORT", "list", "BY", "nosort"][..], &["GET", "#"].repeat(200)].concat()),
+    ];
+    for (number, request) in requests.iter().enumerate() {
+        let before = most_memory(&mut client);
+        let mut greedy = Client::connect(process.known_addr());
+        greedy.send(&[&request[..], b"SET done 1\r\n"].concat());
+        let got = greedy.read_to_end();
+        assert!(got.len() < 10_000 && !got.ends_with(b"+OK\r\n"), "{} bytes of request {number}", got.len());
+        let more = most_memory(&mut client) - before;
+        assert!(more < 60 << 20, "request {number} took {more} bytes");
+        assert_eq!(client.info("client_output_buffer_limit_disconnections"), (number + 1).to_string());
+    }
+    client.expect(&[("EXISTS done", ":0")]);
+}

@@ -20,9 +20,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Returns whether the client exceeds a memory limit. The soft limit depends on time, so it is only recorded here;
     /// the server's housekeeping checks it.
     pub(super) fn is_over_limits(&mut self) -> bool {
-        let waiting = self.waiting();
+        let (waiting, is_over) =
+            self.buffers.as_ref().map_or((0, false), |buffers| (buffers.output.len(), buffers.output.is_over()));
+        let may_be_over = waiting > OutputLimit::LEAST || is_over || self.client.session.feed.is_some();
         // Checked first, because no other client should be evicted for the memory of this one.
-        if (waiting > OutputLimit::LEAST || self.client.session.feed.is_some()) && self.has_too_much_output(waiting) {
+        if may_be_over && self.has_too_much_output(waiting, is_over) {
             self.drop_output();
             return true;
         }
@@ -33,15 +35,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         false
     }
 
-    /// Returns whether the client's limit is exceeded by the `waiting` bytes of replies, and for a replica the log that waits.
+    /// Returns whether the client's limit is exceeded by the `waiting` bytes of replies, and for a replica the log that waits,
+    /// or was while requests were executed.
     #[cold]
-    fn has_too_much_output(&self, waiting: usize) -> bool {
+    fn has_too_much_output(&self, waiting: usize, was_exceeded: bool) -> bool {
         let waiting = waiting + self.client.session.feed.as_ref().map_or(0, |feed| feed.waiting() as usize);
         let limit = match self.client.caller.access.needs_authentication() {
             true => Some(UNAUTHENTICATED_OUTPUT_MAX),
             false => self.client.caller.info.output_limit(&self.config).hard(),
         };
-        let is_too_much = limit.is_some_and(|limit| waiting as u64 > limit);
+        let is_too_much = was_exceeded || limit.is_some_and(|limit| waiting as u64 > limit);
         if is_too_much {
             warn!(
                 client = self.client.caller.info.id,
