@@ -27,12 +27,21 @@ impl Config {
         !self.save_points.is_empty() && self.dbfilename.is_some()
     }
 
-    /// Makes the settings those of a private instance, which has no files, whatever the process has.
-    pub(crate) fn forgo_files(&mut self) {
+    /// Makes the settings those of a private instance, which has no files and no secrets, whatever the process has.
+    pub(crate) fn make_private(&mut self) {
+        self.forget_secrets();
         self.save_points.clear();
         self.dbfilename = None;
         self.appendonly = false;
         self.own.extend(["save", "dbfilename", "appendonly"]);
+    }
+
+    /// Replaces the values of all settings that are secrets by their defaults, for good.
+    fn forget_secrets(&mut self) {
+        for setting in Setting::all().filter(|setting| setting.secret) {
+            setting.store(self, setting.default.into());
+            self.own.insert(setting.name);
+        }
     }
 
     /// Records that a setting was set. One that asks for a snapshot file gives that its name, unless it was chosen.
@@ -109,7 +118,7 @@ mod tests {
     fn a_private_instance_has_no_files_and_cannot_ask_for_any() {
         let process = with_memory_defaults("save 60 1\nappendonly yes");
         let mut own = process.clone();
-        own.forgo_files();
+        own.make_private();
         assert_eq!(files(&own.on_top_of(&process)), "||no");
         let by = Requester { is_local: true, is_private: true };
         for (name, value) in [("save", "60 1"), ("appendonly", "yes")] {

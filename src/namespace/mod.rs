@@ -228,7 +228,7 @@ impl Namespace {
     pub(crate) fn new_private(main: &Namespace, name: &[u8], clock: Clock) -> Self {
         let acl = Acl::new(main.commands, None);
         let mut config = Config::clone(&main.settings.current());
-        config.forgo_files();
+        config.make_private();
         let settings = Settings::new(config);
         let process = Process { instance: main.instance.clone(), private: main.private.clone() };
         let own = (Arc::new(acl), Arc::new(settings));

@@ -92,6 +92,7 @@ mod script_limits;
 #[cfg(feature = "lua")]
 mod script_memory;
 #[cfg(feature = "binary")]
+mod secrets;
 mod sentinel;
 mod skipped;
 mod snapshots;

@@ -304,17 +304,16 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     enter(call, main, |reply| reply.simple("RESET"))
 }
 
-/// Redacts the arguments of AUTH in HELLO, whose options begin after the version.
+/// Redacts the two arguments of AUTH in HELLO, wherever it stands: a call without a version is an error and shown, too.
 fn redact_password(args: &mut [&[u8]]) {
-    let mut at = 2;
+    let mut at = 1;
     while at < args.len() {
-        at += match args[at] {
-            option if is_word(option, "AUTH") && at + 2 < args.len() => {
-                args[at + 1..at + 3].fill(REDACTED);
-                3
-            }
-            option if is_word(option, "SETNAME") => 2,
-            _ => return,
-        };
+        if is_word(args[at], "AUTH") {
+            let end = args.len().min(at + 3);
+            args[at + 1..end].fill(REDACTED);
+            at = end;
+        } else {
+            at += 1;
+        }
     }
 }

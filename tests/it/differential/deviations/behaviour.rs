@@ -79,6 +79,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["client|list", "client|info"]), "`qbuf`, `qbuf-free` of idle clients", "a query buffer of 16 KiB for two seconds", "0 between requests", "idle clients hold no buffer"),
     (Commands(&["client|tracking"]), "keys that scripts read", "all keys given to a script once it reads any", "the keys that it reads", "as Redis 7.2"),
     (Commands(&["auth"]), "too many arguments", "shown by `MONITOR` and `SLOWLOG`", "redacted", "may contain a password"),
+    (Commands(&["hello"]), "`AUTH` without a version", "shown by `MONITOR` and `SLOWLOG`", "redacted", "has a password"),
 
     // Pub/sub
     (Commands(&["unsubscribe", "sunsubscribe"]), "all channels", "in the order of a hash table", "in the order of subscription", "deterministic"),
