@@ -175,6 +175,31 @@ fn a_trim_may_spare_what_groups_need() {
 }
 
 #[test]
+fn references_to_entries_that_were_deleted_before_are_deleted_with_them_and_logged() {
+    for (delete, reply) in [
+        ("XDELEX s DELREF IDS 2 1 2", "*2 :-1 :-1"),
+        ("XTRIM s DELREF MINID 3", ":0"),
+        ("XADD s MINID 3 DELREF 9 f 9", "$3 9-0"),
+        ("XTRIM s DELREF MAXLEN 1", ":1"),
+    ] {
+        let server = start();
+        server.begin_log();
+        let mut client = server.client();
+        fill(&mut client, "s", 1..=4);
+        client.expect(&[("XGROUP CREATE s g 0", "+OK")]);
+        client.call("XREADGROUP GROUP g c COUNT 2 STREAMS s >");
+        client.expect(&[
+            ("XDEL s 1 2", ":2"),
+            ("XPENDING s g", "*4 :2 $3 1-0 $3 2-0 *1 *2 $1 c $1 2"),
+            (delete, reply),
+            ("XPENDING s g", "*4 :0 $-1 $-1 *-1"),
+        ]);
+        let log = String::from_utf8_lossy(&server.take_log()).into_owned();
+        assert!(log.contains("DELREF"), "{delete} is not logged: {log}");
+    }
+}
+
+#[test]
 fn idle_entries_are_claimed_before_new_ones_are_read() {
     let server = start();
     let mut client = server.client();

@@ -10,7 +10,7 @@ use crate::resp::parse_int;
 use crate::spec::{
     Arg, DELETE, DENY_OOM, Effect, FAST, Group, READ, RO, RW, UPDATE, WRITE, block, integer, key, one_of, string, token,
 };
-use crate::store::{Bound, Classes, Event, Key, Origin, References, Stream, StreamId, Trim};
+use crate::store::{Bound, Classes, Event, Key, Origin, References, Stream, StreamId, Trim, Trimmed};
 
 const ADD_COST: &str = "O(1) when adding a new entry, O(N) when trimming where N being the number of entries evicted.";
 const ADD_NOTES: &str = "UPDATE instead of INSERT because of the optional trimming feature";
@@ -229,17 +229,17 @@ fn append(
     let stream = edit.change();
     stream.append(id, pairs, limit);
     let trimmed = trim.map(|trim| {
-        let (deleted, rest) = stream.trim(&trim);
-        (trim, deleted, stream.len(), rest)
+        let trimmed = stream.trim(&trim);
+        (trim, trimmed, stream.len())
     });
-    if trimmed.as_ref().is_some_and(|(_, deleted, ..)| *deleted > 0) {
+    if trimmed.as_ref().is_some_and(|(_, trimmed, _)| trimmed.deleted > 0) {
         edit.set_event(XADD_XTRIM);
     }
     drop(edit);
     let text = id.text();
     call.reply.bulk(&text);
     if call.namespace.store.is_logged() {
-        let trim = trimmed.map_or_else(Vec::new, |(trim, _, len, rest)| words_of(&trim, len, rest));
+        let trim = trimmed.map_or_else(Vec::new, |(trim, trimmed, len)| words_of(&trim, len, trimmed.rest));
         let trim = trim.iter().map(Vec::as_slice);
         let words: Vec<&[u8]> =
             [b"XADD", key.bytes].into_iter().chain(trim).chain([&text[..]]).chain(pairs.iter().copied()).collect();
@@ -281,11 +281,16 @@ fn xtrim(call: &mut Call<'_>) -> Result<()> {
         call.reply.int(0);
         return Ok(());
     };
-    let (deleted, rest) = stream.trim(&trim);
+    let Trimmed { deleted, has_forgotten, rest } = stream.trim(&trim);
     let len = stream.len();
     edit.count_more(deleted);
+    let has_changed = deleted > 0 || has_forgotten;
+    if has_changed && deleted == 0 {
+        edit.record();
+        edit.keep_quiet();
+    }
     drop(edit);
-    if deleted > 0 && call.namespace.store.is_logged() {
+    if has_changed && call.namespace.store.is_logged() {
         let words = words_of(&trim, len, rest);
         let words: Vec<&[u8]> = [b"XTRIM", key.bytes].into_iter().chain(words.iter().map(Vec::as_slice)).collect();
         call.log(&words);

@@ -94,33 +94,35 @@ fn xdelex(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let mut edit = call.view.edit::<Stream>(key, XDEL)?; // the type is checked before the options
     let (references, wanted) = read_options(&mut call.args)?;
-    let mut deleted = 0;
+    let (mut deleted, mut has_forgotten) = (0, false);
     call.reply.array(wanted.len());
     let Some(stream) = edit.annotate() else {
         wanted.iter().for_each(|_| call.reply.int(ABSENT));
         return Ok(());
     };
     for id in wanted {
-        let outcome = delete(stream, id, references);
+        let (outcome, is_forgotten) = delete(stream, id, references);
         deleted += usize::from(outcome == DELETED);
+        has_forgotten |= is_forgotten;
         call.reply.int(outcome);
     }
     edit.count_more(deleted);
+    if has_forgotten && deleted == 0 {
+        edit.record();
+        edit.keep_quiet();
+    }
     Ok(())
 }
 
-/// Deletes an entry unless it must stay; returns the reply for it.
-fn delete(stream: &mut BigStream, id: StreamId, references: References) -> i64 {
+/// Deletes an entry unless it must stay, and references to it, which there may be to one that was deleted before; returns
+/// the reply for it, and whether there were references.
+fn delete(stream: &mut BigStream, id: StreamId, references: References) -> (i64, bool) {
     if references == References::Acknowledged && stream.is_referred_to(id) {
-        return REFERRED_TO;
+        return (REFERRED_TO, false);
     }
-    if !stream.delete(id) {
-        return ABSENT;
-    }
-    if references == References::Delete {
-        stream.forget(id);
-    }
-    DELETED
+    let is_deleted = stream.delete(id);
+    let is_forgotten = references == References::Delete && stream.forget(id);
+    (if is_deleted { DELETED } else { ABSENT }, is_forgotten)
 }
 
 fn xackdel(call: &mut Call<'_>) -> Result<()> {
@@ -138,11 +140,8 @@ fn xackdel(call: &mut Call<'_>) -> Result<()> {
                 continue;
             }
             changed += 1;
-            let outcome = delete(stream, *id, references);
+            let (outcome, _) = delete(stream, *id, references);
             deleted += usize::from(outcome == DELETED);
-            if outcome == ABSENT && references == References::Delete {
-                stream.forget(*id); // other groups may still have an entry that was deleted before
-            }
             call.reply.int(if outcome == REFERRED_TO { REFERRED_TO } else { DELETED });
         }
     } else {

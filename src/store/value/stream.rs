@@ -6,8 +6,8 @@ use crate::store::value::{Kind, Type, Value};
 use crate::time::clock::Deadline;
 
 pub(crate) use crate::store::value::big::stream::{
-    BigStream, Bound, Chunk, Consumer, ConsumerNumber, Group, Pending, References, StreamEntry, StreamId, Trim, Walk,
-    entries_of,
+    BigStream, Bound, Chunk, Consumer, ConsumerNumber, Group, Pending, References, StreamEntry, StreamId, Trim,
+    Trimmed, Walk, entries_of,
 };
 
 /// The data type of streams.

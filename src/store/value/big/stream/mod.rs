@@ -22,7 +22,7 @@ use crate::store::value::big::walk::{Part, Record};
 pub(crate) use chunk::Chunk;
 pub(crate) use group::{Consumer, ConsumerNumber, Group, GroupMut, Pending};
 pub(crate) use id::StreamId;
-pub(crate) use trim::{Bound, References, Trim};
+pub(crate) use trim::{Bound, References, Trim, Trimmed};
 pub(crate) use walk::{StreamEntry, Walk, entries_of};
 
 use group::{COUNT_MAX, Groups};

@@ -110,7 +110,7 @@ fn apply(stream: &mut BigStream, model: &mut BTreeMap<StreamId, Pairs>, step: St
         Step::Trim(max_len, is_exact) => {
             let trim =
                 Trim { bound: Bound::Len(max_len), is_approximate: !is_exact, limit: 0, references: References::Keep };
-            let (deleted, _) = stream.trim(&trim);
+            let deleted = stream.trim(&trim).deleted;
             (0..deleted).for_each(|_| {
                 model.pop_first();
             });
@@ -120,7 +120,7 @@ fn apply(stream: &mut BigStream, model: &mut BTreeMap<StreamId, Pairs>, step: St
             let min = nth(model, at);
             let trim =
                 Trim { bound: Bound::MinId(min), is_approximate: !is_exact, limit: 0, references: References::Keep };
-            let (deleted, _) = stream.trim(&trim);
+            let deleted = stream.trim(&trim).deleted;
             (0..deleted).for_each(|_| {
                 assert!(model.pop_first().is_some_and(|(id, _)| id < min));
             });
@@ -183,10 +183,10 @@ fn an_approximate_trim_deletes_whole_chunks_up_to_a_limit() {
     let mut stream = stream_of(30);
     let trim =
         |max_len, limit| Trim { bound: Bound::Len(max_len), is_approximate: true, limit, references: References::Keep };
-    assert_eq!(stream.trim(&trim(25, 0)).0, 0);
-    assert_eq!(stream.trim(&trim(15, 0)).0, 14);
+    assert_eq!(stream.trim(&trim(25, 0)).deleted, 0);
+    assert_eq!(stream.trim(&trim(15, 0)).deleted, 14);
     assert_eq!(stream.first(), id(15));
-    assert_eq!(stream.trim(&trim(0, 13)).0, 7);
+    assert_eq!(stream.trim(&trim(0, 13)).deleted, 7);
     assert_eq!(stream.len(), 9);
 }
 
@@ -200,9 +200,9 @@ fn entries_that_a_group_needs_stay_or_are_forgotten_by_it() {
     [2, 4].iter().for_each(|ms| group.assign(id(*ms), Pending { time: 7, count: 1, consumer: alice }));
     drop(group);
     let trim = |max_len, references| Trim { bound: Bound::Len(max_len), is_approximate: false, limit: 0, references };
-    assert_eq!(stream.trim(&trim(0, References::Acknowledged)).0, 4);
+    assert_eq!(stream.trim(&trim(0, References::Acknowledged)).deleted, 4);
     assert_eq!(ids(&stream), [2, 4, 7, 8, 9, 10]);
-    assert_eq!(stream.trim(&trim(5, References::Delete)).0, 1);
+    assert_eq!(stream.trim(&trim(5, References::Delete)).deleted, 1);
     let group = stream.group(b"g").expect("it was added");
     assert_eq!(group.pending().keys().copied().collect::<Vec<_>>(), [id(4)]);
     assert_eq!(group.consumer(alice).pending.len(), 1);

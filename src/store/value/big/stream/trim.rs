@@ -36,17 +36,28 @@ pub(crate) struct Trim {
     pub(crate) references: References,
 }
 
+/// The outcome of a trim.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trimmed {
+    /// How many entries were deleted.
+    pub(crate) deleted: usize,
+    /// Whether references were removed, also to entries that had been deleted before.
+    pub(crate) has_forgotten: bool,
+    /// The first chunk that was left alone.
+    pub(crate) rest: Option<StreamId>,
+}
+
 impl BigStream {
-    /// Deletes the oldest entries; returns how many, and the first chunk that was left alone.
-    pub(crate) fn trim(&mut self, trim: &Trim) -> (usize, Option<StreamId>) {
-        let (mut deleted, mut from, mut rest) = (0, StreamId::MIN, None);
+    /// Deletes the oldest entries.
+    pub(crate) fn trim(&mut self, trim: &Trim) -> Trimmed {
+        let (mut trimmed, mut from) = (Trimmed::default(), StreamId::MIN);
         while let Some((&id, chunk)) = self.chunks.range(from..).next() {
-            rest = Some(id);
+            trimmed.rest = Some(id);
             if trim.bound == Bound::Len(self.len) || matches!(trim.bound, Bound::Len(max_len) if self.len < max_len) {
                 break;
             }
             let live = chunk.master().live;
-            if trim.limit > 0 && deleted + live > trim.limit {
+            if trim.limit > 0 && trimmed.deleted + live > trim.limit {
                 break;
             }
             let is_covered = match trim.bound {
@@ -56,32 +67,32 @@ impl BigStream {
             if is_covered && (trim.references == References::Keep || self.groups.len() == 0) {
                 self.drop_chunk(id);
                 self.len -= live;
-                deleted += live;
-                rest = None;
+                trimmed.deleted += live;
+                trimmed.rest = None;
                 continue;
             }
             if trim.is_approximate && !is_covered {
                 break;
             }
-            deleted += self.trim_inside(id, trim);
+            self.trim_inside(id, trim, &mut trimmed);
             if !is_covered {
                 break;
             }
-            rest = None;
+            trimmed.rest = None;
             let Some(next) = id.next() else { break };
             from = next;
         }
-        if deleted > 0 {
+        if trimmed.deleted > 0 {
             self.find_first();
         }
-        (deleted, rest)
+        trimmed
     }
 
-    /// Deletes entries of one chunk; returns how many.
-    fn trim_inside(&mut self, id: StreamId, trim: &Trim) -> usize {
+    /// Deletes entries of one chunk, and removes references to them and to those of it that were deleted before.
+    fn trim_inside(&mut self, id: StreamId, trim: &Trim, trimmed: &mut Trimmed) {
         self.before_change(id);
         let BigStream { chunks, groups, len, .. } = self;
-        let Some(chunk) = chunks.get_mut(&id) else { return 0 };
+        let Some(chunk) = chunks.get_mut(&id) else { return };
         let (master, mut deleted) = (chunk.master(), 0);
         let mut at = master.entries_at;
         while !chunk.is_end(at) {
@@ -95,11 +106,11 @@ impl BigStream {
             }
             at = chunk.after(&place);
             let is_needed = trim.references == References::Acknowledged && groups.refer_to(place.id);
+            if trim.references == References::Delete {
+                trimmed.has_forgotten |= groups.forget(place.id);
+            }
             if place.is_deleted() || is_needed {
                 continue;
-            }
-            if trim.references == References::Delete {
-                groups.forget(place.id);
             }
             chunk.mark_deleted(&place);
             deleted += 1;
@@ -109,7 +120,7 @@ impl BigStream {
             true => self.drop_chunk(id),
             false => self.change_chunk(id, |chunk| chunk.count_deleted(deleted)),
         }
-        deleted
+        trimmed.deleted += deleted;
     }
 
     /// Deletes an entry; returns whether it existed. The largest deleted ID is updated.
