@@ -149,6 +149,9 @@ impl Evictor {
         memory_account: &Arc<MemoryAccount>,
         (cx, max): (&Cx, usize),
     ) -> Eviction {
+        if memory_account.held() > goal {
+            forget_retired_fences(hold, memory_account, goal);
+        }
         for _ in 0..max {
             if memory_account.held() <= goal {
                 return Eviction::Enough;
@@ -276,6 +279,19 @@ impl Evictor {
             // A bound that was too early was corrected, so the loop terminates.
             if evicted == Some(true) {
                 return true;
+            }
+        }
+    }
+}
+
+/// Forgets the fences of removed keys, shard by shard, until no more than `goal` bytes are used: no key is evicted for
+/// them.
+fn forget_retired_fences(hold: &mut GateGuard<'_>, memory_account: &Arc<MemoryAccount>, goal: isize) {
+    for db in hold.used() {
+        for index in 0..SHARDS {
+            let has_any = hold.with_shard(db, index, |shard| shard.forget_retired_fences());
+            if has_any == Some(true) && memory_account.held() <= goal {
+                return;
             }
         }
     }

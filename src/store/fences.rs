@@ -2,7 +2,8 @@
 //!
 //! They lie beside the keys of a shard, because few keys have one. A fence belongs to the value: it is kept while that is
 //! changed in place, and forgotten when the key gets another value. When the key is removed it is *retired*: a late writer
-//! must be refused then, too, so it is remembered for `fence-memory-ms`, or until there are [`RETIRED_MAX`] later ones.
+//! must be refused then, too, so it is remembered for `fence-memory-ms`, or until there are [`RETIRED_MAX`] later ones, or
+//! these have names of [`RETIRED_BYTES_MAX`] together, or memory is needed for keys.
 
 use std::collections::VecDeque;
 
@@ -14,6 +15,10 @@ use crate::store::key::Key;
 
 /// How many fences of removed keys a shard remembers: a quarter of a million in a database.
 pub(super) const RETIRED_MAX: usize = 4096;
+/// The most memory for the names of removed keys whose fences a shard remembers, in bytes: 16 MB in a database.
+pub(super) const RETIRED_BYTES_MAX: usize = 256 << 10;
+/// How many entries of the queue of removed keys may be out of date, besides as many as there are removed keys.
+const STALE_MAX: usize = 64;
 
 /// A key with its fence.
 struct Fenced {
@@ -45,10 +50,13 @@ struct Table {
     keys: HashTable<Fenced>,
     /// Memory of the keys.
     bytes: usize,
-    /// The removed keys, by time and hash, in order. One that got another fence since is not what it says.
+    /// The removed keys, by time and hash, in order. An entry is out of date when the key got another fence since.
     retired: VecDeque<(i64, u64)>,
-    /// How many were taken off its front.
+    /// How many entries of it were dropped.
     taken: u64,
+    /// How many keys are removed, and the memory of their names.
+    removed: usize,
+    removed_bytes: usize,
 }
 
 impl Fenced {
@@ -62,7 +70,39 @@ impl Fenced {
     }
 }
 
+impl Table {
+    /// Counts a key that is removed now.
+    fn count_removed(&mut self, key_len: usize) {
+        self.removed += 1;
+        self.removed_bytes += allocation_len(key_len);
+    }
+
+    /// Counts a key that is not removed any more.
+    fn discount_removed(&mut self, key_len: usize) {
+        self.removed -= 1;
+        self.removed_bytes -= allocation_len(key_len);
+    }
+
+    /// Drops the entries of the queue that are out of date, if there are many. Positions behind dropped ones grow, so that a
+    /// visit which is under way may see a key twice, and misses none.
+    fn drop_stale(&mut self) {
+        if self.retired.len() > 2 * self.removed + STALE_MAX {
+            let (keys, before) = (&self.keys, self.retired.len());
+            let is_valid =
+                |at_ms: i64, hash: u64| keys.find(hash, |fenced| fenced.is_retired_at(at_ms, hash)).is_some();
+            self.retired.retain(|(at_ms, hash)| is_valid(*at_ms, *hash));
+            self.taken += (before - self.retired.len()) as u64;
+            self.retired.shrink_to(2 * self.retired.len() + STALE_MAX);
+        }
+    }
+}
+
 impl Fences {
+    /// Returns how many fences of removed keys are remembered, and the memory of their names.
+    pub(super) fn remembered(&self) -> (usize, usize) {
+        self.0.as_deref().map_or((0, 0), |table| (table.removed, table.removed_bytes))
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -109,7 +149,12 @@ impl Fences {
         match table.keys.entry(key.hash, |fenced| *fenced.key == *key.bytes, |fenced| fenced.hash) {
             Slot::Occupied(mut slot) => {
                 let fenced = slot.get_mut();
+                let was_removed = fenced.retired_ms != LIVE;
                 (fenced.fence, fenced.retired_ms) = (fence, LIVE);
+                if was_removed {
+                    table.discount_removed(key.bytes.len());
+                    table.drop_stale();
+                }
             }
             Slot::Vacant(slot) => {
                 slot.insert(Fenced { hash: key.hash, key: key.bytes.into(), fence, retired_ms: LIVE });
@@ -128,6 +173,7 @@ impl Fences {
         let Some(table) = &mut self.0 else { return };
         if let Some(fenced) = table.keys.find_mut(key.hash, |fenced| *fenced.key == *key.bytes) {
             fenced.retired_ms = at_ms;
+            table.count_removed(key.bytes.len());
             let place = table.retired.partition_point(|(before_ms, _)| *before_ms <= at_ms);
             table.retired.insert(place, (at_ms, key.hash));
         }
@@ -141,16 +187,27 @@ impl Fences {
             && fenced.retired_ms == LIVE
         {
             fenced.retired_ms = now_ms;
+            table.count_removed(key.bytes.len());
             table.retired.push_back((now_ms, key.hash));
             self.forget_excess();
         }
     }
 
-    /// Forgets the fence of the key that was removed first, if there are too many.
+    /// Forgets the fences of the keys that were removed first, while there are too many, or their names too long.
     fn forget_excess(&mut self) {
-        if self.0.as_ref().is_some_and(|table| table.retired.len() > RETIRED_MAX) {
+        let is_excess = |table: &Table| table.removed > RETIRED_MAX || table.removed_bytes > RETIRED_BYTES_MAX;
+        while self.0.as_deref().is_some_and(is_excess) {
             self.forget_first();
         }
+    }
+
+    /// Forgets the fences of all removed keys; returns whether there were any.
+    pub(super) fn forget_all_retired(&mut self) -> bool {
+        let has_any = self.remembered().0 > 0;
+        while self.remembered().0 > 0 {
+            self.forget_first();
+        }
+        has_any
     }
 
     /// Forgets the fences of keys that were removed by a time.
@@ -168,8 +225,10 @@ impl Fences {
         if let Some((at_ms, hash)) = first
             && let Ok(slot) = table.keys.find_entry(hash, |fenced| fenced.is_retired_at(at_ms, hash))
         {
-            table.bytes -= allocation_len(slot.get().key.len());
+            let len = slot.get().key.len();
             slot.remove();
+            table.bytes -= allocation_len(len);
+            table.discount_removed(len);
         }
         self.shrink();
     }
@@ -178,8 +237,13 @@ impl Fences {
     pub(super) fn forget(&mut self, key: Key<'_>) {
         let Some(table) = &mut self.0 else { return };
         if let Ok(slot) = table.keys.find_entry(key.hash, |fenced| *fenced.key == *key.bytes) {
+            let was_removed = slot.get().retired_ms != LIVE;
             slot.remove();
             table.bytes -= allocation_len(key.bytes.len());
+            if was_removed {
+                table.discount_removed(key.bytes.len());
+                table.drop_stale();
+            }
         }
         self.shrink();
     }
@@ -246,6 +310,47 @@ mod tests {
         assert_eq!((fences.get(key(3)), fences.is_empty()), (6, false));
         fences.forget(key(3));
         assert!(fences.is_empty() && fences.memory() == 0);
+    }
+
+    #[test]
+    fn a_key_that_is_set_and_removed_again_and_again_pushes_no_other_one_out() {
+        let mut fences = Fences::default();
+        let keys: Vec<Vec<u8>> = (0..400).map(|number| format!("key:{number}").into_bytes()).collect();
+        let key = |at: usize| Key { bytes: &keys[at], hash: 7 * at as u64 };
+        for at in 0..keys.len() {
+            fences.set(key(at), 5);
+            fences.retire(key(at), at as i64);
+        }
+        let position = fences.visit_retired(0, |_, _| true).expect("there are others");
+        let before = fences.memory();
+        for round in 0..3 * RETIRED_MAX as i64 {
+            fences.set(key(7), 6 + round);
+            fences.retire(key(7), 1000 + round);
+        }
+        assert_eq!(fences.remembered().0, keys.len());
+        assert!((0..keys.len()).all(|at| fences.get_since(key(at), 0) >= 5), "all are remembered");
+        assert!(fences.memory() < 3 * before, "{} bytes, {before} before", fences.memory());
+        let (mut seen, mut from) = (std::collections::HashSet::new(), Some(position));
+        while let Some(position) = from {
+            from = fences.visit_retired(position, |key, _| {
+                seen.insert(key.to_vec());
+                true
+            });
+        }
+        assert!(keys[1..].iter().all(|key| seen.contains(key)), "a visit that was under way has missed one");
+    }
+
+    #[test]
+    fn the_names_of_removed_keys_take_bounded_memory() {
+        let mut fences = Fences::default();
+        let names: Vec<Vec<u8>> = (0..100).map(|number| vec![number; RETIRED_BYTES_MAX / 10]).collect();
+        for (hash, name) in (0..).zip(&names) {
+            fences.set(Key { bytes: name, hash }, 5);
+            fences.retire(Key { bytes: name, hash }, 1);
+            assert!(fences.remembered().1 <= RETIRED_BYTES_MAX && fences.memory() < 2 * RETIRED_BYTES_MAX);
+        }
+        assert_eq!(fences.get_since(Key { bytes: &names[99], hash: 99 }, 0), 5);
+        assert!(fences.forget_all_retired() && fences.is_empty());
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub(crate) use table::{Hasher, SCAN_POSITIONS};
 pub(crate) use unlogged::Interrupted;
 pub(crate) use value::stream::{
     BigStream, Bound, Chunk, Consumer, ConsumerNumber, Group, Pending, References, Stream, StreamEntry, StreamId,
-    StreamRef, Trim, Walk, entries_of,
+    StreamRef, Trim, Trimmed, Walk, entries_of,
 };
 pub(crate) use value::{End, List, ListBuilder, ListRef, Node, NodeLimit, Str, StringHint, ValueRef, WrongType};
 pub(crate) use view::{Lookups, Ttl, View};

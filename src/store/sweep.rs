@@ -228,6 +228,11 @@ impl Shard {
         first.filter(|_| earliest_ms <= bound).map(|(_, key)| key)
     }
 
+    /// Forgets the fences of all removed keys, for want of memory; returns whether there were any.
+    pub(crate) fn forget_retired_fences(&mut self) -> bool {
+        self.keys.forget_all_retired_fences()
+    }
+
     /// Evicts a key, unless its usage has changed from the one given; returns whether the key existed.
     pub(crate) fn evict(&mut self, key: Key<'_>, usage: Option<u32>, cx: &Cx) -> bool {
         let found = self.keys.find_undeleted(key);

@@ -232,6 +232,39 @@ fn remembered_fences_are_used_memory_of_a_bounded_size_and_given_back() {
 }
 
 #[test]
+fn no_key_is_evicted_for_the_fences_of_removed_keys_with_long_names() {
+    let server = TestServer::start_with(&[("maxmemory-policy", "allkeys-lru")]);
+    let mut client = server.client();
+    for number in 0..1000 {
+        client.call(&format!("SET key:{number} {}", "v".repeat(1000)));
+    }
+    let used: u64 = client.info("used_memory").parse().expect("a number");
+    assert_eq!(client.call(&format!("CONFIG SET maxmemory {}", used + (4 << 20))), "+OK");
+    for number in 0..300 {
+        let name = format!("{number}:{}", "n".repeat(200_000));
+        client.call(&format!("SETIFGREATER {name} v 1"));
+        client.call(&format!("DEL {name}"));
+    }
+    client.expect(&[("DBSIZE", ":1000"), ("SET more v", "+OK")]);
+    assert_eq!(client.info("evicted_keys"), "0");
+    let bytes: u64 = client.info("remembered_fences_bytes").parse().expect("a number");
+    assert!(bytes <= 4 << 20, "{bytes} bytes of names");
+}
+
+#[test]
+fn a_key_that_is_written_and_deleted_again_and_again_takes_the_fence_of_no_other() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let remove = |key: String, fence: usize| [format!("SETIFGREATER {key} v {fence}"), format!("DEL {key}")];
+    client.pipeline(&(0..400).flat_map(|number| remove(format!("key:{number}"), 7)).collect::<Vec<String>>());
+    client.pipeline(&(8..10_000).flat_map(|fence| remove("key:0".into(), fence)).collect::<Vec<String>>());
+    assert_eq!(client.info("remembered_fences"), "400");
+    for number in 1..400 {
+        assert_eq!(client.call(&format!("SETIFGREATER key:{number} late 6")), "*2 :7 $-1");
+    }
+}
+
+#[test]
 fn wrong_requests_are_rejected_before_the_key_is_looked_at() {
     const WRONGTYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
     const NO_FENCE: &str = "-ERR ETAG must be a numerical value greater than or equal to 0";

@@ -33,6 +33,11 @@ impl Keys {
         self.interests.forget_retired_fences(self.forgotten_until_ms(now));
     }
 
+    /// Forgets the fences of all removed keys; returns whether there were any.
+    pub(in crate::store) fn forget_all_retired_fences(&mut self) -> bool {
+        self.interests.forget_all_retired_fences()
+    }
+
     /// Returns until when keys were removed whose fences are forgotten, in monotonic milliseconds.
     fn forgotten_until_ms(&self, now: Now) -> i64 {
         let memory_ms = i64::try_from(self.sweep_timer.fence_memory_ms()).unwrap_or(i64::MAX);

@@ -31,6 +31,10 @@ pub struct Totals {
     pub locks: usize,
     /// Clients queued for locks.
     pub queued: usize,
+    /// Fences of removed keys that are remembered.
+    pub retired_fences: usize,
+    /// Bytes taken by the names of these keys.
+    pub retired_fence_bytes: usize,
 }
 
 impl std::ops::AddAssign for Totals {
@@ -49,5 +53,7 @@ impl std::ops::AddAssign for Totals {
         self.blocking += other.blocking;
         self.locks += other.locks;
         self.queued += other.queued;
+        self.retired_fences += other.retired_fences;
+        self.retired_fence_bytes += other.retired_fence_bytes;
     }
 }

@@ -24,6 +24,8 @@ pub(super) const LOCKS: &[Field] = &[
         let since_us = if from.totals().queued > 0 { longest_waiting_since_us(from.call) } else { None };
         since_us.map_or(0, |since_us| from.call.now().ms_since(since_us)).into()
     }),
+    field("remembered_fences", |from| from.totals().retired_fences.into()),
+    field("remembered_fences_bytes", |from| from.totals().retired_fence_bytes.into()),
     field("durability", |from| durability(from).into()),
     field("lock_wait_usec", |from| percentiles(&locks(from).waits())),
     field("lock_hold_usec", |from| percentiles(&locks(from).holds())),

@@ -22,6 +22,8 @@ impl Keys {
             blocking: self.interests.counts().blocking as usize,
             locks: self.interests.counts().holders as usize,
             queued: self.interests.counts().queued as usize,
+            retired_fences: self.interests.fences().remembered().0,
+            retired_fence_bytes: self.interests.fences().remembered().1,
             ..Totals::default()
         }
     }
