@@ -471,3 +471,31 @@ fn script_debug_is_rejected_with_a_plain_text() {
         ("SCRIPT DEBUG maybe", "-ERR Use SCRIPT DEBUG YES/SYNC/NO"),
     ]);
 }
+
+#[test]
+fn a_user_who_may_only_run_scripts_cannot_replace_what_scripts_share() {
+    let server = TestServer::start();
+    let mut admin = server.client();
+    admin.expect(&[("ACL SETUSER limited on nopass +eval +eval_ro", "+OK")]);
+    let mut limited = server.client();
+    assert_eq!(limited.call("AUTH limited x"), "+OK");
+    // Where calls are nested so deep that a metamethod cannot be called, a variable keeps what it was about to lose.
+    let attack = "
+        local get = {}
+        local function deep(n)
+            local x
+            get[n] = function() return x end
+            if n < 250 then pcall(deep, n + 1) end
+            x = redis x = x.missing
+        end
+        pcall(deep, 1)
+        for n, variable in pairs(get) do
+            local t = variable()
+            pcall(function() t.call = function() return 'replaced' end end)
+            pcall(rawset, t, 'call', nil)
+        end";
+    for eval in ["EVAL", "EVAL_RO"] {
+        assert_eq!(limited.call_args(&[eval, attack, "0"]), "$-1");
+        assert_eq!(admin.call_args(&["EVAL", "return redis.call('PING')", "0"]), "+PONG");
+    }
+}
