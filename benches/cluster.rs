@@ -1,4 +1,4 @@
-//! What `engine etcd` costs beside etcd itself: the same cluster, asked by keylatch's clients and by etcd's own.
+//! What `engine etcd` costs beside etcd itself: the same cluster, asked by keylatch's clients and by a client of etcd's API.
 //!
 //!     cargo bench --bench cluster
 //!
@@ -15,10 +15,18 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use etcd_client::{Client, Compare, CompareOp, LockOptions, Txn, TxnOp};
+use api::messages::{
+    Compare, CompareResult, CompareTarget, DeleteRangeRequest, KeyValue, PutRequest, RangeRequest, Request, RequestOp,
+    Response, TargetUnion, TxnRequest,
+};
+use api::{Access, Client};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+
+#[allow(dead_code, reason = "the engine uses the rest")]
+#[path = "../src/engine/api/mod.rs"]
+mod api;
 
 /// How often the two take turns.
 const ROUNDS: usize = 5;
@@ -38,6 +46,33 @@ impl Drop for Killed {
         self.0.wait().expect("it ends");
     }
 }
+
+/// Request for the lock of etcd's own recipe.
+#[derive(Clone, PartialEq, prost::Message)]
+struct LockRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    name: Vec<u8>,
+    #[prost(int64, tag = "2")]
+    lease: i64,
+}
+
+/// Response to a [`LockRequest`].
+#[derive(Clone, PartialEq, prost::Message)]
+struct LockResponse {
+    #[prost(bytes = "vec", tag = "2")]
+    key: Vec<u8>,
+}
+
+/// Request to release a lock.
+#[derive(Clone, PartialEq, prost::Message)]
+struct UnlockRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    key: Vec<u8>,
+}
+
+/// Response to an [`UnlockRequest`].
+#[derive(Clone, PartialEq, prost::Message)]
+struct UnlockResponse {}
 
 /// What one side does again and again, `CLIENTS` times at once or once.
 #[derive(Clone, Copy)]
@@ -76,22 +111,22 @@ async fn main() {
     }
     let dir = tempfile::tempdir().expect("a directory");
     let (_nodes, urls) = start_etcd(dir.path());
-    let mut etcd = connect_etcd(&urls).await;
+    let etcd = connect_etcd(&urls).await;
     let (_keylatch, port) = start_keylatch(&urls);
-    etcd.put("read", "v", None).await.expect("etcd writes");
+    etcd.txn(TxnRequest { success: vec![put("read", "v")], ..TxnRequest::default() }).await.expect("etcd writes");
     keylatch(port, b"SET read v\r\n", b"+OK\r\n").await;
     println!(
         "| {CLIENTS} clients but for the first row | keylatch | etcd's client | ratio |\n| --- | ---: | ---: | ---: |"
     );
-    let one = both(&mut etcd, port, Work::LockCycle, 1).await;
+    let one = both(&etcd, port, Work::LockCycle, 1).await;
     row("lock cycle of one client, p50, us", &one, |measured| measured.at(50) as f64, 0);
     row("lock cycle of one client, p99, us", &one, |measured| measured.at(99) as f64, 0);
     for (name, work) in [("writes", Work::Write), ("reads", Work::Read), ("increments of one key", Work::Count)] {
-        let many = both(&mut etcd, port, work, CLIENTS).await;
+        let many = both(&etcd, port, work, CLIENTS).await;
         row(&format!("{name} a second"), &many, |measured| measured.per_s, 0);
         row(&format!("{name}, p50, us"), &many, |measured| measured.at(50) as f64, 0);
     }
-    let many = both(&mut etcd, port, Work::Contend, CLIENTS).await;
+    let many = both(&etcd, port, Work::Contend, CLIENTS).await;
     row("acquisitions of one lock a second", &many, |measured| measured.per_s, 0);
     row("acquisitions of one lock, p50, us", &many, |measured| measured.at(50) as f64, 0);
     row("acquisitions of one lock, p99, us", &many, |measured| measured.at(99) as f64, 0);
@@ -109,7 +144,7 @@ fn row(name: &str, rounds: &[[Measured; 2]], figure: impl Fn(&Measured) -> f64, 
 }
 
 /// Measures both sides by turns.
-async fn both(etcd: &mut Client, port: u16, work: Work, clients: usize) -> Vec<[Measured; 2]> {
+async fn both(etcd: &Client, port: u16, work: Work, clients: usize) -> Vec<[Measured; 2]> {
     let mut rounds = Vec::new();
     for round in 0..ROUNDS {
         let before = entries().await;
@@ -162,12 +197,11 @@ async fn of_keylatch(port: u16, work: Work, clients: usize, round: usize) -> Mea
 async fn of_etcd(etcd: &Client, work: Work, clients: usize, round: usize) -> Measured {
     let mut tasks = JoinSet::new();
     for client in 0..clients {
-        let (mut locks, mut leases) = (etcd.lock_client(), etcd.lease_client());
-        let mut etcd = etcd.kv_client();
+        let etcd = etcd.clone();
         tasks.spawn(async move {
             let (own, shared) = (format!("raw/{client}:{round}"), format!("raw/count:{round}"));
             let lease = match work {
-                Work::Contend => leases.grant(60, None).await.expect("etcd answers").id(),
+                Work::Contend => etcd.lease_grant(60).await.expect("etcd answers").id,
                 _ => 0,
             };
             let (mut latencies, begun) = (Vec::new(), Instant::now());
@@ -175,28 +209,21 @@ async fn of_etcd(etcd: &Client, work: Work, clients: usize, round: usize) -> Mea
                 let asked = Instant::now();
                 match work {
                     Work::Contend => {
-                        let options = LockOptions::new().with_lease(lease);
-                        let held = locks.lock(format!("raw/lock:{round}"), Some(options)).await.expect("etcd answers");
+                        let name = format!("raw/lock:{round}").into_bytes();
+                        let held = etcd.unary("/v3lockpb.Lock/Lock", LockRequest { name, lease }).await;
+                        let LockResponse { key } = held.expect("etcd answers");
                         latencies.push(asked.elapsed().as_micros() as u64);
-                        locks.unlock(held.key()).await.expect("etcd answers");
+                        let released = etcd.unary("/v3lockpb.Lock/Unlock", UnlockRequest { key }).await;
+                        let UnlockResponse {} = released.expect("etcd answers");
                         continue;
                     }
-                    Work::LockCycle => {
-                        let free = Compare::mod_revision(own.clone(), CompareOp::Equal, 0);
-                        let taken =
-                            etcd.txn(Txn::new().when([free]).and_then([TxnOp::put(own.clone(), "v", None)])).await;
-                        assert!(taken.expect("etcd answers").succeeded());
-                        let held = Compare::value(own.clone(), CompareOp::Equal, "v");
-                        let freed =
-                            etcd.txn(Txn::new().when([held]).and_then([TxnOp::delete(own.clone(), None)])).await;
-                        assert!(freed.expect("etcd answers").succeeded());
-                    }
+                    Work::LockCycle => cycle(&etcd, &own).await,
                     Work::Write => {
-                        let put = TxnOp::put(own.clone(), "v", None);
-                        etcd.txn(Txn::new().and_then([put])).await.expect("etcd answers");
+                        let write = TxnRequest { success: vec![put(&own, "v")], ..TxnRequest::default() };
+                        etcd.txn(write).await.expect("etcd answers");
                     }
-                    Work::Read => _ = etcd.get("read", None).await.expect("etcd answers"),
-                    Work::Count => increment(&mut etcd, &shared).await,
+                    Work::Read => _ = etcd.range(range("read")).await.expect("etcd answers"),
+                    Work::Count => increment(&etcd, &shared).await,
                 }
                 latencies.push(asked.elapsed().as_micros() as u64);
             }
@@ -206,21 +233,49 @@ async fn of_etcd(etcd: &Client, work: Work, clients: usize, round: usize) -> Mea
     collect(tasks).await
 }
 
+fn put(key: &str, value: &str) -> RequestOp {
+    let put = PutRequest { key: key.into(), value: value.into(), lease: 0 };
+    RequestOp { request: Some(Request::RequestPut(put)) }
+}
+
+fn range(key: &str) -> RangeRequest {
+    RangeRequest { key: key.into(), ..RangeRequest::default() }
+}
+
+fn compare(key: &str, target: CompareTarget, value: TargetUnion) -> Compare {
+    let result = CompareResult::Equal.into();
+    Compare { result, target: target.into(), key: key.into(), target_union: Some(value) }
+}
+
+/// Takes a lock and releases it.
+async fn cycle(etcd: &Client, key: &str) {
+    let free = compare(key, CompareTarget::Mod, TargetUnion::ModRevision(0));
+    let take = TxnRequest { compare: vec![free], success: vec![put(key, "v")], failure: Vec::new() };
+    assert!(etcd.txn(take).await.expect("etcd answers").succeeded);
+    let held = compare(key, CompareTarget::Value, TargetUnion::Value(b"v".to_vec()));
+    let delete = DeleteRangeRequest { key: key.into(), range_end: Vec::new() };
+    let delete = RequestOp { request: Some(Request::RequestDeleteRange(delete)) };
+    let release = TxnRequest { compare: vec![held], success: vec![delete], failure: Vec::new() };
+    assert!(etcd.txn(release).await.expect("etcd answers").succeeded);
+}
+
 /// Increments a number as a client of etcd does: it reads, and writes if nobody else has written meanwhile.
-async fn increment(etcd: &mut etcd_client::KvClient, key: &str) {
-    let mut found = etcd.get(key, None).await.expect("etcd answers").take_kvs().pop();
+async fn increment(etcd: &Client, key: &str) {
+    let mut found: Option<KeyValue> = etcd.range(range(key)).await.expect("etcd answers").kvs.pop();
     loop {
-        let number: u64 = found.as_ref().map_or(0, |found| found.value_str().expect("text").parse().expect("a number"));
-        let at = found.as_ref().map_or(0, |found| found.mod_revision());
-        let same = Compare::mod_revision(key, CompareOp::Equal, at);
-        let put = TxnOp::put(key, (number + 1).to_string(), None);
-        let txn = Txn::new().when([same]).and_then([put]).or_else([TxnOp::get(key, None)]);
-        let answer = etcd.txn(txn).await.expect("etcd answers");
-        if answer.succeeded() {
+        let text = found.as_ref().map_or("0", |found| std::str::from_utf8(&found.value).expect("text"));
+        let number: u64 = text.parse().expect("a number");
+        let at = found.as_ref().map_or(0, |found| found.mod_revision);
+        let same = compare(key, CompareTarget::Mod, TargetUnion::ModRevision(at));
+        let read = RequestOp { request: Some(Request::RequestRange(range(key))) };
+        let success = vec![put(key, &(number + 1).to_string())];
+        let answer = etcd.txn(TxnRequest { compare: vec![same], success, failure: vec![read] }).await;
+        let answer = answer.expect("etcd answers");
+        if answer.succeeded {
             return;
         }
-        found = answer.op_responses().into_iter().find_map(|answer| match answer {
-            etcd_client::TxnOpResponse::Get(mut got) => got.take_kvs().pop(),
+        found = answer.responses.into_iter().find_map(|answer| match answer.response {
+            Some(Response::ResponseRange(mut found)) => found.kvs.pop(),
             _ => None,
         });
     }
@@ -288,9 +343,10 @@ fn start_etcd(dir: &Path) -> (Vec<Killed>, Vec<String>) {
 }
 
 async fn connect_etcd(urls: &[String]) -> Client {
+    let access = Access { connect_timeout: Duration::from_secs(2), ..Access::default() };
     for _ in 0..300 {
-        if let Ok(mut client) = Client::connect(&urls[..1], None).await
-            && client.get("none", None).await.is_ok()
+        if let Ok(client) = Client::connect(&urls[0], &access).await
+            && client.range(range("none")).await.is_ok()
         {
             return client;
         }

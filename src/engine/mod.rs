@@ -15,6 +15,7 @@
 //!
 //! Invariant: no reply says what the cluster has not confirmed.
 
+mod api;
 mod barrier;
 mod cluster;
 mod core;

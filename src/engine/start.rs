@@ -6,16 +6,17 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use etcd_client::{Certificate, Identity, TlsOptions};
 use tokio::sync::{mpsc, oneshot};
+use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::dispatch::Handlers;
+use crate::engine::api::Access;
 use crate::engine::cluster::{Change, Failure, Pair, Revision, Test, Transaction};
 use crate::engine::core::Core;
 use crate::engine::driver::{Driver, Handle, Input};
-use crate::engine::etcd::{Access, Cluster};
+use crate::engine::etcd::{Cluster, REQUEST_TIMEOUT};
 use crate::engine::load::read_all;
 use crate::engine::locks::FENCES_OF_A_REVISION;
 use crate::engine::mirror::Mirror;
@@ -127,7 +128,7 @@ fn access(config: &Config) -> io::Result<Access> {
         _ => return Err(io::Error::other("engine etcd: etcd-user and etcd-password-file need each other")),
     };
     let uses_tls = endpoints(config)?.iter().any(|url| url.starts_with("https://"));
-    let mut tls = uses_tls.then(TlsOptions::new);
+    let mut tls = uses_tls.then(ClientTlsConfig::new);
     if let Some(file) = &config.etcd_cacert {
         let ca = Certificate::from_pem(read(file)?);
         tls = tls.map(|tls| tls.ca_certificate(ca));
@@ -136,7 +137,7 @@ fn access(config: &Config) -> io::Result<Access> {
         let identity = Identity::from_pem(read(cert)?, read(key)?);
         tls = tls.map(|tls| tls.identity(identity));
     }
-    Ok(Access { user, tls })
+    Ok(Access { user, tls, connect_timeout: REQUEST_TIMEOUT })
 }
 
 /// Prepares the engine: sees that the cluster can be used, and loads the mirror.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use etcd_client::{EventType, WatchOptions, WatchResponse};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::engine::cluster::{News, Pair, Revision, Step};
-use crate::engine::etcd::Cluster;
+use crate::engine::api::messages::{Event, EventType, WatchCreateRequest, WatchRequest, WatchUnion};
+use crate::engine::cluster::{News, Revision, Step};
+use crate::engine::etcd::{Cluster, pair, revision};
 use crate::engine::names::{Prefix, range_end};
 
 /// What a watch tells.
@@ -69,53 +69,47 @@ async fn follow(
     mut asked: mpsc::Receiver<()>,
     tell: &(impl Fn(Seen) + Sync),
 ) -> Result<(), String> {
-    let options = WatchOptions::new().with_range(range_end(prefix)).with_start_revision(after + 1);
+    let from = WatchCreateRequest { key: prefix.to_vec(), range_end: range_end(prefix), start_revision: after + 1 };
     let client = cluster.client(endpoint).await.map_err(|error| error.to_string())?;
-    let mut watching = client.watch_client().max_decoding_message_size(super::etcd::MESSAGE_MAX);
-    let stream = watching.watch(prefix, Some(options)).await.map_err(|error| error.to_string())?;
-    let (mut requests, mut answers) = stream.split();
+    let first = WatchRequest { request_union: Some(WatchUnion::CreateRequest(from)) };
+    let mut watching = client.watch(first).await.map_err(|error| error.to_string())?;
     loop {
         let answer = tokio::select! {
-            answer = answers.message() => answer.map_err(|error| error.to_string())?,
+            answer = watching.next() => answer.map_err(|error| error.to_string())?,
             Some(()) = asked.recv() => {
-                requests.request_progress().await.map_err(|error| error.to_string())?;
+                watching.ask_progress();
                 continue;
             }
         };
         let Some(answer) = answer else { return Err("the stream has ended".into()) };
-        if answer.compact_revision() > 0 {
+        if answer.compact_revision > 0 {
             tell(Seen::Compacted);
             return Ok(());
         }
-        if answer.canceled() {
-            return Err(format!("canceled: {}", answer.cancel_reason()));
+        if answer.canceled {
+            return Err(format!("canceled: {}", answer.cancel_reason));
         }
-        if answer.events().is_empty() {
+        if answer.events.is_empty() {
             // The answer to the request to begin has the present revision, of which nothing was told yet.
-            let revision = answer.header().map_or(0, |header| header.revision());
-            if !answer.created() {
-                tell(Seen::Progress(revision));
+            if !answer.created {
+                tell(Seen::Progress(revision(answer.header)));
             }
             continue;
         }
-        tell(Seen::Steps(steps(&answer)));
+        tell(Seen::Steps(steps(answer.events)));
     }
 }
 
 /// Returns the changes of an answer, by their revisions.
-fn steps(answer: &WatchResponse) -> Vec<Step> {
+fn steps(events: Vec<Event>) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
-    for event in answer.events() {
-        let Some(found) = event.kv() else { continue };
-        let revision = found.mod_revision();
-        let news = match event.event_type() {
-            EventType::Delete => News::Deleted(found.key().to_vec()),
-            EventType::Put => News::Put(Pair {
-                name: found.key().to_vec(),
-                value: found.value().to_vec(),
-                mod_revision: revision,
-                version: found.version(),
-            }),
+    for event in events {
+        let kind = event.r#type();
+        let Some(found) = event.kv else { continue };
+        let revision = found.mod_revision;
+        let news = match kind {
+            EventType::Delete => News::Deleted(found.key),
+            EventType::Put => News::Put(pair(found)),
         };
         match steps.last_mut().filter(|step| step.revision == revision) {
             Some(step) => step.news.push(news),
