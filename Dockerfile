@@ -9,8 +9,6 @@
 ARG BUILD_IMAGE=rust:1.95.0-bookworm
 
 FROM ${BUILD_IMAGE} AS build
-# etcd's API is compiled from its definition.
-RUN apt-get update && apt-get install -y --no-install-recommends protobuf-compiler
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY .cargo .cargo

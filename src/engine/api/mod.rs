@@ -2,8 +2,6 @@
 //! the API's definition nor a compiler for it.
 
 mod client;
-#[cfg(test)]
-mod comparison_tests;
 pub(crate) mod messages;
 
 pub(super) use client::{Access, Client, Error};
