@@ -1,5 +1,6 @@
 """A server, empty at the begin of each test: KEYLATCH_SERVERS=host:port names it."""
 
+import contextlib
 import os
 import socket
 import threading
@@ -7,6 +8,9 @@ import time
 
 import pytest
 import redis
+import redis.asyncio
+import redis.asyncio.sentinel
+import redis.sentinel
 
 PATIENCE_S = 60
 
@@ -79,6 +83,74 @@ class Lossy:
                     self.has_lost = True
                     return
                 client.sendall(reply)
+
+
+class Moving:
+    """An address of the server that changes, as a Sentinel tells it; connections to the former one end with it."""
+
+    def __init__(self, server):
+        place = server.client.connection_pool.connection_kwargs
+        self.server, self.sockets = (place["host"], place["port"]), []
+        self.listen()
+
+    def listen(self):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = self.listener.getsockname()
+        threading.Thread(target=self.accept, args=(self.listener,), daemon=True).start()
+
+    def accept(self, listener):
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(self.server)
+            self.sockets += [client, server]
+            for ends in ((client, server), (server, client)):
+                threading.Thread(target=self.pass_on, args=ends, daemon=True).start()
+
+    def pass_on(self, source, target):
+        try:
+            while received := source.recv(65536):
+                target.sendall(received)
+        except OSError:
+            pass
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for end in self.sockets:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def move(self):
+        self.close()
+        self.listen()
+
+    def client(self, module):
+        """Returns a client of `redis` or `redis.asyncio` that asks for the address whenever it connects."""
+        if module is redis:
+            sentinel = redis.sentinel.Sentinel([])
+            sentinel.discover_master = lambda name: self.address
+            return sentinel.master_for("primary")
+
+        async def discover(name):
+            return self.address
+
+        sentinel = redis.asyncio.sentinel.Sentinel([])
+        sentinel.discover_master = discover
+        return sentinel.master_for("primary")
+
+
+@pytest.fixture
+def moving(server):
+    moving = Moving(server)
+    yield moving
+    moving.close()
 
 
 @pytest.fixture

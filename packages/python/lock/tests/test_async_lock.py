@@ -226,3 +226,80 @@ def test_an_acquisition_whose_reply_is_lost_is_found_out_by_asking_again(server,
         await client.aclose()
 
     asyncio.run(run())
+
+
+@with_client
+async def test_tasks_that_share_a_lock_object_exclude_each_other(server, client):
+    lock, inside, fences = AsyncLock(client, "lock"), [], []
+
+    async def work(number):
+        for _ in range(10):
+            async with lock as held:
+                inside.append(number)
+                await client.ping()
+                assert inside == [number] and lock.fence == held.fence
+                fences.append(held.fence)
+                inside.remove(number)
+
+    await asyncio.gather(*(work(number) for number in range(5)))
+    assert fences == sorted(set(fences)) and len(fences) == 50 and server.client.get("lock") is None
+
+
+@with_client
+async def test_a_task_that_was_refused_releases_nothing_of_another_one_with_the_same_object(server, client):
+    lock = AsyncLock(client, "lock", wait=0)
+
+    async def refused():
+        assert not await lock.acquire() and not await lock.release()
+
+    async with lock as held:
+        await asyncio.create_task(refused())
+        held.check()
+        assert server.info("lock")["fence"] == held.fence
+
+
+@with_client
+async def test_a_task_that_holds_a_lock_is_refused_it_or_told_that_it_would_wait_for_itself(server, client):
+    for wait_s in 0, 0.01:
+        lock = AsyncLock(client, "lock", wait=wait_s)
+        async with lock as held:
+            assert not await lock.acquire()
+            held.check()
+    lock = AsyncLock(client, "lock")
+    async with lock as held:
+        with pytest.raises(Deadlock, match="itself"):
+            await lock.acquire()
+        held.check()
+    assert server.client.get("lock") is None
+
+
+@with_client
+async def test_an_early_release_in_the_body_is_no_loss(server, client):
+    lock = AsyncLock(client, "lock")
+    async with lock:
+        assert await lock.release() and not await lock.release()
+    async with lock:
+        assert await lock.release() and await lock.acquire()
+    assert server.client.get("lock") is None
+
+
+@with_client
+async def test_a_lock_is_released_by_the_task_that_has_waited_for_its_acquisition_in_another(server, client):
+    lock = AsyncLock(client, "lock")
+    await asyncio.create_task(lock.acquire())  # as `asyncio.wait_for` of Python 3.11 does
+    assert await lock.release() and server.client.get("lock") is None
+
+
+@with_client
+async def test_who_is_told_of_a_loss_can_acquire_again_for_the_body_whose_end_releases(server, client):
+    acquired = asyncio.Queue()
+
+    async def acquire(held):
+        await acquired.put(await lock.acquire())
+
+    lock = AsyncLock(client, "lock", ttl=PATIENCE_S * 10, on_lost=acquire)
+    async with lock as first:
+        server.client.delete("lock")
+        second = await acquired.get()
+        assert second.fence > first.fence and lock.fence == second.fence and first.lost == "deleted"
+    assert server.client.get("lock") is None

@@ -7,6 +7,7 @@ import asyncio
 import concurrent.futures
 import json
 import pathlib
+import queue
 import threading
 
 import pytest
@@ -21,45 +22,83 @@ SCENARIOS = json.loads(LIST.read_text())["scenarios"]
 
 
 class Threads:
-    """Calls of `Lock`, each in a thread of its own."""
+    """Calls of `Lock`, each in a thread of its own or in one with a name."""
 
-    def __init__(self, url):
-        self.client = redis.Redis.from_url(url)
+    def __init__(self, url, moving=None):
+        self.client = moving.client(redis) if moving else redis.Redis.from_url(url)
+        self.named = {}
 
     def lock(self, names, **options):
         return Lock(self.client, names, **options)
 
-    def start(self, call):
-        future = concurrent.futures.Future()
+    def on_lost(self, told, lock, done):
+        """Returns a callback that tells of a loss, and acquires if there is somebody who waits for that."""
 
-        def run():
+        def call(held):
+            told.append(held)
+            if done is not None:
+                done.set_result(lock().acquire())
+
+        return call
+
+    def start(self, call, by=None):
+        calls, done = self.named.get(by), concurrent.futures.Future()
+        if calls is None:
+            calls = self.named[by or object()] = queue.Queue()
+            threading.Thread(target=self.serve, args=(calls, by), daemon=True).start()
+        calls.put((call, done))
+        return done
+
+    def serve(self, calls, by):
+        is_first = True
+        while is_first or by is not None:
+            call, done = calls.get()
+            is_first = False
             try:
-                future.set_result(call())
-            except BaseException as error:
-                future.set_exception(error)
-
-        threading.Thread(target=run, daemon=True).start()
-        return future
+                done.set_result(call())
+            except Exception as error:
+                done.set_exception(error)
 
     def close(self):
         self.client.close()
 
 
 class Tasks:
-    """Calls of `AsyncLock`, in a loop of its own."""
+    """Calls of `AsyncLock`, each in a task of its own or in one with a name, in a loop of its own."""
 
-    def __init__(self, url):
-        self.client, self.loop = redis.asyncio.Redis.from_url(url), asyncio.new_event_loop()
+    def __init__(self, url, moving=None):
+        self.client = moving.client(redis.asyncio) if moving else redis.asyncio.Redis.from_url(url)
+        self.named, self.tasks, self.loop = {}, [], asyncio.new_event_loop()
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
 
     def lock(self, names, **options):
         return AsyncLock(self.client, names, **options)
 
-    def start(self, call):
-        async def run():
-            return await call()
+    def on_lost(self, told, lock, done):
+        async def call(held):
+            told.append(held)
+            if done is not None:
+                done.set_result(await lock().acquire())
 
-        return asyncio.run_coroutine_threadsafe(run(), self.loop)
+        return call
+
+    def start(self, call, by=None):
+        calls, done = self.named.get(by), concurrent.futures.Future()
+        if calls is None:
+            self.named[by or object()] = calls = asyncio.Queue()
+            self.tasks.append(asyncio.run_coroutine_threadsafe(self.serve(calls, by), self.loop))
+        self.loop.call_soon_threadsafe(calls.put_nowait, (call, done))
+        return done
+
+    async def serve(self, calls, by):
+        is_first = True
+        while is_first or by is not None:
+            call, done = await calls.get()
+            is_first = False
+            try:
+                done.set_result(await call())
+            except Exception as error:
+                done.set_exception(error)
 
     def close(self):
         asyncio.run_coroutine_threadsafe(self.end(), self.loop).result(PATIENCE_S)
@@ -76,46 +115,58 @@ class Tasks:
 class Run:
     """A run of one scenario: the locks by the names that the steps give them, and who still waits."""
 
-    def __init__(self, server, calls):
-        self.server, self.calls, self.locks, self.told, self.waiting = server, calls, {}, [], {}
-        self.killed = set()
+    def __init__(self, server, calls, moving=None):
+        self.server, self.calls, self.moving = server, calls, moving
+        self.locks, self.objects, self.told, self.waiting, self.killed = {}, {}, [], {}, set()
 
     def step(self, step):
         verb = next(iter(step))
         getattr(self, verb)(step[verb], step)
 
     def acquire(self, names, step):
-        options = {word: step[word] for word in ("shared", "permits", "of", "meta", "session", "owner") if word in step}
-        wait_ms = step.get("wait_ms")
-        timeout = None if wait_ms is None else wait_ms / 1000
         before = self.in_line()
-
-        def acquire():
-            lock = self.calls.lock(
-                names, ttl=step.get("ttl_ms", 60_000) / 1000, wait=timeout, on_lost=self.told.append, **options
-            )
-            self.locks[step["as"]] = lock
-            return lock.acquire()
-
-        self.waiting[step["as"]] = self.calls.start(acquire)
+        self.waiting[step["as"]] = self.calls.start(lambda: self.lock(names, step).acquire(), step.get("by"))
         if step.get("expect") == "waits":
             wait(lambda: self.in_line() > before)
         else:
             self.ends(step["as"], {"expect": step.get("expect", "held")})
 
+    def lock(self, names, step):
+        """Returns the object of a step, which may be that of a step before."""
+        name = step.get("object")
+        if name in self.objects:
+            return self.objects[name]
+        options = {word: step[word] for word in ("shared", "permits", "of", "meta", "session", "owner") if word in step}
+        wait_ms, then, done = step.get("wait_ms"), step.get("on_lost"), None
+        if then is not None:
+            self.waiting[then["as"]] = done = concurrent.futures.Future()
+        lock = self.calls.lock(
+            names,
+            ttl=step.get("ttl_ms", 60_000) / 1000,
+            wait=None if wait_ms is None else wait_ms / 1000,
+            on_lost=self.calls.on_lost(self.told, lambda: self.lock(then["acquire"], then), done),
+            **options,
+        )
+        if name is not None:
+            self.objects[name] = lock
+        return lock
+
     def in_line(self):
         return self.server.client.info("locks")["waiting"]
 
     def ends(self, name, step):
-        expected, (kind, told) = step["expect"], self.outcome(self.waiting.pop(name))
+        expected, (kind, told) = step["expect"], self.outcome(name, self.waiting.pop(name))
         if isinstance(expected, dict):
             assert kind in expected and expected[kind] in told, (kind, told)
         else:
             assert kind == expected, (kind, told)
 
-    def outcome(self, future):
+    def outcome(self, name, future):
         try:
-            return ("held" if future.result(PATIENCE_S) else "not acquired"), ""
+            held = future.result(PATIENCE_S)
+            if held is not None:
+                self.locks[name] = held
+            return ("not acquired" if held is None else "held"), ""
         except Deadlock as deadlock:
             return "deadlock", str(deadlock)
         except (LockError, redis.RedisError, ValueError) as error:
@@ -167,6 +218,11 @@ class Run:
         self.killed.add(client)
         assert self.server.client.client_kill_filter(_id=client) == 1
 
+    def failover(self, name, step):
+        info = self.server.info(name)
+        self.killed |= {each["client-id"] for each in info["holders"] + info["waiters"]}
+        self.moving.move()
+
     def resumes(self, name, step):
         wait(lambda: self.is_back(self.server.info(name)))
 
@@ -191,8 +247,9 @@ def steered(server):
 
 @pytest.mark.parametrize("calls", [Threads, Tasks])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=[scenario["name"] for scenario in SCENARIOS])
-def test_the_list_of_all_languages(steered, calls, scenario):
-    run = Run(steered, calls(steered.url))
+def test_the_list_of_all_languages(steered, moving, calls, scenario):
+    moving = moving if scenario.get("moves") else None
+    run = Run(steered, calls(steered.url, moving), moving)
     for step in scenario["steps"]:
         run.step(step)
     assert not run.waiting

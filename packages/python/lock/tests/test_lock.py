@@ -1,7 +1,10 @@
 """What the lock for threads does."""
 
+import concurrent.futures
 import contextlib
 import multiprocessing
+import os
+import queue
 import signal
 import threading
 
@@ -241,3 +244,138 @@ def test_a_client_that_decodes_nothing_and_speaks_resp2_will_do(server):
     with pytest.raises(LockLost, match="overwritten"), Lock(client, b"lock\xff") as lock:
         client.set(b"lock\xff", "another")
         wait(lambda: lock.lost)
+
+
+def together(count, work):
+    """Runs a function in several threads at the same time; fails as one of them does."""
+    with concurrent.futures.ThreadPoolExecutor(count) as threads:
+        for done in [threads.submit(work, number) for number in range(count)]:
+            done.result(PATIENCE_S)
+
+
+def test_threads_that_share_a_lock_object_exclude_each_other(server):
+    lock, inside, fences = Lock(server.client, "lock", ttl=PATIENCE_S), [], []
+
+    def work(number):
+        for _ in range(10):
+            with lock as held:
+                inside.append(number)
+                server.client.ping()
+                assert inside == [number] and lock.fence == held.fence
+                fences.append(held.fence)
+                inside.remove(number)
+
+    together(4, work)
+    assert fences == sorted(set(fences)) and len(fences) == 40 and server.client.get("lock") is None
+
+
+def test_a_thread_that_was_refused_releases_nothing_of_another_one_with_the_same_object(server):
+    lock = Lock(server.client, "lock", wait=0)
+
+    def refused(number):
+        assert not lock.acquire() and not lock.release()
+        with pytest.raises(NotAcquired), lock:
+            pass
+
+    with lock as held:
+        together(1, refused)
+        held.check()
+        assert server.info("lock")["fence"] == held.fence
+
+
+def test_a_thread_that_holds_a_lock_is_refused_it_and_waits_for_itself_no_longer_than_it_is_to(server):
+    for wait_s in 0, 0.01:
+        lock = Lock(server.client, "lock", wait=wait_s)
+        with lock as held:
+            assert not lock.acquire()
+            with pytest.raises(NotAcquired), lock:
+                pass
+            held.check()
+
+
+def test_a_thread_that_holds_a_lock_and_would_wait_for_itself_for_ever_is_told_so(server):
+    for options in {}, {"shared": True}, {"permits": 2, "of": 3}:
+        lock = Lock(server.client, "lock", **options)
+        with lock as held:
+            with pytest.raises(Deadlock, match="itself"):
+                lock.acquire()
+            held.check()
+        assert server.client.get("lock") is None
+
+
+def test_a_thread_takes_permits_again_as_long_as_there_are_any(server):
+    lock = Lock(server.client, "lock", permits=1, of=2)
+    with lock as first:
+        with lock as second:
+            assert second.fence > first.fence and server.info("lock")["free"] == 0
+        assert server.info("lock")["free"] == 1
+        first.check()
+    assert server.client.get("lock") is None
+
+
+def test_an_early_release_in_the_body_is_no_loss(server):
+    lock = Lock(server.client, "lock")
+    with lock as held:
+        assert lock.release() and not lock.release() and not held.release()
+        held.check()
+    with lock:
+        assert lock.release() and lock.acquire()
+    assert server.client.get("lock") is None
+
+
+def test_who_is_told_of_a_loss_can_acquire_again_for_the_body_whose_end_releases(server):
+    acquired = queue.Queue()
+    lock = Lock(server.client, "lock", ttl=PATIENCE_S * 10, on_lost=lambda held: acquired.put(lock.acquire()))
+    with lock as first:
+        server.client.delete("lock")
+        second = acquired.get(timeout=PATIENCE_S)
+        assert second.fence > first.fence and lock.fence == second.fence and lock.lost is None
+        with pytest.raises(LockLost, match="deleted"):
+            first.check()
+    assert server.client.get("lock") is None
+
+
+def test_several_locks_of_a_session_can_be_acquired_again_by_who_is_told_of_their_loss(server):
+    server.client.config_set("session-grace-ms", PATIENCE_S * 10_000)
+    acquired = queue.Queue()
+    lock = Lock(
+        server.client, ["lock", "other"], ttl=PATIENCE_S * 10, session=True, on_lost=lambda _: acquired.put(lock.acquire())
+    )
+    assert lock.acquire()
+    server.client.delete("lock")
+    assert acquired.get(timeout=PATIENCE_S) and lock.release()
+
+
+def test_a_thread_can_hand_its_lock_to_another(server):
+    lock = Lock(server.client, "lock")
+    held = lock.acquire()
+    together(1, lambda number: held.check() or held.release())
+    assert server.client.get("lock") is None and not lock.release()
+    together(1, lambda number: lock.acquire())
+    assert lock.release()  # of a thread that has ended
+    assert server.client.get("lock") is None
+
+
+def test_a_forked_process_does_not_hold_the_lock_of_its_parent(server):
+    lock = Lock(server.client, "lock", ttl=PATIENCE_S)
+    with lock as held:
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(BaseException):
+                os._exit(7 if not held.release() and not lock.release() and lock.fence is None else 1)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        held.check()
+        assert server.info("lock")["fence"] == held.fence
+
+
+def test_a_release_that_is_never_answered_is_an_error_and_not_a_loss(server):
+    lock = Lock(redis.Redis.from_url(server.url), "lock", ttl=PATIENCE_S * 10)
+    assert lock.acquire()
+    server.client.execute_command("TEST.FAULT", "ADD", "LOCK.RELEASE", "DROP")
+    try:
+        with pytest.raises(redis.ConnectionError):
+            lock.release()
+    finally:
+        server.client.execute_command("TEST.FAULT", "CLEAR")
+    assert not lock.release()  # it is final

@@ -5,9 +5,9 @@
         lock.check()                                        # raises LockLost once the lock is lost
 """
 
-from ._asyncio import AsyncLock
-from ._sync import Lock
+from ._asyncio import AsyncHeld, AsyncLock
+from ._sync import Held, Lock
 from ._terms import Deadlock, LockError, LockLost, NotAcquired, Unsupported
 
-__all__ = ["AsyncLock", "Deadlock", "Lock", "LockError", "LockLost", "NotAcquired", "Unsupported"]
+__all__ = ["AsyncHeld", "AsyncLock", "Deadlock", "Held", "Lock", "LockError", "LockLost", "NotAcquired", "Unsupported"]
 __version__ = "0.1.0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -10,18 +11,83 @@ from typing import Any
 import redis.asyncio
 from redis.asyncio.retry import Retry
 
-from ._terms import UNREACHABLE, LockLost, NotAcquired, Terms, is_push, listed, now
+from ._callers import act_for
+from ._terms import RELEASES, UNREACHABLE, Acquisition, LockLost, NotAcquired, Terms, is_push, listed, now
 
 
-class AsyncLock(Terms["redis.asyncio.Redis"]):
-    """A lock over `redis.asyncio.Redis`, renewed by a task of its own while it is held."""
+class AsyncLock(Terms["redis.asyncio.Redis", "AsyncHeld"]):
+    """A lock over `redis.asyncio.Redis`, renewed by a task of its own while it is held.
 
-    on_lost: Callable[[AsyncLock], object] | None  # is called in that task
+    Tasks may share this object, which excludes them from each other as it excludes others.
+    """
 
-    async def acquire(self) -> bool:
-        """Queues for the lock; returns whether it was obtained within `wait` seconds."""
+    on_lost: Callable[[AsyncHeld], object] | None  # is called in that task, and awaited if it is a coroutine function
+
+    @staticmethod
+    def _current() -> asyncio.Task[Any] | None:
+        try:
+            return asyncio.current_task()
+        except RuntimeError:  # outside of a loop
+            return None
+
+    @staticmethod
+    def _has_ended(caller: Any) -> bool:
+        return caller.done()
+
+    async def acquire(self) -> AsyncHeld | None:
+        """Queues for the lock; returns the acquisition, or None if that was not within `wait` seconds.
+
+        A task that holds the lock waits for itself like for any other, but not without a limit: that is a Deadlock.
+        """
+        for lost in self._own_lost():
+            await lost.release()
+        held = AsyncHeld(self)
+        return held if await held._acquire_lock() else None
+
+    async def release(self) -> bool:
+        """Releases what this task has acquired last; returns whether it was still held.
+
+        A task that holds nothing releases what one has acquired that has ended. Any task may call the acquisition's own
+        `release`.
+        """
+        held = self._callers.released()
+        return await held.release() if held is not None else False
+
+    async def __aenter__(self) -> AsyncHeld:
+        held = await self.acquire()
+        if held is None:
+            raise NotAcquired(self.key)
+        self._callers.enter()
+        return held
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        lost = [held for held in self._callers.leave() if not await held.release()]
+        if lost and error is None:
+            raise LockLost(lost[0].lost or "expired")
+
+
+class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
+    """One acquisition of an `AsyncLock`. Any task may look at it, and release it."""
+
+    async def release(self) -> bool:
+        """Releases the lock; returns whether it was still held. What is left of several, of which one is lost, too.
+
+        A task that is cancelled meanwhile releases it as well.
+        """
+        if not self._begins_release():
+            return False
+        if self.lost is None:
+            self._keeper.cancel()
+        try:
+            return await asyncio.shield(self._give_back())
+        finally:
+            self._is_released = True
+            await self._connection.disconnect(nowait=True)
+
+    async def _acquire_lock(self) -> bool:
         pool = self.client.connection_pool
-        self._begin()
         self._connection: Any = pool.connection_class(**self._kwargs(pool.connection_kwargs, Retry))
         await self._connection.connect()
         began = now()
@@ -40,46 +106,49 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
         if not granted:
             await self._connection.disconnect()
             return False
-        self._keeper = asyncio.create_task(self._keep(), name="lock")
+        caller = self.lock._callers.add(self)
+        self._keeper = asyncio.create_task(self._keep(caller), name="lock")
         return True
 
-    async def release(self) -> bool:
-        """Releases the lock; returns whether it was still held. What is left of several, of which one is lost, too.
-
-        A task that is cancelled meanwhile releases it as well.
-        """
-        if self.fence is None:
+    async def _give_back(self) -> bool:
+        if self.lost is not None and len(self.keys) == 1:
             return False
-        self._keeper.cancel()
-        held, connection = self.lost is None, self._connection
+        limit = self._release_limit()
+        for attempt in range(1, RELEASES + 1):
+            try:
+                return self._has_released(await self._send_releases(limit))
+            except UNREACHABLE:
+                if self.lost is not None:
+                    return False  # nobody waits for the end of what is lost
+                if attempt == RELEASES or now() >= limit:
+                    raise
+                await asyncio.sleep(self._pause() if attempt > 1 else 0)
+            except redis.RedisError:
+                if self.lost is None:
+                    raise
+                return False
+        return False
+
+    async def _send_releases(self, limit: float) -> list[Any]:
+        """Sends the releases over a connection of the client, once; returns the replies."""
+        pool = self.client.connection_pool
+        connection = await pool.get_connection()
+        was_held = False
         try:
-            return await asyncio.shield(self._give_back(held)) and held
-        finally:
+            await connection.connect()
+            was_held = self._is_believed()
+            for words in self._release():
+                await connection.send_command(*words)
+            return [await connection.read_response(timeout=max(0.001, limit - now())) for _ in self.keys]
+        except UNREACHABLE:
+            self._is_unanswered |= was_held
             await connection.disconnect(nowait=True)
-
-    async def _give_back(self, held: bool) -> bool:
-        if len(self.keys) == 1:
-            return held and bool(await self.client.execute_command(*self._release()[0]))
-        pipeline = self.client.pipeline(transaction=False)
-        for words in self._release():
-            pipeline.execute_command(*words)
-        try:
-            return all(await pipeline.execute())
-        except redis.RedisError:
-            if held:
-                raise
-            return False  # nobody waits for the end of what is lost
-
-    async def __aenter__(self) -> AsyncLock:
-        if not await self.acquire():
-            raise NotAcquired(self.key)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        if not await self.release() and error is None:
-            raise LockLost(self.lost or "expired")
+            raise
+        except BaseException:
+            await connection.disconnect(nowait=True)  # replies may follow
+            raise
+        finally:
+            await pool.release(connection)
 
     async def _ask(self, began: float) -> Any:
         """Queues and returns the fence; again if the connection breaks, which takes up the place of a session."""
@@ -89,7 +158,7 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
                 await self._connection.connect()
                 reached = now()
                 return await self._call(*self._acquire(waited))
-            except (redis.ConnectionError, redis.TimeoutError):
+            except UNREACHABLE:
                 await self._connection.disconnect(nowait=True)
                 breaks += 1
                 pause = self._queue_again(breaks, began, reached)
@@ -117,7 +186,7 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
     async def _read(self, timeout: float | None) -> Any:
         return await self._connection.read_response(timeout=timeout, disconnect_on_error=False, push_request=True)
 
-    async def _keep(self) -> None:
+    async def _keep(self, caller: Any) -> None:
         """Renews the lock and listens for its loss. The connection has to outlast the release, which cancels this."""
         connection = self._connection
         while self.lost is None:
@@ -132,6 +201,11 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
         if self.session:
             await self._quit()
         await connection.disconnect(nowait=True)
+        if self.lock.on_lost is not None:
+            act_for(caller)
+            told = self.lock.on_lost(self)  # at last, since it may wait for the lock
+            if inspect.isawaitable(told):
+                await told
 
     async def _quit(self) -> None:
         """Ends the session at once, with what is left of several locks, which `session-grace-ms` would keep."""
@@ -195,7 +269,5 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
             self._lose(self._absent(is_known))
 
     def _lose(self, reason: str) -> None:
-        if self.lost is None:
+        if self.lost is None and not self._is_released:
             self.lost = reason
-            if self.on_lost is not None:
-                self.on_lost(self)

@@ -11,21 +11,72 @@ from typing import Any
 import redis
 from redis.retry import Retry
 
-from ._terms import UNREACHABLE, LockLost, NotAcquired, Terms, is_push, listed, now
+from ._callers import act_for
+from ._terms import RELEASES, UNREACHABLE, Acquisition, LockLost, NotAcquired, Terms, is_push, listed, now
 
 
-class Lock(Terms["redis.Redis"]):
-    """A lock over `redis.Redis`, renewed by a thread of its own while it is held."""
+class Lock(Terms["redis.Redis", "Held"]):
+    """A lock over `redis.Redis`, renewed by a thread of its own while it is held.
 
-    on_lost: Callable[[Lock], object] | None  # is called in that thread
-    _keeper: threading.Thread | None = None
+    Threads may share this object, which excludes them from each other as it excludes others.
+    """
 
-    def acquire(self) -> bool:
-        """Queues for the lock; returns whether it was obtained within `wait` seconds."""
-        if self._keeper is not None:
-            self._keeper.join()  # of the time before, which has been woken by the release
+    on_lost: Callable[[Held], object] | None  # is called in that thread
+    _current = staticmethod(threading.current_thread)
+
+    @staticmethod
+    def _has_ended(caller: Any) -> bool:
+        return not caller.is_alive()
+
+    def acquire(self) -> Held | None:
+        """Queues for the lock; returns the acquisition, or None if that was not within `wait` seconds.
+
+        A thread that holds the lock waits for itself like for any other, but not without a limit: that is a Deadlock.
+        """
+        for lost in self._own_lost():
+            lost.release()
+        held = Held(self)
+        return held if held._acquire_lock() else None
+
+    def release(self) -> bool:
+        """Releases what this thread has acquired last; returns whether it was still held.
+
+        A thread that holds nothing releases what one has acquired that has ended. Any thread may call the acquisition's
+        own `release`.
+        """
+        held = self._callers.released()
+        return held.release() if held is not None else False
+
+    def __enter__(self) -> Held:
+        held = self.acquire()
+        if held is None:
+            raise NotAcquired(self.key)
+        self._callers.enter()
+        return held
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        lost = [held for held in self._callers.leave() if not held.release()]
+        if lost and error is None:
+            raise LockLost(lost[0].lost or "expired")
+
+
+class Held(Acquisition["redis.Redis"]):
+    """One acquisition of a `Lock`. Any thread may look at it, and release it."""
+
+    def release(self) -> bool:
+        """Releases the lock; returns whether it was still held. What is left of several, of which one is lost, too."""
+        if not self._begins_release():
+            return False
+        self._over.set()
+        try:
+            return self._give_back()
+        finally:
+            self._is_released = True
+            self._given_back.set()
+
+    def _acquire_lock(self) -> bool:
         pool = self.client.connection_pool
-        self._begin()
+        self._over, self._given_back = threading.Event(), threading.Event()
         self._connection: Any = pool.connection_class(**self._kwargs(pool.connection_kwargs, Retry))
         self._connection.connect()
         began = now()
@@ -41,44 +92,51 @@ class Lock(Terms["redis.Redis"]):
         if not granted:
             self._connection.disconnect()
             return False
-        self._notified, self._over, self._given_back = True, threading.Event(), threading.Event()
+        self._notified = True
         self._confirm(began)
-        ends = self._over, self._given_back
-        self._keeper = threading.Thread(target=self._keep, args=ends, daemon=True, name="lock")
-        self._keeper.start()
+        caller = self.lock._callers.add(self)
+        threading.Thread(target=self._keep, args=(caller,), daemon=True, name="lock").start()
         return True
 
-    def release(self) -> bool:
-        """Releases the lock; returns whether it was still held. What is left of several, of which one is lost, too."""
-        if self.fence is None:
-            return False
-        self._over.set()
-        try:
-            return self._give_back()
-        finally:
-            self._given_back.set()
-
     def _give_back(self) -> bool:
-        if len(self.keys) == 1:
-            return self.lost is None and bool(self.client.execute_command(*self._release()[0]))
-        pipeline = self.client.pipeline(transaction=False)
-        for words in self._release():
-            pipeline.execute_command(*words)
+        if self.lost is not None and len(self.keys) == 1:
+            return False
+        limit = self._release_limit()
+        for attempt in range(1, RELEASES + 1):
+            try:
+                return self._has_released(self._send_releases(limit))
+            except UNREACHABLE:
+                if self.lost is not None:
+                    return False  # nobody waits for the end of what is lost
+                if attempt == RELEASES or now() >= limit:
+                    raise
+                time.sleep(self._pause() if attempt > 1 else 0)
+            except redis.RedisError:
+                if self.lost is None:
+                    raise
+                return False
+        return False
+
+    def _send_releases(self, limit: float) -> list[Any]:
+        """Sends the releases over a connection of the client, once; returns the replies."""
+        pool = self.client.connection_pool
+        connection = pool.get_connection()
+        was_held = False
         try:
-            return all(pipeline.execute()) and self.lost is None
-        except redis.RedisError:
-            if self.lost is None:
-                raise
-            return False  # nobody waits for the end of what is lost
-
-    def __enter__(self) -> Lock:
-        if not self.acquire():
-            raise NotAcquired(self.key)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if not self.release() and error is None:
-            raise LockLost(self.lost or "expired")
+            connection.connect()
+            was_held = self._is_believed()
+            for words in self._release():
+                connection.send_command(*words)
+            return [reply_of(connection, limit) for _ in self.keys]
+        except UNREACHABLE:
+            self._is_unanswered |= was_held
+            connection.disconnect()
+            raise
+        except BaseException:
+            connection.disconnect()  # replies may follow
+            raise
+        finally:
+            pool.release(connection)
 
     def _ask(self, began: float) -> Any:
         """Queues and returns the fence; again if the connection breaks, which takes up the place of a session."""
@@ -88,7 +146,7 @@ class Lock(Terms["redis.Redis"]):
                 self._connection.connect()
                 reached = now()
                 return self._call(*self._acquire(waited))
-            except (redis.ConnectionError, redis.TimeoutError):
+            except UNREACHABLE:
                 self._connection.disconnect()
                 breaks += 1
                 pause = self._queue_again(breaks, began, reached)
@@ -108,6 +166,7 @@ class Lock(Terms["redis.Redis"]):
         self._connection.disconnect()
 
     def _call(self, *words: Any, until: float | None = None) -> Any:
+        self._connection.connect()  # unless it is: that made by `send_command` follows no failover
         self._connection.send_command(*words, check_health=False)
         while True:
             if until is not None and not self._connection.can_read(max(0.0, until - now())):
@@ -120,9 +179,9 @@ class Lock(Terms["redis.Redis"]):
     def _read(self) -> Any:
         return self._connection.read_response(disconnect_on_error=False, push_request=True)
 
-    def _keep(self, over: threading.Event, given_back: threading.Event) -> None:
+    def _keep(self, caller: Any) -> None:
         """Renews the lock and listens for its loss, until it is released or lost."""
-        is_open = True
+        is_open, over = True, self._over
         while not over.is_set() and self.lost is None:
             try:
                 if self._notified and self._connection.can_read(max(0.0, self._renew_at - now())):
@@ -137,10 +196,13 @@ class Lock(Terms["redis.Redis"]):
             except redis.ResponseError:  # says nothing of the lock: the next may be answered
                 over.wait(self._failed())
         if over.is_set():
-            given_back.wait()  # else the end of the session would come before the release
+            self._given_back.wait()  # else the end of the session would come before the release
         if self.session and is_open:
             self._quit()
         self._connection.disconnect()
+        if self.lost is not None and self.lock.on_lost is not None:
+            act_for(caller)
+            self.lock.on_lost(self)  # at last, since it may wait for the lock
 
     def _quit(self) -> None:
         """Ends the session at once, with what is left of several locks, which `session-grace-ms` would keep."""
@@ -188,5 +250,10 @@ class Lock(Terms["redis.Redis"]):
     def _lose(self, reason: str) -> None:
         if not self._over.is_set() and self.lost is None:
             self.lost = reason
-            if self.on_lost is not None:
-                self.on_lost(self)
+
+
+def reply_of(connection: Any, limit: float) -> Any:
+    """Reads a reply of a connection of the client, for so long at most."""
+    if not connection.can_read(max(0.0, limit - now())):
+        raise redis.TimeoutError("no reply to a release")
+    return connection.read_response()

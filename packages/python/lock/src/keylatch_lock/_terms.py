@@ -1,18 +1,24 @@
-"""What the lock for threads and the one for asyncio have in common: options, state, and the words on the wire."""
+"""Options, state of an acquisition, and words on the wire, which locks for threads and for asyncio have in common."""
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError, NoPermissionError, ResponseError, TimeoutError
 
+from ._callers import Callers
+
 Client = TypeVar("Client")
+Held = TypeVar("Held", bound="Acquisition[Any]")
 now = time.monotonic
 UNREACHABLE = (ConnectionError, TimeoutError, OSError)
+RELEASES = 3  # how often a release is sent that is not answered
+LEAVE_S = 2.0  # how long the release of a lock takes at most that is lost
 
 
 class LockError(Exception):
@@ -35,8 +41,15 @@ class Unsupported(LockError):
     """The server has no locks of this kind: it is no keylatch server, or an older one."""
 
 
-class Terms(Generic[Client]):
-    """The terms of a lock, and what is known of it."""
+class Terms(Generic[Client, Held]):
+    """The terms of a lock, and its acquisitions by the threads or tasks that share this object.
+
+    `fence`, `fences`, `lost`, `token` and `check` tell of the latest acquisition of the thread or task that asks; if it
+    has made none, of the latest one of any.
+    """
+
+    _current: Callable[[], Any]
+    _has_ended: Callable[[Any], bool]
 
     def __init__(
         self,
@@ -66,7 +79,7 @@ class Terms(Generic[Client]):
         meta: a text for LOCK.INFO, which tells others what the lock is for.
         owner: the token of all locks of one thread of work, of its own: a wait that would never end because of a lock of
             the same owner raises Deadlock at once. A lock that its owner holds is granted to it again.
-        on_lost: is called with the lock when it is lost.
+        on_lost: is called with the acquisition when it is lost; may acquire the lock again, for the same thread or task.
         """
         if ttl < 0.001:
             raise ValueError("ttl must be at least a millisecond")
@@ -82,19 +95,88 @@ class Terms(Generic[Client]):
         self.client, self.key, self.ttl, self.wait = client, key, ttl, wait
         self.shared, self.permits, self.of = shared, permits, of
         self.session, self.meta, self.owner, self.on_lost = session, meta, owner, on_lost
-        self.token = ""
+        self._callers: Callers[Held] = Callers(self._current, self._has_ended)
+
+    @property
+    def token(self) -> str:
+        """The token that the lock is held with."""
+        held = self._callers.shown()
+        return held.token if held is not None else ""
+
+    @property
+    def fence(self) -> int | None:
+        """The fencing token, which increases from holder to holder; None until the lock is acquired."""
+        held = self._callers.shown()
+        return held.fence if held is not None else None
+
+    @property
+    def fences(self) -> dict[str | bytes, int]:
+        """The fence of each name; `fence` is the greatest, and serves for each of them."""
+        held = self._callers.shown()
+        return held.fences if held is not None else {}
+
+    @property
+    def lost(self) -> str | None:
+        """How the lock was lost: a reason of NOTIFY, "expired" or "disconnected"."""
+        held = self._callers.shown()
+        return held.lost if held is not None else None
+
+    def check(self) -> None:
+        """Raises LockLost once the lock is known to be lost, or its time has passed without a renewal."""
+        held = self._callers.shown()
+        if held is not None:
+            held.check()
+
+    def _own_lost(self) -> list[Held]:
+        """Returns the acquisitions of this thread or task that are lost; raises Deadlock if it would wait for itself."""
+        own = self._callers.own()
+        held = [each for each in own if each.lost is None]
+        fits = None not in (self.permits, self.of) and (self.permits or 0) * (len(held) + 1) <= (self.of or 0)
+        if held and self.wait is None and self.owner is None and not fits:
+            raise Deadlock(f"the caller holds {self.key!r} itself, and waits for it without a limit")
+        return [each for each in own if each.lost is not None]
+
+
+class Acquisition(Generic[Client]):
+    """One acquisition of a lock, until it is released or lost. Any thread or task may use it."""
+
+    def __init__(self, lock: Terms[Client, Any]) -> None:
+        self.lock = lock
+        self.client, self.key, self.keys, self.ttl, self.wait = lock.client, lock.key, lock.keys, lock.ttl, lock.wait
+        self.shared, self.permits, self.of = lock.shared, lock.permits, lock.of
+        self.session, self.meta, self.owner = lock.session, lock.meta, lock.owner
+        self.token = lock.owner or uuid.uuid4().hex
         self.fence: int | None = None  # increases from holder to holder; None until the lock is acquired
         self.fences: dict[str | bytes, int] = {}  # by name; `fence` is the greatest, and serves for each of the names
         self.lost: str | None = None  # how the lock was lost: a reason of NOTIFY, "expired" or "disconnected"
         self._valid_until = self._renew_at = 0.0
         self._notified = False  # the server knows which connection to tell
+        self._process, self._is_released = os.getpid(), False
+        self._is_unanswered = False  # a release was sent while the lock was held, and its reply is lost
 
     def check(self) -> None:
         """Raises LockLost once the lock is known to be lost, or its time has passed without a renewal."""
-        if self.lost is None and self.fence is not None and now() >= self._valid_until:
+        if os.getpid() != self._process:
+            raise LockLost("forked")  # it is held by the process that has acquired it
+        if self.lost is None and not self._is_released and now() >= self._valid_until:
             raise LockLost("expired")
         if self.lost is not None:
             raise LockLost(self.lost)
+
+    def _begins_release(self) -> bool:
+        """Notes that the lock is given back; returns whether it is for this call to do so."""
+        return os.getpid() == self._process and self.lock._callers.remove(self)
+
+    def _release_limit(self) -> float:
+        """Returns when a release is given up: then the lock has expired, or nobody waits for the end of what is lost."""
+        return now() + LEAVE_S if self.lost is not None else max(self._valid_until, now() + self._pause())
+
+    def _has_released(self, replies: list[Any]) -> bool:
+        """Whether the lock was held until its release. What is gone may have gone by a release whose reply is lost."""
+        return self.lost is None and (self._is_unanswered or all(replies))
+
+    def _is_believed(self) -> bool:
+        return self.lost is None and now() < self._valid_until
 
     def _kwargs(self, given: dict[str, Any], retry: Any) -> dict[str, Any]:
         """Says how to connect for this lock alone: it waits for as long as it has to, and it is told of its loss."""
@@ -102,9 +184,6 @@ class Terms(Generic[Client]):
         if "path" not in given:  # a Unix socket tells at once when its peer is gone
             of_connection["socket_keepalive"] = True
         return {**given, **of_connection, "retry": retry(NoBackoff(), 0)}
-
-    def _begin(self) -> None:
-        self.token, self.fence, self.fences, self.lost = self.owner or uuid.uuid4().hex, None, {}, None
 
     def _acquire(self, waited: float) -> list[Any]:
         """Words the command. The same token again is safe: a lock that is held with it is granted again."""

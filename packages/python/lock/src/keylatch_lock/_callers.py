@@ -1,0 +1,106 @@
+"""The threads or tasks that share a lock object, and their acquisitions."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, Generic, TypeVar
+
+Held = TypeVar("Held")
+
+_acts_for: ContextVar[Any] = ContextVar("acts_for", default=None)  # a weak reference to a thread or task
+
+
+def act_for(caller: Any) -> None:
+    """Makes this thread or task act for the one that has acquired a lock, as its callbacks do."""
+    _acts_for.set(caller)
+
+
+class Callers(Generic[Held]):
+    """The acquisitions of one lock object that are not released, by threads or tasks.
+
+    What a thread or task has acquired is its own, until it ends; then it is anybody's who has none. A process that was
+    forked has none of its parent's.
+    """
+
+    def __init__(self, current: Callable[[], Any], has_ended: Callable[[Any], bool]) -> None:
+        self._current, self._has_ended = current, has_ended
+        self._forget()
+
+    def _forget(self) -> None:
+        self._process, self._mutex = os.getpid(), threading.Lock()
+        self._open: list[tuple[Any, Held]] = []  # in the order in which they were acquired
+        self._latest: weakref.WeakKeyDictionary[Any, Held] = weakref.WeakKeyDictionary()
+        self._depths: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()  # of `with` statements
+        self._last: Held | None = None
+
+    def _caller(self) -> Any:
+        if os.getpid() != self._process:
+            self._forget()
+        acts_for = _acts_for.get()
+        caller = acts_for() if acts_for is not None else None
+        return self._current() if caller is None else caller
+
+    def add(self, held: Held) -> Any:
+        """Adds an acquisition of the caller, to which it returns a weak reference."""
+        caller = self._caller()
+        reference = weakref.ref(caller) if caller is not None else lambda: None
+        with self._mutex:
+            self._open.append((reference, held))
+            self._last = held
+            if caller is not None:
+                self._latest[caller] = held
+        return reference
+
+    def remove(self, held: Held) -> bool:
+        """Removes an acquisition; returns whether it was there."""
+        self._caller()
+        with self._mutex:
+            for at, (_, other) in enumerate(self._open):
+                if other is held:
+                    del self._open[at]
+                    return True
+        return False
+
+    def own(self) -> list[Held]:
+        """Returns what the caller has acquired, the oldest first."""
+        caller = self._caller()
+        with self._mutex:
+            return [held for reference, held in self._open if caller is not None and reference() is caller]
+
+    def released(self) -> Held | None:
+        """Returns the acquisition that a release by the caller is for."""
+        own = self.own()
+        if own:
+            return own[-1]
+        with self._mutex:
+            for reference, held in reversed(self._open):
+                caller = reference()
+                if caller is None or self._has_ended(caller):
+                    return held
+        return None
+
+    def shown(self) -> Held | None:
+        """Returns the acquisition that the caller is told of."""
+        own = self.own()
+        if own:
+            return own[-1]
+        caller = self._caller()
+        latest = self._latest.get(caller) if caller is not None else None
+        return latest if latest is not None else self._last
+
+    def enter(self) -> None:
+        """Notes that a `with` statement has begun by the caller's latest acquisition."""
+        self._depths.setdefault(self._caller(), []).append(len(self.own()) - 1)
+
+    def leave(self) -> list[Held]:
+        """Notes that a `with` statement ends; returns what was acquired in it and not released, the newest first."""
+        own = self.own()
+        depths = self._depths.get(self._caller())
+        if depths:
+            return own[depths.pop() :][::-1]
+        with self._mutex:
+            return [held for _, held in self._open[-1:]]  # another task has begun it
