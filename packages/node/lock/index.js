@@ -38,6 +38,8 @@ export class Unsupported extends Error {
 }
 
 const QUIT_MS = 1000; // for a server that does not answer
+const RELEASE_MS = 2000; // for the release of what is lost, or was perhaps never granted
+const RELEASES = 3; // how often a release is sent that is not answered
 
 // ioredis has `call`; node-redis has `isOpen`, and is connected by hand.
 const isIoredis = (client) => typeof client.call === 'function';
@@ -61,6 +63,25 @@ async function connect(client) {
     throw error;
   }
   return { own, broken };
+}
+
+/** Sends commands over the client, for a limited time; tells also whether its connection broke meanwhile. ioredis sends
+ *  a command again then, of which only the reply was lost. */
+async function send(client, commands, ms) {
+  let isBroken = false;
+  const broke = () => { isBroken = true; };
+  const events = ['close', 'reconnecting', 'end'];
+  events.forEach((event) => client.on(event, broke));
+  const over = new AbortController();
+  const late = sleep(ms, undefined, { signal: over.signal }).then(() => { throw new Error('no reply to a release'); });
+  try {
+    const replies = await Promise.race([Promise.all(commands.map((words) => call(client, words))), late]);
+    return { replies, isBroken };
+  } finally {
+    late.catch(() => {});
+    over.abort();
+    events.forEach((event) => client.off(event, broke));
+  }
 }
 
 /** Tells a listener what is published on channels. */
@@ -198,11 +219,22 @@ export class Lock {
     if (!await this.release() && !released) throw this.signal.reason ?? new LockLost(this.#keys.join(', '), 'expired');
   }
 
-  /** Releases each lock; tells whether all were held. */
+  /** Releases each lock; tells whether all were held. A lock that is gone may have gone by a release whose reply was
+   *  lost: that is no loss if the lock was held when it was sent. */
   async #giveBack() {
-    const release = (key) => call(this.#client, ['LOCK.RELEASE', key, this.token]);
-    const released = await Promise.all(this.#keys.map(release));
-    return released.every(Number);
+    const limit = Math.max(this.#validUntil, performance.now() + RELEASE_MS);
+    const releases = this.#keys.map((key) => ['LOCK.RELEASE', key, this.token]);
+    for (let attempt = 1, isUnanswered = false; ; attempt += 1) {
+      const wasHeld = !this.lost && performance.now() < this.#validUntil;
+      try {
+        const { replies, isBroken } = await send(this.#client, releases, limit - performance.now());
+        return replies.every(Number) || isUnanswered || isBroken && wasHeld;
+      } catch (error) {
+        if (isReply(error) || attempt === RELEASES || performance.now() >= limit) throw error;
+        isUnanswered ||= wasHeld;
+        if (attempt > 1) await sleep(this.#pause());
+      }
+    }
   }
 
   /** Gives back what is left of a lock that is lost. Nobody waits for it in vain: it also expires. */

@@ -1,6 +1,7 @@
 // What the tests share: clients of the server that KEYLATCH_SERVERS=host:port names.
 
 import assert from 'node:assert/strict';
+import net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Redis from 'ioredis'; // the first of the promised versions export no name
 import { createClient } from 'redis';
@@ -24,5 +25,54 @@ export async function until(condition) {
     if (got) return got;
     assert.ok(performance.now() < deadline, 'waited in vain');
     await sleep(2);
+  }
+}
+
+/** An address of the server that changes, as a Sentinel tells it; connections to the former one end with it. */
+export class Moving {
+  #sockets = [];
+
+  async listen() {
+    this.#listener = net.createServer((client) => {
+      const server = net.connect(Number(port), host);
+      for (const [from, to] of [[client, server], [server, client]]) {
+        this.#sockets.push(from);
+        from.on('error', () => {}).on('close', () => to.destroy()).pipe(to);
+      }
+    });
+    await new Promise((resolve) => this.#listener.listen(0, '127.0.0.1', resolve));
+    this.port = this.#listener.address().port;
+  }
+
+  #listener;
+
+  close() {
+    this.#listener.close();
+    this.#sockets.splice(0).forEach((socket) => socket.destroy());
+  }
+
+  async move() {
+    this.close();
+    await this.listen();
+  }
+
+  /** A client of ioredis that asks for the address whenever it connects. */
+  ioredis() {
+    const moving = this;
+    class Connector {
+      check() {
+        return true;
+      }
+
+      async connect() {
+        this.stream = net.connect(moving.port, '127.0.0.1');
+        return this.stream;
+      }
+
+      disconnect() {
+        this.stream?.end();
+      }
+    }
+    return new Redis({ Connector });
   }
 }

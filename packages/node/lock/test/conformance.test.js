@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { after, beforeEach, describe, test } from 'node:test';
 import Redis from 'ioredis'; // the first of the promised versions export no name
 import { Deadlock, LockLost, NotAcquired, acquire } from '../index.js';
-import { PATIENCE_MS, connect, until, url } from '../testing.js';
+import { Moving, PATIENCE_MS, connect, until, url } from '../testing.js';
 
 const { scenarios } = JSON.parse(readFileSync(new URL('../../../lock-conformance.json', import.meta.url)));
 
@@ -17,21 +17,36 @@ class Run {
   waiting = new Map();
   killed = new Set();
 
-  constructor(admin, client) {
+  objects = new Map(); // options that several acquisitions have in common
+
+  constructor(admin, client, moving) {
     this.admin = admin;
     this.client = client;
+    this.moving = moving;
   }
 
   async acquire(names, step) {
-    const { as, ttl_ms: ttl = 60_000, wait_ms: wait = Infinity, expect = 'held', acquire: _, ...options } = step;
     const before = await this.inLine();
-    const acquired = acquire(this.client, names, { ttl, wait, onLost: (lock) => this.told.push(lock), ...options });
-    this.waiting.set(as, acquired.then((lock) => {
-      this.locks.set(as, lock);
+    this.begin(names, step);
+    if (step.expect === 'waits') await until(async () => await this.inLine() > before);
+    else await this.ends(step.as, { expect: step.expect ?? 'held' });
+  }
+
+  begin(names, step) {
+    this.waiting.set(step.as, acquire(this.client, names, this.options(step)).then((lock) => {
+      this.locks.set(step.as, lock);
       return { held: '' };
     }, outcome));
-    if (expect === 'waits') await until(async () => await this.inLine() > before);
-    else await this.ends(as, { expect });
+  }
+
+  options({ object = Symbol(), ttl_ms: ttl = 60_000, wait_ms: wait = Infinity, on_lost: then, ...step }) {
+    const { as, expect, acquire: _, by, ...others } = step; // a lock knows no thread
+    const onLost = (lock) => {
+      this.told.push(lock);
+      if (then) this.begin(then.acquire, then);
+    };
+    if (!this.objects.has(object)) this.objects.set(object, { ttl, wait, onLost, ...others });
+    return this.objects.get(object);
   }
 
   async inLine() {
@@ -99,6 +114,12 @@ class Run {
     assert.equal(await this.admin.call('CLIENT', 'KILL', 'ID', client), 1);
   }
 
+  async failover(name) {
+    const { holders, waiters } = await this.shown(name);
+    [...holders, ...waiters].forEach((each) => this.killed.add(fields(each)['client-id']));
+    await this.moving.move();
+  }
+
   async resumes(name) {
     await until(async () => {
       const { holders = [], waiters = [] } = await this.shown(name) ?? {};
@@ -132,14 +153,20 @@ for (const [client, open] of Object.entries(connect)) {
       admin.disconnect();
       opened.destroy ? opened.destroy() : opened.disconnect();
     });
-    for (const { name, steps } of scenarios) {
+    for (const { name, steps, moves } of scenarios) {
+      // node-redis has no client of Sentinel that has the interface of its others.
+      if (moves && client !== 'ioredis') continue;
       test(name, { timeout: PATIENCE_MS }, async () => {
-        const run = new Run(admin, opened);
+        const moving = moves && new Moving();
+        await moving?.listen();
+        const run = new Run(admin, moving?.ioredis() ?? opened, moving);
         for (const step of steps) {
           const [verb] = Object.keys(step);
           await run[verb](step[verb], step);
         }
         assert.equal(run.waiting.size, 0);
+        if (moving) run.client.disconnect();
+        moving?.close();
       });
     }
   });
