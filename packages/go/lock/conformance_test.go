@@ -23,7 +23,10 @@ type step map[string]any
 type run struct {
 	*testing.T
 	admin   admin
+	client  lock.Client
+	move    func()
 	locks   map[string]*lock.Lock
+	objects map[any]lock.Options // that several acquisitions have in common
 	waiting map[string]chan outcome
 	killed  map[any]bool
 }
@@ -41,6 +44,7 @@ func TestListOfAllLanguages(t *testing.T) {
 	var list struct {
 		Scenarios []struct {
 			Name  string
+			Moves bool
 			Steps []step
 		}
 	}
@@ -49,7 +53,14 @@ func TestListOfAllLanguages(t *testing.T) {
 	}
 	for _, scenario := range list.Scenarios {
 		t.Run(scenario.Name, func(t *testing.T) {
-			r := &run{t, steered(t), map[string]*lock.Lock{}, map[string]chan outcome{}, map[any]bool{}}
+			r := &run{
+				T: t, admin: steered(t), client: theServer(), locks: map[string]*lock.Lock{},
+				objects: map[any]lock.Options{}, waiting: map[string]chan outcome{}, killed: map[any]bool{},
+			}
+			if scenario.Moves {
+				moving := newMoving(t)
+				r.client, r.move = moving, moving.move
+			}
 			for _, step := range scenario.Steps {
 				r.step(step)
 			}
@@ -95,6 +106,7 @@ func (r *run) step(s step) {
 	verbs := map[string]func(any, step){
 		"acquire": r.acquire, "ends": r.ends, "release": r.release, "holds": r.holds, "lost": r.lost,
 		"fence": r.fence, "command": r.command, "info": r.info, "cut": r.cut, "resumes": r.resumes,
+		"failover": r.failover,
 	}
 	for verb, call := range verbs {
 		if argument, is := s[verb]; is {
@@ -106,6 +118,46 @@ func (r *run) step(s step) {
 }
 
 func (r *run) acquire(names any, s step) {
+	before := r.inLine()
+	done, options := r.begin(s), r.options(s)
+	then, isThen := s["on_lost"].(map[string]any)
+	var next chan outcome
+	var again lock.Options
+	if isThen {
+		next, again = r.begin(then), r.options(then)
+	}
+	go func() {
+		held, err := lock.Acquire(context.Background(), r.client, options, words(names)...)
+		done <- outcome{held, err}
+		if !isThen || err != nil {
+			return
+		}
+		<-held.Context().Done()
+		held, err = lock.Acquire(context.Background(), r.client, again, words(then["acquire"])...)
+		next <- outcome{held, err}
+	}()
+	if s["expect"] == "waits" {
+		until(r.T, "in line", func() bool { return r.inLine() > before })
+		return
+	}
+	if _, is := s["expect"]; !is {
+		s["expect"] = "held"
+	}
+	r.ends(s["as"], s)
+}
+
+// begin notes that an acquisition is waited for.
+func (r *run) begin(s step) chan outcome {
+	done := make(chan outcome, 1)
+	r.waiting[s["as"].(string)] = done
+	return done
+}
+
+// options are those of a step, or of the one that has made the object which it names. A lock knows no goroutine.
+func (r *run) options(s step) lock.Options {
+	if made, is := r.objects[s["object"]]; is {
+		return made
+	}
 	number := func(word string) int { value, _ := s[word].(float64); return int(value) }
 	text := func(word string) string { value, _ := s[word].(string); return value }
 	is := func(word string) bool { value, _ := s[word].(bool); return value }
@@ -122,20 +174,10 @@ func (r *run) acquire(names any, s step) {
 			options.Wait = lock.NoWait
 		}
 	}
-	before, done := r.inLine(), make(chan outcome, 1)
-	r.waiting[text("as")] = done
-	go func() {
-		held, err := lock.Acquire(context.Background(), theServer(), options, words(names)...)
-		done <- outcome{held, err}
-	}()
-	if s["expect"] == "waits" {
-		until(r.T, "in line", func() bool { return r.inLine() > before })
-		return
+	if object, is := s["object"]; is {
+		r.objects[object] = options
 	}
-	if _, is := s["expect"]; !is {
-		s["expect"] = "held"
-	}
-	r.ends(text("as"), s)
+	return options
 }
 
 func words(names any) []string {
@@ -287,6 +329,14 @@ func (r *run) cut(name any, s step) {
 	if killed, err := r.admin.call("CLIENT", "KILL", "ID", client); killed != int64(1) {
 		r.Fatal(s, killed, err)
 	}
+}
+
+func (r *run) failover(name any, s step) {
+	info := r.admin.info(name.(string))
+	for _, client := range append(clients(info, "holders"), clients(info, "waiters")...) {
+		r.killed[client] = true
+	}
+	r.move()
 }
 
 func (r *run) resumes(name any, s step) {

@@ -23,6 +23,7 @@ import (
 const (
 	leaveLimit = 2 * time.Second // for leaving the line of a server that does not answer
 	lookAfter  = time.Second     // how often the connection of a session is looked at
+	releases   = 3               // how often a release is sent that is not answered
 )
 
 // Lock is a lock that is held, until it is released or lost.
@@ -58,6 +59,7 @@ func Acquire(ctx context.Context, client Client, options Options, names ...strin
 	if err != nil {
 		return nil, err
 	}
+	names = append([]string(nil), names...) // the caller may use its slice for another lock
 	l := &Lock{client: client, options: options, names: names, isAlone: isAlone}
 	l.asked, l.kept = make(chan string, 1), make(chan struct{})
 	reply, err := l.queue(ctx)
@@ -221,32 +223,67 @@ func (l *Lock) leave(id any) {
 func (l *Lock) giveBack(ctx context.Context) (bool, error) {
 	all, failed := true, error(nil)
 	for _, name := range l.names {
-		reply, err := l.call(ctx, "LOCK.RELEASE", name, l.options.Owner)
-		if err != nil && !isReply(err) { // the connection may have been broken for long
-			reply, err = l.call(ctx, "LOCK.RELEASE", name, l.options.Owner)
-		}
+		released, err := l.releaseName(ctx, name)
 		if err != nil {
 			failed = err
 		}
-		all = all && reply == int64(1)
+		all = all && released
 	}
 	return all, failed
 }
 
+// releaseName releases a lock; returns whether it was held. A lock that is gone may have gone by a release whose reply is
+// lost, which is no loss if the lock was held when that was sent.
+func (l *Lock) releaseName(ctx context.Context, name string) (bool, error) {
+	isUnanswered := false
+	for attempt := 1; ; attempt++ {
+		wasHeld := l.isBelieved()
+		err := l.connect(ctx)
+		if err == nil {
+			var reply any
+			if reply, err = l.call(ctx, "LOCK.RELEASE", name, l.options.Owner); err == nil {
+				return reply == int64(1) || isUnanswered, nil
+			}
+			isUnanswered = isUnanswered || wasHeld
+		}
+		if isReply(err) || attempt == releases || ctx.Err() != nil {
+			return false, err
+		}
+		if attempt > 1 {
+			sleep(ctx, pause(l.options.TTL))
+		}
+	}
+}
+
+// isBelieved tells whether the lock is neither known to be lost nor beyond its time.
+func (l *Lock) isBelieved() bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.lost == "" && time.Now().Before(l.validUntil)
+}
+
 // call sends a command over the lock's connection, which it opens and closes as need be.
 func (l *Lock) call(ctx context.Context, words ...any) (any, error) {
-	if l.conn == nil {
-		conn, err := l.client.Connect(ctx)
-		if err != nil {
-			return nil, err
-		}
-		l.conn = conn
+	if err := l.connect(ctx); err != nil {
+		return nil, err
 	}
 	reply, err := do(ctx, l.conn, words)
 	if err != nil && !isReply(err) {
 		l.close()
 	}
 	return reply, err
+}
+
+// connect opens the lock's connection unless there is one.
+func (l *Lock) connect(ctx context.Context) error {
+	if l.conn != nil {
+		return nil
+	}
+	conn, err := l.client.Connect(ctx)
+	if err == nil {
+		l.conn = conn
+	}
+	return err
 }
 
 func (l *Lock) close() {
