@@ -14,6 +14,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.BiConsumer;
 import java.util.stream.Collectors;
 
@@ -32,6 +33,7 @@ public final class Lock implements AutoCloseable {
     private static final String CHANNEL = "__lock__:";
     private static final long LEAVE_NANOS = TimeUnit.SECONDS.toNanos(2); // for a server that does not answer
     private static final long LOOK_NANOS = TimeUnit.SECONDS.toNanos(1); // how often a session's connection is looked at
+    private static final int RELEASES = 3; // how often a release is sent that is not answered
     private static final ScheduledThreadPoolExecutor TIMER = timer();
 
     private final Client client;
@@ -353,13 +355,17 @@ public final class Lock implements AutoCloseable {
 
     /** Sends a command over the lock's connection, which is opened and closed as need be. */
     private Object call(List<String> words) throws IOException {
-        if (connection == null) connection = client.connect();
+        connectIfNeeded();
         try {
             return connection.call(words);
         } catch (IOException broken) {
             drop();
             throw broken;
         }
+    }
+
+    private void connectIfNeeded() throws IOException {
+        if (connection == null) connection = client.connect();
     }
 
     private void drop() {
@@ -372,16 +378,34 @@ public final class Lock implements AutoCloseable {
     /** Releases each name; returns whether all were held. */
     private boolean giveBack() throws IOException {
         boolean all = true;
-        for (String name : names) {
-            Object reply;
-            try {
-                reply = call(options.release(name));
-            } catch (IOException broken) { // maybe long ago
-                reply = call(options.release(name));
-            }
-            all &= Long.valueOf(1).equals(reply);
-        }
+        for (String name : names) all &= giveBack(name);
         return all;
+    }
+
+    /**
+     * Releases a lock; returns whether it was held. A lock that is gone may have gone by a release whose reply is lost,
+     * which is no loss if the lock was held when that was sent.
+     */
+    private boolean giveBack(String name) throws IOException {
+        boolean isUnanswered = false;
+        for (int attempt = 1; ; attempt++) {
+            boolean wasHeld = isBelieved();
+            boolean wasSent = false;
+            try {
+                connectIfNeeded();
+                wasSent = true;
+                return Long.valueOf(1).equals(call(options.release(name))) || isUnanswered;
+            } catch (IOException broken) {
+                isUnanswered |= wasSent && wasHeld;
+                if (attempt == RELEASES || attempt > 1 && !isBelieved()) throw broken;
+                if (attempt > 1) LockSupport.parkNanos(pauseNanos());
+            }
+        }
+    }
+
+    /** Whether the lock is neither known to be lost nor beyond its time. */
+    private synchronized boolean isBelieved() {
+        return reason == null && System.nanoTime() - validUntil < 0;
     }
 
     private void giveBackIfPossible() {

@@ -64,7 +64,7 @@ final class Main {
         Map<String, Test> tests = new LinkedHashMap<>();
         for (Object each : (List<?>) ((Map<?, ?>) Json.parse(Files.readString(list))).get("scenarios")) {
             Map<?, ?> scenario = (Map<?, ?>) each;
-            tests.put((String) scenario.get("name"), () -> new Scenario(server, admin).run((List<?>) scenario.get("steps")));
+            tests.put((String) scenario.get("name"), () -> scenario(scenario));
         }
         tests.put("threads exclude each other and their fences increase", this::exclusion);
         tests.put("a thread that is interrupted in line leaves it", this::interruption);
@@ -74,6 +74,17 @@ final class Main {
         tests.put("work is cancelled when the lock is lost", this::work);
         tests.put("a lock of a server that is not there is an error", this::nobody);
         return tests;
+    }
+
+    private void scenario(Map<?, ?> scenario) throws Exception {
+        List<?> steps = (List<?>) scenario.get("steps");
+        if (!scenario.containsKey("moves")) {
+            new Scenario(server, admin, null).run(steps);
+            return;
+        }
+        try (Moving moving = new Moving(server)) {
+            new Scenario(server, admin, moving).run(steps);
+        }
     }
 
     private void reset() throws IOException {

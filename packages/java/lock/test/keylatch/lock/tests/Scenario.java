@@ -27,13 +27,17 @@ final class Scenario {
 
     private final Server server;
     private final Server.Resp admin;
+    private final Moving moving;
+    private final Map<String, Options> objects = new HashMap<>(); // which several acquisitions have in common
     private final Map<String, Lock> locks = new HashMap<>();
     private final Map<String, CompletableFuture<Outcome>> waiting = new HashMap<>();
     private final Set<Object> killed = new HashSet<>();
 
-    Scenario(Server server, Server.Resp admin) {
-        this.server = server;
+    /** A scenario in which the server moves, or none. */
+    Scenario(Server server, Server.Resp admin, Moving moving) {
+        this.server = moving == null ? server : moving.client();
         this.admin = admin;
+        this.moving = moving;
     }
 
     void run(List<?> steps) throws Exception {
@@ -60,25 +64,48 @@ final class Scenario {
             case "command" -> command((List<?>) argument, step);
             case "info" -> until(() -> shows(admin.info((String) argument), (Map<?, ?>) step.get("has")));
             case "cut" -> cut(admin.info((String) argument), (Long) step.get("waiter"));
+            case "failover" -> failover(admin.info((String) argument));
             case "resumes" -> until(() -> isBack(admin.info((String) argument)));
             default -> throw new AssertionError("an unknown step");
         }
     }
 
     private void acquire(Object names, Map<?, ?> step) throws Exception {
-        String[] list = (names instanceof List<?> several ? several : List.of(names)).toArray(String[]::new);
-        Options options = options(step);
         long before = inLine();
-        CompletableFuture<Outcome> done = new CompletableFuture<>();
-        waiting.put((String) step.get("as"), done);
-        Thread thread = new Thread(() -> done.complete(outcome(options, list)));
+        CompletableFuture<Outcome> done = begin(step);
+        CompletableFuture<Outcome> next = step.get("on_lost") instanceof Map<?, ?> then ? begin(then) : null;
+        Thread thread = new Thread(() -> {
+            Outcome outcome = outcome(options(step), list(names));
+            if (next != null) {
+                Map<?, ?> then = (Map<?, ?>) step.get("on_lost");
+                outcome.lock.lost().thenRun(() -> next.complete(outcome(options(then), list(then.get("acquire")))));
+            }
+            done.complete(outcome);
+        });
         thread.setDaemon(true);
         thread.start();
         if ("waits".equals(step.get("expect"))) until(() -> inLine() > before);
         else ends((String) step.get("as"), step.containsKey("expect") ? step.get("expect") : "held");
     }
 
-    private Options options(Map<?, ?> step) {
+    private static String[] list(Object names) {
+        return (names instanceof List<?> several ? several : List.of(names)).toArray(String[]::new);
+    }
+
+    /** Notes that an acquisition is waited for. */
+    private CompletableFuture<Outcome> begin(Map<?, ?> step) {
+        CompletableFuture<Outcome> done = new CompletableFuture<>();
+        waiting.put((String) step.get("as"), done);
+        return done;
+    }
+
+    /** The options of a step, or those that have made the object which it names. A lock knows no thread. */
+    private synchronized Options options(Map<?, ?> step) {
+        if (step.get("object") instanceof String object) return objects.computeIfAbsent(object, made -> read(step));
+        return read(step);
+    }
+
+    private static Options read(Map<?, ?> step) {
         Options options = new Options().ttl(Duration.ofMinutes(1));
         if (step.get("ttl_ms") instanceof Long ttl) options.ttl(Duration.ofMillis(ttl));
         if (step.get("wait_ms") instanceof Long wait) options.waitAtMost(Duration.ofMillis(wait));
@@ -168,6 +195,12 @@ final class Scenario {
         else if (client == null) client = clients(info, "holders").get(0);
         killed.add(client);
         check(Long.valueOf(1).equals(admin.call("CLIENT", "KILL", "ID", client)), "a client");
+    }
+
+    private void failover(Map<String, Object> info) throws IOException {
+        killed.addAll(clients(info, "holders"));
+        killed.addAll(clients(info, "waiters"));
+        moving.move();
     }
 
     private boolean isBack(Map<String, Object> info) {

@@ -12,15 +12,21 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.BiConsumer;
+import java.util.function.IntSupplier;
 import keylatch.lock.Client;
 import keylatch.lock.LockException;
 
 /** A small client of the server that KEYLATCH_SERVERS=host:port names, so that the tests need no other library. */
 final class Server implements Client {
     private final String host;
-    private final int port;
+    private final IntSupplier port;
 
     Server(String host, int port) {
+        this(host, () -> port);
+    }
+
+    /** A server whose port changes. */
+    Server(String host, IntSupplier port) {
         this.host = host;
         this.port = port;
     }
@@ -31,9 +37,13 @@ final class Server implements Client {
         return new Server(parts[0], Integer.parseInt(parts[1]));
     }
 
+    Socket open() throws IOException {
+        return new Socket(host, port.getAsInt());
+    }
+
     @Override
     public Resp connect() throws IOException {
-        return new Resp(new Socket(host, port));
+        return new Resp(open());
     }
 
     @Override
