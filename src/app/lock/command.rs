@@ -77,16 +77,15 @@ pub(super) fn become_command(words: &[OsString], console: Console) -> ExitCode {
         return exit::LOST.into(); // the parent has ended before the request
     }
     let cause = process::Command::new(command).args(&words[4..]).exec();
-    cannot_run(command, &cause, console)
+    cannot_run(command, &cause, |text| (console.complain)(&format!("keylatch lock: {text}"))).into()
 }
 
 /// Reports that the command cannot be executed, with the status that shells use.
-pub(super) fn cannot_run(command: &OsStr, cause: &io::Error, console: Console) -> ExitCode {
-    let (name, reason) = (shown(command.as_bytes()), system_text(cause));
-    (console.complain)(&format!("keylatch lock: {name}: {reason}"));
+pub(super) fn cannot_run(command: &OsStr, cause: &io::Error, complain: impl Fn(&str)) -> u8 {
+    complain(&format!("{}: {}", shown(command.as_bytes()), system_text(cause)));
     match cause.kind() {
-        io::ErrorKind::NotFound => exit::NO_COMMAND.into(),
-        _ => exit::NOT_EXECUTABLE.into(),
+        io::ErrorKind::NotFound => exit::NO_COMMAND,
+        _ => exit::NOT_EXECUTABLE,
     }
 }
 

@@ -13,10 +13,10 @@ use tokio::time::timeout;
 use crate::app::lock::claim::{Claim, Dialect, Grant};
 use crate::app::lock::connection::Connection;
 use crate::app::lock::failure::{Failure, RequestError};
+use crate::app::lock::messages::Messages;
 use crate::app::lock::options::{Run, Server};
 use crate::app::lock::shown::shown;
 use crate::app::lock::waiting::Waiting;
-use crate::app::process::Console;
 use crate::resp::Frame;
 use crate::time::clock::Clock;
 
@@ -46,7 +46,7 @@ pub(super) enum Release {
 pub(super) struct Holder<'a> {
     server: &'a Server,
     claim: Claim,
-    console: Console,
+    messages: &'a Messages,
     clock: Clock,
     connection: Option<Connection>,
     /// The fence, once the lock is held.
@@ -62,11 +62,11 @@ pub(super) struct Holder<'a> {
 
 impl<'a> Holder<'a> {
     /// Nothing is sent yet.
-    pub(super) fn new(server: &'a Server, claim: Claim, console: Console) -> Self {
+    pub(super) fn new(server: &'a Server, claim: Claim, messages: &'a Messages) -> Self {
         Holder {
             server,
             claim,
-            console,
+            messages,
             clock: Clock::system(),
             connection: None,
             grant: Grant(None),
@@ -246,7 +246,7 @@ impl<'a> Holder<'a> {
             error => Failure::of(error, &self.claim.name).reason,
         };
         if !std::mem::replace(&mut self.is_absence_told, true) {
-            (self.console.complain)(&format!("keylatch lock: the lock could not be renewed: {reason}; trying again"));
+            self.messages.complain(&format!("the lock could not be renewed: {reason}; trying again"));
         }
     }
 

@@ -10,6 +10,7 @@ mod failure;
 mod holder;
 mod info;
 mod list;
+mod messages;
 mod options;
 mod release;
 mod run;

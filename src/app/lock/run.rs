@@ -13,6 +13,7 @@ use crate::app::lock::claim::Claim;
 use crate::app::lock::command::{self, cannot_run, send};
 use crate::app::lock::failure::{Failure, exit};
 use crate::app::lock::holder::{Holder, Release, ms};
+use crate::app::lock::messages::Messages;
 use crate::app::lock::options::{OnLost, Run, Server};
 use crate::app::lock::shown::{shown, time};
 use crate::app::lock::signals::{Signals, has_reached_command};
@@ -29,10 +30,35 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// # Errors
 /// Why the command has not run.
 pub(super) async fn run(server: &Server, run: &Run, console: Console) -> Result<ExitCode, Failure> {
+    let messages = Messages::start(console).map_err(|cause| Failure::of_system(system_text(&cause)))?;
+    let done = run_with_messages(server, run, &messages).await;
+    messages.finish();
+    done.map(End::exit_code)
+}
+
+/// How the program ends.
+enum End {
+    /// By an exit status.
+    Status(u8),
+    /// As a program that a signal has ended, by the status of shells for it.
+    Signal(u8),
+}
+
+impl End {
+    /// Returns the exit status, unless this process ends as one that Ctrl-C has ended.
+    fn exit_code(self) -> ExitCode {
+        match self {
+            End::Signal(status) if status == exit::SIGNAL + command::INT => command::end_by_interrupt(),
+            End::Signal(status) | End::Status(status) => status.into(),
+        }
+    }
+}
+
+async fn run_with_messages(server: &Server, run: &Run, messages: &Messages) -> Result<End, Failure> {
     let mut signals = Signals::new().map_err(|cause| Failure::of_system(system_text(&cause)))?;
     let claim = Claim::new(run.name.clone(), ms(run.ttl), run.meta.clone()).map_err(Failure::of_system)?;
-    let mut holder = Holder::new(server, claim, console);
-    let mut waiting = Waiting::new(server, &run.name, run.telling, console);
+    let mut holder = Holder::new(server, claim, messages);
+    let mut waiting = Waiting::new(server, &run.name, run.telling, messages);
     let acquired = tokio::select! {
         biased;
         signal = signals.end() => Err(signal),
@@ -52,7 +78,7 @@ pub(super) async fn run(server: &Server, run: &Run, console: Console) -> Result<
         }
         Err(signal) => {
             holder.leave().await;
-            return Ok(ended_by(exit::SIGNAL + u8::try_from(signal.as_raw()).unwrap_or(0)));
+            return Ok(End::Signal(exit::SIGNAL + u8::try_from(signal.as_raw()).unwrap_or(0)));
         }
     }
     let tree = Tree::new();
@@ -60,16 +86,18 @@ pub(super) async fn run(server: &Server, run: &Run, console: Console) -> Result<
         Ok(child) => child,
         Err(cause) => {
             holder.release().await;
-            return Ok(cannot_run(&run.command[0], &cause, console));
+            return Ok(End::Status(cannot_run(&run.command[0], &cause, |text| messages.complain(text))));
         }
     };
-    let (status, is_lost) = accompany(&mut child, tree, &mut holder, &mut signals, run, console).await?;
-    let is_lost = is_lost || give_back(&mut holder, run, console).await;
-    match is_lost && run.on_lost != OnLost::Warn {
-        true => Ok(exit::LOST.into()),
-        false if status.code().is_some() => Ok(command::status(status).into()),
-        false => Ok(ended_by(command::status(status))),
-    }
+    let (status, is_lost) = accompany(&mut child, tree, &mut holder, &mut signals, run, messages).await?;
+    let is_lost = is_lost || give_back(&mut holder, run, messages).await;
+    Ok(if is_lost && run.on_lost != OnLost::Warn {
+        End::Status(exit::LOST)
+    } else if status.code().is_some() {
+        End::Status(command::status(status))
+    } else {
+        End::Signal(command::status(status))
+    })
 }
 
 /// Waits for the end of the command, with the lock kept; returns how it ended, and whether the lock was lost before.
@@ -79,7 +107,7 @@ async fn accompany(
     holder: &mut Holder<'_>,
     signals: &mut Signals,
     run: &Run,
-    console: Console,
+    messages: &Messages,
 ) -> Result<(ExitStatus, bool), Failure> {
     let process = child.id();
     let (mut tree, mut is_lost) = (Some(tree), false);
@@ -99,7 +127,7 @@ async fn accompany(
             }
             reason = &mut keep, if !is_lost => {
                 is_lost = true;
-                (console.complain)(&loss(run, &reason));
+                messages.complain(&loss(run, &reason));
                 if run.on_lost != OnLost::Warn {
                     ending.set(tree.take().map(|tree| end(run, tree)));
                 }
@@ -147,30 +175,22 @@ fn loss(run: &Run, reason: &str) -> String {
         OnLost::Warn => "the command goes on without it",
         _ => "ending the command",
     };
-    format!("keylatch lock: {} was lost ({reason}): {follows}", shown(&run.name))
+    format!("{} was lost ({reason}): {follows}", shown(&run.name))
 }
 
 /// Releases the lock; returns whether it turns out to have been lost.
-async fn give_back(holder: &mut Holder<'_>, run: &Run, console: Console) -> bool {
+async fn give_back(holder: &mut Holder<'_>, run: &Run, messages: &Messages) -> bool {
     let name = shown(&run.name);
     match holder.release().await {
         Release::Done => false,
         Release::Lost => {
-            (console.complain)(&format!("keylatch lock: {name} was lost before the command ended"));
+            messages.complain(&format!("{name} was lost before the command ended"));
             true
         }
         Release::Unknown(reason) => {
             let ttl = time(i64::try_from(ms(run.ttl)).unwrap_or(i64::MAX));
-            (console.complain)(&format!("keylatch lock: {name} was not released ({reason}): it ends within {ttl}"));
+            messages.complain(&format!("{name} was not released ({reason}): it ends within {ttl}"));
             false
         }
-    }
-}
-
-/// Ends as a program that a signal has ended, by the status of shells for it.
-fn ended_by(status: u8) -> ExitCode {
-    match status == exit::SIGNAL + command::INT {
-        true => command::end_by_interrupt(),
-        false => status.into(),
     }
 }

@@ -2,16 +2,16 @@
 //!
 //! It comes over a connection of its own, because the one that waits is busy with that.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use crate::app::lock::connection::Connection;
 use crate::app::lock::failure::RequestError;
 use crate::app::lock::info::{Info, ask};
+use crate::app::lock::messages::Messages;
 use crate::app::lock::options::{Server, Telling};
 use crate::app::lock::screen::columns;
 use crate::app::lock::shown::{cut, shown, time};
-use crate::app::process::Console;
 
 /// How long a wait lasts before anything is told.
 const FIRST: Duration = Duration::from_millis(200);
@@ -25,7 +25,7 @@ const CROWD: usize = 50;
 pub(super) struct Waiting<'a> {
     server: &'a Server,
     name: &'a [u8],
-    console: Console,
+    messages: &'a Messages,
     is_told: bool,
     is_quiet: bool,
     is_terminal: bool,
@@ -37,12 +37,12 @@ pub(super) struct Waiting<'a> {
 
 impl<'a> Waiting<'a> {
     /// Nothing is told yet.
-    pub(super) fn new(server: &'a Server, name: &'a [u8], telling: Telling, console: Console) -> Self {
+    pub(super) fn new(server: &'a Server, name: &'a [u8], telling: Telling, messages: &'a Messages) -> Self {
         let is_terminal = io::stderr().is_terminal();
         Waiting {
             server,
             name,
-            console,
+            messages,
             is_told: telling == Telling::Always || telling == Telling::OnTerminal && is_terminal,
             is_quiet: telling == Telling::Quiet,
             is_terminal,
@@ -117,7 +117,7 @@ impl<'a> Waiting<'a> {
         if self.is_quiet {
             return;
         }
-        (self.console.complain)(&format!("keylatch lock: {text}"));
+        self.messages.complain(text);
     }
 
     /// Returns who holds the lock, if that may be told.
@@ -135,17 +135,14 @@ impl<'a> Waiting<'a> {
 
     fn draw(&mut self, text: &str) {
         let line = cut(text, columns(&io::stderr()).saturating_sub(1));
-        let mut out = io::stderr().lock();
-        // A terminal that has gone shows nothing.
-        let _ = write!(out, "\r\x1b[K{line}").and_then(|()| out.flush());
+        self.messages.draw(format!("\r\x1b[K{line}"));
         self.is_line_open = true;
     }
 
     /// Removes the line of the terminal.
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.is_line_open) {
-            let mut out = io::stderr().lock();
-            let _ = write!(out, "\r\x1b[K").and_then(|()| out.flush());
+            self.messages.draw("\r\x1b[K".to_owned());
         }
     }
 }
