@@ -92,6 +92,9 @@
 //!   log re-enter it: no command has a second implementation.
 //! - **Architecture Invariant:** an expired key is invisible, deleted or not. Relative TTLs of keys follow the
 //!   monotonic clock, absolute deadlines and those of fields of hashes the wall clock.
+//! - **Architecture Invariant:** a key leaves the data because of its deadline only where expiry is owned, on a primary,
+//!   and with a record in the log: a snapshot contains every key, and a load drops none that a log, a replica or a
+//!   primary may still name.
 //! - **Architecture Invariant:** no globals: everything hangs off a `namespace::Namespace`, except for the
 //!   allocators.
 //! - **Architecture Invariant:** a log record is written while the changed shards are locked, so the log's order is a

@@ -148,7 +148,8 @@ impl Worker {
         let mut content = Content { keys_max, ..Content::default() };
         let added = thread::scope(|scope| {
             let (send, batches) = mpsc::sync_channel(BATCHES_AHEAD);
-            let add = || KeyAdder { namespace, store, now, rules: adding, loaded: Loaded::default() }.add_all(batches);
+            let (loaded, is_followed) = (Loaded::default(), self.log.is_some());
+            let add = move || KeyAdder { namespace, store, now, rules: adding, is_followed, loaded }.add_all(batches);
             let thread = thread::Builder::new().name("load".into()).spawn_scoped(scope, add);
             let thread = thread.map_err(|cause| system_text(&cause))?;
             let read = self.read_all(&mut content, &mut reader, &send, (store, config.databases));
@@ -184,8 +185,9 @@ impl Worker {
             if namespace.persistence.cancelled().load(Relaxed) {
                 return Err("the server was stopped while it loaded its data".into());
             }
-            let mut batch = Batch { keys: Vec::with_capacity(BATCH), retired: Vec::new() };
+            let mut batch = Batch { keys: Vec::with_capacity(BATCH), retired: Vec::new(), has_place: false };
             is_over = content.read_batch((namespace, &present), reader, into, &mut batch)?;
+            batch.has_place = content.history.is_some();
             self.delay(batch.keys.len());
             if send.send(batch).is_err() {
                 return Ok(()); // the other thread has the reason
@@ -222,6 +224,8 @@ struct Key {
 struct Batch {
     keys: Vec<Key>,
     retired: Vec<RetiredFence<Box<[u8]>>>,
+    /// Whether the file names the place of the data in its history, from which replicas may continue.
+    has_place: bool,
 }
 
 /// What is read from a file beside keys.
@@ -317,6 +321,9 @@ struct KeyAdder<'n> {
     store: &'n Store,
     now: Now,
     rules: Adding<'n>,
+    /// Whether replicas or the append-only file may have the same keys, and so have to be told that one is gone: an expired
+    /// key is added then, and deleted by the sweeper, which logs that.
+    is_followed: bool,
     loaded: Loaded,
 }
 
@@ -326,6 +333,7 @@ impl KeyAdder<'_> {
         let now = self.now;
         let cx = || Cx::new(now, Origin::Replay);
         for batch in batches {
+            self.is_followed |= batch.has_place;
             let (mut hold, mut keys) = (self.store.hold(1), batch.keys.into_iter());
             while let [first, ..] = keys.as_slice() {
                 let (db, window) = (first.db, keys.as_slice().iter().take(PREFETCHED));
@@ -352,7 +360,9 @@ impl KeyAdder<'_> {
     }
 
     fn add(&mut self, view: &mut View<'_>, Key { db, hash, entry, usage, fence, lock }: Key) -> Result<(), String> {
-        if !self.rules.keeps_expired && entry.deadline().is_some_and(|deadline| deadline.is_due(self.now)) {
+        let has_expired = entry.deadline().is_some_and(|deadline| deadline.is_due(self.now));
+        let is_over = has_expired && !self.rules.keeps_expired;
+        if is_over && !self.is_followed {
             self.loaded.expired += 1;
             if let Some(deadline) = entry.deadline().filter(|_| fence != 0) {
                 let (db, removed_ms) = (db as u64, deadline.wall_ms(self.now));
@@ -376,7 +386,11 @@ impl KeyAdder<'_> {
         {
             return Err(format!("it has the key '{}' of database {db} twice", name.escape_ascii()));
         }
-        self.loaded.keys += 1;
+        if is_over {
+            self.loaded.expired += 1;
+        } else {
+            self.loaded.keys += 1;
+        }
         Ok(())
     }
 }

@@ -5,6 +5,10 @@
 //! ([`store::walk`](crate::store::walk)) and writes records into a queue; commands that change a key ahead of it put the
 //! record of what the key was into the same queue; and the thread that called [`Snapshot::write`] takes the records out.
 //! The walk stops while the queue is full.
+//!
+//! Every key is written, also one that had expired at the cut and was not deleted yet: its `DEL` comes later in the log, or,
+//! on a replica, the primary may have given it another deadline in what has not arrived yet. Whoever loads the snapshot
+//! hides it until the owner of expiry says that it is gone.
 
 mod commands;
 mod form;
@@ -65,7 +69,7 @@ pub(crate) struct SnapshotOptions {
 pub(crate) struct Snapshot<'s> {
     store: &'s Store,
     records: Arc<Records>,
-    /// How many keys there were at the cut, some of which may have expired.
+    /// The number of keys at the cut, with those that had expired.
     pub(crate) keys: usize,
 }
 
@@ -262,11 +266,6 @@ struct Slice<'s> {
 
 impl Visitor for Slice<'_> {
     fn visit(&mut self, db: usize, entry: &Entry, beside: Beside<'_>) {
-        if self.records.has_expired(entry) {
-            self.records.write_expired(&mut self.bytes, db, entry.key(), beside.fence);
-            self.db = None; // it may have selected another, too
-            return;
-        }
         if self.records.keep_text(db, entry, beside) {
             return;
         }
@@ -274,7 +273,8 @@ impl Visitor for Slice<'_> {
             self.records.options.form.select(&mut self.bytes, db);
             self.db = Some(db);
         }
-        self.keys += u64::from(self.records.write(&mut self.bytes, entry, beside));
+        self.records.write(&mut self.bytes, entry, beside);
+        self.keys += 1;
         self.len.set(self.bytes.len());
     }
 
@@ -306,22 +306,10 @@ struct SharedText {
 }
 
 impl Records {
-    /// Appends the record of a key, unless it had expired before the cut; returns whether it has.
-    fn write(&self, out: &mut MarkedBytes, entry: &Entry, beside: Beside<'_>) -> bool {
+    /// Appends the record of a key.
+    fn write(&self, out: &mut MarkedBytes, entry: &Entry, beside: Beside<'_>) {
         let version = self.with_meta(entry, beside, |meta| self.options.form.entry(out, entry, meta));
-        version.map(|version| self.require(version)).is_some()
-    }
-
-    /// Returns whether a key had expired before the cut, and was not deleted yet.
-    fn has_expired(&self, entry: &Entry) -> bool {
-        entry.deadline().is_some_and(|deadline| deadline.is_due(self.at))
-    }
-
-    /// Appends the fence of a key that had expired before the cut, if it has one.
-    fn write_expired(&self, out: &mut MarkedBytes, db: usize, key: &[u8], fence: i64) {
-        if fence != 0 {
-            self.write_retired(out, db, key, Retired { fence, at_ms: self.at.mono_ms().cast_signed() });
-        }
+        self.require(version);
     }
 
     /// Appends the fence of a key that was removed before the cut.
@@ -331,11 +319,8 @@ impl Records {
         self.options.form.retired_fence(out, &file::RetiredFence { db: db as u64, fence, removed_ms, key });
     }
 
-    /// Calls `write` with what is written about a key; `None` if it had expired before the cut.
-    fn with_meta<T>(&self, entry: &Entry, beside: Beside<'_>, write: impl FnOnce(KeyMeta<'_>) -> T) -> Option<T> {
-        if self.has_expired(entry) {
-            return None;
-        }
+    /// Calls `write` with the properties of a key besides its value.
+    fn with_meta<T>(&self, entry: &Entry, beside: Beside<'_>, write: impl FnOnce(KeyMeta<'_>) -> T) -> T {
         let deadline = entry.deadline();
         let usage = self.options.has_usage.then(|| match self.rule.counts() {
             true => Usage::Frequency(self.rule.count(entry.usage(), self.at) as u8),
@@ -343,7 +328,7 @@ impl Records {
         });
         let (expires_ms, fence) = (deadline.map(|deadline| deadline.wall_ms(self.at)), beside.fence);
         let lock = beside.lock.map(|lock| lock_text::encode(lock, self.at));
-        Some(write(KeyMeta { expires_ms, usage, fence, lock: lock.as_deref() }))
+        write(KeyMeta { expires_ms, usage, fence, lock: lock.as_deref() })
     }
 
     /// Notes that the file needs a version.
@@ -362,10 +347,9 @@ impl Records {
         let mut head = MarkedBytes::default();
         self.options.form.select(&mut head, db);
         let write = |meta: KeyMeta<'_>| self.options.form.text_entry(&mut head, entry, text.len(), meta);
-        if let Some(tail) = self.with_meta(entry, beside, write) {
-            self.texts_len.fetch_add(text.len(), Relaxed);
-            self.texts.lock().push(SharedText { head, text: text.clone(), tail });
-        }
+        let tail = self.with_meta(entry, beside, write);
+        self.texts_len.fetch_add(text.len(), Relaxed);
+        self.texts.lock().push(SharedText { head, text: text.clone(), tail });
         true
     }
 
@@ -399,15 +383,10 @@ impl WalkSink for Records {
             return self.report_unwritten(self.queue.len());
         }
         let mut record = MarkedBytes::default();
-        let keys = if self.has_expired(entry) {
-            self.write_expired(&mut record, db, entry.key(), beside.fence);
-            0
-        } else {
-            self.options.form.select(&mut record, db);
-            u64::from(self.write(&mut record, entry, beside))
-        };
+        self.options.form.select(&mut record, db);
+        self.write(&mut record, entry, beside);
         self.former_len.fetch_add(record.len() as u64, Relaxed);
-        self.report_unwritten(self.queue.push(record, keys));
+        self.report_unwritten(self.queue.push(record, 1));
     }
 
     fn add_retired(&self, db: usize, key: &[u8], retired: Retired) {
@@ -423,12 +402,7 @@ impl WalkSink for Records {
             self.options.form.select(&mut head, db);
             self.options.form.large_entry(&mut head, entry, meta)
         };
-        let Some(begun) = self.with_meta(entry, beside, begin) else {
-            self.write_expired(&mut head, db, entry.key(), beside.fence);
-            self.queue.push(head, 0);
-            return None;
-        };
-        let (version, body) = begun?;
+        let (version, body) = self.with_meta(entry, beside, begin)?;
         self.require(version);
         Some(Record::new(&self.progress, head, body))
     }

@@ -40,7 +40,7 @@ pub(crate) trait WalkSink: Send + Sync {
     /// given twice.
     fn add_retired(&self, db: usize, key: &[u8], retired: Retired);
 
-    /// Begins the record of a key with a large value; `None` if it had expired before the cut.
+    /// Begins the record of a key with a large value; `None` if the value is not large.
     fn begin_record(&self, db: usize, entry: &Entry, beside: Beside<'_>) -> Option<Record>;
 
     /// Takes note that keys were dropped before they were visited.

@@ -8,6 +8,7 @@ mod beside;
 mod callers;
 mod chains;
 mod clocks;
+mod expired;
 mod histories;
 mod instances;
 mod killed;

@@ -31,6 +31,8 @@ struct Shared {
     /// How many were cut.
     cuts: AtomicU64,
     is_over: AtomicBool,
+    /// Whether bytes are kept back.
+    is_held: AtomicBool,
     /// The connections that pass through it, from both sides.
     streams: Mutex<Vec<TcpStream>>,
 }
@@ -47,6 +49,7 @@ impl Relay {
             early_cuts: AtomicU64::new(0),
             cuts: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
+            is_held: AtomicBool::new(false),
             streams: Mutex::new(Vec::new()),
         });
         let accepting = shared.clone();
@@ -69,6 +72,11 @@ impl Relay {
     /// Leads the next connections to an address, or nowhere.
     pub(super) fn lead_to(&self, target: Option<SocketAddr>) {
         *self.shared.target.lock() = target;
+    }
+
+    /// Keeps back whatever comes from now on, or passes it on again.
+    pub(super) fn hold(&self, is_held: bool) {
+        self.shared.is_held.store(is_held, SeqCst);
     }
 
     /// Cuts as many more connections.
@@ -123,6 +131,9 @@ impl Shared {
         loop {
             let max = 1 + self.random.lock().below(PIECE_MAX);
             let Ok(len @ 1..) = from.read(&mut buffer[..max]) else { break };
+            while self.is_held.load(SeqCst) && !self.is_over.load(SeqCst) {
+                std::thread::park_timeout(std::time::Duration::from_millis(1));
+            }
             let is_cut = len > left && self.take_cut();
             let passed = if is_cut { left } else { len };
             if to.write_all(&buffer[..passed]).is_err() || is_cut {
