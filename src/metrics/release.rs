@@ -73,7 +73,10 @@ impl Metrics {
             return because(StatusCode::BAD_REQUEST, "The request does not name a lock and its holder.");
         };
         match self.collect(move |metrics| Some(metrics.release_now(caller, &wanted))).await {
-            Some(outcome) => outcome,
+            Some(outcome) => {
+                self.namespace.log.confirmation().await; // as for every other reply
+                outcome
+            }
             None => because(StatusCode::SERVICE_UNAVAILABLE, "This was interrupted. Look whether the lock is held."),
         }
     }

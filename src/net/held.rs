@@ -18,6 +18,8 @@ pub(super) struct HeldOutput {
     parts: VecDeque<(u64, u64)>,
     /// Up to where in the stream nothing has to wait; `None` while there is no output.
     released: Option<u64>,
+    /// The client is woken by a confirmation.
+    is_waiting: bool,
 }
 
 impl HeldOutput {
@@ -44,16 +46,27 @@ impl HeldOutput {
         }
     }
 
+    /// Returns whether the first of the output waits for a confirmation.
+    #[cold]
+    pub(super) fn is_held(&mut self, output: &Output, log: &Log) -> bool {
+        self.cover(output, output.end(), log);
+        self.parts.front().is_some_and(|(position, _)| *position > log.confirmed())
+    }
+
     /// Returns how many bytes of the output may be written now. The client with this number is woken when there are more.
     #[cold]
     pub(super) fn writable(&mut self, output: &Output, log: &Log, client: u64, waker: &Waker) -> usize {
         self.cover(output, output.end(), log);
         while let Some((position, end)) = self.parts.front() {
-            if log.wake_when_confirmed(*position, client, waker) {
+            if *position > log.confirmed() && log.wake_when_confirmed(*position, client, waker) {
+                self.is_waiting = true;
                 break;
             }
             self.released = Some(*end);
             self.parts.pop_front();
+        }
+        if self.parts.is_empty() && std::mem::take(&mut self.is_waiting) {
+            log.stop_waiting(client);
         }
         let begin = output.end() - output.len() as u64;
         self.released.map_or(0, |released| released.saturating_sub(begin)) as usize
@@ -61,6 +74,7 @@ impl HeldOutput {
 
     /// Forgets the output, all of which was written or dropped: the next is in another buffer, whose stream begins elsewhere.
     pub(super) fn forget(&mut self) {
-        *self = HeldOutput::default();
+        self.parts.clear();
+        self.released = None;
     }
 }

@@ -12,6 +12,7 @@
 //! alone (`asides`), which other readers pass over. The *backlog* is what is kept for replicas that come back, though no
 //! reader needs it any more.
 
+mod appended;
 mod asides;
 mod boundaries;
 mod changed;
@@ -19,18 +20,20 @@ mod chunks;
 pub(super) mod reader;
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use crate::persist::Effects;
+use crate::persist::log::appended::Appended;
 use crate::persist::log::asides::Asides;
 use crate::persist::log::boundaries::Boundaries;
 use crate::persist::log::changed::LastChanges;
 use crate::persist::log::chunks::Chunks;
-use crate::runtime::wakes;
+use crate::runtime::wakes::{self, Deferred};
 use crate::store::{ChangeLog, HeldLock, lock_text};
 
 /// The most bytes that are kept for the slowest reader.
@@ -44,14 +47,16 @@ pub(crate) struct Log {
     records: Mutex<Records>,
     /// Whether there is a backlog: a cheap check.
     has_backlog: AtomicBool,
-    /// Wakes the threads of readers that wait for records.
-    appended: Arc<Condvar>,
+    /// Has what was appended read by the threads that wait for records.
+    appended: Arc<Appended>,
     /// The position up to which every reader that confirms has done so; `u64::MAX` if none confirms.
     confirmed: AtomicU64,
     /// What replies depend on; kept while a reader confirms.
     changed: LastChanges,
     /// The clients that wait for a confirmation, each with the position it waits for.
     waiting: Mutex<HashMap<u64, (u64, Waker)>>,
+    /// The number by which the next one waits who is no client; they fall from the greatest.
+    tickets: AtomicU64,
 }
 
 #[derive(Default)]
@@ -66,6 +71,8 @@ struct Records {
     sleeping: usize,
     /// The tasks that wait for records.
     tasks: Vec<Waker>,
+    /// The reader whose work the workers do themselves, see [`LogReader::set_flushed`](reader::LogReader::set_flushed).
+    flushed: Option<usize>,
     /// The database selected by the last command; `None` if a reader does not know it.
     db: Option<usize>,
     /// The database selected by the last command of another server's log, while this one is a copy of that.
@@ -88,6 +95,8 @@ struct Place {
     is_lost: bool,
     /// Its thread is to stop waiting.
     is_woken: bool,
+    /// Records were appended by threads that do not do its work.
+    has_foreign: bool,
 }
 
 /// What a reader is for.
@@ -124,6 +133,7 @@ impl Log {
             confirmed: AtomicU64::new(u64::MAX),
             changed: LastChanges::default(),
             waiting: Mutex::default(),
+            tickets: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -173,15 +183,27 @@ impl Log {
         records.boundaries.fix(end);
     }
 
-    /// Wakes who waits for records.
+    /// Wakes the readers that wait for records. With a reader that confirms, a worker does so when it has executed what was
+    /// ready, as its replies wait for the same confirmation.
     fn wake(&self, records: &mut Records) {
-        if records.sleeping > 0 {
-            match self.is_confirmed() {
-                true => _ = self.appended.notify_all(),
-                false => wakes::wake(&self.appended),
+        if records.flushed.is_some() || records.sleeping > 0 {
+            let is_deferred = !self.is_confirmed() && wakes::defer(&self.appended);
+            if !is_deferred {
+                let flushed = records.flushed.and_then(|number| records.readers[number].as_mut());
+                flushed.into_iter().for_each(|place| place.has_foreign = true);
+                if records.sleeping > 0 {
+                    self.appended.notify();
+                }
             }
         }
         records.tasks.drain(..).for_each(Waker::wake);
+    }
+
+    /// Has the records so far read at once by the reader whose work may be done by the calling thread, if there is one.
+    pub(crate) fn flush(&self) {
+        if !self.is_confirmed() {
+            self.appended.run();
+        }
     }
 
     /// Sets how many of the last bytes are kept for replicas that come back, from now on.
@@ -287,6 +309,17 @@ impl Log {
             false => _ = waiting.remove(&client),
         }
         is_early
+    }
+
+    /// Waits until all that is in the log now is confirmed, for who is no client.
+    pub(crate) async fn confirmation(&self) {
+        let position = self.end();
+        let ticket = self.tickets.fetch_sub(1, Relaxed);
+        poll_fn(|cx| match self.wake_when_confirmed(position, ticket, cx.waker()) {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        })
+        .await;
     }
 
     /// Removes a client whose connection has ended from those that wait.

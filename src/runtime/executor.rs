@@ -80,6 +80,11 @@ pub(crate) async fn yield_to_answered() {
     }
 }
 
+/// Returns whether no other task of this thread's executor is ready.
+pub(crate) fn has_no_other_task() -> bool {
+    CURRENT.with_borrow(|queue| queue.as_ref().is_some_and(|queue| queue.inner.lock().ready.is_empty()))
+}
+
 /// Polls tasks in the order in which they were woken. When dropped, it stops after its last task.
 pub(crate) struct Executor(Arc<Queue>);
 

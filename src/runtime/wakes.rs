@@ -1,65 +1,96 @@
-//! Wakes the threads that wait for records when a worker has executed what was ready, not at the first record: the disk
-//! then syncs once for the writes of many clients, and the worker wakes another thread once.
+//! Work that a worker puts off until it has executed what was ready: the disk is then asked once for the writes of many
+//! clients, or another thread is woken once.
 //!
-//! A worker's replies wait for the disk anyway, and it sends none before it has executed what is ready.
+//! A worker's replies wait for that work anyway, and it sends none before it has executed what is ready.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use parking_lot::Condvar;
 
-/// After how many batches of requests threads are woken, by a worker that always has work: clients of other workers may
+/// After how many batches of requests a worker that always has work does what it has put off: clients of other workers may
 /// wait for its records.
 const BATCHES_MAX: usize = 64;
 
 thread_local! {
-    /// What this thread has to wake; `None` if it wakes at once.
+    /// The work that this thread has put off; `None` if it puts nothing off.
     static DUE: RefCell<Option<Due>> = const { RefCell::new(None) };
+}
+
+/// Work that can be put off.
+pub(crate) trait Deferred: Send + Sync {
+    /// Does the work.
+    fn run(&self);
+}
+
+impl Deferred for Condvar {
+    fn run(&self) {
+        self.notify_all();
+    }
 }
 
 #[derive(Default)]
 struct Due {
-    /// Where threads wait.
-    places: Vec<Arc<Condvar>>,
-    /// How many batches were executed since the first of them.
+    work: Vec<Arc<dyn Deferred>>,
+    /// The number of batches executed since the first of it was put off.
     batches: usize,
 }
 
-/// Wakes the threads that wait at a place; on a worker's thread, later.
-pub(crate) fn wake(place: &Arc<Condvar>) {
-    DUE.with_borrow_mut(|due| match due {
-        Some(due) if due.places.iter().any(|other| Arc::ptr_eq(other, place)) => {}
-        Some(due) => due.places.push(place.clone()),
-        None => _ = place.notify_all(),
-    });
+/// Puts work off if this thread is a worker; returns false, and does nothing, on other threads.
+pub(crate) fn defer<T: Deferred + 'static>(work: &Arc<T>) -> bool {
+    DUE.with_borrow_mut(|due| {
+        let Some(due) = due else { return false };
+        let is_same = |other: &Arc<dyn Deferred>| Arc::as_ptr(other).cast::<()>() == Arc::as_ptr(work).cast::<()>();
+        if !due.work.iter().any(is_same) {
+            due.work.push(work.clone());
+        }
+        true
+    })
 }
 
-/// Wakes the threads that this one has not woken yet. Every worker calls it before it waits for work, and only what it
-/// logs after a call is put off.
+/// Does what this thread has put off. Every worker calls it before it waits for work, and only what it defers after such a
+/// call is put off.
 pub(crate) fn before_worker_waits() {
-    DUE.with_borrow_mut(|due| notify(due.get_or_insert_default()));
+    let work = DUE.with_borrow_mut(|due| due.get_or_insert_default().take());
+    run(work);
+}
+
+/// Does what this thread has put off, if anything.
+pub(crate) fn run_deferred() {
+    let work = DUE.with_borrow_mut(|due| due.as_mut().map(Due::take));
+    work.into_iter().for_each(run);
 }
 
 /// Counts a batch of requests that this thread has executed.
 pub(crate) fn count_batch() {
+    let work = DUE.with_borrow_mut(|due| {
+        let due = due.as_mut().filter(|due| !due.work.is_empty())?;
+        due.batches += 1;
+        (due.batches >= BATCHES_MAX).then(|| due.take())
+    });
+    work.into_iter().for_each(run);
+}
+
+/// Lets this thread put nothing off any more, as it is no worker.
+pub(crate) fn leave_worker() {
+    DUE.take().into_iter().for_each(|mut due| run(due.take()));
+}
+
+/// Does the work, and keeps the list's memory for the next.
+fn run(mut work: Vec<Arc<dyn Deferred>>) {
+    work.drain(..).for_each(|work| work.run());
     DUE.with_borrow_mut(|due| {
-        if let Some(due) = due.as_mut().filter(|due| !due.places.is_empty()) {
-            due.batches += 1;
-            if due.batches >= BATCHES_MAX {
-                notify(due);
-            }
+        if let Some(due) = due.as_mut().filter(|due| due.work.is_empty()) {
+            due.work = work;
         }
     });
 }
 
-/// Lets this thread wake others at once, as it is no worker any more.
-pub(crate) fn leave_worker() {
-    DUE.take().iter_mut().for_each(notify);
-}
-
-fn notify(due: &mut Due) {
-    due.places.drain(..).for_each(|place| _ = place.notify_all());
-    due.batches = 0;
+impl Due {
+    fn take(&mut self) -> Vec<Arc<dyn Deferred>> {
+        self.batches = 0;
+        std::mem::take(&mut self.work)
+    }
 }
 
 #[cfg(test)]
@@ -94,9 +125,10 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_no_worker_wakes_at_once() {
+    fn a_thread_that_is_no_worker_puts_nothing_off() {
         with_a_waiting_thread(|place, is_woken| {
-            wake(place);
+            assert!(!defer(place));
+            place.run();
             until(is_woken);
         });
     }
@@ -104,11 +136,11 @@ mod tests {
     #[test]
     fn a_worker_wakes_before_it_waits_or_after_many_batches_or_when_it_ceases_to_be_one() {
         let many_batches = || (0..BATCHES_MAX).for_each(|_| count_batch());
-        for way in [before_worker_waits, many_batches, leave_worker] {
+        for way in [before_worker_waits, run_deferred, many_batches, leave_worker] {
             with_a_waiting_thread(|place, is_woken| {
                 before_worker_waits();
                 many_batches(); // with nothing to wake
-                wake(place);
+                assert!(defer(place) && defer(place));
                 (1..BATCHES_MAX).for_each(|_| count_batch());
                 assert!(!is_woken());
                 way();

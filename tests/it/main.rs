@@ -49,6 +49,8 @@ mod hash_fields;
 mod hyperloglog;
 mod increx;
 mod keys;
+#[cfg(feature = "binary")]
+mod killed_writers;
 mod large;
 mod leaving;
 mod limits;

@@ -12,6 +12,8 @@ use tracing::warn;
 use crate::client::outbox::{ENDS, EVICTED, NUDGE, OVERFLOW, PUSHED};
 use crate::net::buffers::READ_LEN;
 use crate::net::connection::{Connection, Exchange};
+use crate::runtime::executor::has_no_other_task;
+use crate::runtime::wakes;
 
 /// How many bytes of pushed frames are moved to the output at a time; the rest stays shared.
 const PUSH_PORTION: usize = 64 * 1024;
@@ -149,7 +151,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 // A replica may have what is not durable here.
                 let writable = match log.is_confirmed() || self.client.session.feed.is_some() {
                     true => buffers.output.len(),
-                    false => self.held.get_or_insert_default().writable(&buffers.output, log, client, cx.waker()),
+                    false => {
+                        let held = self.held.get_or_insert_default();
+                        // The last of those that are ready does the work that its reply and the others' wait for.
+                        if has_no_other_task() && held.is_held(&buffers.output, log) {
+                            wakes::run_deferred();
+                        }
+                        held.writable(&buffers.output, log, client, cx.waker())
+                    }
                 };
                 if writable == 0 {
                     break;

@@ -1,6 +1,7 @@
 //! What the rest of the server asks the writer of an append-only file, from any thread.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 
@@ -83,6 +84,15 @@ pub(super) struct Requests {
     pub(super) is_closed: bool,
 }
 
+impl Requests {
+    /// Returns whether there is nothing that the writer has to take.
+    pub(super) fn is_empty(&self) -> bool {
+        let has_change = self.policy.is_some() || self.annotations.is_some();
+        let has_order = self.rotation.is_some() || self.restart.is_some() || self.stop.is_some();
+        !has_change && !has_order && self.syncs.is_empty() && !self.is_closed
+    }
+}
+
 /// What the writer shares with those who ask it.
 pub(super) struct Shared {
     pub(super) reader: LogReader,
@@ -91,6 +101,8 @@ pub(super) struct Shared {
     pub(super) status: Mutex<AofStatus>,
     /// The policy that was asked for last.
     pub(super) policy: Mutex<Policy>,
+    /// The writer's own thread has it, perhaps for long.
+    pub(super) is_stepping: AtomicBool,
 }
 
 /// Asks the writer. Clones ask the same one.
@@ -99,7 +111,7 @@ pub(crate) struct AofHandle(pub(super) Arc<Shared>);
 
 impl AofHandle {
     /// Changes when what is written is made durable. From [`Policy::Always`] on no reply of a later write is seen before
-    /// its write is durable; with the others, clients that wait for that are woken.
+    /// its write is durable; with the others, clients whose writes are written are woken.
     pub(crate) fn set_policy(&self, policy: Policy) {
         let mut asked = self.0.policy.lock();
         if *asked == policy {

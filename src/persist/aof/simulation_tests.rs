@@ -9,6 +9,7 @@ use memchr::memmem;
 use parking_lot::Mutex;
 
 use crate::persist::aof::sync::Syncer;
+use crate::persist::aof::writer::Rest;
 use crate::persist::aof::{
     AofDir, AofHandle, AofOptions, Piece, Policy, SegmentReader, Stamp, Start, Step, Tail, Verdict, Writer, cut_tail,
 };
@@ -265,7 +266,8 @@ impl Life {
     fn act(&mut self) {
         match self.random.below(20) {
             0..8 => (0..self.random.below(6)).for_each(|_| self.append()),
-            8..14 => self.has_stopped |= self.writer.step() == Step::Stopped,
+            8..12 => self.has_stopped |= self.writer.step() == Step::Stopped,
+            12..14 => self.has_stopped |= self.writer.write_for_worker() == Rest::IsOfThread && self.step_stops(),
             14 => _ = self.now_ms.fetch_add(self.random.below(3000) as u64, Relaxed),
             15 => self.end_rewrite(),
             16 if self.rewrite.is_none() || self.handle.status().needs_rewrite.is_some() => self.begin_rewrite(),
@@ -287,6 +289,10 @@ impl Life {
         }
     }
 
+    fn step_stops(&mut self) -> bool {
+        self.writer.step() == Step::Stopped
+    }
+
     /// Returns how many records there are up to a position.
     fn count(&self, position: u64) -> usize {
         self.recovered + self.ends.partition_point(|end| *end <= position)
@@ -299,8 +305,11 @@ impl Life {
             u64::MAX => 0,
             confirmed => self.count(confirmed),
         };
+        let is_always = *self.handle.0.policy.lock() == Policy::Always;
         let asked = self.asked.load(Relaxed);
-        let durable = self.count(status.synced.max(asked)).max(confirmed);
+        let durable = self.count(status.synced.max(asked)).max(if is_always { confirmed } else { 0 });
+        // Where a sync has failed, the file is cut before the same records are written again.
+        let confirmed = if is_always || status.error.is_none() { confirmed } else { 0 };
         self.seen.asked += usize::from(asked > 0);
         self.seen.lost += usize::from(status.needs_rewrite.is_some());
         self.seen.errors += usize::from(status.error.is_some());

@@ -5,14 +5,21 @@
 //! the file is durable, and a later sync that works says nothing of it; so the writer goes back to what was durable before.
 //! With [`Policy::No`] the log does not keep what is written, and such a file has to be written anew.
 //!
-//! [`Writer::step`] never waits, except for the disk. [`spawn`] calls it on a thread; simulations call it themselves.
+//! What is written to the file outlives the process, and what is durable the machine. So replies wait until their records
+//! are written, with [`Policy::Always`] until they are durable, and with [`Policy::EverySec`] no longer than the disk may be
+//! behind.
+//!
+//! [`Writer::step`] never waits, except for the disk. [`spawn`] calls it on a thread; simulations call it themselves. What
+//! is only to be written is written by the workers ([`Writer::write_for_worker`]), unless the disk may be slow.
 
 mod block_writer;
+mod by_worker;
 mod requests;
+mod thread;
 
 use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -27,9 +34,12 @@ use crate::persist::aof::handle::{
 use crate::persist::aof::manifest::PartType;
 use crate::persist::aof::policy::{AofOptions, Policy};
 use crate::persist::aof::segment::Tail;
-use crate::persist::aof::sync::{InlineSyncer, Syncer, ThreadSyncer};
+use crate::persist::aof::sync::{InlineSyncer, Syncer};
 use crate::persist::disk::{DiskFile, write_again_from};
-use crate::time::clock::Clock;
+
+#[cfg(test)]
+pub(crate) use by_worker::Rest;
+pub(crate) use thread::spawn;
 
 /// How long after a sync the next one begins with [`Policy::EverySec`].
 const SYNC_PERIOD_MS: u64 = 1000;
@@ -40,13 +50,6 @@ const DELAYED_MS: u64 = 2000;
 /// How long the writer waits after an error, at first and at most.
 const PAUSE_MIN_MS: u64 = 100;
 const PAUSE_MAX_MS: u64 = 1000;
-/// How long the thread waits after a block, if no client waits for the disk: under load, records are written once in this
-/// time, and no append has to wake the thread.
-const LINGER: Duration = Duration::from_millis(1);
-/// For which part of the time that a sync has taken the next one waits for the clients that it has answered: one in two.
-const GATHERING_SHARE: u64 = 2;
-/// How long it waits at most, in microseconds: a disk that has stalled once is not to be slow twice.
-const GATHERING_MAX_US: u64 = 5_000;
 /// How many of the last bytes of a file are written again when it is opened.
 const WRITTEN_AGAIN_MAX: u64 = 64 << 20;
 
@@ -63,7 +66,7 @@ pub(crate) enum Start {
     /// In a new increment.
     New,
     /// In a new increment that is in no manifest before [`AofDir::install_base`] is called. With [`Policy::Always`]
-    /// nothing counts as durable before; whoever wants to answer clients meanwhile begins with another policy.
+    /// nothing counts as durable before; with the others no reply waits for the file until then.
     Detached,
 }
 
@@ -121,8 +124,14 @@ pub(crate) struct Writer {
     synced: Mark,
     /// Up to which position of the log it would be recovered after a power cut; less than that if the base is not there.
     durable: u64,
+    /// The position up to which clients may see replies; `None` while none waits for this file.
+    confirmed: Option<u64>,
     /// How many clients waited for a confirmation when there was one last.
     waited: usize,
+    /// When the thread looks at what is due by itself, in milliseconds since boot, if it does.
+    looks_ms: Option<u64>,
+    /// Until when workers write nothing, because a write of theirs was slow.
+    workers_rest_until_ms: u64,
     syncing: Option<Syncing>,
     last_sync_ms: u64,
     /// The file may be longer than what is written. That it is cut need not be durable before the same records, which are
@@ -181,9 +190,10 @@ impl Writer {
             ..AofStatus::default()
         };
         let (requests, policy) = (Mutex::new(Requests::default()), Mutex::new(options.policy));
-        let shared = Shared { reader, dir, requests, status: Mutex::new(status), policy };
+        let is_stepping = AtomicBool::new(false);
+        let shared = Shared { reader, dir, requests, status: Mutex::new(status), policy, is_stepping };
         let last_sync_ms = clock().boot_ms;
-        let writer = Writer {
+        let mut writer = Writer {
             shared: Arc::new(shared),
             clock,
             note_latency: Box::new(|_, _| {}),
@@ -197,7 +207,10 @@ impl Writer {
             written: mark,
             synced: mark,
             durable: begin,
+            confirmed: None,
             waited: 0,
+            looks_ms: None,
+            workers_rest_until_ms: 0,
             syncing: None,
             last_sync_ms,
             is_torn: false,
@@ -215,7 +228,7 @@ impl Writer {
             stop: None,
             has_ended: false,
         };
-        writer.shared.reader.set_confirmed((options.policy == Policy::Always).then_some(begin));
+        writer.confirm();
         Ok(writer)
     }
 
@@ -264,7 +277,9 @@ impl Writer {
             return Ok(Step::Wait(None));
         }
         let has_written = self.write(now)?;
+        self.start_writeback();
         self.sync_if_due(now)?;
+        self.confirm();
         self.pass_asides();
         self.rotate_if_due();
         self.answer_syncs();
@@ -387,15 +402,34 @@ impl Writer {
         }
     }
 
-    /// Notes what is durable, and lets clients see the replies of such writes.
+    /// Notes what is durable, and lets clients see the replies of what is safe by the policy.
     fn confirm(&mut self) {
-        if self.lost.is_some() || self.shared.dir.is_detached() || self.synced.position <= self.durable {
-            return;
+        let is_whole = self.lost.is_none() && !self.shared.dir.is_detached();
+        if is_whole {
+            self.durable = self.durable.max(self.synced.position);
         }
-        self.durable = self.synced.position;
-        if self.policy == Policy::Always {
-            self.waited = self.shared.reader.confirm(self.durable);
+        let shared = self.shared.clone();
+        // That of the latest request, while which none can be made: nothing is confirmed by a former one.
+        let policy = shared.policy.lock();
+        let safe = match *policy {
+            Policy::Always => Some(self.durable),
+            // A file that is begun again with all data has nothing of them yet.
+            _ if shared.dir.is_detached() || self.lost == Some(NeedsRewrite::LostPlace) => None,
+            _ if !is_whole || self.is_late() => self.confirmed.or(Some(self.durable)),
+            _ => Some(self.written.position),
+        };
+        match (self.confirmed, safe) {
+            (Some(confirmed), Some(safe)) if safe <= confirmed => return,
+            (Some(_), Some(safe)) => self.waited = shared.reader.confirm(safe),
+            (None, None) => return,
+            _ => shared.reader.set_confirmed(safe),
         }
+        self.confirmed = safe;
+    }
+
+    /// Returns whether the disk is so far behind that nothing more may be acknowledged.
+    fn is_late(&self) -> bool {
+        self.policy == Policy::EverySec && self.syncing.as_ref().is_some_and(|syncing| syncing.is_delayed)
     }
 
     /// Waits for longer and longer after each error; whoever waits for a result gets this one.
@@ -421,27 +455,6 @@ impl Writer {
     fn io(&self, action: &'static str) -> impl FnOnce(io::Error) -> AofError + use<> {
         AofError::io(action, &self.shared.dir.increment().unwrap_or_default())
     }
-
-    /// Waits until as many clients wait for the next sync as have waited for the last one, or until a time. Otherwise
-    /// clients that send a write after each reply would be divided among two syncs, each of which takes as long as one for
-    /// all of them.
-    fn gather(&self, clock: &Clock, until_us: u64) {
-        let reader = &self.shared.reader;
-        while reader.waiting() < self.waited {
-            let left_us = until_us.saturating_sub(clock.now().mono_us());
-            if left_us == 0 {
-                return;
-            }
-            reader.wait(Some(reader.end()), Some(Duration::from_micros(left_us)));
-        }
-    }
-
-    /// Waits as a step says.
-    fn wait(&self, timeout: Option<Duration>) {
-        // What is in the log already is not to end the wait if it cannot be written now.
-        let is_writing = self.pause.is_none() && self.lost.is_none() && !self.rotation_is_reached();
-        self.shared.reader.wait(is_writing.then_some(self.written.position), timeout);
-    }
 }
 
 /// Opens the last increment behind its tail, and makes it durable.
@@ -461,33 +474,4 @@ fn open_tail(dir: &AofDir, tail: &Tail) -> Result<Arc<dyn DiskFile>, AofError> {
         write_again_from(&*dir.disk, &file.path, offset).map_err(AofError::io("sync", &file.path))?;
     }
     dir.disk.append(&path).map_err(AofError::io("open", &path))
-}
-
-/// Starts a thread that writes, and one that syncs.
-///
-/// # Errors
-/// When the system has no threads left.
-pub(crate) fn spawn(mut writer: Writer) -> io::Result<JoinHandle<()>> {
-    let shared = writer.shared.clone();
-    writer.set_syncer(Box::new(ThreadSyncer::start_thread(move || shared.reader.wake())?));
-    let (mut has_written, clock) = (false, Clock::system());
-    let run = move || loop {
-        let (durable, begun_us) = (writer.durable, clock.now().mono_us());
-        let step = writer.step();
-        if writer.durable > durable && writer.policy == Policy::Always {
-            let ended_us = clock.now().mono_us();
-            let longest_us = ((ended_us - begun_us) / GATHERING_SHARE).min(GATHERING_MAX_US);
-            writer.gather(&clock, ended_us + longest_us);
-        }
-        match step {
-            Step::Again => has_written = true,
-            Step::Wait(_) if has_written && writer.policy != Policy::Always => {
-                has_written = false;
-                writer.shared.reader.wait(None, Some(LINGER));
-            }
-            Step::Wait(timeout) => writer.wait(timeout),
-            Step::Stopped => return,
-        }
-    };
-    std::thread::Builder::new().name("aof-writer".to_owned()).spawn(run)
 }

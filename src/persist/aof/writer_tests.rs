@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::persist::aof::handle::Done;
 use crate::persist::aof::sync::Syncer;
+use crate::persist::aof::writer::Rest;
 use crate::persist::aof::{
     AofDir, AofHandle, AofOptions, NeedsRewrite, Policy, SegmentReader, Stamp, Start, Step, Verdict, Writer, spawn,
 };
@@ -28,6 +29,8 @@ struct Stepped {
     writer: Writer,
     handle: AofHandle,
     now_ms: Arc<AtomicU64>,
+    /// How much later it is after each look at the clock.
+    tick_ms: Arc<AtomicU64>,
 }
 
 fn options(dir: &Path, policy: Policy) -> AofOptions {
@@ -41,13 +44,16 @@ fn stepped(policy: Policy) -> Stepped {
     disk.sync_dir(Path::new("/")).expect("synced");
     let dir = AofDir::open(Arc::new(disk.clone()), Path::new("/data"), "aof", "a", true).expect("opened");
     let (dir, log, now_ms) = (Arc::new(dir), Arc::new(Log::default()), Arc::new(AtomicU64::new(5000)));
-    let time = now_ms.clone();
-    let clock =
-        move || Stamp { wall_ms: time.load(Relaxed) as i64, boot_ms: time.load(Relaxed), fence: 0, history: None };
+    let tick_ms = Arc::new(AtomicU64::new(0));
+    let (time, tick) = (now_ms.clone(), tick_ms.clone());
+    let clock = move || {
+        let now = time.fetch_add(tick.load(Relaxed), Relaxed);
+        Stamp { wall_ms: now as i64, boot_ms: now, fence: 0, history: None }
+    };
     let options = options(Path::new("/data"), policy);
     let reader = log.reader(Purpose::Copy);
     let writer = Writer::open(dir.clone(), reader, Start::New, &options, "boot", Box::new(clock)).expect("opened");
-    Stepped { handle: writer.handle(), disk, log, dir, writer, now_ms }
+    Stepped { handle: writer.handle(), disk, log, dir, writer, now_ms, tick_ms }
 }
 
 /// Returns what receives a result, and where it arrives.
@@ -119,8 +125,9 @@ fn with_always_what_is_written_is_durable_before_it_is_confirmed() {
 fn with_everysec_a_sync_begins_a_second_after_the_last_one() {
     let mut server = stepped(Policy::EverySec);
     let end = append(&server.log, 1);
-    assert!(server.log.is_confirmed());
+    assert!(server.log.wake_when_confirmed(end, 1, Waker::noop()));
     assert_eq!((server.writer.step(), server.writer.step()), (Step::Again, Step::Wait(Some(Duration::from_secs(1)))));
+    assert_eq!(server.log.confirmed(), end, "it is written");
     server.pass(999);
     assert_eq!(server.writer.step(), Step::Wait(Some(Duration::from_millis(1))));
     assert_eq!((server.handle.status().synced, server.handle.status().written), (0, end));
@@ -152,7 +159,7 @@ fn what_is_for_replicas_alone_at_the_end_of_the_log_counts_as_durable_with_what_
         server.log.append_aside(b"*1\r\n$4\r\nPING\r\n");
         append(&server.log, 1);
         let end = server.log.append_aside(b"*1\r\n$4\r\nPING\r\n");
-        assert!(policy != Policy::Always || server.log.wake_when_confirmed(end, 1, Waker::noop()));
+        assert!(server.log.wake_when_confirmed(end, 1, Waker::noop()));
         let (done, result) = done();
         server.handle.sync(done);
         while server.writer.step() == Step::Again {}
@@ -176,7 +183,7 @@ fn clients_that_wait_are_woken_when_the_policy_changes() {
     assert!(server.log.wake_when_confirmed(end, 1, Waker::noop()));
     server.handle.set_policy(Policy::EverySec);
     server.writer.step();
-    assert!(server.log.is_confirmed());
+    assert_eq!((server.log.confirmed(), server.handle.status().synced), (end, 0));
     server.handle.set_policy(Policy::Always);
     let end = append(&server.log, 2);
     server.writer.step();
@@ -187,7 +194,9 @@ fn clients_that_wait_are_woken_when_the_policy_changes() {
     server.handle.set_policy(Policy::Always);
     server.handle.set_policy(Policy::No);
     server.writer.step();
-    assert!(server.log.is_confirmed());
+    let end = append(&server.log, 3);
+    server.writer.step();
+    assert_eq!((server.log.confirmed(), server.handle.status().synced < end), (end, true));
 }
 
 /// Ends a sync when it is told to, and does it then.
@@ -224,6 +233,79 @@ fn a_slow_sync_does_not_delay_writing_and_counts_once() {
     server.writer.step();
     let status = server.handle.status();
     assert_eq!((status.synced, status.is_syncing), (first, true), "the next one has begun");
+}
+
+#[test]
+fn nothing_is_confirmed_while_a_sync_is_late_by_more_than_two_seconds() {
+    let mut server = stepped(Policy::EverySec);
+    let finish = Arc::new(AtomicU64::new(0));
+    server.writer.set_syncer(Box::new(SlowSyncer(finish.clone(), None)));
+    append(&server.log, 1);
+    server.pass(1000);
+    server.writer.step();
+    server.pass(2000);
+    let before = append(&server.log, 2);
+    server.writer.step();
+    assert_eq!(server.log.confirmed(), before);
+    server.pass(1);
+    assert_eq!(server.writer.step(), Step::Wait(None));
+    let after = append(&server.log, 3);
+    server.writer.step();
+    let status = server.handle.status();
+    assert_eq!((server.log.confirmed(), status.written, status.delayed_syncs), (before, after, 1));
+    finish.store(1, Relaxed);
+    server.writer.step();
+    assert_eq!(server.log.confirmed(), after);
+}
+
+#[test]
+fn a_worker_writes_what_is_logged_and_has_the_thread_look_when_a_sync_will_be_due() {
+    for (policy, rest) in [(Policy::EverySec, Rest::IsForThread), (Policy::No, Rest::Nothing)] {
+        let mut server = stepped(policy);
+        append(&server.log, 1);
+        let end = server.log.append_aside(b"*1\r\n$4\r\nPING\r\n");
+        assert!(server.log.wake_when_confirmed(end, 1, Waker::noop()));
+        assert_eq!((server.writer.write_for_worker(), server.log.confirmed()), (rest, end), "{policy:?}");
+        assert_eq!(server.commands(&server.disk.kill()), [SELECT, &set(1)].concat());
+        server.writer.looks_by(6000);
+        append(&server.log, 2);
+        assert_eq!(server.writer.write_for_worker(), Rest::Nothing, "the thread looks then");
+    }
+    let mut server = stepped(Policy::Always);
+    append(&server.log, 1);
+    assert_eq!((server.writer.write_for_worker(), server.handle.status().written), (Rest::IsOfThread, 0));
+}
+
+#[test]
+fn a_worker_writes_nothing_where_that_could_take_long() {
+    let refused = |server: &mut Stepped| {
+        let before = server.handle.status().written;
+        append(&server.log, 1);
+        assert_eq!((server.writer.write_for_worker(), server.handle.status().written), (Rest::IsForThread, before));
+    };
+    let mut server = stepped(Policy::EverySec);
+    let finish = Arc::new(AtomicU64::new(0));
+    server.writer.set_syncer(Box::new(SlowSyncer(finish.clone(), None)));
+    append(&server.log, 0);
+    server.pass(1000);
+    server.writer.step();
+    refused(&mut server); // a sync is under way
+    finish.store(1, Relaxed);
+    while server.writer.step() == Step::Again {}
+    // Each look at the clock takes so long.
+    server.tick_ms.store(5, Relaxed);
+    append(&server.log, 1);
+    server.writer.write_for_worker();
+    server.tick_ms.store(0, Relaxed);
+    assert_eq!(server.log.confirmed(), server.log.end());
+    refused(&mut server); // a write was slow
+    server.pass(1000);
+    server.log.append(&mut Effects::one(0, &[b"SET", b"large", &vec![0; 1 << 20]]));
+    refused(&mut server); // there is much
+    finish.store(1, Relaxed);
+    while server.writer.step() == Step::Again {}
+    server.handle.set_policy(Policy::Always);
+    refused(&mut server); // another policy was asked for
 }
 
 #[test]

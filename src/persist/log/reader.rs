@@ -40,7 +40,7 @@ impl Log {
 
     fn add_reader(self: &Arc<Self>, records: &mut Records, position: u64, purpose: Purpose) -> LogReader {
         let confirmed = (purpose == Purpose::Confirm).then_some(position);
-        let place = Place { position, purpose, confirmed, is_lost: false, is_woken: false };
+        let place = Place { position, purpose, confirmed, is_lost: false, is_woken: false, has_foreign: false };
         let free = records.readers.iter().position(Option::is_none);
         let number = free.unwrap_or_else(|| {
             records.readers.push(None);
@@ -205,21 +205,36 @@ impl LogReader {
 
     /// Waits until there are records behind a position, if there is one, until [`LogReader::wake`] was called since the
     /// last wait, or until a time has passed; may return earlier. Only who waits for records makes the next append wake
-    /// it, which costs the appending thread microseconds.
+    /// it, which costs the appending thread microseconds. Records whose reading is the work of those who append them do not
+    /// end the wait.
     pub(crate) fn wait(&self, position: Option<u64>, timeout: Option<Duration>) {
         let mut records = self.log.records.lock();
-        let is_due = |place: &Option<Place>| place.is_none_or(|place| place.is_woken);
-        let has_records = position.is_some_and(|position| records.chunks.end() > position);
-        if !has_records && !is_due(&records.readers[self.number]) {
+        let (is_flushed, end) = (records.flushed == Some(self.number), records.chunks.end());
+        let has_records = |place: &Place| position.is_some_and(|from| end > from && (!is_flushed || place.has_foreign));
+        if !records.readers[self.number].is_none_or(|place| place.is_woken || has_records(&place)) {
             records.sleeping += usize::from(position.is_some());
-            match timeout {
-                Some(timeout) => _ = self.log.appended.wait_for(&mut records, timeout),
-                None => self.log.appended.wait(&mut records),
-            }
+            self.log.appended.wait(&mut records, timeout);
             records.sleeping -= usize::from(position.is_some());
         }
         if let Some(place) = &mut records.readers[self.number] {
             place.is_woken = false;
+            place.has_foreign &= position.is_none();
+        }
+    }
+
+    /// Sets the work of this reader, which returns false where its own thread does it.
+    pub(crate) fn set_flush(&self, flush: impl Fn() -> bool + Send + Sync + 'static) {
+        self.log.appended.set_flush(Some(Arc::new(flush)));
+    }
+
+    /// Lets workers do this reader's work for the records that they append, before they wait for requests, or lets its own
+    /// thread do all.
+    pub(crate) fn set_flushed(&self, is_flushed: bool) {
+        let mut records = self.log.records.lock();
+        if is_flushed {
+            records.flushed = Some(self.number);
+        } else if records.flushed == Some(self.number) {
+            records.flushed = None;
         }
     }
 
@@ -228,7 +243,7 @@ impl LogReader {
         if let Some(place) = &mut self.log.records.lock().readers[self.number] {
             place.is_woken = true;
         }
-        self.log.appended.notify_all();
+        self.log.appended.notify();
     }
 
     /// Returns how many clients wait for a confirmation.
@@ -261,6 +276,7 @@ impl LogReader {
 impl Drop for LogReader {
     fn drop(&mut self) {
         self.pass(u64::MAX);
+        self.set_flushed(false);
         self.log.change(self.number, |place, _| *place = None);
         self.log.records.lock().trim(); // it may have been the slowest by far
     }

@@ -104,14 +104,22 @@ impl Writer {
         Header { position, len, end: position + len - added, boot, at: now, synced }
     }
 
-    /// Lets the log free what was written, and the system write it to the disk, where nobody waits for a sync.
+    /// Lets the log free what was written, where nobody waits for a sync.
     fn after_write(&mut self) {
         if self.policy == Policy::No && !self.must_sync {
             self.release(self.written.position);
         }
-        let unwritten = self.written.len.saturating_sub(self.written_back);
-        if self.policy != Policy::Always && unwritten >= WRITE_BACK_LEN {
-            self.file.start_writeback(self.written_back, unwritten);
+    }
+
+    /// Returns whether the system is to be told to write to the disk.
+    pub(super) fn writeback_is_due(&self) -> bool {
+        self.policy != Policy::Always && self.written.len.saturating_sub(self.written_back) >= WRITE_BACK_LEN
+    }
+
+    /// Tells the system to write to the disk what is written since it was told so last, where that is much.
+    pub(super) fn start_writeback(&mut self) {
+        if self.writeback_is_due() {
+            self.file.start_writeback(self.written_back, self.written.len - self.written_back);
             self.written_back = self.written.len;
         }
     }
@@ -126,6 +134,7 @@ impl Writer {
         self.unselected = db;
         // Both may lie before, where positions have begun again.
         self.durable = self.durable.min(position);
+        self.confirmed = self.confirmed.map(|confirmed| confirmed.min(position));
         self.released = position;
         self.shared.status.lock().file_begin = Some(position);
         self.shared.reader.release(position);

@@ -30,7 +30,11 @@ impl Writer {
 
     fn set_policy(&mut self, policy: Policy) {
         self.policy = policy;
-        self.shared.reader.set_confirmed((policy == Policy::Always).then_some(self.durable));
+        if policy == Policy::Always {
+            self.confirmed = Some(self.durable);
+            self.shared.reader.set_confirmed(self.confirmed);
+        }
+        self.follow_workers();
     }
 
     /// Returns whether all is written that belongs before the next increment.

@@ -1,0 +1,111 @@
+//! The writer's thread, and the one that syncs for it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::persist::aof::handle::Shared;
+use crate::persist::aof::policy::Policy;
+use crate::persist::aof::sync::ThreadSyncer;
+use crate::persist::aof::writer::{Step, Writer, by_worker};
+use crate::time::clock::Clock;
+
+/// How long the thread waits after a block, if no client waits for the disk: under load, records are written once in this
+/// time, and no append has to wake the thread.
+const LINGER: Duration = Duration::from_millis(1);
+/// For which part of the time that a sync has taken the next one waits for the clients that it has answered: one in two.
+const GATHERING_SHARE: u64 = 2;
+/// How long it waits at most, in microseconds: a disk that has stalled once is not to be slow twice.
+const GATHERING_MAX_US: u64 = 5_000;
+
+/// What follows a step of the writer.
+struct Next {
+    step: Step,
+    /// The position whose next record ends the wait, if there is one.
+    from: Option<u64>,
+    /// How many clients have waited for what the step has synced, if it has synced anything that they waited for.
+    waited: Option<usize>,
+    /// Whether records may be gathered before they are written.
+    may_linger: bool,
+}
+
+/// Starts a thread that writes, and one that syncs.
+///
+/// # Errors
+/// When the system has no threads left.
+pub(crate) fn spawn(mut writer: Writer) -> io::Result<JoinHandle<()>> {
+    let shared = writer.shared.clone();
+    let woken = shared.clone();
+    writer.set_syncer(Box::new(ThreadSyncer::start_thread(move || woken.reader.wake())?));
+    writer.follow_workers();
+    let writer = Arc::new(Mutex::new(writer));
+    let (for_workers, shared_by_workers) = (Arc::downgrade(&writer), Arc::downgrade(&shared));
+    shared.reader.set_flush(move || by_worker::flush(&for_workers, &shared_by_workers));
+    thread::Builder::new().name("aof-writer".to_owned()).spawn(move || run(&writer, &shared))
+}
+
+fn run(writer: &Mutex<Writer>, shared: &Shared) {
+    let (mut has_written, clock) = (false, Clock::system());
+    loop {
+        let begun_us = clock.now().mono_us();
+        let next = step(writer, shared);
+        if let Some(waited) = next.waited {
+            let ended_us = clock.now().mono_us();
+            let longest_us = ((ended_us - begun_us) / GATHERING_SHARE).min(GATHERING_MAX_US);
+            gather(shared, waited, &clock, ended_us + longest_us);
+        }
+        match next.step {
+            Step::Again => has_written = true,
+            Step::Wait(_) if has_written && next.may_linger => {
+                has_written = false;
+                shared.reader.wait(None, Some(LINGER));
+            }
+            Step::Wait(timeout) => shared.reader.wait(next.from, timeout),
+            Step::Stopped => return,
+        }
+    }
+}
+
+/// Does what can be done now.
+fn step(writer: &Mutex<Writer>, shared: &Shared) -> Next {
+    shared.is_stepping.store(true, Relaxed); // workers do not wait for the disk
+    let mut writer = writer.lock();
+    let durable = writer.durable;
+    let step = writer.step();
+    writer.looks_ms = None;
+    if let Step::Again = step {
+        writer.looks_by(0);
+    } else if let Step::Wait(Some(timeout)) = step {
+        let now_ms = (writer.clock)().boot_ms;
+        writer.looks_by(now_ms + timeout.as_millis() as u64);
+    }
+    let is_always = writer.policy == Policy::Always;
+    // What is in the log already is not to end the wait if it cannot be written now.
+    let is_writing = writer.pause.is_none() && writer.lost.is_none() && !writer.rotation_is_reached();
+    let next = Next {
+        step,
+        from: is_writing.then_some(writer.written.position),
+        waited: (is_always && writer.durable > durable).then_some(writer.waited),
+        may_linger: !is_always && shared.reader.waiting() == 0,
+    };
+    drop(writer);
+    shared.is_stepping.store(false, Relaxed);
+    next
+}
+
+/// Waits until as many clients wait for the next sync as have waited for the last one, or until a time. Otherwise clients
+/// that send a write after each reply would be divided among two syncs, each of which takes as long as one for all of them.
+fn gather(shared: &Shared, waited: usize, clock: &Clock, until_us: u64) {
+    let reader = &shared.reader;
+    while reader.waiting() < waited {
+        let left_us = until_us.saturating_sub(clock.now().mono_us());
+        if left_us == 0 {
+            return;
+        }
+        reader.wait(Some(reader.end()), Some(Duration::from_micros(left_us)));
+    }
+}

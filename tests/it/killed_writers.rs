@@ -1,0 +1,258 @@
+//! Processes that are killed while they write an append-only file: what any client was told is there after the next start,
+//! whatever `appendfsync` says. (A power cut may take more; simulated disks show that.)
+//!
+//! `KEYLATCH_KILLS` is how many kills there are for each kind, `KEYLATCH_SEED` the first seed.
+
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::thread::{self, Scope};
+use std::time::Duration;
+
+use keylatch::internals::resp::Frame;
+
+use crate::harness::{Client, Dice, encode, wait_until};
+use crate::log::first_seed;
+use crate::process::{Process, binary};
+
+/// How many kills there are for each kind, unless `KEYLATCH_KILLS` says it.
+const KILLS: u64 = 2;
+
+/// For how many milliseconds clients write, at least and at most.
+const WRITING_MS: (u64, u64) = (20, 150);
+
+fn kills() -> u64 {
+    std::env::var("KEYLATCH_KILLS").map_or(KILLS, |kills| kills.parse().expect("KEYLATCH_KILLS is a number"))
+}
+
+/// Starts a server in a directory, with an append-only file; returns it when it has loaded that.
+fn start(dir: &Path, args: &[&str]) -> Process {
+    let mut command = Command::new(binary());
+    command.current_dir(dir).args(["--port", "0", "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
+    let mut process = Process::run(command.args(args));
+    let mut client = process.client();
+    wait_until(|| client.call("PING") == "+PONG");
+    process
+}
+
+fn kill(mut process: Process) {
+    process.signal("KILL");
+    process.wait();
+}
+
+/// The number in a counter that was last told to a client.
+#[derive(Default)]
+struct Told(AtomicI64);
+
+impl Told {
+    fn hear(&self, number: i64) {
+        self.0.fetch_max(number, SeqCst);
+    }
+}
+
+/// A connection to a server that may be killed at any time.
+struct Caller {
+    client: Client,
+    writer: TcpStream,
+}
+
+impl Caller {
+    fn connect(addr: SocketAddr) -> Self {
+        let client = Client::connect(addr);
+        Caller { writer: client.writer(), client }
+    }
+
+    /// Sends commands; returns false once the server is gone.
+    fn send(&mut self, commands: &[&[&str]]) -> bool {
+        let bytes: Vec<u8> = commands.iter().flat_map(|words| encode(words).to_vec()).collect();
+        std::io::Write::write_all(&mut self.writer, &bytes).is_ok()
+    }
+
+    /// Returns the last of so many replies, unless the server is gone.
+    fn last_of(&mut self, count: usize) -> Option<Frame> {
+        (1..count).try_for_each(|_| self.client.read_frame().map(drop))?;
+        self.client.read_frame()
+    }
+}
+
+/// Returns the numbers in a reply, wherever they stand.
+fn numbers(frame: &Frame) -> Vec<i64> {
+    match frame {
+        Frame::Integer(number) => vec![*number],
+        Frame::Bulk(bytes) => std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).into_iter().collect(),
+        Frame::Array(frames) => frames.iter().flat_map(numbers).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Increments a counter, with so many requests in flight.
+fn increment(addr: SocketAddr, key: &str, in_flight: usize, told: &Told) {
+    let (mut caller, incr) = (Caller::connect(addr), ["INCR", key]);
+    let requests: Vec<&[&str]> = vec![&incr; in_flight];
+    while caller.send(&requests) {
+        for _ in 0..in_flight {
+            match caller.last_of(1) {
+                Some(Frame::Integer(number)) => told.hear(number),
+                _ => return,
+            }
+        }
+    }
+}
+
+/// Increments a counter in calls of a kind, and hears the number in their last reply.
+fn repeat(addr: SocketAddr, calls: &[&[&str]], told: &Told) {
+    let mut caller = Caller::connect(addr);
+    while caller.send(calls) {
+        match caller.last_of(calls.len()) {
+            Some(frame) => numbers(&frame).first().into_iter().for_each(|number| told.hear(*number)),
+            None => return,
+        }
+    }
+}
+
+/// Hears the numbers that come to a client which has sent some calls, each of which has a reply.
+fn listen(mut caller: Caller, told: &Told) {
+    while let Some(frame) = caller.last_of(1) {
+        numbers(&frame).last().into_iter().for_each(|number| told.hear(*number));
+    }
+}
+
+/// Takes numbers from a list, each of which another client has stored before it has appended it.
+fn pop(addr: SocketAddr, told: &Told) {
+    let mut caller = Caller::connect(addr);
+    while caller.send(&[&["BLPOP", "queue", "0"]]) {
+        match caller.last_of(1) {
+            Some(frame) => numbers(&frame).last().into_iter().for_each(|number| told.hear(*number)),
+            None => return,
+        }
+    }
+}
+
+fn append_to_queue(addr: SocketAddr) {
+    let mut caller = Caller::connect(addr);
+    for number in 1.. {
+        let number = number.to_string();
+        let calls: [&[&str]; 4] = [&["MULTI"], &["SET", "popped", &number], &["RPUSH", "queue", &number], &["EXEC"]];
+        if !caller.send(&calls) || caller.last_of(calls.len()).is_none() {
+            return;
+        }
+    }
+}
+
+/// The counters of a round, each with what was told about it in one way.
+#[derive(Default)]
+struct Round {
+    replies: Told,
+    transactions: Told,
+    scripts: Told,
+    messages: Told,
+    popped: Told,
+}
+
+const SCRIPT: &str = "local n = redis.call('INCR', KEYS[1]) redis.call('PUBLISH', 'numbers', n) return n";
+
+impl Round {
+    /// Has clients write by every way in which a client is told of a change.
+    fn write<'s>(&'s self, scope: &'s Scope<'s, '_>, addr: SocketAddr, in_flight: usize) {
+        scope.spawn(move || increment(addr, "replies", in_flight, &self.replies));
+        scope.spawn(move || repeat(addr, &[&["MULTI"], &["INCR", "transactions"], &["EXEC"]], &self.transactions));
+        if cfg!(feature = "lua") {
+            scope.spawn(move || repeat(addr, &[&["EVAL", SCRIPT, "1", "scripts"]], &self.scripts));
+            let mut subscriber = Caller::connect(addr);
+            assert!(subscriber.send(&[&["SUBSCRIBE", "numbers"]]) && subscriber.last_of(1).is_some());
+            scope.spawn(move || listen(subscriber, &self.messages));
+        }
+        scope.spawn(move || pop(addr, &self.popped));
+        scope.spawn(move || append_to_queue(addr));
+    }
+
+    /// Returns the ways in which a client was told of a number that a server does not have, and the two numbers.
+    fn lost(&self, server: &mut Client) -> Vec<(&'static str, i64, i64)> {
+        let ways = [
+            ("replies", "replies", &self.replies),
+            ("transactions", "transactions", &self.transactions),
+            ("scripts", "scripts", &self.scripts),
+            ("messages", "scripts", &self.messages),
+            ("popped", "popped", &self.popped),
+        ];
+        let lost = ways.into_iter().filter_map(|(way, key, told)| {
+            let kept = numbers(&server.frame(&["GET", key])).first().copied().unwrap_or(0);
+            let told = told.0.load(SeqCst);
+            (kept < told).then_some((way, told, kept))
+        });
+        lost.collect()
+    }
+}
+
+/// Kills a server while clients write, and looks whether the next one has what they were told.
+fn kill_and_look(policy: &str, in_flight: usize, seed: u64) {
+    let (dir, mut dice) = (tempfile::tempdir().expect("a directory"), Dice::new(seed));
+    let args = ["--appendfsync", policy];
+    let mut told = 0;
+    for life in 0..3 {
+        let (mut process, round) = (start(dir.path(), &args), Round::default());
+        let addr = process.known_addr();
+        thread::scope(|scope| {
+            round.write(scope, addr, in_flight);
+            wait_until(|| round.replies.0.load(SeqCst) > 0);
+            thread::sleep(Duration::from_millis(WRITING_MS.0 + dice.roll(WRITING_MS.1 - WRITING_MS.0)));
+            process.signal("KILL");
+            process.wait();
+        });
+        let process = start(dir.path(), &args);
+        let lost = round.lost(&mut Client::connect(process.known_addr()));
+        assert_eq!(lost, [], "{policy}, {in_flight} in flight, seed {seed}, life {life}");
+        told += round.replies.0.load(SeqCst);
+        Client::connect(process.known_addr()).call("FLUSHALL");
+        kill(process);
+    }
+    assert!(told > 0);
+}
+
+#[test]
+fn a_killed_process_has_lost_nothing_that_a_client_was_told_with_any_policy() {
+    let first = first_seed();
+    for seed in first..first + kills().div_ceil(3) {
+        for policy in ["always", "everysec", "no"] {
+            for in_flight in [1, 100] {
+                kill_and_look(policy, in_flight, seed);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_killed_replica_has_lost_nothing_that_it_has_acknowledged() {
+    let first = first_seed();
+    for seed in first..first + kills().div_ceil(2) {
+        for policy in ["always", "everysec", "no"] {
+            let (dir, mut dice, told) = (tempfile::tempdir().expect("a directory"), Dice::new(seed), Told::default());
+            let mut primary = Process::start(&["--save", "", "--repl-diskless-sync-delay", "0"]);
+            let addr = primary.addr();
+            let of = format!("127.0.0.1 {}", addr.port());
+            let mut replica = start(dir.path(), &["--appendfsync", policy, "--replicaof", &of]);
+            // Its file has nothing before it is written anew, with what the primary has sent.
+            let mut client = Client::connect(replica.known_addr());
+            wait_until(|| client.info("master_link_status") == "up" && client.info("aof_rewrite_in_progress") == "0");
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut caller = Caller::connect(addr);
+                    while caller.send(&[&["INCR", "n"], &["WAIT", "1", "2000"]]) {
+                        let (number, count) = (caller.last_of(1), caller.last_of(1));
+                        let (Some(Frame::Integer(number)), Some(Frame::Integer(1))) = (number, count) else { return };
+                        told.hear(number);
+                    }
+                });
+                wait_until(|| told.0.load(SeqCst) > 0);
+                thread::sleep(Duration::from_millis(WRITING_MS.0 + dice.roll(WRITING_MS.1 - WRITING_MS.0)));
+                replica.signal("KILL");
+                replica.wait();
+            });
+            let alone = start(dir.path(), &[]);
+            let kept = Client::connect(alone.known_addr()).frame(&["GET", "n"]);
+            let told = told.0.load(SeqCst);
+            assert!(numbers(&kept) >= vec![told], "{policy}, seed {seed}: {kept:?} of {told}");
+        }
+    }
+}
