@@ -14,6 +14,7 @@ use crate::store::expire::NEVER;
 use crate::store::hold::GateGuard;
 use crate::store::key::{Key, SHARDS, shard_of};
 use crate::store::memory_account::MemoryAccount;
+use crate::store::shard::Shard;
 use crate::store::table::Hasher;
 use crate::store::usage::{Dice, UsageRule};
 use crate::time::clock::Now;
@@ -149,9 +150,6 @@ impl Evictor {
         memory_account: &Arc<MemoryAccount>,
         (cx, max): (&Cx, usize),
     ) -> Eviction {
-        if memory_account.held() > goal {
-            forget_retired_fences(hold, memory_account, goal);
-        }
         for _ in 0..max {
             if memory_account.held() <= goal {
                 return Eviction::Enough;
@@ -284,17 +282,15 @@ impl Evictor {
     }
 }
 
-/// Forgets the fences of removed keys, shard by shard, until no more than `goal` bytes are used: no key is evicted for
-/// them.
-fn forget_retired_fences(hold: &mut GateGuard<'_>, memory_account: &Arc<MemoryAccount>, goal: isize) {
+/// Forgets the fences of removed keys; returns whether there were any.
+pub(super) fn forget_retired_fences(hold: &mut GateGuard<'_>) -> bool {
+    let mut has_any = false;
     for db in hold.used() {
         for index in 0..SHARDS {
-            let has_any = hold.with_shard(db, index, |shard| shard.forget_retired_fences());
-            if has_any == Some(true) && memory_account.held() <= goal {
-                return;
-            }
+            has_any |= hold.with_shard(db, index, Shard::forget_retired_fences) == Some(true);
         }
     }
+    has_any
 }
 
 /// Finds the best candidate for eviction, with its score.

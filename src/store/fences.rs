@@ -201,15 +201,6 @@ impl Fences {
         }
     }
 
-    /// Forgets the fences of all removed keys; returns whether there were any.
-    pub(super) fn forget_all_retired(&mut self) -> bool {
-        let has_any = self.remembered().0 > 0;
-        while self.remembered().0 > 0 {
-            self.forget_first();
-        }
-        has_any
-    }
-
     /// Forgets the fences of keys that were removed by a time.
     pub(super) fn forget_retired(&mut self, until_ms: i64) {
         while self.0.as_ref().and_then(|table| table.retired.front()).is_some_and(|(at_ms, _)| *at_ms <= until_ms) {
@@ -350,7 +341,8 @@ mod tests {
             assert!(fences.remembered().1 <= RETIRED_BYTES_MAX && fences.memory() < 2 * RETIRED_BYTES_MAX);
         }
         assert_eq!(fences.get_since(Key { bytes: &names[99], hash: 99 }, 0), 5);
-        assert!(fences.forget_all_retired() && fences.is_empty());
+        fences.forget_retired(i64::MAX);
+        assert!(fences.is_empty());
     }
 
     #[test]

@@ -283,15 +283,6 @@ impl Interests {
         }
     }
 
-    /// Forgets the fences of all removed keys; returns whether there were any.
-    pub(super) fn forget_all_retired_fences(&mut self) -> bool {
-        let has_any = self.has_fences() && self.fences.forget_all_retired();
-        if has_any {
-            self.report();
-        }
-        has_any
-    }
-
     /// Forgets the fence of a key.
     pub(super) fn forget_fence(&mut self, key: Key<'_>) {
         if self.has_fences() {

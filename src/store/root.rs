@@ -10,7 +10,7 @@ use crate::store::compact::Cursor;
 use crate::store::cx::Cx;
 use crate::store::databases::{Databases, FAR_MAX};
 use crate::store::event::EventSink;
-use crate::store::evict::{Eviction, Evictor, Policy};
+use crate::store::evict::{Eviction, Evictor, Policy, forget_retired_fences};
 use crate::store::expire::{NEVER, SweepTimer};
 use crate::store::gate::{self, BusyFlag, Gate};
 use crate::store::generation::Generation;
@@ -387,7 +387,12 @@ impl Store {
     /// Evicts keys until memory usage is within the limit, but at most `max`.
     pub fn evict_to_fit(&self, hold: &mut GateGuard<'_>, cx: Cx, max: usize) -> Eviction {
         // Keys are evicted for the present excess only, not for the memory of the notifications about their eviction.
-        let Some(goal) = self.memory_account().relief_goal() else { return Eviction::Enough };
+        let Some(mut goal) = self.memory_account().relief_goal() else { return Eviction::Enough };
+        // Nor for the fences of removed keys.
+        if forget_retired_fences(hold) {
+            let Some(rest) = self.memory_account().relief_goal() else { return Eviction::Enough };
+            goal = rest;
+        }
         self.evictor.lock().evict_to(goal, hold, self.memory_account(), (&cx, max))
     }
 }

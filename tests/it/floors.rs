@@ -27,7 +27,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("namespace", &["acl", "client", "config", "instance", "observe", "persist", "push", "resp", "script", "spec", "store", "test_mode", "time"]),
     ("instance", &["acl", "client", "config", "memory", "runtime", "spec"]),
     ("script", &["error", "memory", "observe", "resp", "spec", "runtime", "store", "text", "time"]),
-    ("push", &["client", "config", "glob", "memory", "observe", "resp", "store", "time"]),
+    ("push", &["acl", "client", "config", "glob", "memory", "observe", "resp", "store", "time"]),
     ("observe", &["client", "config", "memory", "resp", "spec", "store", "text", "time"]),
     ("client", &["acl", "config", "error", "memory", "persist", "resp", "runtime", "spec", "store", "test_mode", "time"]),
     ("config", &["acl", "error", "glob", "spec", "store", "text"]),

@@ -35,7 +35,11 @@ impl Keys {
 
     /// Forgets the fences of all removed keys; returns whether there were any.
     pub(in crate::store) fn forget_all_retired_fences(&mut self) -> bool {
-        self.interests.forget_all_retired_fences()
+        let has_any = self.interests.fences().remembered().0 > 0;
+        if has_any {
+            self.interests.forget_retired_fences(i64::MAX);
+        }
+        has_any
     }
 
     /// Returns until when keys were removed whose fences are forgotten, in monotonic milliseconds.
