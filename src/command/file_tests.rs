@@ -436,6 +436,28 @@ fn clients_that_change_more_than_a_snapshot_writes_are_to_wait_until_it_is_writt
 }
 
 #[test]
+fn a_snapshot_that_is_given_up_takes_no_more_and_fails() {
+    let namespace = with_long_values();
+    set(&namespace, 100, b"present");
+    let (snapshot, reclaimer) = (cut(&namespace), namespace.store.reclaimer());
+    (0..70).for_each(|number| set(&namespace, number, b"short"));
+    assert!(reclaimer.is_behind() && reclaimer.written().is_some());
+    reclaimer.give_up_snapshot();
+    set(&namespace, 100, b"changed");
+    while reclaimer.pending() > 0 {
+        std::thread::yield_now(); // values that are freed in the background count, too
+    }
+    assert!(!reclaimer.is_behind() && reclaimer.written().is_none());
+    let (never, mut discard) = (std::sync::atomic::AtomicBool::new(false), |_: &[u8]| Ok(()));
+    let mut write = |snapshot: Snapshot<'_>| {
+        snapshot.write(b"REDIS0010".to_vec().into(), &namespace.clock, &never, &mut discard, &|_| {})
+    };
+    let failure = write(snapshot).map_err(|cause| cause.kind());
+    assert_eq!(failure.expect_err("it lacks keys"), std::io::ErrorKind::TimedOut);
+    assert!(write(cut(&namespace)).is_ok());
+}
+
+#[test]
 fn nobody_waits_for_a_snapshot_that_is_not_written() {
     let namespace = with_long_values();
     let (snapshot, reclaimer) = (cut(&namespace), namespace.store.reclaimer());

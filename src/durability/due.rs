@@ -15,6 +15,8 @@ const RETRY_MAX_MS: u64 = 300_000;
 pub(super) struct Due {
     /// When the last one that was due began, in monotonic milliseconds.
     pub(super) tried_ms: u64,
+    /// Whether it has failed, or was given up because the disk stood still.
+    pub(super) has_failed: bool,
     /// Until when the append-only file is left as it is, in monotonic milliseconds, and for how long the last time.
     log_until_ms: u64,
     log_pause_ms: u64,
@@ -42,7 +44,8 @@ impl Due {
 
     /// Returns the save point that is reached after so many changes, if one is.
     pub(super) fn save(&self, points: &[SavePoint], figures: &Figures, changes: u64, now: Now) -> Option<SavePoint> {
-        let is_put_off = figures.saves.error.is_some() && now.mono_ms().saturating_sub(self.tried_ms) < RETRY_MS;
+        let has_failed = self.has_failed || figures.saves.error.is_some();
+        let is_put_off = has_failed && now.mono_ms().saturating_sub(self.tried_ms) < RETRY_MS;
         let age_s = now.wall_ms().saturating_sub(figures.saved_ms).div_euclid(1000);
         let is_reached = |point: &&SavePoint| changes >= point.changes && age_s > point.seconds as i64;
         points.iter().find(is_reached).filter(|_| !is_put_off).copied()
@@ -83,8 +86,10 @@ mod tests {
     fn a_failed_save_is_tried_again_after_five_seconds() {
         let saves = Outcome { error: Some("No space left on device".into()), ..Outcome::default() };
         let figures = Figures { saves, ..Figures::default() };
-        let due = Due { tried_ms: 100_000, ..Due::default() };
-        assert_eq!(due.save(&POINTS, &figures, 1, at(104_999)), None);
-        assert!(due.save(&POINTS, &figures, 1, at(105_000)).is_some());
+        for (figures, has_failed) in [(figures, false), (Figures::default(), true)] {
+            let due = Due { tried_ms: 100_000, has_failed, ..Due::default() };
+            assert_eq!(due.save(&POINTS, &figures, 1, at(104_999)), None);
+            assert!(due.save(&POINTS, &figures, 1, at(105_000)).is_some());
+        }
     }
 }

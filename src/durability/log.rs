@@ -165,6 +165,9 @@ impl Worker {
         let Some(log) = self.log.as_ref().filter(|_| !self.namespace.settings.current().aof_disable_auto_gc) else {
             return;
         };
+        if Arc::strong_count(&self.pin) > 1 {
+            return; // replicas are sent what some of them have
+        }
         match log.dir.remove_history() {
             Ok(0) => {}
             Ok(count) => info!("{count} history files of the append only file were removed"),

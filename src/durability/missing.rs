@@ -1,20 +1,26 @@
 //! What a replica lacks that is not in memory any more: it is sent that from the append-only file, if it is all there.
 //!
-//! The file is read twice. The first time decides whether the replica may continue, which cannot be taken back.
+//! The file is read twice. The first time decides whether the replica may continue, which cannot be taken back. The second
+//! time is up to a thread of its own, which sends as the replica reads; files that it may need are not removed meanwhile.
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tracing::{info, warn};
 
 use crate::client::replica::{Behind, Part, Waiting};
-use crate::durability::full_sync::{PAUSE, send};
+use crate::durability::consumers::gone;
 use crate::durability::worker::Worker;
-use crate::persist::LogReader;
+use crate::namespace::history::Ids;
 use crate::persist::aof::{HistoryId, LogRange, WrittenFiles, read_range};
+use crate::persist::disk::Disk;
 use crate::text::system_text;
+
+/// How often to look whether the writer has written what was just logged.
+const PAUSE: Duration = Duration::from_millis(1);
 
 impl Worker {
     /// Sends replicas what they lack, where the append-only file has it; the others wait for a snapshot.
@@ -30,28 +36,30 @@ impl Worker {
         }
     }
 
-    fn send_what_is_missing(&self, Behind { waiting, position, reader }: Behind) {
-        let (namespace, name) = (&*self.namespace, waiting.replica.shown_name());
+    fn send_what_is_missing(&self, behind: Behind) {
+        let (namespace, name) = (&*self.namespace, behind.waiting.replica.shown_name());
         let (ids, aside) = (namespace.tenant.history.ids(), namespace.fence_announcement());
-        let is_of_history = |id: &HistoryId, end: u64| ids.has(id, end);
-        let range = LogRange { from: position, to: reader.position(), is_of_history: &is_of_history, aside: &aside };
+        let found = with_range(&ids, (behind.position, behind.reader.position()), &aside, |range| self.find(range));
         let stats = &namespace.observed.stats;
-        match self.find(&range) {
+        match found {
             Err(reason) => {
                 info!("Replica {name} cannot continue with the append only file: {reason}");
                 stats.refused_partial_syncs.fetch_add(1, Relaxed);
                 stats.full_syncs.fetch_add(1, Relaxed);
-                namespace.replicas.await_snapshot(waiting);
+                namespace.replicas.await_snapshot(behind.waiting);
             }
             Ok(files) => {
                 stats.partial_syncs.fetch_add(1, Relaxed);
-                let len = range.to - range.from;
-                match self.send_range(&files, &range, &waiting, reader, &ids.id) {
-                    Ok(()) => info!("Replica {name} was sent {len} bytes from the append only file"),
-                    Err(cause) => {
-                        let cause = system_text(&cause);
-                        warn!("Replica {name} was not sent all of {len} bytes from the append only file: {cause}");
-                    }
+                let (instance, disk, pin) = (namespace.instance.clone(), self.disk.clone(), self.pin.clone());
+                let send = move || {
+                    let send = || send_range(&*disk, (&ids, &aside), &files, behind, &name);
+                    // A replica for which this panics is disconnected.
+                    instance.panics.catch("partial synchronization", send);
+                    drop(pin);
+                };
+                // One for which there is no thread is disconnected, too.
+                if let Err(cause) = thread::Builder::new().name("continue".into()).spawn(send) {
+                    warn!("A replica is not sent what it lacks: {}", system_text(&cause));
                 }
             }
         }
@@ -93,25 +101,38 @@ impl Worker {
         }
         Ok(WrittenFiles { parts, last_begin: status.file_begin })
     }
+}
 
-    /// Sends a part of the log; `reader` has what follows.
-    fn send_range(
-        &self,
-        files: &WrittenFiles,
-        range: &LogRange<'_>,
-        Waiting { replica, parts: target, .. }: &Waiting,
-        reader: LogReader,
-        id: &str,
-    ) -> io::Result<()> {
-        let cancelled = self.namespace.persistence.cancelled();
-        let send = |part| match send(target, part, cancelled) {
-            true => Ok(()),
-            false => Err(io::Error::other("it is gone, or the server stops")),
-        };
-        send(Part::Begin(Bytes::new(), reader))?;
+/// Calls `act` with the part of the log between two positions; `aside` comes in the place of what is in no file.
+fn with_range<T>(ids: &Ids, (from, to): (u64, u64), aside: &[u8], act: impl FnOnce(&LogRange<'_>) -> T) -> T {
+    let is_of_history = |id: &HistoryId, end: u64| ids.has(id, end);
+    act(&LogRange { from, to, is_of_history: &is_of_history, aside })
+}
+
+/// Sends a replica what it lacks, as it reads that. Housekeeping disconnects one that reads nothing, which ends this.
+fn send_range(
+    disk: &dyn Disk,
+    (ids, aside): (&Ids, &[u8]),
+    files: &WrittenFiles,
+    Behind { waiting: Waiting { replica, parts, .. }, position, reader }: Behind,
+    name: &str,
+) {
+    let to = reader.position();
+    let send = |part| parts.blocking_send(part).map_err(|_| gone());
+    let sent = send(Part::Begin(Bytes::new(), reader)).and_then(|()| {
         // With this line: an empty one that tells that the link is alive would count as a part of the log behind it.
-        send(Part::File(replica.continue_line(id)))?;
-        read_range(&*self.disk, files, range, &mut |bytes| send(Part::Bytes(bytes)))?;
+        send(Part::File(replica.continue_line(&ids.id)))?;
+        with_range(ids, (position, to), aside, |range| {
+            read_range(disk, files, range, &mut |bytes| send(Part::Bytes(bytes)))
+        })?;
         send(Part::End { waits: false })
+    });
+    let len = to - position;
+    match sent {
+        Ok(()) => info!("Replica {name} was sent {len} bytes from the append only file"),
+        Err(cause) => {
+            let cause = system_text(&cause);
+            warn!("Replica {name} was not sent all of {len} bytes from the append only file: {cause}");
+        }
     }
 }

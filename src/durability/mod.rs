@@ -4,6 +4,7 @@
 //! ([`Persistence`](crate::persist::Persistence)); settings are looked at when they change.
 
 mod beside;
+mod consumers;
 mod deadlines;
 mod due;
 mod full_sync;
@@ -76,7 +77,7 @@ pub(crate) fn start(
 ) -> io::Result<(Files, Loaded)> {
     let ((tell_loaded, loaded), (tell_ended, ended)) = (oneshot::channel(), oneshot::channel());
     let worker =
-        Worker { namespace: namespace.clone(), handlers, disk, due: Due::default(), log: None, sync_version: None };
+        Worker { namespace: namespace.clone(), handlers, disk, due: Due::default(), log: None, pin: Arc::default() };
     namespace.persistence.set_enabled(true);
     namespace.persistence.update(|figures| figures.saved_ms = namespace.clock.now().wall_ms());
     namespace.set_loading(true);

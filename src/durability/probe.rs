@@ -10,7 +10,7 @@ use crate::persist::disk::Disk;
 
 fn worker(namespace: &Arc<Namespace>, handlers: &'static Handlers, disk: &Arc<dyn Disk>) -> Worker {
     let (namespace, disk) = (namespace.clone(), disk.clone());
-    Worker { namespace, handlers, disk, due: Due::default(), log: None, sync_version: None }
+    Worker { namespace, handlers, disk, due: Due::default(), log: None, pin: Arc::default() }
 }
 
 /// Saves a snapshot.

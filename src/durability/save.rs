@@ -64,6 +64,9 @@ impl Worker {
             Job::Rewrite => self.rewrite(order, begun),
         });
         let saved = saved.unwrap_or_else(|| Err("the thread has panicked".into()));
+        // A disk that stands still is no reason to reject writes before it reports an error.
+        let is_given_up = saved.is_err() && namespace.store.reclaimer().has_given_up();
+        self.due.has_failed = saved.is_err();
         let ended = namespace.clock.now();
         let took_s = ended.ms_since(begun.mono_us()) / 1000;
         namespace.persistence.update(|figures| {
@@ -73,7 +76,7 @@ impl Worker {
                 let saved_ms = ended.wall_offset_ms().saturating_add_unsigned(begun.mono_ms());
                 (figures.saved_ms, figures.saved_changes) = (saved_ms, saved.changes);
             }
-            let is_told = saved.is_err() && is_awaited;
+            let is_told = saved.is_err() && is_awaited || is_given_up;
             if !is_told && !namespace.persistence.cancelled().load(Relaxed) {
                 figures.outcome(job).record(saved.as_ref().err().cloned(), took_s);
             }

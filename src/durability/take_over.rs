@@ -43,7 +43,7 @@ impl TakeOver {
     /// Creates it for a namespace.
     pub(crate) fn new(namespace: &Arc<Namespace>, handlers: &'static Handlers, disk: Arc<dyn Disk>) -> Self {
         let (namespace, due) = (namespace.clone(), Due::default());
-        TakeOver { worker: Worker { namespace, handlers, disk, due, log: None, sync_version: None } }
+        TakeOver { worker: Worker { namespace, handlers, disk, due, log: None, pin: Arc::default() } }
     }
 
     /// Returns the disk.

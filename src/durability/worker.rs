@@ -15,6 +15,6 @@ pub(super) struct Worker {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) due: Due,
     pub(super) log: Option<LogFile>,
-    /// The version of snapshots for replicas, if a later one than the lowest was needed.
-    pub(super) sync_version: Option<u16>,
+    /// A clone of it is held by each thread that sends a replica a part of the append-only file.
+    pub(super) pin: Arc<()>,
 }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::client::pause::Held;
-use crate::client::replica::ReplicaState;
+use crate::client::replica::{Replica, ReplicaState};
 use crate::config::ShutdownOptions;
 use crate::namespace::Namespace;
 use crate::namespace::pending_shutdown::{Awaited, Pending};
@@ -106,6 +106,7 @@ impl Namespace {
         }
         let order_save = || {
             [Job::Save, Job::Rewrite].iter().for_each(|job| self.persistence.cancel(*job));
+            self.persistence.cancel_sending();
             self.persistence.order_awaited_save()
         };
         let goes_on = match &mut *current {
@@ -177,7 +178,10 @@ impl Namespace {
         let no_write_is_under_way = spawn_blocking(move || drop(held.store.exclusive()));
         self.within(until_ms, goes_on, async { _ = no_write_is_under_way.await }).await?;
         let position = self.log.end();
-        let lag = || self.replica_clients().iter().any(|(replica, _)| replica.acknowledged() < position);
+        // One that has not been sent all of a snapshot cannot have the changes behind it in time.
+        let is_sent_snapshot = |state| matches!(state, ReplicaState::Online | ReplicaState::Loading);
+        let lags = |replica: &Replica| is_sent_snapshot(replica.state()) && replica.acknowledged() < position;
+        let lag = || self.replica_clients().iter().any(|(replica, _)| lags(replica));
         if lag() {
             info!("Waiting for replicas before shutting down.");
             self.ask_replicas();

@@ -142,6 +142,7 @@ impl<'s> Snapshot<'s> {
             texts_len: AtomicUsize::new(0),
             progress: Arc::default(),
         });
+        store.reclaimer().begin_snapshot();
         let sink: Arc<dyn WalkSink> = records.clone();
         let keys = store.begin_walk(held, &sink);
         Snapshot { store, records, keys }
@@ -176,6 +177,7 @@ impl<'s> Snapshot<'s> {
             let written = emit(&rdb::compressed(head)).and_then(|()| {
                 while let Some((bytes, keys)) = queue.take(is_cancelled) {
                     emit(&rdb::compressed(bytes))?;
+                    records.reclaimer.note_written();
                     thread::yield_now(); // as in the walk
                     report(keys);
                     records.report_unwritten(queue.len());
@@ -189,6 +191,10 @@ impl<'s> Snapshot<'s> {
         written?;
         if is_cancelled.load(Relaxed) {
             return Err(io::ErrorKind::Interrupted.into());
+        }
+        if records.progress.is_lost() && records.reclaimer.has_given_up() {
+            let reason = "keys have changed while nothing could be written for too long";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
         }
         if records.progress.is_lost() {
             return Err(io::Error::other("keys were lost before they were written, which is a bug"));
@@ -355,7 +361,21 @@ impl Records {
 
     /// Lets clients wait, or go on, as there is much to write or not: so much in the queue, and what is kept beside it.
     fn report_unwritten(&self, queue_len: usize) {
+        if self.is_given_up() {
+            return;
+        }
         self.reclaimer.set_unwritten(queue_len + self.texts_len.load(Relaxed));
+    }
+
+    /// Returns whether the snapshot was given up for those who change keys; then it takes none any more.
+    fn is_given_up(&self) -> bool {
+        let is_given_up = self.reclaimer.has_given_up();
+        if is_given_up {
+            self.progress.lose();
+            self.queue.close();
+            self.texts.lock().clear();
+        }
+        is_given_up
     }
 
     /// Writes the keys with long strings that were kept.
@@ -379,6 +399,9 @@ impl Records {
 
 impl WalkSink for Records {
     fn add_former(&self, db: usize, entry: &Entry, beside: Beside<'_>) {
+        if self.is_given_up() {
+            return;
+        }
         if self.keep_text(db, entry, beside) {
             return self.report_unwritten(self.queue.len());
         }

@@ -492,6 +492,14 @@ impl Persistence {
         }
     }
 
+    /// Has the snapshot given up that is written for replicas, if one is.
+    pub(crate) fn cancel_sending(&self) {
+        let mut state = self.state.lock();
+        if state.figures.sent_since_ms.is_some() {
+            self.give_up(&mut state);
+        }
+    }
+
     /// Waits until nothing else is written or loaded, and lets nothing be until the guard is dropped.
     pub(crate) fn alone(&self) -> MutexGuard<'_, ()> {
         self.work.lock()
@@ -535,6 +543,10 @@ impl Persistence {
         loop {
             if state.must_stop {
                 return Task::Stop;
+            }
+            // A shutdown may wait for it, and what is due by itself may take long.
+            if let Some(order) = state.save.take_if(|order| order.is_awaited) {
+                return Task::Write(Job::Save, order);
             }
             if std::mem::take(&mut state.must_look) {
                 return Task::Look;

@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -112,6 +112,9 @@ pub struct Reclaimer {
     pending_bytes: AtomicUsize,
     /// The bytes that a snapshot has to write.
     unwritten: AtomicUsize,
+    /// The number of times that a snapshot has written something, and whether it was given up.
+    written: AtomicU64,
+    has_given_up: AtomicBool,
     /// How often something was added to what is queued or unwritten.
     queued: AtomicU64,
     freed: AtomicU64,
@@ -159,6 +162,8 @@ impl Reclaimer {
             pending: AtomicUsize::new(0),
             pending_bytes: AtomicUsize::new(0),
             unwritten: AtomicUsize::new(0),
+            written: AtomicU64::new(0),
+            has_given_up: AtomicBool::new(false),
             queued: AtomicU64::new(0),
             freed: AtomicU64::new(0),
             spent: AtomicUsize::new(0),
@@ -186,6 +191,32 @@ impl Reclaimer {
         if is_behind || was_behind {
             self.publish_behind();
         }
+    }
+
+    /// Begins a snapshot, which is not given up.
+    pub(crate) fn begin_snapshot(&self) {
+        self.has_given_up.store(false, Relaxed);
+    }
+
+    /// Notes that a snapshot has written something.
+    pub(crate) fn note_written(&self) {
+        self.written.fetch_add(1, Relaxed);
+    }
+
+    /// Returns how often a snapshot has written something, if it has something to write.
+    pub(crate) fn written(&self) -> Option<u64> {
+        (self.unwritten.load(Relaxed) > 0).then(|| self.written.load(Relaxed))
+    }
+
+    /// Gives up the snapshot, for which nobody waits any more.
+    pub(crate) fn give_up_snapshot(&self) {
+        self.has_given_up.store(true, Relaxed);
+        self.set_unwritten(0);
+    }
+
+    /// Returns whether the last snapshot was given up.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.has_given_up.load(Relaxed)
     }
 
     /// Lets calls know whether too much is queued. With the lock, so that the last to set it has seen what all have changed.

@@ -22,6 +22,7 @@ mod protocol;
 mod reloads;
 mod roles;
 mod shutdown;
+mod slow;
 mod snapshots;
 mod stream;
 mod test_mode;

@@ -16,6 +16,9 @@ const UNAUTHENTICATED_OUTPUT_MAX: u64 = 17 * 1024;
 /// How often a client looks whether enough was freed before it continues in any case: for ten seconds.
 const LOOKS_MAX: usize = 1000;
 
+/// The number of looks after which a snapshot is given up that writes nothing: the disk stands still.
+const STILL_LOOKS_MAX: usize = 100;
+
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Returns whether the client exceeds a memory limit. The soft limit depends on time, so it is only recorded here;
     /// the server's housekeeping checks it.
@@ -101,11 +104,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.outruns_reclaimer = false;
         let namespace = self.namespace.clone();
         let freed = async {
+            let reclaimer = namespace.store.reclaimer();
+            let (mut written, mut still) = (reclaimer.written(), 0);
             for _ in 0..LOOKS_MAX {
-                if !namespace.store.reclaimer().is_behind() {
+                if !reclaimer.is_behind() {
                     return;
                 }
                 tokio::time::sleep(BUSY_PAUSE).await;
+                still = if reclaimer.written() == written { still + 1 } else { 0 };
+                written = reclaimer.written();
+                if written.is_some() && still >= STILL_LOOKS_MAX {
+                    reclaimer.give_up_snapshot();
+                }
             }
         };
         self.meanwhile(freed).await

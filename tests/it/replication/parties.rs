@@ -211,11 +211,16 @@ impl RawReplica {
 
     /// Reads a full synchronisation; returns the payload.
     pub(super) fn full(&mut self) -> Vec<u8> {
+        self.begin_full();
+        self.payload().1
+    }
+
+    /// Reads the line before the payload of a full synchronisation, which comes when the snapshot was cut.
+    pub(super) fn begin_full(&mut self) {
         let line = self.line();
         let words: Vec<&str> = line.split(' ').collect();
         assert_eq!((words[0], words[1].len(), words.len()), ("+FULLRESYNC", 40, 3), "{line}");
         (self.id, self.offset) = (words[1].to_owned(), words[2].parse().expect("an offset"));
-        self.payload().1
     }
 
     /// Asks for what comes behind its offset; returns the line of the reply.

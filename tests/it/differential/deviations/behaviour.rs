@@ -118,6 +118,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Info("rdb_last_save_age_seconds"), "also `last_save_error`, `aof_last_error`, `aof_tail_dropped_bytes`; `durability` of locks", "do not exist", "why files could not be written, what was cut off at the start, how old the snapshot is", "seen without the log"),
     (Commands(&["save"]), "", "blocks all clients; `-ERR` after a failure", "others are served meanwhile; the error says why", "saved by a thread"),
     (Commands(&["shutdown"]), "with save points", "blocks all clients while it saves; `ABORT` ends a wait for replicas", "reads are served meanwhile, writes wait; `ABORT` ends that, too", "saved by a thread"),
+    (Commands(&["shutdown"]), "replicas that are not sent all of a snapshot yet", "are waited for (`shutdown-timeout`)", "are not waited for", "they cannot have the changes in time"),
     (Commands(&["client|list"]), "the link of a replica to its primary", "has its last command, and the same id when it continues", "`cmd=NULL`, and another id", "a thread executes what the primary sends, not a client"),
     (Commands(&["replicaof", "slaveof"]), "writes of clients on a replica with `replica-read-only no`", "are in its append-only file", "are not", "its log is that of its primary"),
     (Commands(&["replicaof", "slaveof"]), "keys with a TTL that clients write on a replica with `replica-read-only no`", "are deleted when they expire", "are hidden then, and deleted when the server becomes a primary", "all deletions are the primary's"),
