@@ -154,6 +154,8 @@ impl Worker {
     /// Loads data while the server runs, for DEBUG; other clients are rejected meanwhile.
     fn reload(&mut self, reload: Reload, order: Order) {
         let namespace = self.namespace.clone();
+        // A replica executes nothing of its primary from before the save until after the load.
+        let _data = namespace.persistence.keep_data();
         namespace.persistence.begin_job();
         let catch = |work: &mut dyn FnMut() -> Result<(), String>| {
             let result = namespace.instance.panics.catch("reload", work);
@@ -173,6 +175,7 @@ impl Worker {
             (Err(reason), _) => warn!("The data cannot be loaded: {reason}"),
         }
         namespace.store.forget_unlogged();
+        namespace.end_former_sessions(); // the clients were told that they have lost their locks
         namespace.set_loading(false);
         namespace.persistence.update(|figures| figures.work = None);
         self.set_loaded();

@@ -224,6 +224,8 @@ pub(crate) struct Persistence {
     progress: watch::Sender<Progress>,
     /// Held by who writes a snapshot or loads data.
     work: Mutex<()>,
+    /// Held while a file is loaded in place of the data, and while changes of a primary are executed.
+    data: Mutex<()>,
     /// Whether the process ends without waiting for what is written.
     is_abandoned: Mutex<bool>,
 }
@@ -286,6 +288,7 @@ impl Default for Persistence {
             is_cancelled: AtomicBool::new(false),
             progress: watch::Sender::default(),
             work: Mutex::default(),
+            data: Mutex::default(),
             is_abandoned: Mutex::default(),
         }
     }
@@ -525,6 +528,12 @@ impl Persistence {
     /// Forgets that the last job was to be given up, unless all are.
     pub(crate) fn begin_job(&self) {
         self.is_cancelled.store(self.state.lock().must_stop, Relaxed);
+    }
+
+    /// Waits until no file is loaded in place of the data, and lets none be until the guard is dropped: for a replica that
+    /// executes what its primary sends, and for DEBUG.
+    pub(crate) fn keep_data(&self) -> MutexGuard<'_, ()> {
+        self.data.lock()
     }
 
     /// Returns what is set when a snapshot, or a load, is to be given up.

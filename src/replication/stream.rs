@@ -39,6 +39,7 @@ impl Stream {
         self.input.extend_from_slice(bytes);
         self.raw.extend_from_slice(bytes);
         self.received += bytes.len() as u64;
+        let _data = namespace.persistence.keep_data();
         let mut held = namespace.store.exclusive();
         if namespace.role.term() != term {
             return Ok(false);

@@ -64,6 +64,45 @@ fn a_replica_whose_data_debug_has_replaced_gets_that_of_its_primary_again() {
 }
 
 #[test]
+fn a_replica_executes_nothing_of_its_primary_while_debug_loads_its_data() {
+    let primary = Node::keylatch(&[]);
+    let replica = Node::replica_of(&primary, &[("dbfilename", "dump.rdb"), ("appendonly", "yes")]);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = primary.client();
+            for n in 0.. {
+                if is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+                let calls: Vec<String> = (0..20)
+                    .flat_map(|k| [format!("INCR n{k}"), format!("SADD s{k} {n}"), format!("SET new:{n}:{k} v")])
+                    .collect();
+                client.pipeline(&calls);
+            }
+        });
+        let mut client = replica.client();
+        wait_until(|| client.call("EXISTS n1") == ":1");
+        let replies: Vec<String> = (0..12).map(|_| client.call("DEBUG RELOAD")).collect();
+        let loaded = client.call("DEBUG LOADAOF");
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(replies.iter().all(|reply| reply == "+OK"), "{replies:?}");
+        assert_eq!(loaded, "+OK");
+    });
+    replica.assert_same(&primary);
+    assert_eq!(primary.info("sync_partial_err"), "1"); // after LOADAOF, whose data nobody compares
+}
+
+#[test]
+fn a_lock_of_a_session_does_not_outlive_a_reload_for_ever() {
+    let node = Node::keylatch(&[("dbfilename", "dump.rdb"), ("session-grace-ms", "0")]);
+    let mut client = node.client();
+    assert!(client.call("LOCK.ACQUIRE lock token SESSION").starts_with(':'));
+    client.expect(&[("DEBUG RELOAD", "+OK"), ("EXISTS lock", ":0")]);
+    assert!(client.call("LOCK.ACQUIRE lock token SESSION").starts_with(':'));
+}
+
+#[test]
 fn a_primary_that_finds_no_data_does_not_start_and_empties_no_replica_if_it_is_to_refuse_that() {
     let dir = tempfile::tempdir().expect("a directory");
     let args = ["--bind", "127.0.0.1", "--dir", dir.path().to_str().expect("text"), "--appendonly", "yes"];
