@@ -28,7 +28,7 @@ use crate::store::entry::Entry;
 use crate::store::key::{Key, shard_of};
 use crate::store::shard::Keys;
 use crate::store::usage::Dice;
-use crate::store::value::{Kind, WrongType};
+use crate::store::value::{Hash, Kind, VisibleHash, WrongType};
 use crate::time::clock::{Deadline, Now};
 use access::{Access, UNDECLARED};
 
@@ -231,6 +231,16 @@ impl<'a> View<'a> {
             Some(entry) => entry.get::<K>().map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Looks up a key that must hold a hash, for its fields whose time is not over.
+    ///
+    /// # Errors
+    /// [`WrongType`] when the key holds something else.
+    #[inline(always)] // as View::lookup
+    pub(crate) fn get_hash(&mut self, key: Key<'_>, how: Lookup) -> Result<Option<VisibleHash<'_>>, WrongType> {
+        let cx = *self.cx;
+        Ok(self.get::<Hash>(key, how)?.map(|hash| VisibleHash::new(hash, &cx)))
     }
 
     /// Returns whether a key exists; the look-up has no other effect.

@@ -27,3 +27,4 @@ mod snapshots;
 mod stream;
 mod test_mode;
 mod tools;
+mod visible;

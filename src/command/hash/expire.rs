@@ -185,10 +185,10 @@ fn in_seconds(ms: i64) -> i64 {
 /// Replies with a time for each field, computed from its deadline and the present time.
 fn reply_times(call: &mut Call<'_>, read: fn(i64, i64) -> i64) -> Result<()> {
     let key = hash_key(call)?;
-    call.view.get::<Hash>(key, Lookup::READ)?;
+    call.view.get_hash(key, Lookup::READ)?;
     let count = read_fields(call, NOT_POSITIVE)?;
     let now_ms = call.now().wall_ms();
-    let hash = call.view.get::<Hash>(key, Lookup::PEEK)?;
+    let hash = call.view.get_hash(key, Lookup::PEEK)?;
     call.reply.array(count);
     while let Some(field) = call.args.next_arg() {
         call.reply.int(match hash.and_then(|hash| hash.deadline(field)) {

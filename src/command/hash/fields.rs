@@ -4,6 +4,7 @@
 use crate::dispatch::Call;
 use crate::error::Result;
 use crate::resp::Reply;
+use crate::spec::WRITE;
 use crate::store::value::{HashGrowth, HashText};
 use crate::store::{Classes, Event, Key};
 
@@ -32,6 +33,6 @@ pub(super) fn growth<'a>(call: &Call<'a>) -> HashGrowth<'a> {
 #[inline]
 pub(super) fn hash_key<'a>(call: &mut Call<'a>) -> Result<Key<'a>> {
     let key = call.args.key()?;
-    call.view.expire_fields(key);
+    call.view.expire_fields(key, call.command.flags & WRITE != 0);
     Ok(key)
 }

@@ -167,7 +167,7 @@ const NOT_FINITE: &str = "value is NaN or Infinity";
 
 fn hget(call: &mut Call<'_>) -> Result<()> {
     let (key, field) = (hash_key(call)?, call.args.bytes()?);
-    match call.view.get::<Hash>(key, Lookup::READ)?.and_then(|hash| hash.get(field)) {
+    match call.view.get_hash(key, Lookup::READ)?.and_then(|hash| hash.get(field)) {
         Some(value) => reply_text(&mut call.reply, value),
         None => call.reply.null(),
     }
@@ -176,7 +176,7 @@ fn hget(call: &mut Call<'_>) -> Result<()> {
 
 fn hmget(call: &mut Call<'_>) -> Result<()> {
     let key = hash_key(call)?;
-    let hash = call.view.get::<Hash>(key, Lookup::READ)?;
+    let hash = call.view.get_hash(key, Lookup::READ)?;
     call.reply.array(call.args.left());
     while let Some(field) = call.args.next_arg() {
         match hash.and_then(|hash| hash.get(field)) {
@@ -189,28 +189,28 @@ fn hmget(call: &mut Call<'_>) -> Result<()> {
 
 fn hexists(call: &mut Call<'_>) -> Result<()> {
     let (key, field) = (hash_key(call)?, call.args.bytes()?);
-    let exists = call.view.get::<Hash>(key, Lookup::READ)?.is_some_and(|hash| hash.contains(field));
+    let exists = call.view.get_hash(key, Lookup::READ)?.is_some_and(|hash| hash.get(field).is_some());
     call.reply.int(i64::from(exists));
     Ok(())
 }
 
 fn hstrlen(call: &mut Call<'_>) -> Result<()> {
     let (key, field) = (hash_key(call)?, call.args.bytes()?);
-    let value = call.view.get::<Hash>(key, Lookup::READ)?.and_then(|hash| hash.get(field));
+    let value = call.view.get_hash(key, Lookup::READ)?.and_then(|hash| hash.get(field));
     call.reply.int(value.map_or(0, HashText::len) as i64);
     Ok(())
 }
 
 fn hlen(call: &mut Call<'_>) -> Result<()> {
     let key = hash_key(call)?;
-    let len = call.view.get::<Hash>(key, Lookup::READ)?.map_or(0, |hash| hash.len());
+    let len = call.view.get_hash(key, Lookup::READ)?.map_or(0, |hash| hash.len());
     call.reply.int(len as i64);
     Ok(())
 }
 
 fn hgetall(call: &mut Call<'_>) -> Result<()> {
     let key = hash_key(call)?;
-    let Some(hash) = call.view.get::<Hash>(key, Lookup::READ)? else {
+    let Some(hash) = call.view.get_hash(key, Lookup::READ)? else {
         call.reply.map(0);
         return Ok(());
     };
@@ -233,7 +233,7 @@ fn hvals(call: &mut Call<'_>) -> Result<()> {
 /// Replies with one half of all pairs.
 fn list(call: &mut Call<'_>, half: for<'e> fn(HashText<'e>, HashText<'e>) -> HashText<'e>) -> Result<()> {
     let key = hash_key(call)?;
-    let Some(hash) = call.view.get::<Hash>(key, Lookup::READ)? else {
+    let Some(hash) = call.view.get_hash(key, Lookup::READ)? else {
         call.reply.array(0);
         return Ok(());
     };

@@ -7,17 +7,17 @@ use crate::error::Result;
 use crate::resp::Reply;
 use crate::store::Lookup;
 use crate::store::usage::Dice;
-use crate::store::value::{Hash, HashRef, HashText};
+use crate::store::value::{HashText, VisibleHash};
 
 pub(super) fn hrandfield(call: &mut Call<'_>) -> Result<()> {
     let key = hash_key(call)?;
     let sample = Sample::read(&mut call.args, "WITHVALUES")?;
     let mut dice = call.view.dice(key);
-    let hash = call.view.get::<Hash>(key, Lookup::READ)?;
+    let hash = call.view.get_hash(key, Lookup::READ)?;
     match (hash, sample) {
         (None, None) => call.reply.null(),
         (None, Some(_)) => call.reply.array(0),
-        (Some(hash), None) => match hash.random(&mut dice) {
+        (Some(hash), None) => match hash.draw().one(&mut dice) {
             Some((field, _)) => reply_text(&mut call.reply, field),
             None => call.reply.null(),
         },
@@ -30,22 +30,23 @@ pub(super) fn hrandfield(call: &mut Call<'_>) -> Result<()> {
 
 fn reply_sample(
     reply: &mut Reply<'_>,
-    hash: HashRef<'_>,
+    hash: VisibleHash<'_>,
     dice: &mut Dice,
     sample: Sample,
     with_values: bool,
 ) -> Result<()> {
     let pair = |reply: &mut Reply<'_>, field, value| reply_pair(reply, field, value, with_values);
+    let draw = hash.draw();
     match sample {
         Sample::Repeated(count) => {
             let each = |reply: &mut Reply<'_>| {
-                hash.random(dice).into_iter().for_each(|(field, value)| pair(reply, field, value));
+                draw.one(dice).into_iter().for_each(|(field, value)| pair(reply, field, value));
             };
             reply_repeated(reply, count, |reply, count| announce(reply, count, with_values), each)?;
         }
         Sample::Different(count) if count < hash.len() => {
             announce(reply, count, with_values);
-            hash.sample(count, dice).into_iter().for_each(|(field, value)| pair(reply, field, value));
+            draw.several(count, dice).into_iter().for_each(|(field, value)| pair(reply, field, value));
         }
         Sample::Different(_) => {
             announce(reply, hash.len(), with_values);

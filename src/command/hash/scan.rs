@@ -6,11 +6,10 @@ use crate::dispatch::Call;
 use crate::error::Result;
 use crate::resp::Reply;
 use crate::store::Lookup;
-use crate::store::value::{Hash, HashRef};
 
 pub(super) fn hscan(call: &mut Call<'_>) -> Result<()> {
     let (key, cursor) = (hash_key(call)?, read_cursor(&mut call.args)?);
-    let Some(hash) = call.view.get::<Hash>(key, Lookup::READ)? else {
+    let Some(hash) = call.view.get_hash(key, Lookup::READ)? else {
         reply_nothing(&mut call.reply);
         return Ok(());
     };
@@ -31,9 +30,10 @@ pub(super) fn hscan(call: &mut Call<'_>) -> Result<()> {
         });
         (visited, written, next)
     };
-    match hash {
-        HashRef::Packed(_) => options.reply_packed(&mut call.reply, |reply| visit(reply, 0).1),
-        HashRef::Big(_) => options.reply_table(&mut call.reply, visit),
+    if hash.is_packed() {
+        options.reply_packed(&mut call.reply, |reply| visit(reply, 0).1);
+    } else {
+        options.reply_table(&mut call.reply, visit);
     }
     Ok(())
 }

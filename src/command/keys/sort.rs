@@ -14,7 +14,7 @@ use crate::resp::Request;
 use crate::spec::{ACCESS, Arg, DENY_OOM, EXCLUSIVE, Group, KeyFlags, MOVABLE_KEYS, OW, READ, RO, UPDATE, WRITE};
 use crate::spec::{block, integer, key, one_of, pattern, token};
 use crate::store::entry::Entry;
-use crate::store::value::{Item, ListRef, SetRef, SortedSetRef};
+use crate::store::value::{Item, ListRef, SetRef, SortedSetRef, VisibleHash};
 use crate::store::{Classes, Event, ListBuilder, Lookup, ValueRef};
 use crate::text::double::parse_double;
 use crate::text::until_nul;
@@ -448,10 +448,13 @@ fn value_of(call: &mut Call<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u
         None => (behind, None),
     };
     let name = [before, element, behind].concat();
+    let cx = call.view.cx();
     let entry = call.view.lookup(call.namespace.store.key(&name), Lookup::READ)?;
     match (entry.contents(), field) {
         (ValueRef::String(text, _), None) => Some(text.as_slice().to_vec()),
-        (ValueRef::Hash(hash), Some(field)) => hash.get(field).map(|value| value.with(<[u8]>::to_vec)),
+        (ValueRef::Hash(hash), Some(field)) => {
+            VisibleHash::new(hash, &cx).get(field).map(|value| value.with(<[u8]>::to_vec))
+        }
         _ => None,
     }
 }

@@ -17,7 +17,7 @@ use crate::store::expire::NEVER;
 use crate::store::key::Key;
 use crate::store::shard::Keys;
 use crate::store::shard::field_deadlines::{FieldDeadlines, nearest_deadline, wall_ms};
-use crate::store::shard::keys::is_expired;
+use crate::store::shard::keys::is_due;
 use crate::store::value::{Hash, Kind};
 use crate::time::clock::Deadline;
 
@@ -59,22 +59,33 @@ impl Keys {
         self.fields.iter_mut().for_each(|fields| fields.hashes -= usize::from(had_any));
     }
 
-    /// Removes the expired fields of a hash, so that a call that follows does not find them.
+    /// Removes the expired fields of a hash, so that a call that follows does not find them. Where they have to stay, a reader
+    /// does not see them ([`VisibleHash`](crate::store::value::VisibleHash)), and for one that `writes` they are removed all
+    /// the same: only a replica that clients may write to has one, and it logs nothing of its own.
     #[inline]
-    pub(crate) fn expire_fields(&mut self, key: Key<'_>, cx: &Cx) {
+    pub(crate) fn expire_fields(&mut self, key: Key<'_>, writes: bool, cx: &Cx) {
         let is_due = |fields: &FieldDeadlines| fields.bounds.earliest() <= wall_ms(cx.now);
-        if self.fields.as_ref().is_some_and(|fields| is_due(fields)) {
-            self.expire_fields_of(key, usize::MAX, cx);
+        if self.fields.as_ref().is_some_and(|fields| is_due(fields)) && (writes || !self.keeps_expired(cx)) {
+            self.remove_expired_fields(key, usize::MAX, cx);
         }
+    }
+
+    fn keeps_expired(&self, cx: &Cx) -> bool {
+        self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_some()
+    }
+
+    /// Removes up to `max` expired fields of a hash, unless they have to stay; returns how many.
+    #[cold]
+    pub(in crate::store) fn expire_fields_of(&mut self, key: Key<'_>, max: usize, cx: &Cx) -> usize {
+        if self.keeps_expired(cx) { 0 } else { self.remove_expired_fields(key, max, cx) }
     }
 
     /// The funnel: removes up to `max` expired fields of a hash; returns how many. Each of them is logged as HDEL, and
     /// a hash that becomes empty is deleted, as it is in a replay of these.
     #[cold]
-    pub(in crate::store) fn expire_fields_of(&mut self, key: Key<'_>, max: usize, cx: &Cx) -> usize {
-        let is_frozen = self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_some();
-        let may_expire = |entry: &&Entry| !is_expired(entry, cx) && nearest_deadline(entry).is_some();
-        if is_frozen || !cx.expires_keys() || self.find_undeleted(key).filter(may_expire).is_none() {
+    fn remove_expired_fields(&mut self, key: Key<'_>, max: usize, cx: &Cx) -> usize {
+        let may_expire = |entry: &&Entry| !is_due(entry, cx) && nearest_deadline(entry).is_some();
+        if !cx.expires_keys() || self.find_undeleted(key).filter(may_expire).is_none() {
             return 0;
         }
         let mut change = ChangeCx::new(*cx);

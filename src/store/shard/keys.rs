@@ -28,7 +28,7 @@ use crate::store::shard::field_deadlines::{FieldDeadlines, nearest_deadline};
 use crate::store::table::{Place, Table};
 use crate::store::unlogged;
 use crate::store::usage::Dice;
-use crate::store::value::{Str, StringHint, Type};
+use crate::store::value::{Hash, Kind, Str, StringHint, Type, VisibleHash};
 use crate::store::walk::{Beside, Entries, Walk};
 use crate::time::clock::{Deadline, Now};
 
@@ -237,8 +237,13 @@ impl Keys {
     /// Deletes an expired key, unless that is disabled for now; in either case there is no entry.
     #[cold]
     pub(super) fn delete_expired(&mut self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
-        if self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_none() {
+        if self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_some() {
+            return None;
+        }
+        if self.find_undeleted(key).is_some_and(|entry| is_due(entry, cx)) {
             self.expire(key, cx);
+        } else {
+            self.expire_fields_of(key, usize::MAX, cx);
         }
         None
     }
@@ -665,7 +670,21 @@ pub(super) fn record_use(entry: &Entry, memory_account: &MemoryAccount, dice: &m
     }
 }
 
+/// Returns whether a key counts as missing because of time: its own deadline has passed, or those of all its fields.
 #[inline]
 pub(super) fn is_expired(entry: &Entry, cx: &Cx) -> bool {
+    is_due(entry, cx)
+        || nearest_deadline(entry).is_some_and(|at_ms| at_ms <= cx.now.wall_ms() && has_no_field(entry, cx))
+}
+
+/// Returns whether the deadline of a key has passed.
+#[inline]
+pub(super) fn is_due(entry: &Entry, cx: &Cx) -> bool {
     entry.deadline().is_some_and(|deadline| cx.has_expired(deadline))
+}
+
+/// Returns whether the time of all fields of a hash is over.
+#[cold]
+fn has_no_field(entry: &Entry, cx: &Cx) -> bool {
+    VisibleHash::new(Hash::read(entry), cx).is_empty()
 }

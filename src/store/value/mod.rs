@@ -28,7 +28,7 @@ pub(in crate::store) use big::EFFORT_COUNTED;
 pub(crate) use big::Value;
 pub(crate) use big::text::LongText;
 pub(crate) use big::walk::{Element, Part, Progress, Record, RecordBody, WriteElement};
-pub(crate) use hash::{Hash, HashGrowth, HashRef, HashText};
+pub(crate) use hash::{Hash, HashGrowth, HashRef, HashText, VisibleHash};
 pub(crate) use kind::{Kind, Packing, Type, WrongType};
 pub(crate) use list::{End, List, ListBuilder, ListRef, Node, NodeLimit};
 pub(crate) use listpack::Item;

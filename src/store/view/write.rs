@@ -25,11 +25,11 @@ impl View<'_> {
         keys.open(key, event, cx)
     }
 
-    /// Removes the expired fields of a hash; for the start of a call that reads or changes it.
+    /// Removes the expired fields of a hash; for the start of a call that reads it, or `writes` to it.
     #[inline]
-    pub(crate) fn expire_fields(&mut self, key: Key<'_>) {
+    pub(crate) fn expire_fields(&mut self, key: Key<'_>, writes: bool) {
         let (keys, cx) = self.keys(key);
-        keys.expire_fields(key, cx);
+        keys.expire_fields(key, writes, cx);
     }
 
     /// Sets the usage of a key.

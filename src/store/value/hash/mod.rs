@@ -11,6 +11,7 @@ mod packed;
 #[cfg(test)]
 mod tests;
 mod text;
+mod visible;
 
 use crate::store::entry::Entry;
 use crate::store::limits::PackedLimit;
@@ -23,6 +24,7 @@ use crate::store::value::{Kind, Packing, Type, Value};
 pub(crate) use crate::store::value::big::hash::BigHash;
 pub(crate) use packed::PackedHash;
 pub(crate) use text::{HashText, Pair};
+pub(crate) use visible::VisibleHash;
 
 /// The length up to which a listpack may grow, whatever the settings allow, as in Redis.
 const PACKED_LEN_MAX: usize = 1 << 30;
@@ -105,17 +107,29 @@ impl<'e> HashRef<'e> {
         }
     }
 
-    /// Visits the fields at a scan position, all of a packed hash; see
+    /// Returns whether `holds` for the deadline of any field, or for `None` if there is a field without one.
+    pub(crate) fn any_timed(self, mut holds: impl FnMut(Option<i64>) -> bool) -> bool {
+        match self {
+            HashRef::Packed(packed) => packed.timed().any(|(_, _, deadline)| holds(deadline)),
+            HashRef::Big(big) => big.entries().any(|entry| holds(deadline_of(entry))),
+        }
+    }
+
+    /// Visits the fields at a scan position, all of a packed hash, with their deadlines; see
     /// [`Table::scan`](crate::store::table::Table::scan).
-    pub(crate) fn scan(self, position: u64, mut visit: impl FnMut(HashText<'_>, HashText<'_>)) -> Option<u64> {
+    pub(crate) fn scan(
+        self,
+        position: u64,
+        mut visit: impl FnMut(HashText<'_>, HashText<'_>, Option<i64>),
+    ) -> Option<u64> {
         match self {
             HashRef::Packed(_) => {
-                self.for_each(visit);
+                self.for_each_timed(visit);
                 None
             }
             HashRef::Big(big) => big.scan(position, |entry| {
                 let (field, value) = pair_of(entry);
-                visit(field, value);
+                visit(field, value, deadline_of(entry));
             }),
         }
     }

@@ -1,0 +1,249 @@
+//! Keys and fields of hashes whose time is over, where nothing removes them: no reader finds them.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::net::TcpListener;
+
+use keylatch::Clock;
+
+use super::nodes::Node;
+use super::parties::answer_replica;
+use crate::harness::{Client, TestServer, encode, wait_until};
+
+/// The reading commands, with `?` in the place of a key.
+const READS: &[&str] = &[
+    "BITCOUNT ?",
+    "BITFIELD_RO ? GET u8 0",
+    "BITPOS ? 1",
+    "DIGEST ?",
+    "DUMP ?",
+    "EXISTS ?",
+    "EXPIRETIME ?",
+    "GEODIST ? a b",
+    "GEOHASH ? a",
+    "GEOPOS ? a",
+    "GEORADIUS_RO ? 15 37 200 km",
+    "GEORADIUSBYMEMBER_RO ? a 200 km",
+    "GEOSEARCH ? FROMLONLAT 15 37 BYRADIUS 200 km",
+    "GET ?",
+    "GETBIT ? 1",
+    "GETRANGE ? 0 -1",
+    "HEXISTS ? over",
+    "HEXPIRETIME ? FIELDS 1 over",
+    "HGET ? over",
+    "HGETALL ?",
+    "HKEYS ?",
+    "HLEN ?",
+    "HMGET ? over other",
+    "HPEXPIRETIME ? FIELDS 1 over",
+    "HPTTL ? FIELDS 1 over",
+    "HRANDFIELD ?",
+    "HRANDFIELD ? 3 WITHVALUES",
+    "HRANDFIELD ? -3",
+    "HSCAN ? 0 COUNT 100000",
+    "HSTRLEN ? over",
+    "HTTL ? FIELDS 2 over other",
+    "HVALS ?",
+    "KEYS ?",
+    "LCS ? missing",
+    "LINDEX ? 0",
+    "LLEN ?",
+    "LOCK.INFO ?",
+    "LPOS ? a",
+    "LRANGE ? 0 -1",
+    "MEMORY USAGE ?",
+    "MGET ? missing",
+    "OBJECT ENCODING ?",
+    "OBJECT FREQ ?",
+    "OBJECT IDLETIME ?",
+    "OBJECT REFCOUNT ?",
+    "PEXPIRETIME ?",
+    "PFCOUNT ?",
+    "PTTL ?",
+    "RANDOMKEY",
+    "SCAN 0 COUNT 100000",
+    "SCARD ?",
+    "SDIFF ?",
+    "SINTER ?",
+    "SINTERCARD 1 ?",
+    "SISMEMBER ? a",
+    "SMEMBERS ?",
+    "SMISMEMBER ? a b",
+    "SORT_RO ? ALPHA",
+    "SRANDMEMBER ?",
+    "SSCAN ? 0",
+    "STRLEN ?",
+    "SUBSTR ? 0 -1",
+    "SUNION ?",
+    "TOUCH ?",
+    "TTL ?",
+    "TYPE ?",
+    "XINFO CONSUMERS ? group",
+    "XINFO GROUPS ?",
+    "XINFO STREAM ?",
+    "XLEN ?",
+    "XPENDING ? group",
+    "XRANGE ? - +",
+    "XREAD STREAMS ? 0",
+    "XREVRANGE ? + -",
+    "ZCARD ?",
+    "ZCOUNT ? 0 9",
+    "ZDIFF 1 ?",
+    "ZINTER 1 ?",
+    "ZINTERCARD 1 ?",
+    "ZLEXCOUNT ? - +",
+    "ZMSCORE ? a",
+    "ZRANDMEMBER ?",
+    "ZRANGE ? 0 -1",
+    "ZRANGEBYLEX ? - +",
+    "ZRANGEBYSCORE ? 0 9",
+    "ZRANK ? a",
+    "ZREVRANGE ? 0 -1",
+    "ZREVRANGEBYLEX ? + -",
+    "ZREVRANGEBYSCORE ? 9 0",
+    "ZREVRANK ? a",
+    "ZSCAN ? 0",
+    "ZSCORE ? a",
+    "ZUNION 1 ?",
+];
+
+/// Reading commands that count what is not deleted yet, as in Redis, or look at no key.
+const OTHERS: [&str; 3] = ["dbsize", "lolwut", "lock.list"];
+
+/// What there is, before its time is over: keys of each type, and hashes all of whose fields end.
+const WRITES: [&str; 6] = [
+    "SET over:text v",
+    "RPUSH over:list a b",
+    "SADD over:set a b",
+    "ZADD over:scores 1 a 2 b",
+    "HSET over:hash over 1 other 2",
+    "XADD over:stream 1-1 f v",
+];
+
+/// Returns the commands that make everything end at a time, the last hash a large one; and a hash with a field that stays.
+fn commands(end_ms: i64) -> Vec<Vec<String>> {
+    let split = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let mut commands: Vec<Vec<String>> = WRITES.iter().map(|write| split(write)).collect();
+    let keys: Vec<String> = WRITES.iter().map(|write| split(write)[1].clone()).collect();
+    commands.extend(keys.iter().map(|key| split(&format!("PEXPIREAT {key} {end_ms}"))));
+    commands.push(split("HSET over:fields over 1 other 2"));
+    commands.push(split(&format!("HPEXPIREAT over:fields {end_ms} FIELDS 2 over other")));
+    let names: Vec<String> = (0..1000).map(|n| format!("f{n}")).collect();
+    let (pairs, fields) = (names.join(" v ") + " v over v", names.join(" ") + " over");
+    commands.push(split(&format!("HSET over:many {pairs}")));
+    commands.push(split(&format!("HPEXPIREAT over:many {end_ms} FIELDS 1001 {fields}")));
+    for (key, more) in [("some:few", String::new()), ("some:many", format!(" {pairs}"))] {
+        commands.push(split(&format!("HSET {key} stays value over 1{more}")));
+        let fields = if more.is_empty() { "over" } else { &*fields };
+        commands.push(split(&format!("HPEXPIREAT {key} {end_ms} FIELDS {} {fields}", fields.split(' ').count())));
+    }
+    commands
+}
+
+const OVER: [&str; 8] =
+    ["over:text", "over:list", "over:set", "over:scores", "over:hash", "over:stream", "over:fields", "over:many"];
+
+/// Asserts that no reading command finds what is over.
+fn assert_over(client: &mut Client, state: &str) {
+    client.expect(&[("SORT_RO list BY nosort GET some:*->over GET some:*->stays", "*4 $-1 $5 value $-1 $5 value")]);
+    // PFCOUNT may write, and so waits for the end of a pause.
+    for read in READS.iter().filter(|read| state != "paused" || !read.starts_with("PFCOUNT")) {
+        let missing = client.call(&read.replace('?', "missing"));
+        for key in OVER {
+            let reply = client.call(&read.replace('?', key)).replace(key, "missing");
+            assert!(!reply.contains("over:"), "{read} of {key}, {state}: {reply}");
+            // These two name what there is.
+            if !read.starts_with("SCAN") && !read.starts_with("RANDOMKEY") {
+                assert_eq!(reply, missing, "{read} of {key}, {state}");
+            }
+        }
+    }
+    for key in ["some:few", "some:many"] {
+        for (read, reply) in [
+            ("HGETALL ?", "*2 $5 stays $5 value"),
+            ("HKEYS ?", "*1 $5 stays"),
+            ("HVALS ?", "*1 $5 value"),
+            ("HLEN ?", ":1"),
+            ("HGET ? over", "$-1"),
+            ("HMGET ? over stays", "*2 $-1 $5 value"),
+            ("HEXISTS ? over", ":0"),
+            ("HSTRLEN ? over", ":0"),
+            ("HTTL ? FIELDS 2 over stays", "*2 :-2 :-1"),
+            ("HRANDFIELD ?", "$5 stays"),
+            ("HRANDFIELD ? 9", "*1 $5 stays"),
+            ("HRANDFIELD ? -2 WITHVALUES", "*4 $5 stays $5 value $5 stays $5 value"),
+            ("HSCAN ? 0 COUNT 100000", "*2 $1 0 *2 $5 stays $5 value"),
+            ("EXISTS ?", ":1"),
+        ] {
+            assert_eq!(client.call(&read.replace('?', key)), reply, "{read} of {key}, {state}");
+        }
+        #[cfg(feature = "lua")]
+        assert_eq!(
+            client.call_args(&["EVAL_RO", "return #redis.call('HGETALL', KEYS[1])", "1", key]),
+            ":2",
+            "a script, {state}"
+        );
+    }
+}
+
+#[test]
+fn every_reading_command_is_among_those_that_are_tried() {
+    let server = TestServer::start();
+    let listed = server.client().call("COMMAND LIST FILTERBY ACLCAT read");
+    let names: BTreeSet<&str> =
+        listed.split(' ').filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase())).collect();
+    let is_tried = |name: &&str| {
+        let words = name.replace('|', " ").to_uppercase() + " ";
+        READS.iter().any(|read| format!("{read} ").starts_with(&words)) || OTHERS.contains(name)
+    };
+    let missing: Vec<&&str> = names.iter().filter(|name| !is_tried(name)).collect();
+    assert!(names.len() > 80 && missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn no_reader_of_a_replica_finds_what_is_over_with_its_primary_or_without() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port().to_string();
+    let replica = Node::keylatch(&[("replicaof", &format!("127.0.0.1 {port}"))]);
+    let dump = [b"REDIS0010\xff".as_slice(), &[0; 8]].concat(); // no checksum
+    let full = [format!("+FULLRESYNC {} 1000\r\n${}\r\n", "f".repeat(40), dump.len()).as_bytes(), &dump].concat();
+    let mut link = answer_replica(&listener, &full);
+    let past_ms = Clock::system().now().wall_ms() - 1_000_000;
+    let mut stream = encode(&["SELECT", "0"]);
+    commands(past_ms).iter().for_each(|command| stream.extend(encode(command)));
+    stream.extend(encode(&["RPUSH", "list", "few", "many"]));
+    stream.extend(encode(&["SET", "end", "v"]));
+    link.write_all(&stream).expect("it reads");
+    let mut client = replica.client();
+    wait_until(|| client.call("EXISTS end") == ":1");
+    client.expect(&[("DEBUG SET-ACTIVE-EXPIRE 1", "+OK")]);
+    assert_over(&mut client, "replica");
+    drop((link, listener));
+    wait_until(|| client.info("master_link_status") == "down");
+    assert_over(&mut client, "without its primary");
+    // A client that may write finds them no more than one that reads.
+    client.expect(&[("CONFIG SET replica-read-only no", "+OK"), ("HINCRBY some:few over 5", ":5")]);
+    client.expect(&[("HSETNX over:fields over 7", ":1"), ("HGETALL over:fields", "*2 $4 over $1 7")]);
+    client.expect(&[("INCR over:text", ":1"), ("LPUSH over:list z", ":1")]);
+    // When it takes the primary's place, it removes what is over.
+    client.expect(&[("REPLICAOF NO ONE", "+OK")]);
+    wait_until(|| client.call("DBSIZE") == ":7");
+}
+
+#[test]
+fn no_reader_finds_what_is_over_while_clients_are_paused() {
+    let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
+    let mut client = server.client();
+    client.expect(&[("RPUSH list few many", ":2")]);
+    let reply = client.call("TIME");
+    let now_ms: i64 = reply.split(' ').nth(2).expect("seconds").parse::<i64>().expect("a number") * 1000;
+    for command in commands(now_ms + 10_000) {
+        assert!(!client.call_args(&command).starts_with('-'));
+    }
+    client.expect(&[("CLIENT PAUSE 10000000 WRITE", "+OK")]);
+    server.advance_ms(20_000);
+    assert_over(&mut client, "paused");
+    client.expect(&[("CLIENT UNPAUSE", "+OK")]);
+    server.advance_ms(1);
+    client.expect(&[("DBSIZE", ":3")]);
+}
