@@ -36,6 +36,9 @@ pub enum ReplayError {
     NoDatabase,
     /// It ends in the middle of a request or of a transaction, of which nothing was executed.
     Truncated,
+    /// It has a request that no server writes so, inline or with leading zeros: its length, and so every position behind it,
+    /// would be another than the primary's.
+    NotCanonical,
 }
 
 impl std::fmt::Display for ReplayError {
@@ -45,6 +48,7 @@ impl std::fmt::Display for ReplayError {
             ReplayError::Unknown(name) => write!(f, "Unknown command '{}'", name.escape_ascii()),
             ReplayError::NoDatabase => f.write_str("it selects a database that the setting 'databases' does not give"),
             ReplayError::Truncated => f.write_str("the log is cut short"),
+            ReplayError::NotCanonical => f.write_str("it is not written as servers write it"),
         }
     }
 }
@@ -156,13 +160,8 @@ impl Replay {
         self.caller.db
     }
 
-    /// Returns how many bytes all complete commands take, also those that wait for an EXEC.
-    pub(crate) fn read(&self) -> u64 {
-        self.read
-    }
-
-    /// Returns how many bytes have arrived of a command that is not complete, of which `log` is left.
-    pub(crate) fn pending_len(&self, log: &BytesMut) -> usize {
+    /// Returns how many bytes have arrived that are not decoded, of which `log` is left.
+    fn undecoded_len(&self, log: &BytesMut) -> usize {
         log.len() + self.codec.requests.separate_len()
     }
 
@@ -178,7 +177,17 @@ impl Replay {
         mut end: impl FnMut(Repeated<'_>),
     ) -> Result<(), ReplayError> {
         let mut batch = Batch::default();
-        while self.codec.requests.decode_into(log, &mut batch).map_err(|_| ReplayError::Format)? {
+        loop {
+            let before = self.undecoded_len(log);
+            let has_any = self.codec.requests.decode_into(log, &mut batch).map_err(|_| ReplayError::Format)?;
+            let decoded = before.abs_diff(self.undecoded_len(log)) as u64;
+            // Before anything is executed: the own log has the same bytes, request by request.
+            if self.is_of_primary && decoded != batch.iter().map(wire_len).sum::<u64>() {
+                return Err(ReplayError::NotCanonical);
+            }
+            if !has_any {
+                return Ok(());
+            }
             for request in batch.iter() {
                 self.read += wire_len(request);
                 let is_aside = match self.take(env, view, request)? {
@@ -191,7 +200,6 @@ impl Replay {
             }
             batch.recycle(log);
         }
-        Ok(())
     }
 
     /// Executes a command, or queues it until the EXEC of its transaction.

@@ -175,7 +175,7 @@ impl Worker {
                 ReplayError::Unknown(_) => {
                     format!("{error} reading the append only file {}", named(offset, &ADVICE))
                 }
-                ReplayError::Format | ReplayError::NoDatabase | ReplayError::Truncated => {
+                ReplayError::Format | ReplayError::NoDatabase | ReplayError::Truncated | ReplayError::NotCanonical => {
                     format!("{BAD_FORMAT} {}", named(offset, &format!("{error}; {ADVICE}")))
                 }
             })?;

@@ -29,6 +29,27 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How many bytes are written to a file at once.
 const COPY_LEN: usize = 256 << 10;
 
+/// The pause after the first of several links in a row that did not last, and how long one lasts otherwise, in milliseconds.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LASTING_MS: u64 = 1000;
+
+/// The pause before the next connection.
+#[derive(Default)]
+struct Pause(Duration);
+
+impl Pause {
+    /// Sets the pause after a connection that was up for this many milliseconds, or not at all. After a link that lasted there
+    /// is none, as the primary may have kept what comes next; after links that did not it becomes longer and longer, so that
+    /// a primary which sends what cannot be executed does not have to send all data at once again.
+    fn after_link(&mut self, up_ms: Option<u64>) {
+        self.0 = match up_ms {
+            None => RETRY_AFTER,
+            Some(LASTING_MS..) => Duration::ZERO,
+            Some(_) => (self.0 * 2).clamp(FIRST_PAUSE, RETRY_AFTER),
+        };
+    }
+}
+
 /// The link of a replica to its primary.
 pub(super) struct Link {
     namespace: Arc<Namespace>,
@@ -49,6 +70,8 @@ struct TermOver;
 enum Broken {
     Term,
     Lost(io::Error),
+    /// What the primary has sent cannot be executed, for this reason: all data is asked for again, as Redis does.
+    Corrupt(String),
 }
 
 impl From<io::Error> for Broken {
@@ -79,11 +102,11 @@ impl Link {
         self.take_over.wait_until_loaded();
         let namespace = self.namespace.clone();
         (self.continues, self.db) = (namespace.role.continues(), namespace.log.copied_db().unwrap_or(0));
-        let mut is_retried = false;
+        let (mut pause, clock) = (Pause::default(), Clock::system());
+        let ms_now = || clock.now().mono_ms();
         loop {
-            if is_retried {
-                wait(RETRY_AFTER);
-            }
+            wait(pause.0);
+            let begun_ms = ms_now();
             let attempt = namespace.instance.panics.catch("link to the primary", || self.connect());
             let state = namespace.role.link().state;
             let was_up = state == LinkState::Connected;
@@ -98,9 +121,12 @@ impl Link {
                 _ if is_current.is_err() => return,
                 Some(Err(Broken::Term)) => return,
                 Some(Err(Broken::Lost(cause))) => self.report_loss(state, &cause),
+                Some(Err(Broken::Corrupt(reason))) => {
+                    self.report_loss(state, &io::Error::new(ErrorKind::InvalidData, reason));
+                }
                 Some(Ok(())) | None => {}
             }
-            is_retried = !was_up; // the primary may have kept what comes next
+            pause.after_link(was_up.then(|| ms_now() - begun_ms));
         }
     }
 
@@ -252,6 +278,7 @@ impl Link {
         }
         let mut stream = Stream::new(&namespace, self.db);
         let result = self.follow_stream(wire, &mut stream);
+        self.continues &= !matches!(result, Err(Broken::Corrupt(_)));
         self.db = namespace.log.copied_db().unwrap_or(0);
         result
     }
@@ -268,7 +295,7 @@ impl Link {
             match stream.execute((namespace, self.handlers), self.term, &bytes) {
                 Ok(true) if namespace.hear_primary(self.term, bytes.len()) && !self.is_stopping() => {}
                 Ok(_) => return Err(Broken::Term),
-                Err(reason) => return Err(Broken::Lost(io::Error::new(ErrorKind::InvalidData, reason))),
+                Err(reason) => return Err(Broken::Corrupt(reason)),
             }
         }
     }

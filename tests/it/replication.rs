@@ -27,4 +27,5 @@ mod snapshots;
 mod stream;
 mod test_mode;
 mod tools;
+mod untrusted;
 mod visible;
