@@ -8,6 +8,7 @@ use bytes::BytesMut;
 use tracing::warn;
 
 use crate::client::caller::Caller;
+use crate::client::info::Peer;
 use crate::dispatch::Env;
 use crate::dispatch::args::is_word;
 use crate::dispatch::call::Mode;
@@ -136,10 +137,11 @@ impl Replay {
         }
     }
 
-    /// Begins in the middle of the log of a primary, where a database is selected. A command that is not known fails, as the
-    /// primary may be of a later version.
-    pub(crate) fn of_primary(namespace: &Namespace, db: usize) -> Self {
+    /// Begins in the middle of the log of a primary at an address, where a database is selected. The address decides what only
+    /// local clients may do. A command that is not known fails, as the primary may be of a later version.
+    pub(crate) fn of_primary(namespace: &Namespace, primary: Peer, db: usize) -> Self {
         let mut replay = Replay::new(namespace);
+        replay.caller = Caller::new(namespace.clients.visitor(primary, namespace.clock.now()), &namespace.acl);
         (replay.is_of_primary, replay.caller.db) = (true, db);
         replay
     }

@@ -276,7 +276,7 @@ impl Link {
         if !namespace.link_is_up(self.term) || self.is_stopping() {
             return Err(Broken::Term);
         }
-        let mut stream = Stream::new(&namespace, self.db);
+        let mut stream = Stream::new(&namespace, wire.peer()?, self.db);
         let result = self.follow_stream(wire, &mut stream);
         self.continues &= !matches!(result, Err(Broken::Corrupt(_)));
         self.db = namespace.log.copied_db().unwrap_or(0);

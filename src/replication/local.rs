@@ -262,7 +262,8 @@ impl Local {
                 db
             }
         };
-        state.stream = Some(Stream::new(replica, db));
+        let peer = Peer { addr: "".into(), laddr: "".into(), fd: -1, is_unix: false };
+        state.stream = Some(Stream::new(replica, peer, db));
         state.is_up = true;
         self.shown.set_state(ReplicaState::Online);
         primary.replicas.add(self.shown.clone(), primary.clock.now());

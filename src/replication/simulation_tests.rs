@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 
+use crate::client::info::Peer;
 use crate::command::{handlers, image};
 use crate::config::{Address, Config};
 use crate::dispatch::replay::replay;
@@ -187,7 +188,8 @@ impl World {
                 (reader, db)
             }
         };
-        let stream = Stream::new(&replica, db);
+        let peer = Peer { addr: "server:1".into(), laddr: "".into(), fd: -1, is_unix: false };
+        let stream = Stream::new(&replica, peer, db);
         let server = &mut self.servers[number];
         server.link = Some(Link { reader, stream, on_way: Vec::new(), term });
         (server.continues, server.is_restarted, server.is_demoted) = (true, false, false);

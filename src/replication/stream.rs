@@ -2,6 +2,7 @@
 
 use bytes::BytesMut;
 
+use crate::client::info::Peer;
 use crate::dispatch::replay::{Repeated, Replay};
 use crate::dispatch::serve::serve_remaining_keys;
 use crate::dispatch::{Env, Handlers};
@@ -19,9 +20,9 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Begins where a database is selected.
-    pub(super) fn new(namespace: &Namespace, db: usize) -> Self {
-        let replay = Replay::of_primary(namespace, db);
+    /// Begins where a database is selected, with what a primary at an address sends.
+    pub(super) fn new(namespace: &Namespace, primary: Peer, db: usize) -> Self {
+        let replay = Replay::of_primary(namespace, primary, db);
         Stream { replay, input: BytesMut::new(), raw: BytesMut::new(), appended: 0 }
     }
 
@@ -84,7 +85,7 @@ fn append_copy(namespace: &Namespace, raw: &mut BytesMut, appended: &mut u64, (e
 mod tests {
     use super::*;
     use crate::command::handlers;
-    use crate::config::Config;
+    use crate::config::{Allowance, Config};
     use crate::resp::write_command;
     use crate::time::clock::Clock;
 
@@ -106,10 +107,15 @@ mod tests {
         bytes
     }
 
-    fn replica() -> (Namespace, Stream) {
+    fn replica_at(primary: &str) -> (Namespace, Stream) {
         let namespace = Namespace::for_test(&handlers().commands, Config::default(), Clock::manual());
-        let stream = Stream::new(&namespace, 0);
+        let peer = Peer { addr: primary.into(), laddr: "".into(), fd: -1, is_unix: false };
+        let stream = Stream::new(&namespace, peer, 0);
         (namespace, stream)
+    }
+
+    fn replica() -> (Namespace, Stream) {
+        replica_at("10.0.0.1:6379")
     }
 
     fn execute((namespace, stream): &mut (Namespace, Stream), bytes: &[u8]) -> Result<bool, String> {
@@ -150,6 +156,29 @@ mod tests {
                 _ if executed.is_err() => assert_eq!(words[0], "select"),
                 _ => assert_eq!(namespace.log.end(), bytes.len() as u64, "{words:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn what_only_local_clients_may_do_is_up_to_the_address_of_the_primary() {
+        for (primary, is_local) in [
+            ("127.0.0.1:1", true),
+            ("127.0.0.2:1", true),
+            ("[::1]:1", true),
+            ("10.0.0.1:1", false),
+            ("[::ffff:10.0.0.1]:1", false),
+        ] {
+            let mut replica = replica_at(primary);
+            let changed = replica.0.settings.update(|config| {
+                let mut config = config.clone();
+                config.enable_protected_configs = Allowance::Local;
+                Ok(config)
+            });
+            changed.expect("accepted");
+            let set = ["CONFIG", "SET", "dbfilename", "other.rdb"].map(str::to_owned);
+            assert_eq!(execute(&mut replica, &canonical(&set)), Ok(true));
+            let name = replica.0.settings.current().dbfilename.clone();
+            assert_eq!(name.is_some_and(|name| *name == *"other.rdb"), is_local, "{primary}");
         }
     }
 }

@@ -76,10 +76,15 @@ impl Wire {
         Ok(())
     }
 
+    /// Returns the two ends of the connection.
+    pub(super) fn peer(&self) -> io::Result<Peer> {
+        let [addr, laddr] = [self.socket.peer_addr()?, self.socket.local_addr()?].map(|addr| addr.to_string());
+        Ok(Peer { addr: addr.into(), laddr: laddr.into(), fd: self.socket.as_raw_fd().into(), is_unix: false })
+    }
+
     /// Returns where the connection leads, and what ends it from another thread.
     pub(super) fn connection(&self) -> io::Result<Connection> {
-        let [addr, laddr] = [self.socket.peer_addr()?, self.socket.local_addr()?].map(|addr| addr.to_string());
-        let peer = Peer { addr: addr.into(), laddr: laddr.into(), fd: self.socket.as_raw_fd().into(), is_unix: false };
+        let peer = self.peer()?;
         let stream = self.socket.try_clone()?;
         let hang_up = Box::new(move || _ = stream.shutdown(Shutdown::Both)); // it may have ended
         Ok(Connection { peer, hang_up, client: None })

@@ -1,5 +1,7 @@
 //! The two ends of a client's connection.
 
+use std::net::SocketAddr;
+
 /// What a listener knows about an accepted connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
@@ -14,9 +16,11 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Returns whether the peer is on this machine: it came through the Unix socket or the loopback interface.
+    /// Returns whether the peer is on this machine: it came through the Unix socket or the loopback interface,
+    /// by any of its addresses.
     pub(crate) fn is_local(&self) -> bool {
-        self.is_unix || self.addr.starts_with("127.0.0.1:") || self.addr.starts_with("[::1]:")
+        let ip = self.addr.parse::<SocketAddr>().map(|addr| addr.ip().to_canonical());
+        self.is_unix || ip.is_ok_and(|ip| ip.is_loopback())
     }
 
     /// Returns the peer as MONITOR shows it: the address, or the path of the Unix socket.
@@ -25,5 +29,24 @@ impl Peer {
             Some(path) if self.is_unix => format!("unix:{path}"),
             _ => self.addr.to_string(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_is_whatever_comes_through_the_loopback_interface_or_the_unix_socket() {
+        let peer = |addr: &str, is_unix| Peer { addr: addr.into(), laddr: "".into(), fd: -1, is_unix };
+        for addr in ["127.0.0.1:1", "127.0.0.2:80", "127.255.255.254:1", "[::1]:1", "[::ffff:127.0.0.9]:1"] {
+            assert!(peer(addr, false).is_local(), "{addr}");
+        }
+        for addr in
+            ["128.0.0.1:1", "10.0.0.1:1", "[::2]:1", "[::ffff:10.0.0.1]:1", "127.0.0.1.example:1", "", "127.0.0.1"]
+        {
+            assert!(!peer(addr, false).is_local(), "{addr}");
+        }
+        assert!(peer("/run/keylatch.sock:0", true).is_local());
     }
 }
