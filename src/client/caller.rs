@@ -91,6 +91,14 @@ impl Caller {
         self.effects.get_or_insert_default().begin_aside()
     }
 
+    /// Logs nothing of what is changed from now on, or everything again.
+    #[cfg(feature = "lua")]
+    pub(crate) fn withhold_effects(&mut self, is_withheld: bool) {
+        if is_withheld || self.effects.is_some() {
+            self.effects.get_or_insert_default().withhold(is_withheld);
+        }
+    }
+
     /// Returns what the call that is being executed has changed, unless that is nothing.
     pub(crate) fn effects(&mut self) -> Option<&mut Effects> {
         self.effects.as_deref_mut().filter(|effects| !effects.is_empty())

@@ -99,7 +99,7 @@ pub(super) fn log_outermost(call: &mut Call<'_>) {
         collect(call);
         debug_assert_eq!(
             call.view.changes().is_empty(),
-            call.caller.effects().is_none_or(|effects| effects.count() == 0),
+            call.caller.effects().is_none_or(|effects| effects.count() + effects.withheld() == 0),
             "the changes of {} and what it logs",
             call.name()
         );

@@ -18,6 +18,11 @@ pub(crate) struct Effects {
     count: usize,
     /// Commands that are for replicas alone, and come behind the others.
     asides: Vec<u8>,
+    /// Whether commands that are added are dropped, because a script wants its changes to be neither logged nor replicated;
+    /// the number of those, and the last one.
+    is_withheld: bool,
+    withheld: usize,
+    dropped: Vec<u8>,
     /// The databases of the first and the last one.
     first_db: usize,
     last_db: usize,
@@ -43,7 +48,18 @@ impl Effects {
 
     /// Returns whether there is nothing to be logged.
     pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0 && self.asides.is_empty()
+        self.count == 0 && self.asides.is_empty() && self.withheld == 0
+    }
+
+    /// Drops the commands that are added from now on, or no longer.
+    pub(crate) fn withhold(&mut self, is_withheld: bool) {
+        self.is_withheld = is_withheld;
+        self.dropped = Vec::new();
+    }
+
+    /// Returns how many commands were dropped.
+    pub(crate) fn withheld(&self) -> usize {
+        self.withheld
     }
 
     /// Begins a command that is for replicas alone; the caller appends it.
@@ -63,6 +79,11 @@ impl Effects {
 
     /// Begins a command that repeats a change in a database; the caller appends it.
     pub(crate) fn begin(&mut self, db: usize) -> &mut Vec<u8> {
+        if self.is_withheld {
+            self.withheld += 1;
+            self.dropped.clear();
+            return &mut self.dropped;
+        }
         if self.count == 0 {
             self.first_db = db;
         } else if self.last_db != db {
@@ -93,7 +114,7 @@ impl Effects {
 
     /// Removes all of them.
     pub(super) fn clear(&mut self) {
-        self.count = 0;
+        (self.count, self.withheld) = (0, 0);
         self.asides = Vec::new();
         self.commands.clear();
         if self.commands.capacity() > IDLE_CAPACITY_MAX {
@@ -134,6 +155,23 @@ mod tests {
             logged(&[(0, "DEL k"), (0, "DEL l")], &mut db),
             "*1 $5 MULTI *2 $3 DEL $1 k *2 $3 DEL $1 l *1 $4 EXEC "
         );
+    }
+
+    #[test]
+    fn commands_that_are_withheld_count_and_are_in_no_log() {
+        let mut effects = Effects::default();
+        effects.push(0, &[b"DEL", b"a"]);
+        effects.withhold(true);
+        effects.push(3, &[b"DEL", b"b"]);
+        assert_eq!((effects.count(), effects.withheld(), effects.is_empty()), (1, 1, false));
+        effects.withhold(false);
+        effects.push(0, &[b"DEL", b"c"]);
+        let (before, after) = effects.frame(&mut Some(0));
+        let log = [&before, &*effects.commands, after].concat();
+        let log = String::from_utf8_lossy(&log).replace("\r\n", " ");
+        assert_eq!(log, "*1 $5 MULTI *2 $3 DEL $1 a *2 $3 DEL $1 c *1 $4 EXEC ");
+        effects.clear();
+        assert!(effects.is_empty());
     }
 
     #[test]

@@ -261,7 +261,8 @@ fn set_resp(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(0)
 }
 
-/// Validates its argument; a script's writes are not replicated anyway.
+/// Sets for whom the changes that follow are: for the append-only file and replicas, or for neither. Both read one log, so
+/// that one alone is refused.
 fn set_repl(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if !HOST.is_set() {
         return Err(outside(frame, "redis.set_repl"));
@@ -269,8 +270,12 @@ fn set_repl(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if frame.top() != 1 {
         return Err(dialect::reply_on_api(frame, "redis.set_repl() requires two arguments."));
     }
-    match frame.number(1).map_or(0, truncate) & !3 {
-        0 => Ok(0),
+    match frame.number(1).map_or(0, truncate) {
+        flags @ (0 | 3) => {
+            HOST.with(|host| host.log_changes(flags != 0));
+            Ok(0)
+        }
+        1 | 2 => Err(raise::reply(frame, "REPL_AOF and REPL_REPLICA are possible only together, as REPL_ALL.")),
         _ => Err(raise::reply(frame, "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")),
     }
 }

@@ -37,6 +37,9 @@ pub trait Host {
     /// Sets the protocol of the replies to the script.
     fn set_protocol(&mut self, protocol: Protocol);
 
+    /// Lets the changes of the commands that follow be logged, for the append-only file and replicas, or not.
+    fn log_changes(&mut self, are_logged: bool);
+
     /// Returns the name of the script or function, and the request that runs it.
     fn running(&self) -> (String, Request<'_>);
 }

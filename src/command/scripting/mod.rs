@@ -208,6 +208,7 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: Run<'_>, buffers: &mut 
     let ended = vm.run(run.number, invocation, &mut caller);
     let ScriptCaller { call, .. } = caller;
     call.caller.is_in_script = false;
+    call.caller.withhold_effects(false);
     let chosen = std::mem::replace(&mut call.caller.protocol, protocol);
     if call.caller.db != db {
         call.caller.select(db);
@@ -301,6 +302,10 @@ impl Host for ScriptCaller<'_, '_> {
 
     fn set_protocol(&mut self, protocol: Protocol) {
         self.call.caller.protocol = protocol;
+    }
+
+    fn log_changes(&mut self, are_logged: bool) {
+        self.call.caller.withhold_effects(!are_logged);
     }
 
     fn running(&self) -> (String, Request<'_>) {

@@ -94,6 +94,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     // Scripting
     (Commands(&["script|debug"]), "`YES`, `SYNC`", "debugs the scripts that follow", "an error", "there is no script debugger"),
     (Commands(&["eval", "evalsha", "fcall"]), "resources", "may take all memory; `error({})` or a very long pattern crashes the server", "512 MiB of memory, 512 MiB of JSON or MessagePack, replies of 1 GiB nested 1000 deep, texts of 256 MiB, patterns that take 1000 nested attempts; beyond that an error", "a script cannot crash the server"),
+    (General(Scripting), "`redis.set_repl` with `REPL_AOF` or `REPL_REPLICA` alone", "what follows is for one of them", "an error", "the file and replicas read one log"),
     (General(Scripting), "the order of `pairs` over keys of 32 bytes or more", "by the hash of all bytes", "by the hash of up to 32 of them", "Lua is not changed"),
     (General(Scripting), "the table `os`", "does not exist", "has `clock`", "as later versions"),
     (General(Scripting), "the table `server`", "does not exist", "the same as `redis`", "as Valkey"),
