@@ -216,6 +216,7 @@ impl Namespace {
     /// present one.
     pub(crate) fn hear_primary(&self, term: u64, len: usize) -> bool {
         let now = self.clock.now();
+        self.observed.stats.count_link_input(len);
         if let Some(client) = self.role.client() {
             client.traffic.count_bytes_in(len);
             client.touch(now, None, 0);

@@ -89,6 +89,8 @@ impl Observed {
             commands: self.command_stats.all_calls().count,
             bytes_in: self.stats.bytes_in.load(Relaxed),
             bytes_out: self.stats.bytes_out.load(Relaxed),
+            link_bytes_in: self.stats.link_bytes_in.load(Relaxed),
+            link_bytes_out: self.stats.link_bytes_out.load(Relaxed),
             turns: turns.count,
             turns_us: turns.ns.div_ceil(1000),
             transactions: self.engine.transactions.load(Relaxed),

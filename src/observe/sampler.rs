@@ -13,6 +13,9 @@ pub struct Counted {
     pub bytes_in: u64,
     /// Bytes written.
     pub bytes_out: u64,
+    /// Bytes read from a primary, and written to replicas.
+    pub link_bytes_in: u64,
+    pub link_bytes_out: u64,
     /// Batches executed.
     pub turns: u64,
     /// The time of the batches, in microseconds.
@@ -53,6 +56,8 @@ impl Sampler {
             commands: rate(counted.commands, last.commands),
             bytes_in: rate(counted.bytes_in, last.bytes_in),
             bytes_out: rate(counted.bytes_out, last.bytes_out),
+            link_bytes_in: rate(counted.link_bytes_in, last.link_bytes_in),
+            link_bytes_out: rate(counted.link_bytes_out, last.link_bytes_out),
             turns: rate(counted.turns, last.turns),
             // Not a rate but the mean duration of a batch.
             turns_us: counted.turns_us.saturating_sub(last.turns_us) / counted.turns.saturating_sub(last.turns).max(1),

@@ -50,6 +50,10 @@ pub struct Stats {
     pub bytes_in: AtomicU64,
     /// Bytes written to clients.
     pub bytes_out: AtomicU64,
+    /// Bytes read from a primary, which are among those read.
+    pub link_bytes_in: AtomicU64,
+    /// Bytes written to replicas, which are among those written.
+    pub link_bytes_out: AtomicU64,
     /// Clients closed because of `client-output-buffer-limit`.
     pub output_limit_disconnections: AtomicU64,
     /// Clients closed because of `client-query-buffer-limit`.
@@ -147,10 +151,18 @@ impl Stats {
         clients.refused() - self.forgotten.refused.load(Relaxed)
     }
 
+    /// Counts bytes that a primary has sent.
+    pub(crate) fn count_link_input(&self, len: usize) {
+        self.bytes_in.fetch_add(len as u64, Relaxed);
+        self.link_bytes_in.fetch_add(len as u64, Relaxed);
+    }
+
     /// Resets the counters; `totals` are those of all databases.
     pub fn clear(&self, clients: &Clients, totals: &Totals, now_ms: u64) {
-        let Stats { forgotten, reads, writes, bytes_in, bytes_out, .. } = self;
-        [reads, writes, bytes_in, bytes_out].into_iter().for_each(|counter| counter.store(0, Relaxed));
+        let Stats { forgotten, reads, writes, bytes_in, bytes_out, link_bytes_in, link_bytes_out, .. } = self;
+        [reads, writes, bytes_in, bytes_out, link_bytes_in, link_bytes_out]
+            .into_iter()
+            .for_each(|counter| counter.store(0, Relaxed));
         [&self.full_syncs, &self.partial_syncs, &self.refused_partial_syncs, &self.replication_errors]
             .into_iter()
             .for_each(|counter| counter.store(0, Relaxed));

@@ -333,6 +333,7 @@ impl Read for Watched<'_, '_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let len = self.source.read(into)?;
         let now = self.link.namespace.clock.now();
+        self.link.namespace.observed.stats.count_link_input(len);
         let noted = self.link.note(|link| {
             link.received += len as u64;
             link.hear(now);

@@ -49,6 +49,8 @@ impl Stream {
         let mut pending = (*appended, 0);
         let log = &namespace.log;
         let executed = Env::with_present(namespace, handlers, 0, |env| {
+            // For MONITOR, the slow log and latency events, as with calls of a client.
+            env.timer.set_recording(namespace.observed.record_from_ns(env.config), env.config.latency_tracking);
             replay.go_on(env, &mut view, input, |Repeated { caller, executed, is_aside }| {
                 caller.forget_effects();
                 if is_aside {

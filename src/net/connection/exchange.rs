@@ -176,6 +176,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                     Poll::Ready(Ok(len)) => {
                         self.namespace.observed.stats.bytes_out.fetch_add(len as u64, Relaxed);
+                        if self.client.session.feed.is_some() {
+                            self.namespace.observed.stats.link_bytes_out.fetch_add(len as u64, Relaxed);
+                        }
                         self.client.caller.info.traffic.count_bytes_out(len);
                         self.namespace.observed.stats.writes.fetch_add(1, Relaxed);
                         buffers.output.advance(len);
