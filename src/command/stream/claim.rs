@@ -199,8 +199,9 @@ fn xclaim(call: &mut Call<'_>) -> Result<()> {
         }
     }
     let ClaimOptions { time, retry_count, is_forced, ids_only, last } = read_claim_options(call, option, now)?;
-    // A time in the future, as of a client whose clock is ahead, counts as now.
-    let time = time.filter(|time| *time != -1 && (0..=now).contains(time)).unwrap_or(now);
+    // A time in the future, as of a client whose clock is ahead, counts as now. A log has the time of its own server.
+    let end = if call.view.cx().expires_keys() { now } else { i64::MAX };
+    let time = time.filter(|time| (0..=end).contains(time)).unwrap_or(now);
     let retry_count = u64::try_from(retry_count).ok();
     let terms = Terms { now, idle_min, time, retry_count, is_forced, ids_only };
 
