@@ -112,6 +112,8 @@ pub enum Error {
     NotInPrivate,
     /// The server is a replica that takes no writes.
     ReadOnlyReplica,
+    /// A replica has a client that follows redirections call the primary.
+    Redirected(Box<str>, u16),
     /// The server is a replica without a link to its primary, and shows no old data.
     StaleReplica,
     /// A replica without a link to its primary is asked for its data.
@@ -274,6 +276,7 @@ impl Error {
             Error::NotRepeatable(name) => {
                 format!("ERR '{name}' is not possible in a transaction that writes with engine etcd").into_bytes()
             }
+            Error::Redirected(host, port) => format!("REDIRECT {host}:{port}").into_bytes(),
             Error::HelloOption(word) => quoting("ERR Syntax error in HELLO option '", word, "'"),
             Error::UnknownCommand(quoted) => quoting("ERR unknown command ", quoted, ""),
             Error::UnknownSubcommand(word, container) => {

@@ -41,6 +41,8 @@ pub struct Session {
     dropped_watches: Option<Box<Vec<Watch>>>,
     /// Whether the client runs MONITOR.
     pub(crate) is_monitor: bool,
+    /// Whether the client follows `-REDIRECT` to the primary.
+    pub(crate) is_redirected: bool,
     /// What it has said of itself as a replica.
     pub(crate) replica: Option<Arc<Replica>>,
     /// What it is sent as a replica, if it is one.

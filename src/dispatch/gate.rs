@@ -93,6 +93,8 @@ const IN_TRANSACTION: Conditions = PAUSED << 2;
 const EXTRA_WORK: Conditions = PAUSED << 3;
 /// The client runs MONITOR.
 const IN_MONITOR: Conditions = PAUSED << 4;
+/// The client follows redirections.
+const REDIRECTED: Conditions = PAUSED << 8;
 /// A script calls.
 const IN_SCRIPT: Conditions = PAUSED << 5;
 /// A script calls that must not write.
@@ -112,13 +114,14 @@ const MAY_WRITE: Flags = WRITE | CONTROL;
 pub(super) const ON_KEYS: Flags = READ | WRITE | MAY_REPLICATE | SKIP_MONITOR;
 
 /// The checks of a client's request, in Redis' order: the first failing one determines the error.
-pub(crate) const CHECKS: [Row; 17] = [
+pub(crate) const CHECKS: [Row; 18] = [
     (EVERY, EACH_TIME, arity),
     (EVERY, LIMITED_USER, login),
     (NO_MULTI, IN_TRANSACTION, no_multi),
     (EVERY, LIMITED_USER, permission),
     (OF_PROCESS, IS_PRIVATE, of_process),
     (NO_ENGINE, ON_ENGINE, on_engine),
+    (READ | MAY_WRITE, REDIRECTED, redirected),
     (EVERY, EACH_TIME, memory),
     (EVERY, FAILS_TO_SAVE, saving),
     (MAY_WRITE, LACKS_REPLICAS, replicas),
@@ -182,7 +185,8 @@ pub(crate) fn closed_to_client(namespace: &Namespace, client: &Client, has_extra
         | when(LIMITED_USER, !caller.access.is_free())
         | when(IN_TRANSACTION, session.transaction.is_some())
         | when(EXTRA_WORK, has_extra_work)
-        | when(IN_MONITOR, session.is_monitor);
+        | when(IN_MONITOR, session.is_monitor)
+        | when(REDIRECTED, session.is_redirected);
     if conditions == 0 { 0 } else { closed_under(conditions) }
 }
 
@@ -294,6 +298,15 @@ fn declared_on_engine(call: &Admission<'_>) -> Option<Obstacle> {
     let keys = keys_of(call.command, call.request, call.caller.db);
     let is_met = !needs_all_keys(call.command) && keys.iter().all(|key| declared.binary_search(key).is_ok());
     (!is_met).then(|| Error::UndeclaredKey(&call.command.name).into())
+}
+
+/// A replica sends clients that follow redirections to its primary, as in Valkey.
+fn redirected(call: &Admission<'_>) -> Option<Obstacle> {
+    let primary = call.session.filter(|session| session.is_redirected).and_then(|_| call.namespace.role.primary())?;
+    let needs_primary = |command: &'static CommandSpec, request: Request<'_>| {
+        command.flags & READ != 0 || declares_writes(call.namespace, command, request, WRITE)
+    };
+    call.executes(needs_primary).then(|| Error::Redirected(primary.host.into(), primary.port).into())
 }
 
 /// Uses the result of the eviction before the call. Queueing needs memory, and EXEC needs it if one of its commands

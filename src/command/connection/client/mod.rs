@@ -29,7 +29,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             .docs("6.0.0", "O(1)", "Sets whether the keys read by the next command are tracked."),
         Command::new("CAPA", capabilities, PLAIN, Group::Connection)
             .args(&[string("capability").multiple()])
-            .docs("8.0.0", "O(1)", "Declares capabilities of the client; accepted without effect."),
+            .docs("8.0.0", "O(1)", "Declares capabilities of the client: with `redirect`, a replica sends it to the primary."),
         Command::new("GETNAME", get_name, PLAIN, Group::Connection)
             .docs("2.6.9", "O(1)", "Returns the connection's name."),
         Command::new("GETREDIR", tracking::get_redir, PLAIN, Group::Connection)
@@ -216,10 +216,15 @@ fn reply(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Client capabilities concern replicas, of which there are none. As in Valkey, where the command comes from, unknown
-/// ones are ignored.
+/// As in Valkey, where the command comes from, unknown capabilities are ignored.
 fn capabilities(call: &mut Call<'_>) -> Result<()> {
+    while let Some(word) = call.args.next_arg() {
+        if is_word(word, "REDIRECT") {
+            call.session()?.is_redirected = true;
+        }
+    }
     call.reply.ok();
+    call.end_batch();
     Ok(())
 }
 
