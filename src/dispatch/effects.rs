@@ -11,8 +11,8 @@ use crate::dispatch::Call;
 use crate::dispatch::gate::ON_KEYS;
 use crate::namespace::Namespace;
 use crate::resp::{begin_command, write_word};
-use crate::spec::{Effect, Group, NO_QUEUE};
-use crate::store::{Key, Lookup, Str, lock_text};
+use crate::spec::{Effect, Group, NO_QUEUE, RO};
+use crate::store::{Key, Lookup, Str, fences, lock_text};
 use crate::time::clock::{Deadline, Now};
 
 impl Call<'_> {
@@ -154,10 +154,10 @@ fn push_request(call: &mut Call<'_>) {
     request.skip(command.name_args).args().for_each(|arg| write_word(out, arg));
 }
 
-/// Adds commands that set the keys of the request to their present values.
+/// Adds commands that set the keys that the request writes to their present values.
 fn push_values(call: &mut Call<'_>) {
     let request = call.args.request();
-    for (position, _) in call.command.keys_of(request) {
+    for (position, _) in call.command.keys_of(request).filter(|(_, flags)| flags & RO == 0) {
         let key = call.namespace.store.key(request.arg(position));
         let deadline = call.view.deadline(key).flatten().map(|deadline| call.logged_deadline(deadline));
         let mut number = itoa::Buffer::new();
@@ -178,15 +178,11 @@ fn push_values(call: &mut Call<'_>) {
     }
 }
 
-/// Adds a command that sets the fence of a string that was set to its present value, if it has one.
+/// Adds a command that sets the fence of a key, if it has one.
 fn push_fence(call: &mut Call<'_>, key: Key<'_>) {
     let fence = call.view.locks().fence(key);
-    if fence != 0
-        && let Ok(Some(text)) = call.view.get::<Str>(key, Lookup::PEEK)
-    {
-        let mut number = itoa::Buffer::new();
-        let set = [b"SETIFGREATER", key.bytes, text.as_slice(), number.format(fence).as_bytes()];
-        call.caller.push_effect(&set);
+    if fence != 0 {
+        call.caller.push_effect(&[b"PING", &fences::word(key.bytes, fence)]);
     }
 }
 

@@ -21,7 +21,7 @@ use crate::resp::{Batch, Codec, Limits, Output, OwnedRequest, Request};
 use crate::spec::{CommandSpec, Names, Renames};
 #[cfg(feature = "internals")]
 use crate::store::{Cx, Origin};
-use crate::store::{View, lock_text};
+use crate::store::{View, fences, lock_text};
 
 /// How much of an error is logged, in characters.
 const ERROR_SHOWN_MAX: usize = 4096;
@@ -267,8 +267,13 @@ impl Replay {
         }
     }
 
-    /// Takes over what the word of a PING says of a lock; returns whether it is such a word.
+    /// Takes over what the word of a PING says of a lock or a fence; returns whether it is such a word.
     fn adopt_lock(&self, env: Env<'_>, view: &mut View<'_>, word: &[u8]) -> bool {
+        if let Some((key, fence)) = fences::of_word(word) {
+            let key = env.namespace.store.key(key);
+            view.in_db(self.caller.db, |view| view.locks().set_fence(key, fence));
+            return true;
+        }
         let Some((key, text)) = lock_text::of_word(word) else { return false };
         env.namespace.adopt_lock((self.caller.db, env.namespace.store.key(key)), text, view);
         true

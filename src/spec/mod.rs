@@ -188,8 +188,8 @@ pub(crate) type Redact = fn(&mut [&[u8]]);
 pub enum Effect {
     /// The request as it came: in the same state it changes the same, whenever that is.
     AsIs,
-    /// The values that the keys of the request have now, as SET or DEL: it depends on the time, on chance or on a
-    /// condition.
+    /// The values that the keys which the request writes have now, as SET or DEL: it depends on the time, on chance or on
+    /// a condition, or older servers do not know it.
     Values,
     /// The same, unless this is so of the request, which is then written as it came.
     ValuesUnless(fn(Request<'_>) -> bool),

@@ -13,6 +13,23 @@ use hashbrown::hash_table::Entry as Slot;
 use crate::memory::heap::{allocation_len, list_len};
 use crate::store::key::Key;
 
+/// The beginning of the word of a PING that tells the fence of a key, in the append-only file and to replicas. Servers that
+/// know nothing of fences take it for a PING.
+const WORD: &[u8] = b"keylatch-fence:";
+
+/// Returns the word of a PING that tells the fence of a key.
+pub(crate) fn word(key: &[u8], fence: i64) -> Vec<u8> {
+    [WORD, itoa::Buffer::new().format(fence).as_bytes(), b" ", key].concat()
+}
+
+/// Returns the key and the fence that such a word tells.
+pub(crate) fn of_word(word: &[u8]) -> Option<(&[u8], i64)> {
+    let rest = word.strip_prefix(WORD)?;
+    let blank = rest.iter().position(|byte| *byte == b' ')?;
+    let fence = std::str::from_utf8(&rest[..blank]).ok()?.parse().ok()?;
+    Some((&rest[blank + 1..], fence))
+}
+
 /// How many fences of removed keys a shard remembers: a quarter of a million in a database.
 pub(super) const RETIRED_MAX: usize = 4096;
 /// The most memory for the names of removed keys whose fences a shard remembers, in bytes: 16 MB in a database.

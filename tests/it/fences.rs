@@ -476,12 +476,15 @@ fn writes_with_fences_are_logged_with_the_fence_and_the_deadline() {
     log::expect(
         &log::start(),
         &[
-            ("SETIFGREATER k v 5", "SETIFGREATER k v 5"),
+            ("SETIFGREATER k v 5", "MULTI; SET k v KEEPTTL; PING keylatch-fence:5 k; EXEC"),
             ("SETIFGREATER k w 5", ""),
-            ("SETIFGREATER k w 6 PX 100", "MULTI; SETIFGREATER k w 6; PEXPIREAT k 1700000000100; EXEC"),
+            (
+                "SETIFGREATER k w 6 PX 100",
+                "MULTI; SET k w KEEPTTL; PING keylatch-fence:6 k; PEXPIREAT k 1700000000100; EXEC",
+            ),
             ("SETIFGREATER k 1 007", ""),
-            ("SETIFGREATER k 1 7 NOGET", "SETIFGREATER k 1 7"),
-            ("INCRBYFLOAT k 1", "MULTI; SET k 2 PXAT 1700000000100; SETIFGREATER k 2 7; EXEC"),
+            ("SETIFGREATER k 1 7 NOGET", "MULTI; SET k 1 KEEPTTL; PING keylatch-fence:7 k; EXEC"),
+            ("INCRBYFLOAT k 1", "MULTI; SET k 2 PXAT 1700000000100; PING keylatch-fence:7 k; EXEC"),
             ("DELIFGREATER k 7", ""),
             ("DELIFGREATER k 8", "DEL k"),
             ("SETIFGREATER k late 7", ""),

@@ -379,7 +379,7 @@ fn deadlines_are_logged_as_dates_and_expired_fields_as_removed() {
         ("HSETEX h FNX EX 5 FIELDS 1 d 4", format!("HSETEX h PXAT {} FIELDS 1 d 4", at(5000))),
         ("HGETEX h PX 50 FIELDS 1 b", format!("HPEXPIREAT h {} FIELDS 1 b", at(50))),
         ("HGETEX h PERSIST FIELDS 1 b", "HPERSIST h FIELDS 1 b".into()),
-        ("HGETDEL h FIELDS 1 b", "hgetdel h FIELDS 1 b".into()),
+        ("HGETDEL h FIELDS 1 b", "HDEL h b".into()),
         ("HEXPIRE h 0 FIELDS 1 c", "HDEL h c".into()),
     ] {
         assert_eq!(log_of(request), logged, "{request}");

@@ -16,10 +16,11 @@ use crate::command::string::SET;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
+use crate::resp::Request;
 use crate::resp::parse_int;
 use crate::spec::{
-    ACCESS, Arg, DENY_OOM, FAST, Group, OW, READ, RO, RW, UPDATE, VARIABLE, WRITE, block, integer, key, one_of, string,
-    token,
+    ACCESS, Arg, DENY_OOM, Effect, FAST, Group, OW, READ, RO, RW, UPDATE, VARIABLE, WRITE, block, integer, key, one_of,
+    string, token,
 };
 use crate::store::{Lookup, Str, Ttl};
 use crate::text::Dialect;
@@ -69,6 +70,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         ])
         .docs("6.0.0", FIELD_COST, "Reads integers of any width at any bit of a string."),
     Command::new("BITOP", bitop, WRITE | DENY_OOM, Group::Bitmap)
+        .effect(Effect::ValuesUnless(has_old_operation))
         .args(&[string("operation"), key("destkey", OW | UPDATE), key("key", RO | ACCESS).multiple()])
         .docs("2.6.0", "O(N)", "Combines strings bitwise and stores the result."),
     Command::new("BITPOS", bitpos, READ, Group::Bitmap)
@@ -191,6 +193,11 @@ impl Unit {
             Some(_) => Err(Error::Syntax),
         }
     }
+}
+
+/// Returns whether the operation of a request is one that servers before Redis 8.2 have, too.
+fn has_old_operation(request: Request<'_>) -> bool {
+    ["AND", "OR", "XOR", "NOT"].iter().any(|name| is_word(request.arg(1), name))
 }
 
 fn bitop(call: &mut Call<'_>) -> Result<()> {

@@ -48,16 +48,23 @@ pub(super) fn hgetdel(call: &mut Call<'_>) -> Result<()> {
     call.view.get::<Hash>(key, Lookup::READ)?; // counts, and removes what has expired
     let mut edit = call.view.edit::<Hash>(key, HDEL)?;
     call.reply.array(fields.len());
-    let mut removed = 0;
+    let mut removed = Vec::new();
     // One by one: a field that is named twice is gone the second time.
     for field in fields {
         match edit.value().get(field) {
             Some(value) => reply_text(&mut call.reply, value),
             None => call.reply.null(),
         }
-        removed += usize::from(edit.annotate().is_some_and(|mut hash| hash.remove(field)));
+        if edit.annotate().is_some_and(|mut hash| hash.remove(field)) {
+            removed.push(field);
+        }
     }
-    edit.count_more(removed);
+    edit.count_more(removed.len());
+    drop(edit);
+    if !removed.is_empty() {
+        // Servers before Redis 8.0 know it, too.
+        call.log(&[&[b"HDEL", key.bytes], &removed[..]].concat());
+    }
     Ok(())
 }
 

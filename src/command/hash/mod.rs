@@ -71,6 +71,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .tips(UNORDERED)
         .docs("2.0.0", WHOLE_COST, "Returns all fields of a hash with their values."),
     Command::new("HGETDEL", lifetime::hgetdel, WRITE | FAST, Group::Hash)
+        .effect(Effect::Given)
         .args(&[key("key", RW | ACCESS | DELETE), FIELDS])
         .docs("8.0.0", FIELDS_COST, "Returns the values of fields and removes them."),
     Command::new("HGETEX", lifetime::hgetex, WRITE | FAST, Group::Hash)

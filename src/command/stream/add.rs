@@ -239,11 +239,15 @@ fn append(
     let text = id.text();
     call.reply.bulk(&text);
     if call.namespace.store.is_logged() {
+        // Servers before Redis 8.2 know nothing of references: they are to have the entry, if not the trim.
+        let is_old = trimmed.as_ref().is_none_or(|(trim, ..)| trim.references == References::Keep);
         let trim = trimmed.map_or_else(Vec::new, |(trim, trimmed, len)| words_of(&trim, len, trimmed.rest));
-        let trim = trim.iter().map(Vec::as_slice);
-        let words: Vec<&[u8]> =
-            [b"XADD", key.bytes].into_iter().chain(trim).chain([&text[..]]).chain(pairs.iter().copied()).collect();
-        call.log(&words);
+        let mut trim: Vec<&[u8]> = trim.iter().map(Vec::as_slice).collect();
+        let apart = if is_old { Vec::new() } else { std::mem::take(&mut trim) };
+        call.log(&[&[b"XADD", key.bytes], &trim[..], &[&text[..]], pairs].concat());
+        if !apart.is_empty() {
+            call.log(&[&[b"XTRIM", key.bytes], &apart[..]].concat());
+        }
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, DELETE, DENY_OOM, Effect, FAST, Group, RW, UPDATE, WRITE, integer, key, string, token};
-use crate::store::{Key, Lookup, Str, Ttl};
+use crate::store::{Key, Lookup, Str, Ttl, fences};
 
 /// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
@@ -86,7 +86,9 @@ fn setifgreater(call: &mut Call<'_>) -> Result<()> {
     let (ttl, event) = deadline.map_or((Ttl::Keep, SET), |deadline| (Ttl::At(deadline), SET_EX));
     call.view.set(key, value, ttl, event);
     call.view.locks().set_fence(key, fence);
-    call.log(&[b"SETIFGREATER", key.bytes, value.as_slice(), itoa::Buffer::new().format(fence).as_bytes()]);
+    // Servers of other kinds know no fences: they are to have the value.
+    call.log(&[b"SET", key.bytes, value.as_slice(), b"KEEPTTL"]);
+    call.log(&[b"PING", &fences::word(key.bytes, fence)]);
     deadline.into_iter().for_each(|deadline| call.log_deadline(key, deadline));
     call.reply.array(2);
     call.reply.int(fence);

@@ -156,7 +156,7 @@ fn every_field_is_visited_by_a_scan_while_the_hash_grows_and_shrinks() {
     let mut entry = of_size(1000, &hasher);
     let (mut seen, mut cursor, mut added) = (std::collections::BTreeSet::new(), 0, 1000);
     loop {
-        let next = Hash::read(&entry).scan(cursor, |field, _| {
+        let next = Hash::read(&entry).scan(cursor, |field, _, _| {
             seen.insert(field.with(<[u8]>::to_vec));
         });
         let mut hash = Hash::write(&mut entry);
