@@ -8,7 +8,6 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::thread::{self, Scope};
-use std::time::Duration;
 
 use keylatch::internals::resp::Frame;
 
@@ -19,8 +18,8 @@ use crate::process::{Process, binary};
 /// How many kills there are for each kind, unless `KEYLATCH_KILLS` says it.
 const KILLS: u64 = 2;
 
-/// For how many milliseconds clients write, at least and at most.
-const WRITING_MS: (u64, u64) = (20, 150);
+/// How many replies a client gets at most before a kill, for each request that is in flight.
+const REPLIES_MAX: u64 = 400;
 
 fn kills() -> u64 {
     std::env::var("KEYLATCH_KILLS").map_or(KILLS, |kills| kills.parse().expect("KEYLATCH_KILLS is a number"))
@@ -195,8 +194,8 @@ fn kill_and_look(policy: &str, in_flight: usize, seed: u64) {
         let addr = process.known_addr();
         thread::scope(|scope| {
             round.write(scope, addr, in_flight);
-            wait_until(|| round.replies.0.load(SeqCst) > 0);
-            thread::sleep(Duration::from_millis(WRITING_MS.0 + dice.roll(WRITING_MS.1 - WRITING_MS.0)));
+            let replies = 1 + dice.roll(REPLIES_MAX * in_flight as u64) as i64;
+            wait_until(|| round.replies.0.load(SeqCst) >= replies);
             process.signal("KILL");
             process.wait();
         });
@@ -244,8 +243,8 @@ fn a_killed_replica_has_lost_nothing_that_it_has_acknowledged() {
                         told.hear(number);
                     }
                 });
-                wait_until(|| told.0.load(SeqCst) > 0);
-                thread::sleep(Duration::from_millis(WRITING_MS.0 + dice.roll(WRITING_MS.1 - WRITING_MS.0)));
+                let replies = 1 + dice.roll(REPLIES_MAX) as i64;
+                wait_until(|| told.0.load(SeqCst) >= replies);
                 replica.signal("KILL");
                 replica.wait();
             });
