@@ -104,10 +104,11 @@ fn is_header_start(bytes: &[u8]) -> bool {
     len > 0 && bytes[..len] == HEADER_START[..len]
 }
 
-/// Reads the header that the input begins with, without taking it; `None` if it is damaged.
+/// Reads the header that the input begins with, without taking it; `None` if it is damaged. With a part between that was
+/// not written, the begin of one and the end of the next are none.
 fn read_header(input: &mut Input<impl Read>) -> io::Result<Option<ReadHeader>> {
     let bytes = input.fill(ANNOTATION_MAX)?;
     let line = &bytes[..bytes.len().min(ANNOTATION_MAX)];
-    let len = line.iter().position(|byte| *byte == b'\n');
+    let len = line.iter().position(|byte| matches!(byte, b'\n' | 0)).filter(|len| line[*len] != 0);
     Ok(len.and_then(|len| line[..len].strip_suffix(b"\r")).and_then(parse_header))
 }

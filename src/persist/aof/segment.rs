@@ -169,9 +169,7 @@ impl<R: Read> SegmentReader<R> {
         };
         let line = &line[..len];
         if line.contains(&0) {
-            // A header of which a part was not written, also where commands without a header are before it.
-            let needed = if line.starts_with(HEADER_START) { u64::MAX } else { 0 };
-            return Ok(Annotation::Damaged(needed, "an annotation has a zero"));
+            return Ok(Annotation::Damaged(0, "an annotation has a zero"));
         }
         if !looks_like_header(line) {
             self.accept(len + 1);
