@@ -44,14 +44,14 @@ impl Worker {
         self.due.is_rewrite = has_moved_deadlines;
         let policy = self.namespace.log_policy();
         let start = tail.map_or(Start::New, Start::Append);
-        let reader = self.namespace.read_log(Purpose::Copy);
+        let reader = self.namespace.read_log(Purpose::File);
         self.start_writer(dir, reader, start, policy, (cut, has_moved_deadlines)).map_err(|error| error.to_string())
     }
 
     /// Begins an append-only file with the present data as its base.
     pub(super) fn begin_log(&mut self, dir: Arc<AofDir>) -> Result<(), String> {
         // Nothing depends on the file before its base is there.
-        let reader = self.namespace.read_log(Purpose::Copy);
+        let reader = self.namespace.read_log(Purpose::File);
         let started = self.start_writer(dir, reader, Start::Detached, Policy::EverySec, (0, false));
         started.map_err(|error| error.to_string())?;
         let begun = self.write(Job::Rewrite, None);
@@ -179,6 +179,7 @@ impl Worker {
     /// given up for something else.
     fn rewrite_if_due(&mut self) -> bool {
         let Some(log) = &self.log else { return false };
+        log.handle.count_delay(read_clocks(&*self.disk, &self.namespace.clock).1);
         let (status, config) = (log.handle.status(), self.namespace.settings.current());
         self.namespace.follow_files();
         if self.due.is_log_put_off(self.now_ms()) {

@@ -68,8 +68,8 @@ pub struct Connection<S> {
     is_throttled: bool,
     /// What was read and executed in the turn of a client that sends a lot, while it keeps it; in bytes.
     turn: u32,
-    /// Whether its calls have queued large values to be freed faster than that is done.
-    outruns_reclaimer: bool,
+    /// Whether its calls have queued work, values to be freed or records to be written, faster than that is done.
+    outruns_others: bool,
     /// Whether a fault holds a reply back, which what is pushed must not overtake.
     is_reply_due: bool,
     /// What of the output waits until the log is confirmed.
@@ -106,7 +106,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             reported: 0,
             is_throttled: false,
             turn: 0,
-            outruns_reclaimer: false,
+            outruns_others: false,
             is_reply_due: false,
             held: None,
             buffers: None,
@@ -137,10 +137,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Box::pin(self.finish(left)).await?
                 } else {
                     forget(left); // as in `execute_decoded`
-                    if !self.outruns_reclaimer {
+                    if !self.outruns_others {
                         break;
                     }
-                    Box::pin(self.wait_for_reclaimer()).await?
+                    Box::pin(self.wait_for_others()).await?
                 };
                 if !is_here {
                     return Ok(());
@@ -222,7 +222,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     #[inline(always)] // its only caller
     fn execute_decoded(&mut self, buffers: &mut ConnBuffers) -> Next {
-        while !self.client.caller.closing && !self.outruns_reclaimer && !buffers.output.is_over() {
+        while !self.client.caller.closing && !self.outruns_others && !buffers.output.is_over() {
             if buffers.next < buffers.batch.len() {
                 if !self.may_continue(buffers.output.len()) {
                     break;
@@ -328,7 +328,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.held.get_or_insert_default().add(output, begin, run.dependence(), &self.namespace.log);
             wakes::count_batch();
         }
-        self.outruns_reclaimer = reclaimer.is_behind() && reclaimer.queued() != queued;
+        let (log, written) = (&self.namespace.log, &self.client.caller.info.written);
+        self.outruns_others = reclaimer.is_behind() && reclaimer.queued() != queued
+            || log.is_behind() && log.holds_up(written.load(Relaxed));
         let left = ManuallyDrop::into_inner(left);
         if let Next::Retry | Next::Again | Next::Refresh(_) = left {
             executed -= 1;

@@ -2,8 +2,9 @@
 //!
 //! A record is appended while its shards are locked, so the order of the log is a valid sequential order of execution. A
 //! *position* is the number of bytes appended before. A reader begins at the end, and reads from its own position on, at
-//! its own speed; what the slowest has read is freed. One that falls behind by more than the limit loses its place: nobody
-//! waits for it, and it must begin again from the data. Without readers nothing is kept.
+//! its own speed; what the slowest has read is freed. Without readers nothing is kept. One that falls behind by more than
+//! the limit loses its place: nobody waits for it, and it must begin again from the data. The append-only file never loses
+//! its place: when it is so far behind, clients that write wait.
 //!
 //! A reader may also *confirm* up to which position it has done its work, such as writing it to a disk. Clients whose
 //! replies must not be seen before that wait for it.
@@ -36,7 +37,7 @@ use crate::persist::log::chunks::Chunks;
 use crate::runtime::wakes::{self, Deferred};
 use crate::store::{ChangeLog, HeldLock, lock_text};
 
-/// The most bytes that are kept for the slowest reader.
+/// How many bytes a reader may be behind before it loses its place, or clients wait for it.
 const KEPT_MAX: usize = 256 << 20;
 
 /// How many bytes more than the backlog may be kept, so that not each record frees some.
@@ -47,6 +48,8 @@ pub(crate) struct Log {
     records: Mutex<Records>,
     /// Whether there is a backlog: a cheap check.
     has_backlog: AtomicBool,
+    /// Whether the append-only file is so far behind that clients which write have to wait.
+    is_behind: AtomicBool,
     /// Has what was appended read by the threads that wait for records.
     appended: Arc<Appended>,
     /// The position up to which every reader that confirms has done so; `u64::MAX` if none confirms.
@@ -106,10 +109,19 @@ pub enum Purpose {
     Copy,
     /// It copies what it reads, and confirms that.
     Confirm,
+    /// It writes what it reads to the append-only file, and never loses its place unless the log begins again.
+    File,
     /// It repeats each write by a clock that says when it was made, so that a record may count from then on.
     Repeat,
     /// It sends what it reads to a replica, and so reads what is for replicas alone, too.
     Replicate,
+}
+
+impl Purpose {
+    /// Returns whether the log does not wait for such a reader.
+    fn may_lose_place(self) -> bool {
+        self != Purpose::File
+    }
 }
 
 /// A reader was too slow: what it has not read was freed.
@@ -129,6 +141,7 @@ impl Log {
         Log {
             records,
             has_backlog: AtomicBool::new(false),
+            is_behind: AtomicBool::new(false),
             appended: Arc::default(),
             confirmed: AtomicU64::new(u64::MAX),
             changed: LastChanges::default(),
@@ -142,6 +155,7 @@ impl Log {
     pub(crate) fn append(&self, effects: &mut Effects) -> u64 {
         let mut records = self.records.lock();
         let end = records.append(effects);
+        self.follow_file(&records);
         self.wake(&mut records);
         end
     }
@@ -150,6 +164,7 @@ impl Log {
     pub(crate) fn append_aside(&self, command: &[u8]) -> u64 {
         let mut records = self.records.lock();
         let end = records.add_aside(command);
+        self.follow_file(&records);
         self.wake(&mut records);
         end
     }
@@ -160,6 +175,7 @@ impl Log {
         let mut records = self.records.lock();
         records.copied_db = Some(db);
         let end = records.add(commands);
+        self.follow_file(&records);
         self.wake(&mut records);
         end
     }
@@ -197,6 +213,18 @@ impl Log {
             }
         }
         records.tasks.drain(..).for_each(Waker::wake);
+    }
+
+    /// Returns whether the append-only file is so far behind that clients which write have to wait.
+    #[inline]
+    pub(crate) fn is_behind(&self) -> bool {
+        self.is_behind.load(Relaxed)
+    }
+
+    /// Returns whether a client has to wait until the append-only file has taken its last write, which ends at a position.
+    #[cold]
+    pub(crate) fn holds_up(&self, written: u64) -> bool {
+        self.is_behind() && self.records.lock().files().any(|file| file.position < written)
     }
 
     /// Has the records so far read at once by the reader whose work may be done by the calling thread, if there is one.
@@ -251,6 +279,7 @@ impl Log {
         let mut waiting = self.waiting.lock();
         waiting.drain().for_each(|(_, (_, waker))| waker.wake());
         drop(waiting);
+        self.follow_file(&records);
         self.follow_confirmations(&records);
         self.wake(&mut records);
     }
@@ -327,6 +356,14 @@ impl Log {
         self.waiting.lock().remove(&client);
     }
 
+    /// Notes whether the append-only file is too far behind.
+    fn follow_file(&self, records: &Records) {
+        let is_behind = records.chunks.len() > records.kept_max && records.has_slow_file();
+        if is_behind != self.is_behind() {
+            self.is_behind.store(is_behind, Relaxed);
+        }
+    }
+
     /// Computes again what is confirmed.
     fn follow_confirmations(&self, records: &Records) {
         let confirmed = records.readers.iter().flatten().filter_map(|place| place.confirmed).min();
@@ -350,6 +387,7 @@ impl Log {
         let Records { readers, chunks, .. } = &mut *records;
         let result = change(&mut readers[number], chunks);
         records.free();
+        self.follow_file(&records);
         self.follow_confirmations(&records);
         result
     }
@@ -386,6 +424,7 @@ impl ChangeLog for Log {
 
 impl Records {
     fn append(&mut self, effects: &mut Effects) -> u64 {
+        let begin = self.chunks.end();
         let (before, after) = effects.frame(&mut self.db);
         let commands = effects.commands();
         if self.is_read() {
@@ -401,7 +440,7 @@ impl Records {
             self.add_aside(effects.asides());
         }
         effects.clear();
-        self.keep_to_the_limits();
+        self.keep_to_the_limits(begin);
         self.chunks.end()
     }
 
@@ -418,6 +457,7 @@ impl Records {
 
     /// Adds bytes that are one record.
     fn add(&mut self, bytes: &[u8]) -> u64 {
+        let begin = self.chunks.end();
         if self.is_read() {
             self.chunks.extend(bytes);
             self.boundaries.add(self.chunks.end());
@@ -425,7 +465,7 @@ impl Records {
             self.chunks.skip(bytes.len());
             self.boundaries.clear(self.chunks.end());
         }
-        self.keep_to_the_limits();
+        self.keep_to_the_limits(begin);
         self.chunks.end()
     }
 
@@ -434,15 +474,32 @@ impl Records {
         self.backlog.is_some() || self.readers.iter().flatten().any(|place| !place.is_lost)
     }
 
-    /// Frees what is more than the backlog, and more than the slowest reader may need.
-    fn keep_to_the_limits(&mut self) {
+    /// Frees what is more than the backlog, and has the readers that are too slow lose their places. The last record begins
+    /// at a position: however long it is, it makes nobody slow.
+    fn keep_to_the_limits(&mut self, last: u64) {
         let kept = self.chunks.len() as u64;
         if self.backlog.is_some_and(|len| kept > len + BACKLOG_SLACK) {
             self.free();
         }
-        if self.chunks.len() > self.kept_max.max(self.backlog.unwrap_or(0) as usize + BACKLOG_SLACK as usize) {
-            self.give_up_the_slowest();
+        if kept > self.behind_max() {
+            self.give_up_the_slow(last);
         }
+    }
+
+    /// Returns by how many bytes a reader may be behind that may lose its place. It may be where the backlog begins.
+    fn behind_max(&self) -> u64 {
+        (self.kept_max as u64).max(self.backlog.unwrap_or(0) + BACKLOG_SLACK)
+    }
+
+    /// Returns the readers for which clients wait.
+    fn files(&self) -> impl Iterator<Item = &Place> {
+        self.readers.iter().flatten().filter(|place| !place.is_lost && !place.purpose.may_lose_place())
+    }
+
+    /// Returns whether clients have to wait for a reader.
+    fn has_slow_file(&self) -> bool {
+        let end = self.chunks.end();
+        self.files().any(|file| end.saturating_sub(file.position) > self.kept_max as u64)
     }
 
     /// Lets the next command select its database, and keeps its begin as a boundary; returns that.
@@ -474,16 +531,14 @@ impl Records {
         read.min().unwrap_or(end).min(self.backlog.map_or(end, |len| end.saturating_sub(len)))
     }
 
-    /// Frees so much that the limit holds again, whoever has not read it.
+    /// Has those readers lose their places that are too far behind the begin of the last record. The others keep theirs.
     #[cold]
-    fn give_up_the_slowest(&mut self) {
-        while self.chunks.len() > self.kept_max {
-            let reading = |place: &&mut Place| !place.is_lost;
-            let slowest = self.readers.iter_mut().flatten().filter(reading).min_by_key(|place| place.position);
-            let Some(slowest) = slowest else { return };
-            slowest.is_lost = true;
-            self.free();
+    fn give_up_the_slow(&mut self, last: u64) {
+        let max = self.behind_max();
+        for place in self.readers.iter_mut().flatten().filter(|place| place.purpose.may_lose_place()) {
+            place.is_lost |= last.saturating_sub(place.position) > max;
         }
+        self.free();
     }
 }
 
@@ -556,9 +611,50 @@ mod tests {
         for number in 0..20_000 {
             append(&log, &format!("key:{number}"));
             read += keys(&reading.read_all().expect("its place")).len();
-            assert!(kept(&log) <= 200_000);
+            assert!(kept(&log) <= 300_000);
         }
         assert_eq!((read, idle.read()), (20_000, Err(LostPlace)));
+    }
+
+    #[test]
+    fn a_backlog_longer_than_the_limit_keeps_the_places_of_those_in_it_and_no_others() {
+        let log = Arc::new(Log::with_limit(100_000));
+        log.set_backlog(Some(500_000));
+        let (stopped, near) = (log.reader(Purpose::Replicate), log.reader(Purpose::Replicate));
+        let large = "k".repeat(BACKLOG_SLACK as usize);
+        while log.end() < 480_000 {
+            append(&log, &large);
+        }
+        (0..5).for_each(|_| assert!(near.read().is_ok()));
+        assert!(!stopped.has_lost_place());
+        // One record across the boundary, and those that follow.
+        for _ in 0..12 {
+            append(&log, &large);
+            assert!(near.read_all().is_ok() && kept(&log) < 500_000 + 3 * BACKLOG_SLACK as usize);
+        }
+        assert!(stopped.has_lost_place() && !near.has_lost_place());
+        // However long a record is, it makes nobody slow who had read what was before it.
+        append(&log, &"k".repeat(2_000_000));
+        assert!(!near.has_lost_place() && near.read_all().is_ok());
+    }
+
+    #[test]
+    fn the_file_never_loses_its_place_and_clients_that_have_written_wait_for_it() {
+        let log = Arc::new(Log::with_limit(100_000));
+        let (file, replica) = (log.reader(Purpose::File), log.reader(Purpose::Replicate));
+        let first = append(&log, "first");
+        let large = append(&log, &"k".repeat(300_000));
+        assert!(log.is_behind() && log.holds_up(first) && log.holds_up(large));
+        file.release(first);
+        assert!(log.is_behind() && !log.holds_up(first), "only those who wrote what it has not taken");
+        (0..1000).for_each(|_| _ = append(&log, &"k".repeat(1000)));
+        assert_eq!((file.has_lost_place(), replica.has_lost_place()), (false, true));
+        assert!(file.read_all().is_ok_and(|read| read.len() > 1_300_000));
+        assert!(!log.is_behind() && !log.holds_up(log.end()));
+        (0..1000).for_each(|_| _ = append(&log, &"k".repeat(1000)));
+        assert!(log.is_behind());
+        drop(file);
+        assert!(!log.is_behind(), "nobody waits for a file that has ended");
     }
 
     #[test]

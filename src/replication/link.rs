@@ -26,6 +26,9 @@ use crate::time::estimate::Sample;
 /// How long to wait before the next connection, after one that could not be opened.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// How long to wait before another look whether the append-only file is up to date enough to execute more.
+const FILE_PAUSE: Duration = Duration::from_millis(10);
+
 /// How many bytes are written to a file at once.
 const COPY_LEN: usize = 256 << 10;
 
@@ -288,6 +291,10 @@ impl Link {
         let mut acknowledgements = Acknowledgements::new(wire.now_ms());
         loop {
             let wait = acknowledgements.tell(wire, namespace, stream.take_question())?;
+            if namespace.log.is_behind() && !self.is_stopping() && namespace.role.term() == self.term {
+                self::wait(FILE_PAUSE); // the primary keeps what is not read
+                continue;
+            }
             let bytes = wire.take(wait)?;
             if bytes.is_empty() {
                 continue;

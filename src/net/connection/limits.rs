@@ -99,16 +99,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Waits until enough of the large values that were deleted is freed, so that nobody fills the memory by making and
-    /// deleting some. Returns whether the client is still connected.
-    pub(super) async fn wait_for_reclaimer(&mut self) -> io::Result<bool> {
-        self.outruns_reclaimer = false;
+    /// deleting some, and until the append-only file has taken enough of what was written. Returns whether the client is
+    /// still connected.
+    pub(super) async fn wait_for_others(&mut self) -> io::Result<bool> {
+        self.outruns_others = false;
         let namespace = self.namespace.clone();
-        let freed = async {
+        let done = async {
             let reclaimer = namespace.store.reclaimer();
             let (mut written, mut still) = (reclaimer.written(), 0);
             for _ in 0..LOOKS_MAX {
                 if !reclaimer.is_behind() {
-                    return;
+                    break;
                 }
                 tokio::time::sleep(BUSY_PAUSE).await;
                 still = if reclaimer.written() == written { still + 1 } else { 0 };
@@ -117,7 +118,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     reclaimer.give_up_snapshot();
                 }
             }
+            // As long as the disk takes, as in Redis; who does not want to wait disconnects.
+            while namespace.log.is_behind() {
+                tokio::time::sleep(BUSY_PAUSE).await;
+            }
         };
-        self.meanwhile(freed).await
+        self.meanwhile(done).await
     }
 }

@@ -10,6 +10,9 @@ use crate::persist::aof::directory::AofDir;
 use crate::persist::aof::error::AofError;
 use crate::persist::aof::policy::{Annotations, Policy};
 
+/// How long a sync may take, in milliseconds, before it counts as delayed.
+pub(super) const DELAYED_MS: u64 = 2000;
+
 /// Receives the result of a request, on the thread of the writer.
 pub(crate) type Done<T> = Box<dyn FnOnce(Result<T, AofError>) + Send>;
 
@@ -43,6 +46,10 @@ pub(crate) struct AofStatus {
     pub(crate) error: Option<AofError>,
     /// How many syncs took more than two seconds.
     pub(crate) delayed_syncs: u64,
+    /// When the sync began, in milliseconds since boot, that was counted last.
+    pub(super) delayed_ms: Option<u64>,
+    /// When the sync began that has not returned.
+    pub(super) syncing_since_ms: Option<u64>,
     /// A sync has not returned yet.
     pub(crate) is_syncing: bool,
     /// The file has to be written anew.
@@ -103,6 +110,19 @@ pub(super) struct Shared {
     pub(super) policy: Mutex<Policy>,
     /// The writer's own thread has it, perhaps for long.
     pub(super) is_stepping: AtomicBool,
+}
+
+impl AofStatus {
+    /// Counts the sync that has not returned if it has taken too long at a time since boot, once; returns whether it has.
+    pub(super) fn count_delay(&mut self, boot_ms: u64) -> bool {
+        let is_late = |since: &u64| boot_ms.saturating_sub(*since) > DELAYED_MS;
+        let late = self.syncing_since_ms.filter(is_late);
+        if late.is_some() && late != self.delayed_ms {
+            self.delayed_ms = late;
+            self.delayed_syncs += 1;
+        }
+        late.is_some()
+    }
 }
 
 /// Asks the writer. Clones ask the same one.
@@ -205,6 +225,11 @@ impl AofHandle {
             }
         };
         self.answer(refused);
+    }
+
+    /// Counts a sync that is delayed at a time since boot, also while the writer cannot because it waits for the disk itself.
+    pub(crate) fn count_delay(&self, boot_ms: u64) {
+        self.0.status.lock().count_delay(boot_ms);
     }
 
     /// Forgets how many syncs were delayed.

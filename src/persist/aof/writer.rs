@@ -29,7 +29,7 @@ use crate::persist::aof::block::{Running, Stamp, boot_field};
 use crate::persist::aof::directory::AofDir;
 use crate::persist::aof::error::AofError;
 use crate::persist::aof::handle::{
-    AofHandle, AofStatus, NeedsRewrite, Requests, Rotation, Shared, StopRequest, SyncRequest,
+    AofHandle, AofStatus, DELAYED_MS, NeedsRewrite, Requests, Rotation, Shared, StopRequest, SyncRequest,
 };
 use crate::persist::aof::manifest::PartType;
 use crate::persist::aof::policy::{AofOptions, Policy};
@@ -45,8 +45,6 @@ pub(crate) use thread::spawn;
 const SYNC_PERIOD_MS: u64 = 1000;
 /// How many bytes may be written between two syncs with [`Policy::EverySec`]: the log has to keep them.
 const UNSYNCED_MAX: u64 = 32 << 20;
-/// How long a sync may take before it counts as delayed.
-const DELAYED_MS: u64 = 2000;
 /// How long the writer waits after an error, at first and at most.
 const PAUSE_MIN_MS: u64 = 100;
 const PAUSE_MAX_MS: u64 = 1000;
@@ -313,10 +311,7 @@ impl Writer {
     /// Begins a sync if one is due.
     fn sync_if_due(&mut self, now: Stamp) -> Result<(), AofError> {
         if let Some(syncing) = &mut self.syncing {
-            if !syncing.is_delayed && now.boot_ms.saturating_sub(syncing.began_ms) > DELAYED_MS {
-                syncing.is_delayed = true;
-                self.shared.status.lock().delayed_syncs += 1;
-            }
+            syncing.is_delayed = self.shared.status.lock().count_delay(now.boot_ms);
             return Ok(());
         }
         let is_due = match self.policy {
@@ -339,6 +334,7 @@ impl Writer {
             return self.end_sync(&syncing, synced);
         }
         self.syncing = Some(syncing);
+        self.shared.status.lock().syncing_since_ms = Some(now.boot_ms);
         self.syncer.start(self.file.clone());
         self.finish_sync()
     }
@@ -446,6 +442,7 @@ impl Writer {
         let mut status = self.shared.status.lock();
         (status.file_len, status.written, status.synced) = (self.written.len, self.written.position, self.durable);
         (status.is_syncing, status.needs_rewrite) = (self.syncing.is_some(), self.lost);
+        status.syncing_since_ms = self.syncing.as_ref().map(|syncing| syncing.began_ms);
         if self.pause.is_none() {
             status.error = None;
         }

@@ -267,7 +267,6 @@ impl LogReader {
     pub(crate) fn set_confirmed(&self, confirmed: Option<u64>) {
         self.log.change(self.number, |place, _| {
             let Some(place) = place else { return };
-            place.purpose = if confirmed.is_some() { Purpose::Confirm } else { Purpose::Copy };
             place.confirmed = confirmed;
         });
     }
