@@ -94,20 +94,15 @@ impl Worker {
         self.namespace.persistence.set_log(Some((handle.clone(), cut)));
         self.namespace.persistence.follow_policy(|| self.namespace.log_policy()); // it may have changed meanwhile
         let annotations = Annotations { checksums: options.checksums, timestamps: options.timestamps };
-        self.log = Some(LogFile { dir, handle, writer, annotations });
+        self.log = Some(LogFile { dir, root: options.dir, handle, writer, annotations });
         Ok(())
     }
 
     /// Makes durable what is logged, and writes no more.
     pub(super) fn end_log(&mut self) {
-        let Some(LogFile { handle, writer, .. }) = self.log.take() else { return };
-        let (tell, told) = channel();
-        handle.stop(true, Box::new(move |result| _ = tell.send(result))); // nobody listens if this thread has ended
-        match told.recv() {
-            Ok(Ok(())) => _ = writer.join(), // a panic of the writer was reported
-            Ok(Err(error)) => warn!("The end of the append only file is not durable: {error}"),
-            Err(_) => warn!("The writer of the append only file has ended early"),
-        }
+        let Some(log) = self.log.take() else { return };
+        let is_complete = log.end();
+        self.namespace.persistence.update(|figures| figures.is_log_complete = is_complete);
         self.namespace.persistence.set_log(None);
         let _alone = self.namespace.store.exclusive();
         self.namespace.follow_log_readers();
@@ -200,6 +195,9 @@ impl Worker {
     /// Writes the present data as the base of the append-only file.
     pub(super) fn rewrite(&mut self, order: Option<Order>, begun: Now) -> Result<Saved, String> {
         let Some(log) = &self.log else { return self.write_base_alone(order, begun) };
+        if log.root != self.namespace.settings.current().dir {
+            return self.move_log(order, begun);
+        }
         let (dir, handle) = (log.dir.clone(), log.handle.clone());
         let is_whole = dir.is_detached() || handle.status().needs_rewrite.is_some();
         let (tell, told) = channel();
@@ -223,6 +221,26 @@ impl Worker {
         self.remove_former_files();
         self.namespace.persistence.follow_policy(|| self.namespace.log_policy());
         installed
+    }
+
+    /// Goes on in the directory that the settings name by now, with the present data as the base there. The former file is
+    /// written until that is there, and stays where it is, as in Redis.
+    fn move_log(&mut self, order: Option<Order>, begun: Now) -> Result<Saved, String> {
+        let dir = self.open_log_dir()?;
+        let cut = self.namespace.persistence.read(|figures| figures.log.as_ref().map_or(0, |log| log.cut));
+        let reader = self.namespace.read_log(Purpose::File);
+        let former = self.log.take();
+        let started = self.start_writer(dir, reader, Start::Detached, Policy::EverySec, (cut, false));
+        let moved = started.map_err(|error| error.to_string()).and_then(|()| self.rewrite(order, begun));
+        let ended = if moved.is_ok() { former } else { std::mem::replace(&mut self.log, former) };
+        ended.into_iter().for_each(|log| _ = log.end());
+        if moved.is_err()
+            && let Some(log) = &self.log
+        {
+            self.namespace.persistence.set_log(Some((log.handle.clone(), cut)));
+            log.handle.write_by_workers();
+        }
+        moved
     }
 
     /// Writes the base of a file that is not written to: appendonly is off.

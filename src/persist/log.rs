@@ -20,6 +20,8 @@ mod changed;
 mod chunks;
 pub(super) mod reader;
 
+pub(crate) use appended::Flush;
+
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -29,7 +31,7 @@ use std::task::{Poll, Waker};
 use parking_lot::Mutex;
 
 use crate::persist::Effects;
-use crate::persist::log::appended::Appended;
+use crate::persist::log::appended::{Appended, Awaited};
 use crate::persist::log::asides::Asides;
 use crate::persist::log::boundaries::Boundaries;
 use crate::persist::log::changed::LastChanges;
@@ -70,8 +72,6 @@ struct Records {
     asides: Asides,
     /// How many of the last bytes are kept for replicas that come back; `None` while none is expected.
     backlog: Option<u64>,
-    /// How many threads wait for records.
-    sleeping: usize,
     /// The tasks that wait for records.
     tasks: Vec<Waker>,
     /// The reader whose work the workers do themselves, see [`LogReader::set_flushed`](reader::LogReader::set_flushed).
@@ -202,12 +202,12 @@ impl Log {
     /// Wakes the readers that wait for records. With a reader that confirms, a worker does so when it has executed what was
     /// ready, as its replies wait for the same confirmation.
     fn wake(&self, records: &mut Records) {
-        if records.flushed.is_some() || records.sleeping > 0 {
+        if records.flushed.is_some() || self.appended.has_sleeping() {
             let is_deferred = !self.is_confirmed() && wakes::defer(&self.appended);
             if !is_deferred {
                 let flushed = records.flushed.and_then(|number| records.readers[number].as_mut());
                 flushed.into_iter().for_each(|place| place.has_foreign = true);
-                if records.sleeping > 0 {
+                if self.appended.has_sleeping_for_foreign() {
                     self.appended.notify();
                 }
             }

@@ -16,9 +16,9 @@ pub(crate) mod snapshot;
 mod state;
 
 pub(crate) use effects::Effects;
-pub(crate) use log::Log;
 #[cfg(feature = "internals")]
 pub use log::LostPlace;
 pub use log::Purpose;
 pub use log::reader::LogReader;
+pub(crate) use log::{Flush, Log};
 pub(crate) use state::{Busy, Figures, Job, Loading, LogFigures, Order, Outcome, Persistence, Reload, Task, Work};

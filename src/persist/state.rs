@@ -159,6 +159,8 @@ pub(crate) struct Figures {
     pub(crate) saved_ms: i64,
     /// How many changes the last successful save, or the loaded data, has.
     pub(crate) saved_changes: u64,
+    /// The append-only file was ended, and has all data durably.
+    pub(crate) is_log_complete: bool,
     pub(crate) work: Option<Work>,
     /// Since when a snapshot is sent to replicas, if one is, in milliseconds since 1970.
     pub(crate) sent_since_ms: Option<i64>,

@@ -1,14 +1,14 @@
 //! What the rest of the server asks the writer of an append-only file, from any thread.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use crate::persist::LogReader;
 use crate::persist::aof::directory::AofDir;
 use crate::persist::aof::error::AofError;
 use crate::persist::aof::policy::{Annotations, Policy};
+use crate::persist::{Flush, LogReader};
 
 /// How long a sync may take, in milliseconds, before it counts as delayed.
 pub(super) const DELAYED_MS: u64 = 2000;
@@ -110,6 +110,18 @@ pub(super) struct Shared {
     pub(super) policy: Mutex<Policy>,
     /// The writer's own thread has it, perhaps for long.
     pub(super) is_stepping: AtomicBool,
+    /// Writes on the thread of a worker, once there is a thread of its own.
+    pub(super) flush: OnceLock<Flush>,
+}
+
+impl Shared {
+    /// Has workers write what they have logged, or the writer's thread alone.
+    pub(super) fn set_written_by_workers(&self, is_written: bool) {
+        self.reader.set_flushed(is_written);
+        if let Some(flush) = self.flush.get().filter(|_| is_written) {
+            self.reader.set_flush(flush.clone());
+        }
+    }
 }
 
 impl AofStatus {
@@ -235,6 +247,11 @@ impl AofHandle {
     /// Forgets how many syncs were delayed.
     pub(crate) fn reset_delayed(&self) {
         self.0.status.lock().delayed_syncs = 0;
+    }
+
+    /// Has workers write to this file again, after another one that was given up.
+    pub(crate) fn write_by_workers(&self) {
+        self.0.set_written_by_workers(*self.0.policy.lock() != Policy::Always);
     }
 
     /// Tells the writer that [`AofDir::install_base`] has attached its increment.

@@ -18,8 +18,8 @@ mod requests;
 mod thread;
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -189,7 +189,8 @@ impl Writer {
         };
         let (requests, policy) = (Mutex::new(Requests::default()), Mutex::new(options.policy));
         let is_stepping = AtomicBool::new(false);
-        let shared = Shared { reader, dir, requests, status: Mutex::new(status), policy, is_stepping };
+        let (status, flush) = (Mutex::new(status), OnceLock::new());
+        let shared = Shared { reader, dir, requests, status, policy, is_stepping, flush };
         let last_sync_ms = clock().boot_ms;
         let mut writer = Writer {
             shared: Arc::new(shared),

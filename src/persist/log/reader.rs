@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::persist::log::{Log, LostPlace, Place, Purpose, Records};
+use crate::persist::log::{Awaited, Flush, Log, LostPlace, Place, Purpose, Records};
 
 /// A reader of a log. It leaves when it is dropped.
 pub struct LogReader {
@@ -212,9 +212,8 @@ impl LogReader {
         let (is_flushed, end) = (records.flushed == Some(self.number), records.chunks.end());
         let has_records = |place: &Place| position.is_some_and(|from| end > from && (!is_flushed || place.has_foreign));
         if !records.readers[self.number].is_none_or(|place| place.is_woken || has_records(&place)) {
-            records.sleeping += usize::from(position.is_some());
-            self.log.appended.wait(&mut records, timeout);
-            records.sleeping -= usize::from(position.is_some());
+            let awaited = if is_flushed { Awaited::Foreign } else { Awaited::Every };
+            self.log.appended.wait(&mut records, position.map(|_| awaited), timeout);
         }
         if let Some(place) = &mut records.readers[self.number] {
             place.is_woken = false;
@@ -223,8 +222,8 @@ impl LogReader {
     }
 
     /// Sets the work of this reader, which returns false where its own thread does it.
-    pub(crate) fn set_flush(&self, flush: impl Fn() -> bool + Send + Sync + 'static) {
-        self.log.appended.set_flush(Some(Arc::new(flush)));
+    pub(crate) fn set_flush(&self, flush: Flush) {
+        self.log.appended.set_flush(Some(flush));
     }
 
     /// Lets workers do this reader's work for the records that they append, before they wait for requests, or lets its own
@@ -232,7 +231,11 @@ impl LogReader {
     pub(crate) fn set_flushed(&self, is_flushed: bool) {
         let mut records = self.log.records.lock();
         if is_flushed {
-            records.flushed = Some(self.number);
+            let former = records.flushed.replace(self.number).filter(|former| *former != self.number);
+            if let Some(place) = former.and_then(|former| records.readers[former].as_mut()) {
+                place.is_woken = true; // from now on its thread does all of its work
+                self.log.appended.notify();
+            }
         } else if records.flushed == Some(self.number) {
             records.flushed = None;
         }

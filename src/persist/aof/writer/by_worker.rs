@@ -51,7 +51,7 @@ pub(super) fn flush(writer: &Weak<Mutex<Writer>>, shared: &Weak<Shared>) -> bool
 impl Writer {
     /// Has workers write, or not any more.
     pub(super) fn follow_workers(&self) {
-        self.shared.reader.set_flushed(self.policy != Policy::Always);
+        self.shared.set_written_by_workers(self.policy != Policy::Always);
     }
 
     /// Writes what was logged, if that is a worker's work and takes no time.

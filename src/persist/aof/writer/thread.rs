@@ -41,10 +41,10 @@ pub(crate) fn spawn(mut writer: Writer) -> io::Result<JoinHandle<()>> {
     let shared = writer.shared.clone();
     let woken = shared.clone();
     writer.set_syncer(Box::new(ThreadSyncer::start_thread(move || woken.reader.wake())?));
-    writer.follow_workers();
     let writer = Arc::new(Mutex::new(writer));
-    let (for_workers, shared_by_workers) = (Arc::downgrade(&writer), Arc::downgrade(&shared));
-    shared.reader.set_flush(move || by_worker::flush(&for_workers, &shared_by_workers));
+    let (of_workers, shared_by_workers) = (Arc::downgrade(&writer), Arc::downgrade(&shared));
+    shared.flush.get_or_init(|| Arc::new(move || by_worker::flush(&of_workers, &shared_by_workers)));
+    writer.lock().follow_workers();
     thread::Builder::new().name("aof-writer".to_owned()).spawn(move || run(&writer, &shared))
 }
 
