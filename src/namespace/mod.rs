@@ -517,11 +517,16 @@ impl Namespace {
         Some(totals)
     }
 
-    /// Returns whether somebody may believe to hold a lock after the server has stopped: one of `LOCK.*`, or a key with a
-    /// TTL, as `SET` with `NX` makes it; or somebody from before the last crash.
+    /// Returns whether somebody may believe to hold a lock after the server has stopped which no file has: one of `LOCK.*`, or
+    /// a key with a TTL, as `SET` with `NX` makes it; or somebody from before the last crash.
     pub(crate) fn may_leave_holders(&self) -> bool {
         let is_in_grace = self.restrictions.grace_left_ms(self.clock.now()).is_some();
-        is_in_grace || self.held_locks().is_none_or(|totals| totals.locks + totals.with_ttl > 0)
+        let files = self.persistence.figures();
+        let is_lacking = |totals: &Totals| {
+            let is_saved = files.saves.succeeded > 0 && totals.changes == files.saved_changes;
+            totals.locks + totals.with_ttl > 0 && !files.is_log_complete && !is_saved
+        };
+        is_in_grace || self.held_locks().is_none_or(|totals| is_lacking(&totals))
     }
 
     /// Deletes some expired keys, see [`Store::sweep`], and records the latency if it is high.

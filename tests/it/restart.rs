@@ -104,6 +104,23 @@ fn a_start_after_a_stop_with_held_locks_serves_no_keys_until_the_grace_is_over()
 }
 
 #[test]
+fn a_stop_after_which_the_files_have_the_held_locks_leaves_no_mark() {
+    for settings in
+        [&[("appendonly", "yes"), ("appendfsync", "always")], &[("appendonly", "yes"), ("appendfsync", "no")]]
+    {
+        let dir = dir();
+        let with =
+            [&settings[..], &[("dir", dir.path().to_str().expect("text")), ("restart-grace-ms", "1500")]].concat();
+        let server = TestServer::start_with(&with);
+        assert!(server.client().call("LOCK.ACQUIRE l t PX 60000").starts_with(':'));
+        server.end();
+        assert!(!dir.path().join(MARK).exists(), "{settings:?}");
+        let server = TestServer::start_with(&with);
+        assert_eq!(server.client().call("GET l"), "$1 t", "it is held, and keys are served");
+    }
+}
+
+#[test]
 fn locks_that_are_released_or_over_leave_no_mark() {
     let dir = dir();
     let server = start_in(dir.path());
