@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tracing::{info, warn};
 
 use crate::dispatch::{Handlers, texts};
@@ -41,13 +41,39 @@ pub(crate) use full_sync::copy;
 pub(crate) use save::unfinished;
 pub(crate) use take_over::{Received, TakeOver};
 
+/// For how long clients wait for the first load before they are answered that it is under way.
+const LOADING_HIDDEN: Duration = Duration::from_millis(100);
+
 /// How often to look whether a snapshot is due.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The thread of a server that loads and writes its files.
 pub(crate) struct Files {
     namespace: Arc<Namespace>,
+    first_load: watch::Receiver<()>,
     ended: Option<oneshot::Receiver<()>>,
+}
+
+/// The load at the start, for those who accept connections.
+#[derive(Clone)]
+pub(crate) struct FirstLoad {
+    namespace: Arc<Namespace>,
+    /// Closed at its end.
+    end: watch::Receiver<()>,
+}
+
+impl FirstLoad {
+    /// Waits until clients can be served: the data is loaded, or takes longer than they should wait, so that they are
+    /// answered that. Where there is nothing to load, they never are.
+    pub(crate) async fn wait_shortly(&self) {
+        let (mut end, is_loading) =
+            (self.end.clone(), || self.namespace.persistence.read(|files| files.loading.is_some()));
+        while tokio::time::timeout(LOADING_HIDDEN, end.changed()).await.is_err() {
+            if is_loading() {
+                return;
+            }
+        }
+    }
 }
 
 /// The end of loading.
@@ -81,14 +107,20 @@ pub(crate) fn start(
     namespace.persistence.set_enabled(true);
     namespace.persistence.update(|figures| figures.saved_ms = namespace.clock.now().wall_ms());
     namespace.set_loading(true);
+    let (loading, first_load) = watch::channel(());
     thread::Builder::new().name("files".into()).spawn(move || {
         let _ended = tell_ended;
-        worker.run(tell_loaded);
+        worker.run(tell_loaded, loading);
     })?;
-    Ok((Files { namespace: namespace.clone(), ended: Some(ended) }, Loaded(loaded)))
+    Ok((Files { namespace: namespace.clone(), first_load, ended: Some(ended) }, Loaded(loaded)))
 }
 
 impl Files {
+    /// Returns the load at the start.
+    pub(crate) fn opening(&self) -> FirstLoad {
+        FirstLoad { namespace: self.namespace.clone(), end: self.first_load.clone() }
+    }
+
     /// Ends the thread once what is logged is written, and waits for that.
     pub(crate) async fn end(&mut self) {
         self.namespace.persistence.stop();
@@ -105,7 +137,7 @@ impl Drop for Files {
 }
 
 impl Worker {
-    fn run(mut self, loaded: oneshot::Sender<Result<(), String>>) {
+    fn run(mut self, loaded: oneshot::Sender<Result<(), String>>, loading: watch::Sender<()>) {
         let namespace = self.namespace.clone();
         let alone = namespace.persistence.alone();
         let result = self.load();
@@ -114,6 +146,7 @@ impl Worker {
             self.namespace.end_former_sessions(); // what ends is logged
         }
         self.namespace.set_loading(false);
+        drop(loading);
         let is_loaded = result.is_ok();
         let _ = loaded.send(result); // nobody waits when the server was stopped
         if is_loaded {

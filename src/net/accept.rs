@@ -23,6 +23,7 @@ use crate::client::info::{ClientInfo, Peer};
 use crate::client::session::Client;
 use crate::config::{Config, SetError};
 use crate::dispatch::Handlers;
+use crate::durability::FirstLoad;
 use crate::error::Error;
 use crate::namespace::Namespace;
 use crate::net::buffers::BufferPool;
@@ -75,6 +76,8 @@ pub(super) struct Shared {
     pub(super) runtime: Handle,
     pub(super) ports: Mutex<Ports>,
     pub(super) handshakes: Arc<Handshakes>,
+    /// The first load, for a short time of which no connection is accepted.
+    pub(super) opening: FirstLoad,
     pub(super) tasks: TaskTracker,
     /// The accepting tasks, which are also in `tasks`.
     pub(super) accepting: TaskTracker,
@@ -114,6 +117,14 @@ impl Shared {
         let (shared, listener) = (self.clone(), Arc::new(listener));
         let accept = move || shared.clone().accept_unix(listener.clone());
         self.tasks.spawn(self.accepting.track_future(self.supervised("accept", accept)));
+    }
+
+    /// Waits until clients are to be answered, or the server stops.
+    async fn await_opening(&self) {
+        tokio::select! {
+            () = self.namespace.instance.stop.cancelled() => {}
+            () = self.opening.wait_shortly() => {}
+        }
     }
 
     /// Runs a server task under [`supervise`].
@@ -159,6 +170,7 @@ impl Shared {
         tls: Option<Arc<Acceptor>>,
         closed: CancellationToken,
     ) {
+        self.await_opening().await;
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -188,6 +200,7 @@ impl Shared {
     }
 
     async fn accept_unix(self: Arc<Self>, listener: Arc<UnixListener>) {
+        self.await_opening().await;
         loop {
             let accepted = tokio::select! {
                 () = self.namespace.instance.stop.cancelled() => return,

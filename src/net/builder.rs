@@ -270,6 +270,8 @@ impl Builder {
             let (main, runtime, tasks) = (namespace.clone(), self.workers[0].clone(), tasks.clone());
             Arc::new(Tenancy { main, handlers, new_clock, runtime, tasks, disk: self.disk.clone() })
         });
+        info!("Server initialized"); // as in Redis, before the data is loaded
+        let (files, loaded) = durability::start(&namespace, handlers, self.disk.clone())?;
         let shared = Arc::new(Shared {
             workers: Worker::all(self.workers, &namespace.instance.panics, handlers, tenancy),
             next_worker: AtomicUsize::new(0),
@@ -278,11 +280,10 @@ impl Builder {
             runtime: accepting.clone(),
             ports: Mutex::new(Ports::new(plain, tls)),
             handshakes: Arc::default(),
+            opening: files.opening(),
             tasks,
             accepting: TaskTracker::new(),
         });
-        info!("Server initialized"); // as in Redis, before the data is loaded
-        let (files, loaded) = durability::start(&shared.namespace, handlers, self.disk.clone())?;
         let (engine, engine_ready) = engine::begin(&shared.namespace, handlers)?;
         shared.tasks.spawn(hand_over(shared.namespace.clone()));
         shared.tasks.spawn(keep_link(shared.namespace.clone(), handlers, self.disk));

@@ -1,8 +1,9 @@
 //! Warnings of the binary at startup, about options, variables and files that have no effect.
 
+use std::net::TcpStream;
 use std::process::Command;
 
-use crate::harness::encode;
+use crate::harness::{Client, ReservedPort, encode, wait_until};
 use crate::process::{Process, binary};
 
 fn text(bytes: &[u8]) -> String {
@@ -136,4 +137,22 @@ fn a_verbose_log_names_the_kind_of_a_value_that_is_refused() {
     let payload = b"\x0d\x01\x00\x0a\0\0\0\0\0\0\0\0\0";
     assert_eq!(client.call_args(&[&b"RESTORE"[..], b"h", b"0", payload]), "-ERR Bad data format");
     process.read_until("Hash ziplist integrity check failed: RESTORE of the key 'h' is refused");
+}
+
+#[test]
+fn who_connects_first_to_a_server_that_has_nothing_to_load_is_served() {
+    for args in [["--save", ""], ["--appendonly", "yes"]] {
+        for _ in 0..5 {
+            let port = ReservedPort::new();
+            let mut command = Command::new(binary());
+            command.args(["--bind", "127.0.0.1", "--port", &port.port().to_string()]).args(args);
+            let _process = Process::run(&mut command);
+            let mut stream = None;
+            wait_until(|| {
+                stream = TcpStream::connect(port.addr()).ok();
+                stream.is_some()
+            });
+            assert_eq!(Client::over(stream.expect("a connection")).call("SET k v"), "+OK", "{args:?}");
+        }
+    }
 }
