@@ -215,7 +215,8 @@ const UNBALANCED: &str = "Unbalanced quotes in configuration line";
 struct Loader {
     commands: &'static CommandTable,
     config: Config,
-    /// Whether there was a `save` line: the first one replaces the default, the others add to it.
+    /// Whether there was a `save` line in the present part of a file: the first one replaces what was there before, the
+    /// others add to it. A part ends where another file is included, and with that file.
     save_was_seen: bool,
 }
 
@@ -310,7 +311,11 @@ impl Loader {
             let named = if file == Path::new(bytes_to_os(&inside)) { Path::new(bytes_to_os(path)) } else { &file };
             text.extend(read(&file, named)?);
         }
-        self.apply(&text, depth + 1)
+        // Otherwise CONFIG REWRITE could not replace what another file says.
+        self.save_was_seen = false;
+        let applied = self.apply(&text, depth + 1);
+        self.save_was_seen = false;
+        applied
     }
 }
 
@@ -491,6 +496,21 @@ mod tests {
         fs::write(&inner.0, "timeout 9\nfoo bar\n").expect("writable");
         let error = load(commands(), Some(&outer.0), None, b"").expect_err("the included file is bad").to_string();
         assert!(error.contains("at line 2\n>>> 'foo bar'"), "{error}");
+    }
+
+    #[test]
+    fn the_first_save_line_of_a_file_and_after_an_include_replaces_what_another_file_says() {
+        let inner = ConnBuffers::new("inner-save", "save 1 1\nsave 2 2\n");
+        let include = format!("include \"{}\"", inner.0.display());
+        for (text, expected) in [
+            (format!("{include}\nsave 900 1\nsave 800 2"), "900 1 800 2"),
+            (format!("save 900 1\n{include}"), "1 1 2 2"),
+            (format!("save 900 1\n{include}\nsave \"\""), ""),
+            (format!("save 900 1\n{include}\nsave 800 2"), "800 2"),
+            (include.clone(), "1 1 2 2"),
+        ] {
+            assert_eq!(value(&from_text(&text).expect("valid"), "save"), expected, "{text}");
+        }
     }
 
     #[test]
