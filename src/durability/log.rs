@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use tracing::{info, warn};
 
+use crate::client::outbox::EVICTED;
 use crate::durability::log_file::{LogFile, annotations};
 use crate::durability::log_load::LoadedLog;
 use crate::durability::save::Saved;
@@ -16,6 +17,9 @@ use crate::persist::aof::{
 use crate::persist::{Job, LogReader, Order, Purpose};
 use crate::text::system_text;
 use crate::time::clock::Now;
+
+/// How long a client waits for a file that cannot be written, in milliseconds.
+const WAITING_MAX_MS: u64 = 5_000;
 
 /// The event of the latency monitor that is a write to the file.
 const AOF_WRITE: &str = "aof-write";
@@ -177,6 +181,9 @@ impl Worker {
         log.handle.count_delay(read_clocks(&*self.disk, &self.namespace.clock).1);
         let (status, config) = (log.handle.status(), self.namespace.settings.current());
         self.namespace.follow_files();
+        if status.error.is_some() {
+            self.disconnect_waiting();
+        }
         if self.due.is_log_put_off(self.now_ms()) {
             return false;
         }
@@ -190,6 +197,17 @@ impl Worker {
         let lacks_data = log.dir.is_detached() || status.needs_rewrite.is_some();
         let is_due = has_grown || lacks_data || self.due.is_rewrite;
         is_due && self.write(Job::Rewrite, None).is_err() && self.is_given_up_or_put_off()
+    }
+
+    /// Closes the connections of clients that have waited for long for a file that cannot be written: none is to hang for
+    /// ever. They do not learn whether their writes will last, and nor does the server know.
+    fn disconnect_waiting(&self) {
+        let overdue = self.namespace.log.overdue(self.now_ms(), WAITING_MAX_MS);
+        for client in overdue.into_iter().filter_map(|client| self.namespace.clients.find(client)) {
+            warn!(client = client.id, "closing a client that waits for an append only file which cannot be written");
+            client.outbox.signal(EVICTED); // its replies are not sent
+            self.namespace.clients.kill(&client);
+        }
     }
 
     /// Writes the present data as the base of the append-only file.

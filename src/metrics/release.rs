@@ -9,6 +9,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,6 +19,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, StatusCode};
 use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::client::caller::Caller;
 use crate::client::info::Peer;
@@ -30,6 +32,9 @@ use crate::metrics::visitor::{Refusal, admit_to_release};
 pub(super) const PATH: &str = "/release/lock";
 /// How many bytes the body of a request may have.
 const BODY_MAX: usize = 4096;
+
+/// How long the answer waits for the append-only file.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(5);
 
 /// Why a lock is not released.
 pub(super) enum Unreleased {
@@ -73,10 +78,11 @@ impl Metrics {
             return because(StatusCode::BAD_REQUEST, "The request does not name a lock and its holder.");
         };
         match self.collect(move |metrics| Some(metrics.release_now(caller, &wanted))).await {
-            Some(outcome) => {
-                self.namespace.log.confirmation().await; // as for every other reply
-                outcome
-            }
+            // As every reply, it waits for what it tells to be written.
+            Some(outcome) => match timeout(WRITTEN_WITHIN, self.namespace.log.confirmation()).await {
+                Ok(()) => outcome,
+                Err(_) => because(StatusCode::SERVICE_UNAVAILABLE, "This cannot be written to the append-only file."),
+            },
             None => because(StatusCode::SERVICE_UNAVAILABLE, "This was interrupted. Look whether the lock is held."),
         }
     }

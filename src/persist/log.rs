@@ -19,14 +19,14 @@ mod boundaries;
 mod changed;
 mod chunks;
 pub(super) mod reader;
+mod waiting;
 
 pub(crate) use appended::Flush;
 
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
@@ -36,6 +36,7 @@ use crate::persist::log::asides::Asides;
 use crate::persist::log::boundaries::Boundaries;
 use crate::persist::log::changed::LastChanges;
 use crate::persist::log::chunks::Chunks;
+use crate::persist::log::waiting::Waiting;
 use crate::runtime::wakes::{self, Deferred};
 use crate::store::{ChangeLog, HeldLock, lock_text};
 
@@ -58,10 +59,8 @@ pub(crate) struct Log {
     confirmed: AtomicU64,
     /// What replies depend on; kept while a reader confirms.
     changed: LastChanges,
-    /// The clients that wait for a confirmation, each with the position it waits for.
-    waiting: Mutex<HashMap<u64, (u64, Waker)>>,
-    /// The number by which the next one waits who is no client; they fall from the greatest.
-    tickets: AtomicU64,
+    /// The clients that wait for a confirmation.
+    waiting: Waiting,
 }
 
 #[derive(Default)]
@@ -145,8 +144,7 @@ impl Log {
             appended: Arc::default(),
             confirmed: AtomicU64::new(u64::MAX),
             changed: LastChanges::default(),
-            waiting: Mutex::default(),
-            tickets: AtomicU64::new(u64::MAX),
+            waiting: Waiting::default(),
         }
     }
 
@@ -276,9 +274,7 @@ impl Log {
             place.confirmed = place.confirmed.map(|_| position);
         }
         self.changed.restart(position);
-        let mut waiting = self.waiting.lock();
-        waiting.drain().for_each(|(_, (_, waker))| waker.wake());
-        drop(waiting);
+        self.waiting.wake_all();
         self.follow_file(&records);
         self.follow_confirmations(&records);
         self.wake(&mut records);
@@ -331,29 +327,28 @@ impl Log {
     /// for one position at a time.
     pub(crate) fn wake_when_confirmed(&self, position: u64, client: u64, waker: &Waker) -> bool {
         let is_there = position <= self.end(); // otherwise it was in a former log
-        let mut waiting = self.waiting.lock();
-        let is_early = self.confirmed() < position && is_there; // read with the list locked, so that none is missed
-        match is_early {
-            true => _ = waiting.insert(client, (position, waker.clone())),
-            false => _ = waiting.remove(&client),
-        }
-        is_early
+        is_there && self.waiting.add(client, position, waker, &self.confirmed) || self.waiting.remove(client)
     }
 
     /// Waits until all that is in the log now is confirmed, for who is no client.
     pub(crate) async fn confirmation(&self) {
-        let position = self.end();
-        let ticket = self.tickets.fetch_sub(1, Relaxed);
-        poll_fn(|cx| match self.wake_when_confirmed(position, ticket, cx.waker()) {
-            true => Poll::Pending,
-            false => Poll::Ready(()),
-        })
-        .await;
+        let (position, ticket) = (self.end(), self.waiting.ticket());
+        let poll = |cx: &mut Context<'_>| {
+            let is_early = self.wake_when_confirmed(position, ticket.number, cx.waker());
+            if is_early { Poll::Pending } else { Poll::Ready(()) }
+        };
+        poll_fn(poll).await;
+    }
+
+    /// Returns the clients that have waited for longer than a time since this was first called while they did. To be called
+    /// from time to time while the file cannot be written.
+    pub(crate) fn overdue(&self, now_ms: u64, patience_ms: u64) -> Vec<u64> {
+        self.waiting.overdue(now_ms, patience_ms)
     }
 
     /// Removes a client whose connection has ended from those that wait.
     pub(crate) fn stop_waiting(&self, client: u64) {
-        self.waiting.lock().remove(&client);
+        self.waiting.remove(client);
     }
 
     /// Notes whether the append-only file is too far behind.
@@ -374,11 +369,7 @@ impl Log {
         if self.is_confirmed() {
             self.changed.raise(None, records.chunks.end()); // until now it was not noted
         }
-        let mut waiting = self.waiting.lock();
-        self.confirmed.store(confirmed, Relaxed);
-        for (_, (_, waker)) in waiting.extract_if(|_, (position, _)| *position <= confirmed) {
-            waker.wake();
-        }
+        self.waiting.confirm(confirmed, &self.confirmed);
     }
 
     /// Changes the place of a reader.

@@ -608,3 +608,80 @@ fn a_clock_that_is_set_while_the_server_is_down_ends_no_lock_early_and_lets_none
     let (_server, mut client) = start_at(&disk.power_cut(), crate::log::BEGIN_MS + 5000);
     ttls(&mut client, ":5000", ":5000", "*2 :15000 :-1");
 }
+
+fn rewrites(client: &mut Client) -> u64 {
+    client.info("aof_rewrites").parse().expect("a number")
+}
+
+#[test]
+fn with_another_directory_a_rewrite_goes_on_there_and_a_start_with_it_has_everything() {
+    let (first, second) = (dir(), dir());
+    let server = start_in(first.path(), &[ON[0], ("enable-protected-configs", "yes")]);
+    let mut client = server.client();
+    client.call("SET before 1");
+    let target = second.path().to_str().expect("text");
+    assert_eq!(client.call(&format!("CONFIG SET dir {target}")), "+OK");
+    client.call("SET between 2");
+    assert!(!second.path().join("appendonlydir").exists(), "the file stays where it is until it is rewritten");
+    let before = rewrites(&mut client);
+    assert!(client.call("BGREWRITEAOF").starts_with("+Background"));
+    wait_until(|| rewrites(&mut client) > before);
+    client.expect(&[("SET after 3", "+OK"), ("WAITAOF 1 0 0", "*2 :1 :0"), ("INCR after", ":4")]);
+    server.end();
+    let again = start_in(second.path(), &ON);
+    again.client().expect(&[("MGET before between after", "*3 $1 1 $1 2 $1 4")]);
+}
+
+#[test]
+fn a_rewrite_into_a_directory_that_fails_leaves_the_file_where_it_is() {
+    let (first, second) = (dir(), dir());
+    let server = start_in(first.path(), &[ON[0], ("enable-protected-configs", "yes")]);
+    let mut client = server.client();
+    fs::write(second.path().join("appendonlydir"), "no directory").expect("writable");
+    client.call(&format!("CONFIG SET dir {}", second.path().to_str().expect("text")));
+    client.expect(&[("SET k 1", "+OK")]);
+    assert!(client.call("BGREWRITEAOF").starts_with("+Background"));
+    wait_until(|| client.info("aof_last_bgrewrite_status") == "err");
+    client.expect(&[("INCR k", ":2"), ("WAITAOF 1 0 0", "*2 :1 :0")]);
+    server.end();
+    assert_eq!(start_in(first.path(), &ON).client().call("GET k"), "$1 2");
+}
+
+#[test]
+fn a_client_whose_write_meets_a_full_disk_is_disconnected_after_five_seconds() {
+    let (disk, clock) = (SimulatedDisk::new(1), Clock::manual());
+    let builder = keylatch::Server::builder().clock(clock).disk(disk.clone()).set("dir", "/");
+    let server = builder.set("appendonly", "yes").set("appendfsync", "always").start_blocking().expect("started");
+    let connect = || Client::connect(server.addr());
+    assert_eq!(connect().call("SET k 1"), "+OK");
+    disk.set_faults(Faults { capacity: Some(0), ..Faults::default() });
+    let mut waiting = connect();
+    waiting.send(&encode(&["SET", "k", "2"]));
+    let mut other = connect();
+    wait_until(|| other.info("aof_last_write_status") == "err");
+    // It is seen to wait at some time before each of these; the last comes more than five seconds after the first.
+    let ended = std::thread::spawn(move || waiting.read_raw());
+    wait_until(|| {
+        server.advance(std::time::Duration::from_secs(1));
+        ended.is_finished()
+    });
+    assert_eq!(ended.join().expect("it ends"), None, "without a reply");
+    assert_eq!(other.call("PING"), "+PONG");
+    disk.set_faults(Faults::default());
+    wait_until(|| other.call("SET other 1") == "+OK");
+}
+
+#[test]
+fn deadlines_that_were_moved_and_data_that_was_reloaded_lead_to_one_rewrite() {
+    let dir = dir();
+    let server = start_in(dir.path(), &[ON[0], ("enable-debug-command", "yes"), ("dbfilename", "dump.rdb")]);
+    let mut client = server.client();
+    let before = rewrites(&mut client);
+    client.expect(&[("SET k v", "+OK"), ("SAVE", "+OK"), ("DEBUG RELOAD NOSAVE", "+OK")]);
+    wait_until(|| rewrites(&mut client) > before);
+    for has_timestamps in ["no", "yes", "no", "yes"] {
+        client.call(&format!("CONFIG SET aof-timestamp-enabled {has_timestamps}")); // what is due is looked at
+        assert_eq!(client.call("SAVE"), "+OK"); // behind that
+    }
+    assert_eq!(rewrites(&mut client), before + 1);
+}

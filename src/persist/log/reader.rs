@@ -251,7 +251,7 @@ impl LogReader {
 
     /// Returns how many clients wait for a confirmation.
     pub fn waiting(&self) -> usize {
-        self.log.waiting.lock().len()
+        self.log.waiting.count()
     }
 
     /// Confirms what lies before a position, if the reader confirms; returns how many clients have waited for a
@@ -381,7 +381,7 @@ mod tests {
         assert!(log.wake_when_confirmed(end, 1, std::task::Waker::noop()));
         reader.set_confirmed(None);
         assert!(log.is_confirmed() && log.is_copied());
-        assert_eq!(log.waiting.lock().len(), 0, "the client was woken");
+        assert_eq!(log.waiting.count(), 0, "the client was woken");
     }
 
     #[test]

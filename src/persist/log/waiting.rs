@@ -1,0 +1,116 @@
+//! Clients that wait for a confirmation.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::Waker;
+
+use parking_lot::Mutex;
+
+/// The clients that wait for a confirmation, by their numbers.
+#[derive(Default)]
+pub(super) struct Waiting {
+    clients: Mutex<HashMap<u64, Client>>,
+    /// The number of tickets so far.
+    tickets: AtomicU64,
+}
+
+struct Client {
+    /// The position that it waits for.
+    position: u64,
+    waker: Waker,
+    /// When it was first seen to wait while the file could not be written, in monotonic milliseconds.
+    seen_ms: Option<u64>,
+}
+
+/// A number for who waits and is no client; it waits no longer once this is dropped.
+pub(super) struct Ticket<'w> {
+    waiting: &'w Waiting,
+    pub(super) number: u64,
+}
+
+impl Waiting {
+    /// Has a client wait for a position unless that is confirmed; returns whether it waits.
+    pub(super) fn add(&self, client: u64, position: u64, waker: &Waker, confirmed: &AtomicU64) -> bool {
+        let mut clients = self.clients.lock();
+        let is_early = confirmed.load(Relaxed) < position; // read with the list locked, so that none is missed
+        if is_early {
+            let seen_ms = clients.get(&client).and_then(|client| client.seen_ms);
+            clients.insert(client, Client { position, waker: waker.clone(), seen_ms });
+        }
+        is_early
+    }
+
+    /// Removes a client that does not wait any more; returns false.
+    pub(super) fn remove(&self, client: u64) -> bool {
+        self.clients.lock().remove(&client);
+        false
+    }
+
+    /// Sets the position that is confirmed, and wakes those who have waited for it.
+    pub(super) fn confirm(&self, position: u64, confirmed: &AtomicU64) {
+        let mut clients = self.clients.lock();
+        confirmed.store(position, Relaxed);
+        clients.extract_if(|_, client| client.position <= position).for_each(|(_, client)| client.waker.wake());
+    }
+
+    /// Wakes all.
+    pub(super) fn wake_all(&self) {
+        self.clients.lock().drain().for_each(|(_, client)| client.waker.wake());
+    }
+
+    /// Returns how many there are.
+    pub(super) fn count(&self) -> usize {
+        self.clients.lock().len()
+    }
+
+    /// Returns those who have waited for longer than a time since this was first called while they did.
+    pub(super) fn overdue(&self, now_ms: u64, patience_ms: u64) -> Vec<u64> {
+        let mut clients = self.clients.lock();
+        let is_overdue = |client: &mut Client| {
+            let seen_ms = *client.seen_ms.get_or_insert(now_ms);
+            now_ms.saturating_sub(seen_ms) >= patience_ms
+        };
+        clients.iter_mut().filter_map(|(number, client)| is_overdue(client).then_some(*number)).collect()
+    }
+
+    /// Returns a number that no client has: theirs rise from one.
+    pub(super) fn ticket(&self) -> Ticket<'_> {
+        Ticket { waiting: self, number: u64::MAX - self.tickets.fetch_add(1, Relaxed) }
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        self.waiting.remove(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_that_wait_for_too_long_are_found() {
+        let (waiting, confirmed) = (Waiting::default(), AtomicU64::new(0));
+        let waits = |client, position| waiting.add(client, position, Waker::noop(), &confirmed);
+        assert!(waits(1, 10) && waiting.overdue(1000, 5000).is_empty());
+        assert!(waits(2, 20) && waiting.overdue(3000, 5000).is_empty());
+        assert!(waits(1, 10), "it was polled again");
+        assert_eq!(waiting.overdue(6000, 5000), [1]);
+        waiting.confirm(10, &confirmed);
+        assert!(!waits(1, 10) && waiting.overdue(7999, 5000).is_empty());
+        assert_eq!(waiting.overdue(8000, 5000), [2]);
+    }
+
+    #[test]
+    fn a_ticket_that_is_dropped_waits_no_longer() {
+        let (waiting, confirmed) = (Waiting::default(), AtomicU64::new(0));
+        let (one, other) = (waiting.ticket(), waiting.ticket());
+        assert!(waiting.add(one.number, 10, Waker::noop(), &confirmed));
+        assert!(waiting.add(other.number, 10, Waker::noop(), &confirmed));
+        drop(one);
+        assert_eq!(waiting.count(), 1);
+        drop(other);
+        assert_eq!(waiting.count(), 0);
+    }
+}
