@@ -161,3 +161,34 @@ impl Feed {
         Poll::Ready(Ok(()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+    use crate::persist::{Effects, Log, Purpose};
+
+    #[tokio::test]
+    async fn an_acknowledgement_during_a_snapshot_does_not_release_the_log() {
+        let log = Arc::new(Log::default());
+        let (send, parts) = mpsc::channel(8);
+        let mut feed = Feed::snapshot(Arc::new(Replica::new(1, "127.0.0.1")), parts);
+        let (mut out, mut cx) = (Output::new(), Context::from_waker(Waker::noop()));
+        let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
+        let reader = log.reader(Purpose::Replicate);
+        log.append(&mut Effects::one(0, &[b"DEL", b"key"]));
+        for part in [Part::Begin(bytes("begin"), reader), Part::Bytes(bytes("first"))] {
+            assert!(send.send(part).await.is_ok() && feed.poll_fill(&mut cx, &mut out).is_ready());
+        }
+        feed.acknowledged(); // of what came before the last part
+        for part in [Part::Bytes(bytes("last")), Part::End { waits: true }] {
+            assert!(send.send(part).await.is_ok());
+        }
+        assert!(feed.poll_fill(&mut cx, &mut out).is_ready() && feed.poll_fill(&mut cx, &mut out).is_pending());
+        assert_eq!((feed.replica().state(), out.len()), (ReplicaState::Loading, "beginfirstlast".len()));
+        feed.acknowledged();
+        assert!(feed.poll_fill(&mut cx, &mut out).is_ready());
+        assert_eq!((feed.replica().state(), out.len() > 40), (ReplicaState::Online, true));
+    }
+}

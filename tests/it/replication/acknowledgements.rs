@@ -1,5 +1,7 @@
 //! What depends on what replicas have acknowledged: WAIT, WAITAOF, `min-replicas-to-write`, `repl-timeout`.
 
+use std::time::{Duration, Instant};
+
 use keylatch::Clock;
 
 use super::nodes::{Kind, Node};
@@ -144,16 +146,22 @@ fn waitaof_counts_keylatch_servers_that_have_the_writes_in_their_files() {
         let without = Node::replica_of(&primary, &[]);
         [&replica, &without].iter().for_each(|node| node.wait_for(&primary));
         let mut client = primary.client();
+        let begun = Instant::now();
         for n in 0..5 {
-            client.expect(&[(&*format!("SET k{n} v"), "+OK"), ("WAITAOF 1 1 0", "*2 :1 :1")]);
+            client.expect(&[(&*format!("SET k{n} v"), "+OK")]);
+            assert!(client.call("WAITAOF 0 1 0").ends_with(" :1"));
         }
+        // The replica tells that a write is durable when it is, and not a second later.
+        assert!(policy != "always" || begun.elapsed() < Duration::from_millis(2500), "{:?}", begun.elapsed());
+        client.expect(&[("WAITAOF 1 1 0", "*2 :1 :1")]);
         client.expect(&[("WAITAOF 1 2 10", "*2 :1 :1")]);
         let on_replica = "-ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas \
             are just local and are not propagated.";
         replica.client().expect(&[("WAITAOF 1 0 0", on_replica), ("WAITAOF 0 0 0", on_replica)]);
         replica.client().expect(&[("CONFIG SET appendonly no", "+OK")]);
         wait_until(|| replica.info("aof_enabled") == "0");
-        client.expect(&[("SET k w", "+OK"), ("WAIT 2 0", ":2"), ("WAITAOF 1 1 10", "*2 :1 :0")]);
+        client.expect(&[("SET k w", "+OK"), ("WAIT 2 0", ":2"), ("WAITAOF 1 0 0", "*2 :1 :0")]);
+        client.expect(&[("WAITAOF 1 1 10", "*2 :1 :0")]);
         replica.client().expect(&[("CONFIG SET appendonly yes", "+OK")]);
         client.expect(&[("WAITAOF 1 1 0", "*2 :1 :1")]);
     }
