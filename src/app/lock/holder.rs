@@ -281,20 +281,21 @@ impl<'a> Holder<'a> {
         Ok(true)
     }
 
-    /// Gives the lock back.
+    /// Gives the lock back. A lock that is gone may have gone by a release whose reply is lost, which is no loss if the lock
+    /// was believed held when that was sent.
     pub(super) async fn release(&mut self) -> Release {
+        let is_believed = self.now_ms() < self.valid_until_ms;
         let released = timeout(RELEASE_TIMEOUT, async {
-            let again = match &mut self.connection {
-                // A connection that has broken meanwhile shows it only now.
-                Some(connection) => self.claim.release(connection).await,
-                None => Err(closed()),
-            };
-            match again {
-                Err(RequestError::Unreachable(_)) => {
-                    self.claim.release(&mut Connection::connect(self.server).await?).await
+            let mut is_unanswered = false;
+            if let Some(connection) = &mut self.connection {
+                match self.claim.release(connection).await {
+                    // A connection that has broken meanwhile shows it only now.
+                    Err(RequestError::Unreachable(_)) => is_unanswered = is_believed,
+                    released => return released,
                 }
-                released => released,
             }
+            let released = self.claim.release(&mut Connection::connect(self.server).await?).await?;
+            Ok(released || is_unanswered)
         });
         let reason = match released.await {
             Ok(Ok(true)) => return Release::Done,

@@ -162,3 +162,15 @@ fn the_end_of_a_command_does_not_wait_for_a_renewal() {
     assert_eq!(running.end().0, Some(3));
     client.expect(&[("TEST.FAULT CLEAR", "+OK")]);
 }
+
+#[test]
+fn a_release_whose_reply_is_lost_or_that_does_not_arrive_is_no_loss() {
+    let server = TestServer::start_with(&[("test-mode", "yes")]);
+    let (mut client, at) = (server.client(), at(&server));
+    for fault in ["LOSEREPLY", "DROP"] {
+        client.call(&format!("TEST.FAULT ADD LOCK.RELEASE {fault} COUNT 1"));
+        let output = run(&at, &["job", "--", "sh", "-c", "exit 3"]);
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(3), String::new()), "{fault}");
+        client.expect(&[("EXISTS job", ":0")]);
+    }
+}
