@@ -220,11 +220,15 @@ impl<'a> Holder<'a> {
             }
             let (renew_at_ms, valid_until_ms) = (self.renew_at_ms, self.valid_until_ms);
             tokio::select! {
-                push = next_push(&mut self.connection) => {
-                    if let Some(reason) = self.claim.loss(&push, self.grant) {
-                        return shown(&reason);
+                push = next_push(&mut self.connection) => match push {
+                    Some(push) => {
+                        if let Some(reason) = self.claim.loss(&push, self.grant) {
+                            return shown(&reason);
+                        }
                     }
-                }
+                    // The lock may have gone with the connection, and nobody tells of that.
+                    None => self.renew_at_ms = self.now_ms() + self.pause_ms(),
+                },
                 () = clock.reach(renew_at_ms.min(valid_until_ms)) => {
                     let error = match self.renew().await {
                         Ok(true) => continue,
@@ -240,7 +244,7 @@ impl<'a> Holder<'a> {
     /// Plans the next attempt after a renewal that has failed.
     fn plan_retry(&mut self, error: RequestError) {
         self.connection = None;
-        self.renew_at_ms = self.now_ms() + (self.claim.ttl_ms / 10).min(RETRY_MS.start);
+        self.renew_at_ms = self.now_ms() + self.pause_ms();
         let reason = match error {
             RequestError::UnknownCommand => "the server knows the command no more".into(),
             error => Failure::of(error, &self.claim.name).reason,
@@ -346,21 +350,24 @@ impl<'a> Holder<'a> {
         self.is_absence_told = false;
     }
 
+    /// Returns how long after a renewal that has failed, or a connection that has broken, the next attempt is made.
+    fn pause_ms(&self) -> u64 {
+        (self.claim.ttl_ms / 10).min(RETRY_MS.start)
+    }
+
     fn now_ms(&self) -> u64 {
         self.clock.now().mono_ms()
     }
 }
 
-/// Waits for a push, and forgets a connection that breaks.
-async fn next_push(connection: &mut Option<Connection>) -> Vec<Frame> {
+/// Waits for a push; returns nothing where the connection breaks, which is forgotten.
+async fn next_push(connection: &mut Option<Connection>) -> Option<Vec<Frame>> {
     let Some(open) = connection else { return std::future::pending().await };
-    match open.next_push().await {
-        Ok(push) => push,
-        Err(_) => {
-            *connection = None;
-            Vec::new()
-        }
+    let push = open.next_push().await.ok();
+    if push.is_none() {
+        *connection = None;
     }
+    push
 }
 
 /// Waits for an answer for this long.

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::harness::{TestServer, wait_until};
+use crate::harness::{Client, TestServer, wait_until};
 use crate::lock_command::{FOREVER, Running, UNTIL_TOLD, at, run, shell};
 use crate::process::{binary, text};
 
@@ -161,6 +161,37 @@ fn the_end_of_a_command_does_not_wait_for_a_renewal() {
     running.tell();
     assert_eq!(running.end().0, Some(3));
     client.expect(&[("TEST.FAULT CLEAR", "+OK")]);
+}
+
+/// Returns the connection that holds the lock, as LOCK.INFO tells.
+fn holder(client: &mut Client) -> Option<String> {
+    let info = client.call("LOCK.INFO job");
+    let id = info.split("client-id :").nth(1)?.split(' ').next()?;
+    Some(id.to_owned())
+}
+
+#[test]
+fn a_broken_connection_is_made_again_long_before_the_next_renewal() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let mut running = Running::ready(&at(&server), &["--ttl", "1h", "job"], UNTIL_TOLD);
+    let first = holder(&mut client);
+    assert!(first.is_some());
+    client.call("CLIENT KILL TYPE normal SKIPME yes");
+    wait_until(|| holder(&mut client).is_some_and(|id| Some(id) != first));
+    running.tell();
+    assert_eq!(running.end(), (Some(3), String::new()));
+}
+
+#[test]
+fn a_lock_that_goes_with_its_connection_is_known_to_be_lost_long_before_the_next_renewal() {
+    let server = TestServer::start();
+    let running = Running::ready(&at(&server), &["--ttl", "1h", "job"], "echo ready; exec sleep 1000");
+    let mut client = server.client();
+    let requests = ["MULTI", "CLIENT KILL TYPE normal SKIPME yes", "DEL job", "EXEC"];
+    requests.iter().for_each(|request| _ = client.call(request));
+    let expected = "keylatch lock: job was lost (it has expired, or was taken): ending the command\n";
+    assert_eq!(running.end(), (Some(79), expected.to_owned()));
 }
 
 #[test]
