@@ -48,6 +48,8 @@ impl Host for NoCommands {
 
     fn set_protocol(&mut self, _: Protocol) {}
 
+    fn log_changes(&mut self, _: bool) {}
+
     fn running(&self) -> (String, Request<'_>) {
         ("test".into(), self.request.as_request().expect("a request"))
     }

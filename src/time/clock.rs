@@ -518,36 +518,45 @@ impl Counter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline(u64);
 
-/// The upper bits of the milliseconds of a deadline that is kept: so far in the future that nobody asks for such a date.
+/// The upper bits of the milliseconds of a deadline that is kept, see [`unreserved`].
 const KEPT: u64 = 0x1555 << 50;
+/// The other bits.
+const KEPT_MS: u64 = (1 << 50) - 1;
+
+/// Returns the milliseconds of a deadline, or a nearby number if they have the upper bits that are reserved: the years
+/// 194,841,427 to 194,877,105 end when they begin.
+#[inline]
+fn unreserved(ms: u64) -> u64 {
+    if ms & !KEPT_MS == KEPT { KEPT - 1 } else { ms }
+}
 
 impl Deadline {
     /// Returns the deadline `ttl_ms` milliseconds from now on the monotonic clock: rounded up to a whole millisecond.
     /// Rounded down, a lock could be granted to another client before its TTL is over.
     pub fn after(now: Now, ttl_ms: u64) -> Self {
-        Deadline(now.ms_later(ttl_ms).min(u64::MAX >> 1) << 1)
+        Deadline(unreserved(now.ms_later(ttl_ms).min(u64::MAX >> 1)) << 1)
     }
 
     /// Returns the deadline at a wall-clock time in milliseconds since 1970; before 1970 counts as 1970.
     pub fn at_wall_ms(unix_ms: i64) -> Self {
-        Deadline((unix_ms.max(0) as u64) << 1 | 1)
+        Deadline(unreserved(unix_ms.max(0) as u64) << 1 | 1)
     }
 
     /// Returns the deadline at a monotonic time in milliseconds.
     pub(crate) fn at_mono_ms(mono_ms: u64) -> Self {
-        Deadline(mono_ms.min(u64::MAX >> 1) << 1)
+        Deadline(unreserved(mono_ms.min(u64::MAX >> 1)) << 1)
     }
 
     /// Returns the deadline of a key that stays until it is removed: it is shown, and does not pass.
     pub(crate) fn kept(self) -> Self {
-        let ms = (self.0 >> 1).min((1 << 50) - 1);
+        let ms = (self.0 >> 1).min(KEPT_MS);
         Deadline((KEPT | ms) << 1 | self.0 & 1)
     }
 
     /// Returns what is shown of it.
     fn shown_ms(self) -> i64 {
         let ms = self.0 >> 1;
-        (if ms & !((1 << 50) - 1) == KEPT { ms ^ KEPT } else { ms }) as i64
+        (if ms & !KEPT_MS == KEPT { ms ^ KEPT } else { ms }) as i64
     }
 
     /// Returns whether the deadline has passed.

@@ -137,6 +137,20 @@ fn expire_refuses_options_and_numbers_it_cannot_use() {
 }
 
 #[test]
+fn a_date_in_the_farthest_future_is_one() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for date in [1_i64 << 50, 6_148_539_391_267_569_663, 6_148_539_391_267_570_664, 6_149_665_291_174_412_288, i64::MAX]
+    {
+        client.expect(&[(&format!("SET k v PXAT {date}"), "+OK")]);
+        let shown = client.int("PEXPIRETIME k");
+        assert!(date - shown <= 1 << 50 && shown <= date, "{date}: {shown}");
+        assert!(client.int("PTTL k") > (1 << 50) - (1 << 42), "{date}");
+        client.expect(&[("GET k", "$1 v")]);
+    }
+}
+
+#[test]
 fn a_ttl_of_zero_or_less_removes_the_key_at_once() {
     let server = TestServer::start();
     let mut client = server.client();
