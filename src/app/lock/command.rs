@@ -15,6 +15,8 @@ use std::process::{self, ExitCode, ExitStatus};
 
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use tokio::process::Child;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{self, SignalKind};
 
 use crate::app::lock::claim::Claim;
 use crate::app::lock::failure::exit;
@@ -77,6 +79,12 @@ pub(super) fn become_command(words: &[OsString], console: Console) -> ExitCode {
         return exit::LOST.into(); // the parent has ended before the request
     }
     let cause = process::Command::new(command).args(&words[4..]).exec();
+    // The attempt has set SIGPIPE to its default action: where nobody reads standard error, the report would end this.
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let _caught = runtime.as_ref().ok().map(|runtime| {
+        let _entered = runtime.enter();
+        unix::signal(SignalKind::pipe())
+    });
     cannot_run(command, &cause, |text| (console.complain)(&format!("keylatch lock: {text}"))).into()
 }
 

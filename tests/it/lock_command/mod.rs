@@ -3,6 +3,7 @@
 mod connections;
 mod loss;
 mod shown;
+mod streams;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
