@@ -32,7 +32,7 @@ pub(super) const STEP: &[u8] = b"--become";
 pub(super) const INTERRUPTED: &[u8] = b"--interrupted";
 
 /// This very executable, also after it was replaced by another version.
-const SELF: &str = "/proc/self/exe";
+pub(super) const SELF: &str = "/proc/self/exe";
 
 /// Starts the command.
 ///

@@ -20,6 +20,7 @@ mod signals;
 mod tree;
 mod waiting;
 mod watch;
+mod witness;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -41,6 +42,7 @@ pub(crate) fn run(words: Vec<Vec<u8>>, console: Console) -> ExitCode {
             return command::become_command(&words, console);
         }
         Some(command::INTERRUPTED) => return command::interrupted(),
+        Some(word) if word == witness::WITNESS.as_bytes() => return witness::run(),
         _ => {}
     }
     let (server, task) = match options::read(words, |name| std::env::var_os(name)) {

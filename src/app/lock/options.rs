@@ -32,8 +32,8 @@ The password can also come from the environment, which other users cannot see: R
 COMMAND runs with the variables KEYLATCH_LOCK (the name), KEYLATCH_FENCE (the fencing token, a number
 that increases from holder to holder; unset where the server has none) and KEYLATCH_TOKEN (what the lock
 is held with). The lock is renewed at a third of its TTL, and released when COMMAND ends. TERM, INT, HUP,
-QUIT, USR1 and USR2 are passed on to COMMAND; a terminal sends Ctrl-C to it itself. If this program is
-killed, COMMAND is ended as by --on-lost.
+QUIT, USR1 and USR2 are passed on to COMMAND, unless they were sent to its whole process group, as a
+terminal does with Ctrl-C. If this program is killed, COMMAND is ended as by --on-lost.
 
 A lock is lost when the server says so, or when the server could not be reached for its TTL. COMMAND and
 what it has started are then sent TERM, and KILL if it is still there after --kill-after. With --on-lost

@@ -10,15 +10,16 @@ use tokio::process::Child;
 use tokio::time::timeout;
 
 use crate::app::lock::claim::Claim;
-use crate::app::lock::command::{self, cannot_run, send};
+use crate::app::lock::command::{self, cannot_run};
 use crate::app::lock::failure::{Failure, exit};
 use crate::app::lock::holder::{Holder, Release, ms};
 use crate::app::lock::messages::Messages;
 use crate::app::lock::options::{OnLost, Run, Server};
 use crate::app::lock::shown::{shown, time};
-use crate::app::lock::signals::{Signals, has_reached_command};
+use crate::app::lock::signals::Signals;
 use crate::app::lock::tree::Tree;
 use crate::app::lock::waiting::Waiting;
+use crate::app::lock::witness::{Witness, pass_on};
 use crate::app::process::Console;
 use crate::text::system_text;
 
@@ -81,7 +82,8 @@ async fn run_with_messages(server: &Server, run: &Run, messages: &Messages) -> R
             return Ok(End::Signal(exit::SIGNAL + u8::try_from(signal.as_raw()).unwrap_or(0)));
         }
     }
-    let tree = Tree::new();
+    let witness = Witness::start();
+    let tree = Tree::new(); // without the witness
     let mut child = match command::start(run, holder.claim(), holder.fence()) {
         Ok(child) => child,
         Err(cause) => {
@@ -89,7 +91,8 @@ async fn run_with_messages(server: &Server, run: &Run, messages: &Messages) -> R
             return Ok(End::Status(cannot_run(&run.command[0], &cause, |text| messages.complain(text))));
         }
     };
-    let (status, is_lost) = accompany(&mut child, tree, &mut holder, &mut signals, run, messages).await?;
+    let passing = pass_on(&mut signals, witness, child.id());
+    let (status, is_lost) = accompany(&mut child, tree, &mut holder, passing, run, messages).await?;
     let is_lost = is_lost || give_back(&mut holder, run, messages).await;
     Ok(if is_lost && run.on_lost != OnLost::Warn {
         End::Status(exit::LOST)
@@ -105,13 +108,12 @@ async fn accompany(
     child: &mut Child,
     tree: Tree,
     holder: &mut Holder<'_>,
-    signals: &mut Signals,
+    passing: impl Future<Output = ()>,
     run: &Run,
     messages: &Messages,
 ) -> Result<(ExitStatus, bool), Failure> {
-    let process = child.id();
     let (mut tree, mut is_lost) = (Some(tree), false);
-    let mut keep = pin!(holder.keep());
+    let (mut keep, mut passing) = (pin!(holder.keep()), pin!(passing));
     let mut ending = pin!(None);
     let mut status = None;
     loop {
@@ -120,11 +122,7 @@ async fn accompany(
             ended = child.wait(), if status.is_none() => {
                 status = Some(ended.map_err(|cause| Failure::of_system(system_text(&cause)))?);
             }
-            signal = signals.next() => {
-                if status.is_none() && !has_reached_command(signal) {
-                    process.iter().for_each(|process| send(*process, signal));
-                }
-            }
+            () = &mut passing, if status.is_none() => {}
             reason = &mut keep, if !is_lost => {
                 is_lost = true;
                 messages.complain(&loss(run, &reason));

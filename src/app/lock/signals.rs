@@ -4,12 +4,12 @@ use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
 
-use rustix::process::{Signal, getpgrp};
-use rustix::termios::tcgetpgrp;
+use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind, signal};
 
 /// The signals that are passed on.
-const PASSED_ON: [Signal; 6] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+pub(super) const PASSED_ON: [Signal; 6] =
+    [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
 
 /// Receives signals. Those that the parent has set to be ignored, as `nohup` does, stay ignored, here and in the command.
 pub(super) struct Signals {
@@ -60,13 +60,4 @@ fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
-}
-
-/// Returns whether a signal has reached the command already. A terminal sends those of its keys to all processes of its
-/// foreground group, of which the command is one.
-pub(super) fn has_reached_command(signal: Signal) -> bool {
-    let is_of_key = matches!(signal, Signal::INT | Signal::QUIT);
-    is_of_key
-        && std::fs::File::open("/dev/tty")
-            .is_ok_and(|terminal| tcgetpgrp(&terminal).is_ok_and(|foreground| foreground == getpgrp()))
 }

@@ -3,6 +3,7 @@
 mod connections;
 mod loss;
 mod shown;
+mod signals;
 mod streams;
 
 use std::io::{BufRead, BufReader, Read, Write};

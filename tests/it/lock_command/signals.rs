@@ -1,0 +1,61 @@
+//! Signals: which of them are passed on to the command, and that each reaches it once.
+
+use std::process::{Command, Stdio};
+
+use crate::harness::TestServer;
+use crate::lock_command::{FOREVER, Running, at, lines, next};
+use crate::process::binary;
+
+/// How often a signal is sent whose second delivery would show only now and then.
+const ROUNDS: usize = 10;
+
+fn kill(signal: &str, target: &str) {
+    let sent = Command::new("kill").args(["-s", signal, "--", target]).status();
+    assert!(sent.expect("kill runs").success(), "{signal} to {target}");
+}
+
+#[test]
+fn a_signal_to_the_process_group_reaches_the_command_once() {
+    let server = TestServer::start();
+    let script = format!("trap 'echo term' TERM; trap 'echo usr' USR1; trap 'echo hup; exit 5' HUP; {FOREVER}");
+    let running = Running::ready(&at(&server), &["job"], &script);
+    for _ in 0..ROUNDS {
+        kill("TERM", &format!("-{}", running.child.id()));
+        assert_eq!(running.line(), "term");
+        // What is passed on comes after what was decided of the signal before.
+        running.signal("USR1");
+        assert_eq!(running.line(), "usr");
+    }
+    kill("HUP", &format!("-{}", running.child.id()));
+    assert_eq!(running.line(), "hup");
+    assert_eq!(running.end(), (Some(5), String::new()));
+}
+
+#[test]
+fn a_signal_to_the_program_alone_reaches_a_command_on_a_terminal() {
+    let server = TestServer::start();
+    for name in ["INT", "QUIT", "TERM"] {
+        let script = format!("trap \"echo got {name}; exit 5\" {name}; echo at $PPID; {FOREVER}");
+        let command = format!("{} lock {} job -- sh -c '{script}'", binary().display(), at(&server).join(" "));
+        let mut terminal = Command::new("script");
+        terminal.args(["-qec", &command, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut terminal = terminal.spawn().expect("a terminal");
+        let output = lines(terminal.stdout.take().expect("a pipe"));
+        let told = next(&output);
+        let program = told.trim_end().strip_prefix("at ").expect("the process that holds the lock");
+        assert_eq!(next(&output).trim_end(), "ready");
+        kill(name, program);
+        assert_eq!(next(&output).trim_end(), format!("got {name}"));
+        assert_eq!(terminal.wait().expect("it ends").code(), Some(5));
+    }
+}
+
+#[test]
+fn a_command_in_a_group_of_its_own_is_passed_what_the_group_of_the_program_gets() {
+    let server = TestServer::start();
+    let script = format!("setsid -w sh -c \"trap 'echo term; exit 5' TERM; {FOREVER}\"");
+    let running = Running::start(&at(&server), &["job", "--", "sh", "-c", &format!("exec {script}")]);
+    assert_eq!(running.line(), "ready");
+    kill("TERM", &format!("-{}", running.child.id()));
+    assert_eq!(running.end().0, Some(5));
+}
