@@ -24,7 +24,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-#[allow(dead_code, reason = "the engine uses the rest")]
+#[allow(dead_code, unused_imports, reason = "the engine uses the rest")]
 #[path = "../src/engine/api/mod.rs"]
 mod api;
 
