@@ -255,7 +255,7 @@ impl Drop for Snapshot<'_> {
     /// the walk of the next snapshot would take that for its own.
     fn drop(&mut self) {
         self.store.end_walk();
-        self.records.reclaimer.set_unwritten(0); // no command is adding anything any more
+        self.records.reclaimer.end_snapshot();
     }
 }
 

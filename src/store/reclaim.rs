@@ -112,7 +112,8 @@ pub struct Reclaimer {
     pending_bytes: AtomicUsize,
     /// The bytes that a snapshot has to write.
     unwritten: AtomicUsize,
-    /// The number of times that a snapshot has written something, and whether it was given up.
+    /// Whether a snapshot is being written, the number of times that one has written something, and whether it was given up.
+    has_snapshot: AtomicBool,
     written: AtomicU64,
     has_given_up: AtomicBool,
     /// How often something was added to what is queued or unwritten.
@@ -162,6 +163,7 @@ impl Reclaimer {
             pending: AtomicUsize::new(0),
             pending_bytes: AtomicUsize::new(0),
             unwritten: AtomicUsize::new(0),
+            has_snapshot: AtomicBool::new(false),
             written: AtomicU64::new(0),
             has_given_up: AtomicBool::new(false),
             queued: AtomicU64::new(0),
@@ -196,6 +198,13 @@ impl Reclaimer {
     /// Begins a snapshot, which is not given up.
     pub(crate) fn begin_snapshot(&self) {
         self.has_given_up.store(false, Relaxed);
+        self.has_snapshot.store(true, Relaxed);
+    }
+
+    /// Ends the snapshot: no command is adding anything to it any more.
+    pub(crate) fn end_snapshot(&self) {
+        self.has_snapshot.store(false, Relaxed);
+        self.set_unwritten(0);
     }
 
     /// Notes that a snapshot has written something.
@@ -203,9 +212,9 @@ impl Reclaimer {
         self.written.fetch_add(1, Relaxed);
     }
 
-    /// Returns how often a snapshot has written something, if it has something to write.
+    /// Returns how often a snapshot has written something, while one is being written.
     pub(crate) fn written(&self) -> Option<u64> {
-        (self.unwritten.load(Relaxed) > 0).then(|| self.written.load(Relaxed))
+        self.has_snapshot.load(Relaxed).then(|| self.written.load(Relaxed))
     }
 
     /// Gives up the snapshot, for which nobody waits any more.

@@ -115,7 +115,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 still = if reclaimer.written() == written { still + 1 } else { 0 };
                 written = reclaimer.written();
                 if written.is_some() && still >= STILL_LOOKS_MAX {
-                    reclaimer.give_up_snapshot();
+                    return reclaimer.give_up_snapshot();
                 }
             }
             // As long as the disk takes, as in Redis; who does not want to wait disconnects.
