@@ -235,7 +235,7 @@ async fn of_etcd(etcd: &Client, work: Work, clients: usize, round: usize) -> Mea
 
 fn put(key: &str, value: &str) -> RequestOp {
     let put = PutRequest { key: key.into(), value: value.into(), lease: 0 };
-    RequestOp { request: Some(Request::RequestPut(put)) }
+    RequestOp { request: Some(Request::Put(put)) }
 }
 
 fn range(key: &str) -> RangeRequest {
@@ -254,7 +254,7 @@ async fn cycle(etcd: &Client, key: &str) {
     assert!(etcd.txn(take).await.expect("etcd answers").succeeded);
     let held = compare(key, CompareTarget::Value, TargetUnion::Value(b"v".to_vec()));
     let delete = DeleteRangeRequest { key: key.into(), range_end: Vec::new() };
-    let delete = RequestOp { request: Some(Request::RequestDeleteRange(delete)) };
+    let delete = RequestOp { request: Some(Request::DeleteRange(delete)) };
     let release = TxnRequest { compare: vec![held], success: vec![delete], failure: Vec::new() };
     assert!(etcd.txn(release).await.expect("etcd answers").succeeded);
 }
@@ -267,7 +267,7 @@ async fn increment(etcd: &Client, key: &str) {
         let number: u64 = text.parse().expect("a number");
         let at = found.as_ref().map_or(0, |found| found.mod_revision);
         let same = compare(key, CompareTarget::Mod, TargetUnion::ModRevision(at));
-        let read = RequestOp { request: Some(Request::RequestRange(range(key))) };
+        let read = RequestOp { request: Some(Request::Range(range(key))) };
         let success = vec![put(key, &(number + 1).to_string())];
         let answer = etcd.txn(TxnRequest { compare: vec![same], success, failure: vec![read] }).await;
         let answer = answer.expect("etcd answers");
@@ -275,7 +275,7 @@ async fn increment(etcd: &Client, key: &str) {
             return;
         }
         found = answer.responses.into_iter().find_map(|answer| match answer.response {
-            Some(Response::ResponseRange(mut found)) => found.kvs.pop(),
+            Some(Response::Range(mut found)) => found.kvs.pop(),
             _ => None,
         });
     }

@@ -91,7 +91,7 @@ impl Cluster {
         let asked = txn(transaction, lease);
         let response = self.ask(|client| async move { client.txn(asked).await }).await?;
         let read = response.responses.into_iter().filter_map(|answer| match answer.response {
-            Some(Response::ResponseRange(mut found)) => Some(found.kvs.pop().map(pair)),
+            Some(Response::Range(mut found)) => Some(found.kvs.pop().map(pair)),
             _ => None,
         });
         Ok(Done { revision: revision(response.header), is_committed: response.succeeded, read: read.collect() })
@@ -176,15 +176,15 @@ fn failure(error: &Error) -> Failure {
 }
 
 fn txn(transaction: Transaction, lease: i64) -> TxnRequest {
-    let put = |key, value, lease| Request::RequestPut(PutRequest { key, value, lease });
+    let put = |key, value, lease| Request::Put(PutRequest { key, value, lease });
     let changes = transaction.changes.into_iter().map(|change| match change {
         Change::Put(name, value) => put(name, value, 0),
         Change::PutLeased(name, value) => put(name, value, lease),
-        Change::Delete(key) => Request::RequestDeleteRange(DeleteRangeRequest { key, range_end: Vec::new() }),
-        Change::DeleteRange(key, range_end) => Request::RequestDeleteRange(DeleteRangeRequest { key, range_end }),
+        Change::Delete(key) => Request::DeleteRange(DeleteRangeRequest { key, range_end: Vec::new() }),
+        Change::DeleteRange(key, range_end) => Request::DeleteRange(DeleteRangeRequest { key, range_end }),
     });
     let reads =
-        transaction.reads.into_iter().map(|key| Request::RequestRange(RangeRequest { key, ..RangeRequest::default() }));
+        transaction.reads.into_iter().map(|key| Request::Range(RangeRequest { key, ..RangeRequest::default() }));
     let operation = |request| RequestOp { request: Some(request) };
     TxnRequest {
         compare: transaction.tests.into_iter().map(compare).collect(),

@@ -105,11 +105,11 @@ pub(crate) struct RequestOp {
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum Request {
     #[prost(message, tag = "1")]
-    RequestRange(RangeRequest),
+    Range(RangeRequest),
     #[prost(message, tag = "2")]
-    RequestPut(PutRequest),
+    Put(PutRequest),
     #[prost(message, tag = "3")]
-    RequestDeleteRange(DeleteRangeRequest),
+    DeleteRange(DeleteRangeRequest),
 }
 
 /// The result of an operation.
@@ -123,11 +123,11 @@ pub(crate) struct ResponseOp {
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum Response {
     #[prost(message, tag = "1")]
-    ResponseRange(RangeResponse),
+    Range(RangeResponse),
     #[prost(message, tag = "2")]
-    ResponsePut(PutResponse),
+    Put(PutResponse),
     #[prost(message, tag = "3")]
-    ResponseDeleteRange(DeleteRangeResponse),
+    DeleteRange(DeleteRangeResponse),
 }
 
 /// The relation that a comparison asks for.
