@@ -65,8 +65,21 @@ pub(super) enum Failure {
     Refused(String),
     /// The lease of the process has expired; the request has changed nothing.
     LeaseExpired,
-    /// It is not known whether it has changed anything.
+    /// A limit of the cluster is exceeded, which it may have noticed after it has made the change. What it has not made by now
+    /// it never makes.
+    Exhausted(String),
+    /// It is not known whether it has changed anything, or is going to.
     Unknown(String),
+}
+
+impl Failure {
+    /// Returns the reason in words.
+    pub(super) fn reason(&self) -> &str {
+        match self {
+            Failure::Refused(reason) | Failure::Exhausted(reason) | Failure::Unknown(reason) => reason,
+            Failure::LeaseExpired => "the lease has expired",
+        }
+    }
 }
 
 /// A change that the cluster tells of.

@@ -10,29 +10,27 @@ use tracing::{info, warn};
 use crate::client::engine::{Engine, StagedCall, StagedOutcome};
 use crate::client::info::LockName;
 use crate::client::registry::Wait;
-use crate::engine::cluster::{Change, Done, Failure, Pair, Revision, Test, Transaction};
+use crate::engine::cluster::{Done, Failure, Pair, Revision};
 use crate::engine::core::{Action, Core};
 use crate::engine::etcd::Cluster;
-use crate::engine::lanes::Lanes;
 use crate::engine::load::read_all;
 use crate::engine::names::{Name, Prefix};
 use crate::engine::watch::{Seen, Watch};
 use crate::error::Result;
 use crate::observe::EngineStats;
 use crate::store::NEVER;
+use crate::time::clock::Clock;
 
-/// How many seconds the lease of a process lasts without being kept alive.
-pub(super) const LEASE_S: i64 = 10;
-/// How many milliseconds before its end a process ends what lasts as long as its lease.
-const LEASE_MARGIN_MS: u64 = 2000;
-/// How often it is kept alive.
-const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(3);
 /// How long the mirror may lag behind a barrier before the changes are followed from another endpoint.
 const LAG_MAX_MS: u64 = 1000;
 /// How often to ask for progress while a barrier waits for the mirror.
 const ASK_EVERY_MS: u64 = 100;
 /// How long to wait before what has failed is tried again.
-const RETRY: Duration = Duration::from_millis(200);
+pub(super) const RETRY: Duration = Duration::from_millis(200);
+/// For how long inputs are handled before what they ask for is carried out.
+const TURN: Duration = Duration::from_millis(10);
+/// From how many milliseconds on a turn has held up what has come meanwhile.
+const HELD_UP_MS_MIN: u64 = 50;
 
 /// What the thread is told.
 pub(super) enum Input {
@@ -56,10 +54,10 @@ pub(super) enum Input {
     WatchAgain(u64),
     /// All keys, as they are at a revision, after the watch with this number has missed changes.
     Loaded(u64, Vec<Pair>, Revision),
-    /// The process is registered, with a lease that lasts until a time in monotonic milliseconds in any case.
-    Registered(u64, i64, u64),
-    /// The lease lasts until a later time.
-    LeaseHeld(u64, u64),
+    /// The process is registered with a number, and a lease.
+    Registered(u64, i64),
+    /// The lease was kept alive.
+    LeaseHeld,
     /// The lease of the process has expired.
     LeaseExpired(u64),
     /// The clock was moved: something may be due.
@@ -122,6 +120,8 @@ pub(super) struct Driver {
     watches: u64,
     /// Whether the end of a watch was reported, and nothing was heard since.
     is_cut_off: bool,
+    /// Asks for the registration of the process.
+    keeper: mpsc::UnboundedSender<()>,
     /// The process and its lease, once it is registered.
     registration: Option<(u64, i64)>,
     /// Since when a barrier waits for the mirror, and when progress was asked for, in monotonic milliseconds.
@@ -136,6 +136,7 @@ impl Driver {
         cluster: Arc<Cluster>,
         prefix: Prefix,
         (tell, inputs): (mpsc::UnboundedSender<Input>, mpsc::UnboundedReceiver<Input>),
+        keeper: mpsc::UnboundedSender<()>,
     ) -> Self {
         Driver {
             core,
@@ -146,6 +147,7 @@ impl Driver {
             watch: None,
             watches: 0,
             is_cut_off: false,
+            keeper,
             registration: None,
             lags_since_ms: None,
             asked_ms: 0,
@@ -155,29 +157,46 @@ impl Driver {
     /// Serves until the server stops.
     pub(super) async fn run(mut self) {
         self.begin_watch();
-        self.register();
+        let _ = self.keeper.send(()); // it ends with the process
+        let real = Clock::system();
         loop {
             let due_ms = self.core.next_tick_ms().min(self.next_lag_ms());
-            let clock = self.core.clock();
+            let clock = self.core.clock().clone();
+            let (begun, is_timed) = (real.now(), due_ms != NEVER && !clock.is_steered());
+            let end_ms = begun.mono_ms().saturating_add(due_ms.saturating_sub(clock.now().mono_ms()));
             let input = tokio::select! {
                 biased;
                 input = self.inputs.recv() => input,
                 () = clock.reach(due_ms) => None,
             };
+            let woken_ms = real.now().mono_ms();
+            if is_timed {
+                self.forgive(woken_ms.saturating_sub(end_ms)); // the process was stopped
+            }
             if let Some(input) = input {
                 // What has come meanwhile may go together.
-                let mut next = Some(input);
+                let (mut next, end_us) = (Some(input), clock.now().mono_us() + TURN.as_micros() as u64);
                 while let Some(input) = next {
                     if let Input::Stop = input {
                         return self.leave().await;
                     }
                     self.handle(input);
-                    next = self.inputs.try_recv().ok();
+                    let has_time = self.core.clock().now().mono_us() < end_us;
+                    next = if has_time { self.inputs.try_recv().ok() } else { None };
                 }
             }
+            self.forgive(real.now().mono_ms().saturating_sub(woken_ms));
             self.core.tick();
             self.carry_out();
             self.check_lag();
+            tokio::task::yield_now().await; // to the connections of the cluster, however much there is to do
+        }
+    }
+
+    /// Lets waits last longer by the milliseconds in which this thread did not handle what has come.
+    fn forgive(&mut self, ms: u64) {
+        if ms >= HELD_UP_MS_MIN {
+            self.core.patience.forgive(ms);
         }
     }
 
@@ -211,16 +230,14 @@ impl Driver {
                     self.begin_watch();
                 }
             }
-            Input::Registered(process, lease, until_ms) => {
-                self.core.hold_lease(until_ms);
+            Input::Registered(process, lease) => {
                 self.registration = Some((process, lease));
                 self.core.stats.process.store(process, Relaxed);
                 self.core.registered(process);
             }
-            Input::LeaseHeld(process, until_ms) => {
-                if self.registration.is_some_and(|(present, _)| present == process) {
-                    self.core.hold_lease(until_ms);
-                }
+            Input::LeaseHeld => {
+                let cluster = self.cluster.clone();
+                tokio::spawn(async move { cluster.look().await }); // for INFO, which otherwise shows what was known before
             }
             Input::LeaseExpired(process) => {
                 if self.registration.is_some_and(|(present, _)| present == process) {
@@ -270,7 +287,7 @@ impl Driver {
                         let _ = tell.send(Input::Loaded(number, pairs, revision)); // the engine may have ended
                         return;
                     }
-                    Err(failure) => warn!("etcd: the keys cannot be loaded: {failure:?}"),
+                    Err(failure) => warn!("etcd: the keys cannot be loaded: {}", failure.reason()),
                 }
                 tokio::time::sleep(RETRY).await;
             }
@@ -324,6 +341,10 @@ impl Driver {
                         let _ = tell.send(Input::Done(process, lane, result)); // the engine may have ended
                     });
                 }
+                Action::Turn(transaction) => {
+                    let Some((_, lease)) = self.registration else { continue };
+                    tokio::spawn(async move { cluster.commit(transaction, lease).await }); // the watch tells the outcome
+                }
                 Action::ReadRevision => {
                     let name = self.prefix.name(&Name::Format);
                     tokio::spawn(async move {
@@ -334,45 +355,10 @@ impl Driver {
                 Action::Register => {
                     warn!("etcd: the lease of this process has expired, it is registered again");
                     self.registration = None;
-                    self.register();
+                    let _ = self.keeper.send(()); // it ends with the process
                 }
             }
         }
-    }
-
-    /// Registers the process, and keeps its lease alive from then on.
-    fn register(&self) {
-        let (cluster, prefix, tell) = (self.cluster.clone(), self.prefix.clone(), self.tell.clone());
-        let clock = self.core.clock().clone();
-        tokio::spawn(async move {
-            // From before it is asked for: it lasts from when it is given.
-            let held_until_ms = || clock.now().ms_later((LEASE_S as u64) * 1000 - LEASE_MARGIN_MS);
-            let (process, lease, until_ms) = loop {
-                let until_ms = held_until_ms();
-                match register(&cluster, &prefix).await {
-                    Ok((process, lease)) => break (process, lease, until_ms),
-                    Err(failure) => warn!("etcd: this process cannot be registered: {failure:?}"),
-                }
-                tokio::time::sleep(RETRY).await;
-            };
-            if tell.send(Input::Registered(process, lease, until_ms)).is_err() {
-                return; // the engine has ended
-            }
-            loop {
-                tokio::time::sleep(KEEP_ALIVE_EVERY).await;
-                let mut until_ms = held_until_ms();
-                while let Err(failure) = cluster.keep_alive(lease).await {
-                    if failure == Failure::LeaseExpired {
-                        let _ = tell.send(Input::LeaseExpired(process)); // as above
-                        return;
-                    }
-                    tokio::time::sleep(RETRY).await;
-                    until_ms = held_until_ms();
-                }
-                let _ = tell.send(Input::LeaseHeld(process, until_ms)); // as above
-                let _ = cluster.look().await; // for INFO, which shows what was known before
-            }
-        });
     }
 
     /// Removes what is registered, when the server stops.
@@ -380,20 +366,5 @@ impl Driver {
         let Some((_, lease)) = self.registration else { return };
         let _ = self.cluster.revoke(lease).await; // it ends anyway
         info!("etcd: this process has left");
-    }
-}
-
-/// Registers a process with a number and a lease of its own.
-async fn register(cluster: &Cluster, prefix: &Prefix) -> std::result::Result<(u64, i64), Failure> {
-    let process = getrandom::u64().map_err(|error| Failure::Refused(error.to_string()))?;
-    let lease = cluster.lease(LEASE_S).await?;
-    let marker = prefix.name(&Name::Process(process));
-    let tests = vec![Test::Unchanged(marker.clone(), 0)];
-    let changes =
-        std::iter::once(Change::PutLeased(marker, Vec::new())).chain(Lanes::create(prefix, process)).collect();
-    let done = cluster.commit(Transaction { tests, changes, reads: Vec::new() }, lease).await?;
-    match done.is_committed {
-        true => Ok((process, lease)),
-        false => Err(Failure::Refused("another process has the same number".into())),
     }
 }

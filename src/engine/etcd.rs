@@ -168,9 +168,10 @@ fn failure(error: &Error) -> Failure {
         Code::InvalidArgument
         | Code::NotFound
         | Code::PermissionDenied
-        | Code::ResourceExhausted
         | Code::FailedPrecondition
         | Code::Unauthenticated => Failure::Refused(message),
+        // The quota is looked at again when a transaction has been made, and then the answer is the same.
+        Code::ResourceExhausted => Failure::Exhausted(message),
         _ => Failure::Unknown(message),
     }
 }

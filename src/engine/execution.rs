@@ -98,7 +98,7 @@ impl<'e, K: Known> Execution<'e, K> {
         for key in self.stage.free_locks() {
             let mut first = pending.iter().take_while(|pending| matches!(pending.work, Work::Expire));
             if !first.any(|pending| pending.keys.contains(&key)) {
-                pending.insert(0, Pending { work: Work::Expire, keys: Arc::new([key]), until_ms });
+                pending.insert(0, Pending { work: Work::Expire, keys: Arc::new([key]), until_ms, conflicts: 0 });
             }
         }
         pending

@@ -9,8 +9,12 @@ pub(super) struct Flight {
     /// The calls that it is for; `None` once their clients were told that its outcome is not known.
     pub(super) group: Option<Group>,
     pub(super) state: State,
+    /// The limit of the cluster that is exceeded, if it has answered so: nothing of the transaction is on the way any more.
+    pub(super) exhausted: Option<String>,
     /// When it was sent, in monotonic microseconds.
     pub(super) sent_us: u64,
+    /// Until when its outcome may stay unknown, by [`Patience`](crate::engine::core::Patience).
+    pub(super) until_ms: u64,
 }
 
 /// How far it is.

@@ -118,8 +118,8 @@ impl Group {
         is_too_large.then_some(Error::TooLargeForEngine)
     }
 
-    /// Returns the transaction that makes their changes on a lane, of which the test is given.
-    pub(super) fn transaction(&self, prefix: &Prefix, lane: Test) -> Transaction {
+    /// Returns the transaction that makes their changes on a lane, of which the test is given, and ends turns.
+    pub(super) fn transaction(&self, prefix: &Prefix, lane: Test, turns: Vec<Change>) -> Transaction {
         let name = |key: &KeyName| prefix.name(&Name::Key(key.clone()));
         let Test::Version(lane_name, _) = &lane else { unreachable!("the test of a lane is one of its version") };
         let lane_name = lane_name.clone();
@@ -151,17 +151,13 @@ impl Group {
         };
         changes.extend(ranges.into_iter().map(|(from, end)| Change::DeleteRange(from, end)));
         changes.push(Change::PutLeased(lane_name.clone(), self.record.encode_to_vec()));
+        changes.extend(turns);
         if self.has_begun_queue {
             changes.push(Change::Put(prefix.name(&Name::Queues), Vec::new()));
         }
         let guarded = self.guards.iter().map(|guard| guard.name(prefix));
         let reads = self.tests.iter().map(|(key, _)| name(key)).chain(guarded).chain([lane_name]).collect();
         Transaction { tests, changes, reads }
-    }
-
-    /// Returns whether any of the calls has waited for too long.
-    pub(super) fn is_overdue(&self, now: Now) -> bool {
-        self.members.iter().any(|(pending, _)| pending.until_ms <= now.mono_ms())
     }
 
     /// Returns the calls, to be executed again.

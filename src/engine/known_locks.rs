@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::client::registry::Clients;
 use crate::engine::cluster::Revision;
+use crate::engine::lease::Lease;
 use crate::engine::locks::{Holders, LockState};
 use crate::engine::names::KeyName;
 use crate::engine::stage::Cleared;
@@ -19,11 +20,23 @@ const PLACE: u64 = 1 << 63;
 /// The id that no client has.
 const NOBODY: u64 = 0;
 
+/// A lock that was handed over to a client of this process.
+#[derive(Clone)]
+pub(super) struct Handover {
+    /// The number of its wait.
+    pub(super) wait: u64,
+    pub(super) key: KeyName,
+    /// The fencing token.
+    pub(super) fence: i64,
+    /// For how long it has waited, in microseconds.
+    pub(super) waited_us: u64,
+}
+
 /// What has become of locks, that concerns clients of this process.
 #[derive(Default)]
 pub(super) struct LockNews {
-    /// Waits that were handed a lock, with its fencing token, and for how long they waited, in microseconds.
-    pub(super) granted: Vec<(u64, KeyName, i64, u64)>,
+    /// Waits that were handed a lock.
+    pub(super) granted: Vec<Handover>,
     /// Waits that have begun.
     pub(super) queued: Vec<(StoredWait, KeyName)>,
     /// Sessions that have ended, with a lock that is bound to each or that its process waits for: the process, and the client's
@@ -34,6 +47,8 @@ pub(super) struct LockNews {
 /// What is known of locks.
 pub(super) struct KnownLocks {
     clients: Arc<Clients>,
+    /// The lease of this process, with which its sessions end.
+    pub(super) lease: Arc<Lease>,
     pub(super) holders: Arc<Holders>,
     locks: HashMap<KeyName, LockState, ahash::RandomState>,
     /// The processes and ids of the clients whose sessions locks are bound to, with these.
@@ -51,6 +66,7 @@ impl KnownLocks {
     /// Creates what is known before anything was loaded.
     pub(super) fn new(clients: Arc<Clients>) -> Self {
         KnownLocks {
+            lease: Arc::new(Lease::new(clients.clone())),
             holders: Arc::new(Holders::new(clients.clone())),
             clients,
             locks: HashMap::default(),
@@ -90,12 +106,6 @@ impl KnownLocks {
             all.take_while(move |(of, id, _)| (*of, *id) == (process, client))
         };
         self.holders.own().flat_map(of).map(|(process, _, key)| (*process, key.clone())).collect()
-    }
-
-    /// Returns the clients of this process whose sessions locks are bound to.
-    pub(super) fn own_sessions(&self) -> HashSet<u64> {
-        let own = self.sessions.iter().filter(|(process, ..)| self.holders.is_own(*process));
-        own.map(|(_, client, _)| *client).collect()
     }
 
     /// Takes what has become of locks.
@@ -157,6 +167,9 @@ impl KnownLocks {
         self.note_news(key, &before, &state, now);
         if let Some(session) = state.lock.as_ref().and_then(|lock| lock.session.as_ref()) {
             self.sessions.insert((session.process, session.id, key.clone()));
+            if self.holders.is_own(session.process) {
+                self.lease.bind(session.process, session.id);
+            }
         }
         if !state.is_none() {
             self.locks.insert(key.clone(), state);
@@ -170,7 +183,8 @@ impl KnownLocks {
             for wait in lock.granted.iter().filter(|wait| is_own(wait.process)) {
                 let waiter = before.queue.iter().find(|waiter| waiter.wait == *wait);
                 let waited_us = waiter.map_or(0, |waiter| us_between(now.mono_us_at(waiter.since_us), now.mono_us()));
-                self.news.granted.push((wait.number, key.clone(), lock.fence, waited_us));
+                let (wait, key, fence) = (wait.number, key.clone(), lock.fence);
+                self.news.granted.push(Handover { wait, key, fence, waited_us });
             }
         }
         let session_of = |state: &LockState| {
@@ -193,6 +207,9 @@ impl KnownLocks {
         let Some(state) = self.locks.remove(key) else { return LockState::default() };
         if let Some(session) = state.lock.as_ref().and_then(|lock| lock.session.as_ref()) {
             self.sessions.remove(&(session.process, session.id, key.clone()));
+            if self.holders.is_own(session.process) {
+                self.lease.unbind(session.id);
+            }
         }
         for waiter in &state.queue {
             self.clients.leave_mirrored(self.holders.copy(&waiter.client).id(), waiter.wait.number);

@@ -16,6 +16,7 @@ use crate::engine::names::{KeyName, Name, Prefix};
 use crate::engine::stage::{Cleared, Copy};
 use crate::engine::stored::{StoredEvent, StoredKey, StoredRecord};
 use crate::engine::ttl::Ttl;
+use crate::engine::turns::Turns;
 use crate::engine::value::decode;
 use crate::namespace::Namespace;
 use crate::push::hub::Message;
@@ -59,6 +60,7 @@ pub(super) struct Mirror {
     due: BinaryHeap<Reverse<(u64, KeyName)>>,
     events: KnownEvents,
     pub(super) locks: KnownLocks,
+    pub(super) turns: Turns,
 }
 
 impl Mirror {
@@ -66,6 +68,7 @@ impl Mirror {
     pub(super) fn new(namespace: Arc<Namespace>, prefix: Prefix) -> Self {
         Mirror {
             locks: KnownLocks::new(namespace.clients.clone()),
+            turns: Turns::default(),
             namespace,
             prefix,
             revision: 0,
@@ -138,6 +141,7 @@ impl Mirror {
         let (skew_max_ms, is_start) = (namespace.settings.current().etcd_clock_skew_max_ms, self.revision == 0);
         let mut hold = namespace.store.exclusive();
         let mut view = hold.view(0, Cx::new(now, Origin::HOST));
+        self.turns.clear();
         let mut found = HashSet::new();
         let mut living = HashSet::new();
         for pair in pairs {
@@ -185,6 +189,7 @@ impl Mirror {
                     record = StoredRecord::decode(&pair.value[..]).inspect_err(|error| warn!("{error}")).ok();
                 }
                 (Some(Name::Process(process)), News::Deleted(_)) => dead = Some(process),
+                (Some(Name::Turn(process, key)), News::Deleted(_)) => self.turns.remove(process, &key, now.mono_ms()),
                 (Some(name), News::Put(pair)) => self.follow(&name, &pair),
                 _ => {}
             }
@@ -229,6 +234,10 @@ impl Mirror {
                 self.locks.fence_base = (base.unwrap_or(0), pair.mod_revision);
             }
             Name::Queues => self.locks.queues_revision = pair.mod_revision,
+            Name::Turn(process, key) => {
+                let now_ms = self.namespace.clock.now().mono_ms();
+                self.turns.add(*process, key.clone(), (pair.mod_revision, now_ms));
+            }
             _ => {}
         }
     }

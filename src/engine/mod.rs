@@ -10,6 +10,8 @@
 //!                                            +------------------------------------+  Watch  +------+
 //! ```
 //!
+//! The thread "lease" keeps the lease of the process alive, and ends sessions before it is over; it waits for no call.
+//!
 //! A read waits until the mirror has everything that was acknowledged before it. A write is executed on copies of its keys,
 //! and what it has changed is one transaction, which tests that nobody else has changed these keys meanwhile.
 //!
@@ -26,8 +28,10 @@ mod execution;
 mod flight;
 mod group;
 mod guard;
+mod keeper;
 mod known_locks;
 mod lanes;
+mod lease;
 mod load;
 mod lock_queues;
 mod locks;
@@ -42,6 +46,7 @@ mod stage;
 mod start;
 mod stored;
 mod ttl;
+mod turns;
 mod value;
 mod watch;
 

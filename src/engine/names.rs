@@ -7,6 +7,7 @@
 //! k/<db>/<key>                a key
 //! p/<process>                 a process that lives, by its lease
 //! o/<process>/<lane>          the last transaction of a lane of a process
+//! t/<process>/<db>/<key>      a process that wants the next turn of a key
 //! ```
 
 /// A key with its database.
@@ -27,6 +28,8 @@ pub(super) enum Name {
     Process(u64),
     /// A lane of a process.
     Lane(u64, u32),
+    /// A process that wants the next turn of a key.
+    Turn(u64, KeyName),
 }
 
 /// The prefix of all names.
@@ -53,14 +56,15 @@ impl Prefix {
             Name::Key((db, key)) => [format!("k/{db}/").as_bytes(), key].concat(),
             Name::Process(process) => format!("p/{process:016x}").into_bytes(),
             Name::Lane(process, lane) => format!("o/{process:016x}/{lane}").into_bytes(),
+            Name::Turn(process, (db, key)) => [format!("t/{process:016x}/{db}/").as_bytes(), key].concat(),
         };
         [&self.0, &rest[..]].concat()
     }
 
     /// Returns the ranges of all that the mirror follows: everything but the lanes.
-    pub(super) fn mirrored(&self) -> [(Vec<u8>, Vec<u8>); 2] {
+    pub(super) fn mirrored(&self) -> [(Vec<u8>, Vec<u8>); 3] {
         let name = |rest: &[u8]| [&self.0, rest].concat();
-        [(name(b""), name(b"o/")), (name(b"p/"), name(b"p0"))]
+        [(name(b""), name(b"o/")), (name(b"p/"), name(b"p0")), (name(b"t/"), name(b"t0"))]
     }
 
     /// Returns the prefix of all keys of a database, or of all databases.
@@ -98,6 +102,11 @@ impl Prefix {
             b"k/" => {
                 let (db, key) = split(rest, b'/')?;
                 Some(Name::Key((decimal(db)?, key.into())))
+            }
+            b"t/" => {
+                let (process, key) = split(rest, b'/')?;
+                let (db, key) = split(key, b'/')?;
+                Some(Name::Turn(hexadecimal(process)?, (decimal(db)?, key.into())))
             }
             b"p/" => Some(Name::Process(hexadecimal(rest)?)),
             b"o/" => {
@@ -149,7 +158,8 @@ mod tests {
             Just(Name::Format),
             Just(Name::Fence),
             Just(Name::Queues),
-            key.prop_map(Name::Key),
+            key.clone().prop_map(Name::Key),
+            (any::<u64>(), key).prop_map(|(process, key)| Name::Turn(process, key)),
             any::<u64>().prop_map(Name::Process),
             (any::<u64>(), any::<u32>()).prop_map(|(process, lane)| Name::Lane(process, lane)),
         ]

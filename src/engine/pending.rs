@@ -57,8 +57,10 @@ pub(super) struct Pending {
     pub(super) work: Work,
     /// The keys that it may access, each once and in order.
     pub(super) keys: Arc<[KeyName]>,
-    /// Until when it may wait, in monotonic milliseconds.
+    /// Until when it may wait, by [`Patience`](crate::engine::core::Patience).
     pub(super) until_ms: u64,
+    /// How often it was executed again, because others have changed its keys.
+    pub(super) conflicts: u32,
 }
 
 impl Pending {
@@ -88,6 +90,6 @@ pub(super) struct Queued {
 /// One that waits for a barrier.
 pub(super) struct Reader {
     pub(super) done: oneshot::Sender<Result<()>>,
-    /// Until when it may wait, in monotonic milliseconds.
+    /// Until when it may wait, by [`Patience`](crate::engine::core::Patience).
     pub(super) until_ms: u64,
 }

@@ -47,8 +47,8 @@ impl<C: Keyed> Queue<C> {
         self.waiting.len()
     }
 
-    /// Takes the first calls that can be executed together, none of whose keys is busy, in order.
-    pub(super) fn take(&mut self) -> Vec<C> {
+    /// Takes the first calls that can be executed together, in order, none of whose keys is busy or to be left to others.
+    pub(super) fn take(&mut self, mut is_of_others: impl FnMut(&KeyName) -> bool) -> Vec<C> {
         let (mut group, mut keys): (Vec<C>, HashSet<KeyName>) = (Vec::new(), HashSet::new());
         // The keys of those that stay: nobody overtakes them.
         let mut passed: HashSet<KeyName> = HashSet::new();
@@ -56,6 +56,7 @@ impl<C: Keyed> Queue<C> {
         while at < self.waiting.len() && group.len() < CALLS_MAX {
             let call = &self.waiting[at];
             let is_free = call.keys().iter().all(|key| !self.busy.contains(key) && !passed.contains(key));
+            let is_free = is_free && !call.keys().iter().any(&mut is_of_others);
             let joins = group.is_empty() || call.keys().iter().any(|key| keys.contains(key));
             let added = call.keys().iter().filter(|key| !keys.contains(*key)).count();
             if is_free && joins && (group.is_empty() || keys.len() + added <= KEYS_MAX) {
@@ -78,6 +79,11 @@ impl<C: Keyed> Queue<C> {
     /// Ends calls that were taken: their keys are free.
     pub(super) fn release<'k>(&mut self, keys: impl IntoIterator<Item = &'k KeyName>) {
         keys.into_iter().for_each(|key| _ = self.busy.remove(key));
+    }
+
+    /// Returns whether calls with a key wait, or were taken.
+    pub(super) fn has(&self, key: &KeyName) -> bool {
+        self.busy.contains(key) || self.waiting.iter().any(|call| call.keys().contains(key))
     }
 
     /// Removes the calls that wait and meet a condition.
@@ -109,7 +115,7 @@ mod tests {
     }
 
     fn take(queue: &mut Queue<Named>) -> String {
-        queue.take().iter().map(|call| call.0).collect::<Vec<_>>().join(" ")
+        queue.take(|key| *key == (0, b"z"[..].into())).iter().map(|call| call.0).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -119,6 +125,13 @@ mod tests {
         assert_eq!(take(&mut queue), "b");
         assert_eq!(take(&mut queue), "d");
         assert_eq!(take(&mut queue), "");
+    }
+
+    #[test]
+    fn a_key_that_is_to_be_left_to_others_holds_up_nobody_but_those_who_want_it_too() {
+        let mut queue = queue(&["az", "b", "a", "c"]);
+        assert_eq!((take(&mut queue), take(&mut queue), take(&mut queue)), ("b".into(), "c".into(), "".into()));
+        assert!(queue.has(&(0, b"a"[..].into())) && !queue.has(&(0, b"d"[..].into())));
     }
 
     #[test]

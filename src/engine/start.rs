@@ -1,5 +1,6 @@
 //! The start of the engine, and its end.
 
+use std::cell::Cell;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::engine::cluster::{Change, Failure, Pair, Revision, Test, Transaction}
 use crate::engine::core::Core;
 use crate::engine::driver::{Driver, Handle, Input};
 use crate::engine::etcd::{Cluster, REQUEST_TIMEOUT};
+use crate::engine::keeper::Keeper;
 use crate::engine::load::read_all;
 use crate::engine::locks::FENCES_OF_A_REVISION;
 use crate::engine::mirror::Mirror;
@@ -74,13 +76,20 @@ impl Ready {
 pub(crate) fn start(namespace: &Arc<Namespace>, handlers: &'static Handlers) -> io::Result<(Running, Ready)> {
     let config = namespace.settings.current();
     let stats = namespace.observed.engine.clone();
-    let cluster = Arc::new(Cluster::new(&endpoints(&config)?, access(&config)?, stats));
+    let urls = endpoints(&config)?;
+    let cluster = Arc::new(Cluster::new(&urls, access(&config)?, stats));
     let prefix = Prefix::new(config.etcd_prefix.as_deref().unwrap_or_default());
     let (tell, inputs) = mpsc::unbounded_channel();
     let ((tell_ready, ready), (tell_ended, ended)) = (oneshot::channel(), oneshot::channel());
     let mirror = Mirror::new(namespace.clone(), prefix.clone());
     let core = Core::new((namespace.clone(), handlers), prefix.clone(), mirror);
-    let driver = Driver::new(core, cluster, prefix, (tell.clone(), inputs));
+    let (keeper, asked) = mpsc::unbounded_channel();
+    let granted = Cell::new(None);
+    let (lease, kept) = (core.mirror.locks.lease.clone(), Cluster::new(&urls, access(&config)?, Arc::default()));
+    let (namespace_of, prefix_of) = (namespace.clone(), prefix.clone());
+    Keeper { namespace: namespace_of, cluster: kept, prefix: prefix_of, lease, tell: tell.clone(), granted }
+        .start(asked)?;
+    let driver = Driver::new(core, cluster, prefix, (tell.clone(), inputs), keeper);
     let patience = Duration::from_millis(config.etcd_timeout_ms);
     // Current-thread, as those of the workers: etcd's client shares it with the core.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -209,9 +218,9 @@ async fn persist<T, F: Future<Output = Result<T, Failure>>>(mut ask: impl FnMut(
     loop {
         match ask().await {
             Ok(answer) => return Ok(answer),
-            Err(Failure::Refused(reason)) => return Err(reason),
+            Err(Failure::Refused(reason) | Failure::Exhausted(reason)) => return Err(reason),
             Err(failure) => {
-                warn!("etcd: {failure:?}");
+                warn!("etcd does not answer yet: {}", failure.reason());
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
         }

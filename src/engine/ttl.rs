@@ -80,12 +80,17 @@ impl Ttl {
         self.deadline
     }
 
+    /// Returns how many milliseconds are left of it.
+    pub(super) fn left_ms(&self, now: Now) -> u64 {
+        self.due_ms.saturating_sub(self.slack_ms).saturating_sub(now.ms_later(0))
+    }
+
     /// Returns the TTL as it is written now. What [`Now::ms_later`] rounded up is subtracted, so that no client of another
     /// process sees a longer TTL than was set.
     pub(super) fn stored(&self, now: Now) -> StoredTtl {
         StoredTtl {
             id: self.id,
-            left_ms: self.due_ms.saturating_sub(self.slack_ms).saturating_sub(now.ms_later(0)),
+            left_ms: self.left_ms(now),
             slack_ms: self.slack_ms,
             wall_ms: self.deadline.wall_ms(now),
             is_date: self.deadline.is_wall(),

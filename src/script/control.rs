@@ -148,6 +148,11 @@ impl Control {
         by_own.max(if is_steered { since(&self.started_real_ms, self.real_clock.now().mono_ms()) } else { 0 })
     }
 
+    /// Makes the running script busy now, as if it had exceeded its time limit: nobody is to wait for it.
+    pub fn make_busy(&self) {
+        self.threshold_ms.store(1, Relaxed);
+    }
+
     /// Called when it has ended.
     pub(super) fn end(&self) {
         if self.state.load(Relaxed) & BUSY != 0 {

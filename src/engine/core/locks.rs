@@ -4,23 +4,26 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::sync::oneshot;
-use tracing::warn;
 
 use crate::client::engine::StagedOutcome;
 use crate::client::registry::{Suspended, Unblocked, Wait};
 use crate::client::staged::LockTally;
 use crate::dispatch::serve::{examine_queued, grant_staged};
 use crate::engine::cluster::Revision;
-use crate::engine::core::{Core, RETRY_MS};
+use crate::engine::core::{Core, RETRY_MS, Waiter};
 use crate::engine::group::{Ended, Group};
-use crate::engine::known_locks::LockNews;
+use crate::engine::known_locks::{Handover, LockNews};
 use crate::engine::names::KeyName;
 use crate::engine::pending::{Leave, Pending, Queued, Work};
 use crate::engine::stage::Changed;
 use crate::engine::stored::StoredWait;
 use crate::error::Error;
 use crate::resp::{Output, Reply};
+use crate::store::NEVER;
 use crate::time::clock::Now;
+
+/// From how many milliseconds on an answer of the cluster is late in any case.
+const LATE_MS: u64 = 100;
 
 impl Core {
     /// Ends the wait of a client for a lock.
@@ -37,47 +40,37 @@ impl Core {
         }
     }
 
-    /// Records until when the lease of this process lasts in any case, in monotonic milliseconds.
-    pub(in crate::engine) fn hold_lease(&mut self, until_ms: u64) {
-        (self.lease_until_ms, self.is_lease_in_doubt) = (until_ms, false);
-    }
-
-    /// Ends all that lasts as long as the lease, if that may be over: others may take the locks.
+    /// Ends the waits of clients that are queued for locks, if the lease of this process may be over: others may step over them.
     pub(super) fn check_lease(&mut self, now: Now) {
-        if self.lanes.is_some() && !self.is_lease_in_doubt && now.mono_ms() >= self.lease_until_ms {
-            warn!("etcd: the lease of this process cannot be kept alive, its sessions are ended");
-            self.is_lease_in_doubt = true;
-            self.end_sessions();
+        let is_in_doubt = self.mirror.locks.lease.check(now);
+        if is_in_doubt && !self.is_lease_in_doubt && self.lanes.is_some() {
+            self.end_waits();
         }
+        self.is_lease_in_doubt = is_in_doubt;
     }
 
     /// Returns when the lease may be over, in monotonic milliseconds.
     pub(super) fn next_lease_check_ms(&self) -> Option<u64> {
-        (self.lanes.is_some() && !self.is_lease_in_doubt).then_some(self.lease_until_ms)
+        let lease = self.lanes.as_ref().map(|_| &self.mirror.locks.lease)?;
+        lease.until_ms().or_else(|| (!self.is_lease_in_doubt).then(|| self.now().mono_ms()))
     }
 
-    /// Closes the connections that locks are bound to, and ends the waits of those that are queued for locks.
-    pub(super) fn end_sessions(&mut self) {
+    /// Ends the waits of the clients that are queued for locks.
+    pub(super) fn end_waits(&mut self) {
         for (number, queued) in std::mem::take(&mut self.waits) {
             fail(&queued.wait, &Error::Unblocked);
             self.leave_queue(queued.key, number, None);
         }
-        self.mirror.locks.own_sessions().into_iter().for_each(|client| self.disconnect(client));
     }
 
-    fn disconnect(&self, client: u64) {
-        self.namespace.clients.find(client).iter().for_each(|client| self.namespace.clients.kill(client));
-    }
-
-    /// Closes the connections that a transaction has bound locks to, if the lease may be over.
-    pub(super) fn check_new_sessions(&self, changed: &[Changed]) {
-        if !self.is_lease_in_doubt {
-            return;
-        }
+    /// Records the connections to which a transaction has bound locks, before their clients are told.
+    pub(super) fn record_sessions(&self, changed: &[Changed], revision: Revision) {
         let locks = changed.iter().filter_map(|changed| changed.value.as_ref()?.0.lock.as_ref());
-        let sessions = locks.filter_map(|lock| lock.session.as_ref());
-        let own = sessions.filter(|session| self.mirror.locks.holders.is_own(session.process));
-        own.for_each(|session| self.disconnect(session.id));
+        for session in locks.filter_map(|lock| lock.session.as_ref()) {
+            if self.mirror.locks.holders.is_own(session.process) && revision > self.mirror.revision() {
+                self.mirror.locks.lease.bind_ahead(session.process, session.id, revision);
+            }
+        }
     }
 
     /// Does work again later that could not be done.
@@ -132,17 +125,55 @@ impl Core {
                 false => self.submit(Work::Leave(Leave::of(wait)), Arc::new([key])),
             }
         }
-        for (number, key, fence, waited_us) in granted {
-            let queued = self.waits.remove(&number);
-            let is_told =
-                queued.is_some_and(|queued| grant_staged(&self.namespace, self.handlers, &queued.wait, fence));
-            match is_told {
-                true => self.namespace.observed.locks.record_acquired(waited_us),
-                false => self.leave_queue(key, number, None),
-            }
-        }
+        granted.into_iter().for_each(|handover| self.hand_over(handover));
         for (process, client, key) in ended {
             self.submit(Work::EndSession(process, client), Arc::new([key]));
+        }
+    }
+
+    /// Tells a client that it was handed a lock, once it is certain that its TTL cannot be over.
+    fn hand_over(&mut self, handover: Handover) {
+        let now = self.now();
+        let ttl_ms = self.mirror.ttl(&handover.key).map(|ttl| ttl.left_ms(now));
+        let age_ms = self.age_ms(now);
+        match ttl_ms.is_some_and(|ttl_ms| age_ms.is_none_or(|age_ms| age_ms >= ttl_ms / 2)) {
+            true => self.look_at_handover(Box::new(handover), now),
+            false => self.tell_handover(handover),
+        }
+    }
+
+    /// Returns for how many milliseconds at most the last change has been in the cluster, if that is known.
+    fn age_ms(&self, now: Now) -> Option<u64> {
+        let (revision, asked_us) = self.known_at;
+        (revision < self.mirror.revision()).then(|| now.mono_us().saturating_sub(asked_us) / 1000)
+    }
+
+    fn look_at_handover(&mut self, handover: Box<Handover>, now: Now) {
+        self.barriers.add(Waiter::Handover(handover, now.mono_ms()));
+        self.begin_barrier();
+    }
+
+    /// Tells a client that it was handed a lock, if it had it when the mirror was asked for; says that it has not otherwise.
+    pub(super) fn pass_handover(&mut self, handover: Box<Handover>, asked_ms: u64) {
+        let (now, key) = (self.now(), &handover.key);
+        let lock = self.mirror.locks.state(key).lock;
+        let ttl_ms = self.mirror.ttl(key).map_or(NEVER, |ttl| ttl.left_ms(now));
+        if lock.is_none_or(|lock| lock.fence != handover.fence) || ttl_ms == 0 {
+            let queued = self.waits.remove(&handover.wait);
+            queued.into_iter().for_each(|queued| _ = queued.wait.answer(|_| Some(Unblocked::InTime)));
+        } else if now.mono_ms().saturating_sub(asked_ms) >= (ttl_ms / 2).max(LATE_MS) {
+            self.look_at_handover(handover, now); // the answer was late itself
+        } else {
+            self.tell_handover(*handover);
+        }
+    }
+
+    fn tell_handover(&mut self, Handover { wait, key, fence, waited_us }: Handover) {
+        let queued = self.waits.remove(&wait);
+        let is_told = queued.is_some_and(|queued| grant_staged(&self.namespace, self.handlers, &queued.wait, fence));
+        match is_told {
+            true => self.namespace.observed.locks.record_acquired(waited_us),
+            false => self.leave_queue(key, wait, None),
         }
     }
 

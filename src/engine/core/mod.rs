@@ -3,12 +3,16 @@
 
 mod locks;
 mod outcome;
+mod patience;
+mod turns;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::sync::oneshot;
+
+pub(in crate::engine) use self::patience::Patience;
 
 use crate::client::engine::{StagedCall, StagedOutcome};
 use crate::client::registry::{Suspended, Unblocked, Wait};
@@ -19,6 +23,7 @@ use crate::engine::cluster::{Failure, Pair, Revision, Step, Transaction};
 use crate::engine::execution::{Execution, Known};
 use crate::engine::flight::Flight;
 use crate::engine::group::{Ended, Group};
+use crate::engine::known_locks::Handover;
 use crate::engine::lanes::Lanes;
 use crate::engine::mirror::Mirror;
 use crate::engine::names::{KeyName, Prefix};
@@ -38,11 +43,16 @@ use crate::time::clock::{Clock, Now};
 /// After how many milliseconds what could not be done is tried again.
 const RETRY_MS: u64 = 100;
 
+/// For how many microseconds calls are executed before what has come meanwhile is handled.
+const TURN_US: u64 = 10_000;
+
 /// What the engine asks for.
 #[derive(Debug)]
 pub(super) enum Action {
     /// A transaction on a lane.
     Commit(u32, Transaction),
+    /// A transaction that asks for a turn of a key, or ends one, whose outcome the watch tells.
+    Turn(Transaction),
     /// A read of the cluster's present revision.
     ReadRevision,
     /// Another registration of the process: its lease has expired.
@@ -53,8 +63,10 @@ pub(super) enum Action {
 enum Waiter {
     /// To read the mirror.
     Reader(Reader),
-    /// To know whether what it has read is the present state.
-    Check(Box<Group>),
+    /// To know whether what it has read is the present state, until a time by [`Patience`].
+    Check(Box<Group>, u64),
+    /// To know whether its client still has a lock that it was handed; since when, in monotonic milliseconds.
+    Handover(Box<Handover>, u64),
 }
 
 /// What is known of a key and not in the mirror yet.
@@ -78,6 +90,9 @@ pub(super) struct Core {
     barriers: Barriers<Waiter>,
     /// When the read on the way was begun, in monotonic microseconds.
     read_us: u64,
+    /// The revision of the last barrier, and when its read was begun, in monotonic microseconds: what has a larger revision was
+    /// changed afterwards.
+    known_at: (Revision, u64),
     ahead: HashMap<KeyName, Ahead, ahash::RandomState>,
     /// The keys of `ahead` by their revisions.
     ahead_by_revision: BTreeMap<Revision, Vec<KeyName>>,
@@ -92,15 +107,19 @@ pub(super) struct Core {
     retry_at: Vec<(u64, Arc<Wait>)>,
     /// Clients that are queued for locks, by the numbers of their waits.
     waits: HashMap<u64, Queued>,
-    /// Until when the lease of this process lasts in any case, in monotonic milliseconds, and whether that was too short.
-    lease_until_ms: u64,
+    /// Whether the lease of this process may have been over when it was last checked.
     is_lease_in_doubt: bool,
+    /// Whether calls were left for the next turn, because those before them have taken long.
+    is_interrupted: bool,
     /// Work that is tried again at a time in monotonic milliseconds.
     retry_work: Vec<(u64, Work, Arc<[KeyName]>)>,
     /// The number of the last transaction.
     number: u64,
     pub(super) stats: Arc<EngineStats>,
     actions: Vec<Action>,
+    pub(super) patience: Patience,
+    /// The keys of which turns were asked for that are not in the mirror yet, each with when, in monotonic milliseconds.
+    asking: HashMap<KeyName, u64>,
 }
 
 impl Known for Core {
@@ -151,6 +170,7 @@ impl Core {
             flights: BTreeMap::new(),
             barriers: Barriers::default(),
             read_us: 0,
+            known_at: (0, 0),
             ahead: HashMap::default(),
             ahead_by_revision: BTreeMap::new(),
             later: BTreeMap::new(),
@@ -160,12 +180,14 @@ impl Core {
             again: Vec::new(),
             retry_at: Vec::new(),
             waits: HashMap::new(),
-            lease_until_ms: 0,
             is_lease_in_doubt: false,
+            is_interrupted: false,
             retry_work: Vec::new(),
             number: 0,
             stats,
             actions: Vec::new(),
+            patience: Patience::default(),
+            asking: HashMap::new(),
         }
     }
 
@@ -184,9 +206,13 @@ impl Core {
         self.namespace.clock.now()
     }
 
-    /// Returns until when what begins now may wait, in monotonic milliseconds.
+    fn timeout_ms(&self) -> u64 {
+        self.namespace.settings.current().etcd_timeout_ms
+    }
+
+    /// Returns until when what begins now may wait, by [`Patience`].
     fn until_ms(&self) -> u64 {
-        self.now().ms_later(self.namespace.settings.current().etcd_timeout_ms)
+        self.patience.until_ms(self.timeout_ms(), self.now())
     }
 
     /// Takes what is to be asked of the cluster.
@@ -202,7 +228,7 @@ impl Core {
 
     fn submit(&mut self, work: Work, keys: Arc<[KeyName]>) {
         self.stats.calls.fetch_add(1, Relaxed);
-        self.queue.push(Pending { work, keys, until_ms: self.until_ms() });
+        self.queue.push(Pending { work, keys, until_ms: self.until_ms(), conflicts: 0 });
         self.advance();
     }
 
@@ -234,10 +260,12 @@ impl Core {
 
     /// Handles the revision that was read, or that none could be.
     pub(super) fn barrier(&mut self, revision: std::result::Result<Revision, Failure>) {
+        self.patience.hear(revision.is_ok(), self.now());
         match revision {
             Ok(revision) => {
                 self.stats.record_barrier(self.now().mono_us().saturating_sub(self.read_us));
                 self.stats.cluster_revision.fetch_max(revision, Relaxed);
+                self.known_at = (revision, self.read_us);
                 self.barriers.reach(revision);
                 self.pass_barriers();
                 self.begin_barrier();
@@ -255,7 +283,8 @@ impl Core {
         for waiter in self.barriers.take_until(self.mirror.revision()) {
             match waiter {
                 Waiter::Reader(reader) => _ = reader.done.send(Ok(())), // the client may be gone
-                Waiter::Check(group) => self.check(*group),
+                Waiter::Check(group, _) => self.check(*group),
+                Waiter::Handover(handover, asked_ms) => self.pass_handover(handover, asked_ms),
             }
         }
         self.advance();
@@ -299,6 +328,7 @@ impl Core {
     /// Does what depends on the revision of the mirror.
     pub(super) fn follow_mirror(&mut self) {
         let revision = self.mirror.revision();
+        self.mirror.locks.lease.follow_mirror(revision);
         self.stats.revision.store(revision, Relaxed);
         self.stats.cluster_revision.fetch_max(revision, Relaxed);
         while let Some(entry) = self.ahead_by_revision.first_entry().filter(|entry| *entry.key() <= revision) {
@@ -328,10 +358,15 @@ impl Core {
         }
     }
 
-    /// Executes calls that wait, as many as can be.
+    /// Executes calls that wait, as many as can be in a turn.
     fn advance(&mut self) {
+        let begun_us = self.now().mono_us();
         while self.lanes.as_ref().is_some_and(Lanes::has_free) {
-            let calls = self.queue.take();
+            self.is_interrupted = self.now().mono_us() >= begun_us + TURN_US;
+            if self.is_interrupted {
+                return; // what has come meanwhile is not to wait for all of them
+            }
+            let calls = self.take_calls();
             if calls.is_empty() {
                 return;
             }
@@ -392,12 +427,17 @@ impl Core {
     /// Executes the calls of a group again, because others have changed their keys.
     fn run_again(&mut self, group: Group) {
         self.stats.conflicts.fetch_add(1, Relaxed);
-        self.run(group.into_pending());
+        let mut pending = group.into_pending();
+        self.note_conflict(&mut pending);
+        match self.is_turn_of_another(&pending) {
+            true => self.wait_again(pending),
+            false => self.run(pending),
+        }
     }
 
     fn send(&mut self, group: Group) {
         if group.is_read() {
-            self.barriers.add(Waiter::Check(Box::new(group)));
+            self.barriers.add(Waiter::Check(Box::new(group), self.until_ms()));
             return self.begin_barrier();
         }
         // The client of a blocked call may have given up meanwhile.
@@ -426,7 +466,10 @@ impl Core {
 
     /// Lets the calls of a group wait for their turn again.
     fn put_back(&mut self, group: Group) {
-        let pending = group.into_pending();
+        self.wait_again(group.into_pending());
+    }
+
+    fn wait_again(&mut self, pending: Vec<Pending>) {
         self.queue.release(pending.iter().flat_map(|pending| &*pending.keys));
         self.queue.put_back(pending);
     }
@@ -439,7 +482,7 @@ impl Core {
         }
         let Group { members, changed, cleared, staged, record, fence_base, tally, .. } = group;
         self.count_locks(tally);
-        self.check_new_sessions(&changed);
+        self.record_sessions(&changed, revision);
         self.reads.record_revision(record.number, revision);
         if cleared != Cleared::Nothing {
             let gone: Vec<KeyName> = self.ahead.keys().filter(|(db, _)| cleared.has(*db)).cloned().collect();
@@ -575,23 +618,30 @@ impl Core {
                 self.submit(Work::Expire, Arc::new([key]));
             }
         }
-        let mut overdue = self.queue.remove(|pending| pending.until_ms <= now.mono_ms());
+        let (patience, timeout_ms, is_registered) = (&self.patience, self.timeout_ms(), self.lanes.is_some());
+        let mut overdue = self.queue.remove(|pending| match is_registered {
+            true => patience.is_over_unanswered(pending.until_ms, timeout_ms, now),
+            false => patience.is_over(pending.until_ms, now),
+        });
         for waiting in self.later.values_mut() {
-            overdue.extend(waiting.extract_if(.., |pending| pending.until_ms <= now.mono_ms()));
+            overdue.extend(waiting.extract_if(.., |pending| patience.is_over(pending.until_ms, now)));
         }
         self.later.retain(|_, waiting| !waiting.is_empty());
         overdue.into_iter().for_each(|pending| self.fail(pending, Error::NoQuorum));
+        let patience = &self.patience;
         let is_overdue = |waiter: &Waiter| match waiter {
-            Waiter::Reader(reader) => reader.until_ms <= now.mono_ms(),
-            Waiter::Check(group) => group.is_overdue(now),
+            Waiter::Reader(Reader { until_ms, .. }) | Waiter::Check(_, until_ms) => patience.is_over(*until_ms, now),
+            Waiter::Handover(..) => false, // its client waits on, as those in the queue do
         };
         for waiter in self.barriers.take_overdue(is_overdue) {
             match waiter {
                 Waiter::Reader(reader) => _ = reader.done.send(Err(Error::NoQuorum)), // the client may be gone
-                Waiter::Check(group) => self.fail_group(*group, &Error::NoQuorum),
+                Waiter::Check(group, _) => self.fail_group(*group, &Error::NoQuorum),
+                Waiter::Handover(..) => {}
             }
         }
         self.begin_barrier();
+        self.end_unused_turns(now);
         self.continue_flights(now);
         let due = self.retry_at.extract_if(.., |(at_ms, _)| *at_ms <= now.mono_ms()).map(|(_, wait)| wait);
         self.again.extend(due.collect::<Vec<_>>());
@@ -603,10 +653,13 @@ impl Core {
 
     /// Returns when something is due, in monotonic milliseconds, or [`NEVER`].
     pub(super) fn next_tick_ms(&self) -> u64 {
-        let is_waiting = self.queue.len() > 0 || !self.later.is_empty() || !self.barriers.is_empty();
+        let is_waiting = !self.mirror.turns.is_empty()
+            || self.queue.len() > 0
+            || !self.later.is_empty()
+            || !self.barriers.is_empty();
         let is_busy = is_waiting || !self.flights.is_empty();
         let look = is_busy.then(|| self.now().ms_later(RETRY_MS));
-        let again = (!self.again.is_empty()).then(|| self.now().mono_ms());
+        let again = (self.is_interrupted || !self.again.is_empty()).then(|| self.now().mono_ms());
         let retry = self.retry_at.iter().map(|(at_ms, _)| *at_ms);
         let retry = retry.chain(self.retry_work.iter().map(|(at_ms, ..)| *at_ms)).min();
         [self.mirror.next_due_ms(), self.next_settling_ms(), self.next_lease_check_ms(), look, again, retry]

@@ -41,22 +41,24 @@ impl Core {
         self.stats.transactions.fetch_add(1, Relaxed);
         self.expect_waits(&group);
         self.reads.add(group.record.number, std::mem::take(&mut group.reads));
-        self.actions.push(Action::Commit(lane, group.transaction(&self.prefix, test)));
-        let sent_us = self.now().mono_us();
-        self.flights
-            .insert(lane, Flight { number: group.record.number, group: Some(group), state: State::Sent, sent_us });
+        let turns = self.ended_turns(&group);
+        self.actions.push(Action::Commit(lane, group.transaction(&self.prefix, test, turns)));
+        let (number, sent_us, until_ms) = (group.record.number, self.now().mono_us(), self.until_ms());
+        let (group, state, exhausted) = (Some(group), State::Sent, None);
+        self.flights.insert(lane, Flight { number, group, state, exhausted, sent_us, until_ms });
     }
 
     /// Handles the answer to the transaction on a lane.
     pub(in crate::engine) fn done(&mut self, lane: u32, result: Result<Done, Failure>) {
-        let Some(flight) = self.flights.remove(&lane) else { return };
+        let Some(mut flight) = self.flights.remove(&lane) else { return };
+        self.patience.hear(result.is_ok(), self.now());
         if let (State::Sent, Ok(done)) = (&flight.state, &result) {
             self.stats.record_transaction(self.now().mono_us().saturating_sub(flight.sent_us));
             self.stats.cluster_revision.fetch_max(done.revision, Relaxed);
         }
         let outcome = match flight.state {
-            State::Sent => self.outcome_of_sent(lane, result),
-            State::Settling => self.outcome_of_settled(lane, flight.number, result),
+            State::Sent => self.outcome_of_sent(lane, result, &mut flight.exhausted),
+            State::Settling => self.outcome_of_settled(lane, &flight, result),
             State::Unsettled(_) => Outcome::Unknown,
         };
         if let Outcome::Made(_) | Outcome::NotMade(_) | Outcome::Refused(_) = outcome {
@@ -93,7 +95,7 @@ impl Core {
         self.advance();
     }
 
-    fn outcome_of_sent(&mut self, lane: u32, result: Result<Done, Failure>) -> Outcome {
+    fn outcome_of_sent(&mut self, lane: u32, result: Result<Done, Failure>, exhausted: &mut Option<String>) -> Outcome {
         match result {
             Ok(done) if done.is_committed => {
                 self.advance_lane(lane);
@@ -108,6 +110,10 @@ impl Core {
             }
             Err(Failure::Refused(reason)) => Outcome::Refused(reason),
             Err(Failure::LeaseExpired) => Outcome::Lost { is_certain: true },
+            Err(Failure::Exhausted(reason)) => {
+                *exhausted = Some(reason);
+                Outcome::Unknown
+            }
             Err(Failure::Unknown(_)) => {
                 self.stats.unknown.fetch_add(1, Relaxed);
                 Outcome::Unknown
@@ -115,13 +121,15 @@ impl Core {
         }
     }
 
-    fn outcome_of_settled(&mut self, lane: u32, number: u64, result: Result<Done, Failure>) -> Outcome {
+    fn outcome_of_settled(&mut self, lane: u32, flight: &Flight, result: Result<Done, Failure>) -> Outcome {
         match result {
-            // It has taken the place of the first one.
-            Ok(done) if done.is_committed => {
-                self.advance_lane(lane);
-                Outcome::NotMade(None)
-            }
+            Ok(done) if done.is_committed => match &flight.exhausted {
+                Some(reason) => Outcome::Refused(reason.clone()),
+                None => {
+                    self.advance_lane(lane); // it has taken the place of the first one
+                    Outcome::NotMade(None)
+                }
+            },
             Ok(mut done) => {
                 let (pair, version) = (done.read.pop().flatten(), self.lanes.as_ref().map(|lanes| lanes.version(lane)));
                 let is_next = |found: i64| version.is_some_and(|version| found == version + 1);
@@ -129,13 +137,14 @@ impl Core {
                     None => Outcome::Lost { is_certain: false },
                     Some(pair) => {
                         self.advance_lane(lane);
-                        let is_it = StoredRecord::decode(&pair.value[..]).is_ok_and(|record| record.number == number);
+                        let is_it =
+                            StoredRecord::decode(&pair.value[..]).is_ok_and(|record| record.number == flight.number);
                         if is_it { Outcome::Made(pair.mod_revision) } else { Outcome::NotMade(None) }
                     }
                 }
             }
             Err(Failure::LeaseExpired) => Outcome::Lost { is_certain: false },
-            Err(Failure::Refused(_) | Failure::Unknown(_)) => Outcome::Unknown,
+            Err(Failure::Refused(_) | Failure::Exhausted(_) | Failure::Unknown(_)) => Outcome::Unknown,
         }
     }
 
@@ -153,14 +162,14 @@ impl Core {
         let lanes: Vec<u32> = self.flights.keys().copied().collect();
         for lane in lanes {
             let Some(mut flight) = self.flights.remove(&lane) else { continue };
-            if let Some(group) = flight.group.take_if(|group| group.is_overdue(now)) {
+            if let Some(group) = flight.group.take_if(|_| self.patience.is_over(flight.until_ms, now)) {
                 self.forget_waits(&group);
                 self.stats.uncertain.fetch_add(1, Relaxed);
                 self.fail_group(group, &Error::Uncertain);
             }
             if let State::Unsettled(at_ms) = flight.state
                 && at_ms <= now.mono_ms()
-                && let Some(transaction) = self.settling(lane)
+                && let Some(transaction) = self.settling(lane, flight.exhausted.is_some())
             {
                 self.actions.push(Action::Commit(lane, transaction));
                 flight.state = State::Settling;
@@ -178,15 +187,13 @@ impl Core {
         self.flights.values().filter_map(due_ms).min()
     }
 
-    /// Returns a transaction that takes the place of the one before on a lane, if that was not made.
-    fn settling(&self, lane: u32) -> Option<Transaction> {
+    /// Returns a transaction that takes the place of the one before on a lane, if that was not made; one that only looks, if it
+    /// can be made no more, because a cluster that is full takes no other one.
+    fn settling(&self, lane: u32, only_looks: bool) -> Option<Transaction> {
         let lanes = self.lanes.as_ref()?;
         let name = lanes.name(&self.prefix, lane);
-        Some(Transaction {
-            tests: vec![lanes.test(&self.prefix, lane)],
-            changes: vec![Change::PutLeased(name.clone(), Vec::new())],
-            reads: vec![name],
-        })
+        let changes = if only_looks { Vec::new() } else { vec![Change::PutLeased(name.clone(), Vec::new())] };
+        Some(Transaction { tests: vec![lanes.test(&self.prefix, lane)], changes, reads: vec![name] })
     }
 
     fn advance_lane(&mut self, lane: u32) {
@@ -224,7 +231,9 @@ impl Core {
     /// Executes the calls of a group again when the mirror has a revision.
     fn run_later(&mut self, group: Group, revision: Revision) {
         self.stats.conflicts.fetch_add(1, Relaxed);
-        for pending in group.into_pending() {
+        let mut pending = group.into_pending();
+        self.note_conflict(&mut pending);
+        for pending in pending {
             self.queue.release(&*pending.keys);
             match revision > self.mirror.revision() {
                 true => self.later.entry(revision).or_default().push(pending),
@@ -238,7 +247,8 @@ impl Core {
         if self.lanes.take().is_none() {
             return;
         }
-        self.end_sessions();
+        self.mirror.locks.lease.end();
+        self.end_waits();
         for flight in std::mem::take(&mut self.flights).into_values() {
             if let Some(group) = flight.group {
                 self.forget_waits(&group);

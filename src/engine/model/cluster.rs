@@ -20,6 +20,10 @@ pub(super) struct SimulatedCluster {
     names: BTreeMap<Vec<u8>, Stored>,
     /// All changes, in order.
     pub(super) history: Vec<Step>,
+    /// Whether its quota is exceeded: it takes nothing that writes, or says so afterwards.
+    pub(super) is_full: bool,
+    /// How many transactions it was asked for while it was full.
+    exhausted: usize,
     /// Until when each lease lasts at least, in milliseconds, by the process that has it.
     pub(super) leases: BTreeMap<u64, u64>,
 }
@@ -54,6 +58,11 @@ impl SimulatedCluster {
                 Change::Delete(_) | Change::DeleteRange(..) => {}
             }
         }
+        let exhausted = self.is_full && !put.is_empty();
+        self.exhausted += usize::from(exhausted);
+        if exhausted && self.exhausted.is_multiple_of(2) {
+            return Err(Failure::Exhausted("etcdserver: mvcc: database space exceeded".into()));
+        }
         let is_in = |from: &Vec<u8>, end: &Vec<u8>| put.iter().any(|name| *name >= from && *name < end);
         let is_twice = put.iter().enumerate().any(|(at, name)| put[..at].contains(name));
         let is_both = transaction.changes.iter().any(|change| match change {
@@ -67,7 +76,10 @@ impl SimulatedCluster {
         let changes = transaction.changes.iter();
         let news = changes.flat_map(|change| self.change(change, process)).collect();
         self.record(news);
-        Ok(Done { revision: self.revision, is_committed: true, read: Vec::new() })
+        match exhausted {
+            true => Err(Failure::Exhausted("etcdserver: mvcc: database space exceeded".into())),
+            false => Ok(Done { revision: self.revision, is_committed: true, read: Vec::new() }),
+        }
     }
 
     fn holds(&self, test: &Test) -> bool {

@@ -60,6 +60,8 @@ fn random_histories_break_no_promise() {
         ("locks that ended by themselves", sum(|seen| seen.expired)),
         ("crashes", sum(|seen| seen.crashes)),
         ("lost leases", sum(|seen| seen.lost_leases)),
+        ("stuck processes", sum(|seen| seen.stuck)),
+        ("times without space", sum(|seen| seen.full)),
     ];
     let is_rare = counts.iter().any(|(_, count)| *count < 20);
     assert!(seen.len() < HISTORIES as usize || !is_rare, "the histories do not have what they are for: {counts:?}");

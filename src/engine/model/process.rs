@@ -48,6 +48,8 @@ pub(super) struct Process {
     pub(super) loading: Option<(Vec<Pair>, Revision, usize)>,
     /// Whether its lease cannot be kept alive.
     pub(super) is_cut_off: bool,
+    /// Whether a script holds its core up: nothing that comes is handled, but its lease is kept alive and watched.
+    pub(super) is_stuck: bool,
 }
 
 impl Process {
@@ -62,20 +64,31 @@ impl Process {
         let core = Core::new((namespace.clone(), handlers()), prefix.clone(), mirror);
         let (tell, inputs) = mpsc::unbounded_channel();
         namespace.set_engine(Arc::new(Handle { inputs: tell, stats: namespace.observed.engine.clone() }));
-        Process { namespace, core, inputs, registration: None, told: 0, loading: None, is_cut_off: false }
+        Process {
+            namespace,
+            core,
+            inputs,
+            registration: None,
+            told: 0,
+            loading: None,
+            is_cut_off: false,
+            is_stuck: false,
+        }
     }
 
     /// Notes that it is registered with a number, and a lease that begins now.
     pub(super) fn register(&mut self, number: u64) {
-        self.hold_lease();
         self.registration = Some(number);
+        self.hold_lease();
         self.core.stats.process.store(number, Relaxed);
         self.core.registered(number);
     }
 
     /// Notes that the lease is kept alive.
     pub(super) fn hold_lease(&mut self) {
-        self.core.hold_lease(self.namespace.clock.now().ms_later(LEASE_HELD_MS));
+        if let Some(number) = self.registration {
+            self.core.mirror.locks.lease.hold(number, self.namespace.clock.now().ms_later(LEASE_HELD_MS));
+        }
     }
 
     /// Tells the core what its clients ask for, as [`Driver`](crate::engine::driver::Driver) does; returns what the core asks

@@ -62,6 +62,10 @@ fn choose(random: &mut Random, world: &World) -> Option<Event> {
         25 => (0..PROCESSES).find(|slot| !living.contains(slot)).map(Event::Start),
         26 => a_process(random).map(|slot| Event::CutOff(slot, true)),
         27 => a_process(random).map(|slot| Event::CutOff(slot, false)),
+        40..43 => a_process(random).map(|slot| Event::Stick(slot, true)),
+        49 | 50 => world.may_fill.then_some(Event::Fill(true)),
+        51..54 => world.may_fill.then_some(Event::Fill(false)),
+        43..49 => a_process(random).map(|slot| Event::Stick(slot, false)),
         28 | 29 => a_process(random).map(Event::Reload),
         30 => Some(Event::Elsewhere),
         31..38 => world.overdue_leases().first().copied().map(Event::EndLease),
@@ -77,6 +81,7 @@ pub(super) fn run(seed: u64, mutant: Mutant, seen: &mut Vec<Seen>) -> Option<Str
     let skews_ms: Vec<i64> = (0..PROCESSES).map(|_| random.below(10_000) as i64 - 5000).collect();
     let mut world = World::new(&skews_ms, mutant);
     let takes_away = random.below(4) == 0;
+    world.may_fill = random.below(4) == 0;
     for client in 0..CLIENTS {
         let (slot, script) = (random.below(PROCESSES), script(&mut random, client, takes_away));
         world.connect(slot, &script);

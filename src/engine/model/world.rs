@@ -2,6 +2,7 @@
 //! after the other, as it is told, and checks what clients are told and what the cluster has.
 
 mod ending;
+mod next;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -53,8 +54,12 @@ pub(super) enum Event {
     Start(usize),
     /// The lease of a process cannot be kept alive from now on, or can again.
     CutOff(usize, bool),
+    /// A script begins to hold the core of a process up, or ends.
+    Stick(usize, bool),
     /// The cluster ends the lease of a process, by its number.
     EndLease(u64),
+    /// The quota of the cluster is exceeded, or is not any more.
+    Fill(bool),
     /// Somebody else changes something in the cluster.
     Elsewhere,
     /// Time passes, in milliseconds.
@@ -65,6 +70,8 @@ pub(super) enum Event {
 enum Query {
     /// A transaction on a lane.
     Commit(u32, Transaction),
+    /// A transaction of which nobody hears.
+    Turn(Transaction),
     Revision,
 }
 
@@ -109,6 +116,8 @@ pub(super) struct Seen {
     pub(super) expired: usize,
     pub(super) crashes: usize,
     pub(super) lost_leases: usize,
+    pub(super) stuck: usize,
+    pub(super) full: usize,
 }
 
 /// The world.
@@ -135,6 +144,8 @@ pub(super) struct World {
     /// How many more answers may be lost, and the process that may crash.
     pub(super) losses_left: usize,
     pub(super) may_crash: Option<usize>,
+    /// Whether the cluster may have no space for some time.
+    pub(super) may_fill: bool,
     /// The passages of time that may come.
     pub(super) passages: VecDeque<u64>,
     /// What has happened, in words.
@@ -165,6 +176,7 @@ impl World {
             seen: Seen::default(),
             losses_left: 0,
             may_crash: None,
+            may_fill: false,
             passages: VecDeque::new(),
             log: Vec::new(),
         };
@@ -199,7 +211,9 @@ impl World {
         let marker = self.prefix.name(&Name::Process(number));
         let changes = std::iter::once(Change::PutLeased(marker, Vec::new())).chain(Lanes::create(&self.prefix, number));
         let transaction = Transaction { changes: changes.collect(), ..Transaction::default() };
+        let is_full = std::mem::take(&mut self.cluster.is_full); // otherwise it would be tried again
         self.cluster.commit(&transaction, number).expect("its lease has just begun");
+        self.cluster.is_full = is_full;
         number
     }
 
@@ -232,46 +246,6 @@ impl World {
         }
     }
 
-    /// Returns what can happen next besides accidents, in an order that is always the same.
-    pub(super) fn enabled(&self) -> Vec<Event> {
-        let mut events: Vec<Event> = Vec::new();
-        let can_send = |agent: &Agent| {
-            let next = agent.script.front();
-            !agent.connection.is_closed()
-                && next.is_some_and(|next| !agent.connection.is_waiting() || *next == Request::Close)
-        };
-        events.extend((0..self.agents.len()).filter(|at| can_send(&self.agents[*at])).map(Event::Request));
-        for (id, message) in &self.messages {
-            events.push(if message.answer.is_some() { Event::Answer(*id) } else { Event::Arrive(*id) });
-        }
-        for (slot, process) in self.processes.iter().enumerate() {
-            let Some(process) = process else { continue };
-            if process.loading.is_some() {
-                events.push(Event::Loaded(slot));
-            } else if process.told < self.cluster.history.len() {
-                events.push(Event::Step(slot));
-            } else if process.core.awaits_mirror() {
-                events.push(Event::Progress(slot));
-            }
-            if process.registration.is_none() {
-                events.push(Event::Register(slot));
-            }
-        }
-        events.extend(self.ghosts.iter().copied().map(Event::EndLease));
-        events
-    }
-
-    /// Returns the accidents that can happen next.
-    pub(super) fn accidents(&self) -> Vec<Event> {
-        let mut events: Vec<Event> = Vec::new();
-        if self.losses_left > 0 {
-            events.extend(self.messages.iter().filter(|(_, message)| !message.is_lost).map(|(id, _)| Event::Lose(*id)));
-        }
-        events.extend(self.may_crash.map(Event::Crash));
-        events.extend(self.passages.front().copied().map(Event::Pass));
-        events
-    }
-
     /// Returns the process of a client.
     pub(super) fn slot_of(&self, client: usize) -> usize {
         self.agents[client].slot
@@ -295,6 +269,10 @@ impl World {
         self.may_crash.is_some() || self.seen.crashes > 0 || self.agents.iter().any(is_active)
     }
 
+    fn is_stuck(&self, slot: usize) -> bool {
+        self.processes[slot].as_ref().is_some_and(|process| process.is_stuck)
+    }
+
     /// Returns the processes that live.
     pub(super) fn living(&self) -> Vec<usize> {
         (0..self.processes.len()).filter(|slot| self.processes[*slot].is_some()).collect()
@@ -308,7 +286,8 @@ impl World {
 
     /// Returns the messages of which no answer was lost.
     pub(super) fn losable(&self) -> Vec<MessageId> {
-        self.messages.iter().filter(|(_, message)| !message.is_lost).map(|(id, _)| *id).collect()
+        let losable = self.messages.iter().filter(|(id, message)| !message.is_lost && !self.is_stuck(id.0));
+        losable.map(|(id, _)| *id).collect()
     }
 
     /// Lets something happen.
@@ -337,10 +316,20 @@ impl World {
             Event::Crash(slot) => self.crash(slot),
             Event::Start(slot) => self.start(slot),
             Event::CutOff(slot, is_cut_off) => self.with(slot, |process| process.is_cut_off = is_cut_off),
+            Event::Stick(slot, is_stuck) => {
+                self.seen.stuck += usize::from(is_stuck);
+                self.with(slot, |process| process.is_stuck = is_stuck);
+            }
             Event::EndLease(number) => {
                 self.cluster.end_lease(number);
                 self.ghosts.retain(|ghost| *ghost != number);
                 self.observe();
+            }
+            Event::Fill(is_full) => {
+                self.seen.full += usize::from(is_full);
+                self.cluster.is_full = is_full;
+                // Who could not leave the queue for want of space may queue again, and is refused then as waiting for itself.
+                self.ledger.is_rough = true;
             }
             Event::Elsewhere => self.cluster.change_elsewhere(),
             Event::Pass(ms) => self.pass(ms),
@@ -359,7 +348,7 @@ impl World {
     fn settle(&mut self, slot: usize) {
         loop {
             let Some(process) = &mut self.processes[slot] else { return };
-            let (actions, mut is_busy) = process.turn();
+            let (actions, mut is_busy) = if process.is_stuck { Default::default() } else { process.turn() };
             actions.into_iter().for_each(|action| self.send(slot, action));
             for at in (0..self.agents.len()).filter(|at| self.agents[*at].slot == slot).collect::<Vec<_>>() {
                 is_busy |= self.serve(at);
@@ -375,6 +364,7 @@ impl World {
         let Some(process) = &mut self.processes[slot] else { return };
         let query = match action {
             Asked::Commit(lane, transaction) => Query::Commit(lane, transaction),
+            Asked::Turn(transaction) => Query::Turn(transaction),
             Asked::ReadRevision => Query::Revision,
             Asked::Register => {
                 process.registration = None;
@@ -382,12 +372,13 @@ impl World {
                 return;
             }
         };
-        if matches!(query, Query::Commit(..)) && process.registration.is_none() {
+        if matches!(query, Query::Commit(..) | Query::Turn(_)) && process.registration.is_none() {
             return; // as the driver does
         }
         let from = process.registration.unwrap_or(0);
         self.sent[slot] += 1;
-        self.messages.insert((slot, self.sent[slot]), Message { from, query, answer: None, is_lost: false });
+        let is_lost = matches!(query, Query::Turn(_));
+        self.messages.insert((slot, self.sent[slot]), Message { from, query, answer: None, is_lost });
     }
 
     /// Lets a client go on; returns whether it did.
@@ -451,7 +442,7 @@ impl World {
             Some(told) => operation.reply = Some((self.tick, told)),
             None => {
                 self.seen.errors += 1;
-                if reply.starts_with("-NOQUORUM") {
+                if reply.starts_with("-NOQUORUM") || reply.ends_with("database space exceeded") {
                     operation.action = Action::End(i64::MIN); // it was not executed
                 } else if !Request::is_known_error(reply) {
                     self.failure.get_or_insert(format!("{request:?} is told {reply}"));
@@ -513,6 +504,7 @@ impl World {
         let Some(message) = self.messages.get_mut(&id) else { return };
         let answer = match &message.query {
             Query::Revision => Answer::Revision(self.cluster.revision()),
+            Query::Turn(transaction) => Answer::Commit(self.cluster.commit(transaction, message.from)),
             Query::Commit(_, transaction) => {
                 let (transaction, rest) = self.mutant.changed(transaction, &self.cluster, &self.prefix);
                 let mut result = self.cluster.commit(&transaction, message.from);
@@ -626,7 +618,8 @@ impl World {
             self.agents[at].connection.lose();
         }
         self.messages.retain(|(of, _), message| *of != slot || message.answer.is_none());
-        self.messages.retain(|(of, _), message| *of != slot || matches!(message.query, Query::Commit(..)));
+        self.messages
+            .retain(|(of, _), message| *of != slot || matches!(message.query, Query::Commit(..) | Query::Turn(_)));
         self.messages.iter_mut().filter(|((of, _), _)| *of == slot).for_each(|(_, message)| message.is_lost = true);
     }
 
@@ -657,12 +650,14 @@ impl World {
             let Some(process) = &mut self.processes[slot] else { continue };
             let drift_us = ms * [0, 300, 150][slot % 3] / 1000; // up to 300 ppm
             process.namespace.clock.advance(Duration::from_micros(ms * 1000 + drift_us));
+            process.core.mirror.locks.lease.check(process.namespace.clock.now());
             if let Some(number) = process.registration.filter(|_| !process.is_cut_off) {
                 match self.cluster.leases.get_mut(&number) {
                     Some(until_ms) => {
                         *until_ms = self.now_ms + LEASE_MS;
                         process.hold_lease();
                     }
+                    None if process.is_stuck => process.core.mirror.locks.lease.end(),
                     None => process.core.lose_registration(),
                 }
             }

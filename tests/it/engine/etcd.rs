@@ -75,6 +75,13 @@ impl Etcd {
     }
 
     fn start_program(program: &str, count: usize) -> Option<Self> {
+        let etcd = Self::prepare(program, count)?;
+        (0..count).for_each(|number| etcd.resume(number));
+        etcd.wait_until_healthy();
+        Some(etcd)
+    }
+
+    fn prepare(program: &str, count: usize) -> Option<Self> {
         let ports: Vec<_> = (0..count).map(|_| (ReservedPort::new(), ReservedPort::new())).collect();
         let peer = |number: usize, port: &ReservedPort| format!("n{number}=http://127.0.0.1:{}", port.port());
         let members = ports.iter().enumerate().map(|(number, (_, port))| peer(number, port));
@@ -86,8 +93,15 @@ impl Etcd {
             return None;
         }
         let addrs = nodes.iter().map(|node| node.client_port.addr()).collect();
-        let etcd = Etcd { nodes: Mutex::new(nodes), addrs };
-        (0..count).for_each(|number| etcd.resume(number));
+        Some(Etcd { nodes: Mutex::new(nodes), addrs })
+    }
+
+    /// Starts a node with a limit on the bytes of its database.
+    pub(crate) fn start_small(bytes: usize) -> Option<Self> {
+        let etcd = Self::prepare(ETCD, 1)?;
+        let limit = ["--quota-backend-bytes".to_owned(), bytes.to_string()];
+        etcd.nodes.lock().expect("it was unlocked")[0].command.extend(limit);
+        etcd.resume(0);
         etcd.wait_until_healthy();
         Some(etcd)
     }

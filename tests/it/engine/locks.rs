@@ -12,7 +12,7 @@ use crate::engine::proxy::{Passage, Proxy, Way};
 use crate::harness::{Client, TestServer, wait_until};
 
 /// Returns a new client of a server that is queued for a lock.
-fn queued(server: &TestServer, request: &str) -> Client {
+pub(super) fn queued(server: &TestServer, request: &str) -> Client {
     queued_as(server, server.client(), request)
 }
 
@@ -25,7 +25,7 @@ fn queued_as(server: &TestServer, mut client: Client, request: &str) -> Client {
 }
 
 /// Returns the fencing token that a client is told.
-fn acquired(client: &mut Client) -> i64 {
+pub(super) fn acquired(client: &mut Client) -> i64 {
     let reply = client.reply();
     reply.strip_prefix(':').and_then(|fence| fence.parse().ok()).unwrap_or_else(|| panic!("no fence but {reply}"))
 }
@@ -381,7 +381,7 @@ fn a_flush_hands_over_every_lock_that_is_waited_for() {
 }
 
 /// Returns servers of which the first one reaches etcd over links that can be cut.
-fn linked_fleet(etcd: &Arc<Etcd>) -> Option<(Fleet, Vec<Proxy>)> {
+pub(super) fn linked_fleet(etcd: &Arc<Etcd>) -> Option<(Fleet, Vec<Proxy>)> {
     let mut fleet = Fleet::start_on(etcd.clone(), 0)?;
     let links: Vec<Proxy> = etcd.addrs().iter().map(|addr| Proxy::start(*addr)).collect();
     let endpoints: Vec<String> = links.iter().map(|link| format!("http://{}", link.addr())).collect();

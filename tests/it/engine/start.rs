@@ -125,6 +125,7 @@ fn the_binary_says_in_one_line_why_it_does_not_start() {
     assert_eq!(process.wait().code(), Some(1));
     let log = process.rest();
     assert_eq!(log.lines().filter(|line| line.contains("no majority of the cluster answers")).count(), 1, "{log}");
+    assert!(!log.contains("Unknown("), "{log}");
 }
 
 #[test]

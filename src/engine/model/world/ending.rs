@@ -38,8 +38,12 @@ impl World {
     /// Lets everything arrive and all TTLs end, and checks the whole.
     pub(in crate::engine::model) fn finish(&mut self) {
         self.agents.iter_mut().for_each(|agent| agent.script.clear());
+        if self.may_fill {
+            self.execute(Event::Fill(false));
+        }
         for slot in self.living() {
             self.execute(Event::CutOff(slot, false));
+            self.execute(Event::Stick(slot, false));
         }
         for round in 0..LAST_ROUNDS {
             self.deliver_all();

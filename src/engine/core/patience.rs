@@ -1,0 +1,71 @@
+//! How long something may wait for the cluster: only while no majority answers, and not while this thread was held up.
+
+use crate::time::clock::Now;
+
+/// The time by which waits are limited: monotonic milliseconds without those in which this thread handled nothing, because of a
+/// script or because the process was stopped. What the cluster has answered meanwhile is handled first.
+#[derive(Default)]
+pub(in crate::engine) struct Patience {
+    held_up_ms: u64,
+    /// When a majority of the cluster has last answered.
+    heard_ms: u64,
+}
+
+impl Patience {
+    /// Records that this thread was held up for some milliseconds.
+    pub(in crate::engine) fn forgive(&mut self, ms: u64) {
+        self.held_up_ms += ms;
+    }
+
+    /// Records an answer of the cluster, if one of a majority.
+    pub(super) fn hear(&mut self, is_of_majority: bool, now: Now) {
+        if is_of_majority {
+            self.heard_ms = self.now_ms(now);
+        }
+    }
+
+    /// Returns until when what begins now may wait.
+    pub(super) fn until_ms(&self, timeout_ms: u64, now: Now) -> u64 {
+        now.ms_later(timeout_ms).saturating_sub(self.held_up_ms)
+    }
+
+    /// Returns whether a wait is over that had a limit.
+    pub(super) fn is_over(&self, until_ms: u64, now: Now) -> bool {
+        until_ms <= self.now_ms(now)
+    }
+
+    /// Returns whether a wait for other calls is over that had a limit: it is not as long as the cluster answers these.
+    pub(super) fn is_over_unanswered(&self, until_ms: u64, timeout_ms: u64, now: Now) -> bool {
+        self.is_over(until_ms.max(self.heard_ms.saturating_add(timeout_ms)), now)
+    }
+
+    fn now_ms(&self, now: Now) -> u64 {
+        now.mono_ms().saturating_sub(self.held_up_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::time::clock::Clock;
+
+    #[test]
+    fn a_wait_is_over_when_nothing_was_answered_while_this_thread_could_hear_it() {
+        let (clock, mut patience) = (Clock::manual(), Patience::default());
+        let advance = |ms: u64| {
+            clock.advance(Duration::from_millis(ms));
+            clock.now()
+        };
+        let until_ms = patience.until_ms(1000, clock.now());
+        assert!(!patience.is_over(until_ms, advance(999)));
+        patience.forgive(900);
+        assert!(!patience.is_over(until_ms, advance(900)));
+        patience.hear(true, clock.now());
+        assert!(patience.is_over(until_ms, advance(1)));
+        assert!(!patience.is_over_unanswered(until_ms, 1000, advance(998)));
+        patience.hear(false, clock.now());
+        assert!(patience.is_over_unanswered(until_ms, 1000, advance(1)));
+    }
+}

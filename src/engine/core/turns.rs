@@ -1,0 +1,101 @@
+//! The turns of keys that several processes change, see [`Turns`](crate::engine::turns::Turns).
+
+use crate::engine::cluster::{Change, Transaction};
+use crate::engine::core::{Action, Core};
+use crate::engine::group::Group;
+use crate::engine::names::{KeyName, Name};
+use crate::engine::pending::Pending;
+use crate::time::clock::Now;
+
+/// How often a call is executed again before its process asks for a turn of its keys.
+const CONFLICTS_MAX: u32 = 2;
+/// Of how many keys of a call turns are asked for, and ended by a transaction, at most.
+const KEYS_MAX: usize = 16;
+/// After how many milliseconds a turn is asked for again that is not in the mirror.
+const ASK_AGAIN_MS: u64 = 1000;
+
+impl Core {
+    fn process(&self) -> u64 {
+        self.mirror.locks.holders.process
+    }
+
+    /// Takes the calls that are executed next, and asks for turns of the keys that are left to others.
+    pub(super) fn take_calls(&mut self) -> Vec<Pending> {
+        if self.mirror.turns.is_empty() {
+            return self.queue.take(|_| false);
+        }
+        let (turns, process, now_ms) = (&self.mirror.turns, self.process(), self.now().mono_ms());
+        let mut wanted: Vec<KeyName> = Vec::new();
+        let calls = self.queue.take(|key| {
+            let is_of_another = turns.is_of_another(key, process, now_ms);
+            if is_of_another && !wanted.contains(key) {
+                wanted.push(key.clone());
+            }
+            is_of_another
+        });
+        wanted.into_iter().for_each(|key| self.ask_turn(key));
+        calls
+    }
+
+    /// Notes that calls are executed again, because others have changed their keys.
+    pub(super) fn note_conflict(&mut self, calls: &mut [Pending]) {
+        let until_ms = self.until_ms(); // the cluster has answered
+        for call in calls {
+            (call.until_ms, call.conflicts) = (until_ms, call.conflicts + 1);
+            if call.conflicts >= CONFLICTS_MAX {
+                call.keys.iter().take(KEYS_MAX).for_each(|key| self.ask_turn(key.clone()));
+            }
+        }
+    }
+
+    /// Returns whether calls are to be left for later, because it is the turn of another process.
+    pub(super) fn is_turn_of_another(&self, calls: &[Pending]) -> bool {
+        let (process, now_ms) = (self.process(), self.now().mono_ms());
+        let mut keys = calls.iter().flat_map(|call| &*call.keys);
+        !self.mirror.turns.is_empty() && keys.any(|key| self.mirror.turns.is_of_another(key, process, now_ms))
+    }
+
+    fn ask_turn(&mut self, key: KeyName) {
+        let (now_ms, process) = (self.now().mono_ms(), self.process());
+        let is_asking = self.asking.get(&key).is_some_and(|asked_ms| now_ms < asked_ms.saturating_add(ASK_AGAIN_MS));
+        if self.lanes.is_none() || is_asking || self.mirror.turns.has(&key, process) {
+            return;
+        }
+        let name = self.prefix.name(&Name::Turn(process, key.clone()));
+        self.asking.insert(key, now_ms);
+        let changes = vec![Change::PutLeased(name, Vec::new())];
+        self.actions.push(Action::Turn(Transaction { changes, ..Transaction::default() }));
+    }
+
+    /// Returns the changes that end the turns of this process which a group uses.
+    pub(super) fn ended_turns(&self, group: &Group) -> Vec<Change> {
+        if self.mirror.turns.is_empty() {
+            return Vec::new();
+        }
+        let process = self.process();
+        let used = group.tests.iter().filter(|(key, _)| self.mirror.turns.has(key, process));
+        let room = KEYS_MAX.min(crate::client::engine::KEYS_MAX.saturating_sub(group.changed.len()));
+        used.take(room).map(|(key, _)| Change::Delete(self.prefix.name(&Name::Turn(process, key.clone())))).collect()
+    }
+
+    /// Ends the turns of this process that no call waits for, and passes those over who do not use theirs.
+    pub(super) fn end_unused_turns(&mut self, now: Now) {
+        if self.mirror.turns.is_empty() {
+            return self.asking.retain(|_, asked_ms| now.mono_ms() < asked_ms.saturating_add(ASK_AGAIN_MS));
+        }
+        let process = self.process();
+        let own = self.mirror.turns.of(process);
+        own.iter().for_each(|key| _ = self.asking.remove(key));
+        let unused = self.mirror.turns.unused(now.mono_ms());
+        for (of, key) in &unused {
+            self.mirror.turns.remove(*of, key, now.mono_ms());
+        }
+        let mut ended: Vec<KeyName> = own.into_iter().filter(|key| !self.queue.has(key)).collect();
+        ended.extend(unused.into_iter().filter(|(of, _)| *of == process).map(|(_, key)| key));
+        for key in ended {
+            self.mirror.turns.remove(process, &key, now.mono_ms());
+            let changes = vec![Change::Delete(self.prefix.name(&Name::Turn(process, key)))];
+            self.actions.push(Action::Turn(Transaction { changes, ..Transaction::default() }));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The thread of the lease: registers the process, keeps its lease alive, and ends its sessions before the lease is over. It has
+//! connections of its own and executes nothing, so no script and no queue of calls can hold it up.
+
+use std::cell::Cell;
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tracing::warn;
+
+use crate::engine::cluster::{Change, Failure, Test, Transaction};
+use crate::engine::driver::{Input, RETRY};
+use crate::engine::etcd::Cluster;
+use crate::engine::lanes::Lanes;
+use crate::engine::lease::Lease;
+use crate::engine::names::{Name, Prefix};
+use crate::namespace::Namespace;
+
+/// How many seconds the lease of a process lasts without being kept alive.
+pub(super) const LEASE_S: i64 = 10;
+/// How many milliseconds before its end a process ends what lasts as long as its lease.
+const LEASE_MARGIN_MS: u64 = 2000;
+/// How often it is kept alive.
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(3);
+/// How often to see to it that connections are closed, while the lease may be over.
+const CLOSE_EVERY_MS: u64 = 100;
+
+/// The state of the thread.
+pub(super) struct Keeper {
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) cluster: Cluster,
+    pub(super) prefix: Prefix,
+    pub(super) lease: Arc<Lease>,
+    pub(super) tell: mpsc::UnboundedSender<Input>,
+    /// The lease in the cluster, from when it is granted.
+    pub(super) granted: Cell<Option<i64>>,
+}
+
+impl Keeper {
+    /// Starts the thread. It registers the process each time that it is asked to, and ends when nobody can ask any more.
+    pub(super) fn start(self, asked: mpsc::UnboundedReceiver<()>) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = thread::Builder::new().name("lease".into());
+        thread.spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = self.run(asked) => {}
+                    () = self.watch() => {}
+                }
+            });
+        })?;
+        Ok(())
+    }
+
+    async fn run(&self, mut asked: mpsc::UnboundedReceiver<()>) {
+        let mut next = asked.recv().await;
+        while next.is_some() {
+            next = tokio::select! {
+                next = asked.recv() => next,
+                () = self.keep() => asked.recv().await,
+            };
+            if next.is_some() {
+                self.withdraw().await;
+            }
+        }
+    }
+
+    /// Ends all sessions as soon as the lease may be over.
+    async fn watch(&self) {
+        let clock = &self.namespace.clock;
+        loop {
+            let now = clock.now();
+            let is_over = self.lease.check(now);
+            #[cfg(feature = "lua")]
+            if self.lease.has_ended_sessions() {
+                // It may hold up the threads that are to close them.
+                self.namespace.scripts.control.make_busy();
+            }
+            let again_ms = if is_over { None } else { self.lease.until_ms() };
+            clock.reach(again_ms.unwrap_or(now.ms_later(CLOSE_EVERY_MS))).await;
+        }
+    }
+
+    /// Registers the process, and keeps its lease alive until it is over.
+    async fn keep(&self) {
+        // From before it is asked for: it lasts from when it is given.
+        let held_until_ms = || self.namespace.clock.now().ms_later((LEASE_S as u64) * 1000 - LEASE_MARGIN_MS);
+        let (process, lease) = loop {
+            let until_ms = held_until_ms();
+            match self.register().await {
+                Ok((process, lease)) => {
+                    self.lease.hold(process, until_ms);
+                    break (process, lease);
+                }
+                Err(failure) => warn!("etcd: this process cannot be registered: {}", failure.reason()),
+            }
+            self.withdraw().await; // it may have been
+            tokio::time::sleep(RETRY).await;
+        };
+        let _ = self.tell.send(Input::Registered(process, lease)); // the engine may have ended
+        loop {
+            tokio::time::sleep(KEEP_ALIVE_EVERY).await;
+            let mut until_ms = held_until_ms();
+            while let Err(failure) = self.cluster.keep_alive(lease).await {
+                if failure == Failure::LeaseExpired {
+                    self.lease.end();
+                    let _ = self.tell.send(Input::LeaseExpired(process)); // as above
+                    return;
+                }
+                tokio::time::sleep(RETRY).await;
+                until_ms = held_until_ms();
+            }
+            self.lease.hold(process, until_ms);
+            let _ = self.tell.send(Input::LeaseHeld); // as above
+        }
+    }
+
+    /// Registers the process with a number and a lease of its own.
+    async fn register(&self) -> Result<(u64, i64), Failure> {
+        let process = getrandom::u64().map_err(|error| Failure::Refused(error.to_string()))?;
+        let lease = self.cluster.lease(LEASE_S).await?;
+        self.granted.set(Some(lease));
+        let marker = self.prefix.name(&Name::Process(process));
+        let tests = vec![Test::Unchanged(marker.clone(), 0)];
+        let lanes = Lanes::create(&self.prefix, process);
+        let changes = std::iter::once(Change::PutLeased(marker, Vec::new())).chain(lanes).collect();
+        let done = self.cluster.commit(Transaction { tests, changes, reads: Vec::new() }, lease).await?;
+        match done.is_committed {
+            true => Ok((process, lease)),
+            false => Err(Failure::Refused("another process has the same number".into())),
+        }
+    }
+
+    /// Ends the former registration, so that nobody takes it for one of a process that lives.
+    async fn withdraw(&self) {
+        self.lease.end();
+        if let Some(lease) = self.granted.take() {
+            let _ = self.cluster.revoke(lease).await; // it ends anyway
+        }
+    }
+}
