@@ -30,6 +30,8 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("locks", "deadlocks_total", "of keylatch"),
     ("locks", "expired_while_held_total", "of keylatch"),
     ("locks", "longest_wait_ms", "of keylatch"),
+    ("locks", "remembered_fences", "of keylatch"),
+    ("locks", "remembered_fences_bytes", "of keylatch"),
     ("locks", "lock_wait_usec", "of keylatch"),
     ("locks", "lock_hold_usec", "of keylatch"),
     ("stats", "caught_panics", "of keylatch: bugs that cost a connection"),
