@@ -76,16 +76,8 @@ def lock_acquire(client, section):
     assert client.execute_command('LOCK.RELEASE', KEY, mine) == 1
 
 
-class Numbered(Lock):
-    """The helper, with a token that the lock program can read."""
-
-    def _begin(self):
-        super()._begin()
-        self.token = token()
-
-
 def helper(client, section):
-    with Numbered(client, KEY, ttl=PATIENCE_S) as lock:
+    with Lock(client, KEY, ttl=PATIENCE_S, owner=token()) as lock:  # the lock program can read this token
         section()
         section.fences.append(lock.fence)
 
