@@ -437,12 +437,27 @@ impl<'a> Life<'a> {
             }
             let unit = Unit { commands: vec![[&b"SET"[..], b"probe", b"1"].map(<[u8]>::to_vec).to_vec()] };
             self.send(0, &unit);
-            if self.wait("a reply after faults", Self::hears_all) && self.clients[0].last_write() == "+OK" {
+            if self.hears_all_in_time() && self.clients[0].last_write() == "+OK" {
                 self.has_faults = !self.sync();
                 return;
             }
         }
         give_up(&format!("seed {}: writes are rejected after faults", self.history.seed));
+    }
+
+    /// Waits for the replies to everything, and lets the disk's time pass meanwhile: what could not be written is tried again
+    /// after a pause. Returns false if the machine has ended.
+    fn hears_all_in_time(&mut self) -> bool {
+        for _ in 0..20 {
+            for _ in 0..50 {
+                if self.hears_all() || self.has_ended() {
+                    return !self.has_ended();
+                }
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+            self.history.disk.advance_ms(100);
+        }
+        self.wait("a reply after faults", Self::hears_all)
     }
 
     /// Notes that replies come before what they say is durable, from now on.
