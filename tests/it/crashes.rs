@@ -417,6 +417,7 @@ impl<'a> Life<'a> {
             if self.has_ended() {
                 return;
             }
+            self.history.disk.advance_ms(50); // after an error the writer of the file pauses
             let setting = if self.history.is_logged { "CONFIG SET appendonly yes" } else { "CONFIG SET appendonly no" };
             self.operator.send(setting, Asked::Other); // lets the server look
             let present = self.present();
@@ -448,7 +449,7 @@ impl<'a> Life<'a> {
     /// Waits for the replies to everything, and lets the disk's time pass meanwhile: what could not be written is tried again
     /// after a pause. Returns false if the machine has ended.
     fn hears_all_in_time(&mut self) -> bool {
-        for _ in 0..20 {
+        for _ in 0..400 {
             for _ in 0..50 {
                 if self.hears_all() || self.has_ended() {
                     return !self.has_ended();
@@ -456,6 +457,9 @@ impl<'a> Life<'a> {
                 std::thread::park_timeout(Duration::from_millis(1));
             }
             self.history.disk.advance_ms(100);
+            if self.history.is_logged {
+                self.operator.send("BGREWRITEAOF", Asked::Other); // a file that is lost is tried again much later by itself
+            }
         }
         self.wait("a reply after faults", Self::hears_all)
     }
