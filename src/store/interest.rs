@@ -257,6 +257,7 @@ impl Interests {
     /// Adds the fence of a key that a former process has removed.
     pub(super) fn load_retired(&mut self, key: Key<'_>, retired: Retired) {
         self.fences.load_retired(key, retired);
+        self.share.note_retired_fence();
         self.report();
     }
 
@@ -272,6 +273,7 @@ impl Interests {
             true if self.fences.get(key) == 0 => self.fences.forget(key),
             true => return,
         }
+        self.share.note_retired_fence();
         self.report();
     }
 

@@ -38,6 +38,8 @@ pub struct MemoryAccount {
     stamp: AtomicU32,
     /// Set when the shards must report in finer steps than before.
     is_coarse: AtomicBool,
+    /// Set when a fence of a removed key is remembered, which takes memory that keys may need.
+    has_retired_fences: AtomicBool,
 }
 
 /// Is no key's usage, which has 24 bits.
@@ -57,6 +59,7 @@ impl Default for MemoryAccount {
             rule: AtomicU64::new(UsageRule::RECENCY.to_bits()),
             stamp: AtomicU32::new(NO_STAMP),
             is_coarse: AtomicBool::new(false),
+            has_retired_fences: AtomicBool::new(false),
         }
     }
 }
@@ -132,6 +135,11 @@ impl MemoryAccount {
     pub(super) fn relief_goal(&self) -> Option<isize> {
         let too_many = self.counted_for_eviction().checked_sub(self.limit.load(Relaxed)).filter(|bytes| *bytes > 0)?;
         Some(self.held().saturating_sub_unsigned(too_many))
+    }
+
+    /// Returns whether fences of removed keys may be remembered since this was last asked: then they are to be forgotten.
+    pub(super) fn take_retired_fences(&self) -> bool {
+        self.has_retired_fences.load(Relaxed) && self.has_retired_fences.swap(false, Relaxed)
     }
 
     /// Returns how many bytes the shards hold, by their last reports.
@@ -235,6 +243,11 @@ impl Share {
     /// Returns the account that it reports to.
     pub(crate) fn account(&self) -> Arc<MemoryAccount> {
         self.memory_account.clone()
+    }
+
+    /// Notes that the fence of a removed key is remembered from now on.
+    pub(super) fn note_retired_fence(&self) {
+        self.memory_account.has_retired_fences.store(true, Relaxed);
     }
 
     /// Reports the present size.

@@ -389,7 +389,7 @@ impl Store {
         // Keys are evicted for the present excess only, not for the memory of the notifications about their eviction.
         let Some(mut goal) = self.memory_account().relief_goal() else { return Eviction::Enough };
         // Nor for the fences of removed keys.
-        if forget_retired_fences(hold) {
+        if self.memory_account().take_retired_fences() && forget_retired_fences(hold) {
             let Some(rest) = self.memory_account().relief_goal() else { return Eviction::Enough };
             goal = rest;
         }

@@ -115,7 +115,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 still = if reclaimer.written() == written { still + 1 } else { 0 };
                 written = reclaimer.written();
                 if written.is_some() && still >= STILL_LOOKS_MAX {
-                    return reclaimer.give_up_snapshot();
+                    reclaimer.give_up_snapshot();
+                    break;
                 }
             }
             // As long as the disk takes, as in Redis; who does not want to wait disconnects.
