@@ -14,10 +14,12 @@ use crate::engine::proxy::{Passage, Proxy, Way};
 use crate::engine::{Fleet, engine_info};
 use crate::harness::{Client, TestServer, encode, wait_until};
 
-/// How many bytes the values have that fill the cluster.
-const LARGE: usize = 900_000;
-/// How many of them are there at first.
-const FILLERS: usize = 5;
+/// How many bytes the values have that nearly fill the cluster, and how many there are.
+const FILLER: usize = 900_000;
+const FILLERS: usize = 12;
+/// How many bytes the values have that are set then: of all that etcd accepts before it looks at its size again, every
+/// tenth of a second, the sum is far below what the others give back.
+const VALUE: usize = 20_000;
 
 /// Begins a script that does not end by itself, and waits until it holds up everybody else.
 fn hold_up(server: &TestServer) -> Client {
@@ -106,8 +108,8 @@ fn what_is_refused_for_want_of_space_was_not_done_and_everything_goes_on_afterwa
     let mut holder = fleet.servers[0].client();
     holder.int("LOCK.ACQUIRE session held SESSION");
     let process = engine_info(&mut client, "engine_process");
-    let value = "v".repeat(LARGE);
-    (0..FILLERS).for_each(|number| etcd.put(&format!("filler{number}"), &value));
+    (0..FILLERS).for_each(|number| etcd.put(&format!("filler{number}"), &"f".repeat(FILLER)));
+    let value = "v".repeat(VALUE);
     let mut refused = Vec::new();
     for round in 0.. {
         let mut clients: Vec<Client> = (0..8).map(|_| fleet.servers[0].client()).collect();
