@@ -11,6 +11,7 @@ use crate::durability::log_file::{LogFile, annotations};
 use crate::durability::log_load::LoadedLog;
 use crate::durability::save::Saved;
 use crate::durability::worker::Worker;
+use crate::namespace::files::SaveFailure;
 use crate::persist::aof::{
     Annotations, AofDir, AofError, AofOptions, Policy, Stamp, Start, Writer, read_clocks, spawn,
 };
@@ -181,7 +182,7 @@ impl Worker {
         log.handle.count_delay(read_clocks(&*self.disk, &self.namespace.clock).1);
         let (status, config) = (log.handle.status(), self.namespace.settings.current());
         self.namespace.follow_files();
-        if status.error.is_some() {
+        if matches!(self.namespace.save_failure(), Some(SaveFailure::Log(_))) {
             self.disconnect_waiting();
         }
         if self.due.is_log_put_off(self.now_ms()) {

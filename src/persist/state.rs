@@ -143,7 +143,7 @@ pub(crate) struct LogFigures {
     pub(crate) delayed: u64,
     /// The bytes of an incomplete end that were cut off at the start.
     pub(crate) cut: u64,
-    /// Why the last write failed, if it did.
+    /// Why the last write failed, if it did; or why the base was not written without which no write is confirmed.
     pub(crate) error: Option<String>,
 }
 
@@ -262,8 +262,10 @@ struct Progress {
 impl State {
     /// Brings the figures of the append-only file up to date.
     fn follow_log(&mut self) {
-        if let (Some(handle), Some(figures)) = (&self.log, &mut self.figures.log) {
+        let Figures { log, rewrites, .. } = &mut self.figures;
+        if let (Some(handle), Some(figures)) = (&self.log, log) {
             let status = handle.status();
+            let base = if handle.waits_for_base() { rewrites.error.clone() } else { None };
             *figures = LogFigures {
                 len: status.current_size,
                 base_len: status.base_size,
@@ -271,7 +273,7 @@ impl State {
                 is_syncing: status.is_syncing,
                 delayed: status.delayed_syncs,
                 cut: figures.cut,
-                error: status.error.map(|error| error.to_string()),
+                error: status.error.map(|error| error.to_string()).or(base),
             };
         }
     }

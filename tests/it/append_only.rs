@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use keylatch::Clock;
-use keylatch::internals::disk::{Faults, SimulatedDisk};
+use keylatch::internals::disk::{Failure, Faults, Operation, Planned, SimulatedDisk};
 
 use crate::files::{assert_same, dir, fill, start_in};
 use crate::harness::{Client, TestServer, encode, wait_until};
@@ -667,6 +667,31 @@ fn a_client_whose_write_meets_a_full_disk_is_disconnected_after_five_seconds() {
     });
     assert_eq!(ended.join().expect("it ends"), None, "without a reply");
     assert_eq!(other.info("aof_last_write_status"), "err", "the others are served");
+}
+
+#[test]
+fn writes_are_rejected_and_none_waits_for_ever_while_a_lost_file_cannot_be_rewritten() {
+    let (disk, clock) = (SimulatedDisk::new(1), Clock::manual());
+    let builder = keylatch::Server::builder().clock(clock).disk(disk.clone()).set("dir", "/");
+    let server = builder.set("appendonly", "yes").set("appendfsync", "no").start_blocking().expect("started");
+    let mut client = Client::connect(server.addr());
+    client.expect(&[("SET k 1", "+OK")]);
+    // The sync that comes with another policy fails, so that the file has to be rewritten, and so does that.
+    let planned = vec![Planned { operation: Some(Operation::Sync), after: 0, count: 2, error: Failure::Io }];
+    disk.set_faults(Faults { planned, ..Faults::default() });
+    client.expect(&[("CONFIG SET appendfsync always", "+OK")]);
+    wait_until(|| client.info("aof_last_bgrewrite_status") == "err");
+    wait_until(|| {
+        disk.advance_ms(100); // the pause after the failed sync ends, and a new file begins that has no base
+        client.call("SET k 3") == "-MISCONF Errors writing to the AOF file: Input/output error"
+    });
+    wait_until(|| {
+        server.advance(std::time::Duration::from_secs(1)); // another rewrite follows after a pause
+        client.call("SET k 4") == "+OK"
+    });
+    assert_eq!(client.info("aof_last_write_status"), "ok");
+    let (_server, mut again) = start_at(&disk.power_cut(), 0);
+    again.expect(&[("GET k", "$1 4")]);
 }
 
 #[test]

@@ -458,7 +458,7 @@ impl<'a> Life<'a> {
             }
             self.history.disk.advance_ms(100);
             if self.history.is_logged {
-                self.operator.send("BGREWRITEAOF", Asked::Other); // a file that is lost is tried again much later by itself
+                self.operator.send("BGREWRITEAOF", Asked::Other); // by itself that comes later, by the server's clock
             }
         }
         self.wait("a reply after faults", Self::hears_all)

@@ -42,7 +42,7 @@ pub(crate) struct AofStatus {
     pub(crate) written: u64,
     /// The position in the log up to which the file is durable.
     pub(crate) synced: u64,
-    /// Why the last attempt to write failed, unless one has worked since.
+    /// Why the last attempt to write failed, unless one has worked since; or that the file needs a rewrite.
     pub(crate) error: Option<AofError>,
     /// How many syncs took more than two seconds.
     pub(crate) delayed_syncs: u64,
@@ -274,6 +274,11 @@ impl AofHandle {
         is_whole.then_some(position)
     }
 
+    /// Returns whether nothing is confirmed before the base of the file is written.
+    pub(crate) fn waits_for_base(&self) -> bool {
+        self.is_detached() && *self.0.policy.lock() == Policy::Always
+    }
+
     /// Returns how the writer does.
     pub(crate) fn status(&self) -> AofStatus {
         let mut status = self.0.status.lock().clone();
@@ -283,6 +288,9 @@ impl AofHandle {
         status.pending = self.0.reader.end().saturating_sub(status.written);
         if self.0.reader.has_lost_place() {
             status.needs_rewrite = Some(NeedsRewrite::LostPlace); // the writer may not have noticed
+        }
+        if status.needs_rewrite.is_some() {
+            status.error.get_or_insert(AofError::NeedsRewrite);
         }
         status
     }
