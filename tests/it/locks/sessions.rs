@@ -255,3 +255,31 @@ fn the_end_of_a_session_leaves_what_another_client_has_acquired_in_its_grace() {
     server.advance_ms(5000);
     assert_eq!(["k u", "l t", "s t"].map(|lock| fence(&mut other, &format!("LOCK.FENCE {lock}"))), fences);
 }
+
+#[cfg(feature = "lua")]
+#[test]
+fn a_lock_whose_session_ends_while_a_script_is_busy_is_released_after_the_script() {
+    let server = TestServer::start();
+    let (mut holder, mut script, mut other) = (server.client(), server.client(), server.client());
+    fence(&mut holder, "LOCK.ACQUIRE k t SESSION");
+    let id = holder.int("CLIENT ID");
+    script.send(b"EVAL \"while true do end\" 0\r\n");
+    std::thread::scope(|scope| {
+        let is_busy = scope.spawn(|| wait_until(|| other.call("GET k").starts_with("-BUSY ")));
+        while !is_busy.is_finished() {
+            server.advance_ms(6000);
+        }
+    });
+    drop(holder);
+    for _ in 0..100 {
+        assert!(other.call("GET k").starts_with("-BUSY ")); // meanwhile it is noticed that the connection has ended
+        server.advance_ms(20);
+    }
+    other.expect(&[("SCRIPT KILL", "+OK")]);
+    assert!(script.reply().contains("Script killed by user"));
+    wait_until_gone(&server, id);
+    wait_until(|| {
+        server.advance_ms(20); // what the script has prevented is tried again by the clock
+        other.call("EXISTS k") == ":0"
+    });
+}

@@ -215,6 +215,29 @@ fn a_replica_that_is_silent_does_not_count_and_is_disconnected_in_the_end() {
 }
 
 #[test]
+fn a_replica_has_the_whole_timeout_to_acknowledge_once_it_was_sent_a_snapshot() {
+    let primary = Primary::start_on(Clock::manual(), &[("repl-timeout", "60")]);
+    let mut other = RawReplica::synchronized(primary.addr());
+    primary.client().expect(&[("CONFIG SET repl-diskless-sync-delay 100", "+OK")]);
+    let mut raw = RawReplica::connect(primary.addr(), &["eof", "psync2"]);
+    raw.send("PSYNC ? -1");
+    wait_until(|| primary.shows("state=wait_bgsave"));
+    // Whoever is silent for too long is disconnected at the same time as the others are sent a PING.
+    let mut pass_10_s = || {
+        primary.server.advance_ms(10_000);
+        assert_eq!(other.command(), "ping");
+        other.acknowledge();
+        wait_until(|| primary.info("slave0").ends_with("lag=0"));
+    };
+    (0..10).for_each(|_| pass_10_s());
+    raw.full();
+    (0..5).for_each(|_| pass_10_s());
+    raw.acknowledge();
+    primary.client().expect(&[("SET k v", "+OK")]);
+    assert_eq!(raw.changes_before("set k v"), ["select 0"]);
+}
+
+#[test]
 fn a_replica_that_loads_says_by_empty_lines_that_it_is_there() {
     let primary = Primary::start_on(Clock::manual(), &[("repl-timeout", "60")]);
     let [mut quiet, mut alive] = [(); 2].map(|()| RawReplica::connect(primary.addr(), &["eof"]));

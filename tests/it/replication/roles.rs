@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
+use keylatch::Clock;
+
 use super::nodes::{Kind, Node};
-use super::parties::RawReplica;
+use super::parties::{Primary, RawReplica};
 use super::snapshots::fill;
 use crate::harness::{Client, wait_until};
 
@@ -322,6 +324,26 @@ fn a_failover_hands_the_role_over_without_losing_a_write() {
         old.assert_same(&new);
         assert_eq!((old.info("sync_full"), new.info("sync_full")), ("1".into(), "0".into()));
     }
+}
+
+#[test]
+fn nothing_is_added_to_what_a_replica_lacks_while_a_failover_waits_for_it() {
+    let primary = Primary::start_on(Clock::manual(), &[]);
+    let mut silent = RawReplica::synchronized(primary.addr());
+    let mut client = primary.client();
+    client.expect(&[("SET k v", "+OK")]); // it never acknowledges this
+    let offset = || primary.info("master_repl_offset").parse::<u64>().expect("a number");
+    let begun = offset();
+    primary.server.advance_ms(10_000);
+    wait_until(|| offset() > begun);
+    client.expect(&[("FAILOVER", "+OK")]);
+    let waiting = offset();
+    (0..4).for_each(|_| primary.server.advance_ms(10_000));
+    client.expect(&[("FAILOVER ABORT", "+OK")]);
+    primary.server.advance_ms(10_000);
+    wait_until(|| offset() > waiting);
+    assert_eq!(offset() - waiting, "*1\r\n$4\r\nPING\r\n".len() as u64);
+    assert_eq!(silent.changes_before("set k v"), ["select 0"]);
 }
 
 #[test]
