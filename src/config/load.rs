@@ -23,6 +23,8 @@ const INCLUDE_DEPTH_MAX: usize = 16;
 pub enum LoadError {
     /// A line is invalid.
     Refused {
+        /// The file, if another one includes it.
+        file: Option<PathBuf>,
         /// The number of the line, from 1.
         line: usize,
         /// The line without the blanks around it.
@@ -51,9 +53,10 @@ pub enum LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LoadError::Refused { line, text, reason } => {
+            LoadError::Refused { file, line, text, reason } => {
+                let file = file.as_ref().map_or_else(String::new, |file| format!(" {}", file.display()));
                 writeln!(f, "\n*** FATAL CONFIG FILE ERROR (keylatch {}) ***", env!("CARGO_PKG_VERSION"))?;
-                writeln!(f, "Reading the configuration file, at line {line}")?;
+                writeln!(f, "Reading the configuration file{file}, at line {line}")?;
                 write!(f, ">>> '{text}'\n{reason}")
             }
             LoadError::RefusedOption { option, text, reason } => {
@@ -104,14 +107,15 @@ pub(crate) fn load_with(
         None => Vec::new(),
     };
     text.extend_from_slice(stdin.unwrap_or_default());
-    let mut loader = Loader { commands, config: Config::default(), save_was_seen: false };
-    loader.apply(&text, 0)?;
+    let mut loader = Loader::new(commands, Config::default());
+    loader.apply(&text, None, 0)?;
     loader.apply_options(environment, environment_name)?;
     loader.apply_options(options, option_name)?;
-    if loader.config.test_mode {
-        loader.config.use_memory_defaults();
+    let mut config = loader.finish()?;
+    if config.test_mode {
+        config.use_memory_defaults();
     }
-    Ok(loader.config)
+    Ok(config)
 }
 
 /// Applies lines of a config file on top of settings, for a program that embeds the server.
@@ -119,9 +123,9 @@ pub(crate) fn load_with(
 /// # Errors
 /// The first invalid line, and the reason.
 pub(crate) fn apply_lines(commands: &'static CommandTable, config: Config, lines: &str) -> Result<Config, String> {
-    let mut loader = Loader { commands, config, save_was_seen: false };
-    match loader.apply(lines.as_bytes(), 0) {
-        Ok(()) => Ok(loader.config),
+    let mut loader = Loader::new(commands, config);
+    match loader.apply(lines.as_bytes(), None, 0).and_then(|()| loader.finish()) {
+        Ok(config) => Ok(config),
         Err(LoadError::Refused { text, reason, .. } | LoadError::RefusedOption { text, reason, .. }) => {
             Err(format!("the line '{text}' is not a valid setting: {reason}"))
         }
@@ -144,7 +148,7 @@ pub(crate) fn set_by_name(
         let hint = nearest_name(name.as_bytes()).map(|near| format!("; did you mean '{near}'?"));
         return Err(format!("there is no setting '{name}'{}", hint.unwrap_or_default()));
     }
-    let mut loader = Loader { commands, config, save_was_seen: false };
+    let mut loader = Loader::new(commands, config);
     let refused = |reason: String| format!("the setting '{name}' cannot be '{value}': {reason}");
     let words = match is_directive(name.as_bytes()) {
         true => split_words(value.as_bytes()).ok_or_else(|| refused(UNBALANCED.to_owned()))?,
@@ -152,7 +156,7 @@ pub(crate) fn set_by_name(
     };
     match loader.apply_words(name.as_bytes(), &words, 0) {
         Ok(()) => Ok(loader.config),
-        Err(LineError::Here(reason)) => Err(refused(reason)),
+        Err(LineError::Here(reason) | LineError::Directory(reason)) => Err(refused(reason)),
         Err(LineError::Nested(error)) => Err(error.to_string()),
     }
 }
@@ -203,9 +207,11 @@ fn read(path: &Path, named: &Path) -> Result<Vec<u8>, LoadError> {
     fs::read(path).map_err(|cause| LoadError::Unreadable { path: named.to_owned(), cause: system_text(&cause) })
 }
 
-/// Distinguishes an error in an included file from one in the line that includes it.
+/// Distinguishes an error in an included file from one in the line that includes it, and from a directory that cannot be
+/// entered, which matters only if no later line names another one.
 enum LineError {
     Here(String),
+    Directory(String),
     Nested(LoadError),
 }
 
@@ -218,22 +224,39 @@ struct Loader {
     /// Whether there was a `save` line in the present part of a file: the first one replaces what was there before, the
     /// others add to it. A part ends where another file is included, and with that file.
     save_was_seen: bool,
+    /// The error of the last `dir` line, if its directory cannot be entered: a later line may name another one.
+    refused_dir: Option<LoadError>,
 }
 
 impl Loader {
-    /// Applies the lines of one text.
-    fn apply(&mut self, text: &[u8], depth: usize) -> Result<(), LoadError> {
+    fn new(commands: &'static CommandTable, config: Config) -> Self {
+        Loader { commands, config, save_was_seen: false, refused_dir: None }
+    }
+
+    /// Returns the settings, of which the last `dir` counts.
+    fn finish(self) -> Result<Config, LoadError> {
+        self.refused_dir.map_or(Ok(self.config), Err)
+    }
+
+    /// Applies the lines of one text, which is that of an included file if this is named.
+    fn apply(&mut self, text: &[u8], file: Option<&Path>, depth: usize) -> Result<(), LoadError> {
         for (at, line) in text.split(|&byte| byte == b'\n').enumerate() {
             let line = line.trim_ascii();
             if line.is_empty() || line.starts_with(b"#") {
                 continue;
             }
-            self.apply_line(line, depth).map_err(|error| match error {
-                LineError::Nested(error) => error,
-                LineError::Here(reason) => {
-                    LoadError::Refused { line: at + 1, text: String::from_utf8_lossy(line).into_owned(), reason }
-                }
-            })?;
+            let refused = |reason| LoadError::Refused {
+                file: file.map(Path::to_owned),
+                line: at + 1,
+                text: String::from_utf8_lossy(line).into_owned(),
+                reason,
+            };
+            match self.apply_line(line, depth) {
+                Ok(()) => {}
+                Err(LineError::Nested(error)) => return Err(error),
+                Err(LineError::Here(reason)) => return Err(refused(reason)),
+                Err(LineError::Directory(reason)) => self.refused_dir = Some(refused(reason)),
+            }
         }
         Ok(())
     }
@@ -241,14 +264,17 @@ impl Loader {
     /// Applies lines that do not come from a file; `name` turns their first word into the name in errors.
     fn apply_options(&mut self, text: &[u8], name: fn(&str) -> String) -> Result<(), LoadError> {
         for line in text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()) {
-            self.apply_line(line, 0).map_err(|error| match error {
-                LineError::Nested(error) => error,
-                LineError::Here(reason) => {
-                    let text = String::from_utf8_lossy(line).into_owned();
-                    let option = name(text.split_whitespace().next().unwrap_or_default());
-                    LoadError::RefusedOption { option, text, reason }
-                }
-            })?;
+            let refused = |reason| {
+                let text = String::from_utf8_lossy(line).into_owned();
+                let option = name(text.split_whitespace().next().unwrap_or_default());
+                LoadError::RefusedOption { option, text, reason }
+            };
+            match self.apply_line(line, 0) {
+                Ok(()) => {}
+                Err(LineError::Nested(error)) => return Err(error),
+                Err(LineError::Here(reason)) => return Err(refused(reason)),
+                Err(LineError::Directory(reason)) => self.refused_dir = Some(refused(reason)),
+            }
         }
         Ok(())
     }
@@ -273,6 +299,7 @@ impl Loader {
             return self.include(path, depth).map_err(LineError::Nested);
         }
         match Setting::find(name) {
+            Some((_, setting)) if setting.name == "dir" => return self.set_dir(setting, values),
             Some((_, setting)) => self.set(setting, values),
             None => {
                 let all_channels = self.config.all_channels();
@@ -284,6 +311,17 @@ impl Loader {
             }
         }
         .map_err(LineError::Here)
+    }
+
+    /// Changes the directory, unless it cannot be entered. A relative one is relative to the one before it.
+    fn set_dir(&mut self, setting: &Setting, values: &[Vec<u8>]) -> Result<(), LineError> {
+        let is_absolute = matches!(values, [path] if path.starts_with(b"/"));
+        if !is_absolute && let Some(error) = self.refused_dir.take() {
+            return Err(LineError::Nested(error));
+        }
+        self.set(setting, values).map_err(if is_absolute { LineError::Directory } else { LineError::Here })?;
+        self.refused_dir = None;
+        Ok(())
     }
 
     /// Sets a setting. A list given as one argument is split like a line.
@@ -304,18 +342,25 @@ impl Loader {
 
     /// A relative path is relative to the working directory, which a `dir` line above may have changed.
     fn include(&mut self, path: &[u8], depth: usize) -> Result<(), LoadError> {
+        if !path.starts_with(b"/")
+            && let Some(error) = self.refused_dir.take()
+        {
+            return Err(error);
+        }
         let inside = os_to_bytes(self.config.dir.join(bytes_to_os(path)).as_os_str()).to_vec();
-        let mut text = Vec::new();
+        let mut texts = Vec::new();
         for file in included_files(&inside) {
             // Redis names a file as in the line; files found by wildcards have their own names.
             let named = if file == Path::new(bytes_to_os(&inside)) { Path::new(bytes_to_os(path)) } else { &file };
-            text.extend(read(&file, named)?);
+            texts.push((named.to_owned(), read(&file, named)?));
         }
         // Otherwise CONFIG REWRITE could not replace what another file says.
         self.save_was_seen = false;
-        let applied = self.apply(&text, depth + 1);
+        for (named, text) in texts {
+            self.apply(&text, Some(&named), depth + 1)?;
+        }
         self.save_was_seen = false;
-        applied
+        Ok(())
     }
 }
 
@@ -387,6 +432,7 @@ mod tests {
                 "normal 1 1 1 slave 268435456 67108864 60 pubsub 2097152 1048576 60",
             ),
             ("dir /\ndir tmp", "dir", "/tmp"),
+            ("dir /nope\ndir /dev/null\ndir /tmp\ninclude /dev/null\ndir .", "dir", "/tmp"),
         ];
         for (text, name, expected) in cases {
             assert_eq!(value(&from_text(text).expect("valid"), name), expected, "{text:?}");
@@ -431,6 +477,10 @@ mod tests {
             ("my.setting", 1, "my.setting", "Module config specified without value"),
             ("sentinel x", 1, "sentinel x", "sentinel directive while not in sentinel mode"),
             ("replicaof h x", 1, "replicaof h x", "Invalid master port"),
+            ("timeout 1\ndir /nope\nport 1", 2, "dir /nope", "No such file or directory"),
+            ("dir /nope\ndir /tmp\ndir nope", 3, "dir nope", "No such file or directory"),
+            ("dir /nope\ndir tmp\ndir /tmp", 1, "dir /nope", "No such file or directory"),
+            ("dir /nope\ninclude x.conf\ndir /tmp", 1, "dir /nope", "No such file or directory"),
         ];
         for (text, line, shown, reason) in cases {
             let expected = format!(
@@ -495,7 +545,8 @@ mod tests {
         assert_eq!((config.timeout_s, config.hz), (9, 12));
         fs::write(&inner.0, "timeout 9\nfoo bar\n").expect("writable");
         let error = load(commands(), Some(&outer.0), None, b"").expect_err("the included file is bad").to_string();
-        assert!(error.contains("at line 2\n>>> 'foo bar'"), "{error}");
+        let place = format!("Reading the configuration file {}, at line 2\n>>> 'foo bar'", inner.0.display());
+        assert!(error.contains(&place), "{error}");
     }
 
     #[test]
