@@ -23,6 +23,7 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::app::process::is_ready_told;
 use crate::config::{Config, LogLevel};
 use crate::runtime::log_queue::{self, LogQueue};
 use crate::time::clock::Clock;
@@ -46,6 +47,10 @@ impl Log {
         let about_dropped = about_dropped(clock.clone(), pid);
         // What cannot be written is lost: there is nobody to tell.
         let queue = match &config.logfile {
+            // A program that reads standard output gets a line of JSON there, and nothing else.
+            None if is_ready_told(config) => {
+                log_queue::start(|lines| drop(io::stderr().write_all(lines)), about_dropped)?
+            }
             None => log_queue::start(|lines| drop(io::stdout().write_all(lines)), about_dropped)?,
             Some(path) => {
                 let mut file = LogFile::open(path)?;

@@ -4,6 +4,7 @@
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf, absolute};
 use std::process::{self, ExitCode};
 use std::sync::mpsc;
@@ -132,6 +133,7 @@ fn serve_process(config: Config, file: Option<PathBuf>, ready: impl FnOnce(Optio
             Some(ListenError { port: Some(port), .. }) => {
                 warn!("Failed listening on port {port} (tcp), aborting: {cause}");
             }
+            _ if cause.to_string().starts_with("Aborting") => warn!("{cause}"),
             _ => warn!("Aborting: {cause}"),
         }
         Failure { cause, is_known }
@@ -233,9 +235,23 @@ fn follow_settings(settings: &Settings, log: Log, oom: OomAdjustment) {
     settings.on_change(move |old, new| oom.follow(old, new));
 }
 
+/// Returns whether a line of JSON on standard output says when the server is ready, and the log goes to standard error.
+pub(crate) fn is_ready_told(config: &Config) -> bool {
+    takes_free_port(config) || config.exit_on_stdin_close
+}
+
+/// Returns an address of this machine that a listening address accepts.
+fn reachable(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    }
+}
+
 fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnOnce(Option<&str>)) -> io::Result<()> {
     let workers = worker::start(config.worker_threads as usize)?;
-    let (is_free_port, supervisor) = (takes_free_port(&config), config.supervised);
+    let (is_ready_told, supervisor) = (is_ready_told(&config), config.supervised);
     let unixsocket = config.unixsocket.clone();
     let (has_plain_port, has_tls_port) = (has_plain_port(&config), config.tls_port != 0);
     let (port_file, pid_file, has_parent) =
@@ -277,8 +293,8 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
         }
         notify(supervisor, NotifyState::Ready);
         log.flush(); // who waits for the server may look at its log then
-        let line = format!(r#"{{"ready":true,"host":"{}","port":{},"pid":{pid}}}"#, addr.ip(), addr.port());
-        ready((is_free_port || has_parent).then_some(&line));
+        let line = format!(r#"{{"ready":true,"host":"{}","port":{},"pid":{pid}}}"#, reachable(addr.ip()), addr.port());
+        ready(is_ready_told.then_some(&line));
         signals.until_stopped(&server, input, &log).await?;
         end_in_time(log)?;
         notify(supervisor, NotifyState::Stopping);

@@ -244,7 +244,7 @@ const ALLOWANCE: Kind = Kind::Choice(Allowance::WORDS);
 supported! {
     "Network" {
         /// Accepts TCP connections on this port. With `tls-port` or `unixsocket`, 0 accepts none; otherwise 0 selects a
-        /// free port, which is printed as a line of JSON on standard output.
+        /// free port, which is printed as a line of JSON on standard output; the log goes to standard error then.
         "port" port: u16 = "6379", Kind::Int(0, 65535), Runtime, Supported;
         /// Listens on these addresses. `*` is all of IPv4 and `::*` all of IPv6; an address that starts with `-` may be
         /// missing on this machine.
@@ -375,8 +375,8 @@ supported! {
         /// Writes the TCP port to this file, atomically, once the server is ready, and removes the file at exit.
         "port-file" !hidden port_file: Option<PathBuf> = "", Kind::Path, Start, Supported;
         /// Shuts down when standard input is closed, and so together with the process that has started the server and
-        /// keeps the other end of the pipe. A line of JSON on standard output says when it is ready, whatever the port.
-        /// Not for a daemon.
+        /// keeps the other end of the pipe. A line of JSON on standard output says when it is ready, whatever the port,
+        /// and the log goes to standard error. Not for a daemon.
         "exit-on-stdin-close" !hidden exit_on_stdin_close: bool = "no", Kind::Switch, Start, Supported;
     }
     "Threads" {

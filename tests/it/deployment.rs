@@ -114,7 +114,7 @@ fn a_server_that_fails_to_start_leaves_port_files_as_they_are() {
     assert!(!second.status.success());
     assert_eq!(std::fs::read_to_string(&path).expect("the file of the first"), format!("{port}\n"));
     let third = start(&["--port", "0", "--port-file", dir.path().to_str().expect("a plain path")]);
-    assert!(!third.status.success() && String::from_utf8_lossy(&third.stdout).contains("Can't write the port file"));
+    assert!(!third.status.success() && String::from_utf8_lossy(&third.stderr).contains("Can't write the port file"));
     assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 1);
     let parent = dir.path().parent().expect("a parent");
     let name = dir.path().file_name().expect("a name").to_str().expect("a plain name");

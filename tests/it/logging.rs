@@ -32,13 +32,13 @@ fn a_log_that_nobody_reads_stops_nobody_and_says_what_it_has_lost() {
         if names_file {
             command.args(["--logfile", paths[0]]);
         }
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");
         wait_until(|| fs::read_to_string(&port_file).is_ok_and(|text| text.ends_with('\n')));
         let port = fs::read_to_string(&port_file).expect("it is there").trim().parse().expect("a port");
         log_too_much(&mut Client::connect(SocketAddr::from(([127, 0, 0, 1], port))));
         let mut lines: Box<dyn BufRead> = match names_file {
             true => Box::new(BufReader::new(File::open(&pipe).expect("the server has opened it"))),
-            false => Box::new(BufReader::new(child.stdout.take().expect("a pipe"))),
+            false => Box::new(BufReader::new(child.stderr.take().expect("a pipe"))),
         };
         let (mut line, mut is_told) = (String::new(), false);
         while !is_told && lines.read_line(&mut line).is_ok_and(|len| len > 0) {

@@ -2,7 +2,7 @@
 
 mod stop;
 
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -30,17 +30,20 @@ impl Process {
         Self::run(Command::new(binary()).args(args).args(["--port", "0", "--bind", "127.0.0.1"]))
     }
 
+    /// Starts it; what it prints to standard output and to standard error is read as one.
     pub(crate) fn run(command: &mut Command) -> Self {
         // Environment variables of the tests are removed, because the server would report them as unknown.
         command.env_remove("KEYLATCH_REQUIRE_REDIS").env_remove("KEYLATCH_BLESS");
         // It saves into the working directory, and loads what is there.
         let dir = command.get_current_dir().is_none().then(|| tempfile::tempdir().expect("a directory"));
         dir.iter().for_each(|dir| _ = command.current_dir(dir.path()));
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("the binary starts");
-        let (lines, mut stdout) = (mpsc::channel(), BufReader::new(child.stdout.take().expect("a pipe")));
+        let (output, input) = std::io::pipe().expect("a pipe");
+        let child = command.stdout(input.try_clone().expect("a pipe")).stderr(input).spawn();
+        command.stdout(Stdio::null()).stderr(Stdio::null()); // it keeps what it was given
+        let (child, lines, mut output) = (child.expect("the binary starts"), mpsc::channel(), BufReader::new(output));
         std::thread::spawn(move || {
             let mut line = String::new();
-            while stdout.read_line(&mut line).is_ok_and(|len| len > 0) {
+            while output.read_line(&mut line).is_ok_and(|len| len > 0) {
                 // The test may have ended already.
                 let _ = lines.0.send(std::mem::take(&mut line));
             }
@@ -48,7 +51,7 @@ impl Process {
         Process { child, known_addr: None, stdout: lines.1, _dir: dir }
     }
 
-    /// Reads standard output up to a line that contains `text`, and returns all of it so far.
+    /// Reads what is printed up to a line that contains `text`, and returns all of it so far.
     pub(crate) fn read_until(&mut self, text: &str) -> String {
         let mut seen = String::new();
         while !seen.lines().last().is_some_and(|line| line.contains(text)) {
@@ -100,7 +103,7 @@ impl Process {
         status.expect("it was waited for")
     }
 
-    /// Returns the rest of standard output after the process has exited.
+    /// Returns the rest of what is printed after the process has exited.
     pub(crate) fn rest(&mut self) -> String {
         self.stdout.iter().collect()
     }
@@ -121,6 +124,37 @@ pub(crate) fn binary() -> &'static Path {
 /// Runs the binary until it exits.
 fn run(args: &[&str]) -> Output {
     Command::new(binary()).args(args).stdin(Stdio::null()).output().expect("the binary starts")
+}
+
+#[test]
+fn standard_output_has_one_line_of_json_and_the_log_goes_elsewhere_where_a_program_waits_for_it() {
+    for (args, is_told) in [
+        (&["--port", "0"][..], true),
+        (&["--port", "0", "--test-mode", "yes"], true),
+        (&["--port", "0", "--unixsocket", "s", "--exit-on-stdin-close", "yes"], true),
+        (&["--port", "0", "--unixsocket", "s"], false),
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut command = Command::new(binary());
+        command.args(args).args(["--save", "", "--dir"]).arg(dir.path()).env_remove("KEYLATCH_REQUIRE_REDIS");
+        let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = pipes.spawn().expect("the binary starts");
+        let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut first = String::new();
+        out.read_line(&mut first).expect("text");
+        assert_eq!(first.starts_with(r#"{"ready":true,"host":"127.0.0.1","port":"#), is_told, "{args:?}: {first}");
+        while !is_told && !first.contains("Ready to accept connections unix") {
+            assert!(out.read_line(&mut first).expect("text") > 0, "{first}");
+        }
+        let ended = Command::new("kill").arg(child.id().to_string()).status().expect("kill runs");
+        assert!(ended.success());
+        let (mut rest, mut log) = (String::new(), String::new());
+        out.read_to_string(&mut rest).expect("text");
+        child.stderr.take().expect("a pipe").read_to_string(&mut log).expect("text");
+        assert!(child.wait().expect("it ends").success());
+        let (logged, silent) = if is_told { (log, rest) } else { (rest, log) };
+        assert!(logged.contains("Received SIGTERM") && silent.is_empty(), "{args:?}: {logged}, {silent}");
+    }
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {
@@ -373,12 +407,12 @@ fn a_start_that_fails_is_reported_once_with_its_cause() {
     // Test suites look for the text about the port.
     for (args, expected) in [
         (&in_use[..], format!("Failed listening on port {port} (tcp), aborting: could not listen on {addr}: Address")),
-        (&no_users, "Aborting: Aborting Redis startup because of ACL errors: ".to_owned()),
+        (&no_users, " # Aborting Redis startup because of ACL errors: ".to_owned()),
     ] {
         let output = run(args);
-        let (out, err) = (text(&output.stdout), text(&output.stderr));
-        assert_eq!((output.status.code(), &*err, out.matches(&expected).count()), (Some(1), "", 1), "{out}");
-        assert_eq!(out.contains("Failed listening"), args[1] == port, "{out}");
+        let printed = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!((output.status.code(), printed.matches(&expected).count()), (Some(1), 1), "{printed}");
+        assert_eq!(printed.contains("Failed listening"), args[1] == port, "{printed}");
         // With a log file the reason is printed on the terminal as well.
         let output = run(&[args, &["--logfile", log.to_str().expect("a plain path")]].concat());
         let (out, err) = (text(&output.stdout), text(&output.stderr));

@@ -123,7 +123,7 @@ fn the_log_says_of_files_what_tools_look_for() {
     *bytes.last_mut().expect("a checksum") ^= 1;
     std::fs::write(&file, bytes).expect("writable");
     let output = Command::new(binary()).args(args).args(["no", "--port", "0"]).output().expect("the binary starts");
-    let log = text(&output.stdout);
+    let log = text(&output.stderr);
     let last = log.lines().last().expect("a line");
     assert!(last.contains("Fatal error loading the DB: ") && last.contains("CRC error"), "{log}");
 }
