@@ -1,7 +1,7 @@
 //! Tests that need Redis' own programs or etcd, where these are not installed: they prove nothing, and say so.
 //!
 //! The test runner counts such a test as passed and knows no way to skip one while it runs. So a line at the very end
-//! says how many there were. A child of this process writes it, since only the process's end is late enough: then the
+//! says how many there were for each program, and how to get it. A child of this process writes it, since only the process's end is late enough: then the
 //! pipe closes on which the child is told of each.
 
 use std::collections::HashSet;
@@ -12,9 +12,11 @@ use std::sync::Mutex;
 /// The environment variables that make a missing program a failure.
 const REQUIRING: [&str; 2] = ["CI", "KEYLATCH_REQUIRE_REDIS"];
 
-/// Counts the lines of its input up to the end of this process.
-const COUNT: &str = "skipped=0; while read -r _; do skipped=$((skipped + 1)); done; \
-    echo \"$skipped skipped: redis-server or etcd is not on PATH\" >&2";
+/// Counts the programs that its input names up to the end of this process.
+const COUNT: &str = "redis=0 etcd=0; \
+    while read -r program; do case $program in etcd*) etcd=$((etcd + 1)) ;; *) redis=$((redis + 1)) ;; esac; done; \
+    [ $redis = 0 ] || echo \"$redis skipped: redis-server is not on PATH (apt-get install redis-server)\" >&2; \
+    [ $etcd = 0 ] || echo \"$etcd skipped: etcd is not on PATH (tests/etcd/install.sh FOLDER)\" >&2";
 
 struct Skipped {
     tests: HashSet<String>,
@@ -37,7 +39,7 @@ pub(crate) fn without(program: &str) {
     let name = std::thread::current().name().unwrap_or_default().to_owned();
     if skipped.tests.insert(name) {
         let mut counter = skipped.counter.stdin.as_ref().expect("a pipe");
-        counter.write_all(b"skipped\n").expect("it reads");
+        writeln!(counter, "{program}").expect("it reads");
     }
 }
 
@@ -52,7 +54,7 @@ fn the_end_of_a_run_says_how_many_tests_could_not_be_compared_with_redis() {
     let output = run.output().expect("it starts");
     let (passed, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let count = passed.lines().filter(|line| line.starts_with("test differential::strings") && line.ends_with("ok"));
-    let expected = format!("{} skipped: redis-server or etcd is not on PATH", count.count());
+    let expected = format!("{} skipped: redis-server is not on PATH (apt-get install redis-server)", count.count());
     assert!(output.status.success() && !expected.starts_with("0 "), "{passed}");
     assert_eq!(told.lines().collect::<Vec<_>>(), [expected]);
 }

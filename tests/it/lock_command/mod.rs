@@ -20,6 +20,9 @@ const UNTIL_TOLD: &str = "echo ready; read _; exit 3";
 /// Runs until a signal ends it; the shell does not tell what ends its programs.
 const FOREVER: &str = "echo ready; exec 2>/dev/null; while :; do sleep 0.01; done";
 
+/// What a shell lets a job in the background ignore, and `env` undoes.
+const DEFAULT_SIGNALS: &str = "--default-signal=INT,QUIT,HUP";
+
 /// Returns the options for a server.
 fn at(server: &TestServer) -> [String; 2] {
     ["-p".to_owned(), server.addr().port().to_string()]
@@ -28,8 +31,15 @@ fn at(server: &TestServer) -> [String; 2] {
 /// Returns `keylatch lock` with these arguments, in a process group of its own: a terminal that the tests run on sends it
 /// nothing, and so signals are passed on.
 fn lock(at: &[String], args: &[&str]) -> Command {
-    let mut command = Command::new(binary());
-    command.arg("lock").args(at).args(args).env_remove("REDISCLI_AUTH").env("USER", "tester");
+    let mut command = Command::new("env");
+    command
+        .arg(DEFAULT_SIGNALS)
+        .arg(binary())
+        .arg("lock")
+        .args(at)
+        .args(args)
+        .env_remove("REDISCLI_AUTH")
+        .env("USER", "tester");
     command.process_group(0);
     command
 }
@@ -354,7 +364,8 @@ fn a_loop_of_a_shell_ends_by_ctrl_c_during_a_wait_and_during_a_command() {
         }
         running.signal("INT");
         // Not by an exit status, which would tell a shell that the program has dealt with the signal.
-        assert_eq!(running.child.wait().expect("it ends").signal(), Some(2));
+        wait_until(|| running.child.try_wait().expect("a child of ours").is_some());
+        assert_eq!(running.child.wait().expect("it has ended").signal(), Some(2));
         holder.call("DEL job");
         assert_eq!(holder.call("EXISTS job"), ":0");
     }

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use crate::harness::TestServer;
-use crate::lock_command::{FOREVER, Running, at, lines, next};
+use crate::lock_command::{DEFAULT_SIGNALS, FOREVER, Running, at, lines, next};
 use crate::process::binary;
 
 /// How often a signal is sent whose second delivery would show only now and then.
@@ -36,7 +36,8 @@ fn a_signal_to_the_program_alone_reaches_a_command_on_a_terminal() {
     let server = TestServer::start();
     for name in ["INT", "QUIT", "TERM"] {
         let script = format!("trap \"echo got {name}; exit 5\" {name}; echo at $PPID; {FOREVER}");
-        let command = format!("{} lock {} job -- sh -c '{script}'", binary().display(), at(&server).join(" "));
+        let (binary, at) = (binary().display(), at(&server).join(" "));
+        let command = format!("env {} {binary} lock {at} job -- sh -c '{script}'", DEFAULT_SIGNALS);
         let mut terminal = Command::new("script");
         terminal.args(["-qec", &command, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut terminal = terminal.spawn().expect("a terminal");
