@@ -23,8 +23,8 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::app::process::is_ready_told;
 use crate::config::{Config, LogLevel};
+use crate::net::listener::takes_free_port;
 use crate::runtime::log_queue::{self, LogQueue};
 use crate::time::clock::Clock;
 
@@ -77,6 +77,11 @@ impl Log {
         // The filter exists as long as the process.
         let _ = self.filter.reload(filter(level));
     }
+}
+
+/// Returns whether a line of JSON on standard output says when the server is ready, and the log goes to standard error.
+pub(crate) fn is_ready_told(config: &Config) -> bool {
+    takes_free_port(config) || config.exit_on_stdin_close
 }
 
 /// Where the subscriber writes a line, as a whole.

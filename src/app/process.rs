@@ -20,12 +20,12 @@ use tracing::{info, warn};
 
 use crate::app::daemon;
 use crate::app::daemon::Side;
-use crate::app::logging::Log;
+use crate::app::logging::{Log, is_ready_told};
 use crate::app::oom_score::OomAdjustment;
 use crate::config::Config;
 use crate::config::Settings;
 use crate::config::{SetError, ShutdownOptions, Supervisor, start_warnings};
-use crate::net::listener::{ListenError, has_plain_port, takes_free_port};
+use crate::net::listener::{ListenError, has_plain_port};
 use crate::net::server::Server;
 use crate::runtime::worker;
 use crate::text::system_text;
@@ -233,11 +233,6 @@ fn follow_settings(settings: &Settings, log: Log, oom: OomAdjustment) {
         Ok(())
     });
     settings.on_change(move |old, new| oom.follow(old, new));
-}
-
-/// Returns whether a line of JSON on standard output says when the server is ready, and the log goes to standard error.
-pub(crate) fn is_ready_told(config: &Config) -> bool {
-    takes_free_port(config) || config.exit_on_stdin_close
 }
 
 /// Returns an address of this machine that a listening address accepts.

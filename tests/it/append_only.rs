@@ -1,10 +1,12 @@
 //! The append-only file: what was written is there after a restart or a crash, and a damaged end is cut and kept.
 
+mod faults;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use keylatch::Clock;
-use keylatch::internals::disk::{Failure, Faults, Operation, Planned, SimulatedDisk};
+use keylatch::internals::disk::SimulatedDisk;
 
 use crate::files::{assert_same, dir, fill, start_in};
 use crate::harness::{Client, TestServer, encode, wait_until};
@@ -534,24 +536,6 @@ fn a_second_process_in_the_same_directory_ends_with_an_error_and_the_death_of_th
     third.client().expect(&[("GET k", "$1 v")]);
 }
 
-#[test]
-fn slow_writes_and_syncs_are_events_of_the_latency_monitor() {
-    let disk = SimulatedDisk::new(1);
-    let builder = keylatch::Server::builder().disk(disk.clone()).set("dir", "/").set("appendonly", "yes");
-    let builder = builder.set("appendfsync", "always").set("latency-monitor-threshold", 20);
-    let server = builder.start_blocking().expect("started");
-    let mut client = Client::connect(server.addr());
-    client.expect(&[("SET k v", "+OK"), ("LATENCY LATEST", "*0")]);
-    disk.set_faults(Faults { slowness_ms: 30, ..Faults::default() });
-    client.expect(&[("SET k w", "+OK")]);
-    let latest = client.call("LATENCY LATEST");
-    for event in ["aof-write", "aof-write-alone", "aof-fsync-always"] {
-        let sample = latest.split(&format!(" {event} :")).nth(1).expect("noted");
-        assert!(sample.split(' ').nth(1) == Some(":30"), "{event}: {latest}");
-    }
-    assert!(client.call("LATENCY DOCTOR").contains("The disk is slow"));
-}
-
 /// Starts a server with the files of a disk, at a date.
 fn start_at(disk: &SimulatedDisk, wall_ms: i64) -> (keylatch::Server, Client) {
     let clock = Clock::manual();
@@ -645,53 +629,6 @@ fn a_rewrite_into_a_directory_that_fails_leaves_the_file_where_it_is() {
     client.expect(&[("INCR k", ":2"), ("WAITAOF 1 0 0", "*2 :1 :0")]);
     server.end();
     assert_eq!(start_in(first.path(), &ON).client().call("GET k"), "$1 2");
-}
-
-#[test]
-fn a_client_whose_write_meets_a_full_disk_is_disconnected_after_five_seconds() {
-    let (disk, clock) = (SimulatedDisk::new(1), Clock::manual());
-    let builder = keylatch::Server::builder().clock(clock).disk(disk.clone()).set("dir", "/");
-    let server = builder.set("appendonly", "yes").set("appendfsync", "always").start_blocking().expect("started");
-    let connect = || Client::connect(server.addr());
-    assert_eq!(connect().call("SET k 1"), "+OK");
-    disk.set_faults(Faults { capacity: Some(0), ..Faults::default() });
-    let mut waiting = connect();
-    waiting.send(&encode(&["SET", "k", "2"]));
-    let mut other = connect();
-    wait_until(|| other.info("aof_last_write_status") == "err");
-    // It is seen to wait at some time before each of these; the last comes more than five seconds after the first.
-    let ended = std::thread::spawn(move || waiting.read_raw());
-    wait_until(|| {
-        server.advance(std::time::Duration::from_secs(1));
-        ended.is_finished()
-    });
-    assert_eq!(ended.join().expect("it ends"), None, "without a reply");
-    assert_eq!(other.info("aof_last_write_status"), "err", "the others are served");
-}
-
-#[test]
-fn writes_are_rejected_and_none_waits_for_ever_while_a_lost_file_cannot_be_rewritten() {
-    let (disk, clock) = (SimulatedDisk::new(1), Clock::manual());
-    let builder = keylatch::Server::builder().clock(clock).disk(disk.clone()).set("dir", "/");
-    let server = builder.set("appendonly", "yes").set("appendfsync", "no").start_blocking().expect("started");
-    let mut client = Client::connect(server.addr());
-    client.expect(&[("SET k 1", "+OK")]);
-    // The sync that comes with another policy fails, so that the file has to be rewritten, and so does that.
-    let planned = vec![Planned { operation: Some(Operation::Sync), after: 0, count: 2, error: Failure::Io }];
-    disk.set_faults(Faults { planned, ..Faults::default() });
-    client.expect(&[("CONFIG SET appendfsync always", "+OK")]);
-    wait_until(|| client.info("aof_last_bgrewrite_status") == "err");
-    wait_until(|| {
-        disk.advance_ms(100); // the pause after the failed sync ends, and a new file begins that has no base
-        client.call("SET k 3") == "-MISCONF Errors writing to the AOF file: Input/output error"
-    });
-    wait_until(|| {
-        server.advance(std::time::Duration::from_secs(1)); // another rewrite follows after a pause
-        client.call("SET k 4") == "+OK"
-    });
-    assert_eq!(client.info("aof_last_write_status"), "ok");
-    let (_server, mut again) = start_at(&disk.power_cut(), 0);
-    again.expect(&[("GET k", "$1 4")]);
 }
 
 #[test]
