@@ -12,9 +12,14 @@ use crate::store::lock::LockRecord;
 use crate::time::clock::{Deadline, us_between};
 
 /// The value of the key of a shared lock.
-pub(crate) const SHARED: &[u8] = b"shared:";
+const SHARED: &[u8] = b"shared:";
 /// What the value of the key of a semaphore begins with; its size follows.
-pub(crate) const PERMITS: &[u8] = b"permits:";
+const PERMITS: &[u8] = b"permits:";
+
+/// Returns whether the value of a key says that several hold a lock: that is nobody's token, also where no lock is held.
+pub(crate) fn is_shared_value(value: &[u8]) -> bool {
+    value.starts_with(SHARED) || value.starts_with(PERMITS)
+}
 
 /// How a lock is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::store::expire::NEVER;
 use crate::store::held_lock::HeldLock;
-use crate::store::holders::Sharing;
+use crate::store::holders::{Sharing, is_shared_value};
 use crate::store::image::{HolderImage, LockImage};
 use crate::store::lock::{Hold, LockHolder, LockRecord};
 use crate::time::clock::Now;
@@ -136,7 +136,7 @@ fn read_holder(words: &mut Words<'_>, now: Now, former: &impl Fn(&[u8]) -> Arc<d
     let (permits, until_ms, flags) = (u32::try_from(words.number()?).ok()?, words.number()?, words.number()?);
     let lens = [words.number()?, words.number()?, words.number()?];
     let (token, meta, user) = (words.bytes(lens[0])?, words.bytes(lens[1])?, words.bytes(lens[2])?);
-    words.word().filter(|rest| rest.is_empty())?;
+    words.word().filter(|rest| rest.is_empty() && !is_shared_value(token))?;
     let client = former(user);
     let until_ms = match until_ms {
         -1 => NEVER,
@@ -231,6 +231,7 @@ mod tests {
             "1 q 0 0 1 ",
             "1 x 0 0 9223372036854775807 ",
             "1 s 0 0 1 1 1 1 1 1 9223372036854775807 0 0 t",
+            "1 x 0 0 1 1 0 0 -1 0 7 0 0 shared: ",
         ] {
             assert!(decode(text.as_bytes(), now, named).is_none(), "{text}");
         }

@@ -59,7 +59,7 @@ pub(crate) use expire::{NEVER, SweepTimer};
 pub(crate) use gate::BusyFlag;
 pub(crate) use held_lock::{HeldLock, SeenLock};
 pub(crate) use hold::{Exclusive, GateGuard};
-pub(crate) use holders::{Holder, Holders, PERMITS, SHARED, Sharing};
+pub(crate) use holders::{Holder, Holders, Sharing, is_shared_value};
 pub(crate) use image::{ByKey, CopyLimit, Image, LockImage, TooLarge};
 pub(crate) use interest::WatchFlag;
 pub(crate) use key::{Key, SHARDS};

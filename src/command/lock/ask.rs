@@ -10,7 +10,7 @@ use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 use crate::namespace::KeptPlace;
-use crate::store::{Key, LockMode, NEVER, PERMITS, SHARED};
+use crate::store::{Key, LockMode, NEVER, is_shared_value};
 use crate::time::clock::Deadline;
 
 /// What a client asks for.
@@ -76,7 +76,7 @@ impl<'a> Ask<'a> {
                 _ => "LOCK.ACQUIRE needs PX or SESSION",
             }));
         }
-        if token.starts_with(SHARED) || token.starts_with(PERMITS) {
+        if is_shared_value(token) {
             return Err(Error::other("a token cannot begin with 'shared:' or 'permits:'"));
         }
         if ask.mode != LockMode::Exclusive && call.namespace.engine().is_some() {

@@ -7,7 +7,7 @@ use crate::command::ttl::EXPIRE;
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
-use crate::store::{Event, Key, LockRecord, Lookup, Loss, Sharing, Str};
+use crate::store::{Event, Key, LockRecord, Lookup, Loss, Sharing, Str, is_shared_value};
 
 /// A semaphore has another size.
 const RESIZED: &Event = &SET.keeping_holders();
@@ -27,7 +27,7 @@ fn held(call: &mut Call<'_>, key: Key<'_>, token: &[u8]) -> Result<Option<Held>>
         return Ok(holders.find(hash, token).map(Held::WithOthers));
     }
     let is_token = call.view.get::<Str>(key, Lookup::WRITE)?.is_some_and(|text| *text.as_slice() == *token);
-    Ok(is_token.then_some(Held::Alone))
+    Ok((is_token && !is_shared_value(token)).then_some(Held::Alone))
 }
 
 pub(super) fn renew(call: &mut Call<'_>) -> Result<()> {

@@ -96,6 +96,8 @@ fn what_is_known_of_locks_is_there_after_a_restart() {
                 ("LOCK.RELEASE pool two", ":1"),
                 ("LOCK.ACQUIRE pool four PERMITS 4 PX 1000", "$-1"),
                 ("LOCK.RELEASE exclusive mine", ":1"),
+                ("LOCK.FENCE overwritten shared:", "$-1"),
+                ("LOCK.RELEASE overwritten shared:", ":0"),
             ]);
             let mut writer = block(&server, server.client(), "LOCK.ACQUIRE shared w PX 1000 BLOCK 0");
             server.advance_ms(50_000);

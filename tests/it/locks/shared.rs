@@ -1,5 +1,7 @@
 //! Shared locks: readers together, a writer alone, in order of arrival.
 
+use keylatch::internals::resp::Frame;
+
 use super::{acquired, block, fence, locks_info};
 use crate::harness::{Client, TestServer};
 
@@ -226,17 +228,40 @@ fn each_holder_is_told_when_a_command_takes_the_lock_from_all() {
 }
 
 #[test]
-fn the_holder_of_a_key_that_says_so_and_is_no_shared_lock_is_nobody() {
+fn a_key_that_says_so_and_is_no_shared_lock_is_held_by_nobody_however_it_came() {
     let server = TestServer::start();
     let mut client = server.client();
     client.int("LOCK.ACQUIRE k r SHARED PX 60000");
     client.expect(&[
         ("COPY k copy", ":1"),
         ("SET plain shared:", "+OK"),
-        ("LOCK.ACQUIRE copy r SHARED PX 1", "$-1"),
-        ("LOCK.ACQUIRE plain r SHARED PX 1", "$-1"),
-        ("LOCK.RELEASE plain shared:", ":1"),
+        ("SET longer shared:x", "+OK"),
+        ("SET pool permits:3", "+OK"),
+        ("COPY plain name", ":1"),
+        ("RENAME name renamed", "+OK"),
     ]);
+    let Frame::Bulk(dump) = client.frame(&["DUMP", "k"]) else { panic!("no dump") };
+    assert_eq!(client.call_args(&[&b"RESTORE"[..], b"restored", b"0", &dump]), "+OK");
+    let keys = [
+        ("copy", "shared:"),
+        ("plain", "shared:"),
+        ("longer", "shared:x"),
+        ("pool", "permits:3"),
+        ("renamed", "shared:"),
+        ("restored", "shared:"),
+    ];
+    for (key, value) in keys {
+        client.expect(&[
+            (&format!("LOCK.FENCE {key} {value}"), "$-1"),
+            (&format!("LOCK.RENEW {key} {value} PX 1000"), "$-1"),
+            (&format!("LOCK.RELEASE {key} {value}"), ":0"),
+            (&format!("LOCK.ACQUIRE {key} r SHARED PX 1"), "$-1"),
+            (&format!("LOCK.ACQUIRE {key} r PERMITS 1 OF 3 PX 1"), "$-1"),
+            (&format!("LOCK.RESIZE {key} 9"), "$-1"),
+            (&format!("GET {key}"), &format!("${} {value}", value.len())),
+        ]);
+    }
+    assert_eq!(locks_info(&mut client, "held"), 1);
     let info = client.call("LOCK.INFO copy");
     assert!(info.contains("$5 token $7 shared:") && info.contains("mode $9 exclusive"), "{info}");
 }
