@@ -64,9 +64,9 @@ impl Lock {
         self.record.as_ref().map(HeldLock::Exclusive).or(shared)
     }
 
-    /// Returns how many holders are known.
-    pub(super) fn holders(&self) -> usize {
-        usize::from(self.record.is_some()) + self.holders.as_ref().map_or(0, |holders| holders.len())
+    /// Returns whether a holder is known.
+    pub(super) fn is_held(&self) -> bool {
+        self.record.is_some() || self.holders.as_ref().is_some_and(|holders| !holders.is_empty())
     }
 
     /// Returns when the first of several holders ends, in monotonic milliseconds, or [`NEVER`].

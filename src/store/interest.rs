@@ -173,8 +173,8 @@ pub(super) struct InterestCounts {
     pub(super) watched: u32,
     /// Keys with blocked clients.
     pub(super) blocking: u32,
-    /// Holders of locks that are known.
-    pub(super) holders: u32,
+    /// Locks of which a holder is known.
+    pub(super) held: u32,
     /// Clients queued for locks.
     pub(super) queued: u32,
 }
@@ -314,7 +314,7 @@ impl Interests {
 
     /// Returns whether any key is a lock of which a holder is known, or has clients queued for it.
     pub(super) fn has_locks(&self) -> bool {
-        self.counts.holders + self.counts.queued > 0
+        self.counts.held + self.counts.queued > 0
     }
 
     /// Iterates over the keys.
@@ -524,13 +524,14 @@ impl Interests {
         let slot = self.subjects.find_mut(key.hash, |subject| *subject.key == *key.bytes);
         let mut none = None;
         let lock = slot.map_or(&mut none, |subject| &mut subject.interest.lock);
-        let counted = |lock: &Option<Box<Lock>>| lock.as_ref().map_or((0, 0), |lock| (lock.memory(), lock.holders()));
-        let (was_there, (memory, holders)) = (lock.is_some(), counted(lock));
+        let counted =
+            |lock: &Option<Box<Lock>>| lock.as_ref().map_or((0, false), |lock| (lock.memory(), lock.is_held()));
+        let (was_there, (memory, was_held)) = (lock.is_some(), counted(lock));
         let result = change(lock.get_or_insert_default());
         lock.take_if(|lock| lock.is_none());
         let (is_there, after) = (lock.is_some(), counted(lock));
         self.bytes = self.bytes + after.0 - memory;
-        self.counts.holders = (self.counts.holders as usize + after.1 - holders) as u32;
+        self.counts.held = self.counts.held + u32::from(after.1) - u32::from(was_held);
         match (was_there, is_there) {
             (false, true) => self.list(key),
             (true, false) => self.unlist(key),
@@ -580,10 +581,10 @@ impl Interests {
         let before = self.counts.queued;
         (self.counts, self.bytes, self.index) = (InterestCounts::default(), 0, None);
         for Subject { hash, key, interest: Interest { flags, waiters, lock, .. } } in &self.subjects {
-            let (holders, queued) = lock.as_ref().map_or((0, 0), |lock| (lock.holders(), lock.queue.len()));
+            let (is_held, queued) = lock.as_ref().map_or((false, 0), |lock| (lock.is_held(), lock.queue.len()));
             self.counts.watched += u32::from(!flags.is_empty());
             self.counts.blocking += u32::from(!waiters.is_empty());
-            self.counts.holders += holders as u32;
+            self.counts.held += u32::from(is_held);
             self.counts.queued += queued as u32;
             self.bytes +=
                 interest_len(key) + flags_len(flags) + flags.len() * watch_len(key) + waiters.len() * WAITER_LEN;

@@ -88,7 +88,7 @@ fn what_is_known_of_locks_is_there_after_a_restart() {
                 let is_close = |(ttl, expected): (&i64, i64)| (expected - 5000..=expected + 1000).contains(ttl);
                 assert!(ttls.len() == 2 && ttls.iter().zip(expected).all(is_close), "{key}: {ttls:?}");
             }
-            assert_eq!(locks_info(&mut client, "held"), 8);
+            assert_eq!(locks_info(&mut client, "held"), 6);
             // They are held as before: each holder by its token, and until its own deadline.
             client.expect(&[
                 ("LOCK.ACQUIRE shared w PX 1000", "$-1"),

@@ -408,7 +408,7 @@ impl Run {
 
     /// Returns what a server is to say of all locks.
     fn expected(&self) -> (Vec<String>, [i64; 2]) {
-        let held: usize = self.model.values.values().map(|value| value.holders.len()).sum();
+        let held = self.model.values.values().filter(|value| !value.holders.is_empty()).count();
         let waiting: usize = self.model.waiting.iter().map(|ask| ask.keys.len()).sum();
         ((0..KEYS.len()).map(|key| self.shown(key)).collect(), [held as i64, waiting as i64])
     }

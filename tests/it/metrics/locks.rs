@@ -89,6 +89,7 @@ fn of_many_long_queues_the_later_ones_are_shown_in_part() {
     let shown: Vec<usize> = locks.iter().map(|lock| len(&lock["holders"])).collect();
     assert_eq!((shown.len(), shown[0], shown[99], shown[101], shown[149]), (150, 20, 20, 3, 3));
     assert!(locks.iter().all(|lock| lock["heldBy"] == 20));
+    assert_eq!((state["held"].as_f64(), observed.metrics()["keylatch_locks_held"]), (Some(150.0), 150.0));
 }
 
 #[test]

@@ -20,7 +20,7 @@ impl Keys {
             with_field_ttl: self.fields.as_ref().map_or(0, |fields| fields.hashes),
             watched: self.interests.counts().watched as usize,
             blocking: self.interests.counts().blocking as usize,
-            locks: self.interests.counts().holders as usize,
+            locks: self.interests.counts().held as usize,
             queued: self.interests.counts().queued as usize,
             retired_fences: self.interests.fences().remembered().0,
             retired_fence_bytes: self.interests.fences().remembered().1,
