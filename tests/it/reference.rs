@@ -60,10 +60,10 @@ fn insert(page: &mut String, name: &str, docs: &Frame) {
 
 /// Adds a row for an argument, or for each of its parts.
 fn describe(block: &mut String, name: &str, arg: &Frame) {
+    let summary = find(arg, "summary").map(plain).unwrap_or_else(|| panic!("{name} lacks a summary: {arg:?}"));
     if let Some(Frame::Array(parts)) = find(arg, "arguments") {
         return parts.iter().for_each(|part| describe(block, name, part));
     }
-    let summary = find(arg, "summary").map(plain).unwrap_or_else(|| panic!("{name} lacks a summary: {arg:?}"));
     block.push_str(&format!("| `{}` | {summary} |\n", with_token(arg)));
 }
 

@@ -64,7 +64,8 @@ pub(crate) const COMMANDS: &[Command] = &[
                     integer("size").token("OF").optional().about("How many there are; needed where there is no semaphore yet."),
                 ],
             )
-            .optional(),
+            .optional()
+            .about("Holds the lock together with others, by permits of a semaphore."),
         ])
         .docs("0.1.0", ACQUIRE_COST, "Acquires a lock, or queues for it, and returns its fencing token."),
     Command::new("LOCK.ACQUIREMULTI", acquire::acquire_several, WRITE | DENY_OOM | BLOCKING | NO_ENGINE, Group::Lock)

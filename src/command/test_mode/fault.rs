@@ -52,12 +52,16 @@ const ADD_ARGS: &[Arg] = &[
     string("key-pattern").token("KEY").optional().about("Only calls one of whose keys matches."),
     string("client-name").token("CLIENT").optional().about("Only calls of clients with this name, see CLIENT SETNAME."),
     one_of("kind", &[
-        block("error", &[string("text").token("ERROR").about("Replies with this error instead of executing the call.")]),
-        block("delay", &[integer("milliseconds").token("DELAY").about("Replies so much later, in real time.")]),
+        block("error", &[string("text").token("ERROR").about("Replies with this error instead of executing the call.")])
+            .about("An error instead of the call."),
+        block("delay", &[integer("milliseconds").token("DELAY").about("Replies so much later, in real time.")])
+            .about("A late reply."),
         token("drop", "DROP").about("Closes the connection before the call is executed."),
         token("losereply", "LOSEREPLY").about("Executes the call, and closes the connection instead of replying."),
-        block("partial", &[integer("bytes").token("PARTIAL").about("Closes it after so many bytes of the reply.")]),
-    ]),
+        block("partial", &[integer("bytes").token("PARTIAL").about("Closes it after so many bytes of the reply.")])
+            .about("A part of the reply."),
+    ])
+    .about("What happens to the call."),
     string("probability").token("PROB").optional().about("The probability with which a matching call gets the fault, from 0 to 1; 1 without it."),
     integer("seed").token("SEED").optional().about("Where the random numbers for PROB begin; anywhere without it."),
     integer("count").token("COUNT").optional().about("The maximum number of calls that get the fault; without it there is no limit."),
