@@ -138,7 +138,7 @@ impl Holders {
             token: token.into(),
             fence: lock.fence,
             since_us: now.mono_us_at(lock.since_us),
-            hold: lock.holder.as_ref().map(|client| Hold::new(holder(client))),
+            hold: lock.holder.as_ref().map(|client| Hold::new(holder(client), 0)),
             session: lock.session.as_ref().map(holder),
             is_announced: lock.is_announced,
             meta: lock.meta.as_deref().map(Into::into),

@@ -347,7 +347,7 @@ impl Stage {
             if waiter.is_session {
                 record.session = Some(holder.clone());
             }
-            record.hold = Some(Hold::new(holder));
+            record.hold = Some(Hold::new(holder, 0));
             record.is_announced |= waiter.is_announced;
             record.meta = waiter.meta.as_deref().map(Into::into).or(record.meta);
         }

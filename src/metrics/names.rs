@@ -123,6 +123,7 @@ pub(super) const METRICS: &[Metric] = &[
     counter("contended_total", "keylatch_lock_contended", "Calls of LOCK.ACQUIRE that found the lock held"),
     counter("timed_out_total", "keylatch_lock_timed_out", "Waits for locks that timed out"),
     counter("deadlocks_total", "keylatch_lock_deadlocks", "Calls of LOCK.ACQUIRE that were refused because they would have waited for ever"),
+    counter("deadlock_steps_total", "keylatch_lock_deadlock_steps", "Locks, holders and clients looked at to find deadlocks"),
     counter("expired_while_held_total", "keylatch_lock_expired", "Locks that expired before they were released"),
     gauge("engine_revision", "keylatch_engine_revision", "Revision of etcd up to which the server has everything"),
     gauge("engine_revisions_behind", "keylatch_engine_revisions_behind", "Revisions of etcd that the server has heard of and does not have yet"),

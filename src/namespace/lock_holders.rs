@@ -11,7 +11,7 @@ use std::sync::atomic::{
 
 use parking_lot::Mutex;
 
-use crate::client::info::{FormerClient, LockName};
+use crate::client::info::{FormerClient, HeldTokens, LockName};
 use crate::store::{LockMode, MemoryAccount, NEVER};
 
 /// How many tokens replicas are told of at once: those of ten seconds.
@@ -117,11 +117,16 @@ impl LockHolders {
         self.last_fence.fetch_max(fence, Relaxed);
     }
 
-    /// Returns what stands for the former clients of a user.
-    pub(super) fn former(&self, user: &[u8], memory_account: &Arc<MemoryAccount>) -> Arc<FormerClient> {
+    /// Returns what stands for the former clients of a user; `tokens` are those that locks are held with.
+    pub(super) fn former(
+        &self,
+        user: &[u8],
+        memory_account: &Arc<MemoryAccount>,
+        tokens: &Arc<HeldTokens>,
+    ) -> Arc<FormerClient> {
         let mut former = self.former.lock();
-        let (number, account) = (former.len() as u64, memory_account.clone());
-        former.entry(user.into()).or_insert_with(|| Arc::new(FormerClient::new(number, user, account))).clone()
+        let (number, account, tokens) = (former.len() as u64, memory_account.clone(), tokens.clone());
+        former.entry(user.into()).or_insert_with(|| Arc::new(FormerClient::new(number, user, account, tokens))).clone()
     }
 
     /// Returns all of them.

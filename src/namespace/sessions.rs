@@ -42,7 +42,8 @@ impl Namespace {
     /// Lets a key of a database be the lock that a text says, which is that of a file or of the primary. The view is one of the
     /// whole store, or without declared keys.
     pub(crate) fn adopt_lock(&self, (db, key): (usize, Key<'_>), text: &[u8], view: &mut View<'_>) {
-        let former = |user: &[u8]| self.lock_holders.former(user, self.store.memory_account());
+        let former =
+            |user: &[u8]| self.lock_holders.former(user, self.store.memory_account(), &self.clients.held_tokens);
         let fence = view.locks().adopt_text(db, key, text, |user| former(user));
         fence.into_iter().for_each(|fence| self.lock_holders.continue_after(fence));
     }

@@ -18,6 +18,8 @@ pub struct LockStats {
     pub timed_out: AtomicU64,
     /// Calls of LOCK.ACQUIRE that were refused because they would have waited for ever.
     pub deadlocks: AtomicU64,
+    /// Locks, holders and clients looked at to find that out.
+    pub deadlock_steps: AtomicU64,
     /// Locks that expired before they were released.
     pub expired: AtomicU64,
     /// The last locks that were handed over.
@@ -44,6 +46,11 @@ impl LockStats {
         self.durations.lock().holds.record(held_us);
     }
 
+    /// Records that so many locks, holders and clients were looked at because a client was about to wait.
+    pub(crate) fn record_deadlock_steps(&self, count: usize) {
+        self.deadlock_steps.fetch_add(count as u64, Relaxed);
+    }
+
     /// Returns the waits of the locks that were acquired, in microseconds.
     pub fn waits(&self) -> Counts {
         self.durations.lock().waits.counts()
@@ -56,7 +63,8 @@ impl LockStats {
 
     /// Resets everything.
     pub fn clear(&self) {
-        let counters = [&self.acquired, &self.contended, &self.timed_out, &self.deadlocks, &self.expired];
+        let counters =
+            [&self.acquired, &self.contended, &self.timed_out, &self.deadlocks, &self.deadlock_steps, &self.expired];
         counters.into_iter().for_each(|counter| counter.store(0, Relaxed));
         *self.durations.lock() = Durations::default();
         self.handovers.clear();

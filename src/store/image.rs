@@ -87,13 +87,13 @@ impl HolderImage {
         }
     }
 
-    /// Returns what is to be known of the holder again.
-    pub(super) fn record(&self) -> LockRecord {
+    /// Returns what is to be known of the holder again; its token has this hash.
+    pub(super) fn record(&self, token: u64) -> LockRecord {
         LockRecord {
             token: self.token.clone(),
             fence: self.fence,
             since_us: self.since_us,
-            hold: self.holder.clone().map(Hold::new),
+            hold: self.holder.clone().map(|holder| Hold::new(holder, token)),
             session: self.session.clone(),
             is_announced: self.is_announced,
             meta: self.meta.clone(),

@@ -24,8 +24,8 @@ pub trait LockHolder: Any + Send + Sync {
     /// Returns the name of its user.
     fn user(&self) -> Option<Arc<[u8]>>;
 
-    /// Counts a lock that it holds from now on, or holds no longer.
-    fn count_lock(&self, is_held: bool);
+    /// Counts a lock that it holds from now on, or holds no longer, by the hash of its token.
+    fn count_lock(&self, token: u64, is_held: bool);
 
     /// Remembers that a lock is to be released when its connection closes.
     fn bind_lock(&self, db: usize, key: &[u8]);
@@ -35,29 +35,33 @@ pub trait LockHolder: Any + Send + Sync {
 }
 
 /// The right of a client to a lock; counted as long as it exists.
-pub struct Hold(Arc<dyn LockHolder>);
+pub struct Hold {
+    holder: Arc<dyn LockHolder>,
+    /// The hash of the token.
+    token: u64,
+}
 
 impl Hold {
-    /// Counts a lock for a client.
-    pub fn new(holder: Arc<dyn LockHolder>) -> Self {
-        holder.count_lock(true);
-        Hold(holder)
+    /// Counts a lock for a client that holds it with a token, of which the hash is given.
+    pub fn new(holder: Arc<dyn LockHolder>, token: u64) -> Self {
+        holder.count_lock(token, true);
+        Hold { holder, token }
     }
 
     /// Returns the client, without the right.
     pub fn share(&self) -> Arc<dyn LockHolder> {
-        self.0.clone()
+        self.holder.clone()
     }
 
     /// Returns the client.
     pub fn holder(&self) -> &dyn LockHolder {
-        &*self.0
+        &*self.holder
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.0.count_lock(false);
+        self.holder.count_lock(self.token, false);
     }
 }
 

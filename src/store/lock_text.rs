@@ -147,7 +147,7 @@ fn read_holder(words: &mut Words<'_>, now: Now, former: &impl Fn(&[u8]) -> Arc<d
         fence,
         since_us,
         session: (flags & SESSION != 0).then(|| client.clone()),
-        hold: (!user.is_empty()).then(|| Hold::new(client)),
+        hold: (!user.is_empty()).then(|| Hold::new(client, 0)),
         is_announced: flags & NOTIFY != 0,
         meta: (flags & META != 0).then(|| meta.into()),
     };
@@ -175,7 +175,7 @@ mod tests {
             Some((&*self.0).into())
         }
 
-        fn count_lock(&self, _: bool) {}
+        fn count_lock(&self, _: u64, _: bool) {}
 
         fn bind_lock(&self, _: usize, _: &[u8]) {}
 
@@ -189,17 +189,17 @@ mod tests {
     fn record(token: &[u8], meta: Option<&[u8]>) -> LockRecord {
         let client = named(b"a user");
         let session = meta.is_some().then(|| client.clone());
-        let (hold, meta) = (Some(Hold::new(client)), meta.map(Into::into));
+        let (hold, meta) = (Some(Hold::new(client, 0)), meta.map(Into::into));
         LockRecord { token: token.into(), fence: i64::MAX, since_us: 5_000, hold, session, is_announced: true, meta }
     }
 
     fn text_of(image: &LockImage, now: Now) -> Vec<u8> {
         let Some((sharing, since_us)) = image.shared else {
-            return encode(HeldLock::Exclusive(&image.holders[0].record()), now);
+            return encode(HeldLock::Exclusive(&image.holders[0].record(0)), now);
         };
         let mut holders = Holders::new(sharing, since_us);
         for (at, holder) in image.holders.iter().enumerate() {
-            holders.add(Holder::new(holder.record(), at as u64, holder.permits, holder.until_ms));
+            holders.add(Holder::new(holder.record(0), at as u64, holder.permits, holder.until_ms));
         }
         encode(HeldLock::Shared(&holders), now)
     }

@@ -3,6 +3,7 @@
 mod contention;
 mod deadlock;
 mod files;
+mod graphs;
 #[cfg(feature = "binary")]
 mod killed;
 mod model;

@@ -66,7 +66,7 @@ impl LockHolder for ClientCopy {
         Some((&*self.user).into())
     }
 
-    fn count_lock(&self, _: bool) {}
+    fn count_lock(&self, _: u64, _: bool) {}
 
     fn bind_lock(&self, _: usize, _: &[u8]) {}
 

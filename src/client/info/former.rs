@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::client::info::HeldTokens;
 use crate::client::info::LockName;
 use crate::client::info::held_locks::ClientLocks;
 use crate::store::{LockHolder, MemoryAccount};
@@ -18,9 +19,10 @@ pub(crate) struct FormerClient {
 }
 
 impl FormerClient {
-    /// Creates that of a user, with a number of its own; its memory is reported as used memory.
-    pub(crate) fn new(number: u64, user: &[u8], memory_account: Arc<MemoryAccount>) -> Self {
-        FormerClient { id: FORMER | number, user: user.into(), locks: ClientLocks::default(), memory_account }
+    /// Creates that of a user, with a number of its own; its memory is reported as used memory, and `tokens` are those of
+    /// all clients that hold locks.
+    pub(crate) fn new(number: u64, user: &[u8], memory_account: Arc<MemoryAccount>, tokens: Arc<HeldTokens>) -> Self {
+        FormerClient { id: FORMER | number, user: user.into(), locks: ClientLocks::new(tokens), memory_account }
     }
 
     /// Returns the locks that belong to their sessions.
@@ -42,8 +44,8 @@ impl LockHolder for FormerClient {
         Some(self.user.clone())
     }
 
-    fn count_lock(&self, is_held: bool) {
-        self.locks.count(is_held);
+    fn count_lock(&self, token: u64, is_held: bool) {
+        self.locks.count(token, is_held);
     }
 
     fn bind_lock(&self, db: usize, key: &[u8]) {

@@ -1,9 +1,11 @@
 //! The locks that a client holds.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
+use crate::client::info::held_tokens::HeldTokens;
 use crate::memory::heap::allocation_len;
 use crate::memory::ordered_map::OrderedMap;
 use crate::store::MemoryAccount;
@@ -14,9 +16,10 @@ pub(crate) type LockName = (usize, Box<[u8]>);
 /// How many locks a client holds, and which of them its connection's end releases.
 ///
 /// Lock order: a shard, then these.
-#[derive(Default)]
 pub(super) struct ClientLocks {
     held: AtomicUsize,
+    /// The tokens of all clients that hold locks.
+    tokens: Arc<HeldTokens>,
     /// Rarely there, and part of every client.
     bound: Mutex<Option<Box<Bound>>>,
 }
@@ -30,13 +33,19 @@ fn bound_len(key: &[u8]) -> usize {
 }
 
 impl ClientLocks {
+    /// Creates those of a client that holds none.
+    pub(super) fn new(tokens: Arc<HeldTokens>) -> Self {
+        ClientLocks { held: AtomicUsize::new(0), tokens, bound: Mutex::default() }
+    }
+
     /// Returns how many are held.
     pub(super) fn held(&self) -> usize {
         self.held.load(Relaxed)
     }
 
-    /// Counts one that is held from now on, or not any more.
-    pub(super) fn count(&self, is_held: bool) {
+    /// Counts one that is held from now on, or not any more, by the hash of its token.
+    pub(super) fn count(&self, token: u64, is_held: bool) {
+        self.tokens.count(token, is_held);
         match is_held {
             true => self.held.fetch_add(1, Relaxed),
             false => self.held.fetch_sub(1, Relaxed),

@@ -18,8 +18,8 @@ impl LockHolder for ClientInfo {
         ClientInfo::user(self)
     }
 
-    fn count_lock(&self, is_held: bool) {
-        self.locks.count(is_held);
+    fn count_lock(&self, token: u64, is_held: bool) {
+        self.locks.count(token, is_held);
     }
 
     fn bind_lock(&self, db: usize, key: &[u8]) {

@@ -13,6 +13,7 @@ mod copy;
 mod flags;
 mod former;
 mod held_locks;
+mod held_tokens;
 mod listing;
 mod lock_holder;
 mod names;
@@ -26,6 +27,7 @@ use flags::Flags;
 pub(crate) use former::FormerClient;
 use held_locks::ClientLocks;
 pub(crate) use held_locks::LockName;
+pub(crate) use held_tokens::HeldTokens;
 use names::CountedNames;
 pub(crate) use names::Names;
 pub use peer::Peer;
@@ -82,13 +84,14 @@ pub struct ClientInfo {
 
 impl ClientInfo {
     /// Creates what is known of a client that has connected now. Its names and its outbox are counted as used memory;
-    /// `all_memory` is the memory counted for all clients.
+    /// `all_memory` is the memory counted for all clients, and `tokens` are those that any of them holds locks with.
     pub(super) fn new(
         id: u64,
         peer: Peer,
         now: Now,
         memory_account: &Arc<MemoryAccount>,
         all_memory: Arc<AtomicUsize>,
+        tokens: Arc<HeldTokens>,
     ) -> Self {
         ClientInfo {
             id,
@@ -103,7 +106,7 @@ impl ClientInfo {
             over_soft_limit_ms: AtomicU64::new(NEVER),
             names: Mutex::new(CountedNames::new(memory_account.clone())),
             written: AtomicU64::new(0),
-            locks: ClientLocks::default(),
+            locks: ClientLocks::new(tokens),
             user: Mutex::default(),
         }
     }

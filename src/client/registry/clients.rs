@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tracing::{debug, info};
 
 use crate::client::backlog::Backlog;
-use crate::client::info::{Class, ClientInfo, Peer};
+use crate::client::info::{Class, ClientInfo, HeldTokens, Peer};
 use crate::client::outbox::{END, EVICTED, NUDGE};
 use crate::client::registry::mirrored::MirroredWaiters;
 use crate::client::registry::queued::QueuedClients;
@@ -54,6 +54,8 @@ pub struct Clients {
     pub(super) waits: Waits,
     /// The clients that are queued for locks, or about to be.
     pub(crate) queued: QueuedClients,
+    /// The tokens that locks are held with; not of those that a cluster has.
+    pub(crate) held_tokens: Arc<HeldTokens>,
     /// Those that are in a cluster.
     pub(super) mirrored: MirroredWaiters,
     /// The counted memory of all clients; maintained only while there is a limit.
@@ -68,7 +70,8 @@ pub struct Clients {
 impl Clients {
     /// Creates an empty registry; the memory of outboxes is reported as used memory.
     pub fn new(admissions: Arc<Admissions>, memory_account: Arc<MemoryAccount>) -> Self {
-        Clients { admissions, memory_account, ..Clients::default() }
+        let held_tokens = Arc::new(HeldTokens::new(memory_account.clone()));
+        Clients { admissions, held_tokens, memory_account, ..Clients::default() }
     }
 
     /// Adds a client, unless the process has `max` already.
@@ -125,7 +128,7 @@ impl Clients {
     }
 
     fn describe(&self, id: u64, peer: Peer, now: Now) -> Arc<ClientInfo> {
-        Arc::new(ClientInfo::new(id, peer, now, &self.memory_account, self.memory.clone()))
+        Arc::new(ClientInfo::new(id, peer, now, &self.memory_account, self.memory.clone(), self.held_tokens.clone()))
     }
 
     /// Closes every connection, and those admitted later.

@@ -205,7 +205,7 @@ fn new_record(token: &[u8], fence: i64, since_us: i64) -> LockRecord {
 /// Makes the caller the holder of a lock.
 fn hold(record: &mut LockRecord, holder: &Caller, key: Key<'_>, ask: &Ask<'_>) {
     if record.hold.as_ref().is_none_or(|hold| hold.holder().id() != holder.info.id) {
-        record.hold = Some(Hold::new(holder.as_lock_holder()));
+        record.hold = Some(Hold::new(holder.as_lock_holder(), ask.token_hash));
     }
     record.is_announced |= ask.is_announced;
     if let Some(meta) = ask.meta {

@@ -9,6 +9,9 @@
 //! it wants is held by one that waits: so of the clients of a cycle at least the last one finds the next. The rest needs
 //! the records of other keys, so that one is examined again, with the whole store locked: nobody can begin or end to wait
 //! then, and of two clients that close a cycle at the same moment the second one is refused.
+//!
+//! A cycle leads back to the client. So one that holds nothing is not examined, however many are queued before it; nor is one
+//! for whose locks nobody can wait by whom it would wait itself: that is found out from holder to holder, without the queues.
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -53,15 +56,15 @@ pub(super) fn prospect(call: &mut Call<'_>, ask: &Ask<'_>) -> Prospect {
     let (clients, info) = (&call.namespace.clients, call.caller.info.clone());
     clients.queued.enter(&info, ask.token_hash);
     let prospect = match call.view.is_whole() {
+        _ if !may_be_waited_for(call, ask) => Prospect::Waits,
         false if ask.keys.iter().any(|key| may_hang(call, *key)) => Prospect::Unknown,
         false => Prospect::Waits,
         true => {
             let locks = ask.keys.iter().map(|key| (call.caller.db, Box::from(key.bytes))).collect();
             let kept = ask.kept.as_ref().map(|kept| kept.number);
             let newcomer = Waiting { client: info.id, token: ask.token_hash, locks, mode: ask.mode, kept };
-            Search::new(call)
-                .cycle_of(newcomer)
-                .map_or(Prospect::Waits, |cycle| Prospect::Deadlock(in_words(call, &cycle)))
+            let cycle = if may_lead_to(call, &newcomer) { Search::new(call).cycle_of(newcomer) } else { None };
+            cycle.map_or(Prospect::Waits, |cycle| Prospect::Deadlock(in_words(call, &cycle)))
         }
     };
     if !matches!(prospect, Prospect::Waits) {
@@ -74,6 +77,52 @@ pub(super) fn prospect(call: &mut Call<'_>, ask: &Ask<'_>) -> Prospect {
 /// need the whole store, and those that declare no keys.
 pub(super) fn cycle_from(call: &mut Call<'_>, lock: LockName) -> Option<Vec<Link>> {
     Search::new(call).cycle_from(lock)
+}
+
+/// Returns whether anybody may wait for the caller, once it waits: for a lock that it holds, or at the place that it takes up.
+/// Else it closes no cycle.
+fn may_be_waited_for(call: &Call<'_>, ask: &Ask<'_>) -> bool {
+    let Call { namespace, caller, .. } = call;
+    ask.kept.is_some()
+        || namespace.engine().is_some()
+        || caller.info.has_bound_locks()
+        || namespace.clients.held_tokens.contains(ask.token_hash)
+}
+
+/// Returns whether a client that is about to wait may have to wait for itself: whether a lock that it wants, or one that those
+/// wait for whom it would wait for, is held by it. Of those queued for a lock only those matter who are queued for others, too.
+fn may_lead_to(call: &mut Call<'_>, newcomer: &Waiting) -> bool {
+    let Call { view, namespace, .. } = call;
+    let (clients, store) = (&namespace.clients, &namespace.store);
+    // Others may be queued behind one that takes up a place, and behind one that an engine has queued.
+    let is_ahead = newcomer.kept.is_some() || namespace.engine().is_some();
+    let (mut next, mut steps, mut is_found) = (newcomer.locks.clone(), 0, is_ahead);
+    let (mut locks, mut others): (HashSet<LockName>, HashSet<u64>) = (next.iter().cloned().collect(), HashSet::new());
+    while let Some((db, bytes)) = next.pop().filter(|_| !is_found) {
+        let (key, mut found) = (store.key(&bytes), Vec::new());
+        let mut look_at = |record: &LockRecord| {
+            let (token, session) = (store.hash(&record.token), record.session.as_ref().map(|session| session.id()));
+            if record.hold.is_some() {
+                is_found |= token == newcomer.token || session == Some(newcomer.client);
+                found.extend(session);
+                found.extend(clients.queued.with_token(token));
+            }
+        };
+        view.locks().inspect(db, key, |held, _| match held {
+            HeldLock::Exclusive(record) => look_at(record),
+            HeldLock::Shared(holders) => {
+                steps += holders.len();
+                holders.iter().for_each(|(_, holder)| look_at(&holder.record));
+            }
+        });
+        found.extend(view.locks().queued_for_several(db, key));
+        steps += 1 + found.len();
+        for other in found.into_iter().filter(|other| others.insert(*other)) {
+            next.extend(clients.awaited_locks(other).into_iter().filter(|lock| locks.insert(lock.clone())));
+        }
+    }
+    namespace.observed.locks.record_deadlock_steps(steps);
+    is_found
 }
 
 /// Returns whether a lock depends on a client that waits, the caller included: its release, or the turn of one that waits for
@@ -91,7 +140,10 @@ fn may_hang(call: &mut Call<'_>, key: Key<'_>) -> bool {
                 || queued.has_token(namespace.store.hash(&record.token)))
     };
     match view.locks().holders(key) {
-        Some(holders) => holders.iter().any(|(_, holder)| hangs(&holder.record)),
+        Some(holders) => {
+            namespace.observed.locks.record_deadlock_steps(holders.len());
+            holders.iter().any(|(_, holder)| hangs(&holder.record))
+        }
         None => view.locks().record(key).is_some_and(hangs),
     }
 }
@@ -137,7 +189,8 @@ struct Search<'c, 'v> {
     newcomer: Option<Waiting>,
     /// The clients that wait, in the order in which they were found.
     waiting: Vec<Waiting>,
-    found: HashSet<u64>,
+    /// Their places there, and whom else was looked for.
+    found: HashMap<u64, Option<usize>>,
     locks: HashMap<LockName, Awaited>,
     /// Those who are served when the others give back what they hold.
     served: HashSet<u64>,
@@ -145,7 +198,7 @@ struct Search<'c, 'v> {
 
 impl<'c, 'v> Search<'c, 'v> {
     fn new(call: &'c mut Call<'v>) -> Self {
-        let (waiting, found, locks) = (Vec::new(), HashSet::new(), HashMap::new());
+        let (waiting, found, locks) = (Vec::new(), HashMap::new(), HashMap::new());
         Search { call, newcomer: None, waiting, found, locks, served: HashSet::new() }
     }
 
@@ -197,21 +250,39 @@ impl<'c, 'v> Search<'c, 'v> {
 
     /// Adds a client, if it waits.
     fn find(&mut self, client: u64) {
-        if !self.found.insert(client) {
+        if self.found.contains_key(&client) {
             return;
         }
         if let Some(newcomer) = self.newcomer.as_ref().filter(|newcomer| newcomer.client == client) {
-            return self.waiting.push(newcomer.clone());
+            return self.add(newcomer.clone());
         }
         let locks = self.call.namespace.clients.awaited_locks(client);
         locks.first().cloned().iter().for_each(|lock| self.look_at(lock));
         let awaited = locks.first().map(|lock| &self.locks[lock]);
         match awaited.and_then(|awaited| Some(awaited.queue[*awaited.places.get(&client)?])) {
-            Some(place) => {
-                self.waiting.push(Waiting { client, token: place.token, locks, mode: place.mode, kept: None });
+            Some(place) => self.add(Waiting { client, token: place.token, locks, mode: place.mode, kept: None }),
+            None => {
+                self.found.insert(client, None);
+                self.served.insert(client);
             }
-            None => _ = self.served.insert(client),
         }
+    }
+
+    /// Adds a client that is queued for a lock.
+    fn find_queued(&mut self, place: LockWaiter, lock: &LockName) {
+        let LockWaiter { client, token, mode, .. } = place;
+        let is_newcomer = self.newcomer.as_ref().is_some_and(|newcomer| newcomer.client == client);
+        match mode {
+            // Who waits for one lock only waits for this one.
+            _ if is_newcomer || mode == LockMode::Several => self.find(client),
+            _ if self.found.contains_key(&client) => {}
+            _ => self.add(Waiting { client, token, locks: vec![lock.clone()], mode, kept: None }),
+        }
+    }
+
+    fn add(&mut self, waiting: Waiting) {
+        self.found.insert(waiting.client, Some(self.waiting.len()));
+        self.waiting.push(waiting);
     }
 
     /// Finds all clients that those found so far depend on, and which of them are served.
@@ -222,9 +293,10 @@ impl<'c, 'v> Search<'c, 'v> {
             for lock in &locks {
                 self.look_at(lock);
                 let awaited = &self.locks[lock];
-                let mut others: Vec<u64> = awaited.holders.iter().flat_map(|holder| holder.clients.clone()).collect();
-                others.extend(awaited.before(client));
-                others.into_iter().for_each(|other| self.find(other));
+                let holders: Vec<u64> = awaited.holders.iter().flat_map(|holder| holder.clients.clone()).collect();
+                let before = awaited.place_before(client);
+                holders.into_iter().for_each(|holder| self.find(holder));
+                before.into_iter().for_each(|before| self.find_queued(before, lock));
             }
             at += 1;
         }
@@ -281,6 +353,7 @@ impl<'c, 'v> Search<'c, 'v> {
             let own = awaited.queue.iter_mut().filter(|waiter| waiter.number == kept);
             own.for_each(|waiter| (waiter.client, waiter.is_away) = (newcomer.client, false));
         }
+        namespace.observed.locks.record_deadlock_steps(1 + awaited.holders.len() + awaited.queue.len());
         awaited.places = awaited.queue.iter().enumerate().map(|(place, waiter)| (waiter.client, place)).collect();
         self.locks.insert(lock.clone(), awaited);
     }
@@ -310,7 +383,9 @@ impl<'c, 'v> Search<'c, 'v> {
 
     /// Returns whom a client waits for in vain, and for which locks.
     fn blockers(&self, client: u64) -> Vec<Link> {
-        let Some(waiting) = self.waiting.iter().find(|waiting| waiting.client == client) else { return Vec::new() };
+        let Some(waiting) = self.found.get(&client).and_then(|place| self.waiting.get((*place)?)) else {
+            return Vec::new();
+        };
         let mut links = Vec::new();
         for lock in waiting.locks.iter().filter(|lock| !self.is_had(waiting, lock)) {
             let awaited = &self.locks[lock];
@@ -327,8 +402,12 @@ impl<'c, 'v> Search<'c, 'v> {
 impl Awaited {
     /// Returns the client that is queued directly before another one.
     fn before(&self, client: u64) -> Option<u64> {
+        self.place_before(client).map(|waiter| waiter.client)
+    }
+
+    fn place_before(&self, client: u64) -> Option<LockWaiter> {
         let place = self.places.get(&client).copied().unwrap_or(self.queue.len());
-        self.queue[..place].iter().rev().find(|waiter| !waiter.is_away).map(|waiter| waiter.client)
+        self.queue[..place].iter().rev().find(|waiter| !waiter.is_away).copied()
     }
 }
 

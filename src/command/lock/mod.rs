@@ -27,10 +27,11 @@ use crate::spec::{
 
 pub(crate) use inspect::COMMANDS as INSPECTION;
 
-const ACQUIRE_COST: &str = "O(1), and O(N) for a client that leaves the queue, where N is the number of clients in it.";
+const ACQUIRE_COST: &str = "O(1), and O(N) for a client that leaves the queue, or is refused because it would wait for ever, \
+where N is the number of clients in it.";
 
-const SEVERAL_COST: &str = "O(K), and O(K * N) for a client that leaves the queues, where K is the number of keys and N the \
-number of clients queued for each.";
+const SEVERAL_COST: &str = "O(K), and O(K * N) for a client that leaves the queues, or is refused because it would wait for \
+ever, where K is the number of keys and N the number of clients queued for each.";
 
 const RESUME_COST: &str = "O(N) where N is the number of locks in the database.";
 

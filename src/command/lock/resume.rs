@@ -33,12 +33,13 @@ pub(super) fn resume(call: &mut Call<'_>) -> Result<()> {
 
 /// Makes the caller the holder of a lock, if it is held with a token and was acquired by the caller's user.
 fn take_over(call: &mut Call<'_>, bytes: &[u8], token: &[u8]) -> bool {
-    let (db, key) = (call.caller.db, call.namespace.store.key(bytes));
+    let store = &call.namespace.store;
+    let (db, key, token_hash) = (call.caller.db, store.key(bytes), store.hash(token));
     let (caller, mut is_taken) = (&*call.caller, false);
     call.view.locks().change_held(db, key, token, |record| {
         is_taken = is_of_user(record, &caller.info);
         if is_taken {
-            record.hold = Some(Hold::new(caller.as_lock_holder()));
+            record.hold = Some(Hold::new(caller.as_lock_holder(), token_hash));
             if record.session.is_some() {
                 record.set_session(caller.as_lock_holder(), (db, bytes));
             }

@@ -58,11 +58,13 @@ impl Keys {
         }
         let is_over = |holder: &&HolderImage| holder.session.as_ref().is_some_and(|session| !is_connected(&**session));
         let (over, left): (Vec<_>, Vec<_>) = lock.holders.iter().partition(is_over);
+        let record = |keys: &Keys, holder: &HolderImage| holder.record(keys.key(&holder.token).hash);
         match lock.shared {
-            None => self.adopt_lock(key, left.first().map(|holder| holder.record())),
+            None => self.adopt_lock(key, left.first().map(|holder| record(self, holder))),
             Some((sharing, since_us)) => {
-                let holder = |image: &&HolderImage| (image.record(), image.permits, image.until_ms);
-                self.adopt_holders(key, sharing, since_us, left.iter().map(holder));
+                let holders = left.iter().map(|image| (record(self, image), image.permits, image.until_ms));
+                let holders: Vec<_> = holders.collect();
+                self.adopt_holders(key, sharing, since_us, holders.into_iter());
                 self.end_due_holders(key, cx);
             }
         }

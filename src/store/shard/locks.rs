@@ -142,6 +142,11 @@ impl Keys {
         self.interests.queued_for_several(key).next().is_some()
     }
 
+    /// Returns the clients queued for the lock and for others besides, but for those that are away.
+    pub(crate) fn queued_for_several(&self, key: Key<'_>) -> Vec<LockWaiter> {
+        self.interests.queued_for_several(key).filter(|waiter| !waiter.is_away).copied().collect()
+    }
+
     /// Returns the clients queued for several locks whose token holds this one already.
     pub(crate) fn queued_holders(&self, key: Key<'_>) -> Vec<LockWaiter> {
         let mut several = self.interests.queued_for_several(key).filter(|waiter| !waiter.is_away).peekable();

@@ -75,6 +75,12 @@ impl<'v> Locks<'v, '_> {
         self.0.keys(key).0.has_queued_for_several(key)
     }
 
+    /// Returns the clients queued for a lock of any database and for others besides; for calls that need the whole store.
+    pub(crate) fn queued_for_several(&mut self, db: usize, key: Key<'_>) -> Vec<u64> {
+        let queued = self.0.access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.queued_for_several(key));
+        queued.into_iter().map(|waiter| waiter.client).collect()
+    }
+
     /// Lets the clients queued for a lock be served at the end of the call, if that is possible then.
     pub(crate) fn mark_ready(&mut self, key: Key<'_>) {
         self.0.keys(key).0.mark_lock_ready(key);

@@ -28,6 +28,7 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("locks", "contended_total", "of keylatch"),
     ("locks", "timed_out_total", "of keylatch"),
     ("locks", "deadlocks_total", "of keylatch"),
+    ("locks", "deadlock_steps_total", "of keylatch"),
     ("locks", "expired_while_held_total", "of keylatch"),
     ("locks", "longest_wait_ms", "of keylatch"),
     ("locks", "remembered_fences", "of keylatch"),

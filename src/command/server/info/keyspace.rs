@@ -19,6 +19,7 @@ pub(super) const LOCKS: &[Field] = &[
     field("contended_total", |from| locks(from).contended.load(Relaxed).into()),
     field("timed_out_total", |from| locks(from).timed_out.load(Relaxed).into()),
     field("deadlocks_total", |from| locks(from).deadlocks.load(Relaxed).into()),
+    field("deadlock_steps_total", |from| locks(from).deadlock_steps.load(Relaxed).into()),
     field("expired_while_held_total", |from| locks(from).expired.load(Relaxed).into()),
     field("longest_wait_ms", |from| {
         let since_us = if from.totals().queued > 0 { longest_waiting_since_us(from.call) } else { None };
