@@ -1,8 +1,7 @@
 //! The holders of a namespace's locks: the last fencing token, and the clients whose connections have ended and whose sessions
 //! have not: for a grace, or because a script keeps the keys locked.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicI64,
@@ -12,7 +11,11 @@ use std::sync::atomic::{
 use parking_lot::Mutex;
 
 use crate::client::info::{FormerClient, HeldTokens, LockName};
+use crate::memory::heap::{allocation_len, list_len};
 use crate::store::{LockMode, MemoryAccount, NEVER};
+
+/// How many bytes the places that are kept may take: some 40,000 of them. The oldest are given up for later ones.
+const PLACES_MAX: usize = 16 * 1024 * 1024;
 
 /// How many tokens replicas are told of at once: those of ten seconds.
 const ANNOUNCED_AHEAD: i64 = 10_000_000;
@@ -25,6 +28,14 @@ pub(super) struct Departed {
     pub(super) locks: Vec<LockName>,
     /// The place in queues that it leaves.
     pub(super) place: Option<KeptPlace>,
+}
+
+impl Departed {
+    /// Returns the memory that it takes, without its place; nodes of a map are half full.
+    fn len(&self) -> usize {
+        let names: usize = self.locks.iter().map(|(_, key)| allocation_len(key.len())).sum();
+        2 * size_of::<(Ending, Departed)>() + list_len::<LockName>(self.locks.capacity()) + names
+    }
 }
 
 /// The place of a client in the queues for locks, for when it comes back.
@@ -40,6 +51,15 @@ pub(crate) struct KeptPlace {
 }
 
 impl KeptPlace {
+    /// Returns the memory that it takes beside [`Departed`].
+    fn len(&self) -> usize {
+        let names: usize = self.keys.iter().map(|key| allocation_len(key.len())).sum();
+        2 * size_of::<((u64, u64), Ending)>()
+            + 2 * size_of::<Ending>()
+            + list_len::<Box<[u8]>>(self.keys.capacity())
+            + names
+    }
+
     /// Returns whether somebody asks for the same.
     fn is_of(&self, other: &KeptPlace) -> bool {
         let is_same_mode = match (self.mode, other.mode) {
@@ -50,13 +70,62 @@ impl KeptPlace {
     }
 }
 
+/// When a session ends, in monotonic milliseconds, and the id of its client.
+type Ending = (u64, u64);
+
 /// The clients whose connections have ended.
 #[derive(Default)]
 struct Departures {
-    /// By the times at which their sessions end, in monotonic milliseconds, and their ids.
-    by_time: BTreeMap<(u64, u64), Departed>,
-    /// The places that they have kept, by the hashes of their tokens, with those times and ids.
-    places: BTreeMap<(u64, u64), (u64, u64)>,
+    by_time: BTreeMap<Ending, Departed>,
+    /// The places that they have kept, by the hashes of their tokens.
+    places: BTreeMap<(u64, u64), Ending>,
+    /// Those who have kept one.
+    with_place: BTreeSet<Ending>,
+    /// The memory of all.
+    bytes: usize,
+    /// That of the places, with those who have kept them.
+    place_bytes: usize,
+}
+
+impl Departures {
+    fn add(&mut self, ending: Ending, departed: Departed) {
+        if let Some(place) = &departed.place {
+            self.places.insert((place.token, place.number), ending);
+            self.with_place.insert(ending);
+        }
+        let (bytes, place_bytes) = lens(&departed);
+        (self.bytes, self.place_bytes) = (self.bytes + bytes, self.place_bytes + place_bytes);
+        self.by_time.insert(ending, departed);
+    }
+
+    fn remove(&mut self, ending: Ending) -> Option<Departed> {
+        let departed = self.by_time.remove(&ending)?;
+        let (bytes, place_bytes) = lens(&departed);
+        (self.bytes, self.place_bytes) = (self.bytes - bytes, self.place_bytes - place_bytes);
+        if let Some(place) = &departed.place {
+            self.places.remove(&(place.token, place.number));
+            self.with_place.remove(&ending);
+        }
+        Some(departed)
+    }
+
+    /// Takes the place that somebody has kept.
+    fn take_place(&mut self, ending: Ending) -> Option<KeptPlace> {
+        let mut departed = self.remove(ending)?;
+        let place = departed.place.take();
+        // Nobody is left of whom nothing else is.
+        if !departed.locks.is_empty() {
+            self.add(ending, departed);
+        }
+        place
+    }
+}
+
+/// Returns the memory of what is left of a client, and how much of that is for the place that it has kept.
+fn lens(departed: &Departed) -> (usize, usize) {
+    let of_place = departed.place.as_ref().map_or(0, KeptPlace::len);
+    let all = departed.len() + of_place;
+    (all, if departed.locks.is_empty() { all } else { of_place })
 }
 
 /// The holders of locks.
@@ -69,6 +138,7 @@ pub(crate) struct LockHolders {
     /// Held while they are told.
     telling: Mutex<()>,
     departed: Mutex<Departures>,
+    memory_account: Arc<MemoryAccount>,
     /// What stands for the clients of users that have acquired locks before the start, or at the primary.
     former: Mutex<BTreeMap<Box<[u8]>, Arc<FormerClient>>>,
     /// Whether there is any of them.
@@ -76,6 +146,27 @@ pub(crate) struct LockHolders {
 }
 
 impl LockHolders {
+    /// Creates those of a namespace; the memory of what is left of clients is reported as used memory.
+    pub(super) fn new(memory_account: Arc<MemoryAccount>) -> Self {
+        LockHolders { memory_account, ..LockHolders::default() }
+    }
+
+    /// Changes what is left of clients.
+    fn change<T>(&self, change: impl FnOnce(&mut Departures) -> T) -> T {
+        let mut all = self.departed.lock();
+        let before = all.bytes;
+        let result = change(&mut all);
+        self.memory_account.report_outside(before, all.bytes);
+        self.has_departed.store(!all.by_time.is_empty(), Release);
+        result
+    }
+
+    /// Returns how many places are kept, and their memory.
+    pub(crate) fn kept_places(&self) -> (usize, usize) {
+        let all = self.departed.lock();
+        (all.with_place.len(), all.place_bytes)
+    }
+
     /// Returns a fencing token: larger than all before, also than those before a restart, because it is not below
     /// `now_us`, the microseconds since 1970. Only a wall clock that was set back over the restart makes it smaller.
     pub(crate) fn next_fence(&self, now_us: i64) -> i64 {
@@ -134,28 +225,29 @@ impl LockHolders {
         self.former.lock().values().cloned().collect()
     }
 
-    /// Remembers what is left of a client until a time, in monotonic milliseconds.
-    pub(super) fn remember(&self, departed: Departed, until_ms: u64) {
-        let mut all = self.departed.lock();
-        let key = (until_ms, departed.client);
-        if let Some(place) = &departed.place {
-            all.places.insert((place.token, place.number), key);
-        }
-        match all.by_time.entry(key) {
-            Entry::Vacant(entry) => _ = entry.insert(departed),
-            Entry::Occupied(mut entry) => {
-                let known = entry.get_mut();
-                known.locks.extend(departed.locks);
-                known.place = departed.place.or(known.place.take());
+    /// Remembers what is left of a client until a time, in monotonic milliseconds; returns the places that are given up for
+    /// that, to be left.
+    pub(super) fn remember(&self, departed: Departed, until_ms: u64) -> Vec<KeptPlace> {
+        let ending = (until_ms, departed.client);
+        self.change(|all| {
+            let mut whole =
+                all.remove(ending).unwrap_or(Departed { client: departed.client, locks: Vec::new(), place: None });
+            whole.locks.extend(departed.locks);
+            whole.place = departed.place.or(whole.place);
+            all.add(ending, whole);
+            let mut given_up = Vec::new();
+            while all.place_bytes > PLACES_MAX
+                && let Some(oldest) = all.with_place.first().copied()
+            {
+                given_up.extend(all.take_place(oldest));
             }
-        }
-        self.has_departed.store(true, Release);
+            given_up
+        })
     }
 
     /// Forgets all of them: their locks are those of a primary now.
     pub(super) fn forget_departed(&self) {
-        *self.departed.lock() = Departures::default();
-        self.has_departed.store(false, Release);
+        self.change(|all| *all = Departures::default());
     }
 
     /// Returns when the next session ends, in monotonic milliseconds, or [`NEVER`].
@@ -171,14 +263,15 @@ impl LockHolders {
         if self.next_end_ms() > now_ms {
             return Vec::new();
         }
-        let mut all = self.departed.lock();
-        let later = all.by_time.split_off(&(now_ms.saturating_add(1), 0));
-        let over: Vec<Departed> = std::mem::replace(&mut all.by_time, later).into_values().collect();
-        for place in over.iter().filter_map(|departed| departed.place.as_ref()) {
-            all.places.remove(&(place.token, place.number));
-        }
-        self.has_departed.store(!all.by_time.is_empty(), Release);
-        over
+        self.change(|all| {
+            let mut over = Vec::new();
+            while let Some((ending, _)) = all.by_time.first_key_value().filter(|((until_ms, _), _)| *until_ms <= now_ms)
+            {
+                let ending = *ending;
+                over.extend(all.remove(ending));
+            }
+            over
+        })
     }
 
     /// Returns the first place that was kept by somebody who asked for the same; the number of that has no meaning.
@@ -195,9 +288,9 @@ impl LockHolders {
 
     /// Takes a kept place up, which is the caller's from then on; returns false if it is kept no longer.
     pub(crate) fn take_up(&self, place: &KeptPlace) -> bool {
-        let mut all = self.departed.lock();
-        let Some(key) = all.places.remove(&(place.token, place.number)) else { return false };
-        let departed = all.by_time.get_mut(&key);
-        departed.is_some_and(|departed| departed.place.take().is_some())
+        self.change(|all| {
+            let ending = all.places.get(&(place.token, place.number)).copied();
+            ending.is_some_and(|ending| all.take_place(ending).is_some())
+        })
     }
 }

@@ -256,6 +256,7 @@ impl Namespace {
     ) -> Self {
         let (memory_account, config) = (Arc::<MemoryAccount>::default(), settings.current());
         let observed = Observed::new(threads, commands.count(), &memory_account);
+        let lock_holders = LockHolders::new(memory_account.clone());
         let clients = Arc::new(Clients::new(instance.admissions.clone(), memory_account.clone()));
         let push = Push::new((&clients, &acl), &clock, &config, &observed.locks, &memory_account);
         let upkeep = Upkeep::new(acl.memory());
@@ -299,7 +300,7 @@ impl Namespace {
             restrictions,
             observed,
             upkeep,
-            lock_holders: LockHolders::default(),
+            lock_holders,
             test_mode,
         };
         namespace.persistence.update(|figures| figures.saved_ms = namespace.tenant.started.wall_ms());

@@ -24,7 +24,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("metrics", &["acl", "client", "command", "dispatch", "namespace", "observe", "resp", "spec", "text"]),
     ("command", &["acl", "client", "config", "dispatch", "error", "glob", "memory", "namespace", "observe", "persist", "push", "rdb", "resp", "runtime", "script", "spec", "store", "test_mode", "text", "time"]),
     ("dispatch", &["acl", "client", "config", "error", "memory", "namespace", "observe", "persist", "push", "rdb", "resp", "script", "spec", "store", "test_mode", "text", "time"]),
-    ("namespace", &["acl", "client", "config", "instance", "observe", "persist", "push", "resp", "script", "spec", "store", "test_mode", "time"]),
+    ("namespace", &["acl", "client", "config", "instance", "memory", "observe", "persist", "push", "resp", "script", "spec", "store", "test_mode", "time"]),
     ("instance", &["acl", "client", "config", "memory", "runtime", "spec"]),
     ("script", &["error", "memory", "observe", "resp", "spec", "runtime", "store", "text", "time"]),
     ("push", &["acl", "client", "config", "glob", "memory", "observe", "resp", "store", "time"]),

@@ -33,6 +33,8 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("locks", "longest_wait_ms", "of keylatch"),
     ("locks", "remembered_fences", "of keylatch"),
     ("locks", "remembered_fences_bytes", "of keylatch"),
+    ("locks", "kept_places", "of keylatch"),
+    ("locks", "kept_places_bytes", "of keylatch"),
     ("locks", "lock_wait_usec", "of keylatch"),
     ("locks", "lock_hold_usec", "of keylatch"),
     ("stats", "caught_panics", "of keylatch: bugs that cost a connection"),

@@ -1,7 +1,7 @@
 //! Sessions that outlive their connections: `session-grace-ms`, LOCK.RESUME, and places in queues that are kept.
 
 use super::{acquired, block, fence, locks_info};
-use crate::harness::{Client, TestServer, wait_until};
+use crate::harness::{Client, TestServer, encode, wait_until};
 
 fn start() -> TestServer {
     TestServer::start_with(&[("session-grace-ms", "5000")])
@@ -44,6 +44,53 @@ fn what_belongs_to_a_session_stays_for_the_grace_after_its_connection_has_ended(
     server.advance_ms(1);
     acquired(&mut waiting);
     assert_eq!(other.call("EXISTS s"), ":0");
+}
+
+#[test]
+fn places_are_kept_in_a_limited_memory_that_counts_as_used_and_the_oldest_are_given_up() {
+    const LIMIT: i64 = 16 * 1024 * 1024;
+    let server = start();
+    let mut holder = server.client();
+    // Names so long that there is room for a few of them.
+    let key = |number: usize| format!("{number}:{}", "k".repeat(1024 * 1024 - 100));
+    let queue = |number: usize| {
+        let (mut client, token) = (server.client(), format!("t{number}"));
+        client.send(&encode(&["LOCK.ACQUIRE", &key(number), &token, "SESSION", "BLOCK", "0"]));
+        client
+    };
+    (0..20).for_each(|number| _ = fence(&mut holder, &format!("LOCK.ACQUIRE {} t PX 600000", key(number))));
+    let used = |client: &mut Client| client.info("used_memory").parse::<i64>().expect("a number");
+    let before = used(&mut holder);
+    for number in 0..20 {
+        let client = queue(number);
+        let kept = |client: &mut Client| (locks_info(client, "kept_places"), locks_info(client, "waiting"));
+        let is_queued = |client: &mut Client| kept(client).1 == kept(client).0 + 1;
+        wait_until(|| is_queued(&mut holder));
+        drop(client);
+        wait_until(|| !is_queued(&mut holder) && holder.info("connected_clients") == "1");
+    }
+    let (places, bytes) = (locks_info(&mut holder, "kept_places"), locks_info(&mut holder, "kept_places_bytes"));
+    assert_eq!(
+        (places, locks_info(&mut holder, "waiting")),
+        (15, 15),
+        "of places of a little more than a megabyte each"
+    );
+    assert!((15 * 1024 * 1024..=LIMIT).contains(&bytes), "{bytes}");
+    let grown = used(&mut holder) - before;
+    assert!((bytes..bytes + 1_000_000).contains(&grown), "{grown} of {bytes}");
+    // The last ones are there, and are taken up.
+    let back = queue(19);
+    wait_until(|| locks_info(&mut holder, "kept_places") == 14);
+    assert_eq!(locks_info(&mut holder, "waiting"), 15);
+    let again = queue(0);
+    wait_until(|| locks_info(&mut holder, "waiting") == 16);
+    assert_eq!(locks_info(&mut holder, "kept_places"), 14);
+    drop((back, again));
+    wait_until(|| holder.info("connected_clients") == "1");
+    server.advance_ms(5000);
+    assert_eq!(["kept_places", "kept_places_bytes", "waiting"].map(|name| locks_info(&mut holder, name)), [0; 3]);
+    let left = used(&mut holder) - before;
+    assert!(left < 100_000, "{left} bytes are left");
 }
 
 #[test]

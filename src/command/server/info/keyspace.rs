@@ -27,6 +27,8 @@ pub(super) const LOCKS: &[Field] = &[
     }),
     field("remembered_fences", |from| from.totals().retired_fences.into()),
     field("remembered_fences_bytes", |from| from.totals().retired_fence_bytes.into()),
+    field("kept_places", |from| from.namespace().lock_holders.kept_places().0.into()),
+    field("kept_places_bytes", |from| from.namespace().lock_holders.kept_places().1.into()),
     field("durability", |from| durability(from).into()),
     field("lock_wait_usec", |from| percentiles(&locks(from).waits())),
     field("lock_hold_usec", |from| percentiles(&locks(from).holds())),
