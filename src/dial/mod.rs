@@ -11,6 +11,8 @@ mod address;
 mod open;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(feature = "tls")]
+pub(crate) mod trust;
 
 #[cfg(feature = "binary")]
 pub(crate) use address::Address;

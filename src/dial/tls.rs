@@ -6,17 +6,15 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 
-use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{
-    self, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    StreamOwned,
-};
+use tokio_rustls::rustls::sign::SingleCertAndKey;
+use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 
 use crate::dial::address::TlsOptions;
+use crate::dial::trust::{Authorities, ServerVerifier, certified};
 
 /// Where Linux distributions keep the system's trusted authorities.
 const SYSTEM_AUTHORITIES: [&str; 3] =
@@ -52,7 +50,7 @@ fn client(host: &str, options: &TlsOptions) -> io::Result<(Arc<ClientConfig>, Se
     let provider = Arc::new(ring::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match options.insecure {
         true => Arc::new(AnyCertificate(provider.clone())),
-        false => Arc::new(TrustedAuthority(verifier(options.cacert.as_deref(), provider.clone())?)),
+        false => Arc::new(ServerVerifier(authorities(options.cacert.as_deref())?)),
     };
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder = builder.map_err(io::Error::other)?.dangerous().with_custom_certificate_verifier(verifier);
@@ -60,7 +58,8 @@ fn client(host: &str, options: &TlsOptions) -> io::Result<(Arc<ClientConfig>, Se
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
             let key = PrivateKeyDer::from_pem_file(key).map_err(|cause| bad_file(key, &cause))?;
-            builder.with_client_auth_cert(certificates(certificate)?, key).map_err(io::Error::other)?
+            let certified = certified(certificates(certificate)?, &key).map_err(io::Error::other)?;
+            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
         }
     };
     let name = ServerName::try_from(options.sni.as_deref().unwrap_or(host).to_owned()).map_err(io::Error::other)?;
@@ -83,70 +82,26 @@ fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     read.map_err(|cause| bad_file(path, &cause))
 }
 
-fn verifier(cacert: Option<&Path>, provider: Arc<CryptoProvider>) -> io::Result<Arc<WebPkiServerVerifier>> {
+/// Returns the authorities that a file names, or those of the system.
+fn authorities(cacert: Option<&Path>) -> io::Result<Authorities> {
     let system = || SYSTEM_AUTHORITIES.into_iter().map(Path::new).find(|path| path.exists());
-    let mut roots = RootCertStore::empty();
+    let mut authorities = Authorities::new();
     match cacert {
         Some(path) => {
             for certificate in certificates(path)? {
-                roots.add(certificate).map_err(|cause| bad_file(path, &cause))?;
+                authorities.add(certificate).map_err(|cause| bad_file(path, &cause))?;
             }
         }
         None => {
             // A bundle of a hundred authorities may contain one that cannot be parsed.
             let found = system().map(certificates).transpose()?.unwrap_or_default();
-            roots.add_parsable_certificates(found);
+            found.into_iter().for_each(|certificate| _ = authorities.add(certificate));
         }
     }
-    if roots.is_empty() {
+    if authorities.is_empty() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "no trusted authority found: name one with --cacert"));
     }
-    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().map_err(io::Error::other)
-}
-
-/// Accepts certificates signed by a trusted authority, for any name.
-#[derive(Debug)]
-struct TrustedAuthority(Arc<WebPkiServerVerifier>);
-
-impl ServerCertVerifier for TrustedAuthority {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        match self.0.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
-            // The name is checked last, when everything else is valid.
-            Err(rustls::Error::InvalidCertificate(
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) => Ok(ServerCertVerified::assertion()),
-            other => other,
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
-    }
+    Ok(authorities)
 }
 
 /// Accepts any certificate: for the health check, which sends no secret, and for `--insecure`.

@@ -242,6 +242,11 @@ impl Shared {
         let handshake = self.handshakes.begin(places, &server.instance.stop);
         self.spawn(async move {
             let shaken = handshake.shake(async { tls.accept(TcpStream::from_std(stream)?, &config).await }).await;
+            if let Err(cause) = &shaken
+                && cause.kind() != io::ErrorKind::Interrupted
+            {
+                warn!("Error accepting a client connection: {cause} (addr={} laddr={})", peer.addr, peer.laddr);
+            }
             let info = match &shaken {
                 Ok(_) => server.clients.admit(peer, server.clock.now(), config.maxclients as usize),
                 Err(_) => None,

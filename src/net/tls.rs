@@ -13,18 +13,18 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::crypto::ring::sign::any_supported_type;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
-use tokio_rustls::rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
+use tokio_rustls::rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache};
 use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio_rustls::rustls::version::{TLS12, TLS13};
-use tokio_rustls::rustls::{self, InconsistentKeys, RootCertStore, ServerConfig, SupportedProtocolVersion};
+use tokio_rustls::rustls::{self, ServerConfig, SupportedProtocolVersion};
 use tokio_rustls::server::TlsStream;
 use tracing::warn;
 
 use crate::config::{Config, TlsAuthClients};
+use crate::dial::trust::{self, Authorities, ClientVerifier};
 use crate::text::read_file;
 
 /// The timeout of a handshake.
@@ -96,17 +96,12 @@ fn make(config: &Config) -> Result<TlsAcceptor, String> {
     Ok(TlsAcceptor::from(Arc::new(server)))
 }
 
-/// Pairs the certificates with the key. A certificate of X.509 version 1, which `openssl` still makes, cannot be
-/// compared with the key; the client decides whether it trusts one.
+/// Pairs the certificates with the key.
 fn certified(certificates: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<CertifiedKey, String> {
-    let key = any_supported_type(&key).map_err(|cause| format!("tls-key-file: {cause}"))?;
-    let certified = CertifiedKey::new(certificates, key);
-    match certified.keys_match() {
-        Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
-            Err("tls-key-file does not match tls-cert-file".into())
-        }
-        _ => Ok(certified),
-    }
+    trust::certified(certificates, &key).map_err(|cause| match cause {
+        rustls::Error::InconsistentKeys(_) => "tls-key-file does not match tls-cert-file".into(),
+        cause => format!("tls-key-file: {cause}"),
+    })
 }
 
 fn required<'a>(path: &'a Option<PathBuf>, setting: &str) -> Result<&'a Path, String> {
@@ -150,28 +145,25 @@ fn client_verifier(config: &Config) -> Result<Option<Arc<dyn ClientCertVerifier>
     if config.tls_auth_clients == TlsAuthClients::No {
         return Ok(None);
     }
-    let mut roots = RootCertStore::empty();
+    let mut authorities = Authorities::new();
     if let Some(path) = &config.tls_ca_cert_file {
         for certificate in certificates(path, "tls-ca-cert-file")? {
-            roots.add(certificate).map_err(|cause| named("tls-ca-cert-file", path, &cause))?;
+            authorities.add(certificate).map_err(|cause| named("tls-ca-cert-file", path, &cause))?;
         }
     }
     if let Some(folder) = &config.tls_ca_cert_dir {
         let entries: io::Result<Vec<_>> = fs::read_dir(folder).and_then(Iterator::collect);
         for entry in entries.map_err(|cause| named("tls-ca-cert-dir", folder, &cause))? {
             // The directory may also contain other files.
-            roots.add_parsable_certificates(certificates(&entry.path(), "tls-ca-cert-dir").unwrap_or_default());
+            let found = certificates(&entry.path(), "tls-ca-cert-dir").unwrap_or_default();
+            found.into_iter().for_each(|certificate| _ = authorities.add(certificate));
         }
     }
-    if roots.is_empty() {
+    if authorities.is_empty() {
         return Err(
             "either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-auth-clients is enabled".into()
         );
     }
-    let verifier = WebPkiClientVerifier::builder(Arc::new(roots));
-    let verifier = match config.tls_auth_clients {
-        TlsAuthClients::Optional => verifier.allow_unauthenticated(),
-        _ => verifier,
-    };
-    verifier.build().map(|verifier| Some(verifier as Arc<dyn ClientCertVerifier>)).map_err(|cause| cause.to_string())
+    let is_mandatory = config.tls_auth_clients != TlsAuthClients::Optional;
+    Ok(Some(Arc::new(ClientVerifier { authorities, is_mandatory })))
 }

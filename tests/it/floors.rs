@@ -16,7 +16,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("main", &[]),
     ("lib", &["acl", "app", "client", "command", "config", "dispatch", "instance", "namespace", "net", "persist", "push", "rdb", "resp", "runtime", "spec", "store", "test_mode", "text", "time", "upkeep"]),
     ("app", &["command", "config", "dial", "memory", "net", "resp", "runtime", "text", "time"]),
-    ("net", &["acl", "client", "command", "config", "dispatch", "durability", "engine", "error", "instance", "memory", "metrics", "namespace", "persist", "replication", "resp", "runtime", "store", "test_mode", "text", "time", "upkeep"]),
+    ("net", &["acl", "client", "command", "config", "dial", "dispatch", "durability", "engine", "error", "instance", "memory", "metrics", "namespace", "persist", "replication", "resp", "runtime", "store", "test_mode", "text", "time", "upkeep"]),
     ("engine", &["client", "command", "config", "dispatch", "error", "memory", "namespace", "observe", "persist", "push", "rdb", "resp", "spec", "store", "time"]),
     ("replication", &["client", "command", "config", "dial", "dispatch", "durability", "namespace", "persist", "resp", "store", "text", "time"]),
     ("durability", &["client", "config", "dispatch", "memory", "namespace", "persist", "rdb", "resp", "runtime", "store", "text", "time"]),

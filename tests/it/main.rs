@@ -12,6 +12,8 @@ mod bitmap;
 mod blocked;
 mod blocked_calls;
 mod blocking;
+#[cfg(all(feature = "binary", feature = "tls"))]
+mod certificates;
 mod client;
 mod command_bases;
 mod conditions;

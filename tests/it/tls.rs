@@ -49,18 +49,9 @@ impl Authority {
 
     /// Starts a server with the test's certificate and further settings.
     pub(crate) fn start(&self, settings: &str) -> TlsServer {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-        let reserved = ReservedPort::new();
-        let (port, file) = (reserved.port(), |name| self.path(name).display().to_string());
-        let text = format!(
-            "port 0\ntls-port {port}\nbind 127.0.0.1\ntls-cert-file {}\ntls-key-file {}\ntls-ca-cert-file {}\n{settings}",
-            file("server.crt"),
-            file("server.key"),
-            file("ca.crt")
-        );
-        let config = keylatch::internals::config::load(None, None, text.as_bytes()).expect("valid settings");
-        let server = runtime.block_on(Server::builder().clock(Clock::manual()).config(config).start());
-        TlsServer { server: server.expect("a server that listens"), _runtime: runtime }
+        let file = |name| self.path(name).display().to_string();
+        let (certificate, key, authority) = (file("server.crt"), file("server.key"), file("ca.crt"));
+        TlsServer::start(&[&certificate, &key, &authority], settings)
     }
 
     /// Connects; with `shows_certificate` the client presents a certificate.
@@ -94,6 +85,22 @@ pub(crate) struct TlsServer {
     pub(crate) server: Server,
     // Dropped after the server, whose tasks it runs.
     _runtime: Runtime,
+}
+
+impl TlsServer {
+    /// Starts a server with files of a certificate, its key and authorities, and further settings.
+    pub(crate) fn start([certificate, key, authorities]: &[&str; 3], settings: &str) -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let reserved = ReservedPort::new();
+        let text = format!(
+            "port 0\ntls-port {}\nbind 127.0.0.1\ntls-cert-file {certificate}\ntls-key-file {key}\n\
+             tls-ca-cert-file {authorities}\n{settings}",
+            reserved.port()
+        );
+        let config = keylatch::internals::config::load(None, None, text.as_bytes()).expect("valid settings");
+        let server = runtime.block_on(Server::builder().clock(Clock::manual()).config(config).start());
+        TlsServer { server: server.expect("a server that listens"), _runtime: runtime }
+    }
 }
 
 #[test]
