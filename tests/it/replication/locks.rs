@@ -31,6 +31,37 @@ fn a_lock_is_held_at_a_replica_that_is_promoted_until_its_own_deadline() {
 }
 
 #[test]
+fn a_replica_takes_no_string_for_a_shared_lock_and_each_shared_lock_for_one() {
+    let primary = Node::keylatch(&[]);
+    let mut client = primary.client();
+    for key in ["early", "early:overwritten"] {
+        assert!(client.int(&format!("LOCK.ACQUIRE {key} r SHARED PX 60000")) > 0);
+    }
+    client.expect(&[("SET early:overwritten shared:", "+OK"), ("SET early:plain shared:", "+OK")]);
+    // By all data, and by what follows it.
+    let replica = Node::replica_of(&primary, &[]);
+    replica.wait_for(&primary);
+    for key in ["late", "late:overwritten"] {
+        assert!(client.int(&format!("LOCK.ACQUIRE {key} r SHARED PX 60000")) > 0);
+    }
+    client.expect(&[("SET late:overwritten shared:", "+OK"), ("SET late:plain shared:", "+OK"), ("WAIT 1 0", ":1")]);
+    let mut there = replica.client();
+    there.expect(&[("REPLICAOF NO ONE", "+OK")]);
+    for time in ["early", "late"] {
+        for kind in ["overwritten", "plain"] {
+            there.expect(&[
+                (&format!("LOCK.FENCE {time}:{kind} r"), "$-1"),
+                (&format!("LOCK.FENCE {time}:{kind} shared:"), "$-1"),
+                (&format!("LOCK.RENEW {time}:{kind} shared: PX 1"), "$-1"),
+                (&format!("LOCK.RELEASE {time}:{kind} shared:"), ":0"),
+                (&format!("GET {time}:{kind}"), "$7 shared:"),
+            ]);
+        }
+        there.expect(&[(&format!("LOCK.RELEASE {time} shared:"), ":0"), (&format!("LOCK.RELEASE {time} r"), ":1")]);
+    }
+}
+
+#[test]
 fn fences_increase_over_a_failover_to_a_server_whose_clock_is_behind() {
     let ahead = TestServer::start_on(Clock::manual(), &[("repl-diskless-sync-delay", "0")]);
     ahead.server().set_wall_ms(Clock::system().now().wall_ms() + 1_000_000_000);
