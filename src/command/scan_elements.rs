@@ -1,6 +1,8 @@
 //! The options of HSCAN, SSCAN and ZSCAN, and their reply.
 
-use crate::command::keys::scan::{COUNT_DEFAULT, parse_cursor, read_count};
+use std::cell::Cell;
+
+use crate::command::keys::scan::{COUNT_DEFAULT, SLICE_STEPS, parse_cursor, read_count};
 use crate::dispatch::Args;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -11,12 +13,18 @@ use crate::store::SCAN_POSITIONS;
 /// How many buckets are visited at most per element of COUNT, so that a sparse table costs no more than a full one.
 const BUCKETS_PER_ELEMENT: usize = 10;
 
+/// The steps from which on a comparison with a pattern is a long one. No more are begun once they have taken as long as a
+/// slice of SCAN, whatever COUNT says.
+const LONG_COMPARISON: usize = SLICE_STEPS / 256;
+
 /// What a call of HSCAN, SSCAN or ZSCAN asks for, after the key and the cursor.
 pub(crate) struct ElementScan<'a> {
     cursor: u64,
     /// The pattern of the fields or members; `None` matches all.
     pattern: Option<Pattern<&'a [u8]>>,
     count: usize,
+    /// How many steps of long comparisons are left.
+    steps_left: Cell<usize>,
     /// Whether a hash shows its fields alone, and a sorted set its members.
     pub is_bare: bool,
 }
@@ -47,7 +55,8 @@ impl<'a> ElementScan<'a> {
     /// # Errors
     /// When an option is unknown, or its value is invalid.
     pub(crate) fn read(cursor: u64, args: &mut Args<'a>, bare: Option<&str>) -> Result<Self> {
-        let mut scan = ElementScan { cursor, pattern: None, count: COUNT_DEFAULT, is_bare: false };
+        let steps_left = Cell::new(SLICE_STEPS);
+        let mut scan = ElementScan { cursor, pattern: None, count: COUNT_DEFAULT, steps_left, is_bare: false };
         while let Some(word) = args.next_arg() {
             match word {
                 word if is_word(word, "COUNT") => scan.count = read_count(args)?,
@@ -66,7 +75,12 @@ impl<'a> ElementScan<'a> {
 
     /// Returns whether a field or member is shown.
     pub(crate) fn admits(&self, element: &[u8]) -> bool {
-        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(element))
+        let Some(pattern) = &self.pattern else { return true };
+        let (matched, steps) = pattern.matches_counted(element);
+        if steps >= LONG_COMPARISON {
+            self.steps_left.set(self.steps_left.get().saturating_sub(steps));
+        }
+        matched
     }
 
     /// Replies with the elements of a packed collection, all of them at once. `write_all` writes the elements that are
@@ -92,6 +106,7 @@ impl<'a> ElementScan<'a> {
         let mut buckets_left = self.count.saturating_mul(BUCKETS_PER_ELEMENT);
         while let Some(at) = position.filter(|at| *at < SCAN_POSITIONS)
             && visited < self.count
+            && self.steps_left.get() > 0
             && buckets_left > 0
         {
             let (more_visited, more_written, next) = visit(reply, at);

@@ -17,6 +17,7 @@
 //! - [`grids`] tests all combinations of options where that is cheap.
 //! - [`random`] generates random commands, and shrinks failing sequences.
 //! - [`catalogue`] compares COMMAND, COMMAND DOCS and CONFIG GET field by field.
+//! - [`patterns`] compares long and unusual names with patterns.
 //! - [`settings`] gives every setting valid and invalid values.
 //! - [`rewrite`] compares files written by CONFIG REWRITE.
 //! - [`files`] lets each server load what the other has saved.
@@ -43,6 +44,7 @@ mod migrations;
 mod notifications;
 mod observe;
 pub(crate) mod oracle;
+mod patterns;
 mod permissions;
 pub mod random;
 #[cfg(feature = "binary")]

@@ -452,6 +452,23 @@ pub fn show(reply: &[u8]) -> String {
     shown
 }
 
+/// Sends a request, and serves another client until its reply begins. Returns how often that was.
+pub fn served_until_reply(walker: &mut Client, other: &mut Client, request: &[u8]) -> usize {
+    walker.send(request);
+    walker.writer().set_nonblocking(true).expect("a socket");
+    let (mut served, mut first) = (0, [0]);
+    loop {
+        match walker.writer().read(&mut first) {
+            Ok(len) => break assert_eq!((len, first), (1, *b"*")),
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
+        }
+        assert_eq!(other.call("PING"), "+PONG");
+        served += 1;
+    }
+    walker.writer().set_nonblocking(false).expect("a socket");
+    served
+}
+
 /// A generator of pseudo-random numbers, the same in every run of a test (xorshift).
 pub struct Dice(u64);
 

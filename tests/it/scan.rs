@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::harness::{Client, Dice, TestServer, encode};
+use crate::harness::{Client, Dice, TestServer, encode, served_until_reply};
 use keylatch::internals::resp::Frame;
 
 /// Calls SCAN until the cursor comes back to 0, with `between` after every call; returns every key in the order seen.
@@ -246,20 +246,59 @@ fn other_clients_are_served_between_the_slices_of_keys() {
     let server = TestServer::start_embedded();
     let (mut walker, mut other) = (server.client(), server.client());
     fill(&mut walker, "key:", 300_000);
-    walker.send(&encode(&["KEYS", "*"]));
-    walker.writer().set_nonblocking(true).expect("a socket");
-    let (mut served, mut first) = (0, [0]);
-    loop {
-        match std::io::Read::read(&mut walker.writer(), &mut first) {
-            Ok(len) => break assert_eq!((len, first), (1, *b"*")),
-            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
-        }
-        assert_eq!(other.call("PING"), "+PONG");
-        served += 1;
-    }
-    walker.writer().set_nonblocking(false).expect("a socket");
+    let served = served_until_reply(&mut walker, &mut other, &encode(&["KEYS", "*"]));
     assert!(served >= 20, "only {served} clients were served while 300,000 keys were listed");
     assert_eq!(walker.take_bytes(8), b"300000\r\n");
+}
+
+/// A pattern that is nearly in a name of `a` wherever one looks.
+fn costly_pattern(len: usize) -> String {
+    format!("*{}b*", "a?".repeat(len / 2))
+}
+
+#[test]
+fn other_clients_are_served_while_one_name_is_compared_with_a_pattern() {
+    let server = TestServer::start_embedded();
+    let (mut walker, mut other) = (server.client(), server.client());
+    let name = "a".repeat(100_000);
+    walker.call_args(&["MSET", &name, "v", &format!("{name}b{name}"), "v"]);
+    let pattern = costly_pattern(50_000);
+    for (request, reply) in
+        [(&["KEYS", &pattern][..], "1\r\n$"), (&["SCAN", "0", "MATCH", &pattern], "2\r\n$1\r\n0\r\n")]
+    {
+        let served = served_until_reply(&mut walker, &mut other, &encode(request));
+        assert!(served >= 20, "only {served} clients were served during {}", request[0]);
+        assert_eq!(walker.take_bytes(reply.len()), reply.as_bytes());
+        walker = server.client();
+    }
+}
+
+#[test]
+fn a_scan_of_a_collection_stops_early_where_comparisons_take_long() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let members: Vec<String> = (0..10).map(|number| format!("{}b{number}", "a".repeat(20_000))).collect();
+    let pattern = costly_pattern(10_000);
+    for member in &members {
+        client.call_args(&["HSET", "hash", member, "v"]);
+        client.call_args(&["SADD", "set", member]);
+        client.call_args(&["ZADD", "scores", "1", member]);
+        client.call_args(&["SADD", "hay", &member.replace('b', "c")]);
+    }
+    for (command, key, each) in [("HSCAN", "hash", 2), ("SSCAN", "set", 1), ("ZSCAN", "scores", 2), ("SSCAN", "hay", 0)]
+    {
+        let (mut cursor, mut seen, mut calls) = ("0".to_owned(), 0, 0);
+        loop {
+            let reply = client.frame(&[command, key, &cursor, "MATCH", &pattern, "COUNT", "1000"]);
+            let (next, found) = scan_reply(reply);
+            (cursor, seen, calls) = (next, seen + found.len(), calls + 1);
+            if cursor == "0" {
+                break;
+            }
+        }
+        assert_eq!(seen, members.len() * each, "{command}");
+        assert!(calls > 1, "{command} took one call");
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Commands over all keys of a database: KEYS, SCAN, DBSIZE, RANDOMKEY.
 //!
 //! KEYS and SCAN are the same walk with different limits. It visits bucket by bucket, in slices between which other
-//! clients are served, so neither ten million keys nor a huge COUNT block other clients.
+//! clients are served, so neither ten million keys nor a huge COUNT block other clients. A key whose comparison with the
+//! pattern takes longer than a slice is copied, and compared in several.
 //!
 //! Invariant: a key that exists from the first slice to the last is visited; see [`View::scan`].
 
@@ -11,7 +12,7 @@ use crate::client::registry::Unblocked;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command, Continuation, Env};
 use crate::error::{Error, Result};
-use crate::glob::Pattern;
+use crate::glob::{Comparison, Pattern};
 use crate::resp::{Output, Protocol, Reply};
 use crate::spec::{FAST, Group, READ, integer, pattern, string};
 use crate::store::entry::Entry;
@@ -29,11 +30,11 @@ const BUCKETS_PER_KEY: usize = 10;
 /// 64 buckets each, in a few calls instead of hundreds.
 const BUCKETS_MIN: usize = 1000;
 
-/// The effort of a slice: 2,000 keys or empty buckets stay below a millisecond, cache misses and matching included.
-const SLICE_EFFORT: usize = 2000;
+/// The effort of a slice, in [steps of a comparison](Comparison::advance): below a millisecond, cache misses included.
+pub(crate) const SLICE_STEPS: usize = 2000 * STEPS_PER_KEY;
 
-/// A longer key counts for several, because it must be matched and copied, and with a `*` in the pattern matched often.
-const BYTES_PER_EFFORT: usize = 512;
+/// What a key or an empty bucket counts, besides comparing and copying it.
+pub(crate) const STEPS_PER_KEY: usize = 512;
 
 /// The length from which a piece of the reply is full; more than [`SHARED_MIN`](crate::resp::SHARED_MIN), so that it is
 /// passed on without a copy.
@@ -182,15 +183,20 @@ impl Filter {
         self.pattern = (pattern != b"*").then(|| Pattern::new(pattern.into()));
     }
 
-    /// Returns the effort of visiting a key of this length: to match and to copy it.
-    fn effort(&self, len: usize) -> usize {
-        1 + self.pattern.as_ref().map_or(len, |pattern| pattern.cost(len)) / BYTES_PER_EFFORT
+    /// Goes on comparing a key with the pattern; returns whether it matches, once that is known.
+    fn compare(&self, comparison: &mut Comparison, key: &[u8], left: &mut usize) -> Option<bool> {
+        self.pattern.as_ref().map_or(Some(true), |pattern| comparison.advance(pattern, key, left))
     }
 
-    fn admits(&self, entry: &Entry) -> bool {
-        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(entry.key()))
-            && self.kind.is_none_or(|kind| entry.kind() == kind)
+    fn is_kind(&self, entry: &Entry) -> bool {
+        self.kind.is_none_or(|kind| entry.kind() == kind)
     }
+}
+
+/// A key that is not yet compared with all of the pattern.
+struct Compared {
+    key: Box<[u8]>,
+    comparison: Comparison,
 }
 
 /// Walks over keys and collects the matching ones.
@@ -204,6 +210,8 @@ struct Walk {
     buckets_left: usize,
     /// Whether the reply contains the cursor.
     resumable: bool,
+    /// The visited keys of which it is not known whether they match.
+    compared: Vec<Compared>,
     found: Found,
 }
 
@@ -215,6 +223,7 @@ impl Walk {
             keys_left: usize::MAX,
             buckets_left: usize::MAX,
             resumable: false,
+            compared: Vec::new(),
             found: Found::default(),
         }
     }
@@ -229,25 +238,43 @@ impl Walk {
         }
     }
 
-    /// Visits one bucket and returns the effort it took.
-    fn visit_bucket(&mut self, view: &mut View<'_>) -> usize {
-        let (mut visited, mut effort, is_resumable) = (0, 1, self.resumable);
+    /// Visits one bucket.
+    fn visit_bucket(&mut self, view: &mut View<'_>, left: &mut usize) {
+        let (mut visited, is_resumable) = (0, self.resumable);
         self.cursor = view.scan_undeleted(self.cursor, |entry, is_expired| {
             visited += 1;
-            effort += self.filter.effort(entry.key().len());
-            let is_admitted = self.filter.admits(entry);
-            if is_admitted && !is_expired {
-                self.found.push(entry.key());
+            let (key, mut comparison) = (entry.key(), Comparison::default());
+            let matched = match self.filter.is_kind(entry) {
+                true => self.filter.compare(&mut comparison, key, left),
+                false => Some(false),
+            };
+            if matched != Some(false) {
+                *left = left.saturating_sub(key.len());
             }
-            is_admitted && is_resumable // SCAN deletes an expired key, as look-ups do; KEYS does not
+            match matched {
+                Some(true) if !is_expired => self.found.push(key),
+                None if !is_expired => self.compared.push(Compared { key: key.into(), comparison }),
+                _ => {}
+            }
+            matched == Some(true) && is_resumable // SCAN deletes an expired key, as look-ups do; KEYS does not
         });
+        *left = left.saturating_sub((1 + visited) * STEPS_PER_KEY);
         self.keys_left = self.keys_left.saturating_sub(visited);
         self.buckets_left -= 1;
-        effort
+    }
+
+    /// Goes on comparing one of the keys that were visited; returns whether there was one.
+    fn compare_visited(&mut self, left: &mut usize) -> bool {
+        let Some(Compared { key, comparison }) = self.compared.last_mut() else { return false };
+        if let Some(matched) = self.filter.compare(comparison, key, left) {
+            let compared = self.compared.pop().filter(|_| matched);
+            compared.into_iter().for_each(|compared| self.found.push(&compared.key));
+        }
+        true
     }
 
     fn is_finished(&self) -> bool {
-        self.cursor == 0 || self.keys_left == 0 || self.buckets_left == 0
+        self.compared.is_empty() && (self.cursor == 0 || self.keys_left == 0 || self.buckets_left == 0)
     }
 
     fn write(&mut self, reply: &mut Reply<'_>) {
@@ -261,9 +288,11 @@ impl Walk {
 
 impl Continuation for Walk {
     fn step(&mut self, _: Env<'_>, view: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
-        let mut effort = 0;
-        while effort < SLICE_EFFORT {
-            effort += self.visit_bucket(view);
+        let mut left = SLICE_STEPS;
+        while left > 0 {
+            if !self.compare_visited(&mut left) {
+                self.visit_bucket(view, &mut left);
+            }
             if self.is_finished() {
                 self.write(reply);
                 return Ok(true);
@@ -273,11 +302,11 @@ impl Continuation for Walk {
     }
 }
 
-/// Collects encoded keys until their number, which is written before them, is known.
+/// Collects encoded keys, or what is replied of each, until their number, which is written before them, is known.
 ///
 /// They are kept in pieces, because a single buffer of a gigabyte would stall all clients whenever it is reallocated.
 #[derive(Default)]
-struct Found {
+pub(crate) struct Found {
     count: usize,
     full: Vec<Bytes>,
     last: Output,
@@ -285,14 +314,20 @@ struct Found {
 
 impl Found {
     fn push(&mut self, key: &[u8]) {
-        Reply::new(&mut self.last, Protocol::default()).bulk(key);
+        self.add(Protocol::default(), |reply| reply.bulk(key));
+    }
+
+    /// Adds what `write` replies of one.
+    pub(crate) fn add(&mut self, protocol: Protocol, write: impl FnOnce(&mut Reply<'_>)) {
+        write(&mut Reply::new(&mut self.last, protocol));
         self.count += 1;
         if self.last.len() >= PIECE_LEN {
             self.full.push(std::mem::take(&mut self.last).into_bytes().freeze());
         }
     }
 
-    fn write(&mut self, reply: &mut Reply<'_>) {
+    /// Writes all as an array.
+    pub(crate) fn write(&mut self, reply: &mut Reply<'_>) {
         reply.array(self.count);
         for piece in self.full.drain(..) {
             reply.output().push_shared(piece);

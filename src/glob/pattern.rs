@@ -1,0 +1,206 @@
+//! A pattern, and what its elements match.
+
+/// A set of bytes.
+pub(super) type ByteSet = [u64; 4];
+
+/// The length of a class, with its brackets, up to which it is read anew for each byte that is compared with it.
+pub(super) const SHORT_CLASS_MAX: usize = size_of::<LongClass>();
+
+/// A compiled pattern; `T` is its text, borrowed or owned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pattern<T> {
+    text: T,
+    pub(super) ignores_case: bool,
+    /// The long classes, in the order of their positions.
+    long_classes: Box<[LongClass]>,
+}
+
+/// A class that was read once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LongClass {
+    /// The position of its opening bracket.
+    start: usize,
+    /// Its length, with the brackets.
+    pub(super) len: usize,
+    matching: ByteSet,
+}
+
+impl<T: AsRef<[u8]>> Pattern<T> {
+    /// Compiles a pattern.
+    pub(crate) fn new(text: T) -> Self {
+        Pattern::compile(text, false)
+    }
+
+    /// Compiles a pattern that ignores the case of ASCII letters.
+    pub(crate) fn ignoring_case(text: T) -> Self {
+        Pattern::compile(text, true)
+    }
+
+    pub(super) fn compile(text: T, ignores_case: bool) -> Self {
+        let long_classes = long_classes(text.as_ref(), ignores_case);
+        Pattern { text, ignores_case, long_classes }
+    }
+
+    /// Returns its text.
+    pub(crate) fn text(&self) -> &[u8] {
+        self.text.as_ref()
+    }
+
+    /// Returns the bytes allocated besides those of the text.
+    pub(crate) fn memory(&self) -> usize {
+        size_of_val(&*self.long_classes)
+    }
+
+    /// Matches the element at a position of the pattern against one byte; returns the length of the element on a match.
+    #[inline]
+    pub(super) fn match_one(&self, at: usize, byte: u8) -> Option<usize> {
+        let fold = self.ignores_case;
+        let (used, matched) = match &self.text()[at..] {
+            [] => return None,
+            [b'?', ..] => (1, true),
+            [b'[', class @ ..] => match self.long_class(at) {
+                Some(class) => (class.len, class.has(byte)),
+                None => {
+                    let (used, matched) = match_class(class, byte, fold);
+                    (used + 1, matched)
+                }
+            },
+            [b'\\', escaped, ..] => (2, same(*escaped, byte, fold)),
+            [literal, ..] => (1, same(*literal, byte, fold)),
+        };
+        matched.then_some(used)
+    }
+
+    /// Returns the class at a position if it is a long one.
+    pub(super) fn long_class(&self, at: usize) -> Option<&LongClass> {
+        let found = self.long_classes.binary_search_by_key(&at, |class| class.start).ok()?;
+        Some(&self.long_classes[found])
+    }
+}
+
+impl LongClass {
+    pub(super) fn has(&self, byte: u8) -> bool {
+        self.matching[usize::from(byte / 64)] >> (byte % 64) & 1 == 1
+    }
+}
+
+/// Returns the long classes of a pattern.
+fn long_classes(pattern: &[u8], fold: bool) -> Box<[LongClass]> {
+    let (mut start, mut found) = (0, Vec::new());
+    while start < pattern.len() {
+        start += match &pattern[start..] {
+            [b'[', class @ ..] => {
+                let len = 1 + read_class(class, |_| {});
+                if len > SHORT_CLASS_MAX {
+                    found.push(LongClass { start, len, matching: bytes_of_class(class, fold) });
+                }
+                len
+            }
+            [b'\\', _, ..] => 2,
+            _ => 1,
+        };
+    }
+    found.into_boxed_slice()
+}
+
+/// A part of a class.
+pub(super) enum Part {
+    /// A byte behind a backslash.
+    Escaped(u8),
+    Literal(u8),
+    Range(u8, u8),
+}
+
+/// Visits the parts of the inside of `[...]`, which starts after the opening bracket and, if there is one, the `^`;
+/// returns the bytes consumed, including the closing bracket.
+pub(super) fn read_class(class: &[u8], mut visit: impl FnMut(Part)) -> usize {
+    let mut at = usize::from(is_negated(class));
+    loop {
+        match &class[at..] {
+            // Without a closing bracket the class ends where the pattern ends.
+            [] => return at,
+            [b'\\', escaped, ..] => {
+                visit(Part::Escaped(*escaped));
+                at += 2;
+            }
+            [b']', ..] => return at + 1,
+            [low, b'-', high, ..] => {
+                visit(Part::Range(*low, *high));
+                at += 3;
+            }
+            [literal, ..] => {
+                visit(Part::Literal(*literal));
+                at += 1;
+            }
+        }
+    }
+}
+
+pub(super) fn is_negated(class: &[u8]) -> bool {
+    class.first() == Some(&b'^')
+}
+
+/// Matches the inside of `[...]` against one byte; returns the bytes consumed, including the closing bracket, and
+/// whether it matched.
+pub(super) fn match_class(class: &[u8], byte: u8, fold: bool) -> (usize, bool) {
+    let mut matched = false;
+    let used = read_class(class, |part| {
+        matched |= match part {
+            // Redis compares an escaped byte as it is, even when it folds case.
+            Part::Escaped(escaped) => escaped == byte,
+            Part::Literal(literal) => same(literal, byte, fold),
+            Part::Range(low, high) => {
+                let (low, high) = bounds(low, high, fold);
+                (low..=high).contains(&folded(byte, fold))
+            }
+        }
+    });
+    (used, matched != is_negated(class))
+}
+
+/// Returns the bytes that the inside of `[...]` matches, in time that is proportional to its length.
+pub(super) fn bytes_of_class(class: &[u8], fold: bool) -> ByteSet {
+    let position = |value: i8| usize::from(value.cast_unsigned() ^ 0x80); // in the order of signed bytes
+    // How many more parts match a value than the one before it, and which bytes match as they are.
+    let (mut changes, mut escaped) = ([0isize; 257], [false; 256]);
+    read_class(class, |part| {
+        let (low, high) = match part {
+            Part::Escaped(byte) => return escaped[usize::from(byte)] = true,
+            Part::Literal(byte) => (folded(byte, fold), folded(byte, fold)),
+            Part::Range(low, high) => bounds(low, high, fold),
+        };
+        if low <= high {
+            changes[position(low)] += 1;
+            changes[position(high) + 1] -= 1;
+        }
+    });
+    let mut matching_parts = [0; 256];
+    let mut sum = 0;
+    for (count, change) in matching_parts.iter_mut().zip(changes) {
+        sum += change;
+        *count = sum;
+    }
+    let mut matching = ByteSet::default();
+    for byte in 0..=u8::MAX {
+        let is_in = escaped[usize::from(byte)] || matching_parts[position(folded(byte, fold))] > 0;
+        if is_in != is_negated(class) {
+            matching[usize::from(byte / 64)] |= 1 << (byte % 64);
+        }
+    }
+    matching
+}
+
+/// Returns the bounds of a range. They compare as C's `char` does on x86: signed; a reversed range is swapped.
+pub(super) fn bounds(low: u8, high: u8, fold: bool) -> (i8, i8) {
+    let (low, high) = if low.cast_signed() > high.cast_signed() { (high, low) } else { (low, high) };
+    (folded(low, fold), folded(high, fold))
+}
+
+/// Returns the value by which a byte is compared in a class.
+pub(super) fn folded(byte: u8, fold: bool) -> i8 {
+    if fold { byte.to_ascii_lowercase() } else { byte }.cast_signed()
+}
+
+pub(super) fn same(a: u8, b: u8, fold: bool) -> bool {
+    a == b || (fold && a.eq_ignore_ascii_case(&b))
+}
