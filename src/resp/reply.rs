@@ -47,6 +47,11 @@ impl<'a> Reply<'a> {
         self.out.len()
     }
 
+    /// Returns whether the client's limit of pending bytes was exceeded, and so nothing more is written.
+    pub fn is_over(&self) -> bool {
+        self.out.is_over()
+    }
+
     /// Writes `+OK`.
     #[inline(never)] // so that a copy of five bytes stays one, and is no call of memcpy
     pub fn ok(&mut self) {

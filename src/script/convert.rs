@@ -24,6 +24,8 @@ const VALUE_LEN: usize = 16;
 const TABLE_LEN: usize = 128;
 /// The slots that a value takes while it is converted, without those of the values in it.
 const SLOTS: usize = 5;
+/// How many bytes of a string are written in the time of an instruction.
+const BYTES_PER_INSTRUCTION: usize = 32;
 /// How many fields a table may get from a reply: more than memory has, and fewer than Lua refuses.
 const FIELDS_MAX: usize = 1 << 25;
 
@@ -182,15 +184,31 @@ pub(super) enum Written {
     Error(Vec<u8>),
 }
 
-/// Writes the value on the top, returned by a script, as a reply. `script` is the protocol that the script has selected.
+/// Why no reply was written, or not all of one.
+pub(super) enum Unwritten {
+    /// It would be too large.
+    TooLarge,
+    /// Its client's output buffer exceeds its limit: the client is closed.
+    Unwanted,
+    /// The script must end. The error is on the top.
+    Ended,
+}
+
+impl From<Raised> for Unwritten {
+    fn from(_: Raised) -> Self {
+        Unwritten::Ended
+    }
+}
+
+/// Writes the value on the top, returned by a script, as a reply. This counts as work of the script.
 ///
 /// # Errors
-/// When it is too large.
+/// Why it was not written.
 pub(super) fn write_reply(
     frame: &mut Frame<'_>,
     script: Protocol,
     reply: &mut Reply<'_>,
-) -> Result<Written, &'static str> {
+) -> Result<Written, Unwritten> {
     let mut writer = ReplyWriter { frame, script, reply, written: Written::Done, size: 0 };
     writer.value(0)?;
     Ok(writer.written)
@@ -207,17 +225,20 @@ struct ReplyWriter<'w, 'l, 'r> {
 
 impl ReplyWriter<'_, '_, '_> {
     /// Writes the value on the top, which stays there.
-    fn value(&mut self, depth: usize) -> Result<(), &'static str> {
+    fn value(&mut self, depth: usize) -> Result<(), Unwritten> {
         let at = self.frame.top();
         let kind = self.frame.kind(at);
+        self.frame.work(ITEM_INSTRUCTIONS)?;
         self.size += if kind == Kind::Table { TABLE_LEN } else { VALUE_LEN };
         match kind {
             Kind::String => {
                 let bytes = self.frame.bytes(at).unwrap_or_default();
-                self.size += bytes.len();
+                let len = bytes.len();
+                self.size += len;
                 if self.size <= REPLY_MAX {
                     self.reply.bulk(bytes);
                 }
+                self.frame.work(len / BYTES_PER_INSTRUCTION)?;
             }
             Kind::Number => self.reply.int(truncate(self.frame.raw_number(at))),
             Kind::Boolean => match (self.script, self.frame.truth(at)) {
@@ -230,8 +251,9 @@ impl ReplyWriter<'_, '_, '_> {
             _ => self.reply.null(),
         }
         match self.size {
+            _ if self.reply.is_over() => Err(Unwritten::Unwanted),
             ..=REPLY_MAX => Ok(()),
-            _ => Err("reply of the script is too large"),
+            _ => Err(Unwritten::TooLarge),
         }
     }
 
@@ -252,7 +274,7 @@ impl ReplyWriter<'_, '_, '_> {
     }
 
     /// Writes a table by the first of its special fields, or else as an array.
-    fn table(&mut self, table: usize, depth: usize) -> Result<(), &'static str> {
+    fn table(&mut self, table: usize, depth: usize) -> Result<(), Unwritten> {
         if let Err(raised) = self.frame.reserve(SLOTS) {
             drop(raised);
             self.frame.set_top(table);
@@ -307,9 +329,10 @@ impl ReplyWriter<'_, '_, '_> {
         is_whole
     }
 
-    fn array(&mut self, table: usize, depth: usize) -> Result<(), &'static str> {
+    fn array(&mut self, table: usize, depth: usize) -> Result<(), Unwritten> {
         let mut len = 0;
         loop {
+            self.frame.work(ITEM_INSTRUCTIONS)?;
             self.frame.push_item(table, len + 1);
             let is_end = self.frame.kind(table + 1) == Kind::Nil;
             self.frame.pop();
@@ -328,10 +351,11 @@ impl ReplyWriter<'_, '_, '_> {
     }
 
     /// Writes a map, or the keys of a table as a set.
-    fn pairs(&mut self, table: usize, depth: usize, is_map: bool) -> Result<(), &'static str> {
+    fn pairs(&mut self, table: usize, depth: usize, is_map: bool) -> Result<(), Unwritten> {
         let mut len = 0;
         self.frame.push_nil();
         while self.frame.next(table) {
+            self.frame.work(ITEM_INSTRUCTIONS)?;
             self.frame.pop();
             len += 1;
         }

@@ -92,11 +92,11 @@ impl Interpreter {
         let invocation =
             Invocation { request: request.as_request().expect("a request"), keys: 1, now_ms: 0, threshold_ms: 0 };
         self.control.kill_at(killed_at);
-        let ended = self.vm.run(number, invocation, &mut host);
+        let executed = self.vm.run(number, invocation, &mut host);
         self.control.kill_at(0);
         let mut output = Output::new();
         let mut reply = Reply::new(&mut output, Protocol::Resp2);
-        _ = self.vm.finish(ended, "test", Protocol::Resp2, &mut reply);
+        _ = self.vm.finish(executed, Protocol::Resp2, &mut host, &mut reply);
         String::from_utf8_lossy(&output.into_bytes()).into_owned()
     }
 }

@@ -8,7 +8,7 @@ use keylatch_lua::Lua;
 use crate::resp::{Protocol, Reply, Request};
 use crate::script::collector::Collector;
 use crate::script::control::Control;
-use crate::script::convert::Written;
+use crate::script::convert::{Unwritten, Written};
 use crate::script::host::{HOST, Host};
 use crate::script::shared::{Frame, Kind, Registered, Shared, base, set_native, stored};
 use crate::script::{api, bit, convert, raise, random, register, struct_};
@@ -44,9 +44,14 @@ pub struct Invocation<'i> {
 #[must_use]
 pub(super) struct Compiled(());
 
-/// A script or function has ended: whether without an error. Its value is on the interpreter's stack.
+/// A script or function has been executed. Its value, or its error, is on the interpreter's stack, and it runs until that is
+/// written.
 #[must_use]
-pub struct Ended(bool);
+pub struct Executed {
+    is_done: bool,
+    /// The memory of the interpreter before it began.
+    memory_before: usize,
+}
 
 /// The result of a script or function for its caller.
 #[derive(Debug, PartialEq, Eq)]
@@ -136,11 +141,11 @@ impl Vm {
         }
     }
 
-    /// Runs the script or function with a number on behalf of `host`.
+    /// Executes the script or function with a number on behalf of `host`; [`Vm::finish`] is to follow.
     ///
     /// # Panics
     /// When a command that it calls panics.
-    pub fn run(&mut self, number: usize, script: Invocation<'_>, host: &mut dyn Host) -> Ended {
+    pub fn run(&mut self, number: usize, script: Invocation<'_>, host: &mut dyn Host) -> Executed {
         let memory_before = self.memory();
         self.lua.begin(MEMORY_MAX);
         self.lua.data().control.begin(self.kind == Kind::Functions, script.now_ms, script.threshold_ms);
@@ -167,41 +172,56 @@ impl Vm {
             }
         });
         let is_done = ended.is_ok();
-        self.end();
-        self.collector.follow(&mut self.lua, memory_before);
-        Ended(is_done)
+        self.pass_panic_on();
+        Executed { is_done, memory_before }
     }
 
     /// Called when a script, function or library has ended.
     fn end(&mut self) {
         self.lua.data().control.end();
+        self.pass_panic_on();
+    }
+
+    fn pass_panic_on(&mut self) {
         if let Some(panic) = self.lua.take_panic() {
+            self.lua.data().control.end();
             resume_unwind(panic);
         }
     }
 
-    /// Writes the reply of a script that has ended; `protocol` is the one it has selected.
-    pub fn finish(&mut self, ended: Ended, name: &str, protocol: Protocol, reply: &mut Reply<'_>) -> Outcome {
+    /// Writes the reply of a script that was executed, which ends it; `protocol` is the one it has selected.
+    pub fn finish(
+        &mut self,
+        executed: Executed,
+        protocol: Protocol,
+        host: &mut dyn Host,
+        reply: &mut Reply<'_>,
+    ) -> Outcome {
         let mark = reply.mark();
         let mut frame = self.lua.frame();
-        let written = match ended.0 {
-            true => convert::write_reply(&mut frame, protocol, reply),
-            false => {
-                let (line, is_counted) = convert::final_error(&mut frame, name);
+        let written = match executed.is_done {
+            true => HOST.set(&mut *host, || convert::write_reply(&mut frame, protocol, reply)),
+            false => Err(Unwritten::Ended),
+        };
+        let outcome = match written {
+            Ok(Written::Done) | Err(Unwritten::Unwanted) => Outcome::Replied,
+            Ok(Written::CountedError) => Outcome::ErrorReplied(None),
+            Ok(Written::Error(line)) => Outcome::ErrorReplied(Some(line)),
+            Err(Unwritten::Ended) => {
+                reply.rollback(mark);
+                let (line, is_counted) = convert::final_error(&mut frame, &host.running().0);
                 reply.error(&line);
-                Ok(if is_counted { Written::CountedError } else { Written::Error(line) })
+                Outcome::ErrorReplied((!is_counted).then_some(line))
+            }
+            Err(Unwritten::TooLarge) => {
+                reply.rollback(mark);
+                Outcome::Failed(b"ERR reply of the script is too large".to_vec())
             }
         };
         frame.set_top(base::TOP);
-        match written {
-            Ok(Written::Done) => Outcome::Replied,
-            Ok(Written::CountedError) => Outcome::ErrorReplied(None),
-            Ok(Written::Error(line)) => Outcome::ErrorReplied(Some(line)),
-            Err(message) => {
-                reply.rollback(mark);
-                Outcome::Failed([b"ERR ", message.as_bytes()].concat())
-            }
-        }
+        self.end();
+        self.collector.follow(&mut self.lua, executed.memory_before);
+        outcome
     }
 }
 

@@ -44,6 +44,9 @@ const ENDLESS: &[&str] = &[
     "local t, n, char, math = {}, 0, string.char, math while true do n = n + 1 \
      t[string.rep('x', 57) .. char(120, n % 256, math.floor(n / 256) % 256, 120, math.floor(n / 65536) % 256, 120, 120)] = n end",
     "local t = {} for i = 1, 1e6 do t[i] = i end for i = 1, 1e6 do t[i] = nil end while true do next(t) end",
+    // A reply that takes long to write: tables in many places, each with ten thousand empty slots to look at.
+    "local t, h = {}, {} for i = 1, 1e4 do h[i] = i end for i = 1, 1e4 do h[i] = nil end \
+     t.map = h for i = 1, 60 do t = {t, t} end return t",
     "redis.call('SET', 'k', string.rep('x', 1e7)) while true do redis.call('BITCOUNT', 'k') end",
 ];
 
@@ -85,6 +88,19 @@ fn a_table_in_many_places_makes_no_endless_reply() {
         assert!(reply.starts_with("-ERR"), "{act}: {}", &reply[..reply.len().min(100)]);
     }
     assert_eq!(client.call("PING"), "+PONG");
+}
+
+/// A limit that the reply exceeds while it is written, at its first few megabytes, ends that: the rest would take ages.
+#[test]
+fn a_reply_that_exceeds_the_limit_of_output_is_not_written_to_its_end() {
+    let server = TestServer::start_with(&[("client-output-buffer-limit", "normal 1mb 0 0")]);
+    let (mut client, mut other) = (server.client(), server.client());
+    let script = "local h = {} for i = 1, 1e5 do h[i] = i end for i = 1, 1e5 do h[i] = nil end \
+        local t, rest = {string.rep('x', 4e6), string.rep('x', 4e6)}, {map = h} \
+        for i = 1, 60 do rest = {rest, rest} end t[3] = rest return t";
+    client.send(&encode(&["EVAL", script, "0"]));
+    assert_eq!(client.read_to_end(), b"");
+    assert_eq!(other.info("client_output_buffer_limit_disconnections"), "1");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::dispatch::plan::find;
 use crate::dispatch::post_call::show_ahead;
 use crate::dispatch::{Call, Command, unknown};
 use crate::error::{Error, Result};
-use crate::resp::{Kept, Output, Protocol, Request, RequestBuffer, parse_int};
+use crate::resp::{Kept, Output, Protocol, Reply, Request, RequestBuffer, parse_int};
 use crate::script::{
     ALLOW_OOM, COMPATIBLE, CallBuffers, CallReply, Evaluation, Host, Invocation, NO_WRITES, Origin, Outcome, Script, Vm,
 };
@@ -205,15 +205,21 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: Run<'_>, buffers: &mut 
         caller.call.caller.frozen_us = None;
     }
     caller.call.caller.is_in_script = true;
-    let ended = vm.run(run.number, invocation, &mut caller);
-    let ScriptCaller { call, .. } = caller;
+    let executed = vm.run(run.number, invocation, &mut caller);
+    let call = &mut *caller.call;
     call.caller.is_in_script = false;
     call.caller.withhold_effects(false);
     let chosen = std::mem::replace(&mut call.caller.protocol, protocol);
     if call.caller.db != db {
         call.caller.select(db);
     }
-    match vm.finish(ended, run.name, chosen, &mut call.reply) {
+    // The output is apart while the reply is written to it, because the script has the call until then.
+    let protocol = call.reply.protocol();
+    let mut output = std::mem::take(call.reply.output());
+    let outcome = vm.finish(executed, chosen, &mut caller, &mut Reply::new(&mut output, protocol));
+    *caller.call.reply.output() = output;
+    let call = caller.call;
+    match outcome {
         Outcome::Replied => Ok(()),
         Outcome::ErrorReplied(line) => {
             line.iter().for_each(|line| call.namespace.observed.errors.count_made_up(line));
