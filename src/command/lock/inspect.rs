@@ -2,17 +2,18 @@
 
 use crate::client::engine::Engine;
 use crate::client::info::ClientCopy;
-use crate::command::keys::scan::{COUNT_DEFAULT, parse_cursor, read_count};
+use crate::client::registry::Unblocked;
+use crate::command::keys::scan::{COUNT_DEFAULT, Found, SLICE_STEPS, STEPS_PER_KEY, parse_cursor, read_count};
 use crate::command::lock::KEY;
 use crate::command::lock::deadlock::{self, Link};
 use crate::dispatch::args::is_word;
-use crate::dispatch::{Call, Command};
+use crate::dispatch::{Call, Command, Continuation, Env};
 use crate::error::{Error, Result};
 use crate::glob::Pattern;
 use crate::resp::Reply;
 use crate::spec::{ACCESS, EXCLUSIVE, Group, READ, RO, integer, key, pattern, token};
 use crate::store::entry::Entry;
-use crate::store::{HeldLock, Holder, Key, LockMode, LockRecord, LockWaiter, Lookup, SeenLock, Sharing, Str};
+use crate::store::{HeldLock, Holder, Key, LockMode, LockRecord, LockWaiter, Lookup, SeenLock, Sharing, Str, View};
 use crate::time::clock::{Deadline, Now};
 
 const LIST_COST: &str = "O(1) for every call, and O(N) for a complete iteration, where N is the number of locks.";
@@ -321,68 +322,77 @@ impl Listed {
 }
 
 /// A lock as LOCK.LIST replies with it.
-struct Row {
-    key: Vec<u8>,
+struct Row<'k> {
+    key: &'k [u8],
     listed: Listed,
     waiting: usize,
     /// The client that holds it alone.
     client: Option<ClientCopy>,
 }
 
-/// Options of LOCK.LIST.
-struct Listing<'a> {
-    pattern: Option<Pattern<&'a [u8]>>,
-    count: usize,
+/// A walk over locks.
+struct Listing {
+    pattern: Option<Pattern<Box<[u8]>>>,
     only_waiting: bool,
+    /// How many locks, shown or not, may still be looked at.
+    left: usize,
+    /// Where to go on.
+    cursor: u64,
+    found: Found,
 }
 
 fn list(call: &mut Call<'_>) -> Result<()> {
     let cursor = parse_cursor(call.args.bytes()?).ok_or(Error::InvalidCursor)?;
-    let mut listing = Listing { pattern: None, count: COUNT_DEFAULT, only_waiting: false };
+    let mut listing =
+        Listing { pattern: None, only_waiting: false, left: COUNT_DEFAULT, cursor, found: Found::default() };
     while let Some(word) = call.args.next_arg() {
         if is_word(word, "MATCH") {
-            listing.pattern = Some(Pattern::new(call.args.bytes()?));
+            listing.pattern = Some(Pattern::new(call.args.bytes()?.into()));
         } else if is_word(word, "COUNT") {
-            listing.count = read_count(&mut call.args)?;
+            listing.left = read_count(&mut call.args)?;
         } else if is_word(word, "WAITING") {
             listing.only_waiting = true;
         } else {
             return Err(Error::Syntax);
         }
     }
-    let (next, locks) = collect(call, cursor, &listing);
-    call.reply.array(2);
-    call.reply.bulk(next.to_string().as_bytes());
-    call.reply.array(locks.len());
-    let engine = call.namespace.engine();
-    locks.iter().for_each(|lock| reply_listed(&mut call.reply, lock, engine));
-    Ok(())
+    call.run_incrementally(listing)
 }
 
-/// Returns the next cursor, and the matching ones of as many locks from a cursor on as asked for.
-fn collect(call: &mut Call<'_>, cursor: u64, listing: &Listing<'_>) -> (u64, Vec<Row>) {
-    let (now, mut seen, mut found) = (call.now(), 0, Vec::new());
-    let (mut last, mut next) = (cursor, 0);
-    call.view.locks().visit(cursor, |position, lock, entry| {
-        // Those at the same position are one page: the next one begins at a greater position.
-        if seen >= listing.count && position != last {
-            next = position;
-            return false;
+impl Continuation for Listing {
+    fn step(&mut self, env: Env<'_>, view: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+        let (now, engine, protocol) = (view.now(), env.namespace.engine(), reply.protocol());
+        let (mut steps, mut last, mut next) = (SLICE_STEPS, self.cursor, 0);
+        view.locks().visit(self.cursor, |position, lock, entry| {
+            // Those at the same position are one page: the next one begins at a greater position.
+            if (self.left == 0 || steps == 0) && position != last {
+                next = position;
+                return false;
+            }
+            let key = lock.key.bytes;
+            let (is_match, compared) = self.pattern.as_ref().map_or((true, 0), |pattern| pattern.matches_counted(key));
+            steps = steps.saturating_sub(STEPS_PER_KEY + key.len() + compared);
+            (last, self.left) = (position, self.left.saturating_sub(1));
+            let is_wanted = is_match && (!lock.queue.is_empty() || !self.only_waiting);
+            if let Some(listed) = Listed::of(lock, entry, now).filter(|_| is_wanted) {
+                let record = if let Some(HeldLock::Exclusive(record)) = lock.held { Some(record) } else { None };
+                let row = Row { key, listed, waiting: lock.queue.len(), client: record.and_then(client_of) };
+                self.found.add(protocol, |reply| reply_listed(reply, &row, engine));
+            }
+            true
+        });
+        self.cursor = next;
+        let is_over = next == 0 || self.left == 0;
+        if is_over {
+            reply.array(2);
+            reply.bulk(next.to_string().as_bytes());
+            self.found.write(reply);
         }
-        (last, seen) = (position, seen + 1);
-        let is_wanted = listing.pattern.as_ref().is_none_or(|pattern| pattern.matches(lock.key.bytes))
-            && (!lock.queue.is_empty() || !listing.only_waiting);
-        if let Some(listed) = Listed::of(lock, entry, now).filter(|_| is_wanted) {
-            let record = if let Some(HeldLock::Exclusive(record)) = lock.held { Some(record) } else { None };
-            let client = record.and_then(client_of);
-            found.push(Row { key: lock.key.bytes.to_vec(), listed, waiting: lock.queue.len(), client });
-        }
-        true
-    });
-    (next, found)
+        Ok(is_over)
+    }
 }
 
-fn reply_listed(reply: &mut Reply<'_>, row: &Row, engine: Option<&dyn Engine>) {
+fn reply_listed(reply: &mut Reply<'_>, row: &Row<'_>, engine: Option<&dyn Engine>) {
     let Row { key, listed, waiting, client } = row;
     let client = client.as_ref();
     reply.map(8 + usize::from(engine.is_some()));

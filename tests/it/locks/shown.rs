@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{acquired, locks_info, wait_for};
-use crate::harness::{Client, TestServer, wait_until};
+use crate::harness::{Client, TestServer, encode, served_until_reply, wait_until};
 
 #[test]
 fn waits_and_holds_are_measured_in_microseconds() {
@@ -66,6 +66,22 @@ fn a_list_has_every_lock_that_is_held_all_the_time() {
         });
     }
     assert_eq!(locks_info(&mut other, "held"), 100);
+}
+
+/// With one thread, a request that is sent after the list is replied to first only if that gives way.
+#[test]
+fn other_clients_are_served_while_a_hundred_thousand_locks_are_listed() {
+    const LOCKS: usize = 100_000;
+    let server = TestServer::start_embedded();
+    let (mut holder, mut other) = (server.client(), server.client());
+    for portion in (0..LOCKS).collect::<Vec<_>>().chunks(1000) {
+        let calls: Vec<String> = portion.iter().map(|n| format!("LOCK.ACQUIRE lock:{n} t PX 60000")).collect();
+        holder.pipeline(&calls);
+    }
+    let request = encode(&["LOCK.LIST", "0", "COUNT", "1000000000"]);
+    let served = served_until_reply(&mut holder, &mut other, &request);
+    assert!(served >= 5, "only {served} clients were served while the locks were listed");
+    assert_eq!(holder.take_bytes(17), b"2\r\n$1\r\n0\r\n*100000");
 }
 
 #[test]
