@@ -1,7 +1,7 @@
 //! The table `redis`, alias `server`: the functions that scripts call.
 
 use keylatch_lua::{Kind, Raised, Scalar};
-use tracing::{debug, info, trace, warn};
+use tracing::{Level, debug, enabled, info, trace, warn};
 
 use crate::resp::{Kept, Protocol, RequestBuffer, write_double};
 use crate::script::arguments::truncate;
@@ -18,6 +18,10 @@ const CALL_INSTRUCTIONS: usize = 1000;
 
 /// The levels of `redis.log`, from the lowest to the highest.
 const LOG_LEVELS: [&str; 4] = ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"];
+/// How many bytes of a line `redis.log` writes. Redis writes all of them, but the queue to the log holds just a megabyte.
+const LOG_LINE_MAX: usize = 64 * 1024;
+/// How many bytes of a line are written in the time of an instruction.
+const LOG_BYTES_PER_INSTRUCTION: usize = 4;
 /// The flags of `redis.set_repl`.
 const REPLICATION: [(&str, i32); 5] =
     [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
@@ -231,13 +235,26 @@ fn log(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     };
     let level = usize::try_from(truncate(level)).ok().filter(|level| *level < LOG_LEVELS.len());
     let Some(level) = level else { return Err(raise::reply(frame, "Invalid debug level.")) };
-    let mut words = Vec::new();
+    let is_written = match level {
+        0 => enabled!(Level::TRACE),
+        1 => enabled!(Level::DEBUG),
+        2 => enabled!(Level::INFO),
+        _ => enabled!(Level::WARN),
+    };
+    if !is_written {
+        return Ok(0);
+    }
+    let mut line = Vec::new();
     for position in 2..=frame.top() {
         if frame.to_string(position) {
-            words.push(String::from_utf8_lossy(frame.bytes(position).unwrap_or_default()).into_owned());
+            let blank = if line.is_empty() { &b""[..] } else { b" " };
+            for part in [blank, frame.bytes(position).unwrap_or_default()] {
+                line.extend(&part[..part.len().min(LOG_LINE_MAX - line.len())]);
+            }
         }
     }
-    let line = words.join(" ");
+    frame.work(line.len() / LOG_BYTES_PER_INSTRUCTION)?;
+    let line = String::from_utf8_lossy(&line);
     match level {
         0 => trace!("{line}"),
         1 => debug!("{line}"),

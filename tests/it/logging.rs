@@ -51,3 +51,30 @@ fn a_log_that_nobody_reads_stops_nobody_and_says_what_it_has_lost() {
         fs::remove_file(&port_file).expect("ours");
     }
 }
+
+/// A line with more would not have room in the queue to the log.
+#[test]
+fn a_script_logs_the_beginning_of_a_line_that_is_too_long() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (log, port_file) = (dir.path().join("log"), dir.path().join("port"));
+    let mut command = Command::new(binary());
+    command.args(["--port", "0", "--bind", "127.0.0.1"]);
+    command.arg("--port-file").arg(&port_file).arg("--logfile").arg(&log);
+    let mut child = command.spawn().expect("the binary starts");
+    wait_until(|| fs::read_to_string(&port_file).is_ok_and(|text| text.ends_with('\n')));
+    let port = fs::read_to_string(&port_file).expect("it is there").trim().parse().expect("a port");
+    let mut client = Client::connect(SocketAddr::from(([127, 0, 0, 1], port)));
+    let script = "redis.log(redis.LOG_WARNING, string.rep('x', 5000)) \
+        redis.log(redis.LOG_WARNING, 'long', string.rep('x', 4e6), 'y')";
+    assert_eq!(client.call_args(&["EVAL", script, "0"]), "$-1");
+    let mut lens = Vec::new();
+    wait_until(|| {
+        let text = fs::read_to_string(&log).expect("a log");
+        let lines = text.split_inclusive('\n').filter(|line| line.ends_with("x\n"));
+        lens = lines.map(|line| line.bytes().filter(|byte| *byte == b'x').count()).collect();
+        lens.len() == 2
+    });
+    assert_eq!(lens, [5000, 65_536 - "long ".len()]);
+    child.kill().expect("ours");
+    child.wait().expect("ours");
+}

@@ -44,6 +44,7 @@ const ENDLESS: &[&str] = &[
     "local t, n, char, math = {}, 0, string.char, math while true do n = n + 1 \
      t[string.rep('x', 57) .. char(120, n % 256, math.floor(n / 256) % 256, 120, math.floor(n / 65536) % 256, 120, 120)] = n end",
     "local t = {} for i = 1, 1e6 do t[i] = i end for i = 1, 1e6 do t[i] = nil end while true do next(t) end",
+    "local s = string.rep('x', 1e7) while true do redis.log(redis.LOG_WARNING, s) end",
     // A reply that takes long to write: tables in many places, each with ten thousand empty slots to look at.
     "local t, h = {}, {} for i = 1, 1e4 do h[i] = i end for i = 1, 1e4 do h[i] = nil end \
      t.map = h for i = 1, 60 do t = {t, t} end return t",
