@@ -2,7 +2,8 @@
 //!
 //! The peer may be anybody's browser, also one that a hostile page makes ask. So a request at a loopback address must
 //! name the host as one, or a page of another site could read the answer under a name that leads here (DNS rebinding);
-//! no other site may embed the page, and the page may load and run nothing but itself.
+//! no other site may embed the page or ask for what it follows, which takes one of few places; and the page may load and
+//! run nothing but itself.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,8 +22,12 @@ use crate::client::info::Peer;
 use crate::metrics::exposition::{self, Format};
 use crate::metrics::page::HTML;
 use crate::metrics::release::{self, Unreleased};
+use crate::metrics::sites::{is_link, is_of_other_page};
 use crate::metrics::visitor::{METRICS, PAGE, Refusal, Visitor, releaser};
 use crate::metrics::{Body, Metrics};
+
+/// What the page follows.
+const EVENTS: &str = "/events";
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -30,6 +35,8 @@ const TEXT: &str = "text/plain; charset=utf-8";
 pub(crate) struct Visit {
     /// The peer.
     pub(crate) peer: Peer,
+    /// Its address.
+    pub(crate) ip: IpAddr,
     /// Whether the peer is on this machine.
     pub(crate) is_local: bool,
     /// Whether it came to a loopback address.
@@ -75,7 +82,7 @@ impl Metrics {
         let (path, is_head) = (request.uri.path(), request.method == Method::HEAD);
         let sources = match path {
             "/metrics" => METRICS,
-            "/" | "/events" => PAGE,
+            "/" | EVENTS => PAGE,
             _ => return text(StatusCode::NOT_FOUND, "There is /metrics for Prometheus, and / for browsers."),
         };
         let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
@@ -94,7 +101,7 @@ impl Metrics {
                 metrics.map_or_else(busy, |metrics| whole(format.content_type(), metrics))
             }
             _ if is_head => whole("text/event-stream", ""),
-            _ => match self.begin_to_follow(visitor, visit.cut.clone()).await {
+            _ => match self.begin_to_follow(visitor, visit.ip, visit.cut.clone()).await {
                 Some(events) => with_type(Response::new(events), "text/event-stream"),
                 None => busy(),
             },
@@ -121,6 +128,11 @@ impl Metrics {
         if visit.is_at_loopback && !names_loopback(&request.headers) {
             let reason = "At a loopback address, the host must be named by its address or as localhost.";
             return Some(text(StatusCode::FORBIDDEN, reason));
+        }
+        // A release has its own, stricter check. A link leads to what it shows, but nobody looks at events.
+        let is_shown = is_link(&request.headers) && request.uri.path() != EVENTS;
+        if !releases && is_of_other_page(&request.headers) && !is_shown {
+            return Some(text(StatusCode::FORBIDDEN, "Pages of other sites may not ask for this."));
         }
         let needs_no_password = instance.acl.default_user().needs_no_password();
         if !visit.is_local && needs_no_password && instance.settings.current().protected_mode {

@@ -13,22 +13,25 @@ mod answer;
 mod body;
 mod exposition;
 mod figures;
+mod followers;
 mod guesses;
 mod locks;
 mod names;
 mod page;
 mod release;
 mod shown;
+mod sites;
 mod state;
 mod visitor;
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use answer::Visit;
@@ -36,13 +39,12 @@ pub(crate) use body::Body;
 
 use crate::dispatch::Handlers;
 use crate::metrics::figures::{Figures, Point};
+use crate::metrics::followers::Followers;
 use crate::metrics::guesses::Guesses;
 use crate::metrics::page::Page;
 use crate::metrics::visitor::Visitor;
 use crate::namespace::Namespace;
 
-/// How many pages may follow the server at a time.
-const FOLLOWERS_MAX: usize = 16;
 /// How many seconds a page shows.
 const HISTORY_LEN: usize = 300;
 /// How many states in a row a page may fail to take before its connection is closed.
@@ -56,7 +58,7 @@ pub(crate) struct Metrics {
     history: Mutex<VecDeque<Point>>,
     /// The latest state, for the pages that follow.
     states: watch::Sender<Bytes>,
-    followers: Arc<Semaphore>,
+    followers: Arc<Followers>,
     /// How often the password of the user who may release locks can be tried.
     guesses: Guesses,
     /// Held while figures are collected.
@@ -72,7 +74,7 @@ impl Metrics {
             page: Page::new(),
             history: Mutex::default(),
             states: watch::Sender::new(Bytes::new()),
-            followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)),
+            followers: Arc::default(),
             guesses: Guesses::default(),
             turn: Arc::default(),
         }
@@ -118,10 +120,10 @@ impl Metrics {
         Some(())
     }
 
-    /// Begins to send the state to a page: the past first. Returns nothing when too many pages follow already, or a
-    /// script keeps the store busy.
-    async fn begin_to_follow(self: &Arc<Self>, visitor: Visitor, cut: CancellationToken) -> Option<Body> {
-        let place = self.followers.clone().try_acquire_owned().ok()?;
+    /// Begins to send the state to a page: the past first. Returns nothing when too many pages follow already, in all
+    /// or of its peer, or a script keeps the store busy.
+    async fn begin_to_follow(self: &Arc<Self>, visitor: Visitor, ip: IpAddr, cut: CancellationToken) -> Option<Body> {
+        let place = self.followers.enter(ip)?;
         let (metrics, mut states) = (self.clone(), self.states.subscribe());
         let first = self.collect(Metrics::past_and_present).await?;
         let (sender, receiver) = mpsc::channel(1);

@@ -15,7 +15,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Buf;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, ORIGIN};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, StatusCode};
 use serde_json::Value;
@@ -26,6 +26,7 @@ use crate::client::info::Peer;
 use crate::command::lock::named::{Absence, NamedHolder};
 use crate::dispatch::visit::call_for_visitor;
 use crate::metrics::Metrics;
+use crate::metrics::sites::{is_of_no_page, is_of_other_page, only};
 use crate::metrics::visitor::{Refusal, admit_to_release};
 
 /// The path to which a page posts; the browser sends the user's name to no other one by itself.
@@ -137,18 +138,10 @@ async fn whole(mut body: Incoming) -> Option<Vec<u8>> {
 
 /// Returns whether a request is one that no page of another site can make a browser send.
 fn is_of_this_page(headers: &HeaderMap) -> bool {
-    let only = |name: &str| {
-        let mut values = headers.get_all(name).iter();
-        values.next().filter(|_| values.next().is_none()).and_then(|value| value.to_str().ok())
-    };
-    let is_at = |host: &str| {
-        let origin = only(ORIGIN.as_str()).and_then(|origin| origin.split_once("://"));
-        origin.is_some_and(|(scheme, at)| ["http", "https"].contains(&scheme) && at.eq_ignore_ascii_case(host))
-    };
-    only("x-keylatch") == Some("release")
-        && only(CONTENT_TYPE.as_str()) == Some("application/json")
-        && (!headers.contains_key("sec-fetch-site") || only("sec-fetch-site") == Some("same-origin"))
-        && (!headers.contains_key(ORIGIN) || only(HOST.as_str()).is_some_and(is_at))
+    only(headers, "x-keylatch") == Some("release")
+        && only(headers, CONTENT_TYPE.as_str()) == Some("application/json")
+        && !is_of_other_page(headers)
+        && !is_of_no_page(headers)
 }
 
 impl ReleaseRequest {

@@ -121,6 +121,7 @@ impl Service {
                 fd: stream.as_raw_fd().into(),
                 is_unix: false,
             },
+            ip: addr.ip(),
             is_local: addr.ip().to_canonical().is_loopback(),
             is_at_loopback: laddr.ip().to_canonical().is_loopback(),
             cut: place.token().clone(),

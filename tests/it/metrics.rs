@@ -9,14 +9,16 @@ use std::net::{SocketAddr, TcpStream};
 
 use keylatch::Clock;
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 
 use crate::harness::{Client, PATIENCE, ReservedPort, TestServer, wait_until};
 use crate::tidy::root;
 
 /// How many connections that have not been answered are kept at once.
 const PENDING_MAX: usize = 64;
-/// How many pages may follow at a time.
+/// How many pages may follow at a time, in all and of one peer.
 const FOLLOWERS_MAX: usize = 16;
+const OF_PEER_MAX: usize = 8;
 
 /// A server with a metrics port.
 pub(crate) struct Observed {
@@ -84,7 +86,20 @@ impl Observed {
     }
 
     pub(crate) fn follow(&self, headers: &str) -> Events {
-        let mut stream = self.connect();
+        Self::follow_over(self.connect(), headers)
+    }
+
+    /// Follows as the peer with this address.
+    fn follow_from(&self, ip: [u8; 4]) -> Events {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.bind(&SocketAddr::from((ip, 0)).into()).expect("an address of this machine");
+        socket.connect(&self.addr.into()).expect("the port is open");
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
+        Self::follow_over(stream, "")
+    }
+
+    fn follow_over(mut stream: TcpStream, headers: &str) -> Events {
         let request = format!("GET /events HTTP/1.1\r\nHost: 127.0.0.1:1\r\n{headers}\r\n");
         stream.write_all(request.as_bytes()).expect("the server reads");
         Events { stream, seen: Vec::new(), searched: 0 }
@@ -573,13 +588,53 @@ fn silent_connections_do_not_keep_others_out() {
 #[test]
 fn only_some_pages_follow_at_a_time() {
     let observed = Observed::start();
-    let mut pages: Vec<Events> = (0..FOLLOWERS_MAX).map(|_| observed.follow("")).collect();
+    let all = |ips: &[[u8; 4]]| -> Vec<Events> {
+        ips.iter().flat_map(|ip| (0..OF_PEER_MAX).map(|_| observed.follow_from(*ip))).collect()
+    };
+    let mut pages = all(&[[127, 0, 0, 1]]);
     pages.iter_mut().for_each(|page| drop(page.state()));
     let refused = observed.get("/events");
     assert_eq!((refused.status, refused.header("retry-after")), (503, "5"));
+    let mut others = all(&[[127, 0, 0, 2]]);
+    others.iter_mut().for_each(|page| drop(page.state()));
+    assert_eq!(pages.len() + others.len(), FOLLOWERS_MAX);
+    let read = |mut page: Events| {
+        let mut head = [0; 12];
+        page.stream.read_exact(&mut head).expect("an answer");
+        String::from_utf8_lossy(&head).into_owned()
+    };
+    assert_eq!(read(observed.follow_from([127, 0, 0, 3])), "HTTP/1.1 503");
     assert_eq!(observed.get("/metrics").status, 200);
-    drop(pages.pop());
-    wait_until(|| observed.follow("").next().is_some());
+    drop(others.pop());
+    wait_until(|| read(observed.follow_from([127, 0, 0, 3])) == "HTTP/1.1 200");
+    assert_eq!(observed.get("/events").status, 503, "its peer has enough");
+}
+
+#[test]
+fn a_page_of_another_site_takes_no_place() {
+    let observed = Observed::start();
+    let foreign = [
+        "Sec-Fetch-Site: cross-site\r\n",
+        "Sec-Fetch-Site: same-site\r\n",
+        "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n",
+        "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Site: same-origin\r\n",
+        "Origin: http://evil.example\r\n",
+        "Origin: null\r\n",
+        "Origin: http://localhost:1\r\n",
+    ];
+    for headers in foreign.iter().cycle().take(3 * FOLLOWERS_MAX) {
+        assert_eq!(observed.get_with("/events", headers).status, 403, "{headers}");
+    }
+    let own = ["", "Sec-Fetch-Site: same-origin\r\n", "Sec-Fetch-Site: none\r\n", "Origin: http://127.0.0.1:1\r\n"];
+    let mut pages: Vec<Events> = own.iter().map(|headers| observed.follow(headers)).collect();
+    pages.iter_mut().for_each(|page| drop(page.state()));
+    // What a link leads to is shown, and not what another page embeds or loads.
+    let link = foreign[2];
+    for path in ["/", "/metrics"] {
+        assert_eq!(observed.get_with(path, link).status, 200, "{path}");
+        assert_eq!(observed.get_with(path, &link.replace("document", "iframe")).status, 403, "{path}");
+        assert_eq!(observed.get_with(path, foreign[0]).status, 403, "{path}");
+    }
 }
 
 #[test]
@@ -598,7 +653,7 @@ fn a_page_that_does_not_read_is_closed() {
         quick.state();
     }
     slow.end();
-    let mut pages: Vec<Events> = (0..FOLLOWERS_MAX - 1).map(|_| observed.follow("")).collect();
+    let mut pages: Vec<Events> = (0..OF_PEER_MAX - 1).map(|_| observed.follow("")).collect();
     assert!(pages.iter_mut().all(|page| page.next().is_some()), "its place is free");
 }
 
