@@ -1,6 +1,6 @@
 //! Deadlines of fields of hashes, which Redis has since 7.4: commands, expiry, events, payloads and the log.
 
-use crate::harness::{Client, TestServer, wait_until};
+use crate::harness::{Client, TestServer, encode, wait_until};
 
 /// The date on which the clocks of these tests begin, in milliseconds since 1970.
 const BEGIN_MS: i64 = 1_700_000_000_000;
@@ -307,6 +307,34 @@ fn hashes_take_their_deadlines_along() {
         server.advance_ms(10);
         assert_eq!(client.info("expired_subkeys"), "4");
     }
+}
+
+/// As in Redis 8.0; the log has what makes that of any hash which another server may have.
+#[test]
+fn a_missing_hash_that_is_set_with_a_time_in_the_past_is_created_and_deleted() {
+    let server = TestServer::start_with(&[("notify-keyspace-events", "AEn")]);
+    server.begin_log();
+    let (mut watcher, mut client, mut listener) = (server.client(), server.client(), server.client());
+    listener.call("PSUBSCRIBE __keyevent@*");
+    for request in ["HSETEX h PXAT 1 FIELDS 2 a 1 b 2", "HSETEX h FNX EXAT 1 FIELDS 2 a 1 b 2"] {
+        watcher.expect(&[("WATCH h", "+OK"), ("MULTI", "+OK"), ("PING", "+QUEUED")]);
+        let before = client.info("rdb_changes_since_last_save").parse::<i64>().expect("a number");
+        client.expect(&[(request, ":1"), ("EXISTS h", ":0")]);
+        assert_eq!(watcher.call("EXEC"), "*-1", "{request}");
+        assert_eq!(heard(&mut listener, &mut client), ["new h", "hset h", "hdel h", "del h"], "{request}");
+        let changes = client.info("rdb_changes_since_last_save").parse::<i64>().expect("a number") - before;
+        assert_eq!(changes, 2, "{request}");
+        let log = server.take_log();
+        let removed = [encode(&["HDEL", "h", "a"]), encode(&["HDEL", "h", "b"])].concat();
+        assert!(log.windows(removed.len()).any(|part| *part == removed), "{}", log.escape_ascii());
+        assert!(!log.windows(6).any(|part| *part == *b"HSETEX"), "{}", log.escape_ascii());
+    }
+    // A condition that is not met creates nothing.
+    watcher.expect(&[("WATCH h", "+OK"), ("MULTI", "+OK"), ("PING", "+QUEUED")]);
+    client.expect(&[("HSETEX h FXX PXAT 1 FIELDS 1 a 1", ":0")]);
+    assert_eq!(watcher.call("EXEC"), "*1 +PONG");
+    assert!(heard(&mut listener, &mut client).is_empty());
+    assert!(!server.take_log().windows(4).any(|part| *part == *b"HDEL"));
 }
 
 #[test]

@@ -210,11 +210,10 @@ pub(super) fn hsetex(call: &mut Call<'_>) -> Result<()> {
         }
     }
     edit.count_more(options.pairs().len() - 1);
+    // A missing key that gets only fields which have expired is there for a moment.
+    edit.show_passing();
     drop(edit);
-    // A missing key that gets only fields which have expired stays missing.
-    if call.view.changes().is_own() {
-        log_set(call, key, &options, is_past);
-    }
+    log_set(call, key, &options, is_past);
     call.reply.int(1);
     Ok(())
 }

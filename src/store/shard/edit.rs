@@ -38,6 +38,8 @@ pub struct Edit<'v, K: Kind> {
     is_changed: bool,
     /// Whether the event is emitted even if nothing has changed.
     is_touched: bool,
+    /// Whether it is shown that a key was created, though it is deleted in the end.
+    is_passing_shown: bool,
     kind: PhantomData<K>,
 }
 
@@ -83,6 +85,7 @@ impl Keys {
             is_lent: false,
             is_changed: false,
             is_touched: false,
+            is_passing_shown: false,
             kind: PhantomData,
         })
     }
@@ -138,6 +141,11 @@ impl<K: Kind> Edit<'_, K> {
     /// Makes it a change that is logged, even if it does not count.
     pub fn record(&mut self) {
         self.is_changed = true;
+    }
+
+    /// Makes it a change that a key is created which is empty, and so deleted, in the end.
+    pub fn show_passing(&mut self) {
+        self.is_passing_shown = true;
     }
 
     /// Emits the event, and wakes watchers, even if nothing is changed.
@@ -247,7 +255,7 @@ impl<K: Kind> Edit<'_, K> {
         if is_empty && let Some(emptied) = self.keys.detach(self.key) {
             self.keys.reclaimer.free(emptied);
         }
-        if self.is_new && is_empty {
+        if self.is_new && is_empty && !self.is_passing_shown {
             return; // it was never visible
         }
         if self.is_quiet && !self.is_new && !is_empty {
