@@ -69,13 +69,13 @@ impl Call<'_> {
         let spent_ns = self.timer.ns_since(self.timer.begin());
         let shown = Arc::new(request.to_owned());
         let store = &self.namespace.store;
-        let keys: Vec<(u64, Box<[u8]>)> = match repetition.is_some() {
+        let keys: Box<[(u64, usize)]> = match repetition.is_some() {
             true => {
                 let is_awaited = |(_, flags): &(usize, KeyFlags)| flags & INSERT == 0;
-                let awaited = command.keys_of(request).filter(is_awaited).map(|(position, _)| request.arg(position));
-                awaited.map(|key| (store.hash(key), key.into())).collect()
+                let awaited = command.keys_of(request).filter(is_awaited);
+                awaited.map(|(position, _)| (store.hash(request.arg(position)), position)).collect()
             }
-            false => Vec::new(),
+            false => Box::default(),
         };
         let mut place = repetition.as_ref().map(|Repetition { awaited, heeds_absence, lock, .. }| match lock {
             Some(place) => Place::LockQueue(*place),

@@ -41,8 +41,8 @@ pub(crate) struct Suspended {
     pub(crate) blocked: Blocked,
     /// Where it waits for the keys; `None` if it waits for its timeout alone.
     pub(crate) place: Option<Place>,
-    /// The keys that it waits for, with their hashes.
-    pub(crate) keys: Vec<(u64, Box<[u8]>)>,
+    /// The keys that it waits for, by their positions in the request, with their hashes.
+    pub(crate) keys: Box<[(u64, usize)]>,
     /// Their database.
     pub(crate) db: usize,
     /// The client's id.
@@ -63,13 +63,14 @@ impl Suspended {
 
     /// Returns the lock that the client is queued for, with an engine.
     pub(crate) fn awaited_lock(&self) -> Option<LockName> {
-        let (_, key) = self.keys.first().filter(|_| self.is_in_lock_queue())?;
-        Some((self.db, key.clone()))
+        let key = self.keys().next().filter(|_| self.is_in_lock_queue())?;
+        Some((self.db, key.bytes.into()))
     }
 
     /// Returns the keys that it waits for.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key<'_>> {
-        self.keys.iter().map(|(hash, bytes)| Key { bytes, hash: *hash })
+        let request = self.shown.as_request();
+        self.keys.iter().map(move |(hash, position)| Key { bytes: request.arg(*position), hash: *hash })
     }
 
     /// Lets the client join the queues of its keys.

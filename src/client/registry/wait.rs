@@ -84,12 +84,9 @@ impl BlockedCall {
     /// continues.
     fn memory(&self) -> usize {
         const REQUEST_LEN: usize = allocation_len(COUNTED_LEN + size_of::<OwnedRequest>());
-        let request = self.request.as_request();
-        let keys = self.command.keys_of(request);
-        let of_keys: usize = keys.map(|(position, _)| allocation_len(request.arg(position).len())).sum();
-        let places = list_len::<(u64, Box<[u8]>)>(self.hashes.len().max(4));
+        let places = list_len::<(u64, usize)>(self.hashes.len());
         let other = if Arc::ptr_eq(&self.request, &self.shown) { 0 } else { REQUEST_LEN + self.shown.memory() };
-        allocation_len(size_of::<BlockedCall>()) + REQUEST_LEN + self.request.memory() + other + of_keys + places
+        allocation_len(size_of::<BlockedCall>()) + REQUEST_LEN + self.request.memory() + other + places
     }
 
     /// Returns the locks that it is queued for.
