@@ -257,6 +257,12 @@ impl Error {
         Error::Other(text.into())
     }
 
+    /// Returns the error of an EXEC that was refused for this reason.
+    pub fn of_exec(&self) -> Error {
+        let text = self.wire_text();
+        Error::ExecRefused(text.strip_prefix(b"ERR ").unwrap_or(&text).to_vec())
+    }
+
     /// Returns the line that is sent, without `-` and line end.
     pub fn wire_text(&self) -> Vec<u8> {
         self.quoted().unwrap_or_else(|| self.to_string().into_bytes())

@@ -100,6 +100,11 @@ impl Access {
         still_exists
     }
 
+    /// Returns whether users have changed since the session's was looked at.
+    pub fn is_outdated(&self, acl: &Acl) -> bool {
+        self.version != acl.version()
+    }
+
     /// Authenticates with a name and a password; returns whether they are right.
     pub fn log_in(&mut self, acl: &Acl, name: &[u8], password: &[u8]) -> bool {
         let version = acl.version();

@@ -25,6 +25,10 @@ pub(crate) trait Engine: Send + Sync {
     /// Executes a call that may write, and reports its outcome.
     fn execute(&self, call: StagedCall, done: oneshot::Sender<StagedOutcome>);
 
+    /// Says when the outcome is known of the calls that were sent to the cluster before something was published by which calls
+    /// are admitted: no other one is carried out then that was admitted without it.
+    fn settle(&self, done: oneshot::Sender<()>);
+
     /// Does what is due, after the clock was moved.
     fn follow_clock(&self);
 
@@ -56,6 +60,9 @@ pub(crate) struct StagedCall {
     pub(crate) transaction: Option<Box<Transaction>>,
     /// The watched keys, on which EXEC depends.
     pub(crate) watch: Option<Watch>,
+    /// The generation of what it was admitted by, see [`Store::generation`](crate::store::Store::generation); `None` if that is
+    /// to be looked at before it is executed.
+    pub(crate) generation: Option<u64>,
 }
 
 /// The outcome of a staged call.
@@ -66,4 +73,6 @@ pub(crate) enum StagedOutcome {
     Blocked(Box<Suspended>),
     /// It was not executed, or it is not known whether it was.
     Failed(Error),
+    /// It was not executed, because its client is about to be closed.
+    Withdrawn,
 }

@@ -229,7 +229,10 @@ impl<'n> BatchRun<'n> {
                         Some(next) => next,
                         None => {
                             let run = Run { locks: locks.as_deref(), ..Run::begin(planned, index, command) };
-                            self.call_alone(client, run, out)
+                            match self.call_alone(client, run, out) {
+                                Next::Settle(settled) => self.reply_when_settled(settled, out.split_off(before)),
+                                next => next,
+                            }
                         }
                     },
                 }
@@ -424,9 +427,7 @@ impl<'n> BatchRun<'n> {
         if let Error::Injected(_) = error {
             refuse(namespace, &mut reply, error); // as it is
         } else {
-            let text = error.wire_text();
-            let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
-            refuse(namespace, &mut reply, &Error::ExecRefused(reason.to_vec()));
+            refuse(namespace, &mut reply, &error.of_exec());
         }
         self.closed = closed_to_client(self.env.namespace, client, self.has_extra_work);
     }
@@ -600,7 +601,7 @@ impl<'n> BatchRun<'n> {
             self.guard = None; // others have waited long enough
             self.give_way();
         }
-        if std::mem::take(&mut client.session.batch_is_over) {
+        if std::mem::take(&mut client.session.batch_is_over) && !matches!(next, Next::Settle(_)) {
             *next = Next::EndBatch;
         }
     }

@@ -440,6 +440,8 @@ pub(crate) enum Next {
     Retry,
     /// Execute the same request, which was not executed, when an engine has brought the mirror up to date.
     Refresh(oneshot::Receiver<Result<()>>),
+    /// Write the reply when an engine has said that no call is carried out any more that was admitted before.
+    Settle(oneshot::Receiver<()>),
     /// Make the call again with the whole store locked: it has changed nothing, and has not replied.
     Exclusively,
     /// Nothing: a blocked call was made again and stays blocked, until a monotonic time at which it is to be made

@@ -153,6 +153,10 @@ pub(crate) const WAKE_CHECKS: [Row; 6] = [
     (EVERY, EACH_TIME, read_only),
 ];
 
+/// The checks of a call that waits for an engine, after something was published; it passed [`CHECKS`] before.
+pub(crate) const STAGED_CHECKS: [Row; 3] =
+    [(EVERY, EACH_TIME, login), (EVERY, EACH_TIME, permission), (EVERY, EACH_TIME, pause)];
+
 /// The checks of a command that a script calls.
 pub(crate) const SCRIPT_CHECKS: [Row; 10] = [
     (EVERY, EACH_TIME, arity_in_script),

@@ -443,8 +443,8 @@ pub(crate) fn readmit(namespace: &Namespace, handlers: &'static Handlers, wait: 
             }
             let (request, caller) = (blocked.request.clone(), blocked.caller.clone());
             let keys = keys_of(blocked.command, request.as_request(), caller.db).into();
-            let (transaction, watch) = (None, None);
-            found = Some(Box::new(StagedCall { command: blocked.command, request, caller, keys, transaction, watch }));
+            let (command, transaction, watch, generation) = (blocked.command, None, None, None);
+            found = Some(Box::new(StagedCall { command, request, caller, keys, transaction, watch, generation }));
             None
         });
     });

@@ -2,9 +2,12 @@
 //! it executes one on copies of its keys.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
+use crate::acl::Context;
 use crate::client::caller::Caller;
 use crate::client::engine::{Engine, KEYS_MAX, StagedCall, StagedOutcome};
 use crate::client::registry::{Suspended, Unblocked};
@@ -12,16 +15,17 @@ use crate::client::session::{Client, Session};
 use crate::client::staged::Staged;
 use crate::dispatch::call::{Call, Continuation, Mode};
 use crate::dispatch::declared::{is_repeatable, keys_of, needs_all_keys};
-use crate::dispatch::gate::declares_writes;
+use crate::dispatch::denials::record_denial;
+use crate::dispatch::gate::{Admission, Obstacle, STAGED_CHECKS, declares_writes};
 use crate::dispatch::post_call::record_from_ns;
 use crate::dispatch::run::{run, run_again};
-use crate::dispatch::{BlockedRequest, Env, Next, Wait};
-use crate::error::{Error, Result};
+use crate::dispatch::{BlockedRequest, Env, Handlers, Next, Wait};
+use crate::error::{Denial, Error, Result};
 use crate::namespace::Namespace;
 use crate::resp::{Output, Reply, Request, parse_int};
 use crate::spec::registry::Hashes;
 use crate::spec::{CommandSpec, MAY_REPLICATE, READ, WRITE};
-use crate::store::{Cx, Lookup, View};
+use crate::store::{BusyFlag, Cx, Lookup, View};
 
 /// What a request needs of the engine.
 pub(super) enum Need {
@@ -68,12 +72,12 @@ fn need_of_command(namespace: &Namespace, command: &'static CommandSpec, request
     }
 }
 
-/// Takes what the engine has to execute of a client's request.
+/// Takes what the engine has to execute of a client's request, which was admitted in a generation.
 ///
 /// # Errors
 /// Why it does not execute that.
 pub(super) fn staged_call(
-    namespace: &Namespace,
+    (namespace, generation): (&Namespace, u64),
     client: &mut Client,
     command: &'static CommandSpec,
     request: Request<'_>,
@@ -109,7 +113,7 @@ pub(super) fn staged_call(
     }
     check_count(command, keys.len())?;
     let (request, caller) = (Arc::new(request.to_owned()), caller.clone());
-    Ok(StagedCall { command, request, caller, keys: keys.into(), transaction, watch })
+    Ok(StagedCall { command, request, caller, keys: keys.into(), transaction, watch, generation: Some(generation) })
 }
 
 fn check_count(command: &'static CommandSpec, keys: usize) -> Result<()> {
@@ -195,6 +199,7 @@ impl Continuation for StagedRest {
                 Ok(true)
             }
             Some(StagedOutcome::Failed(error)) => Err(error),
+            Some(StagedOutcome::Withdrawn) => Ok(true),
             Some(StagedOutcome::Blocked(suspended)) => {
                 self.suspended = Some(suspended);
                 Ok(false)
@@ -234,6 +239,116 @@ fn leave_queue(engine: &dyn Engine, suspended: &Suspended, done: Option<oneshot:
     if let Some(lock) = suspended.awaited_lock() {
         engine.leave_queue(lock, suspended.blocked.number(), done);
     }
+}
+
+/// The reply of a call that has published something, while calls are on the way to the cluster that were admitted before.
+pub(super) struct SettledRest {
+    settled: oneshot::Receiver<()>,
+    busy_flag: Arc<BusyFlag>,
+    reply: Output,
+}
+
+/// The interval at which it looks whether a script keeps the server busy, whose end is not waited for.
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
+
+impl SettledRest {
+    /// Creates the rest of a call with this reply.
+    pub(super) fn new(settled: oneshot::Receiver<()>, busy_flag: Arc<BusyFlag>, reply: Output) -> Self {
+        SettledRest { settled, busy_flag, reply }
+    }
+}
+
+impl Continuation for SettledRest {
+    fn wait(&mut self) -> Wait<'_> {
+        let SettledRest { settled, busy_flag, .. } = self;
+        Wait::Commit(Box::pin(async move {
+            // It is closed if the server stops.
+            while timeout(BUSY_PAUSE, &mut *settled).await.is_err() && !busy_flag.is_occupied() {}
+        }))
+    }
+
+    fn step(&mut self, _: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+        reply.output().append(std::mem::take(&mut self.reply));
+        Ok(true)
+    }
+
+    fn needs_no_keys(&self) -> bool {
+        true
+    }
+}
+
+/// Why a call is not executed at present that was admitted before something was published.
+pub(crate) enum Withdrawal {
+    /// Its client is about to be closed.
+    Gone,
+    /// It is refused by what its client may do now; a missing permission, if that is the reason, goes to the ACL log.
+    Refused(Error, Option<Denial>),
+    /// It has to wait for the end of a pause, at this time in monotonic milliseconds.
+    Paused(u64),
+}
+
+/// Looks at what a call is admitted by that was published since, if anything was; returns whether it is executed by other
+/// permissions from now on.
+///
+/// # Errors
+/// Why it is not to be executed.
+pub(crate) fn admit_staged(
+    namespace: &Namespace,
+    handlers: &'static Handlers,
+    call: &mut StagedCall,
+) -> std::result::Result<bool, Withdrawal> {
+    let generation = namespace.store.generation();
+    if call.generation == Some(generation) {
+        return Ok(false);
+    }
+    let caller = &mut call.caller;
+    let has_changed = caller.access.is_outdated(&namespace.acl);
+    caller.follow_users(&namespace.acl);
+    if caller.closing || caller.info.outbox.is_ending() {
+        return Err(Withdrawal::Gone);
+    }
+    let now = namespace.clock.now();
+    match with_admission(namespace, handlers, call, |admission| admission.obstacle(&STAGED_CHECKS)) {
+        None | Some(Obstacle::Injected(_)) => {}
+        Some(Obstacle::Paused) => {
+            let end = namespace.restrictions.pause.in_force(now);
+            return Err(Withdrawal::Paused(end.map_or(now.mono_ms(), |(_, until_ms)| until_ms)));
+        }
+        Some(Obstacle::Refused(error, denial)) => {
+            let is_exec = call.command.name == "exec";
+            return Err(Withdrawal::Refused(if is_exec { error.of_exec() } else { error }, denial));
+        }
+    }
+    call.generation = Some(generation);
+    Ok(has_changed)
+}
+
+/// Records that a call is not executed for lack of a permission.
+pub(crate) fn record_withdrawal(
+    namespace: &Namespace,
+    handlers: &'static Handlers,
+    call: &StagedCall,
+    denial: Option<Denial>,
+) {
+    let record = |admission: &Admission<'_>| {
+        denial.iter().for_each(|denial| record_denial(admission, *denial, Context::TopLevel));
+    };
+    with_admission(namespace, handlers, call, record);
+}
+
+/// Calls `look` with what a staged call is checked by.
+fn with_admission<R>(
+    namespace: &Namespace,
+    handlers: &'static Handlers,
+    call: &StagedCall,
+    look: impl FnOnce(&Admission<'_>) -> R,
+) -> R {
+    let StagedCall { command, request, caller, transaction, .. } = call;
+    let session = transaction.clone().map(Session::of_transaction);
+    let (session, request, now) = (session.as_ref(), request.as_request(), namespace.clock.now());
+    Env::with_present(namespace, handlers, 0, |Env { config, .. }| {
+        look(&Admission { namespace, config, caller, session, command, request, now, script: None })
+    })
 }
 
 /// What a call has left on the stage, besides what its keys are.

@@ -42,6 +42,8 @@ pub(super) enum Input {
     LeaveQueue(LockName, u64, Option<oneshot::Sender<()>>),
     /// The connection of a client has closed.
     EndSession(u64),
+    /// Something was published by which calls are admitted.
+    Settle(oneshot::Sender<()>),
     /// The mirror is to be brought up to date.
     Refresh(oneshot::Sender<Result<()>>),
     /// The answer to the transaction on a lane of a process.
@@ -85,6 +87,10 @@ impl Engine for Handle {
 
     fn execute(&self, call: StagedCall, done: oneshot::Sender<StagedOutcome>) {
         self.tell(Input::Call(Box::new(call), done));
+    }
+
+    fn settle(&self, done: oneshot::Sender<()>) {
+        self.tell(Input::Settle(done));
     }
 
     fn follow_clock(&self) {
@@ -206,6 +212,7 @@ impl Driver {
             Input::Repeat(wait) => self.core.repeat(wait),
             Input::LeaveQueue(lock, wait, done) => self.core.leave_queue(lock, wait, done),
             Input::EndSession(client) => self.core.end_session(client),
+            Input::Settle(done) => self.core.settle(done),
             Input::Refresh(done) => self.core.refresh(done),
             Input::Done(process, lane, result) => {
                 // One of a former registration concerns no lane that there is.

@@ -5,6 +5,7 @@
 //! - [`histories`] has whether one order explains what clients saw while anything ended, was stopped or cut off;
 //! - [`metrics`] has what the page of the metrics port shows;
 //! - [`proxy`] is a link to a node that can be cut;
+//! - [`published`] has what becomes of calls on the way when clients are paused or closed, or lose rights;
 //! - `stalls` has what others see of a server that a script or a full cluster holds up;
 //! - [`start`] has what a start refuses, and what the engine does not execute.
 
@@ -20,6 +21,7 @@ mod metrics;
 #[cfg(feature = "binary")]
 mod page;
 mod proxy;
+mod published;
 #[cfg(feature = "lua")]
 mod stalls;
 mod start;

@@ -8,7 +8,7 @@ use crate::config::EtcdReads;
 use crate::dispatch::Next;
 use crate::dispatch::batch::BatchRun;
 use crate::dispatch::gate::busy;
-use crate::dispatch::staged::{Need, StagedRest, need_of, staged_call};
+use crate::dispatch::staged::{Need, SettledRest, StagedRest, need_of, staged_call};
 use crate::resp::{Output, Request};
 use crate::spec::CommandSpec;
 use crate::store::GateGuard;
@@ -49,7 +49,8 @@ impl BatchRun<'_> {
                 Some(Next::Refresh(refreshed))
             }
             Need::Staged => {
-                let call = match staged_call(self.env.namespace, client, command, request) {
+                let admitted = (self.env.namespace, self.generation);
+                let call = match staged_call(admitted, client, command, request) {
                     Ok(call) => call,
                     Err(error) => {
                         self.reject(client, request, Some(command), &error, out);
@@ -61,5 +62,20 @@ impl BatchRun<'_> {
                 Some(Next::Continue(Box::new(StagedRest::begin(engine, call))))
             }
         }
+    }
+
+    /// Asks the engine, if there is one, when the calls are settled that it has sent and that were admitted before this one has
+    /// published something. Those of a busy script are not waited for: it may never end.
+    pub(super) fn settle(&self) -> Option<oneshot::Receiver<()>> {
+        let (done, settled) = oneshot::channel();
+        self.env.namespace.engine()?.settle(done);
+        (!self.env.namespace.store.busy_flag().is_occupied()).then_some(settled)
+    }
+
+    /// Lets the reply of a call be written when such calls are settled.
+    #[cold]
+    pub(super) fn reply_when_settled(&self, settled: oneshot::Receiver<()>, reply: Output) -> Next {
+        let busy_flag = self.env.namespace.store.busy_flag().clone();
+        Next::Continue(Box::new(SettledRest::new(settled, busy_flag, reply)))
     }
 }

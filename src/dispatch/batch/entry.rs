@@ -96,8 +96,8 @@ impl<'n> BatchRun<'n> {
             None => self.env.namespace.each(|namespace| namespace.store.pass_barrier()),
             Some(_) => self.env.namespace.store.pass_barrier(),
         }
-        if let Next::Done = next {
-            *next = Next::EndBatch;
+        if let Next::Done | Next::EndBatch = next {
+            *next = self.settle().map_or(Next::EndBatch, Next::Settle);
         }
     }
 }

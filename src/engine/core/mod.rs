@@ -1,6 +1,7 @@
 //! The engine as a state: calls, answers of the cluster and its news come in, transactions and reads go out. It knows no
 //! network and no thread, so that tests run it with a simulated cluster, in any order of events.
 
+mod admission;
 mod locks;
 mod outcome;
 mod patience;
@@ -120,6 +121,10 @@ pub(super) struct Core {
     pub(super) patience: Patience,
     /// The keys of which turns were asked for that are not in the mirror yet, each with when, in monotonic milliseconds.
     asking: HashMap<KeyName, u64>,
+    /// Calls that a pause holds back, and until when, in monotonic milliseconds.
+    paused: (Vec<Pending>, u64),
+    /// Who is told when the transactions up to one of these numbers are settled.
+    settling: Vec<(u64, oneshot::Sender<()>)>,
 }
 
 impl Known for Core {
@@ -188,6 +193,8 @@ impl Core {
             actions: Vec::new(),
             patience: Patience::default(),
             asking: HashMap::new(),
+            paused: (Vec::new(), NEVER),
+            settling: Vec::new(),
         }
     }
 
@@ -377,8 +384,16 @@ impl Core {
     /// Executes calls on a stage, and then sends what they have changed, or lets what they have read be confirmed.
     fn run(&mut self, mut calls: Vec<Pending>) {
         loop {
+            calls = self.admit_again(calls);
+            if calls.is_empty() {
+                return;
+            }
             self.number += 1;
-            let Some(group) = self.stage(calls) else { return };
+            let Some(mut group) = self.stage(calls) else { return };
+            if !self.is_still_admitted(&mut group) {
+                calls = group.into_pending();
+                continue;
+            }
             if let Some(at) = group.overtaken {
                 calls = self.take_first(group.into_pending(), at);
                 continue;
@@ -643,6 +658,8 @@ impl Core {
         self.begin_barrier();
         self.end_unused_turns(now);
         self.continue_flights(now);
+        self.end_pause(now);
+        self.tell_settled();
         let due = self.retry_at.extract_if(.., |(at_ms, _)| *at_ms <= now.mono_ms()).map(|(_, wait)| wait);
         self.again.extend(due.collect::<Vec<_>>());
         std::mem::take(&mut self.again).into_iter().for_each(|wait| self.repeat(wait));
@@ -662,7 +679,8 @@ impl Core {
         let again = (self.is_interrupted || !self.again.is_empty()).then(|| self.now().mono_ms());
         let retry = self.retry_at.iter().map(|(at_ms, _)| *at_ms);
         let retry = retry.chain(self.retry_work.iter().map(|(at_ms, ..)| *at_ms)).min();
-        [self.mirror.next_due_ms(), self.next_settling_ms(), self.next_lease_check_ms(), look, again, retry]
+        let paused = Some(self.paused.1);
+        [self.mirror.next_due_ms(), self.next_settling_ms(), self.next_lease_check_ms(), look, again, retry, paused]
             .into_iter()
             .flatten()
             .min()

@@ -102,6 +102,7 @@ impl Process {
                 Input::Repeat(wait) => self.core.repeat(wait),
                 Input::LeaveQueue(lock, wait, done) => self.core.leave_queue(lock, wait, done),
                 Input::EndSession(client) => self.core.end_session(client),
+                Input::Settle(done) => self.core.settle(done),
                 Input::Refresh(done) => self.core.refresh(done),
                 _ => {}
             }

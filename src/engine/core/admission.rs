@@ -1,0 +1,93 @@
+//! Calls that were admitted before something was published: a pause, users, clients that were told to close. Those that are on
+//! the way to the cluster are waited for, and the others are looked at again before they are sent.
+
+use tokio::sync::oneshot;
+
+use crate::client::engine::StagedOutcome;
+use crate::dispatch::staged::{Withdrawal, admit_staged, record_withdrawal};
+use crate::engine::core::Core;
+use crate::engine::group::Group;
+use crate::engine::pending::{Pending, Work};
+use crate::store::NEVER;
+use crate::time::clock::Now;
+
+impl Core {
+    /// Says when the outcome is known of the transactions on the way; something was published by which calls are admitted.
+    pub(in crate::engine) fn settle(&mut self, done: oneshot::Sender<()>) {
+        self.settling.push((self.number, done));
+        self.look_at_paused(); // it may be the end of the pause, or of a client
+    }
+
+    /// Tells those who wait for transactions that are settled, or whose clients were told that this is not known.
+    pub(super) fn tell_settled(&mut self) {
+        let flights = || self.flights.values().filter(|flight| flight.group.is_some());
+        let oldest = flights().map(|flight| flight.number).min().unwrap_or(u64::MAX);
+        for (_, done) in self.settling.extract_if(.., |(number, _)| *number < oldest) {
+            let _ = done.send(()); // the client may be gone
+        }
+    }
+
+    /// Lets calls go on that a pause has held back, if it is over.
+    pub(super) fn end_pause(&mut self, now: Now) {
+        if self.paused.1 <= now.mono_ms() {
+            self.look_at_paused();
+        }
+    }
+
+    fn look_at_paused(&mut self) {
+        let (mut paused, _) = std::mem::replace(&mut self.paused, (Vec::new(), NEVER));
+        let until_ms = self.until_ms();
+        paused.iter_mut().for_each(|pending| pending.until_ms = until_ms);
+        self.queue.put_back(paused);
+        self.advance();
+    }
+
+    /// Returns those of some calls that were taken together which may be executed, by what is in force now.
+    pub(super) fn admit_again(&mut self, mut calls: Vec<Pending>) -> Vec<Pending> {
+        let mut withdrawn = Vec::new();
+        for at in (0..calls.len()).rev() {
+            if let Err(withdrawal) = self.admit(&mut calls[at]) {
+                withdrawn.push((calls.remove(at), withdrawal));
+            }
+        }
+        if !withdrawn.is_empty() {
+            self.queue.release(withdrawn.iter().flat_map(|(pending, _)| &*pending.keys));
+            self.queue.hold(calls.iter().flat_map(|pending| &*pending.keys));
+            withdrawn.into_iter().rev().for_each(|(pending, withdrawal)| self.withdraw(pending, withdrawal));
+        }
+        calls
+    }
+
+    /// Returns whether the calls of a group may be sent as they were executed: a script may have taken long.
+    pub(super) fn is_still_admitted(&self, group: &mut Group) -> bool {
+        group.members.iter_mut().all(|(pending, _)| matches!(self.admit(pending), Ok(false)))
+    }
+
+    fn admit(&self, pending: &mut Pending) -> Result<bool, Withdrawal> {
+        match &mut pending.work {
+            Work::Call(call, _) | Work::Repeat(call, _) => admit_staged(&self.namespace, self.handlers, call),
+            Work::Expire | Work::Leave(_) | Work::EndSession(..) => Ok(false),
+        }
+    }
+
+    /// Ends a call that is not executed at present, or lets it wait.
+    fn withdraw(&mut self, pending: Pending, withdrawal: Withdrawal) {
+        if let Some(wait) = pending.wait() {
+            wait.end_commit();
+        }
+        if let Withdrawal::Paused(until_ms) = withdrawal {
+            self.paused.0.push(pending);
+            self.paused.1 = self.paused.1.min(until_ms);
+            return;
+        }
+        match (self.close(pending), withdrawal) {
+            (Work::Call(call, done), Withdrawal::Refused(error, denial)) => {
+                record_withdrawal(&self.namespace, self.handlers, &call, denial);
+                _ = done.send(StagedOutcome::Failed(error)); // the client may be gone
+            }
+            (Work::Call(_, done), _) => _ = done.send(StagedOutcome::Withdrawn),
+            (Work::Repeat(_, wait), _) => self.again.push(wait), // and is answered then
+            _ => {}
+        }
+    }
+}
