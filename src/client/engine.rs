@@ -35,6 +35,10 @@ pub(crate) trait Engine: Send + Sync {
     /// Makes the call of a blocked client again: one of its keys has changed, or its time has come.
     fn repeat(&self, wait: Arc<Wait>);
 
+    /// Makes the calls of others again that are blocked on some keys, of which a client has left the queues: it may have been
+    /// called, and have taken nothing.
+    fn pass_on(&self, keys: Vec<LockName>);
+
     /// Ends the wait of a client for a lock, by its number: it does not get the lock any more, or gives it back. Reports when
     /// that is done.
     fn leave_queue(&self, lock: LockName, wait: u64, done: Option<oneshot::Sender<()>>);

@@ -133,13 +133,23 @@ impl Repetition {
     }
 }
 
+impl Suspended {
+    /// Lets an engine call others that are blocked on the keys, whose queues the client has left.
+    fn pass_on(&self, env: Env<'_>) {
+        if let (Some(engine), Some(Place::Queue { .. })) = (env.namespace.engine(), self.place) {
+            engine.pass_on(self.keys().map(|key| (self.db, key.bytes.into())).collect());
+        }
+    }
+}
+
 impl Continuation for Suspended {
     fn wait(&mut self) -> Wait<'_> {
         Wait::Blocked(&self.blocked)
     }
 
-    fn step(&mut self, _: Env<'_>, view: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool> {
+    fn step(&mut self, env: Env<'_>, view: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool> {
         self.leave_queues(view);
+        self.pass_on(env);
         match woken {
             Unblocked::InTime => (self.on_timeout)(reply),
             Unblocked::WithError => return Err(Error::Unblocked),
@@ -151,7 +161,10 @@ impl Continuation for Suspended {
     }
 
     fn abandon(&mut self, env: Env<'_>, view: &mut View<'_>) {
-        let Some(Place::LockQueue(place)) = self.place else { return self.leave_queues(view) };
+        let Some(Place::LockQueue(place)) = self.place else {
+            self.leave_queues(view);
+            return self.pass_on(env);
+        };
         let was_served = self.blocked.was_served_in_vain();
         let has_grace = place.is_session && env.config.session_grace_ms > 0 && env.namespace.engine().is_none();
         if has_grace && !was_served {

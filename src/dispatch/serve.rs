@@ -22,6 +22,7 @@ use crate::resp::{Output, Reply, Request};
 use crate::spec::registry::Hashes;
 use crate::spec::{CommandSpec, WRITE};
 use crate::store::entry::Entry;
+use crate::store::value::{List, SortedSet, Type};
 use crate::store::{Cx, GateGuard, Key, LockMode, LockWaiter, Lookup, Origin, Policy, View, Waiter, first_of};
 use crate::time::clock::Now;
 
@@ -118,24 +119,26 @@ fn wake_some(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<DeferredWake>, env
     while let Some((db, bytes)) = left.pop_front() {
         let key = env.namespace.store.key(&bytes);
         let mut hashes = Hashes::from_slice(&[key.hash]);
-        let mut next = loop {
+        let (mut next, mut rest) = loop {
             let mut view = guard.view(db, &hashes, cx);
             if view.is_closed() {
                 return;
             }
             match serve_lock(&mut view, db, key, env, grants) {
                 Some(needed) => hashes.extend(needed), // not instead: two of them could need one another's time and again
-                None => break view.waiting().next(key, 0),
+                None => break (view.waiting().next(key, 0), callable(&mut view, key, env)),
             }
         };
-        while let Some(waiter) = next {
+        while rest > 0
+            && let Some(waiter) = next
+        {
             let hashes = Wait::of(&waiter).and_then(|wait| wait.call(|call| call.hashes.clone()));
             let mut view = guard.view(db, hashes.as_deref().unwrap_or(&[key.hash]), cx);
             if view.is_closed() {
                 return;
             }
             if waiter.wants(view.lookup(key, Lookup::PEEK).map(Entry::kind)) {
-                serve_client(&mut view, (db, key), &waiter, env);
+                serve_client(&mut view, (db, key), &waiter, env, &mut rest);
             }
             left.extend(serve_some(&mut view, env, grants));
             next = view.waiting().next(key, waiter.number);
@@ -358,26 +361,47 @@ fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], env: Env<'_>, grants:
     if serve_lock(view, db, key, env, grants).is_some() {
         return false;
     }
-    let mut after = 0;
-    loop {
+    let (mut after, mut rest) = (0, callable(&mut view.lend(db, cx), key, env));
+    while rest > 0 {
         let next = view.lend(db, cx).waiting().next(key, after);
         let Some(waiter) = next else { return true };
-        if !serve_client(view, (db, key), &waiter, env) {
+        if !serve_client(view, (db, key), &waiter, env, &mut rest) {
             return false;
         }
         after = waiter.number;
     }
+    true
+}
+
+/// Returns how many of the calls that are blocked on a key an engine is to make. None of them takes less than an element, but
+/// the mirror has all elements until the cluster has the calls.
+fn callable(view: &mut View<'_>, key: Key<'_>, env: Env<'_>) -> usize {
+    if env.namespace.engine().is_none() {
+        return usize::MAX;
+    }
+    match view.lookup(key, Lookup::PEEK).map(Entry::kind) {
+        Some(Type::List) => view.get::<List>(key, Lookup::PEEK).ok().flatten().map_or(0, |list| list.len()),
+        Some(Type::SortedSet) => view.get::<SortedSet>(key, Lookup::PEEK).ok().flatten().map_or(0, |set| set.len()),
+        _ => usize::MAX,
+    }
 }
 
 /// Executes the call of a client that is blocked on a key, if all its keys are locked; returns whether they are. One that
-/// may write to a mirror is executed by the engine.
-fn serve_client(view: &mut View<'_>, (db, key): (usize, Key<'_>), waiter: &Waiter, env: Env<'_>) -> bool {
+/// may write to a mirror is executed by the engine, and is one of the `rest` that are.
+fn serve_client(
+    view: &mut View<'_>,
+    (db, key): (usize, Key<'_>),
+    waiter: &Waiter,
+    env: Env<'_>,
+    rest: &mut usize,
+) -> bool {
     let (mut is_covered, cx) = (true, view.cx());
     let Some(wait) = Wait::of(waiter) else { return true };
     if let Some(engine) = env.namespace.engine()
         && wait.call(|call| call.command.flags & WRITE != 0) == Some(true)
     {
         Wait::shared(waiter).into_iter().for_each(|wait| engine.repeat(wait));
+        *rest -= 1;
         return true;
     }
     let is_served = wait.answer(|blocking| {

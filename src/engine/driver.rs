@@ -14,7 +14,7 @@ use crate::engine::cluster::{Done, Failure, Pair, Revision};
 use crate::engine::core::{Action, Core};
 use crate::engine::etcd::Cluster;
 use crate::engine::load::read_all;
-use crate::engine::names::{Name, Prefix};
+use crate::engine::names::{KeyName, Name, Prefix};
 use crate::engine::watch::{Seen, Watch};
 use crate::error::Result;
 use crate::observe::EngineStats;
@@ -38,6 +38,8 @@ pub(super) enum Input {
     Call(Box<StagedCall>, oneshot::Sender<StagedOutcome>),
     /// The call of a blocked client is to be executed again.
     Repeat(Arc<Wait>),
+    /// A client has left the queues of keys.
+    PassOn(Vec<KeyName>),
     /// A client stops waiting for a lock.
     LeaveQueue(LockName, u64, Option<oneshot::Sender<()>>),
     /// The connection of a client has closed.
@@ -99,6 +101,10 @@ impl Engine for Handle {
 
     fn repeat(&self, wait: Arc<Wait>) {
         self.tell(Input::Repeat(wait));
+    }
+
+    fn pass_on(&self, keys: Vec<LockName>) {
+        self.tell(Input::PassOn(keys));
     }
 
     fn leave_queue(&self, lock: LockName, wait: u64, done: Option<oneshot::Sender<()>>) {
@@ -210,6 +216,7 @@ impl Driver {
         match input {
             Input::Call(call, done) => self.core.call(call, done),
             Input::Repeat(wait) => self.core.repeat(wait),
+            Input::PassOn(keys) => self.core.pass_on(keys),
             Input::LeaveQueue(lock, wait, done) => self.core.leave_queue(lock, wait, done),
             Input::EndSession(client) => self.core.end_session(client),
             Input::Settle(done) => self.core.settle(done),

@@ -1,5 +1,6 @@
 //! `engine etcd`: several servers on one cluster, as their clients see them.
 //!
+//! - [`blocked`] has whose blocked calls are made;
 //! - [`etcd`] runs real nodes;
 //! - [`faults`] has what happens when nodes and processes end;
 //! - [`histories`] has whether one order explains what clients saw while anything ended, was stopped or cut off;
@@ -9,6 +10,7 @@
 //! - `stalls` has what others see of a server that a script or a full cluster holds up;
 //! - [`start`] has what a start refuses, and what the engine does not execute.
 
+mod blocked;
 mod data;
 pub(crate) mod etcd;
 mod faults;

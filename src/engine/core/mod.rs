@@ -2,6 +2,7 @@
 //! network and no thread, so that tests run it with a simulated cluster, in any order of events.
 
 mod admission;
+mod blocked;
 mod locks;
 mod outcome;
 mod patience;
@@ -16,9 +17,9 @@ use tokio::sync::oneshot;
 pub(in crate::engine) use self::patience::Patience;
 
 use crate::client::engine::{StagedCall, StagedOutcome};
-use crate::client::registry::{Suspended, Unblocked, Wait};
+use crate::client::registry::{Unblocked, Wait};
 use crate::dispatch::Handlers;
-use crate::dispatch::serve::{answer_staged, readmit, serve_remaining_keys};
+use crate::dispatch::serve::{answer_staged, serve_remaining_keys};
 use crate::engine::barrier::Barriers;
 use crate::engine::cluster::{Failure, Pair, Revision, Step, Transaction};
 use crate::engine::execution::{Execution, Known};
@@ -237,18 +238,6 @@ impl Core {
         self.stats.calls.fetch_add(1, Relaxed);
         self.queue.push(Pending { work, keys, until_ms: self.until_ms(), conflicts: 0 });
         self.advance();
-    }
-
-    /// Executes the call of a blocked client again.
-    pub(super) fn repeat(&mut self, wait: Arc<Wait>) {
-        if let Some(again) = self.repeating.get_mut(&wait.number()) {
-            *again = true;
-            return;
-        }
-        let Some(call) = readmit(&self.namespace, self.handlers, &wait) else { return };
-        self.repeating.insert(wait.number(), false);
-        let keys = call.keys.clone();
-        self.submit(Work::Repeat(call, wait), keys);
     }
 
     /// Says when the mirror has everything that was acknowledged by now.
@@ -544,27 +533,6 @@ impl Core {
     fn look_again(&mut self, keys: &[KeyName]) {
         for key in keys.iter().filter(|key| self.mirror.ttl(key).is_some()).cloned().collect::<Vec<_>>() {
             self.mirror.delay_due(key, self.now().ms_later(RETRY_MS));
-        }
-    }
-
-    /// Lets the client of a call wait for its keys, if they are in the mirror what they were on the stage. Otherwise the call
-    /// is executed again when the mirror is further.
-    fn block(&mut self, pending: Pending, suspended: Box<Suspended>, revision: Revision) {
-        let newest = pending.keys.iter().filter_map(|key| self.ahead_of(key)).map(|ahead| ahead.revision).max();
-        let revision = newest.unwrap_or(0).max(revision);
-        if revision > self.mirror.revision() {
-            self.later.entry(revision).or_default().push(pending);
-            return;
-        }
-        let hashes: Vec<u64> = suspended.keys.iter().map(|(hash, _)| *hash).collect();
-        let namespace = self.namespace.clone();
-        let mut hold = namespace.store.hold_patiently();
-        let mut view = hold.view(suspended.db, &hashes, Cx::new(self.now(), Origin::HOST));
-        suspended.join_queues(&mut view);
-        if let Work::Call(_, done) = self.close(pending)
-            && let Err(StagedOutcome::Blocked(gone)) = done.send(StagedOutcome::Blocked(suspended))
-        {
-            gone.leave_queues(&mut view);
         }
     }
 

@@ -100,6 +100,7 @@ impl Process {
             match input {
                 Input::Call(call, done) => self.core.call(call, done),
                 Input::Repeat(wait) => self.core.repeat(wait),
+                Input::PassOn(keys) => self.core.pass_on(keys),
                 Input::LeaveQueue(lock, wait, done) => self.core.leave_queue(lock, wait, done),
                 Input::EndSession(client) => self.core.end_session(client),
                 Input::Settle(done) => self.core.settle(done),

@@ -1,0 +1,54 @@
+//! Clients of this process that are blocked on keys.
+
+use std::sync::Arc;
+
+use crate::client::engine::StagedOutcome;
+use crate::client::registry::{Suspended, Wait};
+use crate::dispatch::serve::{readmit, serve_keys};
+use crate::engine::cluster::Revision;
+use crate::engine::core::Core;
+use crate::engine::names::KeyName;
+use crate::engine::pending::{Pending, Work};
+use crate::store::{Cx, Origin};
+
+impl Core {
+    /// Executes the call of a blocked client again.
+    pub(in crate::engine) fn repeat(&mut self, wait: Arc<Wait>) {
+        if let Some(again) = self.repeating.get_mut(&wait.number()) {
+            *again = true;
+            return;
+        }
+        let Some(call) = readmit(&self.namespace, self.handlers, &wait) else { return };
+        self.repeating.insert(wait.number(), false);
+        let keys = call.keys.clone();
+        self.submit(Work::Repeat(call, wait), keys);
+    }
+
+    /// Makes the calls of clients again that are blocked on some keys, as many as may be served. That of a key which has changed
+    /// since is done when the mirror has the change.
+    pub(in crate::engine) fn pass_on(&mut self, mut keys: Vec<KeyName>) {
+        keys.retain(|key| self.ahead_of(key).is_none());
+        serve_keys(&self.namespace, self.handlers, self.now(), keys);
+    }
+
+    /// Lets the client of a call wait for its keys, if they are in the mirror what they were on the stage. Otherwise the call
+    /// is executed again when the mirror is further.
+    pub(super) fn block(&mut self, pending: Pending, suspended: Box<Suspended>, revision: Revision) {
+        let newest = pending.keys.iter().filter_map(|key| self.ahead_of(key)).map(|ahead| ahead.revision).max();
+        let revision = newest.unwrap_or(0).max(revision);
+        if revision > self.mirror.revision() {
+            self.later.entry(revision).or_default().push(pending);
+            return;
+        }
+        let hashes: Vec<u64> = suspended.keys.iter().map(|(hash, _)| *hash).collect();
+        let namespace = self.namespace.clone();
+        let mut hold = namespace.store.hold_patiently();
+        let mut view = hold.view(suspended.db, &hashes, Cx::new(self.now(), Origin::HOST));
+        suspended.join_queues(&mut view);
+        if let Work::Call(_, done) = self.close(pending)
+            && let Err(StagedOutcome::Blocked(gone)) = done.send(StagedOutcome::Blocked(suspended))
+        {
+            gone.leave_queues(&mut view);
+        }
+    }
+}

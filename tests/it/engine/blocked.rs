@@ -1,0 +1,48 @@
+//! Clients that are blocked on lists and sorted sets: whose calls are made when another process has filled them.
+
+use crate::engine::{Fleet, engine_info};
+use crate::harness::Client;
+
+/// How many clients are blocked.
+const BLOCKED: usize = 40;
+
+#[test]
+fn no_more_blocked_calls_are_made_than_there_are_elements() {
+    let Some(fleet) = Fleet::start(2) else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    for (request, fill, replies) in [
+        ("BLPOP k 0", "RPUSH k a b c", ["*2 $1 k $1 a", "*2 $1 k $1 b", "*2 $1 k $1 c"]),
+        ("BZPOPMIN k 0", "ZADD k 1 a 2 b 3 c", ["*3 $1 k $1 a $1 1", "*3 $1 k $1 b $1 2", "*3 $1 k $1 c $1 3"]),
+    ] {
+        let mut blocked: Vec<Client> = (0..BLOCKED).map(|_| fleet.servers[0].block(request)).collect();
+        let before: u64 = engine_info(&mut one, "engine_calls").parse().expect("a number");
+        other.expect(&[(fill, ":3")]);
+        for (client, reply) in blocked.iter_mut().zip(replies) {
+            assert_eq!(client.reply(), reply);
+        }
+        one.expect(&[("EXISTS k", ":0")]);
+        let made = engine_info(&mut one, "engine_calls").parse::<u64>().expect("a number") - before;
+        assert_eq!(made, 3, "{request}");
+    }
+}
+
+#[test]
+fn an_element_that_the_first_one_does_not_take_is_for_the_next_one() {
+    let Some(fleet) = Fleet::start(2) else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    let mut limited = fleet.servers[0].client();
+    one.expect(&[("ACL SETUSER app on nopass ~* +@all", "+OK"), ("SET text v", "+OK")]);
+    limited.expect(&[("AUTH app x", "+OK")]);
+    let mut limited = fleet.servers[0].block_as(limited, "BLPOP list 0");
+    let mut elsewhere = fleet.servers[0].block("BLMOVE list text LEFT LEFT 0");
+    let mut on_two = fleet.servers[0].block("BLPOP other list 0");
+    let mut last = fleet.servers[0].block("BLPOP list 0");
+    one.expect(&[("ACL SETUSER app -blpop", "+OK")]);
+    for words in ["MULTI", "RPUSH other a", "RPUSH list b", "EXEC"] {
+        other.call(words);
+    }
+    assert!(limited.reply().starts_with("-NOPERM"));
+    assert!(elsewhere.reply().starts_with("-WRONGTYPE"));
+    assert_eq!(on_two.reply(), "*2 $5 other $1 a");
+    assert_eq!(last.reply(), "*2 $4 list $1 b");
+}
