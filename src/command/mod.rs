@@ -20,6 +20,8 @@ pub(crate) mod geo;
 pub(crate) mod hash;
 pub(crate) mod hyperloglog;
 pub(crate) mod keys;
+#[cfg(test)]
+mod late_lock_tests;
 pub(crate) mod list;
 pub(crate) mod lock;
 mod multi_pop;

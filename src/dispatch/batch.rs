@@ -450,7 +450,7 @@ impl<'n> BatchRun<'n> {
         }
         let mut view = guard.view(caller.db, &[], self.cx());
         let mut reply = Reply::new(out, caller.protocol);
-        let is_served = matches!(woken, Unblocked::Served(_));
+        let is_served = woken.is_reply();
         caller.closing |= matches!(woken, Unblocked::Panicked | Unblocked::RoleChanged);
         let is_told = matches!(woken, Unblocked::RoleChanged);
         let was_blocked = rest.blocked_call().is_some();
@@ -479,7 +479,8 @@ impl<'n> BatchRun<'n> {
         if is_finished {
             rest.finish(caller);
         }
-        if was_blocked && (is_finished || is_served) {
+        // Not while it is blocked again, because what it was given is gone.
+        if was_blocked && (is_finished || is_served && rest.blocked_call().is_none()) {
             caller.commands += 1;
         }
         match (command, rest.blocked_call()) {

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::client::registry::{BlockedCall, Blocking, OnTimeout, Place, QueuePlace, Suspended, Unblocked};
+use crate::client::registry::{BlockedCall, Blocking, Grant, OnTimeout, Place, QueuePlace, Suspended, Unblocked};
 use crate::dispatch::call::Mode;
+use crate::dispatch::serve::{fence_of, token_at};
 use crate::dispatch::{BlockedRequest, Call, Continuation, Env, Next, Wait};
 use crate::error::{Error, Result};
 use crate::namespace::KeptPlace;
 use crate::resp::{OwnedRequest, Reply};
 use crate::spec::{INSERT, KeyFlags};
 use crate::store::value::{Kind, Type};
-use crate::store::{LockMode, NEVER, Str, View};
+use crate::store::{NEVER, Str, View};
 
 impl Call<'_> {
     /// Blocks the client until a time, in monotonic milliseconds, and then replies; a nested call replies at once.
@@ -140,6 +141,41 @@ impl Suspended {
             engine.pass_on(self.keys().map(|key| (self.db, key.bytes.into())).collect());
         }
     }
+
+    /// Looks whether the client still has the locks that it was given: this task may have been held up for longer than their
+    /// TTL. Returns how its wait ends; `None` if it waits on, at the place that it had.
+    fn confirm(
+        &mut self,
+        Grant { reply, fences, call }: Grant,
+        view: &mut View<'_>,
+        env: Env<'_>,
+    ) -> Option<Unblocked> {
+        let Some(Place::LockQueue(place)) = self.place else { return Some(Unblocked::Served(reply)) };
+        let token = self.shown.as_request().arg(token_at(place.mode, self.keys.len()));
+        let has = |(key, fence)| fence_of(view, (self.db, key), token, env) == Some(fence);
+        // Tasks take no time by a steered clock: the client was told when it was given the locks.
+        if env.namespace.clock.is_steered() || self.keys().zip(fences).all(has) {
+            return Some(Unblocked::Served(reply));
+        }
+        let Some(call) = call else { return Some(Unblocked::InTime) };
+        self.take_back_locks(place, view, env); // of several, those that are left
+        if view.now().mono_ms() >= self.blocked.until_ms() {
+            return Some(Unblocked::InTime);
+        }
+        self.blocked.begin_again(call);
+        for key in self.keys() {
+            view.locks().rejoin_queue(self.db, key, self.lock_waiter(place));
+        }
+        None
+    }
+
+    /// Releases the locks that the client was given and is not told of.
+    fn take_back_locks(&self, place: QueuePlace, view: &mut View<'_>, env: Env<'_>) {
+        let token = self.shown.as_request().arg(token_at(place.mode, self.keys.len()));
+        for key in self.keys() {
+            env.namespace.take_back_lock((self.db, key), token, (self.client, place.since_us), view);
+        }
+    }
 }
 
 impl Continuation for Suspended {
@@ -150,12 +186,20 @@ impl Continuation for Suspended {
     fn step(&mut self, env: Env<'_>, view: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool> {
         self.leave_queues(view);
         self.pass_on(env);
+        let woken = match woken {
+            Unblocked::Granted(grant) => match self.confirm(*grant, view, env) {
+                None => return Ok(false),
+                Some(woken) => woken,
+            },
+            woken => woken,
+        };
         match woken {
             Unblocked::InTime => (self.on_timeout)(reply),
             Unblocked::WithError => return Err(Error::Unblocked),
             Unblocked::RoleChanged => return Err(Error::RoleChanged),
             Unblocked::Panicked => return Err(Error::Internal),
             Unblocked::Served(served) => reply.output().append(served),
+            Unblocked::Granted(_) => {} // was confirmed
         }
         Ok(true)
     }
@@ -176,11 +220,7 @@ impl Continuation for Suspended {
         // The reply is lost, and so is an element that was popped. A lock would stay with nobody for its whole TTL; one of a
         // session ends with that.
         if was_served && !has_grace {
-            let token_at = if place.mode == LockMode::Several { 2 + self.keys.len() } else { 2 };
-            let token = self.shown.as_request().arg(token_at);
-            for key in self.keys() {
-                env.namespace.take_back_lock((self.db, key), token, (self.client, place.since_us), view);
-            }
+            self.take_back_locks(place, view, env);
         }
     }
 

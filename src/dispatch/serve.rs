@@ -10,7 +10,7 @@ use std::collections::{HashSet, VecDeque};
 use crate::acl::Context;
 use crate::client::engine::StagedCall;
 use crate::client::outbox::NUDGE;
-use crate::client::registry::{Blocked, BlockedCall, Blocking, Unblocked, Wait};
+use crate::client::registry::{Blocked, BlockedCall, Blocking, Grant, Unblocked, Wait};
 use crate::dispatch::call::{Call, Mode};
 use crate::dispatch::declared::keys_of;
 use crate::dispatch::gate::{Admission, Obstacle, WAKE_CHECKS};
@@ -23,7 +23,9 @@ use crate::spec::registry::Hashes;
 use crate::spec::{CommandSpec, WRITE};
 use crate::store::entry::Entry;
 use crate::store::value::{List, SortedSet, Type};
-use crate::store::{Cx, GateGuard, Key, LockMode, LockWaiter, Lookup, Origin, Policy, View, Waiter, first_of};
+use crate::store::{
+    Cx, GateGuard, HeldLock, Key, LockMode, LockWaiter, Lookup, Origin, Policy, View, Waiter, first_of,
+};
 use crate::time::clock::Now;
 
 /// A key, with its database, whose blocked clients need other keys than those that are locked.
@@ -341,7 +343,7 @@ fn serve_queued(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: Env<
         if let Outcome::Waits = outcome {
             turn = Turn::Kept;
         }
-        outcome.answer()
+        Some(as_grant(view, blocking, waiter, outcome.answer()?, env))
     });
     if is_answered {
         // Those behind it are served if it was refused.
@@ -352,6 +354,43 @@ fn serve_queued(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: Env<
         view.locks().leave_queue(key, waiter.number);
     }
     turn
+}
+
+/// Takes along with the answer to a call in the queue for locks what is needed to look, before the client is told, whether it
+/// still has them, and to make the call again otherwise.
+fn as_grant(
+    view: &mut View<'_>,
+    blocking: &mut Blocking,
+    waiter: LockWaiter,
+    answer: Unblocked,
+    env: Env<'_>,
+) -> Unblocked {
+    let (Unblocked::Served(reply), Blocking::Keys(call)) = (answer, std::mem::replace(blocking, Blocking::Time)) else {
+        return Unblocked::Panicked; // no other outcome is an answer
+    };
+    let db = call.caller.db;
+    let keys: Vec<&[u8]> =
+        call.command.keys_of(call.request.as_request()).map(|(at, _)| call.request.as_request().arg(at)).collect();
+    let token = call.request.as_request().arg(token_at(waiter.mode, keys.len()));
+    let fence = |key: &&[u8]| fence_of(view, (db, env.namespace.store.key(key)), token, env);
+    match keys.iter().map(fence).collect::<Option<Vec<i64>>>() {
+        Some(fences) => Unblocked::Granted(Box::new(Grant { reply, fences, call: Some(call) })),
+        None => Unblocked::Served(reply),
+    }
+}
+
+/// Returns the position of the token in the request of a client that asks for locks in a mode.
+pub(super) fn token_at(mode: LockMode, keys: usize) -> usize {
+    if mode == LockMode::Several { 2 + keys } else { 2 }
+}
+
+/// Returns the fencing token of a lock that is held with a token, unless it has expired.
+pub(super) fn fence_of(view: &mut View<'_>, (db, key): (usize, Key<'_>), token: &[u8], env: Env<'_>) -> Option<i64> {
+    let hash = env.namespace.store.hash(token);
+    view.locks().inspect(db, key, |lock, _| match lock {
+        HeldLock::Exclusive(record) => (*record.token == *token).then_some(record.fence),
+        HeldLock::Shared(holders) => Some(holders.get(holders.find(hash, token)?)?.record.fence),
+    })?
 }
 
 /// Serves the clients that are blocked on a key, in order of arrival, as long as it holds what they wait for. Returns false
@@ -498,17 +537,13 @@ pub(crate) fn grant_staged(namespace: &Namespace, handlers: &'static Handlers, w
             let Blocking::Keys(blocked) = blocking else { return None };
             let admitted = admit_again(blocked, namespace.clock.now(), env)?;
             is_allowed = admitted.is_ok();
-            let out = admitted.map_or_else(
-                |refusal| refusal,
-                |()| {
-                    let mut out = Output::new();
-                    Reply::new(&mut out, blocked.caller.protocol).int(fence);
-                    out
-                },
-            );
             let BlockedCall { command, shown, caller, spent_ns, .. } = &**blocked;
             post_call::count_unblocked(env, (command, shown.as_request()), &caller.info, *spent_ns);
-            Some(Unblocked::Served(out))
+            Some(admitted.map_or_else(Unblocked::Served, |()| {
+                let mut reply = Output::new();
+                Reply::new(&mut reply, caller.protocol).int(fence);
+                Unblocked::Granted(Box::new(Grant { reply, fences: vec![fence], call: None }))
+            }))
         })
     });
     is_told && is_allowed

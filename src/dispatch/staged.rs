@@ -182,7 +182,7 @@ impl Continuation for StagedRest {
                     self.leaving = Some(leaving);
                     Ok(false)
                 }
-                (None, Some(engine)) if !matches!(woken, Unblocked::Served(_)) => {
+                (None, Some(engine)) if !woken.is_reply() => {
                     let (tell, done) = oneshot::channel();
                     leave_queue(engine, suspended, Some(tell));
                     self.leaving = Some(Leaving { done: Some(done), woken });

@@ -28,10 +28,11 @@ impl LockQueue {
         self.several > 0
     }
 
-    /// Appends a client.
+    /// Adds a client: at the end, unless it comes back, whose number tells its place.
     pub(super) fn push(&mut self, waiter: LockWaiter) {
         self.several += asks_for_several(&waiter);
-        self.waiters.push_back(waiter);
+        let place = self.waiters.partition_point(|other| other.number < waiter.number);
+        self.waiters.insert(place, waiter);
     }
 
     /// Removes all.

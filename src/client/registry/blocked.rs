@@ -59,7 +59,7 @@ impl Blocked {
     pub fn end(&self) {
         let Wait { ticket, info, .. } = &*self.wait;
         ticket.take();
-        if self.clients.waits.end(info) {
+        if self.clients.waits.end(&self.wait) {
             self.token.iter().for_each(|token| self.clients.queued.leave(info, *token));
             if self.is_timed {
                 self.clients.waits.remove_timed();
@@ -69,9 +69,21 @@ impl Blocked {
         }
     }
 
+    /// Begins another wait for the same client, until the same time.
+    pub(crate) fn begin_again(&mut self, call: Box<BlockedCall>) {
+        self.end();
+        let (info, until_ms) = (self.wait.info.clone(), self.wait.until_ms);
+        *self = self.clients.clone().block(&info, Blocking::Keys(call), until_ms);
+    }
+
+    /// Returns until when the client waits at most, in monotonic milliseconds.
+    pub(crate) fn until_ms(&self) -> u64 {
+        self.wait.until_ms
+    }
+
     /// Returns whether the call was executed for a client that was gone before it was told.
     pub(crate) fn was_served_in_vain(&self) -> bool {
-        matches!(self.wait.ticket.fetch(), Some(Unblocked::Served(_)))
+        self.wait.ticket.fetch().is_some_and(|answer| answer.is_reply())
     }
 
     /// Returns when the client has something to do, in monotonic milliseconds: its wait is over, or its call is made

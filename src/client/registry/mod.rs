@@ -10,4 +10,4 @@ mod wait;
 pub(crate) use blocked::Blocked;
 pub(crate) use clients::{Admissions, Clients};
 pub(crate) use suspended::{OnTimeout, Place, QueuePlace, Suspended};
-pub(crate) use wait::{BlockedCall, Blocking, Unblocked, Wait};
+pub(crate) use wait::{BlockedCall, Blocking, Grant, Unblocked, Wait};

@@ -76,15 +76,18 @@ impl Suspended {
     /// Lets the client join the queues of its keys.
     pub(crate) fn join_queues(&self, view: &mut View<'_>) {
         self.keys().for_each(|key| match self.place {
-            Some(Place::LockQueue(QueuePlace { number, mode, token, since_us, .. })) => {
-                let (client, is_away) = (self.client, false);
-                view.locks().join_queue(key, LockWaiter { client, number, mode, token, since_us, is_away });
-            }
+            Some(Place::LockQueue(place)) => view.locks().join_queue(key, self.lock_waiter(place)),
             Some(Place::Queue { awaited, heeds_absence }) => {
                 view.waiting().enqueue(key, self.blocked.waiter(awaited, heeds_absence));
             }
             None => {}
         });
+    }
+
+    /// Returns the client as it stands in the queue for a lock, at a place.
+    pub(crate) fn lock_waiter(&self, place: QueuePlace) -> LockWaiter {
+        let QueuePlace { number, mode, token, since_us, .. } = place;
+        LockWaiter { client: self.client, number, mode, token, since_us, is_away: false }
     }
 
     /// Reverts [`Suspended::join_queues`].

@@ -96,7 +96,6 @@ impl BlockedCall {
 }
 
 /// The outcome of a wait.
-#[derive(Debug)]
 pub enum Unblocked {
     /// The awaited event has happened, or the timeout has passed.
     InTime,
@@ -106,8 +105,27 @@ pub enum Unblocked {
     RoleChanged,
     /// The call was executed; this is its reply.
     Served(Output),
+    /// The call was executed, and has acquired locks, which may be gone before the client is told.
+    Granted(Box<Grant>),
     /// The call was executed and panicked: the client gets an error and is closed.
     Panicked,
+}
+
+/// Locks that a client was given that was queued for them.
+pub struct Grant {
+    /// The reply.
+    pub(crate) reply: Output,
+    /// The fencing tokens, in the order of the keys.
+    pub(crate) fences: Vec<i64>,
+    /// The call, which is made again if the locks are gone; `None` where an engine has executed it.
+    pub(crate) call: Option<Box<BlockedCall>>,
+}
+
+impl Unblocked {
+    /// Returns whether the call was executed for the client, and has replied.
+    pub(crate) fn is_reply(&self) -> bool {
+        matches!(self, Unblocked::Served(_) | Unblocked::Granted(_))
+    }
 }
 
 /// The wait of a blocked client, as other tasks see it.
@@ -228,12 +246,13 @@ impl Waits {
         wait
     }
 
-    /// Ends the wait of a client; returns whether it had not ended before.
-    pub(super) fn end(&self, info: &ClientInfo) -> bool {
+    /// Ends the wait of a client; returns whether it had not ended before. The client may have begun another one since.
+    pub(super) fn end(&self, wait: &Arc<Wait>) -> bool {
         let mut by_client = self.by_client.lock();
-        let was_waiting = by_client.remove(&info.id).is_some();
+        let was_waiting = by_client.get(&wait.info.id).is_some_and(|present| Arc::ptr_eq(present, wait));
         if was_waiting {
-            info.flags.set_blocked(false); // under the lock, as in `begin`
+            by_client.remove(&wait.info.id);
+            wait.info.flags.set_blocked(false); // under the lock, as in `begin`
         }
         was_waiting
     }

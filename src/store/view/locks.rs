@@ -109,7 +109,7 @@ impl<'v> Locks<'v, '_> {
     }
 
     /// Lets `look` see what is known of the holders of a lock of any database, and its deadline, unless it has expired; for calls
-    /// that need the whole store, and those that declare no keys.
+    /// that need the whole store, those that declare no keys, and those that have locked this one.
     pub(crate) fn inspect<T>(
         &mut self,
         db: usize,
@@ -117,11 +117,13 @@ impl<'v> Locks<'v, '_> {
         look: impl FnOnce(HeldLock<'_>, Option<Deadline>) -> T,
     ) -> Option<T> {
         let View { access, cx, .. } = &mut *self.0;
-        access.with_shard(Some(db), shard_of(key.hash), |shard| {
+        let mut seen = None;
+        access.with_any(db, key, |shard| {
             let deadline = shard.keys.peek(key, cx).and_then(Entry::deadline); // an expired key is deleted
             shard.keys.end_due_holders(key, cx);
-            shard.keys.held_lock(key).map(|held| look(held, deadline))
-        })
+            seen = shard.keys.held_lock(key).map(|held| look(held, deadline));
+        });
+        seen
     }
 
     /// Changes what is known of the one holder of the lock that a key is, or begins to know it.
@@ -162,6 +164,15 @@ impl<'v> Locks<'v, '_> {
     /// the lock.
     pub(crate) fn join_queue(&mut self, key: Key<'_>, waiter: LockWaiter) {
         self.0.keys(key).0.join_queue(key, waiter);
+    }
+
+    /// Lets a client take its place in the queue for a lock of any database again, which it had left because it was served, to be
+    /// served if the lock is free; for calls that declare no keys.
+    pub(crate) fn rejoin_queue(&mut self, db: usize, key: Key<'_>, waiter: LockWaiter) {
+        self.0.access.with_any(db, key, |shard| {
+            shard.keys.join_queue(key, waiter);
+            shard.keys.mark_lock_ready(key);
+        });
     }
 
     /// Returns the queue for a lock, unless it is empty.

@@ -1,0 +1,191 @@
+//! Clients that were given a lock while their own tasks were held up: what they are told when these continue. The tests play the
+//! connections, so that each continues when they say.
+
+use bytes::BytesMut;
+use tokio_util::codec::Decoder;
+
+use crate::client::info::Peer;
+use crate::client::session::Client;
+use crate::command::handlers;
+use crate::config::Config;
+use crate::dispatch::batch::BatchRun;
+use crate::dispatch::plan::Plan;
+use crate::dispatch::{Continuation, Env, Next, Wait};
+use crate::namespace::Namespace;
+use crate::resp::{Codec, Limits, Output};
+use crate::time::clock::Clock;
+
+/// A connection.
+struct Connection<'n> {
+    namespace: &'n Namespace,
+    client: Client,
+    /// The rest of the request that it waits for.
+    rest: Option<Box<dyn Continuation>>,
+}
+
+impl<'n> Connection<'n> {
+    fn open(namespace: &'n Namespace) -> Self {
+        let peer = Peer { addr: "late:0".into(), laddr: "late:0".into(), fd: -1, is_unix: true };
+        let info = namespace.clients.admit(peer, namespace.clock.now(), usize::MAX).expect("there is room");
+        Connection { namespace, client: Client::new(info, &namespace.acl), rest: None }
+    }
+
+    fn with_batch<T>(&mut self, act: impl FnOnce(&mut BatchRun<'_>, &mut Client, &mut Output) -> T) -> (T, String) {
+        let Connection { namespace, client, .. } = self;
+        Env::with_present(namespace, handlers(), client.caller.info.id, |env| {
+            let (mut run, mut out) = (BatchRun::new(env, namespace.store.generation(), client), Output::new());
+            run.set_up_extra_work(client);
+            let result = act(&mut run, client, &mut out);
+            let text = String::from_utf8(out.into_bytes().to_vec()).expect("the tests use ASCII");
+            (result, text.trim_end().replace("\r\n", " "))
+        })
+    }
+
+    /// Sends a request; returns the reply, unless it waits.
+    fn send(&mut self, line: &str) -> Option<String> {
+        let mut text = format!("*{}\r\n", line.split(' ').count());
+        line.split(' ').for_each(|word| text += &format!("${}\r\n{word}\r\n", word.len()));
+        let mut codec = Codec::new(Limits { bulk_len_max: usize::MAX >> 1, authenticated: true });
+        let batch = codec.decode(&mut BytesMut::from(text.as_bytes())).expect("a request").expect("all of it");
+        let (next, reply) = self.with_batch(|run, client, out| {
+            let mut plan = Plan::default();
+            run.plan(&batch, 0, client.caller.db, &mut plan);
+            run.execute(client, plan.of(&batch, 0), &mut 0, out)
+        });
+        match next {
+            Next::Continue(rest) => {
+                self.rest = Some(rest);
+                None
+            }
+            _ => Some(reply),
+        }
+    }
+
+    /// Sends a request that waits.
+    #[track_caller]
+    fn wait(&mut self, line: &str) {
+        assert_eq!(self.send(line), None, "{line}");
+    }
+
+    /// Sends requests that are answered at once.
+    #[track_caller]
+    fn expect(&mut self, script: &[(&str, &str)]) {
+        for (line, reply) in script {
+            assert_eq!(self.send(line).as_deref(), Some(*reply), "after {line}");
+        }
+    }
+
+    /// Lets the task of the connection continue; returns the reply that it has waited for, if that is there.
+    fn go_on(&mut self) -> Option<String> {
+        let mut rest = self.rest.take().expect("it waits");
+        let woken = match rest.wait() {
+            Wait::Blocked(blocked) => blocked.ended(self.namespace.clock.now(), true),
+            _ => unreachable!("a client in a queue is blocked"),
+        };
+        let (is_finished, reply) = match woken {
+            Some(woken) => self.with_batch(|run, client, out| run.resume(&mut *rest, &mut client.caller, woken, out)),
+            None => (false, String::new()),
+        };
+        if !is_finished {
+            assert_eq!(reply, "");
+            self.rest = Some(rest);
+        }
+        is_finished.then_some(reply)
+    }
+
+    /// Returns the fencing token that a connection is told.
+    #[track_caller]
+    fn fence(&mut self) -> i64 {
+        fence(self.go_on())
+    }
+}
+
+#[track_caller]
+fn fence(reply: Option<String>) -> i64 {
+    let fence = reply.as_ref().and_then(|reply| reply.strip_prefix(':')?.parse().ok());
+    fence.unwrap_or_else(|| panic!("no fence but {reply:?}"))
+}
+
+/// A server whose clock passes as that of the system: a steered one stands still while tasks are held up.
+fn namespace() -> Namespace {
+    Namespace::for_test(&handlers().commands, Config::default(), Clock::system())
+}
+
+/// Waits until the key is gone, or has another value.
+fn wait_until_lost(client: &mut Connection<'_>) {
+    while client.send("GET k").as_deref() == Some("$4 late") {}
+}
+
+#[test]
+fn a_client_that_is_late_is_told_no_fence_of_a_lock_that_another_one_has_and_keeps_its_place() {
+    let namespace = namespace();
+    let [mut holder, mut late, mut behind, mut last] = [0; 4].map(|_| Connection::open(&namespace));
+    let first = fence(holder.send("LOCK.ACQUIRE k held PX 100000"));
+    late.wait("LOCK.ACQUIRE k late PX 1 BLOCK 0");
+    behind.wait("LOCK.ACQUIRE k behind PX 100000 BLOCK 0");
+    holder.expect(&[("LOCK.RELEASE k held", ":1")]);
+    wait_until_lost(&mut holder);
+    holder.expect(&[("LOCK.ACQUIRE k other PX 100000", "$-1"), ("GET k", "$6 behind")]);
+    let second = behind.fence();
+    last.wait("LOCK.ACQUIRE k last PX 100000 BLOCK 0");
+    assert_eq!(late.go_on(), None);
+    holder.expect(&[("LOCK.RELEASE k behind", ":1")]);
+    wait_until_lost(&mut holder);
+    assert!(last.fence() > second + 1 && second > first); // the late one has had the lock once more
+}
+
+#[test]
+fn a_client_that_has_lost_its_lock_before_it_was_told_is_given_it_again_if_it_is_free() {
+    let namespace = namespace();
+    let [mut holder, mut late] = [0; 2].map(|_| Connection::open(&namespace));
+    for lost in ["DEL k", "FLUSHALL", "SWAPDB 0 1", "LOCK.RELEASE k late", "PEXPIRE k -1"] {
+        let before = fence(holder.send("LOCK.ACQUIRE k held PX 100000"));
+        late.wait("LOCK.ACQUIRE k late PX 100000 BLOCK 0");
+        holder.expect(&[("LOCK.RELEASE k held", ":1"), ("GET k", "$4 late")]);
+        holder.send(lost);
+        assert_eq!(late.go_on(), None, "after {lost}");
+        assert!(late.fence() > before + 1, "after {lost}");
+        late.expect(&[("GET k", "$4 late"), ("LOCK.RELEASE k late", ":1")]);
+    }
+}
+
+#[test]
+fn a_client_that_is_late_gets_null_once_it_need_not_wait_any_more() {
+    let namespace = namespace();
+    let [mut holder, mut late] = [0; 2].map(|_| Connection::open(&namespace));
+    holder.expect(&[("SET k held", "+OK")]);
+    late.wait("LOCK.ACQUIRE k late PX 1 BLOCK 1");
+    let end_ms = namespace.clock.now().ms_later(1); // its own task ends the wait, and does not run
+    holder.expect(&[("DEL k", ":1")]);
+    wait_until_lost(&mut holder);
+    while namespace.clock.now().mono_ms() <= end_ms {}
+    assert_eq!(late.go_on().as_deref(), Some("$-1"));
+    fence(late.send("LOCK.ACQUIRE k late PX 100000"));
+}
+
+#[test]
+fn a_client_that_has_one_of_several_locks_no_more_waits_for_all_of_them() {
+    let namespace = namespace();
+    let [mut holder, mut late] = [0; 2].map(|_| Connection::open(&namespace));
+    holder.expect(&[("SET a held", "+OK")]);
+    late.wait("LOCK.ACQUIREMULTI 2 a b late PX 100000 BLOCK 0");
+    holder.expect(&[("DEL a", ":1"), ("GET a", "$4 late"), ("GET b", "$4 late")]);
+    holder.expect(&[("SET a held", "+OK")]);
+    assert_eq!(late.go_on(), None);
+    holder.expect(&[("EXISTS b", ":0"), ("DEL a", ":1"), ("GET b", "$4 late")]);
+    assert!(late.go_on().expect("a reply").starts_with("*2 :"));
+}
+
+#[test]
+fn a_shared_lock_that_a_client_is_told_late_of_is_looked_at_too() {
+    let namespace = namespace();
+    let [mut holder, mut late, mut reader] = [0; 3].map(|_| Connection::open(&namespace));
+    holder.expect(&[("SET k held", "+OK")]);
+    late.wait("LOCK.ACQUIRE k late SHARED PX 100000 BLOCK 0");
+    reader.wait("LOCK.ACQUIRE k reader SHARED PX 100000 BLOCK 0");
+    holder.expect(&[("DEL k", ":1")]);
+    let fence = reader.fence();
+    holder.expect(&[("LOCK.RELEASE k late", ":1")]);
+    assert_eq!(late.go_on(), None);
+    assert_eq!(late.fence(), fence); // readers share it
+}
