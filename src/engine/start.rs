@@ -215,12 +215,16 @@ async fn warn_of_history(cluster: &Cluster, name: &[u8], revision: Revision) {
 
 /// Asks until there is an answer; the caller limits the time.
 async fn persist<T, F: Future<Output = Result<T, Failure>>>(mut ask: impl FnMut() -> F) -> Result<T, String> {
+    let mut logged = String::new();
     loop {
         match ask().await {
             Ok(answer) => return Ok(answer),
             Err(Failure::Refused(reason) | Failure::Exhausted(reason)) => return Err(reason),
             Err(failure) => {
-                warn!("etcd does not answer yet: {}", failure.reason());
+                if failure.reason() != logged {
+                    logged = failure.reason().to_owned();
+                    warn!("etcd does not answer yet: {logged}");
+                }
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
         }

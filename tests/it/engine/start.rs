@@ -121,10 +121,11 @@ fn data_in_another_format_prevents_the_start() {
 fn the_binary_says_in_one_line_why_it_does_not_start() {
     let port = ReservedPort::new();
     let url = format!("http://{}", port.addr());
-    let mut process = Process::start(&["--engine", "etcd", "--etcd-endpoints", &url, "--etcd-timeout", "300"]);
+    let mut process = Process::start(&["--engine", "etcd", "--etcd-endpoints", &url, "--etcd-timeout", "1500"]);
     assert_eq!(process.wait().code(), Some(1));
     let log = process.rest();
     assert_eq!(log.lines().filter(|line| line.contains("no majority of the cluster answers")).count(), 1, "{log}");
+    assert_eq!(log.lines().filter(|line| line.contains("etcd does not answer yet")).count(), 1, "{log}");
     assert!(!log.contains("Unknown("), "{log}");
 }
 
