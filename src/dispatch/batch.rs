@@ -592,7 +592,7 @@ impl<'n> BatchRun<'n> {
         self.closed = closed_to_client(self.env.namespace, client, self.has_extra_work);
         self.refresh_memory_limit(); // it may have been CONFIG SET
         if self.env.namespace.store.generation() != self.generation {
-            self.pass_barrier(next);
+            self.pass_barrier(command, next);
         }
         if command.flags & EXCLUSIVE == 0 {
             return;

@@ -10,7 +10,7 @@ use crate::dispatch::batch::BatchRun;
 use crate::dispatch::gate::busy;
 use crate::dispatch::staged::{Need, SettledRest, StagedRest, need_of, staged_call};
 use crate::resp::{Output, Request};
-use crate::spec::CommandSpec;
+use crate::spec::{ADMIN, CommandSpec};
 use crate::store::GateGuard;
 
 impl BatchRun<'_> {
@@ -64,9 +64,13 @@ impl BatchRun<'_> {
         }
     }
 
-    /// Asks the engine, if there is one, when the calls are settled that it has sent and that were admitted before this one has
-    /// published something. Those of a busy script are not waited for: it may never end.
-    pub(super) fn settle(&self) -> Option<oneshot::Receiver<()>> {
+    /// Asks the engine, if there is one, when the calls are settled that it has sent and that were admitted before a call of this
+    /// command has published something; others are made while somebody else does. Those of a busy script are not waited for: it
+    /// may never end.
+    pub(super) fn settle(&self, command: &CommandSpec) -> Option<oneshot::Receiver<()>> {
+        if command.flags & ADMIN == 0 && command.name != "exec" {
+            return None;
+        }
         let (done, settled) = oneshot::channel();
         self.env.namespace.engine()?.settle(done);
         (!self.env.namespace.store.busy_flag().is_occupied()).then_some(settled)

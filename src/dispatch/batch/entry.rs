@@ -90,14 +90,14 @@ impl<'n> BatchRun<'n> {
     /// Waits until all calls elsewhere are over that were admitted before this call has published something: its reply
     /// is not written before. A change of the settings of the process concerns all namespaces.
     #[cold]
-    pub(super) fn pass_barrier(&mut self, next: &mut Next) {
+    pub(super) fn pass_barrier(&mut self, command: &CommandSpec, next: &mut Next) {
         self.guard = None; // the gate is not reentrant
         match self.env.namespace.tenant.name() {
             None => self.env.namespace.each(|namespace| namespace.store.pass_barrier()),
             Some(_) => self.env.namespace.store.pass_barrier(),
         }
         if let Next::Done | Next::EndBatch = next {
-            *next = self.settle().map_or(Next::EndBatch, Next::Settle);
+            *next = self.settle(command).map_or(Next::EndBatch, Next::Settle);
         }
     }
 }
