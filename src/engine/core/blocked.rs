@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::client::engine::StagedOutcome;
-use crate::client::registry::{Suspended, Wait};
+use crate::client::registry::{BlockedCall, Suspended, Wait};
 use crate::dispatch::serve::{readmit, serve_keys};
 use crate::engine::cluster::Revision;
 use crate::engine::core::Core;
@@ -12,8 +12,12 @@ use crate::engine::pending::{Pending, Work};
 use crate::store::{Cx, Origin};
 
 impl Core {
-    /// Executes the call of a blocked client again.
+    /// Executes the call of a blocked client again; not if all of its keys are known to be gone since, which the mirror will say.
     pub(in crate::engine) fn repeat(&mut self, wait: Arc<Wait>) {
+        let is_gone = |key: &KeyName| self.ahead_of(key).is_some_and(|ahead| ahead.value.is_none());
+        if wait.call(BlockedCall::keys).is_some_and(|keys| keys.iter().all(is_gone)) {
+            return;
+        }
         if let Some(again) = self.repeating.get_mut(&wait.number()) {
             *again = true;
             return;
