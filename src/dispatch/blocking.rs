@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::client::registry::{BlockedCall, Blocking, Grant, OnTimeout, Place, QueuePlace, Suspended, Unblocked};
 use crate::dispatch::call::Mode;
-use crate::dispatch::serve::{fence_of, token_at};
+use crate::dispatch::serve::{held_lock, token_at};
 use crate::dispatch::{BlockedRequest, Call, Continuation, Env, Next, Wait};
 use crate::error::{Error, Result};
 use crate::namespace::KeptPlace;
@@ -142,20 +142,24 @@ impl Suspended {
         }
     }
 
-    /// Looks whether the client still has the locks that it was given: this task may have been held up for longer than their
-    /// TTL. Returns how its wait ends; `None` if it waits on, at the place that it had.
+    /// Looks whether the client still has the locks that it was given, if their time may be over: this task was held up then.
+    /// Returns how its wait ends; `None` if it waits on, at the place that it had. Who has lost one otherwise was told of it in
+    /// time, as those who have taken it away have seen.
     fn confirm(
         &mut self,
-        Grant { reply, fences, call }: Grant,
+        Grant { reply, fences, until_ms, call }: Grant,
         view: &mut View<'_>,
         env: Env<'_>,
     ) -> Option<Unblocked> {
         let Some(Place::LockQueue(place)) = self.place else { return Some(Unblocked::Served(reply)) };
-        let token = self.shown.as_request().arg(token_at(place.mode, self.keys.len()));
-        let has = |(key, fence)| fence_of(view, (self.db, key), token, env) == Some(fence);
-        // Tasks take no time by a steered clock: the client was told when it was given the locks.
-        if env.namespace.clock.is_steered() || self.keys().zip(fences).all(has) {
+        // Tasks take no time by a steered clock.
+        if view.now().mono_ms() < until_ms || env.namespace.clock.is_steered() {
             return Some(Unblocked::Served(reply));
+        }
+        let token = self.shown.as_request().arg(token_at(place.mode, self.keys.len()));
+        let mut fence_of = |key| held_lock(view, (self.db, key), token, env).map(|(fence, _)| fence);
+        if self.keys().zip(fences).all(|(key, fence)| fence_of(key) == Some(fence)) {
+            return Some(Unblocked::Served(reply)); // it was renewed
         }
         let Some(call) = call else { return Some(Unblocked::InTime) };
         self.take_back_locks(place, view, env); // of several, those that are left

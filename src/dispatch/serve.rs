@@ -24,7 +24,7 @@ use crate::spec::{CommandSpec, WRITE};
 use crate::store::entry::Entry;
 use crate::store::value::{List, SortedSet, Type};
 use crate::store::{
-    Cx, GateGuard, HeldLock, Key, LockMode, LockWaiter, Lookup, Origin, Policy, View, Waiter, first_of,
+    Cx, GateGuard, HeldLock, Key, LockMode, LockWaiter, Lookup, NEVER, Origin, Policy, View, Waiter, first_of,
 };
 use crate::time::clock::Now;
 
@@ -372,9 +372,12 @@ fn as_grant(
     let keys: Vec<&[u8]> =
         call.command.keys_of(call.request.as_request()).map(|(at, _)| call.request.as_request().arg(at)).collect();
     let token = call.request.as_request().arg(token_at(waiter.mode, keys.len()));
-    let fence = |key: &&[u8]| fence_of(view, (db, env.namespace.store.key(key)), token, env);
-    match keys.iter().map(fence).collect::<Option<Vec<i64>>>() {
-        Some(fences) => Unblocked::Granted(Box::new(Grant { reply, fences, call: Some(call) })),
+    let held = |key: &&[u8]| held_lock(view, (db, env.namespace.store.key(key)), token, env);
+    match keys.iter().map(held).collect::<Option<Vec<_>>>() {
+        Some(held) => {
+            let (fences, until_ms) = (held.iter().map(|held| held.0).collect(), held.iter().map(|held| held.1).min());
+            Unblocked::Granted(Box::new(Grant { reply, fences, until_ms: until_ms.unwrap_or(NEVER), call: Some(call) }))
+        }
         None => Unblocked::Served(reply),
     }
 }
@@ -384,12 +387,23 @@ pub(super) fn token_at(mode: LockMode, keys: usize) -> usize {
     if mode == LockMode::Several { 2 + keys } else { 2 }
 }
 
-/// Returns the fencing token of a lock that is held with a token, unless it has expired.
-pub(super) fn fence_of(view: &mut View<'_>, (db, key): (usize, Key<'_>), token: &[u8], env: Env<'_>) -> Option<i64> {
-    let hash = env.namespace.store.hash(token);
-    view.locks().inspect(db, key, |lock, _| match lock {
-        HeldLock::Exclusive(record) => (*record.token == *token).then_some(record.fence),
-        HeldLock::Shared(holders) => Some(holders.get(holders.find(hash, token)?)?.record.fence),
+/// Returns the fencing token of a lock that is held with a token, and when it expires, in monotonic milliseconds, unless it has.
+pub(super) fn held_lock(
+    view: &mut View<'_>,
+    (db, key): (usize, Key<'_>),
+    token: &[u8],
+    env: Env<'_>,
+) -> Option<(i64, u64)> {
+    let (hash, now) = (env.namespace.store.hash(token), view.now());
+    view.locks().inspect(db, key, |lock, deadline| match lock {
+        HeldLock::Exclusive(record) => {
+            let until_ms = deadline.map_or(NEVER, |deadline| deadline.mono_ms(now));
+            (*record.token == *token).then_some((record.fence, until_ms))
+        }
+        HeldLock::Shared(holders) => {
+            let holder = holders.get(holders.find(hash, token)?)?;
+            Some((holder.record.fence, holder.until_ms))
+        }
     })?
 }
 
@@ -528,9 +542,14 @@ pub(crate) fn answer_staged(namespace: &Namespace, handlers: &'static Handlers, 
     });
 }
 
-/// Tells a client that was queued for a lock that an engine has handed it over, with its fencing token; returns false if the
-/// client is to have it no more.
-pub(crate) fn grant_staged(namespace: &Namespace, handlers: &'static Handlers, wait: &Wait, fence: i64) -> bool {
+/// Tells a client that was queued for a lock that an engine has handed it over, with its fencing token, and when it expires, in
+/// monotonic milliseconds; returns false if the client is to have it no more.
+pub(crate) fn grant_staged(
+    namespace: &Namespace,
+    handlers: &'static Handlers,
+    wait: &Wait,
+    (fence, until_ms): (i64, u64),
+) -> bool {
     let mut is_allowed = false;
     let is_told = Env::with_present(namespace, handlers, 0, |env| {
         wait.answer(|blocking| {
@@ -542,7 +561,7 @@ pub(crate) fn grant_staged(namespace: &Namespace, handlers: &'static Handlers, w
             Some(admitted.map_or_else(Unblocked::Served, |()| {
                 let mut reply = Output::new();
                 Reply::new(&mut reply, caller.protocol).int(fence);
-                Unblocked::Granted(Box::new(Grant { reply, fences: vec![fence], call: None }))
+                Unblocked::Granted(Box::new(Grant { reply, fences: vec![fence], until_ms, call: None }))
             }))
         })
     });

@@ -105,7 +105,7 @@ pub enum Unblocked {
     RoleChanged,
     /// The call was executed; this is its reply.
     Served(Output),
-    /// The call was executed, and has acquired locks, which may be gone before the client is told.
+    /// The call was executed, and has acquired locks, whose time may be over before the client is told.
     Granted(Box<Grant>),
     /// The call was executed and panicked: the client gets an error and is closed.
     Panicked,
@@ -117,7 +117,9 @@ pub struct Grant {
     pub(crate) reply: Output,
     /// The fencing tokens, in the order of the keys.
     pub(crate) fences: Vec<i64>,
-    /// The call, which is made again if the locks are gone; `None` where an engine has executed it.
+    /// When the first of the locks expires, in monotonic milliseconds, or [`NEVER`](crate::store::NEVER).
+    pub(crate) until_ms: u64,
+    /// The call, which is made again if a lock has expired; `None` where an engine has executed it.
     pub(crate) call: Option<Box<BlockedCall>>,
 }
 

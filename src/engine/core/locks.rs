@@ -169,8 +169,10 @@ impl Core {
     }
 
     fn tell_handover(&mut self, Handover { wait, key, fence, waited_us }: Handover) {
-        let queued = self.waits.remove(&wait);
-        let is_told = queued.is_some_and(|queued| grant_staged(&self.namespace, self.handlers, &queued.wait, fence));
+        let (queued, now) = (self.waits.remove(&wait), self.now());
+        let until_ms = self.mirror.ttl(&key).map_or(NEVER, |ttl| now.ms_later(ttl.left_ms(now)));
+        let grant = (fence, until_ms);
+        let is_told = queued.is_some_and(|queued| grant_staged(&self.namespace, self.handlers, &queued.wait, grant));
         match is_told {
             true => self.namespace.observed.locks.record_acquired(waited_us),
             false => self.leave_queue(key, wait, None),
