@@ -27,7 +27,6 @@ use crate::dial::trust::chain::Chain;
 
 mod certificate;
 mod chain;
-mod der;
 
 /// The certificates that are trusted.
 #[derive(Debug)]
@@ -106,8 +105,7 @@ impl Authorities {
         let trusted: Vec<Certificate<'_>> = self.certificates.iter().filter_map(|der| Certificate::read(der)).collect();
         let sent: Vec<Certificate<'_>> = others.iter().filter_map(|der| Certificate::read(der)).collect();
         let end = Certificate::read(end).ok_or(CertificateError::BadEncoding)?;
-        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        chain::verify(&end, &sent, &trusted, self.algorithms.all, (purpose, now))
+        chain::verify(&end, &sent, &trusted, self.algorithms.all, (purpose, now.as_secs()))
     }
 
     /// Checks what a peer has signed with the key of its certificate.

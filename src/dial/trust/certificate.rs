@@ -1,8 +1,21 @@
 //! X.509 certificates of all versions, as far as they are looked at when a chain of them is checked.
 
-use tokio_rustls::rustls::pki_types::SubjectPublicKeyInfoDer;
+use std::collections::BTreeSet;
 
-use crate::dial::trust::der::{BIT_STRING, BOOLEAN, INTEGER, OBJECT, OCTET_STRING, SEQUENCE, Value, Values};
+use tokio_rustls::rustls::pki_types::SubjectPublicKeyInfoDer;
+use x509_cert::Version;
+use x509_cert::certificate::{CertificateInner, Raw};
+use x509_cert::der::asn1::{AnyRef, BitStringRef};
+use x509_cert::der::oid::ObjectIdentifier;
+use x509_cert::der::oid::db::rfc5280::{
+    ID_CE_BASIC_CONSTRAINTS, ID_CE_CERTIFICATE_POLICIES, ID_CE_CRL_DISTRIBUTION_POINTS, ID_CE_EXT_KEY_USAGE,
+    ID_CE_INHIBIT_ANY_POLICY, ID_CE_KEY_USAGE, ID_CE_NAME_CONSTRAINTS, ID_CE_POLICY_CONSTRAINTS, ID_CE_POLICY_MAPPINGS,
+    ID_CE_SUBJECT_ALT_NAME, ID_KP_CLIENT_AUTH, ID_KP_SERVER_AUTH,
+};
+use x509_cert::der::{self, Decode, Reader, SliceReader};
+use x509_cert::ext::Extension;
+use x509_cert::ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage, KeyUsages};
+use x509_cert::time::Validity;
 
 /// What a certificate is shown for.
 #[derive(Clone, Copy)]
@@ -13,24 +26,17 @@ pub(super) enum Purpose {
     Client,
 }
 
-/// Bits of the key usage.
-const DIGITAL_SIGNATURE: u16 = 1 << 15;
-const KEY_ENCIPHERMENT: u16 = 1 << 13;
-const KEY_AGREEMENT: u16 = 1 << 11;
-const CERTIFICATE_SIGN: u16 = 1 << 10;
-/// Bits of Netscape's certificate type.
-const NETSCAPE_CLIENT: u16 = 1 << 15;
-const NETSCAPE_SERVER: u16 = 1 << 14;
+/// Netscape's certificate type, which `openssl` still writes as nsCertType, and two of its bits.
+const NETSCAPE_TYPE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.113730.1.1");
+const NETSCAPE_CLIENT: usize = 0;
+const NETSCAPE_SERVER: usize = 1;
 
-/// Purposes of the extended key usage, as OIDs.
-const SERVER_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 1];
-const CLIENT_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
+/// The tag of the version.
+const VERSION: u8 = 0xa0;
+/// The bit in the tag of a value that consists of others.
+const CONSTRUCTED: u8 = 0x20;
 
-/// The version of certificates that have no extensions.
-const V1: u8 = 0;
-const V3: u8 = 2;
-
-/// A certificate.
+/// A certificate, with the bytes as they were sent where they are compared, signed or passed on.
 pub(super) struct Certificate<'a> {
     /// All of it.
     pub(super) whole: &'a [u8],
@@ -42,22 +48,19 @@ pub(super) struct Certificate<'a> {
     pub(super) issuer: &'a [u8],
     pub(super) subject: &'a [u8],
     pub(super) key: SubjectPublicKeyInfoDer<'a>,
-    version: u8,
-    /// When it is valid, from the first second to the last, since 1970.
-    not_before: i64,
-    not_after: i64,
-    extensions: Extensions<'a>,
+    version: Version,
+    validity: Validity,
+    extensions: Extensions,
 }
 
 /// What extensions say; `None` of those that are not there.
 #[derive(Default)]
-struct Extensions<'a> {
-    /// Whether it is the certificate of an authority, and how many authorities may follow.
-    basic: Option<(bool, Option<u64>)>,
-    key_usage: Option<u16>,
-    /// The purposes, each as an OID.
-    purposes: Option<Vec<&'a [u8]>>,
-    netscape: Option<u16>,
+struct Extensions {
+    basic: Option<BasicConstraints>,
+    key_usage: Option<KeyUsage>,
+    purposes: Option<ExtendedKeyUsage>,
+    /// The first bits of Netscape's type.
+    netscape: Option<Vec<bool>>,
     has_name_constraints: bool,
     has_unknown_critical: bool,
 }
@@ -65,51 +68,34 @@ struct Extensions<'a> {
 impl<'a> Certificate<'a> {
     /// Reads a certificate; `None` if it is none.
     pub(super) fn read(der: &'a [u8]) -> Option<Self> {
-        let mut all = Values(der);
-        let mut parts = all.expect(SEQUENCE)?.values();
-        all.end(())?;
-        let (signed, algorithm) = (parts.expect(SEQUENCE)?, parts.expect(SEQUENCE)?);
-        let signature = parts.expect(BIT_STRING)?.bytes()?;
-        parts.end(())?;
-        let mut fields = signed.values();
-        let version = match fields.next_if(0xa0) {
-            Some(version) => {
-                let mut inner = version.values();
-                let number = inner.expect(INTEGER)?;
-                inner.end(())?;
-                let &[version @ V1..=V3] = number.content else { return None };
-                version
-            }
-            None => V1,
-        };
-        fields.expect(INTEGER)?; // the serial number
-        let inner_algorithm = fields.expect(SEQUENCE)?;
-        let issuer = fields.expect(SEQUENCE)?;
-        let mut validity = fields.expect(SEQUENCE)?.values();
-        let (not_before, not_after) = (validity.any()?.seconds()?, validity.any()?.seconds()?);
-        validity.end(())?;
-        let (subject, key) = (fields.expect(SEQUENCE)?, fields.expect(SEQUENCE)?);
-        if version > V1 {
-            fields.next_if(0x81); // unique identifiers
-            fields.next_if(0x82);
+        if !is_whole(der) {
+            return None;
         }
-        let extensions = match fields.next_if(0xa3).filter(|_| version == V3) {
-            Some(listed) => Extensions::read(listed)?,
-            None => Extensions::default(),
+        let CertificateInner::<Raw> { tbs_certificate: read, signature_algorithm, .. } = Decode::from_der(der).ok()?;
+        let [signed, algorithm, signature] = parts(der).ok()?[..] else { return None };
+        let fields = parts(signed).ok()?;
+        let has_version = fields.first().is_some_and(|field| field[0] == VERSION);
+        let [_, _, issuer, _, subject, key, ref optional @ ..] = fields[usize::from(has_version)..] else {
+            return None;
         };
-        fields.end(())?;
-        (inner_algorithm.content == algorithm.content).then_some(Certificate {
+        let unique_ids = [&read.issuer_unique_id, &read.subject_unique_id].into_iter().flatten().count();
+        // Where a field is optional, the crate skips others.
+        let has_others = optional.len() != unique_ids + usize::from(read.extensions.is_some());
+        if has_others || read.version == Version::V1 && unique_ids > 0 || read.signature != signature_algorithm {
+            return None;
+        }
+        let extensions = read.extensions.filter(|_| read.version == Version::V3).unwrap_or_default();
+        Some(Certificate {
             whole: der,
-            signed: signed.whole,
-            algorithm: algorithm.content,
-            signature,
-            issuer: issuer.whole,
-            subject: subject.whole,
-            key: SubjectPublicKeyInfoDer::from(key.whole),
-            version,
-            not_before,
-            not_after,
-            extensions,
+            signed,
+            algorithm: AnyRef::from_der(algorithm).ok()?.value(),
+            signature: BitStringRef::from_der(signature).ok()?.as_bytes()?,
+            issuer,
+            subject,
+            key: SubjectPublicKeyInfoDer::from(key),
+            version: read.version,
+            validity: read.validity,
+            extensions: Extensions::read(&extensions)?,
         })
     }
 
@@ -119,13 +105,13 @@ impl<'a> Certificate<'a> {
     }
 
     /// Returns whether it is valid at a time in seconds since 1970.
-    pub(super) fn is_valid_at(&self, seconds: i64) -> bool {
-        (self.not_before..=self.not_after).contains(&seconds)
+    pub(super) fn is_valid_at(&self, seconds: u64) -> bool {
+        self.validity.not_before.to_unix_duration().as_secs() <= seconds && !self.has_expired(seconds)
     }
 
     /// Returns whether it was valid before then, and is not any more.
-    pub(super) fn has_expired(&self, seconds: i64) -> bool {
-        self.not_after < seconds
+    pub(super) fn has_expired(&self, seconds: u64) -> bool {
+        self.validity.not_after.to_unix_duration().as_secs() < seconds
     }
 
     /// Returns whether everything that has to be understood is.
@@ -140,94 +126,190 @@ impl<'a> Certificate<'a> {
 
     /// Returns how many authorities may stand between it and the end.
     pub(super) fn path_len(&self) -> Option<u64> {
-        self.extensions.basic.and_then(|(_, path_len)| path_len)
+        self.extensions.basic.as_ref().and_then(|basic| basic.path_len_constraint).map(u64::from)
     }
 
     /// Returns whether it may issue others, as OpenSSL says: one that is trusted itself need not say that it may if it is of
     /// the first version, or has a key usage with that.
     pub(super) fn may_issue(&self, is_trusted: bool) -> bool {
         let Extensions { basic, key_usage, .. } = &self.extensions;
-        if key_usage.is_some_and(|usage| usage & CERTIFICATE_SIGN == 0) {
+        if key_usage.is_some_and(|usage| !usage.key_cert_sign()) {
             return false;
         }
         match basic {
-            Some((is_authority, _)) => *is_authority,
-            None => is_trusted && (self.version == V1 && self.is_self_issued() || key_usage.is_some()),
+            Some(basic) => basic.ca,
+            None => is_trusted && (self.version == Version::V1 && self.is_self_issued() || key_usage.is_some()),
         }
     }
 
     /// Returns whether it is for a purpose, as the certificate of the peer or as that of an issuer.
     pub(super) fn is_for(&self, purpose: Purpose, is_issuer: bool) -> bool {
         let Extensions { key_usage, purposes, netscape, .. } = &self.extensions;
+        use KeyUsages::{DigitalSignature, KeyAgreement, KeyEncipherment};
         let (named, usages, kind) = match purpose {
-            Purpose::Server => (SERVER_AUTH, DIGITAL_SIGNATURE | KEY_ENCIPHERMENT | KEY_AGREEMENT, NETSCAPE_SERVER),
-            Purpose::Client => (CLIENT_AUTH, DIGITAL_SIGNATURE | KEY_AGREEMENT, NETSCAPE_CLIENT),
+            Purpose::Server => (ID_KP_SERVER_AUTH, DigitalSignature | KeyEncipherment | KeyAgreement, NETSCAPE_SERVER),
+            Purpose::Client => (ID_KP_CLIENT_AUTH, DigitalSignature | KeyAgreement, NETSCAPE_CLIENT),
         };
-        let is_named = purposes.as_ref().is_none_or(|purposes| purposes.contains(&named));
+        let is_named = purposes.as_ref().is_none_or(|purposes| purposes.0.contains(&named));
         is_named
             && (is_issuer
-                || key_usage.is_none_or(|usage| usage & usages != 0) && netscape.is_none_or(|types| types & kind != 0))
+                || key_usage.is_none_or(|usage| !usage.0.is_disjoint(usages))
+                    && netscape.as_ref().is_none_or(|types| types.get(kind) == Some(&true)))
     }
 }
 
-impl<'a> Extensions<'a> {
-    fn read(listed: Value<'a>) -> Option<Self> {
-        let mut outer = listed.values();
-        let mut all = outer.expect(SEQUENCE)?.values();
-        outer.end(())?;
-        let mut found = Extensions::default();
-        let mut seen: Vec<&[u8]> = Vec::new();
-        while !all.0.is_empty() {
-            let mut parts = all.expect(SEQUENCE)?.values();
-            let name = parts.expect(OBJECT)?.content;
-            let is_critical = parts.next_if(BOOLEAN).is_some_and(|flag| flag.content != [0]);
-            let text = parts.expect(OCTET_STRING)?.content;
-            parts.end(())?;
-            if seen.contains(&name) {
+impl Extensions {
+    fn read(listed: &[Extension]) -> Option<Self> {
+        let (mut found, mut seen) = (Extensions::default(), BTreeSet::new());
+        for extension in listed {
+            if !seen.insert(extension.extn_id) {
                 return None;
             }
-            seen.push(name);
-            found.add(name, is_critical, text)?;
+            found.add(extension).ok()?;
         }
         Some(found)
     }
 
-    fn add(&mut self, name: &[u8], is_critical: bool, text: &'a [u8]) -> Option<()> {
-        let mut text = Values(text);
-        match name {
-            [0x55, 0x1d, 15] => self.key_usage = Some(text.expect(BIT_STRING)?.bits()?),
-            [0x55, 0x1d, 19] => {
-                let mut parts = text.expect(SEQUENCE)?.values();
-                let is_authority = parts.next_if(BOOLEAN).is_some_and(|flag| flag.content != [0]);
-                let path_len = match parts.next_if(INTEGER) {
-                    Some(number) => Some(small_number(number.content)?),
-                    None => None,
-                };
-                self.basic = parts.end(Some((is_authority, path_len)))?;
-            }
-            [0x55, 0x1d, 37] => {
-                let mut parts = text.expect(SEQUENCE)?.values();
-                let mut purposes = Vec::new();
-                while !parts.0.is_empty() {
-                    purposes.push(parts.expect(OBJECT)?.content);
-                }
-                self.purposes = Some(purposes);
-            }
-            // Netscape's certificate type, which `openssl` still writes as nsCertType.
-            [0x60, 0x86, 0x48, 0x01, 0x86, 0xf8, 0x42, 0x01, 0x01] => {
-                self.netscape = Some(text.expect(BIT_STRING)?.bits()?);
-            }
-            [0x55, 0x1d, 30] => (self.has_name_constraints, text) = (true, Values(&[])),
+    fn add(&mut self, extension: &Extension) -> der::Result<()> {
+        let text = extension.extn_value.as_bytes();
+        match extension.extn_id {
+            ID_CE_BASIC_CONSTRAINTS => self.basic = Some(Decode::from_der(text)?),
+            ID_CE_KEY_USAGE => self.key_usage = Some(Decode::from_der(text)?),
+            ID_CE_EXT_KEY_USAGE => self.purposes = Some(Decode::from_der(text)?),
+            NETSCAPE_TYPE => self.netscape = Some(BitStringRef::from_der(text)?.bits().take(2).collect()),
+            ID_CE_NAME_CONSTRAINTS => self.has_name_constraints = true,
             // Names, where revocations stand, and policies, which nobody here asks for.
-            [0x55, 0x1d, 17 | 31 | 32 | 33 | 36 | 54] => text = Values(&[]),
-            _ => (self.has_unknown_critical, text) = (self.has_unknown_critical || is_critical, Values(&[])),
+            ID_CE_SUBJECT_ALT_NAME
+            | ID_CE_CRL_DISTRIBUTION_POINTS
+            | ID_CE_CERTIFICATE_POLICIES
+            | ID_CE_POLICY_MAPPINGS
+            | ID_CE_POLICY_CONSTRAINTS
+            | ID_CE_INHIBIT_ANY_POLICY => {}
+            _ => self.has_unknown_critical |= extension.critical,
         }
-        text.end(())
+        Ok(())
     }
 }
 
-/// Returns a number that is not negative, if it is a small one.
-fn small_number(content: &[u8]) -> Option<u64> {
-    let is_small = (1..=4).contains(&content.len()) && content[0] < 0x80;
-    is_small.then(|| content.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+/// Returns the values that one consists of, each with its tag and length.
+fn parts(whole: &[u8]) -> der::Result<Vec<&[u8]>> {
+    let mut reader = SliceReader::new(AnyRef::from_der(whole)?.value())?;
+    let mut parts = Vec::new();
+    while !reader.is_finished() {
+        parts.push(reader.tlv_bytes()?);
+    }
+    Ok(parts)
+}
+
+/// Returns whether no value is said to be longer than the one that it is part of: the crate allocates before it looks.
+fn is_whole(der: &[u8]) -> bool {
+    let mut left = vec![der];
+    while let Some(whole) = left.pop() {
+        let Ok(parts) = parts(whole) else { return false };
+        left.extend(parts.into_iter().filter(|part| part[0] & CONSTRUCTED != 0));
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OBJECT: [u8; 5] = [6, 3, 0x2a, 3, 4];
+    const KEY_USAGE: [u8; 5] = [6, 3, 0x55, 0x1d, 15];
+    const TRUE: [u8; 3] = [1, 1, 0xff];
+
+    /// Encodes a value that consists of others.
+    fn value(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+        let content = parts.concat();
+        let len = content.len() as u8;
+        let head = if len < 0x80 { vec![tag, len] } else { vec![tag, 0x81, len] };
+        [head, content].concat()
+    }
+
+    /// Returns the fields of a certificate that has the required ones.
+    fn fields(version: u8) -> Vec<Vec<u8>> {
+        let (version, bits) = (value(0xa0, &[&[2, 1, version]]), [3, 2, 0, 1]);
+        let time = |year: &str| value(0x17, &[year.as_bytes(), b"0101000000Z"]);
+        let (algorithm, validity) = (value(0x30, &[&OBJECT]), value(0x30, &[&time("20"), &time("40")]));
+        let (serial, key) = (value(2, &[&[7; 40]]), value(0x30, &[&algorithm, &bits]));
+        vec![version, serial, algorithm, vec![0x30, 0], validity, vec![0x30, 0], key]
+    }
+
+    fn extension(parts: &[&[u8]]) -> Vec<u8> {
+        value(0x30, parts)
+    }
+
+    fn extensions(listed: &[&[u8]]) -> Vec<u8> {
+        value(0xa3, &[&value(0x30, listed)])
+    }
+
+    fn certificate(fields: &[Vec<u8>], algorithm: &[u8]) -> Vec<u8> {
+        let fields: Vec<&[u8]> = fields.iter().map(Vec::as_slice).collect();
+        value(0x30, &[&value(0x30, &fields), &value(0x30, &[algorithm]), &[3, 2, 0, 9]])
+    }
+
+    /// Returns whether a certificate is read, with fields after the required ones.
+    fn is_read(version: u8, more: &[&[u8]]) -> bool {
+        let fields = [fields(version), more.iter().map(|field| field.to_vec()).collect()].concat();
+        Certificate::read(&certificate(&fields, &OBJECT)).is_some()
+    }
+
+    #[test]
+    fn a_certificate_has_each_field_once_and_in_order() {
+        let (first, second): ([u8; 4], [u8; 4]) = ([0x81, 2, 0, 1], [0x82, 2, 0, 1]);
+        let last = extensions(&[&extension(&[&OBJECT, &[4, 0]])]);
+        assert!((0..=2).all(|version| is_read(version, &[])) && !is_read(3, &[]));
+        assert!(is_read(2, &[&first, &second, &last]) && is_read(1, &[&second]));
+        assert!(!is_read(0, &[&first]), "version 1 has no unique identifiers");
+        for more in [
+            &[&first[..], &first][..],
+            &[&second, &second],
+            &[&second, &first],
+            &[&[0xa0, 3, 2, 1, 2]],
+            &[&first, &[0xa0, 0], &last],
+            &[&[0x80, 0], &last],
+            &[&last, &last],
+            &[&last, &[5, 0]],
+        ] {
+            assert!(!is_read(2, more), "{more:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_follows_a_certificate_and_it_names_one_algorithm() {
+        let whole = certificate(&fields(2), &OBJECT);
+        let read = Certificate::read(&whole).expect("a certificate");
+        assert_eq!([read.algorithm, read.signature], [&OBJECT[..], &[9]]);
+        assert!(!read.is_valid_at(1_577_836_799) && read.is_valid_at(1_577_836_800));
+        assert!(read.is_valid_at(2_208_988_800) && read.has_expired(2_208_988_801));
+        assert!(Certificate::read(&[&whole[..], &[0]].concat()).is_none());
+        assert!(Certificate::read(&whole[..whole.len() - 1]).is_none());
+        assert!(Certificate::read(&certificate(&fields(2), &[6, 3, 0x2a, 3, 5])).is_none());
+        assert!(Certificate::read(&certificate(&fields(2), &[&OBJECT[..], &[5, 0]].concat())).is_none());
+    }
+
+    #[test]
+    fn an_extension_stands_once_and_is_understood_if_it_is_critical() {
+        let understood = |listed: &[&[u8]]| {
+            let whole = certificate(&[fields(2), vec![extensions(listed)]].concat(), &OBJECT);
+            Certificate::read(&whole).map(|read| read.is_understood())
+        };
+        let (unknown, critical) = (extension(&[&OBJECT, &[4, 0]]), extension(&[&OBJECT, &TRUE, &[4, 0]]));
+        assert_eq!([understood(&[&unknown]), understood(&[&critical])], [Some(true), Some(false)]);
+        assert_eq!(understood(&[&unknown, &unknown]), None);
+        let usage = |text: &[u8]| extension(&[&KEY_USAGE, &TRUE, &value(4, &[text])]);
+        assert_eq!(understood(&[&usage(&[3, 2, 2, 4])]), Some(true));
+        assert_eq!(understood(&[&usage(&[3, 2, 2, 4, 0])]), None, "something follows");
+        assert_eq!(understood(&[&usage(&[3, 2, 2, 4]), &unknown, &usage(&[3, 2, 2, 4])]), None);
+    }
+
+    #[test]
+    fn a_value_that_is_longer_than_what_it_is_part_of_is_found_before_it_is_read() {
+        let text = |len: &[u8]| value(0x30, &[&value(0x31, &[&[4], len, &[9]])]);
+        assert!(is_whole(&text(&[1])) && is_whole(&certificate(&fields(2), &OBJECT)));
+        assert!(!is_whole(&text(&[2])) && !is_whole(&text(&[0x84, 0x0f, 0xff, 0xff, 0xff])));
+        let deep = (0..60).fold(vec![0x30, 0x80], |inner, _| value(0x30, &[&inner]));
+        assert!(!is_whole(&deep));
+    }
 }

@@ -26,7 +26,7 @@ struct Search<'a> {
     algorithms: &'a [&'static dyn SignatureVerificationAlgorithm],
     purpose: Purpose,
     /// In seconds since 1970.
-    now: i64,
+    now: u64,
     /// How many signatures may still be checked.
     left: usize,
 }
@@ -41,7 +41,7 @@ pub(super) fn verify<'a>(
     sent: &'a [Certificate<'a>],
     trusted: &'a [Certificate<'a>],
     algorithms: &'a [&'static dyn SignatureVerificationAlgorithm],
-    (purpose, now): (Purpose, i64),
+    (purpose, now): (Purpose, u64),
 ) -> Result<Chain, CertificateError> {
     Search { sent, trusted, algorithms, purpose, now, left: SIGNATURES_MAX }.extend(&mut vec![end])
 }
