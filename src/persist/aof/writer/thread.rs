@@ -53,10 +53,11 @@ fn run(writer: &Mutex<Writer>, shared: &Shared) {
     loop {
         let begun_us = clock.now().mono_us();
         let next = step(writer, shared);
-        if let Some(waited) = next.waited {
+        if let (Some(waited), Step::Again | Step::Wait(_)) = (next.waited, &next.step) {
             let ended_us = clock.now().mono_us();
             let longest_us = ((ended_us - begun_us) / GATHERING_SHARE).min(GATHERING_MAX_US);
             gather(shared, waited, &clock, ended_us + longest_us);
+            continue; // not to wait by the former step: a request that came meanwhile has ended the wait for clients
         }
         match next.step {
             Step::Again => has_written = true,
