@@ -194,7 +194,7 @@ mod tests {
     fn what_is_appended_after_a_read_changes_nothing_that_was_read_and_a_freed_buffer_is_used_again() {
         let mut chunks = Chunks::default();
         let mut buffers = std::collections::HashSet::new();
-        let len = COPY_MAX as u64 + 8;
+        let len = 2 * COPY_MAX as u64; // none is in two buffers
         for round in 0..1000_u64 {
             let piece = round.to_le_bytes().repeat(len as usize / 8);
             chunks.extend(&piece);
@@ -205,6 +205,6 @@ mod tests {
             drop(read);
             chunks.free_before(round * len + len);
         }
-        assert!(buffers.len() <= 4, "{} buffers", buffers.len());
+        assert!(buffers.len() <= 2, "{} buffers", buffers.len());
     }
 }
