@@ -251,12 +251,7 @@ impl Loader {
                 text: String::from_utf8_lossy(line).into_owned(),
                 reason,
             };
-            match self.apply_line(line, depth) {
-                Ok(()) => {}
-                Err(LineError::Nested(error)) => return Err(error),
-                Err(LineError::Here(reason)) => return Err(refused(reason)),
-                Err(LineError::Directory(reason)) => self.refused_dir = Some(refused(reason)),
-            }
+            self.apply_line(line, depth, refused)?;
         }
         Ok(())
     }
@@ -269,22 +264,31 @@ impl Loader {
                 let option = name(text.split_whitespace().next().unwrap_or_default());
                 LoadError::RefusedOption { option, text, reason }
             };
-            match self.apply_line(line, 0) {
-                Ok(()) => {}
-                Err(LineError::Nested(error)) => return Err(error),
-                Err(LineError::Here(reason)) => return Err(refused(reason)),
-                Err(LineError::Directory(reason)) => self.refused_dir = Some(refused(reason)),
-            }
+            self.apply_line(line, 0, refused)?;
         }
         Ok(())
     }
 
-    fn apply_line(&mut self, line: &[u8], depth: usize) -> Result<(), LineError> {
-        let here = |reason: &str| LineError::Here(reason.to_owned());
-        let words = split_words(line).ok_or_else(|| here(UNBALANCED))?;
-        match words.split_first() {
+    /// Applies one line; `refused` turns the reason why it is not valid into an error that says where it stands.
+    fn apply_line(
+        &mut self,
+        line: &[u8],
+        depth: usize,
+        refused: impl FnOnce(String) -> LoadError,
+    ) -> Result<(), LoadError> {
+        let words = split_words(line).ok_or_else(|| LineError::Here(UNBALANCED.to_owned()));
+        let applied = words.and_then(|words| match words.split_first() {
             Some((name, values)) => self.apply_words(name, values, depth),
             None => Ok(()),
+        });
+        match applied {
+            Ok(()) => Ok(()),
+            Err(LineError::Nested(error)) => Err(error),
+            Err(LineError::Here(reason)) => Err(refused(reason)),
+            Err(LineError::Directory(reason)) => {
+                self.refused_dir = Some(refused(reason));
+                Ok(())
+            }
         }
     }
 
