@@ -208,7 +208,7 @@ impl LockHolders {
         self.last_fence.fetch_max(fence, Relaxed);
     }
 
-    /// Returns what stands for the former clients of a user; `tokens` are those that locks are held with.
+    /// Returns what stands for the former clients of a user; `tokens` are the tokens with which any client holds a lock.
     pub(super) fn former(
         &self,
         user: &[u8],
@@ -225,9 +225,8 @@ impl LockHolders {
         self.former.lock().values().cloned().collect()
     }
 
-    /// Remembers what is left of a client until a time, in monotonic milliseconds; returns the places that are given up for
-    /// that, to be left.
-    pub(super) fn remember(&self, departed: Departed, until_ms: u64) -> Vec<KeptPlace> {
+    /// Remembers what is left of a client until a time, in monotonic milliseconds.
+    pub(super) fn remember(&self, departed: Departed, until_ms: u64) {
         let ending = (until_ms, departed.client);
         self.change(|all| {
             let mut whole =
@@ -235,6 +234,13 @@ impl LockHolders {
             whole.locks.extend(departed.locks);
             whole.place = departed.place.or(whole.place);
             all.add(ending, whole);
+        });
+    }
+
+    /// Gives up the oldest places while all take more than [`PLACES_MAX`]; returns them, for the caller to take them out of the
+    /// queues.
+    pub(super) fn give_up_places(&self) -> Vec<KeptPlace> {
+        self.change(|all| {
             let mut given_up = Vec::new();
             while all.place_bytes > PLACES_MAX
                 && let Some(oldest) = all.with_place.first().copied()

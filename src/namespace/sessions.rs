@@ -25,7 +25,7 @@ impl Namespace {
             if is_farewell || client.flags.has_quit() { 0 } else { self.settings.current().session_grace_ms };
         match grace_ms == 0 && !view.is_closed() {
             true => self.release(client.id, &names, view),
-            false => _ = self.remember(Departed { client: client.id, locks: names, place: None }, grace_ms),
+            false => self.remember(Departed { client: client.id, locks: names, place: None }, grace_ms),
         }
     }
 
@@ -36,8 +36,8 @@ impl Namespace {
             view.locks().leave_for_now(place.db, self.store.key(key), place.number);
         }
         let departed = Departed { client, locks: Vec::new(), place: Some(place) };
-        let given_up = self.remember(departed, self.settings.current().session_grace_ms);
-        given_up.iter().for_each(|place| self.leave_place(place, view));
+        self.remember(departed, self.settings.current().session_grace_ms);
+        self.lock_holders.give_up_places().iter().for_each(|place| self.leave_place(place, view));
     }
 
     /// Lets nobody have a place any more that was kept. The view is one without declared keys.
@@ -72,7 +72,7 @@ impl Namespace {
     pub(crate) fn end_former_sessions_later(&self) {
         if !self.role.is_replica() {
             let grace_ms = self.settings.current().session_grace_ms;
-            self.former_sessions().into_iter().for_each(|departed| _ = self.remember(departed, grace_ms));
+            self.former_sessions().into_iter().for_each(|departed| self.remember(departed, grace_ms));
         }
     }
 
@@ -81,12 +81,11 @@ impl Namespace {
         former.map(|former| Departed { client: former.id(), locks: former.bound_locks(), place: None }).collect()
     }
 
-    /// Remembers what is left of a client for the grace; returns the places that are given up for that.
-    fn remember(&self, departed: Departed, grace_ms: u64) -> Vec<KeptPlace> {
+    /// Remembers what is left of a client for the grace.
+    fn remember(&self, departed: Departed, grace_ms: u64) {
         let until_ms = self.clock.now().ms_later(grace_ms);
-        let given_up = self.lock_holders.remember(departed, until_ms);
+        self.lock_holders.remember(departed, until_ms);
         self.upkeep.sweep_notify.notify_one();
-        given_up
     }
 
     /// Ends the sessions whose time is over; returns when the next one ends, in monotonic milliseconds, or
@@ -105,7 +104,7 @@ impl Namespace {
         let mut view = guard.view(0, &[], Cx::new(now, Origin::HOST));
         if view.is_closed() {
             let later_ms = now.mono_ms() + BUSY_RETRY_MS;
-            departed.into_iter().for_each(|departed| _ = self.lock_holders.remember(departed, later_ms));
+            departed.into_iter().for_each(|departed| self.lock_holders.remember(departed, later_ms));
             return Some(later_ms);
         }
         for Departed { client, locks, place } in &departed {
