@@ -61,12 +61,12 @@ pub(crate) struct LockImage {
 #[derive(Clone)]
 pub(super) struct HolderImage {
     pub(super) token: Box<[u8]>,
-    fence: i64,
-    since_us: i64,
-    holder: Option<Arc<dyn LockHolder>>,
+    pub(super) fence: i64,
+    pub(super) since_us: i64,
+    pub(super) holder: Option<Arc<dyn LockHolder>>,
     pub(super) session: Option<Arc<dyn LockHolder>>,
-    is_announced: bool,
-    meta: Option<Box<[u8]>>,
+    pub(super) is_announced: bool,
+    pub(super) meta: Option<Box<[u8]>>,
     /// Of a holder of several.
     pub(super) permits: u32,
     pub(super) until_ms: u64,

@@ -42,7 +42,8 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Counts a lock for a client that holds it with a token, of which the hash is given.
+    /// Counts a lock for a client that holds it with a token, of which the hash is given; 0 in the mirror of an engine, where
+    /// tokens are not counted.
     pub fn new(holder: Arc<dyn LockHolder>, token: u64) -> Self {
         holder.count_lock(token, true);
         Hold { holder, token }

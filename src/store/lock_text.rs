@@ -16,7 +16,7 @@ use crate::store::expire::NEVER;
 use crate::store::held_lock::HeldLock;
 use crate::store::holders::{Sharing, is_shared_value};
 use crate::store::image::{HolderImage, LockImage};
-use crate::store::lock::{Hold, LockHolder, LockRecord};
+use crate::store::lock::{LockHolder, LockRecord};
 use crate::time::clock::Now;
 
 /// The first word of a text.
@@ -142,22 +142,24 @@ fn read_holder(words: &mut Words<'_>, now: Now, former: &impl Fn(&[u8]) -> Arc<d
         -1 => NEVER,
         until_ms => until_ms.saturating_sub(now.wall_offset_ms()).max(0).unsigned_abs(),
     };
-    let record = LockRecord {
+    Some(HolderImage {
         token: token.into(),
         fence,
         since_us,
         session: (flags & SESSION != 0).then(|| client.clone()),
-        hold: (!user.is_empty()).then(|| Hold::new(client, 0)),
+        holder: (!user.is_empty()).then_some(client),
         is_announced: flags & NOTIFY != 0,
         meta: (flags & META != 0).then(|| meta.into()),
-    };
-    Some(HolderImage::of(&record, permits, until_ms))
+        permits,
+        until_ms,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::holders::{Holder, Holders};
+    use crate::store::lock::Hold;
 
     /// A client with a name.
     struct Named(Vec<u8>);
