@@ -3,35 +3,22 @@
 use std::pin::pin;
 use std::task::{Context, Waker};
 
-use bytes::BytesMut;
-use tokio_util::codec::Decoder;
-
-use crate::client::info::Peer;
 use crate::client::registry::Unblocked;
-use crate::client::session::Client;
 use crate::command::handlers;
+use crate::command::played_client::{PlayedClient, Sent};
 use crate::config::{Config, Requester};
-use crate::dispatch::batch::BatchRun;
-use crate::dispatch::plan::Plan;
-use crate::dispatch::{Continuation, Env, Next, Wait};
+use crate::dispatch::{Continuation, Wait};
 use crate::namespace::Namespace;
 use crate::persist::snapshot::{Form, Snapshot, SnapshotOptions};
 use crate::persist::{Job, LogFigures, Order, Task, Work};
 use crate::rdb::file::FileOptions;
-use crate::resp::{Codec, Limits, Output};
 use crate::store::{Cx, Event, Origin, Ttl};
 use crate::time::clock::Clock;
-
-/// What has become of a request.
-enum Sent {
-    Replied(String),
-    Waits(Box<dyn Continuation>),
-}
 
 /// A server whose files are written by the test, with one client.
 struct Probe {
     namespace: Namespace,
-    client: Client,
+    client: PlayedClient,
 }
 
 impl Probe {
@@ -42,48 +29,14 @@ impl Probe {
     }
 
     fn with_client(namespace: Namespace) -> Self {
-        let peer = Peer { addr: "probe:0".into(), laddr: "probe:0".into(), fd: -1, is_unix: true };
-        let info = namespace.clients.admit(peer, namespace.clock.now(), usize::MAX).expect("there is room");
-        let client = Client::new(info, &namespace.acl);
+        let client = PlayedClient::new(&namespace);
         Probe { namespace, client }
-    }
-
-    fn with_batch<T>(&mut self, act: impl FnOnce(&mut BatchRun<'_>, &mut Client, &mut Output) -> T) -> (T, String) {
-        let Probe { namespace, client } = self;
-        let generation = namespace.store.generation();
-        client.caller.follow_users(&namespace.acl);
-        Env::with_present(namespace, handlers(), client.caller.info.id, |env| {
-            let (mut run, mut out) = (BatchRun::new(env, generation, client), Output::new());
-            run.set_up_extra_work(client);
-            let result = act(&mut run, client, &mut out);
-            let text = String::from_utf8(out.into_bytes().to_vec()).expect("the tests use ASCII");
-            (result, text.trim_end().replace("\r\n", " "))
-        })
-    }
-
-    fn send(&mut self, line: &str) -> Sent {
-        let mut text = format!("*{}\r\n", line.split(' ').count());
-        line.split(' ').for_each(|word| text += &format!("${}\r\n{word}\r\n", word.len()));
-        let mut codec = Codec::new(Limits { bulk_len_max: usize::MAX >> 1, authenticated: true });
-        let batch = codec.decode(&mut BytesMut::from(text.as_bytes())).expect("a request").expect("all of it");
-        let (next, reply) = self.with_batch(|run, client, out| {
-            let mut plan = Plan::default();
-            run.plan(&batch, 0, client.caller.db, &mut plan);
-            run.execute(client, plan.of(&batch, 0), &mut 0, out)
-        });
-        match next {
-            Next::Continue(rest) => {
-                assert_eq!(reply, "", "{line}");
-                Sent::Waits(rest)
-            }
-            _ => Sent::Replied(reply),
-        }
     }
 
     /// Sends a request that is answered at once.
     #[track_caller]
     fn call(&mut self, line: &str) -> String {
-        match self.send(line) {
+        match self.client.send(&self.namespace, line) {
             Sent::Replied(reply) => reply,
             Sent::Waits(_) => panic!("{line} waits"),
         }
@@ -92,7 +45,7 @@ impl Probe {
     /// Sends a request that waits.
     #[track_caller]
     fn wait(&mut self, line: &str) -> Box<dyn Continuation> {
-        match self.send(line) {
+        match self.client.send(&self.namespace, line) {
             Sent::Replied(reply) => panic!("{line} is answered: {reply}"),
             Sent::Waits(rest) => rest,
         }
@@ -105,9 +58,7 @@ impl Probe {
         {
             return None;
         }
-        let (is_finished, reply) =
-            self.with_batch(|run, client, out| run.resume(rest, &mut client.caller, Unblocked::InTime, out));
-        is_finished.then_some(reply)
+        self.client.resume(&self.namespace, rest, Unblocked::InTime)
     }
 
     /// Takes an order, and declares that a job is being done.

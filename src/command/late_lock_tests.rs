@@ -1,63 +1,34 @@
 //! Clients that were given a lock while their own tasks were held up: what they are told when these continue. The tests play the
 //! connections, so that each continues when they say.
 
-use bytes::BytesMut;
-use tokio_util::codec::Decoder;
-
-use crate::client::info::Peer;
-use crate::client::session::Client;
 use crate::command::handlers;
+use crate::command::played_client::{PlayedClient, Sent};
 use crate::config::Config;
-use crate::dispatch::batch::BatchRun;
-use crate::dispatch::plan::Plan;
-use crate::dispatch::{Continuation, Env, Next, Wait};
+use crate::dispatch::{Continuation, Wait};
 use crate::namespace::Namespace;
-use crate::resp::{Codec, Limits, Output};
 use crate::time::clock::Clock;
 
 /// A connection.
 struct Connection<'n> {
     namespace: &'n Namespace,
-    client: Client,
+    client: PlayedClient,
     /// The rest of the request that it waits for.
     rest: Option<Box<dyn Continuation>>,
 }
 
 impl<'n> Connection<'n> {
     fn open(namespace: &'n Namespace) -> Self {
-        let peer = Peer { addr: "late:0".into(), laddr: "late:0".into(), fd: -1, is_unix: true };
-        let info = namespace.clients.admit(peer, namespace.clock.now(), usize::MAX).expect("there is room");
-        Connection { namespace, client: Client::new(info, &namespace.acl), rest: None }
-    }
-
-    fn with_batch<T>(&mut self, act: impl FnOnce(&mut BatchRun<'_>, &mut Client, &mut Output) -> T) -> (T, String) {
-        let Connection { namespace, client, .. } = self;
-        Env::with_present(namespace, handlers(), client.caller.info.id, |env| {
-            let (mut run, mut out) = (BatchRun::new(env, namespace.store.generation(), client), Output::new());
-            run.set_up_extra_work(client);
-            let result = act(&mut run, client, &mut out);
-            let text = String::from_utf8(out.into_bytes().to_vec()).expect("the tests use ASCII");
-            (result, text.trim_end().replace("\r\n", " "))
-        })
+        Connection { namespace, client: PlayedClient::new(namespace), rest: None }
     }
 
     /// Sends a request; returns the reply, unless it waits.
     fn send(&mut self, line: &str) -> Option<String> {
-        let mut text = format!("*{}\r\n", line.split(' ').count());
-        line.split(' ').for_each(|word| text += &format!("${}\r\n{word}\r\n", word.len()));
-        let mut codec = Codec::new(Limits { bulk_len_max: usize::MAX >> 1, authenticated: true });
-        let batch = codec.decode(&mut BytesMut::from(text.as_bytes())).expect("a request").expect("all of it");
-        let (next, reply) = self.with_batch(|run, client, out| {
-            let mut plan = Plan::default();
-            run.plan(&batch, 0, client.caller.db, &mut plan);
-            run.execute(client, plan.of(&batch, 0), &mut 0, out)
-        });
-        match next {
-            Next::Continue(rest) => {
+        match self.client.send(self.namespace, line) {
+            Sent::Replied(reply) => Some(reply),
+            Sent::Waits(rest) => {
                 self.rest = Some(rest);
                 None
             }
-            _ => Some(reply),
         }
     }
 
@@ -75,22 +46,18 @@ impl<'n> Connection<'n> {
         }
     }
 
-    /// Lets the task of the connection continue; returns the reply that it has waited for, if that is there.
+    /// Runs the connection's task until it waits again; returns the reply, if the request is answered by then.
     fn go_on(&mut self) -> Option<String> {
         let mut rest = self.rest.take().expect("it waits");
         let woken = match rest.wait() {
             Wait::Blocked(blocked) => blocked.ended(self.namespace.clock.now(), true),
             _ => unreachable!("a client in a queue is blocked"),
         };
-        let (is_finished, reply) = match woken {
-            Some(woken) => self.with_batch(|run, client, out| run.resume(&mut *rest, &mut client.caller, woken, out)),
-            None => (false, String::new()),
-        };
-        if !is_finished {
-            assert_eq!(reply, "");
+        let reply = woken.and_then(|woken| self.client.resume(self.namespace, &mut *rest, woken));
+        if reply.is_none() {
             self.rest = Some(rest);
         }
-        is_finished.then_some(reply)
+        reply
     }
 
     /// Returns the fencing token that a connection is told.

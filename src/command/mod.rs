@@ -25,6 +25,8 @@ mod late_lock_tests;
 pub(crate) mod list;
 pub(crate) mod lock;
 mod multi_pop;
+#[cfg(test)]
+mod played_client;
 pub(crate) mod pubsub;
 pub(crate) mod replication;
 pub(crate) mod scan_elements;
