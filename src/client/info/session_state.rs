@@ -37,9 +37,10 @@ pub(crate) struct SessionState {
     watched: AtomicUsize,
     /// Whether it runs MONITOR.
     pub(super) is_monitoring: AtomicBool,
-    is_replica: AtomicBool,
     /// How many channels, patterns and shard channels it is subscribed to.
     subscriptions: [AtomicU32; 3],
+    /// Its class, which each batch of requests asks for.
+    class: AtomicU8,
 }
 
 impl SessionState {
@@ -51,8 +52,8 @@ impl SessionState {
             queued: AtomicI64::new(-1),
             watched: AtomicUsize::new(0),
             is_monitoring: AtomicBool::new(false),
-            is_replica: AtomicBool::new(false),
             subscriptions: Default::default(),
+            class: AtomicU8::new(Class::Normal as u8),
         }
     }
 
@@ -83,7 +84,7 @@ impl SessionState {
 
     /// Records that the client is a replica.
     pub(crate) fn set_replica(&self) {
-        self.is_replica.store(true, Relaxed);
+        self.class.store(Class::Replica as u8, Relaxed);
     }
 
     /// Records how many keys are watched.
@@ -99,6 +100,11 @@ impl SessionState {
     /// Records how many subscriptions of a kind the client has.
     pub(crate) fn set_subscriptions(&self, channel_kind: ChannelKind, count: usize) {
         self.subscriptions[channel_kind as usize].store(count as u32, Relaxed);
+        if self.class() != Class::Replica {
+            let is_subscriber = self.subscriptions.iter().any(|count| count.load(Relaxed) > 0);
+            let class = if is_subscriber { Class::Subscriber } else { Class::Normal };
+            self.class.store(class as u8, Relaxed);
+        }
     }
 
     /// Returns how many subscriptions of a kind the client has.
@@ -113,11 +119,12 @@ impl SessionState {
     }
 
     /// Returns the client's class.
+    #[inline]
     pub(crate) fn class(&self) -> Class {
-        match self.subscriptions.iter().any(|count| count.load(Relaxed) > 0) {
-            _ if self.is_replica.load(Relaxed) => Class::Replica,
-            true => Class::Subscriber,
-            false => Class::Normal,
+        match self.class.load(Relaxed) {
+            class if class == Class::Replica as u8 => Class::Replica,
+            class if class == Class::Subscriber as u8 => Class::Subscriber,
+            _ => Class::Normal,
         }
     }
 }
