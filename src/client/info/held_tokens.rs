@@ -11,7 +11,8 @@ use crate::store::MemoryAccount;
 /// How many parts the tokens are divided into, each with a mutex of its own.
 const PARTS: usize = 16;
 
-/// The hashes of these tokens, each with the number of locks held: whoever waits and holds nothing closes no cycle.
+/// The hashes of the tokens that hold locks, each with how many it holds. The search for deadlocks asks it: a client that waits
+/// and holds no lock cannot be part of a cycle.
 ///
 /// Lock order: a shard, then a part.
 #[derive(Default)]

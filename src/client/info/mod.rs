@@ -84,7 +84,7 @@ pub struct ClientInfo {
 
 impl ClientInfo {
     /// Creates what is known of a client that has connected now. Its names and its outbox are counted as used memory;
-    /// `all_memory` is the memory counted for all clients, and `tokens` are those that any of them holds locks with.
+    /// `all_memory` is the memory counted for all clients, and `tokens` are the tokens with which any client holds a lock.
     pub(super) fn new(
         id: u64,
         peer: Peer,

@@ -54,9 +54,9 @@ pub struct Clients {
     pub(super) waits: Waits,
     /// The clients that are queued for locks, or about to be.
     pub(crate) queued: QueuedClients,
-    /// The tokens that locks are held with; not of those that a cluster has.
+    /// The tokens that hold locks in this store; locks in an etcd cluster are not counted.
     pub(crate) held_tokens: Arc<HeldTokens>,
-    /// Those that are in a cluster.
+    /// The clients that an etcd cluster has in its queues.
     pub(super) mirrored: MirroredWaiters,
     /// The counted memory of all clients; maintained only while there is a limit.
     memory: Arc<AtomicUsize>,

@@ -33,7 +33,7 @@ const BUCKETS_MIN: usize = 1000;
 /// The effort of a slice, in [steps of a comparison](Comparison::advance): below a millisecond, cache misses included.
 pub(crate) const SLICE_STEPS: usize = 2000 * STEPS_PER_KEY;
 
-/// What a key or an empty bucket counts, besides comparing and copying it.
+/// The cost of visiting a key or an empty bucket, in the same steps; comparing and copying the name is counted on top.
 pub(crate) const STEPS_PER_KEY: usize = 512;
 
 /// The length from which a piece of the reply is full; more than [`SHARED_MIN`](crate::resp::SHARED_MIN), so that it is

@@ -273,7 +273,7 @@ impl<'c, 'v> Search<'c, 'v> {
         let LockWaiter { client, token, mode, .. } = place;
         let is_newcomer = self.newcomer.as_ref().is_some_and(|newcomer| newcomer.client == client);
         match mode {
-            // Who waits for one lock only waits for this one.
+            // A client that waits for one lock waits for no other than this one.
             _ if is_newcomer || mode == LockMode::Several => self.find(client),
             _ if self.found.contains_key(&client) => {}
             _ => self.add(Waiting { client, token, locks: vec![lock.clone()], mode, kept: None }),
