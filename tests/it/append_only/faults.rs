@@ -1,5 +1,7 @@
 //! The append-only file on a disk that is slow, full or fails.
 
+use std::io::{ErrorKind, Read as _};
+
 use keylatch::Clock;
 use keylatch::internals::disk::{Failure, Faults, Operation, Planned, SimulatedDisk};
 
@@ -69,4 +71,39 @@ fn writes_are_rejected_and_none_waits_for_ever_while_a_lost_file_cannot_be_rewri
     assert_eq!(client.info("aof_last_write_status"), "ok");
     let (_server, mut again) = start_at(&disk.power_cut(), 0);
     again.expect(&[("GET k", "$1 4")]);
+}
+
+#[test]
+fn nothing_is_acknowledged_while_a_sync_takes_longer_than_two_seconds() {
+    let disk = SimulatedDisk::new(1);
+    let builder = keylatch::Server::builder().clock(Clock::manual()).disk(disk.clone()).set("dir", "/");
+    let server = builder.set("appendonly", "yes").set("appendfsync", "everysec").start_blocking().expect("started");
+    let (mut client, mut other) = (Client::connect(server.addr()), Client::connect(server.addr()));
+    disk.freeze_syncs();
+    let mut writes = 0;
+    wait_until(|| {
+        disk.advance_ms(1000); // a sync is due
+        client.expect(&[("SET k 1", "+OK")]);
+        writes += 1;
+        other.info("aof_pending_bio_fsync") == "1"
+    });
+    client.expect(&[("SET k 2", "+OK")]);
+    assert_eq!(other.info("aof_delayed_fsync"), "0");
+    disk.advance_ms(2001);
+    wait_until(|| other.info("aof_delayed_fsync") == "1");
+
+    client.send(&encode(&["SET", "k", "3"]));
+    let executed = format!("cmdstat_set:calls={},", writes + 2);
+    wait_until(|| other.call("INFO commandstats").contains(&executed));
+    (0..10).for_each(|_| other.expect(&[("PING", "+PONG")]));
+    client.stream_mut().set_nonblocking(true).expect("a socket");
+    let read = client.stream_mut().read(&mut [0]);
+    assert!(read.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "no reply but {read:?}");
+    client.stream_mut().set_nonblocking(false).expect("a socket");
+    let (_killed, mut again) = start_at(&disk.kill(), 0);
+    assert_ne!(again.call("GET k"), "$1 1", "what was acknowledged survives the process");
+
+    disk.thaw();
+    assert_eq!(client.reply(), "+OK");
+    client.expect(&[("SET k 4", "+OK")]);
 }

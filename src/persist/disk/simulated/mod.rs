@@ -22,7 +22,7 @@ use std::io::{self, Cursor, IoSlice, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::persist::disk::simulated::content::Content;
 use crate::persist::disk::simulated::faults::{Failure, Faults, Operation};
@@ -63,7 +63,14 @@ pub enum End {
 
 /// A disk in memory. Clones are the same disk.
 #[derive(Clone, Debug)]
-pub struct SimulatedDisk(Arc<Mutex<State>>);
+pub struct SimulatedDisk(Arc<Mutex<State>>, Arc<Freezer>);
+
+/// Holds up the syncs of files.
+#[derive(Debug, Default)]
+struct Freezer {
+    is_frozen: Mutex<bool>,
+    thawed: Condvar,
+}
 
 /// A file of such a disk.
 struct SimulatedFile {
@@ -87,7 +94,7 @@ impl SimulatedDisk {
             is_ending: false,
             found: None,
         };
-        SimulatedDisk(Arc::new(Mutex::new(state)))
+        SimulatedDisk(Arc::new(Mutex::new(state)), Arc::default())
     }
 
     /// Creates a durable directory.
@@ -190,6 +197,22 @@ impl SimulatedDisk {
         state.names.files().map(content).collect()
     }
 
+    /// Lets no sync of a file return until it is thawed.
+    pub fn freeze_syncs(&self) {
+        *self.1.is_frozen.lock() = true;
+    }
+
+    /// Lets syncs continue.
+    pub fn thaw(&self) {
+        *self.1.is_frozen.lock() = false;
+        self.1.thawed.notify_all();
+    }
+
+    fn wait_until_thawed(&self) {
+        let mut is_frozen = self.1.is_frozen.lock();
+        self.1.thawed.wait_while(&mut is_frozen, |is_frozen| *is_frozen);
+    }
+
     /// Does an operation unless it is to fail.
     fn run<T>(&self, operation: Operation, run: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
         self.run_or(operation, run, |_| {})
@@ -258,14 +281,15 @@ impl State {
         let random = Random::new(self.random.next());
         let fresh =
             State { faults: Faults::default(), random, plan: None, is_ending: false, found: None, ..self.clone() };
-        SimulatedDisk(Arc::new(Mutex::new(match end {
+        let state = match end {
             End::Kill => fresh,
             End::PowerCut => {
                 let names = self.names.after_power_cut(&mut self.random);
                 let files = self.files.iter().map(|file| Content::synced(file.after_power_cut(&mut self.random)));
                 State { names, files: files.collect(), boots: self.boots + 1, since_boot_ms: 0, ..fresh }
             }
-        })))
+        };
+        SimulatedDisk(Arc::new(Mutex::new(state)), Arc::default())
     }
 
     /// Returns the number of a file.
@@ -449,6 +473,7 @@ impl DiskFile for SimulatedFile {
             state.files[number].sync();
             Ok(())
         };
+        self.disk.wait_until_thawed();
         self.disk.run_or(Operation::Sync, sync, |state| state.files[number].fail_to_sync(&mut state.random))
     }
 
