@@ -6,8 +6,8 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::spec::{DELETE, FAST, Group, RW, UPDATE, WRITE, block, integer, key, string};
-use crate::store::{BigStream, Classes, Event, References, Stream, StreamId};
+use crate::spec::{DELETE, Effect, FAST, Group, RW, UPDATE, WRITE, block, integer, key, string};
+use crate::store::{BigStream, Classes, Event, Key, References, Stream, StreamId};
 
 const DEL_COST: &str = "O(1) for each single item to delete in the stream, regardless of the stream size.";
 const EACH_COST: &str = "O(1) for each ID.";
@@ -19,6 +19,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[key("key", RW | DELETE), string("id").multiple()])
         .docs("5.0.0", DEL_COST, "Deletes entries of a stream."),
     Command::new("XDELEX", xdelex, WRITE | FAST, Group::Stream)
+        .effect(Effect::Given)
         .args(&[
             key("key", RW | DELETE),
             REFERENCES,
@@ -26,6 +27,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         ])
         .docs("8.2.0", EACH_COST, "Deletes entries of a stream, and says what becomes of references to them."),
     Command::new("XACKDEL", xackdel, WRITE | FAST, Group::Stream)
+        .effect(Effect::Given)
         .args(&[
             key("key", RW | UPDATE | DELETE),
             string("group"),
@@ -94,24 +96,44 @@ fn xdelex(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let mut edit = call.view.edit::<Stream>(key, XDEL)?; // the type is checked before the options
     let (references, wanted) = read_options(&mut call.args)?;
-    let (mut deleted, mut has_forgotten) = (0, false);
+    let (mut deleted, mut has_forgotten) = (Vec::new(), false);
     call.reply.array(wanted.len());
     let Some(stream) = edit.annotate() else {
         wanted.iter().for_each(|_| call.reply.int(ABSENT));
         return Ok(());
     };
-    for id in wanted {
-        let (outcome, is_forgotten) = delete(stream, id, references);
-        deleted += usize::from(outcome == DELETED);
+    for id in &wanted {
+        let (outcome, is_forgotten) = delete(stream, *id, references);
+        deleted.extend((outcome == DELETED).then_some(*id));
         has_forgotten |= is_forgotten;
         call.reply.int(outcome);
     }
-    edit.count_more(deleted);
-    if has_forgotten && deleted == 0 {
+    edit.count_more(deleted.len());
+    if has_forgotten && deleted.is_empty() {
         edit.record();
         edit.keep_quiet();
     }
+    drop(edit);
+    log_ids(call, &[b"XDEL", key.bytes], &deleted);
+    if has_forgotten {
+        log_forgotten(call, key, &wanted);
+    }
     Ok(())
+}
+
+/// Logs a command for some IDs, if there are any.
+fn log_ids(call: &mut Call<'_>, command: &[&[u8]], ids: &[StreamId]) {
+    if !ids.is_empty() && call.namespace.store.is_logged() {
+        let texts: Vec<_> = ids.iter().map(|id| id.text()).collect();
+        let words: Vec<&[u8]> = texts.iter().map(|text| &text[..]).collect();
+        call.log(&[command, &words].concat());
+    }
+}
+
+/// Logs that the references to entries are gone. Servers before Redis 8.2 cannot express it, so it is apart from what they know.
+fn log_forgotten(call: &mut Call<'_>, key: Key<'_>, ids: &[StreamId]) {
+    let count = ids.len().to_string();
+    log_ids(call, &[b"XDELEX", key.bytes, b"DELREF", b"IDS", count.as_bytes()], ids);
 }
 
 /// Deletes an entry unless it must stay, and references to it, which there may be to one that was deleted before; returns
@@ -130,27 +152,33 @@ fn xackdel(call: &mut Call<'_>) -> Result<()> {
     let mut edit = call.view.edit::<Stream>(key, Event::NONE)?; // the type is checked before the options
     let name = call.args.bytes()?;
     let (references, wanted) = read_options(&mut call.args)?;
-    let (mut changed, mut deleted) = (0, 0);
+    let (mut released, mut deleted, mut has_forgotten) = (Vec::new(), Vec::new(), false);
     call.reply.array(wanted.len());
     if let Some(stream) = edit.annotate() {
         for id in &wanted {
-            let released = stream.group_mut(name).and_then(|mut group| group.release(*id));
-            if released.is_none() {
+            if stream.group_mut(name).and_then(|mut group| group.release(*id)).is_none() {
                 call.reply.int(ABSENT);
                 continue;
             }
-            changed += 1;
-            let (outcome, _) = delete(stream, *id, references);
-            deleted += usize::from(outcome == DELETED);
+            released.push(*id);
+            let (outcome, is_forgotten) = delete(stream, *id, references);
+            deleted.extend((outcome == DELETED).then_some(*id));
+            has_forgotten |= is_forgotten;
             call.reply.int(if outcome == REFERRED_TO { REFERRED_TO } else { DELETED });
         }
     } else {
         wanted.iter().for_each(|_| call.reply.int(ABSENT));
     }
-    edit.count_more(changed);
-    match deleted {
-        0 => edit.keep_quiet(),
-        _ => edit.set_event(XDEL),
+    edit.count_more(released.len());
+    match deleted.is_empty() {
+        true => edit.keep_quiet(),
+        false => edit.set_event(XDEL),
+    }
+    drop(edit);
+    log_ids(call, &[b"XACK", key.bytes, name], &released);
+    log_ids(call, &[b"XDEL", key.bytes], &deleted);
+    if has_forgotten {
+        log_forgotten(call, key, &released);
     }
     Ok(())
 }
