@@ -19,7 +19,7 @@ const RETRY_STEP: usize = 1024 * 1024;
 ///
 /// A client is registered as throttled before it looks at the sum, and who lets the sum fall looks afterwards whether
 /// clients are throttled, with a fence in between: one of the two sees the other, and no client waits for ever.
-/// `tests/loom.rs` checks every interleaving.
+/// `tests/loom` checks every interleaving.
 pub struct Backlog {
     waiting: AtomicUsize,
     throttled: AtomicUsize,

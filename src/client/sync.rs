@@ -1,5 +1,5 @@
 //! The locks and atomics used by our own protocols between threads: parking_lot's and the standard library's here, loom's
-//! in `tests/loom.rs`.
+//! in `tests/loom`.
 
 pub(super) use std::sync::atomic::{AtomicUsize, Ordering, fence};
 

@@ -2,7 +2,7 @@
 //!
 //! A blocked call may be ended by a command that makes a key ready, by its timeout, by CLIENT UNBLOCK, and by a
 //! disconnect, all at the same moment and on different threads. The ticket lets exactly one of them answer.
-//! `tests/loom.rs` checks every interleaving.
+//! `tests/loom` checks every interleaving.
 //!
 //! Lock order: shards before tickets, tickets before outboxes. No two tickets are locked at once.
 

@@ -4,7 +4,7 @@
 //! acquires and releases the gate exclusively before it replies (the *barrier*). A batch compares the generation with the
 //! one it has looked at, after each time that it acquires the gate. So a call by the former state is over before the
 //! reply, or is not made: either the barrier has waited for the batch to release the gate, or the batch has acquired the
-//! gate after the barrier and sees the new generation. `tests/loom.rs` checks every interleaving.
+//! gate after the barrier and sees the new generation. `tests/loom` checks every interleaving.
 
 use crate::store::sync::{AtomicU64, Ordering};
 

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keylatch::{Clock, Server};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -20,6 +19,19 @@ use crate::harness::{Client, PATIENCE, ReservedPort, TestServer, wait_until};
 
 type TlsClient = Client<StreamOwned<ClientConnection, TcpStream>>;
 
+/// The files that `tls/make.sh` has made in a folder: their names and contents.
+macro_rules! made {
+    ($folder:literal) => {
+        [
+            ("ca.crt", include_str!(concat!("tls/", $folder, "/ca.crt"))),
+            ("server.crt", include_str!(concat!("tls/", $folder, "/server.crt"))),
+            ("server.key", include_str!(concat!("tls/", $folder, "/server.key"))),
+            ("client.crt", include_str!(concat!("tls/", $folder, "/client.crt"))),
+            ("client.key", include_str!(concat!("tls/", $folder, "/client.key"))),
+        ]
+    };
+}
+
 /// An authority, and the certificates of a server and a client that it has signed, as files.
 pub(crate) struct Authority {
     folder: TempDir,
@@ -27,19 +39,17 @@ pub(crate) struct Authority {
 
 impl Authority {
     pub(crate) fn new() -> Self {
+        Authority::of(made!("authority"))
+    }
+
+    /// Returns another one, with certificates of its own.
+    fn stranger() -> Self {
+        Authority::of(made!("stranger"))
+    }
+
+    fn of(made: [(&str, &str); 5]) -> Self {
         let folder = tempfile::tempdir().expect("a directory");
-        let mut params = CertificateParams::new(Vec::new()).expect("no names");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().expect("a key");
-        let issuer = CertifiedIssuer::self_signed(params, key).expect("a certificate");
-        fs::write(folder.path().join("ca.crt"), issuer.pem()).expect("writable");
-        for name in ["server", "client"] {
-            let key = KeyPair::generate().expect("a key");
-            let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
-            let signed = params.signed_by(&key, &issuer).expect("a certificate");
-            fs::write(folder.path().join(format!("{name}.crt")), signed.pem()).expect("writable");
-            fs::write(folder.path().join(format!("{name}.key")), key.serialize_pem()).expect("writable");
-        }
+        made.iter().for_each(|(name, text)| fs::write(folder.path().join(name), text).expect("writable"));
         Authority { folder }
     }
 
@@ -126,7 +136,7 @@ fn a_client_without_a_certificate_is_served_as_tls_auth_clients_says() {
 
 #[test]
 fn a_certificate_of_another_authority_is_not_trusted() {
-    let (authority, stranger) = (Authority::new(), Authority::new());
+    let (authority, stranger) = (Authority::new(), Authority::stranger());
     let server = authority.start("");
     fs::copy(authority.path("ca.crt"), stranger.path("ca.crt")).expect("writable");
     assert!(!stranger.is_served(server.server.addr(), true));
@@ -341,7 +351,7 @@ fn the_log_names_the_kinds_of_ports_that_are_open_and_renewed_certificates_are_s
     }
     assert_eq!(cli(&[]).status.code(), Some(1), "no other client trusts this authority");
     // Certificates that were renewed in place are reloaded on SIGHUP.
-    let stranger = Authority::new();
+    let stranger = Authority::stranger();
     for name in ["ca.crt", "server.crt", "server.key", "client.crt", "client.key"] {
         fs::copy(stranger.path(name), authority.path(name)).expect("writable");
     }
@@ -352,7 +362,7 @@ fn the_log_names_the_kinds_of_ports_that_are_open_and_renewed_certificates_are_s
 
 #[test]
 fn a_replica_follows_its_primary_over_tls_if_the_certificate_is_of_the_authority() {
-    let (authority, other) = (Authority::new(), Authority::new());
+    let (authority, other) = (Authority::new(), Authority::stranger());
     let primary = authority.start("repl-diskless-sync-delay 0");
     let mut client = authority.connect(primary.server.addr(), true);
     client.expect(&[("SET k v", "+OK")]);

@@ -2,13 +2,15 @@
 //! throttled clients: every interleaving of threads, and every stale value that the memory model allows.
 //!
 //! ```text
-//! cargo test --features loom --test loom
+//! cargo test --manifest-path tests/loom/Cargo.toml
 //! ```
 //!
 //! `store/expire.rs` is compiled in here with loom's atomics in the place of `store/sync.rs`. The shards are modelled
 //! as mutexes around a real [`DeadlineTree`], the sweeper as the task in `server.rs`, and `tokio::sync::Notify`, which
 //! keeps one wake-up for a task that is not waiting, as a flag that is only exchanged. The invariant: a deadline that
 //! was set is known to the sweeper, or a wake-up is on its way to it.
+
+#![cfg(test)]
 
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Arc, Mutex};
@@ -17,18 +19,18 @@ use loom::thread;
 use expire::{DeadlineTree, NEVER, SweepTimer};
 
 #[allow(dead_code, missing_docs, reason = "only part of it is modelled")]
-#[path = "../src/store/expire.rs"]
+#[path = "../../src/store/expire.rs"]
 mod expire;
 
 #[allow(dead_code, missing_docs, reason = "only part of it is modelled")]
-#[path = "../src/client/ticket.rs"]
+#[path = "../../src/client/ticket.rs"]
 mod ticket;
 
-#[path = "../src/store/generation.rs"]
+#[path = "../../src/store/generation.rs"]
 mod generation;
 
 #[allow(dead_code, missing_docs, reason = "only part of it is modelled")]
-#[path = "../src/client/backlog.rs"]
+#[path = "../../src/client/backlog.rs"]
 mod backlog;
 
 mod client {
