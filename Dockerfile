@@ -17,16 +17,16 @@ COPY lua lua
 # benches, which cargo wants to see and the image does not need.
 RUN sed -i '/^\[\[\(bench\|example\|test\)\]\]/,/^$/d' Cargo.toml \
  && mkdir src && touch src/lib.rs && echo 'fn main() {}' > src/main.rs \
- && cargo build --release --locked --bin keylatch
+ && cargo build --profile dist --locked --bin keylatch
 COPY src src
 # The files are older than what was built without them.
-RUN touch src/lib.rs src/main.rs && cargo build --release --locked --bin keylatch
+RUN touch src/lib.rs src/main.rs && cargo build --profile dist --locked --bin keylatch
 # The binary, the libraries that it loads at the paths where it looks for them, a user, and a directory of that user's. The
 # shell, which needs none but those libraries, is for health checks such as `--health-cmd "redis-cli ping"`.
 RUN mkdir -p /image/usr/local/bin /image/bin /image/etc /image/data /image/tmp \
- && cp target/release/keylatch /image/usr/local/bin/ && cp -L /bin/sh /image/bin/sh \
+ && cp target/dist/keylatch /image/usr/local/bin/ && cp -L /bin/sh /image/bin/sh \
  && ln -s keylatch /image/usr/local/bin/redis-server && ln -s keylatch /image/usr/local/bin/redis-cli \
- && ldd target/release/keylatch | grep -o '/[^ ]*' | xargs -I{} cp -L --parents {} /image \
+ && ldd target/dist/keylatch | grep -o '/[^ ]*' | xargs -I{} cp -L --parents {} /image \
  && echo 'keylatch:x:999:999::/data:' > /image/etc/passwd \
  && echo 'keylatch:x:999:' > /image/etc/group \
  && chown 999:999 /image/data && chmod 1777 /image/tmp

@@ -31,7 +31,7 @@ build_wheel() {
     [ -x "$work/tools/bin/python" ] || python3 -m venv "$work/tools"
     pip tools install maturin==1.16.0
     cd "$here/python/double"
-    local profile=release options=()
+    local profile=dist options=()
     [ -z "${KEYLATCH_QUICK:-}" ] || profile=dev options=(--config profile.dev.package.keylatch.opt-level=0)
     "$work/tools/bin/maturin" build --quiet --profile "$profile" "${options[@]}" --locked --out "$work/out" -- \
         -C target-feature=+crt-static
