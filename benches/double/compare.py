@@ -2,7 +2,7 @@
 
     compare.py [--keylatch PATH] [--instances N] [--rounds N]
 
-Prints the table of BENCHMARKS.md. Needs Linux, redis-server, the packages redis and fakeredis, and Node with
+Prints the table of benches/RECORD.md. Needs Linux, redis-server, the packages redis and fakeredis, and Node with
 ioredis-mock installed in the current directory or above; what is missing is left out.
 
 "First reply" is the time until the first SET of an instance has replied: from the start of the process, or, where one

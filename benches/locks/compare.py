@@ -1,4 +1,4 @@
-"""Compares the patterns of locks and writes the figures, the plots and the tables of BENCHMARKS.md.
+"""Compares the patterns of locks and writes the figures, the plots and the tables of benches/LOCKS.md.
 
     compare.py [--keylatch PATH] [--seconds N] [--only SECTION...]
 
@@ -387,7 +387,7 @@ def main():
         SECTIONS[section](start, figures, args.seconds)
         print(f"{section}: {time.monotonic() - began:.0f} s", flush=True)
     figures.write()
-    report.tables(figures, ROOT / "BENCHMARKS.md")
+    report.tables(figures, ROOT / "benches/LOCKS.md")
     report.plots(figures, ROOT / "benches/plots/locks.svg")
 
 

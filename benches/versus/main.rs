@@ -9,8 +9,8 @@
 //! Needs `redis-server` and `redis-benchmark`; `valkey-server`, `pogocache` and `memcached` take part where they are on
 //! the PATH, and a null server that replies `+OK` to everything shows the upper bound. Every server has its defaults,
 //! without snapshots, on a free port of the loopback, and is loaded in turn with the others. Tables are printed; plots
-//! and figures go into `benches/plots`, the verdicts on the goals and the measured commits into BENCHMARKS.md. A full run
-//! takes about 45 minutes. `--quick` takes about 5, and writes below `target/versus` instead, so that rough figures never
+//! and figures go into `benches/plots`, the verdicts on the goals and the measured commits into `benches/RECORD.md`. A full
+//! run takes about 45 minutes. `--quick` takes about 5, and writes below `target/versus` instead, so that rough figures never
 //! replace measured ones.
 //!
 //! What is measured how: `load` is our generator, `redis_benchmark` the other one, `measure` reads the kernel's
@@ -66,7 +66,7 @@ struct Context {
     peers: Vec<Peer>,
     effort: Effort,
     figures: Figures,
-    /// BENCHMARKS.md, or a copy of it.
+    /// `benches/RECORD.md`, or a copy of it.
     document: PathBuf,
     plots: PathBuf,
 }
@@ -137,13 +137,13 @@ fn options(args: impl Iterator<Item = String>) -> Result<(Effort, Vec<&'static S
 impl Context {
     fn new(effort: Effort) -> Result<Context> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let (mut document, mut plots) = (root.join("BENCHMARKS.md"), root.join("benches/plots"));
+        let (mut document, mut plots) = (root.join("benches/RECORD.md"), root.join("benches/plots"));
         if effort.is_quick {
             let rough = server::target_dir().join("versus");
             plots = rough.join("benches/plots");
             fs::create_dir_all(&plots)?;
-            fs::copy(&document, rough.join("BENCHMARKS.md"))?;
-            document = rough.join("BENCHMARKS.md");
+            fs::copy(&document, rough.join("benches/RECORD.md"))?;
+            document = rough.join("benches/RECORD.md");
         }
         fs::create_dir_all(&plots)?;
         let peers = Peer::find_all()?;

@@ -1,4 +1,4 @@
-//! Markdown: tables, and the block of BENCHMARKS.md that the goals go into.
+//! Markdown: tables, and the block of `benches/RECORD.md` that the goals go into.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! The figures of the pages have one source each. `benches/plots/figures.tsv` has what was measured. The table at the
-//! head of BENCHMARKS.md rounds rows of it, and another page quotes a cell of that table by a comment behind the number:
-//! `22<!-- bytes per key: keylatch -->`. Its section on locks has tables of `benches/locks/figures.tsv`.
+//! The figures of the pages have one source each. `benches/plots/figures.tsv` has what was measured. Two tables of
+//! BENCHMARKS.md round rows of it, and another page quotes a cell of the first by a comment behind the number:
+//! `22<!-- bytes per key: keylatch -->`. `benches/LOCKS.md` has tables of `benches/locks/figures.tsv`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,10 +37,10 @@ fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
     rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect())
 }
 
-/// Reads the table at the head of BENCHMARKS.md, by the name of each figure.
-fn headline() -> BTreeMap<String, Line> {
+/// Reads a table of BENCHMARKS.md, by the name of each figure: `figures` at its head, or what is `slower`.
+fn figures(table: &str) -> BTreeMap<String, Line> {
     let page = Page::read(Path::new("BENCHMARKS.md"));
-    let mut rows = rows(between(&page, "figures")).map(|row| row.into_iter().map(str::to_owned).collect::<Vec<_>>());
+    let mut rows = rows(between(&page, table)).map(|row| row.into_iter().map(str::to_owned).collect::<Vec<_>>());
     let head = rows.next().expect("a head");
     rows.map(|row| (row[0].clone(), head.iter().cloned().zip(row).collect())).collect()
 }
@@ -56,11 +56,11 @@ fn rounds(text: &str, number: f64) -> bool {
 }
 
 #[test]
-fn the_figures_at_the_head_of_the_benchmarks_are_those_on_record() {
+fn the_figures_of_the_benchmarks_are_those_on_record() {
     let records = lines("benches/plots/figures.tsv");
-    let headline = headline();
-    assert!(headline.len() > 15, "only {} figures", headline.len());
-    for (name, row) in headline {
+    let (headline, slower) = (figures("figures"), figures("slower"));
+    assert!(headline.len() > 15 && slower.len() > 8, "only {} and {} figures", headline.len(), slower.len());
+    for (name, row) in headline.into_iter().chain(slower) {
         let key: Vec<&str> = row["row of figures.tsv"].split("; ").collect();
         let is_row = |record: &&Line| ["area", "workload", "unit"].iter().map(|&column| &record[column]).eq(&key);
         let record = records.iter().find(is_row).unwrap_or_else(|| panic!("figures.tsv has no row {key:?}"));
@@ -74,7 +74,7 @@ fn the_figures_at_the_head_of_the_benchmarks_are_those_on_record() {
 
 #[test]
 fn every_area_says_which_commits_were_measured() {
-    let page = Page::read(Path::new("BENCHMARKS.md"));
+    let page = Page::read(Path::new("benches/RECORD.md"));
     let commands = page.text.split("\n## Commands\n").nth(1).expect("the section");
     for record in lines("benches/plots/figures.tsv") {
         let (area, commit) = (&record["area"], record["source"].split(", ").next().unwrap_or_default());
@@ -82,14 +82,14 @@ fn every_area_says_which_commits_were_measured() {
         let is_there = row.is_some_and(|row| row.last().is_some_and(|cell| cell.contains(commit)));
         assert!(
             is_there && commit.contains(" of 20"),
-            "BENCHMARKS.md does not say that {area} was measured at {commit}"
+            "benches/RECORD.md does not say that {area} was measured at {commit}"
         );
     }
 }
 
 #[test]
 fn what_pages_quote_from_the_benchmarks_is_what_stands_there() {
-    let headline = headline();
+    let headline = figures("figures");
     let is_column = |name: &str| COLUMNS.iter().any(|(column, _)| *column == name);
     let is_of_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',');
     let mut quoted = 0;
@@ -125,7 +125,7 @@ fn the_pages_that_everybody_reads_state_no_ratio_without_its_source() {
 
 #[test]
 fn the_tables_on_locks_are_those_on_record() {
-    let page = Page::read(Path::new("BENCHMARKS.md"));
+    let page = Page::read(Path::new("benches/LOCKS.md"));
     for section in ["contention", "failures", "crowd"] {
         let records = lines("benches/locks/figures.tsv");
         let records: Vec<Line> = records.into_iter().filter(|record| record["section"] == section).collect();
@@ -134,10 +134,10 @@ fn the_tables_on_locks_are_those_on_record() {
             for cell in row[1..].iter().filter(|cell| !cell.is_empty()) {
                 let is_there =
                     |record: &Line| record["value"] == **cell || record["row"].ends_with(&format!(", {cell}"));
-                assert!(records.iter().any(is_there), "BENCHMARKS.md, {section}: {cell} was not measured");
+                assert!(records.iter().any(is_there), "benches/LOCKS.md, {section}: {cell} was not measured");
             }
         }
         let source = format!("Measured with {}.", records[0]["source"]);
-        assert!(table.contains(&source), "BENCHMARKS.md, {section}: not {source}");
+        assert!(table.contains(&source), "benches/LOCKS.md, {section}: not {source}");
     }
 }
