@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the packages that have the binary, installs each into an environment of its own, runs its tests: check.sh KEYLATCH [RUNS]
+# Builds all packages, installs those that have the binary, each into an environment of its own, and runs their tests; runs
+# what the pages say on how to install each (installed.py): check.sh KEYLATCH [RUNS]
 #
 # The wheel is built by maturin, with the binary linked statically; the same goes into the npm package. The binary that
 # is named goes into the Debian package. Everything is written to target/packages. Needs python3 (3.11) with venv,
@@ -101,6 +102,12 @@ join() {
     for each in "$@"; do wait "$each" || status=1; done
     return "$status"
 }
+# The helpers for locks, whose tests are among those of the clients (tests/clients/run.sh).
+build_locks() {
+    pip tools wheel --no-deps --wheel-dir "$work/out" "$here/python/lock"
+    npm pack --silent --pack-destination "$work/out" "$here/node/lock" >/dev/null
+    ! command -v javac >/dev/null || "$here/java/lock/pack.sh" "$work/out"
+}
 test_debian() {
     command -v dpkg-shlibdeps >/dev/null || apt-get install -y -qq --no-install-recommends dpkg-dev >/dev/null
     command -v adduser >/dev/null || apt-get install -y -qq --no-install-recommends adduser >/dev/null
@@ -117,6 +124,8 @@ for part in python node debian; do
     (set -e; "test_$part") & running+=($!)
 done
 join "${running[@]}"
+build_locks
+"$here/installed.py" "$work/out" "$work/installed"
 echo 'packages: wheel, npm packages, Debian package and static binary are well'
 if [ "$runs" -gt 0 ]; then
     running=()
