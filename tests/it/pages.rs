@@ -84,17 +84,37 @@ fn every_link_of_every_page_leads_somewhere() {
 
 #[test]
 fn the_pages_that_everybody_reads_stay_short() {
-    for (name, lines_max) in [("README.md", 220), ("ARCHITECTURE.md", 300)] {
+    for (name, lines_max) in
+        [("README.md", 220), ("ARCHITECTURE.md", 300), ("BENCHMARKS.md", 150), ("CONTRIBUTING.md", 150)]
+    {
         let lines = Page::read(Path::new(name)).text.lines().count();
         assert!(lines <= lines_max, "{name} has {lines} lines");
     }
 }
 
 #[test]
+fn the_site_lists_every_page_for_users_and_every_decision_once() {
+    let summary = Page::read(Path::new("docs/SUMMARY.md"));
+    let mut listed = summary.links();
+    listed.retain(|link| !link.is_empty()); // a group has no page
+    let is_of_site = |page: &Page| page.path.starts_with("docs") && page.path != summary.path;
+    let mut pages: Vec<String> = pages()
+        .iter()
+        .filter(|page| is_of_site(page))
+        .map(|page| page.path.strip_prefix("docs").expect("it is").display().to_string())
+        .collect();
+    listed.sort_unstable();
+    pages.sort_unstable();
+    assert_eq!(listed, pages);
+}
+
+#[test]
 fn the_debian_package_has_every_page_for_users() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("it is there");
     let names = fs::read_dir(root().join("docs")).expect("the pages").map(|entry| entry.expect("an entry").file_name());
-    let names = names.map(|name| name.into_string().expect("text")).filter(|name| name.ends_with(".md"));
+    let names = names
+        .map(|name| name.into_string().expect("text"))
+        .filter(|name| name.ends_with(".md") && name != "SUMMARY.md");
     let lacking: Vec<String> = names.filter(|name| !manifest.contains(&format!("[\"docs/{name}\","))).collect();
     assert!(lacking.is_empty(), "{lacking:?}");
 }
@@ -113,25 +133,39 @@ fn every_decision_is_listed_with_its_title_and_says_what_would_change_it() {
 }
 
 #[test]
-fn the_recipes_name_only_what_is_there() {
-    let page = Page::read(Path::new("ARCHITECTURE.md"));
-    let recipes = page.text.split("\n## Recipes").nth(1).and_then(|rest| rest.split("\n## ").next());
+fn the_walks_and_recipes_name_only_what_is_there() {
+    let page = Page::read(Path::new("CONTRIBUTING.md"));
+    let prose = page.prose().collect::<Vec<_>>().join("\n");
+    let (before, walks) = prose.split_once("\n## Walks").expect("the section");
+    let switches: String = before.lines().filter(|line| line.starts_with('|')).collect();
     let sources = ["src", "tests"].into_iter().flat_map(rust_files).filter(|file| file.path != "tests/it/pages.rs");
     let sources: String = sources.map(|file| file.text).collect();
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let words: BTreeSet<&str> = sources.split(|c| !is_word(c)).collect();
     let mut checked = 0;
-    for quoted in recipes.expect("the section").split('`').skip(1).step_by(2) {
-        if quoted.contains('/') {
-            let is_there = root().join(quoted).exists() || root().join("src").join(quoted).exists();
-            assert!(is_there, "the recipes name {quoted}, which is not there");
+    for name in [walks, &switches].into_iter().flat_map(|text| text.split('`').skip(1).step_by(2)) {
+        if name.contains('/') {
+            let is_there = root().join(name).exists() || root().join("src").join(name).exists();
+            assert!(is_there, "the page names {name}, which is not there");
         } else {
-            let unknown = quoted.split(|c| !is_word(c)).find(|word| !word.is_empty() && !words.contains(word));
-            assert_eq!(unknown, None, "of `{quoted}` in the recipes");
+            let unknown = name.split(|c| !is_word(c)).find(|word| !word.is_empty() && !words.contains(word));
+            assert_eq!(unknown, None, "of `{name}`");
         }
         checked += 1;
     }
-    assert!(checked > 40, "only {checked} names were found");
+    assert!(checked > 100, "only {checked} names were found");
+}
+
+#[test]
+fn every_file_that_the_page_for_contributors_names_is_there() {
+    let page = Page::read(Path::new("CONTRIBUTING.md"));
+    let prose = page.prose().collect::<Vec<_>>().join("\n");
+    let (before, _) = prose.split_once("\n## Walks").expect("the section");
+    for name in before.split('`').skip(1).step_by(2) {
+        let file = name.split(' ').next().unwrap_or_default();
+        let is_built = file.starts_with("target/") || !file.contains('/');
+        assert!(is_built || root().join(file).exists(), "the page names {file}, which is not there");
+    }
 }
 
 #[test]
