@@ -137,7 +137,7 @@ def of_ioredis_mock(instances):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--keylatch", default=str(ROOT / "target/release/keylatch"))
+    parser.add_argument("--keylatch", default=str(ROOT / "target/dist/keylatch"))
     parser.add_argument("--instances", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=20)
     options = parser.parse_args()

@@ -3,7 +3,7 @@
 
     benches/durability/compare.py [PART...]    log, always, snapshot, large, load; all of them by default
 
-Needs redis-server, redis-benchmark, a C compiler, a release build in target/release (or KEYLATCH=path), and an idle machine with 8 GB
+Needs redis-server, redis-benchmark, a C compiler, a build in target/dist (or KEYLATCH=path), and an idle machine with 8 GB
 of memory. KEYS=10000000 and LARGE_MB=1024 say how much data there is. Files are written below TMPDIR, so that is the disk
 that is measured. Prints tables; servers take turns, and figures are medians of ROUNDS=3 unless they are worst cases.
 """
@@ -19,7 +19,7 @@ import threading
 import time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-KEYLATCH = os.environ.get("KEYLATCH", os.path.join(ROOT, "target", "release", "keylatch"))
+KEYLATCH = os.environ.get("KEYLATCH", os.path.join(ROOT, "target", "dist", "keylatch"))
 KEYS = int(os.environ.get("KEYS", 10_000_000))
 LARGE_MB = int(os.environ.get("LARGE_MB", 1024))
 ROUNDS = int(os.environ.get("ROUNDS", 3))

@@ -366,7 +366,7 @@ def main():
         places = [(host, int(port)) for host, port in (each.split(":") for each in sys.argv[3:])]
         return hold(sys.argv[2], places)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--keylatch", default=ROOT / "target/release/keylatch", help="the binary")
+    parser.add_argument("--keylatch", default=ROOT / "target/dist/keylatch", help="the binary")
     parser.add_argument("--seconds", type=float, default=5, help="of each run under contention")
     parser.add_argument("--only", nargs="*", choices=SECTIONS, default=list(SECTIONS))
     args = parser.parse_args()

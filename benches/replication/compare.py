@@ -3,7 +3,7 @@
 
     benches/replication/compare.py [PART...]    stream, lag, sync, behind, replicas; all of them by default
 
-Needs redis-server, redis-benchmark, a release build in target/release (or KEYLATCH=path), and an idle machine with 8 GB of
+Needs redis-server, redis-benchmark, a build in target/dist (or KEYLATCH=path), and an idle machine with 8 GB of
 memory. KEYS=10000000 says how many keys a full synchronisation has. Primary and replica are of one kind, and the kinds
 take turns; figures are medians of ROUNDS=3 unless they are worst cases.
 """
@@ -19,7 +19,7 @@ import threading
 import time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-KEYLATCH = os.environ.get("KEYLATCH", os.path.join(ROOT, "target", "release", "keylatch"))
+KEYLATCH = os.environ.get("KEYLATCH", os.path.join(ROOT, "target", "dist", "keylatch"))
 KEYS = int(os.environ.get("KEYS", 10_000_000))
 ROUNDS = int(os.environ.get("ROUNDS", 3))
 SERVERS = {"redis": "redis-server", "keylatch": KEYLATCH}

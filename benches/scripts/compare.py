@@ -3,7 +3,7 @@
 
     benches/scripts/compare.py [SCRIPT...]    all of those below by default
 
-Needs redis-server, redis-benchmark, a release build in target/release (or KEYLATCH=path), and an idle machine. Servers take
+Needs redis-server, redis-benchmark, a build in target/dist (or KEYLATCH=path), and an idle machine. Servers take
 turns; figures are medians of ROUNDS=5. Prints a table: microseconds per script, and the ratio.
 """
 
@@ -17,7 +17,7 @@ import time
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 SERVERS = {
     "redis": ["redis-server", "--appendonly", "no"],
-    "keylatch": [os.environ.get("KEYLATCH", os.path.join(ROOT, "target", "release", "keylatch"))],
+    "keylatch": [os.environ.get("KEYLATCH", os.path.join(ROOT, "target", "dist", "keylatch"))],
 }
 ROUNDS = int(os.environ.get("ROUNDS", 5))
 KEYS = 10_000
