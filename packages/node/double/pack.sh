@@ -9,10 +9,14 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 staged=$(mktemp -d)
 trap 'rm -r "$staged"' EXIT
 
-cp -r "$here/keylatch" "$here/linux-x64" "$staged"
+# Of the packages with a binary there is one per architecture, which differ in its names alone.
+arch=$(node -p process.arch)
+cp -r "$here/keylatch" "$staged"
+cp -r "$here/linux-x64" "$staged/linux-$arch"
+[ "$arch" = x64 ] || sed -i "s/x86-64/$arch/; s/x64/$arch/" "$staged/linux-$arch/package.json"
 cp "$here/README.md" "$staged/keylatch/"
-for package in keylatch linux-x64; do cp "$here"/../../../LICENSE-* "$staged/$package/"; done
-install -D -m 755 "$binary" "$staged/linux-x64/bin/keylatch"
-for package in keylatch linux-x64; do
+for package in keylatch "linux-$arch"; do cp "$here"/../../../LICENSE-* "$staged/$package/"; done
+install -D -m 755 "$binary" "$staged/linux-$arch/bin/keylatch"
+for package in keylatch "linux-$arch"; do
     npm pack --silent --pack-destination "$folder" "$staged/$package"
 done
