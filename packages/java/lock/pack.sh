@@ -8,4 +8,4 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 classes=$(mktemp -d)
 trap 'rm -r "$classes"' EXIT
 javac --release 17 -Xlint:all -Werror -d "$classes" src/keylatch/lock/*.java
-jar --create --file "$folder/keylatch-lock-0.1.0.jar" -C "$classes" keylatch
+jar --create --file "$folder/keylatch-lock-0.2.0.jar" -C "$classes" keylatch

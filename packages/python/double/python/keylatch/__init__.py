@@ -12,4 +12,4 @@ from ._resp import ReplyError
 from ._server import RunningServer, Server, find_binary, instance
 
 __all__ = ["Call", "Fault", "Keylatch", "ReplyError", "RunningServer", "Server", "find_binary", "instance"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"

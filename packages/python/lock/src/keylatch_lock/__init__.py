@@ -10,4 +10,4 @@ from ._sync import Held, Lock
 from ._terms import Deadlock, LockError, LockLost, NotAcquired, Unsupported
 
 __all__ = ["AsyncHeld", "AsyncLock", "Deadlock", "Held", "Lock", "LockError", "LockLost", "NotAcquired", "Unsupported"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
