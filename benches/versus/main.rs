@@ -6,7 +6,7 @@
 //!
 //! Section `earlier` compares with another build of keylatch, whose binary the variable `KEYLATCH_EARLIER` names.
 //!
-//! Needs `redis-server` and `redis-benchmark`; `valkey-server`, `pogocache` and `memcached` take part where they are on
+//! Needs `redis-server` and `redis-benchmark`, and matplotlib for the plots; `valkey-server`, `pogocache` and `memcached` take part where they are on
 //! the PATH, and a null server that replies `+OK` to everything shows the upper bound. Every server has its defaults,
 //! without snapshots, on a free port of the loopback, and is loaded in turn with the others. Tables are printed; plots
 //! and figures go into `benches/plots`, the verdicts on the goals and the measured commits into `benches/RECORD.md`. A full
