@@ -326,13 +326,22 @@ fn server(words: Words, password: Option<Vec<u8>>, own_name: Vec<u8>) -> Result<
 /// Returns `user@host:pid`, which says whose a lock is, and tells nothing of the command's secrets. What the names of
 /// clients may not contain is replaced.
 fn own_name(user: Option<Vec<u8>>) -> Vec<u8> {
+    let id = rustix::process::getuid().as_raw().to_string();
     let user = user.filter(|user| !user.is_empty());
-    let user = user.unwrap_or_else(|| rustix::process::getuid().as_raw().to_string().into_bytes());
+    // Neither variable is set where a container or a service manager has started the command.
+    let user = user.or_else(|| name_in(&std::fs::read("/etc/passwd").ok()?, &id)).unwrap_or_else(|| id.into_bytes());
     let host = std::fs::read("/proc/sys/kernel/hostname").unwrap_or_default();
     let pid = std::process::id().to_string();
     let mut name = [&user[..], b"@", host.trim_ascii(), b":", pid.as_bytes()].concat();
     name.iter_mut().filter(|byte| !byte.is_ascii_graphic()).for_each(|byte| *byte = b'_');
     name
+}
+
+/// Returns the name of the user with an id, from the text of a file in the format of `/etc/passwd`.
+fn name_in(users: &[u8], id: &str) -> Option<Vec<u8>> {
+    let mut fields = users.split(|&byte| byte == b'\n').map(|line| line.split(|&byte| byte == b':'));
+    let of_id = fields.find(|fields| fields.clone().nth(2) == Some(id.as_bytes()));
+    of_id?.next().filter(|name| !name.is_empty()).map(<[u8]>::to_vec)
 }
 
 /// Parses a time.
@@ -368,6 +377,13 @@ mod tests {
             Ok(Request::Do(server, Task::Run(run))) => (*server, *run),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_user_without_variables_has_the_name_of_its_id() {
+        let users = b"root:x:0:0:root:/root:/bin/sh\ncut\njobs:x:1000:1000::/:\n:x:7:7::/:";
+        let names: Vec<_> = ["0", "1000", "7", "100", "x"].iter().map(|id| name_in(users, id)).collect();
+        assert_eq!(names, [Some(b"root".to_vec()), Some(b"jobs".to_vec()), None, None, None]);
     }
 
     #[test]
