@@ -29,6 +29,7 @@ const TEXTS: &[&str] = &["keylatch_version", "redis_version", "tcp_port", "maxme
 const NUMBERS: &[&str] = &[
     "uptime_in_seconds",
     "rdb_last_save_age_seconds",
+    "rdb_saves",
     "connected_clients",
     "blocked_clients",
     "used_memory",
