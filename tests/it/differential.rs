@@ -1,9 +1,10 @@
 //! Sends the same bytes to keylatch and to a real `redis-server`; the replies must be the same bytes.
 //!
-//! Redis is the only reference here: no expectation is written down, so none can be wrong. Intended differences are in
-//! one table, [`deviations`], which fails as soon as an entry is no longer true.
+//! Redis is the only reference here: no expectation is written by hand, so none can be wrong. Intended differences are
+//! in one table, [`deviations`], which fails as soon as an entry is no longer true.
 //!
 //! - [`oracle`] runs the real server and the connections to both.
+//! - [`record`] keeps what the real server replies to stories, so that keylatch is compared with it on any machine.
 //! - [`script`] is the small language of the test stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`lists`],
 //!   [`hashes`], [`sets`], [`set_dumps`], [`sorted_sets`], [`sorted_set_ranges`], [`geo`], [`sorts`], [`keys`],
 //!   [`transactions`], [`dumps`],
@@ -22,7 +23,8 @@
 //! - [`rewrite`] compares files written by CONFIG REWRITE.
 //! - [`files`] lets each server load what the other has saved.
 //!
-//! Without `redis-server` on PATH the tests pass, and a line at the end of the run says how many; they fail if `CI` or
+//! Without `redis-server` on PATH the stories of [`script`], [`companions`] and [`notifications`] are compared with their records; the
+//! other tests pass. Two lines at the end of the run say how many these were. All of them fail if `CI` or
 //! `KEYLATCH_REQUIRE_REDIS` is set.
 
 mod acls;
@@ -47,6 +49,7 @@ pub(crate) mod oracle;
 mod patterns;
 mod permissions;
 pub mod random;
+mod record;
 #[cfg(feature = "binary")]
 mod rewrite;
 mod script;

@@ -1,8 +1,9 @@
-//! Tests that need Redis' own programs or etcd, where these are not installed: they prove nothing, and say so.
+//! Tests that need Redis' own programs or etcd, where these are not installed: they prove nothing, or less, and say so.
 //!
-//! The test runner counts such a test as passed and knows no way to skip one while it runs. So a line at the very end
-//! says how many there were for each program, and how to get it. A child of this process writes it, since only the process's end is late enough: then the
-//! pipe closes on which the child is told of each.
+//! The test runner counts such a test as passed and knows no way to skip one while it runs. So lines at the very end
+//! say how many there were for each program, and how to get it; those that had a record of its replies are counted
+//! apart. A child of this process writes them, since only the process's end is late enough: then the pipe closes on
+//! which the child is told of each.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -13,10 +14,19 @@ use std::sync::Mutex;
 const REQUIRING: [&str; 2] = ["CI", "KEYLATCH_REQUIRE_REDIS"];
 
 /// Counts the programs that its input names up to the end of this process.
-const COUNT: &str = "redis=0 etcd=0; \
-    while read -r program; do case $program in etcd*) etcd=$((etcd + 1)) ;; *) redis=$((redis + 1)) ;; esac; done; \
-    [ $redis = 0 ] || echo \"$redis skipped: redis-server is not on PATH (apt-get install redis-server)\" >&2; \
-    [ $etcd = 0 ] || echo \"$etcd skipped: etcd is not on PATH (tests/etcd/install.sh FOLDER)\" >&2";
+const COUNT: &str = r#"
+    redis=0 etcd=0 recorded=0 get='redis-server is not on PATH (apt-get install redis-server)'
+    while read -r program; do
+        case $program in
+            etcd*) etcd=$((etcd + 1)) ;;
+            *record) recorded=$((recorded + 1)) ;;
+            *) redis=$((redis + 1)) ;;
+        esac
+    done
+    [ $recorded = 0 ] || echo "$recorded compared with recorded replies only: $get" >&2
+    [ $redis = 0 ] || echo "$redis skipped: $get" >&2
+    [ $etcd = 0 ] || echo "$etcd skipped: etcd is not on PATH (tests/etcd/install.sh FOLDER)" >&2
+"#;
 
 struct Skipped {
     tests: HashSet<String>,
@@ -27,6 +37,15 @@ static SKIPPED: Mutex<Option<Skipped>> = Mutex::new(None);
 
 /// Reports that this test proves nothing without a program; fails it where that is required.
 pub(crate) fn without(program: &str) {
+    tell(program, program);
+}
+
+/// Reports that this test has a record only of what a program replies; fails it where the program is required.
+pub(crate) fn with_record_only(program: &str) {
+    tell(program, "record");
+}
+
+fn tell(program: &str, counted: &str) {
     if let Some(name) = REQUIRING.iter().find(|name| std::env::var_os(name).is_some()) {
         panic!("{program} is not on PATH, and {name} is set: this test needs it");
     }
@@ -39,13 +58,13 @@ pub(crate) fn without(program: &str) {
     let name = std::thread::current().name().unwrap_or_default().to_owned();
     if skipped.tests.insert(name) {
         let mut counter = skipped.counter.stdin.as_ref().expect("a pipe");
-        writeln!(counter, "{program}").expect("it reads");
+        writeln!(counter, "{counted}").expect("it reads");
     }
 }
 
 #[test]
 fn the_end_of_a_run_says_how_many_tests_could_not_be_compared_with_redis() {
-    let tests = ["differential::strings", "skipped::"];
+    let tests = ["differential::strings", "differential::settings", "skipped::"];
     let mut run = Command::new(std::env::current_exe().expect("a program"));
     run.args(tests).args(["--skip", "the_end_of_a_run"]).env("PATH", "/nonexistent").stdin(Stdio::null());
     for name in REQUIRING {
@@ -53,8 +72,14 @@ fn the_end_of_a_run_says_how_many_tests_could_not_be_compared_with_redis() {
     }
     let output = run.output().expect("it starts");
     let (passed, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let count = passed.lines().filter(|line| line.starts_with("test differential::strings") && line.ends_with("ok"));
-    let expected = format!("{} skipped: redis-server is not on PATH (apt-get install redis-server)", count.count());
-    assert!(output.status.success() && !expected.starts_with("0 "), "{passed}");
-    assert_eq!(told.lines().collect::<Vec<_>>(), [expected]);
+    let count = |module: &str| {
+        let lines = passed.lines().filter(|line| line.starts_with(&format!("test {module}")) && line.ends_with("ok"));
+        lines.count()
+    };
+    let (recorded, skipped) = (count("differential::strings"), count("differential::settings"));
+    let missing = "redis-server is not on PATH (apt-get install redis-server)";
+    let expected =
+        [format!("{recorded} compared with recorded replies only: {missing}"), format!("{skipped} skipped: {missing}")];
+    assert!(output.status.success() && recorded > 0 && skipped > 0, "{passed}");
+    assert_eq!(told.lines().collect::<Vec<_>>(), expected);
 }

@@ -15,27 +15,27 @@ use super::script::tell;
 
 #[test]
 fn rules_make_and_change_users_as_redis_does() {
-    tell(RULES);
+    tell("rules", RULES);
 }
 
 #[test]
 fn rules_are_refused_with_the_texts_of_redis() {
-    tell(REFUSED);
+    tell("refused", REFUSED);
 }
 
 #[test]
 fn selectors_are_read_and_shown_as_redis_does() {
-    tell(SELECTORS);
+    tell("selectors", SELECTORS);
 }
 
 #[test]
 fn names_and_passwords_authenticate_as_in_redis() {
-    tell(LOGIN);
+    tell("login", LOGIN);
 }
 
 #[test]
 fn the_rest_of_acl_answers_as_redis_does() {
-    tell(REST);
+    tell("rest", REST);
 }
 
 #[test]

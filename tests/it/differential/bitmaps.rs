@@ -4,37 +4,37 @@ use super::script::tell;
 
 #[test]
 fn single_bits_are_read_and_written_as_redis_does() {
-    tell(BITS);
+    tell("bits", BITS);
 }
 
 #[test]
 fn bits_are_counted_and_found_where_redis_finds_them() {
-    tell(COUNTS);
+    tell("counts", COUNTS);
 }
 
 #[test]
 fn strings_are_combined_as_redis_combines_them() {
-    tell(COMBINATIONS);
+    tell("combinations", COMBINATIONS);
 }
 
 #[test]
 fn fields_are_read_and_written_as_redis_does() {
-    tell(FIELDS);
+    tell("fields", FIELDS);
 }
 
 #[test]
 fn fields_overflow_as_those_of_redis_do() {
-    tell(OVERFLOWS);
+    tell("overflows", OVERFLOWS);
 }
 
 #[test]
 fn changes_of_bits_are_noticed_by_the_transactions_that_redis_stops() {
-    tell(WATCHES);
+    tell("watches", WATCHES);
 }
 
 #[test]
 fn the_longest_string_has_as_many_bits_as_that_of_redis() {
-    tell(LONGEST);
+    tell("longest", LONGEST);
 }
 
 const BITS: &str = r#"

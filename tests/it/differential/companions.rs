@@ -7,36 +7,31 @@
 //! a> GET k ; GET l    client a sends commands and reads nothing
 //! a<                  client a reads a reply, or what was pushed to it, or that it was closed
 //! a/                  client a leaves
-//! ? blocked_clients:1 both servers are asked until INFO says so
+//! ? blocked_clients:1 the servers are asked until INFO says so
 //! ~ a: KEYS *         in whatever order the reply's lines come
 //! {a}                 the number of client a
 //! ```
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
-use super::oracle::{Arena, Pair, Peer};
-use super::script::{Differences, words};
+use super::oracle::{Arena, Link, Peer};
+use super::record::{self, Ledger};
+use super::script::words;
 use crate::harness::{encode, wait_until};
 
-/// Plays every story of a text on both servers, in RESP2 and in RESP3, and fails with all differences.
+/// Plays every story of a text in RESP2 and in RESP3, compares the replies with Redis and with the record of that name,
+/// and fails with all differences.
 #[track_caller]
-pub(super) fn play(stories: &str) {
-    play_in(&[2, 3], stories);
+pub(super) fn play(name: &str, stories: &str) {
+    play_in(&[2, 3], name, stories);
 }
 
-/// Plays every story of a text on both servers, in some protocols, and fails with all differences.
+/// Does the same in some protocols.
 #[track_caller]
-pub(super) fn play_in(protocols: &[u8], stories: &str) {
-    let Some(arena) = Arena::open() else { return };
-    let mut found = Differences::default();
-    for &protocol in protocols {
-        for story in stories.split("\n\n") {
-            arena.flush();
-            Cast { arena: &arena, protocol, clients: BTreeMap::new(), told: String::new() }.play(story, &mut found);
-        }
-    }
-    found.report();
+pub(super) fn play_in(protocols: &[u8], name: &str, stories: &str) {
+    record::compare(name, protocols, stories, |arena, protocol, story, ledger| {
+        Cast { arena, protocol, clients: BTreeMap::new(), ledger }.play(story);
+    });
 }
 
 /// The clients of a story so far.
@@ -44,19 +39,19 @@ struct Cast<'a> {
     arena: &'a Arena,
     protocol: u8,
     clients: BTreeMap<String, Member>,
-    told: String,
+    ledger: &'a mut Ledger,
 }
 
 /// A client: its connections, and its ids at keylatch and at Redis.
 struct Member {
-    pair: Pair,
+    link: Link,
     ids: [String; 2],
 }
 
 impl Cast<'_> {
-    fn play(&mut self, story: &str, found: &mut Differences) {
-        for line in story.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let _ = writeln!(self.told, "  {line}");
+    fn play(&mut self, story: &str) {
+        for line in record::lines(story) {
+            self.ledger.tell(line);
             if let Some(field) = line.strip_prefix("? ") {
                 self.wait_for(field);
                 continue;
@@ -73,11 +68,8 @@ impl Cast<'_> {
                 self.send(name, text);
             }
             if deed != b'>' {
-                let replies = self.clients.get_mut(name).expect("has appeared").pair.replies();
-                let same = if is_unordered { replies.agree_in_any_order() } else { replies.agree() };
-                if !same {
-                    found.add(&format!("RESP{}\n{}", self.protocol, self.told), &replies);
-                }
+                let replies = self.clients.get_mut(name).expect("has appeared").link.replies();
+                self.ledger.hear(replies, is_unordered);
             }
         }
     }
@@ -86,14 +78,14 @@ impl Cast<'_> {
         if self.clients.contains_key(name) {
             return;
         }
-        let mut pair = self.arena.pair();
-        pair.speak(self.protocol);
-        let replies = pair.call(&["CLIENT", "ID"]);
-        let ids = [replies.keylatch, replies.redis].map(|reply| {
-            let reply = String::from_utf8(reply.expect("a number")).expect("text");
+        let mut link = self.arena.link();
+        link.speak(self.protocol);
+        let replies = link.call(&["CLIENT", "ID"]);
+        let ids = [replies.keylatch, replies.redis.flatten()].map(|reply| {
+            let reply = String::from_utf8(reply.unwrap_or_default()).expect("text");
             reply.trim_matches([':', '\r', '\n']).to_owned()
         });
-        self.clients.insert(name.to_owned(), Member { pair, ids });
+        self.clients.insert(name.to_owned(), Member { link, ids });
     }
 
     /// Sends commands in one write, with each server's own client ids.
@@ -106,52 +98,52 @@ impl Cast<'_> {
             text.split(" ; ").flat_map(|command| encode(&words(command))).collect()
         };
         let (keylatch, redis) = (bytes(0), bytes(1));
-        let pair = &mut self.clients.get_mut(name).expect("has appeared").pair;
-        pair.keylatch.send(&keylatch);
-        pair.redis.send(&redis);
+        let link = &mut self.clients.get_mut(name).expect("has appeared").link;
+        link.keylatch.send(&keylatch);
+        link.redis.iter_mut().for_each(|peer| peer.send(&redis));
     }
 
-    /// Polls both servers until INFO contains a line.
+    /// Polls the servers until INFO contains a line.
     fn wait_for(&mut self, line: &str) {
-        let mut observer = self.arena.pair();
+        let mut observer = self.arena.link();
         let says_so = |peer: &mut Peer| {
             peer.send(&encode(&["INFO"]));
             let text = peer.reply().expect("INFO is served");
             String::from_utf8_lossy(&text).lines().any(|other| other == line)
         };
         wait_until(|| says_so(&mut observer.keylatch));
-        wait_until(|| says_so(&mut observer.redis));
+        observer.redis.iter_mut().for_each(|peer| wait_until(|| says_so(peer)));
     }
 }
 
 #[test]
 fn pauses_hold_back_what_those_of_redis_hold_back() {
-    play(PAUSES);
+    play("pauses", PAUSES);
 }
 
 #[test]
 fn waits_end_by_time_or_by_the_word_of_another_as_those_of_redis_do() {
-    play(WAITS);
+    play("waits", WAITS);
 }
 
 #[test]
 fn clients_are_closed_by_the_filters_of_redis() {
-    play(KILLS);
+    play("kills", KILLS);
 }
 
 #[test]
 fn silence_covers_the_replies_that_redis_leaves_out() {
-    play(SILENCE);
+    play("silence", SILENCE);
 }
 
 #[test]
 fn channels_patterns_and_shard_channels_are_those_of_redis() {
-    play(CHANNELS);
+    play("channels", CHANNELS);
 }
 
 #[test]
 fn what_a_client_asks_of_tracking_and_eviction_is_answered_as_by_redis() {
-    play(MANNERS);
+    play("manners", MANNERS);
 }
 
 const PAUSES: &str = r#"
@@ -611,12 +603,7 @@ const CHANNELS: &str = r#"
 /// Only a RESP3 client may send other commands while it is subscribed.
 #[test]
 fn clients_that_listen_are_reset_as_redis_does() {
-    let Some(arena) = Arena::open() else { return };
-    let mut found = Differences::default();
-    for story in LISTENS.split("\n\n") {
-        Cast { arena: &arena, protocol: 3, clients: BTreeMap::new(), told: String::new() }.play(story, &mut found);
-    }
-    found.report();
+    play_in(&[3], "listens", LISTENS);
 }
 
 const LISTENS: &str = r#"

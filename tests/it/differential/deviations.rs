@@ -135,10 +135,11 @@ const REPLIES: &[(&str, &str, &str, &str)] = &[
 
 #[test]
 fn replies_that_differ_on_purpose_are_those_of_the_table() {
-    let Some(arena) = Arena::open() else { return };
+    let arena = Arena::open_for_record();
     for (line, redis, keylatch, _) in REPLIES {
-        let replies = arena.pair().call(&words(line));
-        for (name, said, expected) in [("redis", replies.redis, redis), ("keylatch", replies.keylatch, keylatch)] {
+        let heard = arena.link().call(&words(line));
+        for (name, said, expected) in [("redis", heard.redis, redis), ("keylatch", Some(heard.keylatch), keylatch)] {
+            let Some(said) = said else { continue };
             let said = show(&said.expect("a reply"));
             let matches = match expected.strip_suffix("...") {
                 Some(start) => said.starts_with(start),

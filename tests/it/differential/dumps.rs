@@ -6,12 +6,12 @@ use crate::harness::{Dice, encode};
 
 #[test]
 fn dumps_are_made_and_restored_as_by_redis() {
-    tell(DUMPS);
+    tell("dumps", DUMPS);
 }
 
 #[test]
 fn sorting_without_anything_to_sort_is_as_in_redis() {
-    tell(SORTS);
+    tell("sorts", SORTS);
 }
 
 const DUMPS: &str = r#"

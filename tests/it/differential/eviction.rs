@@ -4,12 +4,12 @@ use super::script::tell;
 
 #[test]
 fn commands_that_need_memory_are_refused_as_by_redis() {
-    tell(REFUSALS);
+    tell("refusals", REFUSALS);
 }
 
 #[test]
 fn what_is_known_of_the_use_of_keys_is_told_as_by_redis() {
-    tell(USAGE);
+    tell("usage", USAGE);
 }
 
 const REFUSALS: &str = r#"

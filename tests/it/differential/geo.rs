@@ -6,17 +6,17 @@ use crate::harness::Dice;
 
 #[test]
 fn positions_are_added_and_read_as_by_redis() {
-    tell(POSITIONS);
+    tell("positions", POSITIONS);
 }
 
 #[test]
 fn members_are_searched_and_stored_as_by_redis() {
-    tell(SEARCHES);
+    tell("searches", SEARCHES);
 }
 
 #[test]
 fn wrong_requests_get_the_errors_of_redis() {
-    tell(ERRORS);
+    tell("errors", ERRORS);
 }
 
 const POSITIONS: &str = r#"

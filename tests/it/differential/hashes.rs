@@ -6,27 +6,27 @@ use crate::harness::{Dice, encode};
 
 #[test]
 fn hashes_are_read_and_written_as_redis_does() {
-    tell(HASHES);
+    tell("hashes", HASHES);
 }
 
 #[test]
 fn numbers_in_hashes_are_counted_as_redis_counts_them() {
-    tell(NUMBERS);
+    tell("numbers", NUMBERS);
 }
 
 #[test]
 fn hashes_are_enumerated_as_by_redis() {
-    tell(ENUMERATIONS);
+    tell("enumerations", ENUMERATIONS);
 }
 
 #[test]
 fn hashes_become_hash_tables_at_the_limits_of_redis() {
-    tell(LIMITS);
+    tell("limits", LIMITS);
 }
 
 #[test]
 fn commands_on_keys_of_any_type_take_hashes_as_redis_does() {
-    tell(GENERIC);
+    tell("generic", GENERIC);
 }
 
 const HASHES: &str = r#"

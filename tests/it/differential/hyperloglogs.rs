@@ -8,17 +8,17 @@ use crate::harness::{Dice, encode};
 
 #[test]
 fn elements_are_added_counted_and_merged_as_redis_does() {
-    tell(STORIES);
+    tell("stories", STORIES);
 }
 
 #[test]
 fn strings_that_are_no_sketches_are_refused_as_redis_does() {
-    tell(STRANGERS);
+    tell("strangers", STRANGERS);
 }
 
 #[test]
 fn changes_of_sketches_are_noticed_by_the_transactions_that_redis_stops() {
-    tell(WATCHES);
+    tell("watches", WATCHES);
 }
 
 /// Sends a call to both servers and records differing replies.

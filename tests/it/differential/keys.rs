@@ -4,22 +4,22 @@ use super::script::tell;
 
 #[test]
 fn keys_are_found_renamed_and_removed_as_redis_does() {
-    tell(KEYS);
+    tell("keys", KEYS);
 }
 
 #[test]
 fn ttls_are_set_and_reported_as_in_redis() {
-    tell(EXPIRY);
+    tell("expiry", EXPIRY);
 }
 
 #[test]
 fn keys_reach_other_databases_as_those_of_redis_do() {
-    tell(DATABASES);
+    tell("databases", DATABASES);
 }
 
 #[test]
 fn values_are_said_to_be_kept_as_redis_keeps_them() {
-    tell(ENCODINGS);
+    tell("encodings", ENCODINGS);
 }
 
 const KEYS: &str = r#"
@@ -31,6 +31,12 @@ const KEYS: &str = r#"
     EXISTS a b c
     DEL x
     UNLINK x
+    EXISTS
+    DEL
+    UNLINK
+    TYPE
+    TYPE a b
+    DBSIZE x
     TYPE c
     TYPE x
     DBSIZE
@@ -41,6 +47,7 @@ const KEYS: &str = r#"
     RENAME a c
     RENAME c c
     RENAME x x
+    RENAME c
     RENAME b c
     MGET a b c
     RENAMENX x y
@@ -68,6 +75,11 @@ const KEYS: &str = r#"
     ~ KEYS h[^e]llo
     ~ KEYS h[a-e]llo
     ~ KEYS h[e-a]llo
+    ~ KEYS h*llo
+    ~ KEYS hell[o
+    ~ KEYS *o
+    KEYS
+    KEYS a b
     ~ KEYS h[ae
     ~ KEYS "h\\*o"
     ~ KEYS "H\\*o"
@@ -100,7 +112,9 @@ const KEYS: &str = r#"
     SCAN 0 TYPE
     SCAN 0 FOO
     SCAN 0 FOO bar
+    SCAN
     SCAN x
+    SCAN 1.0
     ~ SCAN "" COUNT 1000
     SCAN -
     SCAN "1 "
@@ -117,6 +131,8 @@ const KEYS: &str = r#"
     GET a
     b: SELECT 1
     b: FLUSHDB
+    FLUSHDB NOW
+    FLUSHDB SYNC ASYNC
     DBSIZE
     b: DBSIZE
     b: SET x 1
@@ -194,6 +210,10 @@ const EXPIRY: &str = r#"
     EXPIRE k 100 NX FOO
     EXPIRE k 100 NX XX
     EXPIRE k x NX XX
+    EXPIRE k 100 NX GT
+    EXPIRE k 100 LT NX
+    EXPIRE k
+    PERSIST k x
     EXPIRE x 100 GT LT
     TTL k
 

@@ -8,7 +8,7 @@ use crate::harness::{TestServer, encode, show};
 
 #[test]
 fn migrations_are_refused_as_by_redis() {
-    tell(REFUSALS);
+    tell("refusals", REFUSALS);
 }
 
 /// No process listens on port 1 of this machine.

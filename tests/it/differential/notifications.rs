@@ -3,42 +3,41 @@
 //! After every line the subscribers of both servers must have received the same events in the same order. The language
 //! is that of [`script`](super::script), without its `~`.
 
-use std::fmt::Write;
-
-use super::oracle::{Arena, Pair, Peer, Replies};
+use super::oracle::{Arena, Heard, Link, Peer};
+use super::record::{self, Ledger};
 use super::script::{Differences, words};
-use crate::harness::encode;
 
 /// A channel whose message marks the end of a command's events.
 const MARK: &str = "__keymark__:";
 
-/// Subscribes to all events of both servers.
-pub(super) struct Listener(Pair);
+/// Subscribes to all events of the servers.
+pub(super) struct Listener(Link);
 
 impl Listener {
-    /// Has both servers publish classes of events, and listens.
+    /// Has the servers publish classes of events, and listens.
     pub(super) fn of(arena: &Arena, classes: &str) -> Self {
-        let mut pair = arena.pair();
-        pair.call(&["CONFIG", "SET", "notify-keyspace-events", classes]);
-        pair.call(&["PSUBSCRIBE", "__key*__:*"]);
-        Listener(pair)
+        let mut link = arena.link();
+        link.call(&["CONFIG", "SET", "notify-keyspace-events", classes]);
+        link.call(&["PSUBSCRIBE", "__key*__:*"]);
+        Listener(link)
     }
 
-    /// Makes both servers report every changed key.
+    /// Makes the servers report every changed key.
     pub(super) fn that_tracks(arena: &Arena) -> Self {
-        let mut pair = arena.pair();
-        pair.speak(3);
-        pair.call(&["SUBSCRIBE", MARK]);
-        pair.call(&["CLIENT", "TRACKING", "ON", "BCAST"]);
-        Listener(pair)
+        let mut link = arena.link();
+        link.speak(3);
+        link.call(&["SUBSCRIBE", MARK]);
+        link.call(&["CLIENT", "TRACKING", "ON", "BCAST"]);
+        Listener(link)
     }
 
     /// Returns the messages received so far.
-    pub(super) fn heard(&mut self, talker: &mut Pair) -> Replies {
-        let mark = encode(&["PUBLISH", MARK, "end"]);
-        talker.send(&mark);
-        talker.replies();
-        Replies { keylatch: Some(up_to_mark(&mut self.0.keylatch)), redis: Some(up_to_mark(&mut self.0.redis)) }
+    pub(super) fn heard(&mut self, talker: &mut Link) -> Heard {
+        talker.call(&["PUBLISH", MARK, "end"]);
+        Heard {
+            keylatch: Some(up_to_mark(&mut self.0.keylatch)),
+            redis: self.0.redis.as_mut().map(|peer| Some(up_to_mark(peer))),
+        }
     }
 }
 
@@ -53,43 +52,32 @@ fn up_to_mark(peer: &mut Peer) -> Vec<u8> {
     }
 }
 
-/// Runs stories, each with all classes of events and again with the usual ones and one channel for each.
+/// Runs stories, each with all classes of events and again with the usual ones and one channel for each; compares
+/// replies and events with Redis and with the record of that name.
 #[track_caller]
-pub(super) fn tell_beside_listener(stories: &str) {
-    let Some(arena) = Arena::open() else { return };
-    let mut switch = arena.pair();
-    switch.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
-    let mut found = Differences::default();
-    for classes in ["KEAmn", "EA"] {
-        for story in stories.split("\n\n") {
-            tell_one(&arena, story, classes, &mut found);
-        }
-    }
-    found.report();
+pub(super) fn tell_beside_listener(name: &str, stories: &str) {
+    record::compare(name, &["KEAmn", "EA"], stories, tell_one);
 }
 
-fn tell_one(arena: &Arena, story: &str, classes: &str, found: &mut Differences) {
-    arena.flush();
-    let (mut a, mut b, mut talker) = (arena.pair(), arena.pair(), arena.pair());
+fn tell_one(arena: &Arena, classes: &str, story: &str, ledger: &mut Ledger) {
+    let (mut a, mut b, mut talker) = (arena.link(), arena.link(), arena.link());
+    talker.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
     let mut listener = Listener::of(arena, classes);
-    let mut told = String::new();
-    for line in story.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let _ = writeln!(told, "  {line}");
-        let (pair, command) = match line.strip_prefix("b: ") {
+    for line in record::lines(story) {
+        ledger.tell(line);
+        let (link, command) = match line.strip_prefix("b: ") {
             Some(command) => (&mut b, command),
             None => (&mut a, line),
         };
-        for replies in [pair.call(&words(command)), listener.heard(&mut talker)] {
-            if !replies.agree() {
-                found.add(&format!("{classes}\n{told}"), &replies);
-            }
-        }
+        ledger.hear(link.call(&words(command)), false);
+        ledger.hear(listener.heard(&mut talker), false);
     }
 }
 
 #[test]
 fn commands_on_sets_tell_the_events_of_redis() {
     tell_beside_listener(
+        "sets",
         "
         SADD s a
         SADD s a
@@ -154,6 +142,7 @@ fn commands_on_sets_tell_the_events_of_redis() {
 #[test]
 fn commands_on_strings_tell_the_events_of_redis() {
     tell_beside_listener(
+        "strings",
         "
         SET k v
         SET k w
@@ -229,6 +218,7 @@ fn commands_on_strings_tell_the_events_of_redis() {
 #[test]
 fn commands_on_bits_and_hyperloglogs_tell_the_events_of_redis() {
     tell_beside_listener(
+        "bits-and-hyperloglogs",
         "
         SETBIT k 7 1
         SETBIT k 7 1
@@ -280,6 +270,7 @@ fn commands_on_bits_and_hyperloglogs_tell_the_events_of_redis() {
 #[test]
 fn commands_on_hashes_tell_the_events_of_redis() {
     tell_beside_listener(
+        "hashes",
         "
         HSET h a 1
         HSET h a 1 b 2
@@ -323,6 +314,7 @@ fn commands_on_hashes_tell_the_events_of_redis() {
 #[test]
 fn commands_on_any_key_tell_the_events_of_redis() {
     tell_beside_listener(
+        "any-key",
         "
         SET k v
         SET l w
@@ -424,6 +416,7 @@ fn commands_on_any_key_tell_the_events_of_redis() {
 #[test]
 fn expired_events_precede_those_of_the_command_that_finds_the_keys() {
     tell_beside_listener(
+        "expired",
         "
         SET k v PX 1
         DEBUG SLEEP 0.01
@@ -574,6 +567,7 @@ fn expired_events_precede_those_of_the_command_that_finds_the_keys() {
 #[test]
 fn transactions_tell_the_events_of_their_commands() {
     tell_beside_listener(
+        "transactions",
         "
         MULTI
         SET k v EX 100
@@ -601,6 +595,7 @@ fn transactions_tell_the_events_of_their_commands() {
 #[test]
 fn scripts_tell_the_events_of_their_commands() {
     tell_beside_listener(
+        "scripts",
         "
         EVAL \"redis.call('set', 'k', 'v', 'EX', 100) redis.call('select', 3) redis.call('incr', 'n') return 1\" 0
         EVAL \"redis.call('rename', KEYS[1], 'l') redis.call('get', 'k') redis.pcall('incr', 'l')\" 1 k
@@ -618,14 +613,14 @@ fn classes_are_chosen_one_by_one() {
     switch.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
     for classes in ["", "K", "A", "KA", "Kg", "E$", "Kx", "Ee", "KEn", "Em", "gm", "KEg$x", "KEls", "EAn", "AKEnm"] {
         arena.flush();
-        let (mut pair, mut talker) = (arena.pair(), arena.pair());
+        let (mut pair, mut talker) = (arena.pair(), arena.link());
         let mut listener = Listener::of(&arena, classes);
         for command in
             ["SET k v PX 1", "DEBUG SLEEP 0.01", "GET k", "SET k v", "EXPIRE k 100", "COPY k l", "DEL k", "GET k"]
         {
             pair.call(&words(command));
         }
-        for replies in [pair.call(&["CONFIG", "GET", "notify-keyspace-events"]), listener.heard(&mut talker)] {
+        for replies in [pair.call(&["CONFIG", "GET", "notify-keyspace-events"]), listener.heard(&mut talker).both()] {
             if !replies.agree() {
                 found.add(classes, &replies);
             }

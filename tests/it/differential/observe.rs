@@ -340,7 +340,7 @@ const COUNTED: &str = "
 
 #[test]
 fn what_is_asked_about_the_server_is_answered_as_redis_does() {
-    tell(STORIES);
+    tell("stories", STORIES);
 }
 
 const STORIES: &str = r#"

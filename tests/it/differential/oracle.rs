@@ -1,4 +1,6 @@
 //! A real `redis-server` for each test, and connections to it and to keylatch in parallel.
+//!
+//! Where there is no `redis-server`, tests that have a record of its replies need none.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -15,10 +17,14 @@ use keylatch::Clock;
 /// The program that decides what is right.
 const REDIS: &str = "redis-server";
 
+/// Its arguments where it keeps no files.
+const NO_LOG: &[&str] = &["--appendonly", "no"];
+
 /// Runs both servers for one test.
 pub(crate) struct Arena {
     keylatch: TestServer,
-    redis: Oracle,
+    /// Absent only for tests that have a record.
+    redis: Option<Oracle>,
     /// Whether the data of keylatch is in a cluster.
     pub(crate) is_on_engine: bool,
     _dir: TempDir,
@@ -32,23 +38,45 @@ impl Arena {
 
     /// Does the same with more settings for keylatch.
     pub(crate) fn open_with(settings: &[(&str, &str)]) -> Option<Self> {
-        let redis = Oracle::start()?;
+        Some(Self::around(Some(Oracle::start()?), settings))
+    }
+
+    /// Starts both servers, or keylatch alone for a test that has a record, which is reported.
+    pub(super) fn open_for_record() -> Self {
+        let redis = Oracle::start_with(REDIS, None, NO_LOG);
+        if redis.is_none() {
+            skipped::with_record_only(REDIS);
+        }
+        Self::around(redis, &[])
+    }
+
+    fn around(redis: Option<Oracle>, settings: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let is_on_engine = settings.iter().any(|(name, _)| *name == "engine");
         let own = [("enable-debug-command", "yes"), ("dir", dir.path().to_str().expect("text"))];
         let keylatch = TestServer::start_on(Clock::system(), &[&own, settings].concat());
-        let arena = Arena { keylatch, redis, is_on_engine, _dir: dir };
         // Expired keys are found on access only, so that no reply depends on a background task.
-        arena.redis.connect().expect_ok(&[b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0"]);
-        Some(arena)
+        redis.iter().for_each(|redis| redis.connect().expect_ok(&[b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0"]));
+        Arena { keylatch, redis, is_on_engine, _dir: dir }
     }
 
     /// Connects to both servers.
     pub(crate) fn pair(&self) -> Pair {
+        let link = self.link();
+        Pair { keylatch: link.keylatch, redis: link.redis.expect("only tests with a record run without it") }
+    }
+
+    /// Connects to the servers that there are.
+    pub(super) fn link(&self) -> Link {
         let tcp = TcpStream::connect(self.keylatch.addr()).expect("keylatch accepts");
         tcp.set_nodelay(true).expect("TCP_NODELAY");
         tcp.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
-        Pair { keylatch: Peer::over(Box::new(tcp)), redis: self.redis.connect() }
+        Link { keylatch: Peer::over(Box::new(tcp)), redis: self.redis.as_ref().map(Oracle::connect) }
+    }
+
+    /// Returns whether Redis is there.
+    pub(super) fn has_redis(&self) -> bool {
+        self.redis.is_some()
     }
 
     /// Returns where keylatch listens.
@@ -58,9 +86,9 @@ impl Arena {
 
     /// Empties both servers.
     pub(crate) fn flush(&self) {
-        let mut pair = self.pair();
-        pair.keylatch.expect_ok(&[b"FLUSHALL"]);
-        pair.redis.expect_ok(&[b"FLUSHALL"]);
+        let mut link = self.link();
+        link.keylatch.expect_ok(&[b"FLUSHALL"]);
+        link.redis.iter_mut().for_each(|redis| redis.expect_ok(&[b"FLUSHALL"]));
     }
 }
 
@@ -73,12 +101,17 @@ pub(crate) struct Oracle {
 
 impl Oracle {
     fn start() -> Option<Self> {
-        Self::start_with(REDIS, None, &["--appendonly", "no"])
+        Self::start_with(REDIS, None, NO_LOG).or_else(Self::is_missing)
     }
 
     /// Starts a server that keeps its files in a directory, with more arguments; `None` if there is no `redis-server`.
     pub(crate) fn start_in(dir: &Path, arguments: &[&str]) -> Option<Self> {
-        Self::start_with(REDIS, Some(dir), arguments)
+        Self::start_with(REDIS, Some(dir), arguments).or_else(Self::is_missing)
+    }
+
+    fn is_missing() -> Option<Self> {
+        skipped::without(REDIS);
+        None
     }
 
     /// Starts a `valkey-server` in the same way; `None` if there is none.
@@ -103,12 +136,7 @@ impl Oracle {
             .spawn();
         let mut process = match spawned {
             Ok(process) => process,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                if program == REDIS {
-                    skipped::without(REDIS);
-                }
-                return None;
-            }
+            Err(error) if error.kind() == ErrorKind::NotFound => return None,
             Err(error) => panic!("{program} does not start: {error}"),
         };
         let log = process.stdout.take().expect("the log is piped");
@@ -207,9 +235,13 @@ impl Peer {
 
     fn fill(&mut self) -> usize {
         let mut chunk = [0; 64 * 1024];
-        let len = match self.stream.read(&mut chunk) {
+        let mut read = self.stream.read(&mut chunk);
+        // As in the harness; programs that are not there interrupt it often.
+        while read.as_ref().is_err_and(|error| error.kind() == ErrorKind::Interrupted) {
+            read = self.stream.read(&mut chunk);
+        }
+        let len = match read {
             Ok(len) => len,
-            Err(error) if error.kind() == ErrorKind::Interrupted => return self.fill(), // as in the harness
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => 0,
             Err(error) => give_up(&format!("no reply after {}: {error}", self.input.escape_ascii())),
         };
@@ -245,13 +277,7 @@ impl Pair {
 
     /// Reads a reply of each.
     pub(crate) fn replies(&mut self) -> Replies {
-        let (keylatch, redis) = (self.keylatch.reply(), self.redis.reply());
-        let keylatch = match (keylatch, &redis) {
-            // Short lists are listpacks since 7.2.
-            (Some(ours), Some(theirs)) if ours != *theirs => Some(with_encodings(&ours, theirs, &["quicklist"])),
-            (ours, _) => ours,
-        };
-        Replies { keylatch, redis }
+        Replies::of(self.keylatch.reply(), self.redis.reply())
     }
 
     /// Sends a command to both and returns the replies.
@@ -263,6 +289,45 @@ impl Pair {
     /// Selects the protocol; the reply of HELLO has its own test. The replies also show that both servers have accepted
     /// the connection, so that later changes by other connections affect it.
     pub(crate) fn speak(&mut self, protocol: u8) {
+        self.call(&["HELLO", &protocol.to_string()]);
+    }
+}
+
+/// A connection to keylatch, and one to Redis where it is there.
+pub(super) struct Link {
+    pub(super) keylatch: Peer,
+    pub(super) redis: Option<Peer>,
+}
+
+/// A reply of keylatch, and one of Redis where it is there; `None` in them stands for a closed connection.
+pub(super) struct Heard {
+    pub(super) keylatch: Option<Vec<u8>>,
+    pub(super) redis: Option<Option<Vec<u8>>>,
+}
+
+impl Heard {
+    /// Returns the replies where both servers are there.
+    pub(super) fn both(self) -> Replies {
+        Replies { keylatch: self.keylatch, redis: self.redis.expect("only tests with a record run without it") }
+    }
+}
+
+impl Link {
+    /// Reads a reply of each.
+    pub(super) fn replies(&mut self) -> Heard {
+        Heard { keylatch: self.keylatch.reply(), redis: self.redis.as_mut().map(Peer::reply) }
+    }
+
+    /// Sends a command to each and returns the replies.
+    pub(super) fn call(&mut self, args: &[impl AsRef<[u8]>]) -> Heard {
+        let bytes = crate::harness::encode(args);
+        self.keylatch.send(&bytes);
+        self.redis.iter_mut().for_each(|redis| redis.send(&bytes));
+        self.replies()
+    }
+
+    /// Selects the protocol, as [`Pair::speak`] does.
+    pub(super) fn speak(&mut self, protocol: u8) {
         self.call(&["HELLO", &protocol.to_string()]);
     }
 }
@@ -284,6 +349,17 @@ pub(super) fn with_encodings(ours: &[u8], theirs: &[u8], encodings: &[&str]) -> 
 pub(crate) struct Replies {
     pub(crate) keylatch: Option<Vec<u8>>,
     pub(crate) redis: Option<Vec<u8>>,
+}
+
+impl Replies {
+    /// Puts replies beside each other, but for the encoding of short lists, which are listpacks since 7.2.
+    pub(super) fn of(keylatch: Option<Vec<u8>>, redis: Option<Vec<u8>>) -> Self {
+        let keylatch = match (keylatch, &redis) {
+            (Some(ours), Some(theirs)) if ours != *theirs => Some(with_encodings(&ours, theirs, &["quicklist"])),
+            (ours, _) => ours,
+        };
+        Replies { keylatch, redis }
+    }
 }
 
 /// Finds the end of the reply that starts at `at`; `None` when it has not arrived completely.

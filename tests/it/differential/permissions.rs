@@ -6,22 +6,22 @@ use super::script::tell;
 
 #[test]
 fn users_are_refused_what_redis_refuses_them() {
-    tell(GATE);
+    tell("gate", GATE);
 }
 
 #[test]
 fn keys_are_read_and_written_as_redis_allows() {
-    tell(KEYS);
+    tell("keys", KEYS);
 }
 
 #[test]
 fn transactions_ask_again_as_redis_does() {
-    tell(TRANSACTIONS);
+    tell("transactions", TRANSACTIONS);
 }
 
 #[test]
 fn refusals_are_logged_as_redis_does() {
-    tell(LOG);
+    tell("log", LOG);
 }
 
 const GATE: &str = r##"

@@ -232,11 +232,11 @@ fn play_beside_tracker(arena: &Arena, script: &[Step]) -> Option<(usize, Replies
 /// Keys set with a deadline in the past are deleted at once here and on access in Redis, so the script must have none.
 fn play_beside(mut listener: Listener, arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
     let mut pairs: [Pair; 2] = [arena.pair(), arena.pair()];
-    let mut talker = arena.pair();
+    let mut talker = arena.link();
     for (at, step) in script.iter().enumerate().filter(|(_, step)| !step.sets_dead_key()) {
         let replies = pairs[step.on].call(&step.args);
         let refuses = replies.refuse_numbers();
-        let heard = listener.heard(&mut talker);
+        let heard = listener.heard(&mut talker).both();
         // A PFADD that finds damage half-way has changed the key, which Redis does not tell.
         let is_half =
             step.args[0].eq_ignore_ascii_case(b"PFADD") && replies.redis.is_some_and(|it| it.starts_with(b"-"));

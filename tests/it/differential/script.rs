@@ -16,7 +16,8 @@ use std::ops::Range;
 
 use keylatch::internals::resp::{format_general, write_double};
 
-use super::oracle::{Arena, Pair, Replies};
+use super::oracle::{Arena, Heard, Link, Replies};
+use super::record::{self, Ledger};
 use crate::harness::show;
 
 /// How many differences are printed before the rest is only counted.
@@ -36,64 +37,53 @@ const MOMENTS: [Range<i64>; 4] = [
     9_223_370_000_000_000_000..9_223_371_000_000_000_000,
 ];
 
+/// Numbers in these ranges that do not depend on it: the lengths of the longest strings, and how often one is referred to
+/// that is shared.
+const NO_MOMENTS: [i64; 3] = [536_870_912, 536_870_913, 2_147_483_647];
+
+/// Stands for a reply that depends on the time, the connection or the version.
+const MASKED: &[u8] = b"+(masked)\r";
+
 /// How far two readings of the same time may be apart, in either unit.
 const TIME_SLACK: u64 = 5_000;
 
-/// Runs every story of a text on both servers and fails with all differences.
+/// Runs every story of a text, compares the replies with Redis and with the record of that name, and fails with all
+/// differences.
 #[track_caller]
-pub(crate) fn tell(stories: &str) {
-    let Some(arena) = Arena::open() else { return };
-    let mut found = Differences::default();
-    for protocol in [2, 3] {
-        for story in stories.split("\n\n") {
-            tell_one(&arena, story, protocol, &mut found);
-        }
-    }
-    found.report();
+pub(super) fn tell(name: &str, stories: &str) {
+    record::compare(name, &[2, 3], stories, tell_one);
 }
 
-fn tell_one(arena: &Arena, story: &str, protocol: u8, found: &mut Differences) {
-    arena.flush();
-    let (mut a, mut b) = (arena.pair(), arena.pair());
+fn tell_one(arena: &Arena, protocol: u8, story: &str, ledger: &mut Ledger) {
+    let (mut a, mut b) = (arena.link(), arena.link());
     a.speak(protocol);
     b.speak(protocol);
-    let mut told = String::new();
-    for line in story.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let _ = writeln!(told, "  {line}");
-        let (pair, rest) = match line.strip_prefix("b: ") {
+    for line in record::lines(story) {
+        ledger.tell(line);
+        let (link, rest) = match line.strip_prefix("b: ") {
             Some(rest) => (&mut b, rest),
             None => (&mut a, line),
         };
-        let (unordered, command) = match rest.strip_prefix("~ ") {
+        let (is_unordered, command) = match rest.strip_prefix("~ ") {
             Some(command) => (true, command),
             None => (false, rest),
         };
-        let replies = call(pair, &words(command));
-        let same = if unordered { replies.agree_in_any_order() } else { replies.agree() };
-        if !same {
-            found.add(&format!("RESP{protocol}\n{told}"), &replies);
-        }
+        ledger.hear(call(link, &words(command)), is_unordered);
     }
 }
 
-/// Calls a command; version and connection id in the reply of HELLO are masked.
-fn call(pair: &mut Pair, args: &[Vec<u8>]) -> Replies {
-    let mut replies = pair.call(args);
-    if args.first().is_some_and(|name| name.eq_ignore_ascii_case(b"HELLO")) {
-        replies.keylatch = replies.keylatch.map(|reply| mask_hello(&reply));
-        replies.redis = replies.redis.map(|reply| mask_hello(&reply));
-    }
-    if args.get(..2).is_some_and(|words| words.concat().eq_ignore_ascii_case(b"ACLLOG")) {
-        replies.keylatch = replies.keylatch.map(|reply| mask_acl_log(&reply));
-        replies.redis = replies.redis.map(|reply| mask_acl_log(&reply));
-    }
-    let is_about_users =
-        |words: &[Vec<u8>]| matches!(&*words.concat().to_ascii_uppercase(), b"ACLLIST" | b"ACLGETUSER");
-    if args.get(..2).is_some_and(is_about_users) {
-        replies.keylatch = replies.keylatch.map(|reply| mask_users(&reply));
-        replies.redis = replies.redis.map(|reply| mask_users(&reply));
-    }
-    replies
+/// Calls a command; what differs from run to run or between versions in the replies of a few is masked.
+fn call(link: &mut Link, args: &[Vec<u8>]) -> Heard {
+    let heard = link.call(args);
+    let upper = |count: usize| args.iter().take(count).flatten().map(u8::to_ascii_uppercase).collect::<Vec<u8>>();
+    let mask = match (&*upper(1), &*upper(2)) {
+        (b"HELLO", _) => mask_hello,
+        (_, b"ACLLOG") => mask_acl_log,
+        (_, b"ACLLIST" | b"ACLGETUSER") => mask_users,
+        _ => return heard,
+    };
+    let masked = |reply: Option<Vec<u8>>| reply.map(|reply| mask(&reply));
+    Heard { keylatch: masked(heard.keylatch), redis: heard.redis.map(masked) }
 }
 
 /// Masks what later versions report differently about users: the rules about commands, which 7.0 derives from the
@@ -143,8 +133,11 @@ fn mask_acl_log(reply: &[u8]) -> Vec<u8> {
             b"%10\r" => b"%7\r",
             line => line,
         });
-        if matches!(line, b"age-seconds\r" | b"client-info\r") && lines.next().is_some_and(|next| next[0] == b'$') {
-            lines.next();
+        if matches!(line, b"age-seconds\r" | b"client-info\r") {
+            if lines.next().is_some_and(|next| next[0] == b'$') {
+                lines.next();
+            }
+            masked.push(MASKED);
         }
     }
     masked.join(&b'\n')
@@ -152,11 +145,9 @@ fn mask_acl_log(reply: &[u8]) -> Vec<u8> {
 
 fn mask_hello(reply: &[u8]) -> Vec<u8> {
     let mut lines: Vec<&[u8]> = reply.split(|byte| *byte == b'\n').collect();
-    for at in 0..lines.len() {
-        match lines[at] {
-            b"version\r" => lines[at + 1..at + 3].fill(b"(masked)\r"),
-            b"id\r" => lines[at + 1] = b"(masked)\r",
-            _ => {}
+    for (name, len) in [(&b"version\r"[..], 2), (b"id\r", 1)] {
+        if let Some(at) = lines.iter().position(|line| *line == name) {
+            lines.splice(at + 1..=at + len, [MASKED]);
         }
     }
     lines.join(&b'\n')
@@ -251,10 +242,10 @@ fn times_agree(ours: &[u8], theirs: &[u8]) -> bool {
 }
 
 /// Reads an integer reply that may depend on the moment.
-fn moment(line: &[u8]) -> Option<i64> {
+pub(super) fn moment(line: &[u8]) -> Option<i64> {
     let digits = line.strip_prefix(b":")?.strip_suffix(b"\r")?;
     let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
-    MOMENTS.iter().any(|range| range.contains(&number)).then_some(number)
+    (MOMENTS.iter().any(|range| range.contains(&number)) && !NO_MOMENTS.contains(&number)).then_some(number)
 }
 
 /// Collects differences, so that one run reports them all.
@@ -282,7 +273,7 @@ impl Differences {
     }
 }
 
-/// Splits a line into words; `"..."` is a word with escapes.
+/// Splits a line into words; `"..."` is a word with escapes, in which `x\{100}` stands for a hundred times `x`.
 pub(crate) fn words(line: &str) -> Vec<Vec<u8>> {
     let mut words = Vec::new();
     let mut rest = line.trim();
@@ -304,13 +295,20 @@ pub(crate) fn words(line: &str) -> Vec<Vec<u8>> {
 }
 
 /// Parses up to the closing quote; returns the word and the length consumed, quote included.
-fn unquote(text: &[u8]) -> (Vec<u8>, usize) {
+pub(super) fn unquote(text: &[u8]) -> (Vec<u8>, usize) {
     let (mut word, mut at) = (Vec::new(), 0);
     while text[at] != b'"' {
         let (byte, len) = match text[at..] {
             [b'\\', b'x', high, low, ..] => {
                 let digit = |digit: u8| char::from(digit).to_digit(16).expect("a hexadecimal digit") as u8;
                 (digit(high) << 4 | digit(low), 4)
+            }
+            [b'\\', b'{', ..] => {
+                let digits = text[at + 2..].split(|byte| *byte == b'}').next().unwrap_or_default();
+                let count: usize = String::from_utf8_lossy(digits).parse().expect("a number in braces");
+                let byte = *word.last().expect("a byte that is repeated");
+                word.resize(word.len() + count - 2, byte);
+                (byte, digits.len() + 3)
             }
             [b'\\', b'n', ..] => (b'\n', 2),
             [b'\\', b'r', ..] => (b'\r', 2),

@@ -5,7 +5,7 @@ use super::script::tell;
 
 #[test]
 fn functions_take_and_refuse_what_those_of_redis_do() {
-    tell(FUNCTIONS);
+    tell("functions", FUNCTIONS);
 }
 
 const FUNCTIONS: &str = r##"

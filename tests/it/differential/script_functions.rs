@@ -5,12 +5,12 @@ use super::script::tell;
 
 #[test]
 fn functions_are_loaded_listed_called_and_removed_as_in_redis() {
-    tell(FUNCTIONS);
+    tell("functions", FUNCTIONS);
 }
 
 #[test]
 fn what_is_wrong_with_a_library_is_said_as_redis_says_it() {
-    tell(WRONG);
+    tell("wrong", WRONG);
 }
 
 #[test]

@@ -4,22 +4,22 @@ use super::script::tell;
 
 #[test]
 fn json_is_written_and_read_as_by_redis() {
-    tell(JSON);
+    tell("json", JSON);
 }
 
 #[test]
 fn messages_are_packed_and_unpacked_as_by_redis() {
-    tell(MESSAGES);
+    tell("messages", MESSAGES);
 }
 
 #[test]
 fn structures_are_packed_and_unpacked_as_by_redis() {
-    tell(STRUCTURES);
+    tell("structures", STRUCTURES);
 }
 
 #[test]
 fn bits_are_what_they_are_in_redis() {
-    tell(BITS);
+    tell("bits", BITS);
 }
 
 const JSON: &str = r##"

@@ -4,27 +4,27 @@ use super::script::tell;
 
 #[test]
 fn values_go_to_lua_and_back_as_in_redis() {
-    tell(VALUES);
+    tell("values", VALUES);
 }
 
 #[test]
 fn errors_of_scripts_read_as_those_of_redis() {
-    tell(ERRORS);
+    tell("errors", ERRORS);
 }
 
 #[test]
 fn the_sandbox_refuses_what_redis_refuses() {
-    tell(SANDBOX);
+    tell("sandbox", SANDBOX);
 }
 
 #[test]
 fn eval_and_script_take_and_refuse_what_redis_does() {
-    tell(COMMANDS);
+    tell("commands", COMMANDS);
 }
 
 #[test]
 fn the_lock_scripts_of_well_known_libraries_do_here_what_they_do_there() {
-    tell(LOCKS);
+    tell("locks", LOCKS);
 }
 
 const VALUES: &str = r##"

@@ -8,38 +8,38 @@ use super::script::{Differences, spell, tell};
 
 #[test]
 fn connections_are_opened_named_and_reset_as_redis_does() {
-    tell(CONNECTION);
+    tell("connection", CONNECTION);
 }
 
 #[test]
 fn passwords_are_required_and_checked_as_in_redis() {
-    tell(PASSWORDS);
+    tell("passwords", PASSWORDS);
 }
 
 #[test]
 fn unknown_words_are_refused_with_the_texts_of_redis() {
-    tell(UNKNOWN);
+    tell("unknown", UNKNOWN);
 }
 
 #[test]
 fn settings_are_read_and_refused_as_redis_does() {
-    tell(SETTINGS);
+    tell("settings", SETTINGS);
 }
 
 #[test]
 fn what_clients_of_clusters_ask_is_refused_as_redis_alone_refuses_it() {
-    tell(CLUSTER);
+    tell("cluster", CLUSTER);
 }
 
 #[test]
 fn commands_describe_themselves_in_the_forms_of_redis() {
-    tell(COMMAND);
+    tell("command", COMMAND);
 }
 
 #[cfg(feature = "lua")]
 #[test]
 fn the_keys_of_a_script_are_found_as_redis_finds_them() {
-    tell(KEYS_OF_SCRIPTS);
+    tell("keys-of-scripts", KEYS_OF_SCRIPTS);
 }
 
 /// Whatever number of arguments a row rejects, Redis rejects, with the same text.

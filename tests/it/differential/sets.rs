@@ -10,32 +10,32 @@ use crate::harness::{Client, TestServer};
 
 #[test]
 fn members_are_added_found_and_removed_as_by_redis() {
-    tell(MEMBERS);
+    tell("members", MEMBERS);
 }
 
 #[test]
 fn sets_are_combined_as_by_redis() {
-    tell(COMBINATIONS);
+    tell("combinations", COMBINATIONS);
 }
 
 #[test]
 fn members_are_chosen_as_by_redis_where_there_is_no_choice() {
-    tell(CHOICES);
+    tell("choices", CHOICES);
 }
 
 #[test]
 fn sets_are_scanned_as_by_redis() {
-    tell(SCANS);
+    tell("scans", SCANS);
 }
 
 #[test]
 fn integers_are_kept_apart_up_to_the_limit_of_redis() {
-    tell(ENCODINGS);
+    tell("encodings", ENCODINGS);
 }
 
 #[test]
 fn commands_on_keys_of_any_type_take_sets_as_redis_does() {
-    tell(GENERIC);
+    tell("generic", GENERIC);
 }
 
 const MEMBERS: &str = r#"

@@ -5,22 +5,23 @@ use super::script::tell;
 
 #[test]
 fn ranges_are_those_of_redis() {
-    tell(RANGES);
+    tell("ranges", RANGES);
 }
 
 #[test]
 fn ranges_of_members_without_an_order_are_those_of_redis() {
-    tell(UNORDERED);
+    tell("unordered", UNORDERED);
 }
 
 #[test]
 fn sorted_sets_are_combined_as_redis_combines_them() {
-    tell(COMBINATIONS);
+    tell("combinations", COMBINATIONS);
 }
 
 #[test]
 fn commands_on_sorted_sets_tell_the_events_of_redis() {
     tell_beside_listener(
+        "events",
         "
         ZADD z 1 a
         ZADD z 1 a

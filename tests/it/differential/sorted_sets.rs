@@ -7,32 +7,32 @@ use crate::harness::{Dice, encode};
 
 #[test]
 fn members_are_added_and_removed_as_redis_does() {
-    tell(ADDITIONS);
+    tell("additions", ADDITIONS);
 }
 
 #[test]
 fn scores_and_ranks_are_those_of_redis() {
-    tell(READS);
+    tell("reads", READS);
 }
 
 #[test]
 fn elements_are_popped_as_redis_does() {
-    tell(POPS);
+    tell("pops", POPS);
 }
 
 #[test]
 fn random_members_are_chosen_as_many_as_in_redis() {
-    tell(SAMPLES);
+    tell("samples", SAMPLES);
 }
 
 #[test]
 fn sorted_sets_become_large_at_the_limits_of_redis() {
-    tell(LIMITS);
+    tell("limits", LIMITS);
 }
 
 #[test]
 fn commands_on_keys_of_any_type_take_sorted_sets_as_redis_does() {
-    tell(GENERIC);
+    tell("generic", GENERIC);
 }
 
 #[test]

@@ -5,12 +5,12 @@ use super::script::tell;
 
 #[test]
 fn lists_are_sorted_as_by_redis() {
-    tell(SORTS);
+    tell("sorts", SORTS);
 }
 
 #[test]
 fn what_is_sorted_and_stored_has_the_events_of_redis() {
-    tell_beside_listener(SORT_EVENTS);
+    tell_beside_listener("events", SORT_EVENTS);
 }
 
 const SORTS: &str = r#"

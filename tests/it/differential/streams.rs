@@ -6,22 +6,22 @@ use crate::harness::{Dice, encode};
 
 #[test]
 fn entries_are_added_read_and_deleted_as_redis_does() {
-    tell(ENTRIES);
+    tell("entries", ENTRIES);
 }
 
 #[test]
 fn streams_are_trimmed_as_redis_does() {
-    tell(TRIMS);
+    tell("trims", TRIMS);
 }
 
 #[test]
 fn consumer_groups_do_what_those_of_redis_do() {
-    tell(GROUPS);
+    tell("groups", GROUPS);
 }
 
 #[test]
 fn wrong_arguments_of_stream_commands_get_the_errors_of_redis() {
-    tell(ERRORS);
+    tell("errors", ERRORS);
 }
 
 const ENTRIES: &str = r#"

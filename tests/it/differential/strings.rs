@@ -4,28 +4,29 @@ use super::script::tell;
 
 #[test]
 fn strings_are_read_and_written_as_redis_does() {
-    tell(STRINGS);
+    tell("strings", STRINGS);
 }
 
 #[test]
 fn parts_of_strings_are_read_and_written_as_redis_does() {
-    tell(RANGES);
+    tell("ranges", RANGES);
 }
 
 #[test]
 fn numbers_are_counted_as_redis_counts_them() {
-    tell(NUMBERS);
+    tell("numbers", NUMBERS);
 }
 
 #[test]
 fn common_subsequences_are_those_redis_finds() {
-    tell(LCS);
+    tell("lcs", LCS);
 }
 
 const STRINGS: &str = r#"
     SET k v
     GET k
     get k
+    GET K
     GeT missing
     SET "" ""
     GET ""
@@ -42,6 +43,21 @@ const STRINGS: &str = r#"
     GETDEL new
     GETDEL new
     EXISTS new
+    SET new 5 PXAT 4102444800000
+    GETDEL new
+    SET new 6
+    TTL new
+    GETDEL
+    GETDEL new x
+    GETSET k
+    SETNX k
+    SETNX k 1 2
+    SET k
+    GET
+    STRLEN
+    STRLEN ""
+    SET long-name "\xc3\xbcber"
+    STRLEN long-name
     SET k v PXAT 4102444800000
     GETSET k w
     PEXPIRETIME k
@@ -88,6 +104,12 @@ const STRINGS: &str = r#"
     SET k v KEEPTTL KEEPTTL
     SET k v GET GET
     SET k v FOO
+    SET k v 10
+    SET k v NX EX
+    SET k v EX 99999999999999999999
+    SET k 6 GET GET XX XX
+    SET k v EX 1 EX 77000000
+    TTL k
     SET k v "EX\x00" 5
     SET k v EX " 5"
     SET k v EX 5.0
@@ -97,6 +119,11 @@ const STRINGS: &str = r#"
     GET k
     SET k v PXAT 4102444800000
     SET k w KEEPTTL
+    PEXPIRETIME k
+    SET k new EX 0
+    SET k new NX XX
+    SET k new NX
+    GET k
     PEXPIRETIME k
     SET k x
     PEXPIRETIME k
@@ -148,7 +175,12 @@ const STRINGS: &str = r#"
     GETEX k PERSIST PERSIST
     GETEX k FOO
     GETEX k EX 9223372036854775807
+    GETEX k EX 1 PX 1
+    GETEX
     GETEX k PXAT 1
+    EXISTS k
+    SET k v
+    GETEX k EXAT 1
     EXISTS k
 
     MSET a 1 b 2 a 3
@@ -156,6 +188,8 @@ const STRINGS: &str = r#"
     MSET a
     MSET a 1 b
     MSETNX a 1 b
+    MSETNX a
+    MGET
     MSETNX c 1 a 9
     MGET a c
     MSETNX c 1 d 2 c 3
@@ -193,6 +227,9 @@ const RANGES: &str = r#"
     SETRANGE k -1 ""
     SETRANGE missing -1 ""
     SETRANGE k x x
+    SETRANGE none 5 ""
+    EXISTS none
+    SETRANGE k 15 beyond
     SETRANGE k 536870912 x
     SETRANGE k 536870912 ""
     SETRANGE k 9223372036854775807 x
@@ -221,6 +258,7 @@ const RANGES: &str = r#"
     GETRANGE k -9223372036854775808 9223372036854775807
     GETRANGE k x 1
     GETRANGE k 1 x
+    GETRANGE k 0
     GETRANGE missing 0 -1
     GETRANGE missing x -1
     SUBSTR k 0 4
@@ -252,6 +290,12 @@ const NUMBERS: &str = r#"
     INCRBY k +1
     INCRBY k 01
     INCRBY k -0
+    INCRBY k 1.0
+    INCRBY k 1e3
+    INCRBY k 0x10
+    INCRBY k --1
+    INCRBY third 0
+    GET third
     INCRBY k 9223372036854775807
     INCRBY k 9223372036854775808
     DECRBY k -9223372036854775808
@@ -292,6 +336,15 @@ const NUMBERS: &str = r#"
     INCR k
     SET k 1e3
     INCR k
+    SET k 1.0
+    INCR k
+    SET k 0x10
+    INCR k
+    SET k --1
+    INCR k
+    SET k -9223372036854775807
+    INCRBY k 9223372036854775807
+    DECRBY k -9223372036854775808
     SET k 10 PXAT 4102444800000
     INCR k
     PEXPIRETIME k
@@ -341,6 +394,14 @@ const NUMBERS: &str = r#"
     INCRBYFLOAT k -0.0
     SET k 9223372036854775807
     INCRBYFLOAT k 1
+    SET k 3
+    INCRBYFLOAT k 1.000000000000000005
+    SET k 17179869184
+    INCRBYFLOAT k 1.5
+    INCRBY k 1
+    INCRBYFLOAT k 1.0.0
+    INCRBYFLOAT k 1,5
+    INCRBYFLOAT k
     SET k 0.1234567890123456789
     INCRBYFLOAT k 0.00000000000000001
     SET k 1 PXAT 4102444800000
@@ -369,6 +430,8 @@ const LCS: &str = r#"
     LCS a b IDX LEN
     LCS a b LEN LEN
     LCS a b FOO
+    LCS a
+    LCS missing a IDX
     LCS a missing
     LCS missing a LEN
     LCS missing missing IDX

@@ -4,7 +4,7 @@ use super::script::tell;
 
 #[test]
 fn swapped_databases_show_watchers_no_key_that_had_expired_before() {
-    tell(STALE);
+    tell("stale", STALE);
 }
 
 const STALE: &str = r#"
@@ -87,7 +87,7 @@ const STALE: &str = r#"
 #[cfg(feature = "lua")]
 #[test]
 fn a_pause_of_writes_holds_back_the_scripts_that_may_write() {
-    super::companions::play(PAUSED_SCRIPTS);
+    super::companions::play("paused-scripts", PAUSED_SCRIPTS);
 }
 
 #[cfg(feature = "lua")]
@@ -151,7 +151,7 @@ const PAUSED_SCRIPTS: &str = r##"
 #[cfg(feature = "lua")]
 #[test]
 fn the_acl_log_shows_whether_a_script_called() {
-    tell(DENIED_IN_SCRIPTS);
+    tell("denied-in-scripts", DENIED_IN_SCRIPTS);
 }
 
 #[cfg(feature = "lua")]
@@ -189,7 +189,7 @@ const DENIED_IN_SCRIPTS: &str = r##"
 
 #[test]
 fn what_is_for_clusters_is_refused_as_by_redis() {
-    tell(CLUSTER);
+    tell("cluster", CLUSTER);
 }
 
 const CLUSTER: &str = r##"
@@ -224,7 +224,7 @@ const CLUSTER: &str = r##"
 #[cfg(feature = "lua")]
 #[test]
 fn scripts_may_debug_once_debug_says_so() {
-    tell(DEBUGGING_SCRIPTS);
+    tell("debugging-scripts", DEBUGGING_SCRIPTS);
 }
 
 #[cfg(feature = "lua")]

@@ -6,6 +6,7 @@ use super::script::tell;
 #[test]
 fn options_of_tracking_are_refused_and_shown_as_by_redis() {
     tell(
+        "options",
         "
         CLIENT TRACKING
         CLIENT TRACKING maybe
@@ -92,6 +93,7 @@ fn options_of_tracking_are_refused_and_shown_as_by_redis() {
 fn readers_are_notified_once_that_a_key_has_changed() {
     play_in(
         &[3],
+        "keys",
         "
         a: CLIENT TRACKING ON
         a: GET k
@@ -196,6 +198,7 @@ fn readers_are_notified_once_that_a_key_has_changed() {
 fn own_changes_are_notified_after_the_reply() {
     play_in(
         &[3],
+        "own-changes",
         "
         a: CLIENT TRACKING ON
         a> GET k ; SET k v ; GET k ; SET k w ; PING
@@ -244,6 +247,7 @@ fn own_changes_are_notified_after_the_reply() {
 fn what_scripts_read_and_write_is_told() {
     play_in(
         &[3],
+        "scripts",
         "
         a: CLIENT TRACKING ON
         a: EVAL \"return redis.call('get', KEYS[1])\" 1 k
@@ -285,6 +289,7 @@ fn what_scripts_read_and_write_is_told() {
 fn opting_in_and_out_holds_for_one_request() {
     play_in(
         &[3],
+        "opting",
         "
         a: CLIENT TRACKING ON OPTIN
         a: GET k
@@ -340,6 +345,7 @@ fn opting_in_and_out_holds_for_one_request() {
 fn broadcasts_tell_of_all_keys_with_a_prefix() {
     play_in(
         &[3],
+        "broadcasts",
         "
         a: CLIENT TRACKING ON BCAST
         b: SET k v
@@ -395,6 +401,7 @@ fn broadcasts_tell_of_all_keys_with_a_prefix() {
 #[test]
 fn messages_are_redirected_in_either_protocol() {
     play(
+        "redirected",
         "
         b: PING
         c: SUBSCRIBE __redis__:invalidate
@@ -437,6 +444,7 @@ fn messages_are_redirected_in_either_protocol() {
     );
     play_in(
         &[3],
+        "redirected-in-resp3",
         "
         c: PING
         a: CLIENT TRACKING ON REDIRECT {c}
@@ -454,6 +462,7 @@ fn messages_are_redirected_in_either_protocol() {
 #[test]
 fn info_counts_what_is_tracked() {
     play(
+        "counts",
         "
         a: CLIENT TRACKING ON
         a: MGET k l m

@@ -4,21 +4,23 @@ use super::script::tell;
 
 #[test]
 fn transactions_are_queued_run_and_refused_as_redis_does() {
-    tell(TRANSACTIONS);
+    tell("transactions", TRANSACTIONS);
 }
 
 #[test]
 fn watched_keys_stop_the_transactions_that_redis_stops() {
-    tell(WATCHES);
+    tell("watches", WATCHES);
 }
 
 const TRANSACTIONS: &str = r#"
     MULTI
     SET k 1
+    b: GET k
     INCR k
     GET k
     MGET k x
     EXEC
+    b: GET k
     EXEC
     DISCARD
     MULTI
@@ -45,8 +47,16 @@ const TRANSACTIONS: &str = r#"
     GET
     EXEC
     MULTI
+    SET a 1
     CLIENT NOSUCH
+    SET b 1
     EXEC
+    EXISTS a b
+    MULTI
+    WATCH
+    SET b 1
+    EXEC
+    EXISTS b
     MULTI
     CONFIG GET
     EXEC
@@ -58,6 +68,7 @@ const TRANSACTIONS: &str = r#"
     SET s abc
     MULTI
     INCR s
+    SET k v EX 0
     SET k after-an-error
     RENAME x y
     EXPIRE k x
@@ -257,6 +268,46 @@ const WATCHES: &str = r#"
     MULTI
     EXEC
     GET k
+
+    # whatever ends a transaction ends its watches
+    WATCH k
+    MULTI
+    NOSUCH
+    EXEC
+    b: SET k 1
+    MULTI
+    GET k
+    EXEC
+    WATCH k
+    MULTI
+    SET k 2
+    DISCARD
+    b: SET k 3
+    MULTI
+    GET k
+    EXEC
+    WATCH k
+    MULTI
+    EXEC
+    b: SET k 4
+    MULTI
+    GET k
+    EXEC
+    WATCH k
+    MULTI
+    UNWATCH
+    b: SET k 5
+    EXEC
+    MULTI
+    UNWATCH
+    EXEC
+    MULTI
+    SET a 1
+    FLUSHALL
+    SET b 1
+    DBSIZE
+    EXEC
+    EXISTS a b
 
     SET k 1
     WATCH k
