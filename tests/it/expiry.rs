@@ -112,31 +112,6 @@ fn expire_obeys_nx_xx_gt_and_lt() {
 }
 
 #[test]
-fn expire_refuses_options_and_numbers_it_cannot_use() {
-    let server = TestServer::start();
-    let together = "-ERR NX and XX, GT or LT options at the same time are not compatible";
-    server.client().expect(&[
-        ("SET k v", "+OK"),
-        ("EXPIRE k 10 NX XX", together),
-        ("EXPIRE k 10 NX GT", together),
-        ("EXPIRE k 10 LT NX", together),
-        ("EXPIRE k 10 GT LT", "-ERR GT and LT options at the same time are not compatible"),
-        ("EXPIRE k 10 FOO", "-ERR Unsupported option FOO"),
-        ("EXPIRE none abc FOO", "-ERR Unsupported option FOO"),
-        ("EXPIRE k abc", "-ERR value is not an integer or out of range"),
-        ("EXPIRE none abc", "-ERR value is not an integer or out of range"),
-        ("EXPIRE k 9223372036854775807", "-ERR invalid expire time in 'expire' command"),
-        ("EXPIRE k -9223372036854775808", "-ERR invalid expire time in 'expire' command"),
-        ("PEXPIRE k 9223372036854775807", "-ERR invalid expire time in 'pexpire' command"),
-        ("EXPIREAT k 9223372036854775807", "-ERR invalid expire time in 'expireat' command"),
-        ("PEXPIREAT k 9223372036854775807", ":1"),
-        ("PEXPIRETIME k", ":9223372036854775807"),
-        ("EXPIRE k", "-ERR wrong number of arguments for 'expire' command"),
-        ("PERSIST k x", "-ERR wrong number of arguments for 'persist' command"),
-    ]);
-}
-
-#[test]
 fn a_date_in_the_farthest_future_is_one() {
     let server = TestServer::start();
     let mut client = server.client();

@@ -1,84 +1,6 @@
-//! Generic commands: EXISTS, DEL, UNLINK, TYPE, RENAME, FLUSHDB, DBSIZE, and the gate before all commands.
+//! Generic commands and what all commands share; `differential/keys.rs` has every option and error of the generic ones.
 
 use crate::harness::TestServer;
-
-const NO_SUCH_KEY: &str = "-ERR no such key";
-
-#[test]
-fn exists_counts_every_mention_of_a_key_that_is_there() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("EXISTS k", ":0"),
-        ("MSET k 1 l 2", "+OK"),
-        ("EXISTS k", ":1"),
-        ("EXISTS k l none k", ":3"),
-        ("EXISTS", "-ERR wrong number of arguments for 'exists' command"),
-    ]);
-}
-
-#[test]
-fn del_and_unlink_count_the_keys_they_removed() {
-    let server = TestServer::start();
-    for name in ["DEL", "UNLINK"] {
-        let mut client = server.client();
-        client.expect(&[("MSET a 1 b 2 c 3", "+OK")]);
-        assert_eq!(client.call(&format!("{name} a none b a")), ":2");
-        client.expect(&[("EXISTS a b c", ":1"), ("DBSIZE", ":1"), ("GET a", "$-1")]);
-        assert_eq!(client.call(&format!("{name} c")), ":1");
-        assert_eq!(client.call(&format!("{name} c")), ":0");
-        let refused = format!("-ERR wrong number of arguments for '{}' command", name.to_lowercase());
-        assert_eq!(client.call(name), refused);
-    }
-}
-
-#[test]
-fn type_names_a_string_and_says_none_for_a_missing_key() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("TYPE k", "+none"),
-        ("SET k v", "+OK"),
-        ("TYPE k", "+string"),
-        ("SET n 1", "+OK"),
-        ("TYPE n", "+string"),
-        ("TYPE", "-ERR wrong number of arguments for 'type' command"),
-        ("TYPE a b", "-ERR wrong number of arguments for 'type' command"),
-    ]);
-}
-
-#[test]
-fn rename_moves_the_value_over_whatever_was_there() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("RENAME none other", NO_SUCH_KEY),
-        ("SET a 1", "+OK"),
-        ("RENAME a b", "+OK"),
-        ("EXISTS a", ":0"),
-        ("GET b", "$1 1"),
-        ("SET c 2", "+OK"),
-        ("RENAME b c", "+OK"),
-        ("GET c", "$1 1"),
-        ("DBSIZE", ":1"),
-        ("RENAME c c", "+OK"),
-        ("GET c", "$1 1"),
-        ("RENAME none none", NO_SUCH_KEY),
-        ("RENAME c", "-ERR wrong number of arguments for 'rename' command"),
-    ]);
-}
-
-#[test]
-fn renamenx_refuses_a_name_that_is_taken() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("RENAMENX none other", NO_SUCH_KEY),
-        ("MSET a 1 b 2", "+OK"),
-        ("RENAMENX a b", ":0"),
-        ("MGET a b", "*2 $1 1 $1 2"),
-        ("RENAMENX a c", ":1"),
-        ("MGET a c", "*2 $-1 $1 1"),
-        ("RENAMENX c c", ":0"),
-        ("GET c", "$1 1"),
-    ]);
-}
 
 #[test]
 fn a_renamed_key_keeps_a_long_value_and_an_awkward_name() {
@@ -93,37 +15,6 @@ fn a_renamed_key_keeps_a_long_value_and_an_awkward_name() {
 }
 
 #[test]
-fn names_of_commands_and_options_are_read_in_any_case_but_keys_are_not() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("sEt Key v nX", "+OK"),
-        ("GET key", "$-1"),
-        ("get Key", "$1 v"),
-        ("eXiStS Key KEY key", ":1"),
-    ]);
-}
-
-#[test]
-fn unknown_commands_are_quoted_with_their_first_arguments() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    client.expect(&[
-        ("FOO", "-ERR unknown command 'FOO', with args beginning with: "),
-        ("foo bar baz", "-ERR unknown command 'foo', with args beginning with: 'bar' 'baz' "),
-        ("CLIENT NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP."),
-        ("CONFIG", "-ERR wrong number of arguments for 'config' command"),
-        ("CONFIG NOSUCH x", "-ERR unknown subcommand 'NOSUCH'. Try CONFIG HELP."),
-    ]);
-    let long = "x".repeat(300);
-    let expected = format!("-ERR unknown command '{}', with args beginning with: '{}' ", &long[..128], &long[..128]);
-    assert_eq!(client.call(&format!("{long} {long} {long}")), expected);
-    assert_eq!(
-        client.call_args(&["FO\r\nO", "a\nb"]),
-        "-ERR unknown command 'FO  O', with args beginning with: 'a b' "
-    );
-}
-
-#[test]
 fn a_refused_command_changes_nothing_and_the_next_one_is_served() {
     let server = TestServer::start();
     let mut client = server.client();
@@ -132,30 +23,6 @@ fn a_refused_command_changes_nothing_and_the_next_one_is_served() {
     assert_eq!(replies[1], "-ERR wrong number of arguments for 'incr' command");
     assert!(replies[2].starts_with("-ERR unknown command 'NOSUCH'"));
     assert_eq!(replies[3], ":2");
-}
-
-#[test]
-fn flushdb_empties_one_database_only() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("SELECT 5", "+OK"),
-        ("MSET a 1 b 2", "+OK"),
-        ("SELECT 3", "+OK"),
-        ("MSET a 1 b 2 c 3", "+OK"),
-        ("FLUSHDB", "+OK"),
-        ("DBSIZE", ":0"),
-        ("GET a", "$-1"),
-        ("SET a 2", "+OK"),
-        ("FLUSHDB ASYNC", "+OK"),
-        ("SET a 2", "+OK"),
-        ("FLUSHDB sync", "+OK"),
-        ("DBSIZE", ":0"),
-        ("FLUSHDB NOW", "-ERR syntax error"),
-        ("FLUSHDB SYNC ASYNC", "-ERR syntax error"),
-        ("SELECT 5", "+OK"),
-        ("DBSIZE", ":2"),
-        ("FLUSHDB", "+OK"),
-    ]);
 }
 
 #[test]

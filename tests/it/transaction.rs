@@ -1,8 +1,7 @@
-//! MULTI, EXEC, DISCARD, WATCH, UNWATCH: several commands executed as one, or not at all.
+//! Transactions beside other clients, time and other databases; `differential/transactions.rs` has their rules.
 
 use crate::harness::{Client, TestServer, wait_until};
 
-const ABORTED: &str = "-EXECABORT Transaction discarded because of previous errors.";
 const EXEC_SYNTAX: &str = "-EXECABORT Transaction discarded because of: invalid check condition syntax";
 const OK: &str = "+OK";
 const QUEUED: &str = "+QUEUED";
@@ -19,73 +18,6 @@ fn queued_commands_run_at_exec_and_their_replies_come_in_order() {
 }
 
 #[test]
-fn an_empty_transaction_gives_an_empty_reply() {
-    let server = TestServer::start();
-    server.client().expect(&[("MULTI", OK), ("EXEC", "*0"), ("PING", "+PONG")]);
-    server.client3().expect(&[("MULTI", OK), ("EXEC", "*0"), ("PING", "+PONG")]);
-}
-
-#[test]
-fn discard_forgets_the_queue_and_the_watches() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    client.expect(&[("SET k 1", OK), ("WATCH k", OK), ("MULTI", OK), ("SET k 2", QUEUED), ("DISCARD", OK)]);
-    server.client().expect(&[("SET k 3", OK)]);
-    client.expect(&[("MULTI", OK), ("GET k", QUEUED), ("EXEC", "*1 $1 3")]);
-}
-
-#[test]
-fn exec_discard_and_multi_out_of_place_are_refused() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("EXEC", "-ERR EXEC without MULTI"),
-        ("DISCARD", "-ERR DISCARD without MULTI"),
-        ("MULTI", OK),
-        ("MULTI", "-ERR MULTI calls can not be nested"),
-        ("SET k v", QUEUED),
-        ("EXEC", "*1 +OK"),
-        ("EXEC", "-ERR EXEC without MULTI"),
-        ("MULTI x", "-ERR wrong number of arguments for 'multi' command"),
-        ("EXEC x", "-ERR EXEC without MULTI"),
-    ]);
-}
-
-#[test]
-fn watch_inside_multi_is_refused_without_spoiling_it() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("MULTI", OK),
-        ("WATCH k", "-ERR WATCH inside MULTI is not allowed"),
-        ("SET k v", QUEUED),
-        ("EXEC", "*1 +OK"),
-    ]);
-}
-
-#[test]
-fn a_command_refused_while_queueing_aborts_exec() {
-    let refused: &[(&str, &str)] = &[
-        ("NOSUCH a", "-ERR unknown command 'NOSUCH', with args beginning with: 'a' "),
-        ("SET k", "-ERR wrong number of arguments for 'set' command"),
-        ("CLIENT NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP."),
-        ("WATCH", "-ERR wrong number of arguments for 'watch' command"),
-    ];
-    for (words, reply) in refused {
-        let server = TestServer::start();
-        server.client().expect(&[
-            ("MULTI", OK),
-            ("SET a 1", QUEUED),
-            (words, reply),
-            ("SET b 1", QUEUED),
-            ("EXEC", ABORTED),
-            ("EXISTS a b", ":0"),
-            ("MULTI", OK),
-            ("SET a 2", QUEUED),
-            ("EXEC", "*1 +OK"),
-        ]);
-    }
-}
-
-#[test]
 fn a_malformed_exec_ends_the_transaction() {
     let server = TestServer::start();
     server.client().expect(&[
@@ -96,17 +28,6 @@ fn a_malformed_exec_ends_the_transaction() {
         ("EXISTS a b", ":1"),
         ("EXEC", "-ERR EXEC without MULTI"),
     ]);
-}
-
-#[test]
-fn an_aborted_exec_drops_the_watches_too() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    client.expect(&[("WATCH k", OK), ("MULTI", OK)]);
-    assert!(client.call("NOSUCH").starts_with("-ERR unknown command"));
-    client.expect(&[("EXEC", ABORTED)]);
-    server.client().expect(&[("SET k v", OK)]);
-    client.expect(&[("MULTI", OK), ("GET k", QUEUED), ("EXEC", "*1 $1 v")]);
 }
 
 #[test]
@@ -130,21 +51,6 @@ fn a_client_may_watch_very_many_keys_and_each_counts_once() {
     assert_eq!(client.call_args(&watch), OK);
     other.expect(&[("SET key:199999 v", OK)]);
     client.expect(&[("MULTI", OK), ("EXEC", "*-1")]);
-}
-
-#[test]
-fn an_error_during_exec_does_not_stop_the_rest() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("SET word abc", OK),
-        ("MULTI", OK),
-        ("SET a 1", QUEUED),
-        ("INCR word", QUEUED),
-        ("SET k v EX 0", QUEUED),
-        ("SET b 2", QUEUED),
-        ("EXEC", "*4 +OK -ERR value is not an integer or out of range -ERR invalid expire time in 'set' command +OK"),
-        ("MGET a b word", "*3 $1 1 $1 2 $3 abc"),
-    ]);
 }
 
 #[test]
@@ -215,47 +121,6 @@ fn a_watched_key_that_is_only_read_or_left_as_it_is_does_not_stop_exec() {
         client.expect(&[("MULTI", OK), ("SET done 1", QUEUED)]);
         assert_eq!(client.call("EXEC"), "*1 +OK", "after {words}");
     }
-}
-
-#[test]
-fn a_client_that_changes_its_own_watched_key_stops_its_own_exec() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("WATCH k", OK),
-        ("SET k 1", OK),
-        ("MULTI", OK),
-        ("SET k 2", QUEUED),
-        ("EXEC", "*-1"),
-        ("GET k", "$1 1"),
-    ]);
-    server.client3().expect(&[("WATCH k", OK), ("SET k 1", OK), ("MULTI", OK), ("EXEC", "_")]);
-}
-
-#[test]
-fn unwatch_forgets_every_watched_key() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    client.expect(&[("WATCH a b", OK), ("WATCH c", OK), ("UNWATCH", OK)]);
-    server.client().expect(&[("MSET a 1 b 1 c 1", OK)]);
-    client.expect(&[("MULTI", OK), ("PING", QUEUED), ("EXEC", "*1 +PONG"), ("UNWATCH", OK)]);
-}
-
-#[test]
-fn unwatch_inside_multi_is_queued_and_comes_too_late() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    client.expect(&[("WATCH k", OK), ("MULTI", OK), ("UNWATCH", QUEUED)]);
-    server.client().expect(&[("SET k 1", OK)]);
-    client.expect(&[("EXEC", "*-1"), ("MULTI", OK), ("UNWATCH", QUEUED), ("EXEC", "*1 +OK")]);
-}
-
-#[test]
-fn watches_end_with_every_exec() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    client.expect(&[("WATCH k", OK), ("MULTI", OK), ("EXEC", "*0")]);
-    server.client().expect(&[("SET k 1", OK)]);
-    client.expect(&[("MULTI", OK), ("PING", QUEUED), ("EXEC", "*1 +PONG")]);
 }
 
 #[test]
@@ -347,20 +212,6 @@ fn select_inside_a_transaction_holds_for_what_follows_and_afterwards() {
         ("GET k", "$5 seven"),
         ("SELECT 0", OK),
         ("GET k", "$4 zero"),
-    ]);
-}
-
-#[test]
-fn flushall_inside_a_transaction_empties_what_came_before_it() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("MULTI", OK),
-        ("SET a 1", QUEUED),
-        ("FLUSHALL", QUEUED),
-        ("SET b 1", QUEUED),
-        ("DBSIZE", QUEUED),
-        ("EXEC", "*4 +OK +OK +OK :1"),
-        ("EXISTS a b", ":1"),
     ]);
 }
 
