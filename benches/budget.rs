@@ -56,7 +56,8 @@ fn main() -> ExitCode {
     println!("{:38}{:>10}{:>10}", "", "measured", "limit");
     let mut is_exceeded = false;
     for (name, value) in measured {
-        let (_, limit) = limits.iter().find(|line| line.0 == name).unwrap_or_else(|| panic!("budget.tsv lacks {name:?}"));
+        let (_, limit) =
+            limits.iter().find(|line| line.0 == name).unwrap_or_else(|| panic!("budget.tsv lacks {name:?}"));
         is_exceeded |= value > *limit;
         println!("{name:38}{value:>10.2}{limit:>10}{}", if value > *limit { "   exceeded" } else { "" });
     }
@@ -94,7 +95,15 @@ fn per_connection(server: &Server) -> f64 {
 /// Returns how many instructions a server executes that is started, answers one request and ends.
 fn start_instructions() -> f64 {
     let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", PROGRAM, "--port", "0", "--bind", "127.0.0.1"]);
+    valgrind.args([
+        "--tool=callgrind",
+        "--callgrind-out-file=/dev/null",
+        PROGRAM,
+        "--port",
+        "0",
+        "--bind",
+        "127.0.0.1",
+    ]);
     valgrind.args(["--save", "", "--worker-threads", "1", "--exit-on-stdin-close", "yes"]);
     let process = valgrind.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut process = process.expect("valgrind, which this benchmark needs, cannot be run");
