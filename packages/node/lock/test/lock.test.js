@@ -147,6 +147,21 @@ function suite(name) {
     assert.ok(await lock.release());
   });
 
+  test('the time of a lock counts from before its renewal was sent', async (t) => {
+    const [now, method] = [performance.now.bind(performance), client.call ? 'call' : 'sendCommand'];
+    const send = client[method].bind(client);
+    let passed = 0;
+    t.mock.method(performance, 'now', () => now() + passed);
+    t.mock.method(client, method, async (...words) => {
+      const reply = await send(...words);
+      if (words.flat()[0] === 'LOCK.RENEW') passed += 2 * LONG.ttl;
+      return reply;
+    });
+    const lock = await acquire(client, 'lock', LONG);
+    assert.throws(() => lock.check(), LockLost);
+    assert.equal(await lock.release(), false);
+  });
+
   test('a loss is told at once, and the body can see it', async () => {
     const told = [];
     const lock = await acquire(client, 'lock', { ...LONG, onLost: (lost) => told.push(lost) });
@@ -211,6 +226,29 @@ function suite(name) {
     assert.equal((await info()).fence, fence);
     await admin.del('lock');
     await until(() => lock.lost); // "deleted", or "expired" if the first renewal over the new connection finds it
+  });
+
+  test('a lock that goes while its connection is made again is not taken again', async (t) => {
+    const [method, duplicate] = [client.call ? 'call' : 'sendCommand', client.duplicate.bind(client)];
+    let asked = 0;
+    t.mock.method(client, 'duplicate', (...options) => {
+      const own = duplicate(...options);
+      const send = own[method].bind(own);
+      own[method] = async (...words) => {
+        if (words.flat()[0] === 'LOCK.ACQUIRE' && ++asked === 2) await admin.del('lock'); // behind the renewal
+        return send(...words);
+      };
+      return own;
+    });
+    await admin.config('SET', 'session-grace-ms', 10 * PATIENCE_MS);
+    try {
+      const lock = await acquire(client, 'lock', { ...LONG, owner: 'me', session: true });
+      await admin.call('CLIENT', 'KILL', 'ID', (await info())['client-id']);
+      await until(() => lock.lost === 'disconnected');
+      assert.equal(await admin.get('lock'), null);
+    } finally {
+      await admin.config('SET', 'session-grace-ms', 0);
+    }
   });
 
   test('the rest of a session that has lost a lock is free at once, whatever the grace is', async () => {

@@ -12,7 +12,7 @@ import pytest
 import redis
 from conftest import PATIENCE_S, wait
 
-from keylatch_lock import Deadlock, Lock, LockLost, NotAcquired
+from keylatch_lock import Deadlock, Held, Lock, LockLost, NotAcquired
 
 PROCESSES, SECTIONS = 4, 25
 
@@ -180,6 +180,20 @@ def test_a_lock_outlives_its_connection_and_is_told_of_its_loss_over_the_next(se
     lock.check()
     server.client.delete("lock")
     wait(lambda: lock.lost == "deleted")
+
+
+def test_a_lock_that_goes_while_its_connection_is_made_again_is_not_taken_again(server, monkeypatch):
+    notify = Held._notify
+
+    def late(held):
+        server.client.delete("lock")  # behind the renewal
+        return notify(held)
+
+    monkeypatch.setattr(Held, "_notify", late)
+    held = Lock(server.client, "lock", owner="me").acquire()  # not resumed, as its owner may have others
+    server.kill_holder("lock")
+    assert wait(lambda: held.lost) == "expired"
+    assert not server.client.exists("lock")
 
 
 def test_a_session_ends_with_its_connection_and_frees_the_lock(server):

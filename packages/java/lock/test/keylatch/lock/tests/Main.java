@@ -21,6 +21,8 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.BiConsumer;
+import keylatch.lock.Client;
 import keylatch.lock.Lock;
 import keylatch.lock.LockException;
 import keylatch.lock.Options;
@@ -71,6 +73,7 @@ final class Main {
         tests.put("a thread that is interrupted as it is granted the lock leaves it free", this::interruptedAsGranted);
         tests.put("the future of a loss is cancelled by a release", this::cancelled);
         tests.put("the end of a try statement releases, and throws if the lock was lost", this::resources);
+        tests.put("the end of another reader's lock, which has the same fence, is no loss", this::anotherReader);
         tests.put("work is cancelled when the lock is lost", this::work);
         tests.put("a lock of a server that is not there is an error", this::nobody);
         return tests;
@@ -198,6 +201,27 @@ final class Main {
         until(work::isCancelled);
         worker.shutdown();
         check(!lock.release(), "it was lost");
+    }
+
+    private void anotherReader() throws Exception {
+        List<BiConsumer<String, String>> listeners = new ArrayList<>();
+        Client listening = new Client() {
+            @Override
+            public Connection connect() throws IOException {
+                return server.connect();
+            }
+
+            @Override
+            public Subscription subscribe(List<String> channels, BiConsumer<String, String> heard) throws IOException {
+                listeners.add(heard);
+                return server.subscribe(channels, heard);
+            }
+        };
+        Options options = new Options().shared().ttl(Duration.ofMinutes(10));
+        try (Lock lock = Lock.acquire(listening, options, "report")) {
+            listeners.get(0).accept("__lock__:report", "released " + lock.fence());
+            check(lock.isHeld(), "its own was not released");
+        }
     }
 
     private void nobody() throws Exception {
