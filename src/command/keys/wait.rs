@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use tokio::sync::watch;
+
 use crate::client::info::ClientInfo;
 use crate::client::registry::{Blocked, Blocking, Unblocked};
 use crate::client::replica::{Awaited, WaitingForReplicas};
@@ -10,6 +12,7 @@ use crate::command::timeout::read_timeout;
 use crate::dispatch::{Call, Command, Continuation, Env, Wait};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
+use crate::namespace::role::Wanted;
 use crate::persist::{Figures, Persistence};
 use crate::resp::Reply;
 use crate::spec::{BLOCKING, Group, integer};
@@ -95,7 +98,10 @@ fn wait_aof(call: &mut Call<'_>) -> Result<()> {
     }
     call.namespace.ask_replicas();
     let info = call.caller.info.clone();
+    let (term, role) = (call.namespace.role.term(), call.namespace.role.follow());
     call.continue_with(Syncing {
+        term,
+        role,
         files: call.namespace.persistence.clone(),
         clock: call.namespace.clock.clone(),
         waiting: call.namespace.replicas.wait(info.id, awaited),
@@ -136,6 +142,9 @@ enum Outcome {
 
 /// The rest of WAITAOF for a client that waits for the file of this server: first for that, then for replicas.
 struct Syncing {
+    /// The term of the role, which tells of its changes: in another one the file begins again without the client's changes.
+    term: u64,
+    role: watch::Receiver<Wanted>,
     files: Arc<Persistence>,
     clock: Clock,
     info: Arc<ClientInfo>,
@@ -150,12 +159,13 @@ struct Syncing {
 }
 
 impl Syncing {
-    /// Waits until the file is fsynced, or until the timeout.
+    /// Waits until the file is fsynced, until the timeout, or until the role changes.
     async fn run(&mut self) {
-        let Syncing { files, clock, until_ms, outcome, .. } = self;
+        let Syncing { files, clock, until_ms, outcome, role, term, .. } = self;
         let synced = async { *outcome = if files.synced().await { Outcome::Synced } else { Outcome::NoFile } };
         tokio::select! {
             biased;
+            _ = role.wait_for(|wanted| wanted.term != *term) => {}
             () = synced => {}
             () = clock.reach(*until_ms) => {}
         }
@@ -171,13 +181,14 @@ impl Continuation for Syncing {
     }
 
     fn step(&mut self, env: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool> {
+        if env.namespace.role.term() != self.term {
+            return Err(Error::RoleChanged);
+        }
         if self.outcome == Outcome::NoFile || !has_file(env.namespace) {
             return Err(Error::other(NO_FILE));
         }
-        match woken {
-            Unblocked::WithError => return Err(Error::Unblocked),
-            Unblocked::RoleChanged => return Err(Error::RoleChanged),
-            _ => {}
+        if matches!(woken, Unblocked::WithError) {
+            return Err(Error::Unblocked);
         }
         if self.outcome == Outcome::Synced && self.blocked.is_none() && !self.waiting.is_over() {
             let clients = &env.namespace.clients;

@@ -6,7 +6,7 @@ use keylatch::Clock;
 use keylatch::internals::disk::{Failure, Faults, Operation, Planned, SimulatedDisk};
 
 use crate::append_only::start_at;
-use crate::harness::{Client, encode, wait_until};
+use crate::harness::{Client, TestServer, encode, wait_until};
 
 #[test]
 fn slow_writes_and_syncs_are_events_of_the_latency_monitor() {
@@ -106,4 +106,24 @@ fn nothing_is_acknowledged_while_a_sync_takes_longer_than_two_seconds() {
     disk.thaw();
     assert_eq!(client.reply(), "+OK");
     client.expect(&[("SET k 4", "+OK")]);
+}
+
+#[test]
+fn waitaof_is_not_answered_for_a_write_whose_place_the_data_of_a_primary_has_taken() {
+    let primary = TestServer::start_with(&[("repl-diskless-sync-delay", "0")]);
+    let disk = SimulatedDisk::new(1);
+    let builder = keylatch::Server::builder().disk(disk.clone()).set("dir", "/").set("appendonly", "yes");
+    let server = builder.set("repl-diskless-load", "swapdb").start_blocking().expect("started");
+    let (mut client, mut other) = (Client::connect(server.addr()), Client::connect(server.addr()));
+    let planned = vec![Planned { operation: Some(Operation::Sync), after: 0, count: usize::MAX, error: Failure::Io }];
+    client.expect(&[("SET lost v", "+OK"), ("WAITAOF 1 0 0", "*2 :1 :0")]);
+    disk.set_faults(Faults { planned, ..Faults::default() });
+    client.send(b"SET lost w\r\nWAITAOF 1 0 0\r\n");
+    assert_eq!(client.reply(), "+OK");
+    wait_until(|| other.info("aof_last_write_status") == "err");
+    other.expect(&[(&format!("REPLICAOF 127.0.0.1 {}", primary.addr().port()), "+OK")]);
+    wait_until(|| other.info("master_link_status") == "up");
+    disk.set_faults(Faults::default());
+    assert!(client.reply().starts_with("-UNBLOCKED "));
+    other.expect(&[("EXISTS lost", ":0")]);
 }
