@@ -378,6 +378,7 @@ mod tests {
         assert!(log.is_confirmed());
         reader.set_confirmed(Some(3));
         assert_eq!(log.confirmed(), 3);
+        assert_eq!(log.position_of(&[7]), end, "it is not known whose keys were changed before");
         assert!(log.wake_when_confirmed(end, 1, std::task::Waker::noop()));
         reader.set_confirmed(None);
         assert!(log.is_confirmed() && log.is_copied());
@@ -463,6 +464,20 @@ mod tests {
         assert_eq!(wakes.0.load(Relaxed), 1);
         assert!(reader.poll_readable(&cx).is_ready());
         assert!(reader.read_all().is_ok() && reader.poll_readable(&cx).is_pending());
+    }
+
+    #[test]
+    fn who_waits_for_a_position_of_a_former_log_is_woken_and_waits_no_more_for_it() {
+        let log = Arc::new(Log::default());
+        let _file = log.reader(Purpose::Confirm);
+        let (near, far) = (append(&log, 10), append(&log, 10_000));
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        assert!(log.wake_when_confirmed(near, 1, &waker) && log.wake_when_confirmed(far, 2, &waker));
+        log.continue_at(100, 0);
+        assert_eq!((wakes.0.load(Relaxed), log.waiting.count()), (2, 0));
+        let waits = [near, far].map(|position| log.wake_when_confirmed(position, 1, &waker));
+        assert_eq!(waits, [false; 2], "the present log has not come so far, and may never");
     }
 
     #[test]
