@@ -87,7 +87,7 @@ fn append_copy(namespace: &Namespace, raw: &mut BytesMut, appended: &mut u64, (e
 mod tests {
     use super::*;
     use crate::command::handlers;
-    use crate::config::{Allowance, Config};
+    use crate::config::{Address, Allowance, Config};
     use crate::resp::write_command;
     use crate::time::clock::Clock;
 
@@ -159,6 +159,18 @@ mod tests {
                 _ => assert_eq!(namespace.log.end(), bytes.len() as u64, "{words:?}"),
             }
         }
+    }
+
+    #[test]
+    fn what_a_former_primary_has_sent_is_not_executed() {
+        let (namespace, mut stream) = replica();
+        let term = namespace.role.term();
+        let alone = namespace.store.exclusive();
+        namespace.follow_primary(Address { host: "10.0.0.2".into(), port: 6379 });
+        drop(alone);
+        let set = ["SET", "k", "v"].map(str::to_owned);
+        let executed = stream.execute((&namespace, handlers()), term, &canonical(&set));
+        assert_eq!((executed, namespace.log.end()), (Ok(false), 0));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What depends on what replicas have acknowledged: WAIT, WAITAOF, `min-replicas-to-write`, `repl-timeout`.
 
 use keylatch::Clock;
+use keylatch::internals::disk::{Failure, Faults, Operation, Planned, SimulatedDisk};
 
 use super::nodes::{Kind, Node};
 use super::parties::{Primary, RawReplica};
-use crate::harness::wait_until;
+use crate::harness::{Client, wait_until};
 
 #[test]
 fn wait_returns_how_many_redis_servers_have_the_writes() {
@@ -310,4 +311,43 @@ fn a_replica_over_its_soft_limit_is_disconnected_after_its_seconds() {
     let value = "x".repeat(1 << 20);
     (0..30).for_each(|_| _ = client.call(&format!("SET k {value}")));
     wait_until(|| client.info("connected_slaves") == "0");
+}
+
+#[test]
+fn a_replica_does_not_acknowledge_what_its_file_does_not_have() {
+    let primary = Primary::start(&[]);
+    let disk = SimulatedDisk::new(1);
+    let builder = keylatch::Server::builder().disk(disk.clone()).set("dir", "/").set("appendonly", "yes");
+    let builder = builder.set("appendfsync", "always").set("repl-diskless-load", "swapdb");
+    let replica = builder.set("replicaof", &*format!("127.0.0.1 {}", primary.addr().port()));
+    let replica = replica.start_blocking().expect("started");
+    let (mut client, mut there) = (primary.client(), Client::connect(replica.addr()));
+    wait_until(|| there.info("master_link_status") == "up");
+    client.expect(&[("SET k 1", "+OK"), ("WAIT 1 0", ":1")]);
+    let planned = vec![Planned { operation: Some(Operation::Sync), after: 0, count: usize::MAX, error: Failure::Io }];
+    disk.set_faults(Faults { planned, ..Faults::default() });
+    client.expect(&[("SET k 2", "+OK")]);
+    wait_until(|| there.info("aof_last_write_status") == "err");
+    client.expect(&[("WAIT 1 50", ":0")]);
+    disk.set_faults(Faults::default());
+}
+
+#[test]
+fn a_replica_counts_once_it_has_acknowledged_its_snapshot_or_has_come_back() {
+    let primary = Primary::start(&[]);
+    let mut client = primary.client();
+    let mut raw = RawReplica::connect(primary.addr(), &["eof", "psync2"]);
+    raw.synchronize();
+    wait_until(|| primary.shows("state=send_bulk"));
+    client.expect(&[("WAIT 1 10", ":0")]);
+    raw.acknowledge();
+    client.expect(&[("WAIT 1 0", ":1"), ("SET k v", "+OK")]);
+    raw.changes_before("set k v");
+    let (id, offset) = (raw.id.clone(), raw.offset);
+    drop(raw);
+    wait_until(|| primary.info("connected_slaves") == "0");
+    let mut again = RawReplica::connect(primary.addr(), &["eof", "psync2"]);
+    assert_eq!(again.resume(&id, offset), format!("+CONTINUE {id}"));
+    again.send(&format!("REPLCONF ACK {offset}"));
+    client.expect(&[("WAIT 1 0", ":1")]);
 }

@@ -141,6 +141,24 @@ fn wait_ends_when_the_delay_is_over_and_not_before() {
 }
 
 #[test]
+fn wait_does_not_count_what_is_on_the_way_behind_what_has_arrived() {
+    let server = start();
+    let (mut primary, mut replica) = pair(&server);
+    replica.expect(&[("TEST.FAULT ADD LINK DELAY 500", ":1")]);
+    primary.call("SET first v");
+    primary.call("TEST.TIME ADVANCE 250");
+    let mut client = enter(&server, "ns-a");
+    client.call("SET second v");
+    let mut waiting = block(&server, client, "WAIT 1 400");
+    primary.call("TEST.TIME ADVANCE 400");
+    replica.expect(&[("EXISTS first second", ":1")]);
+    assert_eq!(waiting.reply(), ":0");
+    let mut waiting = block(&server, waiting, "WAIT 1 101");
+    primary.call("TEST.TIME ADVANCE 100");
+    assert_eq!(waiting.reply(), ":1");
+}
+
+#[test]
 fn a_link_that_is_cut_is_down_until_the_fault_is_removed_and_then_continues() {
     let server = start();
     let (mut primary, mut replica) = pair(&server);
@@ -162,6 +180,21 @@ fn a_link_that_is_cut_is_down_until_the_fault_is_removed_and_then_continues() {
     replica.expect(&[("DBSIZE", ":1"), ("TEST.FAULT CLEAR", "+OK"), ("DBSIZE", ":31")]);
     assert_eq!((primary.info("sync_full"), primary.info("sync_partial_ok")), ("2".into(), "1".into()));
     assert_eq!(primary.call("DEBUG DIGEST"), replica.call("DEBUG DIGEST"));
+}
+
+#[test]
+fn what_is_on_the_way_when_a_link_is_cut_arrives_once_after_it_is_opened_again() {
+    let server = start();
+    let (mut primary, mut replica) = pair(&server);
+    let delay = replica.int("TEST.FAULT ADD LINK DELAY 500");
+    primary.expect(&[("INCR n", ":1"), ("RPUSH l a", ":1")]);
+    replica.expect(&[("TEST.FAULT ADD LINK DROP", ":2"), (&format!("TEST.FAULT DEL {delay}"), ":1")]);
+    assert_eq!(replica.info("master_link_status"), "down");
+    primary.expect(&[("INCR n", ":2")]);
+    replica.expect(&[("EXISTS n l", ":0"), ("TEST.FAULT CLEAR", "+OK"), ("GET n", "$1 2"), ("LLEN l", ":1")]);
+    assert_eq!((primary.info("sync_full"), primary.info("sync_partial_ok")), ("1".into(), "1".into()));
+    primary.expect(&[("INCR n", ":3")]);
+    replica.expect(&[("GET n", "$1 3")]);
 }
 
 /// Loses what the replica does not have; the connections to the primary close. Returns another client of it.
