@@ -91,6 +91,54 @@ fn fences_increase_over_a_failover_to_a_server_whose_clock_is_behind() {
 }
 
 #[test]
+fn a_replica_that_was_sent_all_data_gives_greater_fences_than_its_primary_gives_unheard() {
+    let ahead = TestServer::start_on(Clock::manual(), &[("repl-diskless-sync-delay", "0")]);
+    ahead.server().set_wall_ms(Clock::system().now().wall_ms() + 1_000_000_000);
+    let _first = RawReplica::synchronized(ahead.addr()); // it alone is told up to where fences may be given
+    let mut client = ahead.client();
+    let before = client.int("LOCK.ACQUIRE before mine PX 60000");
+    let replica = Node::keylatch(&[]);
+    let mut there = replica.client();
+    there.expect(&[(&format!("REPLICAOF 127.0.0.1 {}", ahead.addr().port()), "+OK")]);
+    wait_until(|| there.info("master_link_status") == "up");
+    there.expect(&[("REPLICAOF NO ONE", "+OK")]);
+    ahead.advance_ms(5000);
+    let given = client.int("LOCK.ACQUIRE unheard mine PX 60000");
+    let after = there.int("LOCK.ACQUIRE after mine PX 60000");
+    assert!(before < given && given < after, "{after} after {given}");
+}
+
+#[test]
+fn a_primary_that_was_a_replica_in_between_tells_its_replicas_of_fences_again() {
+    let (node, other) = (Node::keylatch(&[]), Node::keylatch(&[]));
+    let raw = RawReplica::synchronized(node.addr());
+    assert!(node.client().int("LOCK.ACQUIRE before mine PX 60000") > 0);
+    drop(raw);
+    node.follow(&other);
+    node.wait_for(&other);
+    let mut client = node.client();
+    client.expect(&[("REPLICAOF NO ONE", "+OK")]);
+    let mut raw = RawReplica::synchronized(node.addr());
+    assert!(client.int("LOCK.ACQUIRE after mine PX 60000") > 0);
+    let told = std::iter::from_fn(|| Some(raw.command())).find(|command| command != "ping").expect("the lock");
+    assert!(told.starts_with("ping keylatch-fences-up-to:"), "{told}");
+}
+
+#[test]
+fn a_former_primary_keeps_no_places_for_clients_that_have_gone() {
+    let primary = Node::keylatch(&[("session-grace-ms", "600000")]);
+    let mut client = primary.client();
+    assert!(client.int("LOCK.ACQUIRE k mine PX 60000") > 0);
+    let mut waiter = primary.client();
+    waiter.send(b"LOCK.ACQUIRE k other SESSION BLOCK 0\r\n");
+    wait_until(|| primary.info("blocked_clients") == "1");
+    drop(waiter);
+    wait_until(|| client.call("INFO locks").contains("kept_places:1 "));
+    client.expect(&[("REPLICAOF 127.0.0.1 1", "+OK")]);
+    assert!(client.call("INFO locks").contains("kept_places:0 "));
+}
+
+#[test]
 fn who_waits_for_a_lock_is_told_when_the_primary_becomes_a_replica() {
     let primary = Node::keylatch(&[]);
     assert!(primary.client().int("LOCK.ACQUIRE k mine PX 60000") > 0);
@@ -100,6 +148,19 @@ fn who_waits_for_a_lock_is_told_when_the_primary_becomes_a_replica() {
     primary.client().expect(&[("REPLICAOF 127.0.0.1 1", "+OK")]);
     assert!(waiter.reply().starts_with("-UNBLOCKED "));
     assert_eq!(waiter.read_raw(), None);
+}
+
+#[test]
+fn a_session_at_a_former_primary_ends_after_the_grace_on_the_new_one() {
+    let primary = Node::keylatch(&[]);
+    let replica = Node::replica_of(&primary, &[("session-grace-ms", "50")]);
+    replica.wait_for(&primary);
+    let mut holder = primary.client();
+    assert!(holder.int("LOCK.ACQUIRE k mine SESSION") > 0);
+    replica.wait_for(&primary);
+    let mut there = replica.client();
+    there.expect(&[("EXISTS k", ":1"), ("REPLICAOF NO ONE", "+OK")]);
+    wait_until(|| there.call("EXISTS k") == ":0");
 }
 
 #[test]
