@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use keylatch::Clock;
-use keylatch::internals::disk::{Faults, SimulatedDisk};
+use keylatch::internals::disk::{Failure, Faults, Operation, Planned, SimulatedDisk};
 
 use super::parties::{Primary, RawReplica};
 use crate::harness::{Client, encode, wait_until};
@@ -95,6 +95,56 @@ fn a_replica_that_does_not_read_what_it_lacks_from_the_file_delays_no_snapshot()
     late.offset = offset;
     let changes = late.changes_before("set end v");
     assert_eq!(changes.iter().filter(|change| change.starts_with("set long:")).count(), KEYS);
+}
+
+#[test]
+fn no_file_is_removed_from_which_a_replica_is_still_sent_what_it_lacks() {
+    let disk = SimulatedDisk::new(1);
+    let builder = keylatch::Server::builder().clock(Clock::system()).disk(disk.clone()).set("dir", "/");
+    let builder = builder.set("appendonly", "yes").set("auto-aof-rewrite-percentage", "0").set("repl-timeout", "3600");
+    let builder = builder.set("repl-backlog-size", "16kb").set("repl-diskless-sync-delay", "0");
+    let server = builder.start_blocking().expect("started");
+    let mut client = Client::connect(server.addr());
+    let raw = RawReplica::synchronized(server.addr());
+    let (id, offset) = (raw.id.clone(), raw.offset);
+    drop(raw);
+    fill(&mut client, "a");
+    // A rewrite that fails at its end, when its file is to get its name, has begun another one to append to.
+    let planned = vec![Planned { operation: Some(Operation::Name), after: 1, count: 1, error: Failure::Io }];
+    disk.set_faults(Faults { planned, ..Faults::default() });
+    assert!(client.call("BGREWRITEAOF").starts_with('+'));
+    wait_until(|| client.info("aof_last_bgrewrite_status") == "err");
+    client.pipeline(&(0..6000).map(|n| format!("SET second:{n} {n}")).collect::<Vec<_>>());
+    client.call("WAITAOF 1 0 0");
+    let mut late = RawReplica::connect(server.addr(), &["eof", "psync2"]);
+    assert_eq!(late.resume(&id, offset), format!("+CONTINUE {id}"));
+    let rewrites = client.info("aof_rewrites");
+    assert!(client.call("BGREWRITEAOF").starts_with('+'));
+    wait_until(|| client.info("aof_rewrites") != rewrites && client.info("aof_rewrite_in_progress") == "0");
+    client.expect(&[("SET end v", "+OK")]);
+    late.offset = offset;
+    let changes = late.changes_before("set end v");
+    let count = |start: &str| changes.iter().filter(|change| change.starts_with(start)).count();
+    assert_eq!((count("set long:"), count("set second:")), (KEYS, 6000));
+}
+
+#[test]
+fn replicas_that_fall_behind_at_different_places_get_the_same_data() {
+    let settings = [("repl-diskless-sync-delay", "3600"), ("repl-diskless-sync-max-replicas", "2")];
+    let primary = Primary::start(&[&settings[..], &[("repl-timeout", "3600"), ("rdbcompression", "no")]].concat());
+    let mut client = primary.client();
+    fill(&mut client, "a");
+    let mut replicas = [(); 2].map(|()| {
+        let mut raw = RawReplica::connect(primary.addr(), &["eof"]);
+        raw.send("PSYNC ? -1");
+        raw
+    });
+    replicas.iter_mut().for_each(RawReplica::begin_full);
+    let [first, second] = &mut replicas;
+    (0..200).for_each(|_| assert!(second.fill()));
+    client.expect(&[("SAVE", "+OK")]); // which waits for the end of theirs
+    let payloads = [first.payload(), second.payload()];
+    assert!(payloads[0].1.len() > KEYS * LEN && payloads[0] == payloads[1]);
 }
 
 #[test]
