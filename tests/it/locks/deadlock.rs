@@ -274,3 +274,24 @@ fn a_client_that_was_refused_is_served_in_line_when_it_asks_for_another_lock() {
     assert_eq!(first.call("LOCK.RELEASE k first"), ":1");
     acquired(&mut two);
 }
+
+#[test]
+fn a_place_that_is_kept_for_a_client_that_has_gone_is_in_no_cycle() {
+    let server = TestServer::start_with(&[("session-grace-ms", "5000")]);
+    let (mut one, mut two, mut three, mut other) = (server.client(), server.client(), server.client(), server.client());
+    let first = one.int("CLIENT ID");
+    one.int("LOCK.ACQUIRE p of-one PERMITS 2 OF 4 SESSION");
+    three.int("LOCK.ACQUIRE p of-three PERMITS 1 PX 60000");
+    two.int("LOCK.ACQUIRE k of-two SESSION");
+    let _one = waits(&server, one, "k");
+    // It would need a permit of the first one; who comes behind it would not.
+    let leaving = block(&server, server.client(), "LOCK.ACQUIRE p away PERMITS 3 SESSION BLOCK 0");
+    let error = two.call("LOCK.ACQUIRE p two PERMITS 2 PX 1000 BLOCK 0");
+    assert!(error.starts_with(&format!("-DEADLOCK p held by client {first} ")), "{error}");
+    drop(leaving);
+    wait_until(|| locks_info(&mut other, "kept_places") == 1);
+    let mut two = block(&server, two, "LOCK.ACQUIRE p two PERMITS 2 PX 1000 BLOCK 0");
+    assert_eq!(three.call("LOCK.RELEASE p of-three"), ":1");
+    acquired(&mut two);
+    assert_eq!(locks_info(&mut other, "deadlocks_total"), 1);
+}

@@ -270,6 +270,24 @@ fn a_kept_place_is_not_taken_up_in_another_mode_or_for_another_number_of_permits
 }
 
 #[test]
+fn a_kept_place_is_not_taken_up_in_another_database() {
+    let server = start();
+    let (mut one, mut elsewhere) = (server.client(), server.client());
+    fence(&mut one, "LOCK.ACQUIRE k x PX 600000");
+    elsewhere.expect(&[("SELECT 1", "+OK")]);
+    fence(&mut elsewhere, "LOCK.ACQUIRE k x PX 600000");
+    let (first, id) = waits(&server, "LOCK.ACQUIRE k t SESSION BLOCK 0");
+    drop(first);
+    wait_until_gone(&server, id);
+    let mut other = server.client();
+    other.expect(&[("SELECT 1", "+OK")]);
+    let mut other = block(&server, other, "LOCK.ACQUIRE k t SESSION BLOCK 0");
+    assert_eq!((locks_info(&mut one, "kept_places"), locks_info(&mut one, "waiting")), (1, 2));
+    elsewhere.expect(&[("LOCK.RELEASE k x", ":1")]);
+    acquired(&mut other);
+}
+
+#[test]
 fn a_client_that_was_served_and_gone_before_it_knew_keeps_the_lock_for_the_grace() {
     let server = start();
     let mut other = server.client();
