@@ -455,3 +455,36 @@ impl Stage {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::handlers;
+    use crate::config::Config;
+    use crate::engine::stored::StoredClient;
+    use crate::namespace::Namespace;
+    use crate::time::clock::Clock;
+
+    #[test]
+    fn who_leaves_gives_a_lock_back_unless_it_was_acquired_again_since_it_was_handed_over() {
+        let namespace = Namespace::for_test(&handlers().commands, Config::default(), Clock::manual());
+        let (key, now) = ((0, Box::from(&b"k"[..])), namespace.clock.now());
+        let wait = StoredWait { process: 1, number: 7 };
+        for is_acquired_again in [false, true] {
+            let holders = Arc::new(Holders::new(namespace.clients.clone()));
+            let mut stage = Stage::new(&namespace.store, StageCx { holders, fence_base: 0, now });
+            let holder = Some(StoredClient { process: 1, id: 3, ..StoredClient::default() });
+            let lock = StoredLock { fence: 5, holder, granted: vec![wait], ..StoredLock::default() };
+            let value = Some((Entry::text(b"k", &b"token"[..], None), 5));
+            let lock = LockState { lock: Some(lock), queue: Vec::new() };
+            stage.load(&key, Copy { mod_revision: 5, value_revision: 5, value, lock, ..Copy::default() });
+            if is_acquired_again {
+                stage.recorder.record_lock(0, b"k", None);
+            }
+            stage.leave_queue(&key, wait);
+            let changed = stage.end(now).changed;
+            let is_held = changed.iter().map(|changed| changed.value.is_some()).collect::<Vec<_>>();
+            assert_eq!(is_held, [is_acquired_again]);
+        }
+    }
+}

@@ -449,3 +449,20 @@ fn fencing_tokens_grow_over_restarts_of_all_servers_and_a_restore_of_etcd_from_a
     fleet.add(Clock::system(), &[]);
     assert!(fleet.servers[0].client().int("LOCK.ACQUIRE k t PX 100000") > second);
 }
+
+#[test]
+fn a_client_that_was_told_that_the_outcome_is_not_known_does_not_stay_in_the_queue() {
+    let Some(etcd) = Etcd::shared() else { return };
+    let Some((fleet, links)) = linked_fleet(&etcd) else { return };
+    let mut other = fleet.servers[1].client();
+    other.int("LOCK.ACQUIRE k t PX 100000");
+    let mut uncertain = fleet.servers[0].client();
+    uncertain.expect(&[("SET x 1", "+OK"), ("CONFIG SET etcd-timeout 100", "+OK")]);
+    links.iter().for_each(|link| link.cut(Way::Back, Passage::Held));
+    uncertain.send(b"LOCK.ACQUIRE k late PX 100000 BLOCK 0\r\n");
+    wait_until(|| in_queue(&mut other, "k") == 1);
+    assert_eq!(uncertain.reply(), "-UNCERTAIN the engine has not confirmed the outcome");
+    links.iter().for_each(Proxy::heal);
+    wait_until(|| in_queue(&mut other, "k") == 0);
+    other.expect(&[("LOCK.RELEASE k t", ":1"), ("EXISTS k", ":0")]);
+}
