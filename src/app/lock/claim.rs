@@ -126,3 +126,20 @@ impl Claim {
         is_ours.then(|| reason.clone())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loss_of_another_lock_of_the_same_name_is_none() {
+        let claim = Claim::new(b"job".to_vec(), 1000, Vec::new()).expect("a token");
+        let loss = |token: &str, fence: i64| {
+            let words = ["lock-lost", "job", token].map(|word| Frame::Bulk(Bytes::copy_from_slice(word.as_bytes())));
+            let push = [&words[..], &[Frame::Integer(fence), Frame::Bulk(Bytes::from_static(b"deleted"))]].concat();
+            claim.loss(&push, Grant(Some(5)))
+        };
+        assert_eq!(loss(&claim.token, 5).as_deref(), Some(&b"deleted"[..]));
+        assert_eq!((loss(&claim.token, 4), loss("other", 5)), (None, None));
+    }
+}

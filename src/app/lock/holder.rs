@@ -400,3 +400,64 @@ fn chance(range: std::ops::Range<u64>) -> u64 {
     let _ = getrandom::fill(&mut bytes);
     range.start + u64::from_ne_bytes(bytes) % (range.end - range.start)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::app::endpoint::Endpoint;
+    use crate::app::process::Console;
+    use crate::dial::TlsOptions;
+
+    const TTL_MS: u64 = 600_000;
+
+    /// Renews a lock with the fence 5 over a new connection to a server that expects some commands, gives these replies,
+    /// and takes half a second for each. Returns whether it is held, and how much later it is valid than before.
+    async fn renew(exchange: &[(&str, &str)]) -> (Result<bool, RequestError>, u64) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let clock = Clock::manual();
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            for (command, reply) in exchange {
+                let mut request = Vec::new();
+                while !request.windows(command.len()).any(|words| words == command.as_bytes()) {
+                    assert_ne!(stream.read_buf(&mut request).await.expect("a request"), 0, "no {command}");
+                }
+                clock.advance(Duration::from_millis(500));
+                stream.write_all(format!("{reply}\r\n").as_bytes()).await.expect("it reads");
+            }
+        };
+        let server = Server {
+            endpoint: Endpoint::read(&format!("redis://{address}"), None).expect("an address"),
+            tls: TlsOptions::default(),
+            own_name: b"test".to_vec(),
+        };
+        let messages = Messages::start(Console { say: |_| {}, complain: |_| {} }).expect("a thread");
+        let claim = Claim::new(b"job".to_vec(), TTL_MS, Vec::new()).expect("a token");
+        let mut holder = Holder::new(&server, claim, &messages);
+        (holder.clock, holder.grant) = (clock.clone(), Grant(Some(5)));
+        holder.confirm(clock.now().mono_ms());
+        let before_ms = holder.valid_until_ms;
+        clock.advance(Duration::from_secs(60));
+        let renewed = async move {
+            let is_held = holder.renew().await;
+            (is_held, holder.valid_until_ms - before_ms) // the end of its connection is the end of the exchange
+        };
+        tokio::join!(renewed, serve).0
+    }
+
+    #[tokio::test]
+    async fn the_ttl_counts_from_before_the_renewal() {
+        let exchange = [("HELLO", "+OK"), ("LOCK.RENEW", ":5"), ("LOCK.ACQUIRE", ":5")];
+        assert_eq!(renew(&exchange).await, (Ok(true), 60_000));
+    }
+
+    #[tokio::test]
+    async fn a_lock_that_went_while_the_connection_was_made_again_is_given_back() {
+        let exchange = [("HELLO", "+OK"), ("LOCK.RENEW", ":5"), ("LOCK.ACQUIRE", ":6"), ("LOCK.RELEASE", ":1")];
+        assert_eq!(renew(&exchange).await, (Ok(false), 0));
+    }
+}

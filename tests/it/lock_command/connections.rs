@@ -219,3 +219,27 @@ fn on_redis_what_needs_lock_commands_says_so() {
         assert!(complaint.contains("the user may not do this: NOPERM "), "{complaint}");
     }
 }
+
+#[test]
+fn a_lock_whose_reply_is_lost_is_given_back_when_the_wait_ends_without_a_connection() {
+    let server = TestServer::start_with(&[("test-mode", "yes")]);
+    let mut client = server.client();
+    client.expect(&[("TEST.FAULT ADD LOCK.ACQUIRE LOSEREPLY COUNT 1", ":1")]);
+    let refusal = ["TEST.FAULT", "ADD", "HELLO", "ERROR", "NOAUTH later", "COUNT", "1", "AFTER", "1"];
+    assert_eq!(client.call_args(&refusal), ":2");
+    run_failing(&at(&server), &["job", "--", "echo"], 77);
+    client.expect(&[("EXISTS job", ":0")]);
+}
+
+#[cfg(feature = "lua")]
+#[test]
+fn without_lock_commands_a_lock_whose_reply_is_lost_is_known_again() {
+    let server = TestServer::start_with(&[("test-mode", "yes")]);
+    let mut client = server.client();
+    let unknown = ["TEST.FAULT", "ADD", "LOCK.ACQUIRE", "ERROR", "ERR unknown command 'LOCK.ACQUIRE'"];
+    assert_eq!(client.call_args(&unknown), ":1");
+    client.expect(&[("TEST.FAULT ADD SET LOSEREPLY COUNT 1", ":2")]);
+    let output = run(&at(&server), &["--wait", "5s", "job", "--", "echo", "done"]);
+    assert!(output.status.success() && text(&output.stdout) == "done\n", "{output:?}");
+    client.expect(&[("EXISTS job", ":0")]);
+}
