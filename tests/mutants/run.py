@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Breaks the rules of locks one at a time, and shows that a test notices each.
+"""Breaks the rules of locks, or of what keeps data, one at a time, and shows that a test notices each.
 
     tests/mutants/run.py [--check] [--only WORDS] [--part N/M] [--all-failures] [LIST]
 
@@ -8,6 +8,9 @@ breaks it. Each is made in a copy of the project below target/mutants, never in 
 is built, without the features that locks do not need, and tests are run until one fails: first those of one rule each,
 then those of random commands and crowds. That test is run again by itself: a mutant counts as killed only by a test
 that fails both times. One whose tests take too long, or that does not build, is not killed.
+
+In a list with SWITCH, as safety.txt beside this file, every mutant is built into the same test binaries, with all
+features, and chosen by a variable when these run; each names its tests. Tests of etcd need that in PATH.
 
   --check           says whether every text to be replaced is there exactly once, and builds nothing; a test of tests/it
                     does the same
@@ -46,7 +49,7 @@ THREADS = ["--test-threads", "16"]
 PATIENCE = (
     "tests/it/harness.rs",
     "PATIENCE: Duration = Duration::from_secs(30)",
-    "PATIENCE: Duration = Duration::from_secs(5)",
+    "PATIENCE: Duration = Duration::from_secs(10)",
 )
 CROWDS = ["locks::model::", "locks::proof::", "locks::contention::", "locks::killed::"]
 # What is tested through the socket and depends on the rules of locks, in the order in which it is run.
@@ -54,8 +57,18 @@ TESTS = [
     (["locks::"], CROWDS),
     ([*CROWDS, "linearizable::", "fences::", "time::", "restart::", "blocked", "leaving::", "fences_of_locks"], []),
 ]
-# One compares the list with the source, which a mutant changes; the others need a machine that does nothing else.
+# One compares the lists with the source, which a mutant changes; the others need a machine that does nothing else.
 NOT_TESTS = ["locks::mutants::", "slow_batch"]
+# What stands in a new text for a condition that is true for its mutant alone, and what it becomes where all are built.
+SWITCH = "SWITCH"
+SWITCHES = """
+/// Returns whether the mutant with a number is chosen.
+pub(crate) fn is(number: usize) -> bool {
+    static CHOSEN: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
+    *CHOSEN.get_or_init(|| std::env::var("KEYLATCH_MUTANT").ok()?.parse().ok()) == Some(number)
+}
+"""
+BUILD_SWITCHES = ["cargo", "test", "--locked", "--lib", "--test", "it", "--no-run"]
 
 
 class Mutant:
@@ -64,6 +77,7 @@ class Mutant:
     def __init__(self, name):
         self.name = name
         self.changes = []
+        self.tests = []  # parts of the names of those that should notice it; all if there are none
 
     def check(self):
         """Returns what is wrong with the changes."""
@@ -91,6 +105,8 @@ def read_list(path):
             mutants[-1].changes[-1][1].append(rest)
         elif kind == "+":
             mutants[-1].changes[-1][2].append(rest)
+        elif kind == "?":
+            mutants[-1].tests += rest.split()
         elif line and kind != "#":
             sys.exit(f"{path}: {line!r} is none of its lines")
     for mutant in mutants:
@@ -98,15 +114,18 @@ def read_list(path):
     return mutants
 
 
-def copy_project():
-    """Makes the copy the same as the working tree, but for PATIENCE; files that are the same stay, with their times."""
+def copy_project(changed=None):
+    """Makes the copy the same as the working tree, but for PATIENCE and the files that are changed, whose texts are given;
+    files that are the same stay, with their times."""
+    changed = changed or {}
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, check=True, capture_output=True, text=True,
     ).stdout
-    names = {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
+    names = {name for name in listed.split("\0") if name and (ROOT / name).is_file()} | changed.keys()
     for name in sorted(names):
-        target, content = COPY / name, (ROOT / name).read_bytes()
+        target = COPY / name
+        content = changed[name].encode() if name in changed else (ROOT / name).read_bytes()
         if name == PATIENCE[0]:
             content = content.replace(PATIENCE[1].encode(), PATIENCE[2].encode())
         if not target.exists() or target.read_bytes() != content:
@@ -123,18 +142,18 @@ def content_of_copy():
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
-def build():
-    """Builds the test binary of the copy; returns its path, or None."""
+def build(command=BUILD, level="0"):
+    """Builds test binaries of the copy; returns their paths by name, or None."""
     env = {
         **os.environ,
         "CARGO_TARGET_DIR": str(WORK / "build"),
         # Each mutant is built for one run, which is short.
         "CARGO_PROFILE_DEV_DEBUG": "0",
-        "CARGO_PROFILE_DEV_OPT_LEVEL": "0",
+        "CARGO_PROFILE_DEV_OPT_LEVEL": level,
     }
     with open(WORK / "build.log", "w") as log:
         made = subprocess.run(
-            [*BUILD, "--message-format=json"], cwd=COPY, env=env, stdout=subprocess.PIPE, stderr=log, text=True
+            [*command, "--message-format=json"], cwd=COPY, env=env, stdout=subprocess.PIPE, stderr=log, text=True
         )
     messages = [json.loads(line) for line in made.stdout.splitlines() if line.startswith("{")]
     if made.returncode != 0:
@@ -142,12 +161,15 @@ def build():
             rendered = (found.get("message", {}).get("rendered") for found in messages)
             log.writelines(text for text in rendered if text)
         return None
-    return next(found["executable"] for found in reversed(messages) if found.get("executable"))
+    built = [found for found in messages if found.get("executable") and found["profile"]["test"]]
+    return {found["target"]["name"]: found["executable"] for found in built}
 
 
-def run(binary, args, ends_at_once=True):
+def run(binary, args, ends_at_once=True, mutant=None):
     """Runs tests; returns the names of those that failed, and whether the time was over."""
     env = {**os.environ, "RUST_MIN_STACK": "67108864"}
+    if mutant is not None:
+        env["KEYLATCH_MUTANT"] = str(mutant)
     tests = subprocess.Popen(
         [binary, *args], cwd=COPY, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         start_new_session=True,
@@ -180,31 +202,45 @@ def skipping(names):
     return [word for name in names for word in ("--skip", name)]
 
 
-def fails_again(binary, name):
+def fails_again(binary, name, mutant=None):
     """Returns whether a test that has failed does so by itself, too."""
-    return not name[0].isalpha() or any(run(binary, ["--exact", name]))
+    return not name[0].isalpha() or any(run(binary, ["--exact", name], mutant=mutant))
 
 
-def run_all(binary):
-    """Runs all tests; returns the names of those that failed, and whether the time was over."""
+def locks(binaries):
+    """Returns the runs for the rules of locks, each with its binary, the names of tests, and those left out."""
+    return [(binaries["it"], names, left_out) for names, left_out in TESTS]
+
+
+def chosen(binaries, tests):
+    """Returns the runs of tests that a mutant names: unit tests are quick, and come first."""
+    unit = [test.removeprefix("lib:") for test in tests if test.startswith("lib:")]
+    whole = [test for test in tests if not test.startswith("lib:")]
+    runs = [(binaries["keylatch"], unit, []), (binaries["it"], whole, [])]
+    return [each for each in runs if each[1]]
+
+
+def run_all(runs, mutant=None):
+    """Runs all tests; returns those that failed, each with its binary, and whether the time was over."""
     failed, is_over = [], False
-    for names, left_out in TESTS:
-        found, is_late = run(binary, [*names, *THREADS, *skipping(NOT_TESTS + left_out)], False)
-        failed, is_over = failed + found, is_over or is_late
+    for binary, names, left_out in runs:
+        found, is_late = run(binary, [*names, *THREADS, *skipping(NOT_TESTS + left_out)], False, mutant)
+        failed, is_over = failed + [(binary, name) for name in found], is_over or is_late
     return failed, is_over
 
 
-def kill(binary):
+def kill(runs, mutant=None):
     """Runs tests until one fails twice; returns its name, those that failed once, and whether they took too long."""
     once, is_over = [], False
-    for names, left_out in TESTS:
+    for binary, names, left_out in runs:
         while True:
-            failed, is_late = run(binary, [*names, *THREADS, *skipping(NOT_TESTS + left_out + once)])
+            args = [*names, *THREADS, *skipping(NOT_TESTS + left_out + once)]
+            failed, is_late = run(binary, args, mutant=mutant)
             is_over |= is_late
             if not failed:
                 break
             name = failed[0]
-            if fails_again(binary, name):
+            if fails_again(binary, name, mutant):
                 return name, once, is_over
             once.append(name)
     return None, once, is_over
@@ -214,6 +250,19 @@ def show(outcome, name, detail, seconds):
     print(f"{outcome:14} {name:76} {detail} ({seconds:.0f} s)", flush=True)
 
 
+def run_tests(mutant, runs, all_failures, began, number=None):
+    """Runs the tests for a mutant; returns whether one of them has noticed."""
+    if all_failures:
+        failed, is_over = run_all(runs, number)
+        killer, once = ", ".join(name for _, name in failed), []
+    else:
+        killer, once, is_over = kill(runs, number)
+    outcome = "killed" if killer else "too slow" if is_over else "SURVIVED"
+    detail = killer or " ".join(f"{name} failed once" for name in once)
+    show(outcome, mutant.name, detail, time.monotonic() - began)
+    return bool(killer)
+
+
 def run_mutant(mutant, all_failures):
     """Applies a mutant to the copy and runs the tests; returns whether one of them has noticed."""
     began = time.monotonic()
@@ -221,22 +270,42 @@ def run_mutant(mutant, all_failures):
         file = COPY / path
         file.write_text(file.read_text().replace(old, new))
     try:
-        binary = build()
-        if binary is None:
+        binaries = build()
+        if binaries is None:
             show("does not build", mutant.name, WORK / "build.log", time.monotonic() - began)
             return False
-        if all_failures:
-            failed, is_over = run_all(binary)
-            killer, once = ", ".join(failed), []
-        else:
-            killer, once, is_over = kill(binary)
+        return run_tests(mutant, locks(binaries), all_failures, began)
     finally:
         for path, _, _ in mutant.changes:
             shutil.copyfile(ROOT / path, COPY / path)
-    outcome = "killed" if killer else "too slow" if is_over else "SURVIVED"
-    detail = killer or " ".join(f"{name} failed once" for name in once)
-    show(outcome, mutant.name, detail, time.monotonic() - began)
-    return bool(killer)
+
+
+def with_switches(mutants):
+    """Returns the files that mutants change, each with all changes, and what they need for their switches."""
+    lib = (ROOT / "src/lib.rs").read_text()
+    texts = {"src/lib.rs": lib.replace("mod acl;\n", "mod acl;\nmod mutant;\n", 1), "src/mutant.rs": SWITCHES}
+    for number, mutant in enumerate(mutants):
+        for path, old, new in mutant.changes:
+            text = texts.get(path) or (ROOT / path).read_text()
+            if text.count(old) != 1:
+                sys.exit(f"{mutant.name}: another mutant changes this text of {path}, too:\n{old}")
+            texts[path] = text.replace(old, new.replace(SWITCH, f"crate::mutant::is({number})"))
+    return texts
+
+
+def tests_pass(runs):
+    """Returns whether tests pass without a mutant, or have for the same source."""
+    named = repr([names for _, names, _ in runs])
+    passed, content = WORK / "passed", content_of_copy() + named
+    if passed.exists() and passed.read_text() == content:
+        return True
+    failed, is_over = run_all(runs)
+    failed = [name for binary, name in failed if fails_again(binary, name)]
+    if failed or is_over:
+        print("the tests do not pass without a mutant:", *failed or ["they take too long"], file=sys.stderr)
+        return False
+    passed.write_text(content)
+    return True
 
 
 def main():
@@ -253,29 +322,30 @@ def main():
         print(f"{args.list} does not fit the source:", *wrong, sep="\n", file=sys.stderr)
         return 2
     first, step = map(int, args.part.split("/"))
-    mutants = [mutant for mutant in mutants if args.only in mutant.name][first - 1 :: step]
-    if args.check or not mutants:
-        print(f"{len(mutants)} mutants")
-        return 0 if mutants else 2
+    numbers = [number for number, mutant in enumerate(mutants) if args.only in mutant.name][first - 1 :: step]
+    if args.check or not numbers:
+        print(f"{len(numbers)} mutants")
+        return 0 if numbers else 2
     began = time.monotonic()
-    copy_project()
-    binary = build()
-    if binary is None:
+    has_switches = all(SWITCH in new for mutant in mutants for _, _, new in mutant.changes)
+    copy_project(with_switches(mutants) if has_switches else None)
+    binaries = build(BUILD_SWITCHES, "1") if has_switches else build()
+    if binaries is None:
         print(f"the project does not build: {WORK / 'build.log'}", file=sys.stderr)
         return 2
-    # As long as the project stays the same they need not be run again.
-    passed, content = WORK / "passed", content_of_copy()
-    if not passed.exists() or passed.read_text() != content:
-        failed, is_over = run_all(binary)
-        failed = [name for name in failed if fails_again(binary, name)]
-        if failed or is_over:
-            print("the tests do not pass without a mutant:", *failed or ["they take too long"], file=sys.stderr)
-            return 2
-        passed.write_text(content)
+    every = sorted({test for number in numbers for test in mutants[number].tests})
+    if not tests_pass(chosen(binaries, every) if has_switches else locks(binaries)):
+        return 2
     show("passed", "(no mutant)", "", time.monotonic() - began)
-    killed = sum(run_mutant(mutant, args.all_failures) for mutant in mutants)
-    print(f"{killed} of {len(mutants)} mutants killed, in {(time.monotonic() - began) / 60:.0f} minutes")
-    return 0 if killed == len(mutants) else 1
+    killed = 0
+    for mutant, number in [(mutants[number], number) for number in numbers]:
+        if has_switches:
+            runs = chosen(binaries, mutant.tests)
+            killed += run_tests(mutant, runs, args.all_failures, time.monotonic(), number)
+        else:
+            killed += run_mutant(mutant, args.all_failures)
+    print(f"{killed} of {len(numbers)} mutants killed, in {(time.monotonic() - began) / 60:.0f} minutes")
+    return 0 if killed == len(numbers) else 1
 
 
 if __name__ == "__main__":
