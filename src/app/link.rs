@@ -1,6 +1,7 @@
 //! A connection of the clients in this binary: sends commands, receives replies.
 
 use std::io::{self, Read, Write};
+use std::os::fd::BorrowedFd;
 
 use bytes::BytesMut;
 use tokio_util::codec::Decoder;
@@ -30,6 +31,11 @@ impl Link {
     pub(crate) fn connect(address: &Address, tls: Option<&TlsOptions>) -> io::Result<Self> {
         let decoder = FrameDecoder::with_limits(FrameLimits { len: REPLY_LEN_MAX, ..FrameLimits::default() });
         Ok(Link { stream: connect(address, tls)?, received: BytesMut::new(), decoder })
+    }
+
+    /// The socket, by which another thread can end the connection.
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.stream.socket()
     }
 
     /// Sends a command.

@@ -4,6 +4,8 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 #[cfg(feature = "binary")]
+use std::os::fd::{AsFd, BorrowedFd};
+#[cfg(feature = "binary")]
 use std::os::unix::net::UnixStream;
 
 mod address;
@@ -21,9 +23,25 @@ pub(crate) use address::TlsOptions;
 pub(crate) use open::{AsyncStream, open};
 
 /// A connection of any kind.
-pub(crate) trait Stream: Read + Write + Send {}
+pub(crate) trait Stream: Read + Write + Send {
+    /// The socket, by which another thread can end the connection.
+    #[cfg(feature = "binary")]
+    fn socket(&self) -> BorrowedFd<'_>;
+}
 
-impl<T: Read + Write + Send> Stream for T {}
+impl Stream for TcpStream {
+    #[cfg(feature = "binary")]
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+}
+
+#[cfg(feature = "binary")]
+impl Stream for UnixStream {
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+}
 
 /// Connects, and waits for that without a limit.
 ///

@@ -13,6 +13,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName,
 use tokio_rustls::rustls::sign::SingleCertAndKey;
 use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 
+use crate::dial::Stream;
 use crate::dial::address::TlsOptions;
 use crate::dial::trust::{Authorities, ServerVerifier, certified};
 
@@ -32,6 +33,13 @@ pub(super) fn secure(
         connection.complete_io(&mut stream)?;
     }
     Ok(StreamOwned::new(connection, stream))
+}
+
+impl Stream for StreamOwned<ClientConnection, TcpStream> {
+    #[cfg(feature = "binary")]
+    fn socket(&self) -> std::os::fd::BorrowedFd<'_> {
+        std::os::fd::AsFd::as_fd(&self.sock)
+    }
 }
 
 /// Performs the handshake without blocking.

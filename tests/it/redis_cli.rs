@@ -10,6 +10,10 @@ use crate::harness::{ReservedPort, TestServer};
 use crate::process::{binary, text};
 use crate::skipped;
 
+mod modes;
+mod prompt;
+mod terminal;
+
 /// A directory with a link of the name redis-cli to the binary.
 struct Cli {
     folder: TempDir,
@@ -29,6 +33,20 @@ impl Cli {
     /// Runs it with a server, and with this on standard input.
     fn run(&self, server: &TestServer, args: &[&str], stdin: &str) -> Output {
         run(&self.path(), server, args, stdin).expect("the binary starts")
+    }
+
+    /// Asserts that it prints and ends with what redis-cli does.
+    #[track_caller]
+    fn compare(&self, server: &TestServer, args: &[&str], stdin: &str) {
+        let theirs = match run(Path::new("redis-cli"), server, args, stdin) {
+            Ok(output) => output,
+            Err(error) if error.kind() == ErrorKind::NotFound => return skipped::without("redis-cli"),
+            Err(error) => panic!("redis-cli does not start: {error}"),
+        };
+        let ours = self.run(server, args, stdin);
+        assert_eq!(text(&ours.stdout), text(&theirs.stdout), "{args:?} {stdin}");
+        assert_eq!(ours.status.code(), theirs.status.code(), "{args:?} {stdin}");
+        assert_eq!(text(&ours.stderr), text(&theirs.stderr), "{args:?} {stdin}");
     }
 }
 
@@ -80,17 +98,8 @@ fn replies_are_printed_as_redis_cli_prints_them() {
         &["-u", "redis://127.0.0.1/2", "client", "getname"],
     ];
     for command in commands {
-        for form in ["--raw", "--no-raw"] {
-            let args = [&[form], command].concat();
-            let ours = cli.run(&server, &args, "");
-            let theirs = match run(Path::new("redis-cli"), &server, &args, "") {
-                Ok(output) => output,
-                Err(error) if error.kind() == ErrorKind::NotFound => return skipped::without("redis-cli"),
-                Err(error) => panic!("redis-cli does not start: {error}"),
-            };
-            assert_eq!(text(&ours.stdout), text(&theirs.stdout), "{args:?}");
-            assert_eq!(ours.status.code(), theirs.status.code(), "{args:?}");
-            assert_eq!(text(&ours.stderr), text(&theirs.stderr), "{args:?}");
+        for form in ["--raw", "--no-raw", "--csv", "--json", "--quoted-json"] {
+            cli.compare(&server, &[&[form], command].concat(), "");
         }
     }
 }
@@ -129,13 +138,13 @@ fn a_server_that_is_not_there_is_a_status_of_1_and_what_is_not_understood_is_nam
     assert_eq!((output.status.code(), output.stdout), (Some(1), Vec::new()));
     let unknown = text(&run(&["-h", "no host", "ping"]).stderr);
     assert_eq!(unknown, "Could not connect to Redis at no host:6379: Name or service not known\n");
-    let output = run(&["--bigkeys"]);
-    assert!(text(&output.stderr).contains("'--bigkeys'") && output.status.code() == Some(1), "{output:?}");
+    let output = run(&["--hotkeys"]);
+    assert!(text(&output.stderr).contains("'--hotkeys'") && output.status.code() == Some(1), "{output:?}");
     let output = run(&["--version"]);
     assert!(text(&output.stdout).starts_with("redis-cli "), "{output:?}");
     // An entry point of a container may put the server's name first.
     let output = Command::new(binary()).args(["redis-cli", "--help"]).output().expect("it starts");
-    assert!(text(&output.stdout).contains("There is no interactive mode"), "{output:?}");
+    assert!(text(&output.stdout).contains("it is interactive on a terminal"), "{output:?}");
 }
 
 #[test]

@@ -1,36 +1,18 @@
 //! The supported options of redis-cli.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::app::endpoint::{DEFAULT_HOST, DEFAULT_PORT};
+use crate::app::redis_cli::show::{Form, Format};
+use crate::app::redis_cli::tls_words::TlsWords;
+use crate::app::redis_cli::usage::HELP;
 use crate::app::uri::{Login, Uri};
 use crate::dial::{Address, TlsOptions};
+use crate::text::split_words;
 
-/// The text of `redis-cli --help`.
-pub(super) const HELP: &str = "\
-redis-cli of keylatch: sends one command, or the lines of standard input, and prints the replies.
-
-Usage: redis-cli [options] [command [argument ...]]
-  -h <host>            Server to connect to (default: 127.0.0.1)
-  -p <port>            Port (default: 6379)
-  -s <socket>          Unix socket, instead of host and port
-  -u <uri>             redis://user:password@host:port/database, or rediss:// for TLS
-  -a, --pass <pass>    Password; the environment variable REDISCLI_AUTH is safer
-  --user <name>        User name for the password
-  -n <database>        Database number
-  -2, -3               Use RESP2 (the default) or RESP3
-  -x                   Read the last argument from standard input
-  -e                   Exit with status 1 when the reply is an error
-  --raw, --no-raw      Print raw replies, or with types and numbers as on a terminal
-  --tls                Use TLS
-  --cacert <file>      Trusted authorities (default: those of the system)
-  --cert <file>, --key <file>   Client certificate and private key
-  --sni <name>         Server name for TLS (SNI)
-  --insecure           Accept any server certificate
-  --help, --version
-
-There is no interactive mode. SUBSCRIBE and MONITOR print messages until the connection closes.
-";
+/// How long `--pipe` waits for the last reply.
+const PIPE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What the arguments request.
 #[derive(Debug)]
@@ -39,6 +21,45 @@ pub(super) enum Request {
     Print(String),
     /// Connect to a server.
     Talk(Box<Options>),
+}
+
+/// What is done with the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Send the command, or the lines of standard input.
+    Commands,
+    /// List the keys.
+    Scan,
+    /// Look for the largest keys.
+    BigKeys,
+    /// Print statistics of the server.
+    Stat,
+    /// Measure how long PING takes.
+    Latency,
+    /// Send standard input as it is.
+    Pipe,
+}
+
+/// Which keys are scanned.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Selection {
+    /// The pattern of their names.
+    pub pattern: Option<Vec<u8>>,
+    /// How many are looked at by one call of SCAN.
+    pub count: Option<u64>,
+    /// Their type.
+    pub kind: Option<Vec<u8>>,
+}
+
+/// Whether to use RESP3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Resp3 {
+    /// Use RESP2.
+    No,
+    /// Use RESP3.
+    Yes,
+    /// Use RESP3 because the format suggests it.
+    Default,
 }
 
 /// The parsed options.
@@ -54,16 +75,80 @@ pub(super) struct Options {
     pub password: Option<Vec<u8>>,
     /// The database to select, unless it is 0.
     pub database: u32,
-    /// Whether to use RESP3.
-    pub resp3: bool,
+    /// Whether to use RESP3; undecided without an option.
+    pub resp3: Option<Resp3>,
     /// Whether an error reply leads to exit status 1.
     pub error_status: bool,
     /// Whether the last argument comes from standard input.
     pub last_from_stdin: bool,
-    /// Whether replies are printed without types; by default only if standard output is no terminal.
-    pub raw: Option<bool>,
+    /// How replies are printed.
+    pub format: Format,
+    /// What is done.
+    pub mode: Mode,
+    /// How often the command is sent; -1 is without an end.
+    pub repeat: i64,
+    /// The pause after each command or cycle.
+    pub interval: Duration,
+    /// Which keys are scanned.
+    pub selection: Selection,
+    /// How long `--pipe` waits for the last reply; without one, it waits without a limit.
+    pub pipe_timeout: Option<Duration>,
     /// The command and its arguments; empty for those of standard input.
     pub command: Vec<Vec<u8>>,
+}
+
+impl Options {
+    fn new(password: Option<Vec<u8>>) -> Self {
+        Options {
+            address: Address::Tcp(DEFAULT_HOST.into(), DEFAULT_PORT),
+            tls: None,
+            user: None,
+            password,
+            database: 0,
+            resp3: None,
+            error_status: false,
+            last_from_stdin: false,
+            format: Format::default(),
+            mode: Mode::Commands,
+            repeat: 1,
+            interval: Duration::ZERO,
+            selection: Selection::default(),
+            pipe_timeout: Some(PIPE_TIMEOUT),
+            command: Vec::new(),
+        }
+    }
+
+    /// Takes an option that says what is done, or how it is printed; returns whether it is one.
+    fn take(&mut self, option: &str, mut value: impl FnMut() -> Result<Vec<u8>, String>) -> Result<bool, String> {
+        match option {
+            "-r" => self.repeat = number(option, value()?)?,
+            "-i" => self.interval = seconds(option, value()?)?,
+            "-d" => self.format.between_items = value()?,
+            "-D" => self.format.after_reply = value()?,
+            "--raw" => self.format.form = Form::Raw,
+            "--no-raw" => self.format.form = Form::Typed,
+            "--csv" => self.format.form = Form::Csv,
+            "--json" | "--quoted-json" => {
+                self.format.form = if option == "--json" { Form::Json } else { Form::QuotedJson };
+                self.resp3 = self.resp3.or(Some(Resp3::Default));
+            }
+            "--scan" => self.mode = Mode::Scan,
+            "--bigkeys" => self.mode = Mode::BigKeys,
+            "--stat" => self.mode = Mode::Stat,
+            "--latency" => self.mode = Mode::Latency,
+            "--pipe" => self.mode = Mode::Pipe,
+            "--pipe-timeout" => {
+                let limit = seconds(option, value()?)?;
+                self.pipe_timeout = (limit > Duration::ZERO).then_some(limit);
+            }
+            "--pattern" => self.selection.pattern = Some(value()?),
+            "--quoted-pattern" => self.selection.pattern = Some(unquoted(&value()?)?),
+            "--count" => self.selection.count = Some(number(option, value()?)?),
+            "--type" => self.selection.kind = Some(value()?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
 }
 
 /// Parses the arguments after the program name.
@@ -71,18 +156,7 @@ pub(super) struct Options {
 /// # Errors
 /// What is wrong with them.
 pub(super) fn read(words: Vec<Vec<u8>>, version: &str, password: Option<Vec<u8>>) -> Result<Request, String> {
-    let mut options = Options {
-        address: Address::Tcp(DEFAULT_HOST.into(), DEFAULT_PORT),
-        tls: None,
-        user: None,
-        password,
-        database: 0,
-        resp3: false,
-        error_status: false,
-        last_from_stdin: false,
-        raw: None,
-        command: Vec::new(),
-    };
+    let mut options = Options::new(password);
     let (mut host, mut port, mut socket) = (None, None, None);
     let mut tls = TlsWords::default();
     let mut words = words.into_iter();
@@ -104,12 +178,10 @@ pub(super) fn read(words: Vec<Vec<u8>>, version: &str, password: Option<Vec<u8>>
             "-a" | "--pass" => options.password = Some(value()?),
             "--user" => options.user = Some(value()?),
             "-n" => options.database = number(&option, value()?)?,
-            "-2" => options.resp3 = false,
-            "-3" => options.resp3 = true,
+            "-2" => options.resp3 = Some(Resp3::No),
+            "-3" => options.resp3 = Some(Resp3::Yes),
             "-x" => options.last_from_stdin = true,
             "-e" => options.error_status = true,
-            "--raw" => options.raw = Some(true),
-            "--no-raw" => options.raw = Some(false),
             // The warning that this option silences is never printed.
             "--no-auth-warning" => {}
             "--tls" => tls.wanted = true,
@@ -120,6 +192,7 @@ pub(super) fn read(words: Vec<Vec<u8>>, version: &str, password: Option<Vec<u8>>
             "--sni" => tls.options.sni = Some(text(value()?)),
             "--help" => return Ok(Request::Print(HELP.to_owned())),
             "-v" | "--version" => return Ok(Request::Print(version.to_owned())),
+            _ if options.take(&option, value)? => {}
             _ => return Err(unknown(&option)),
         }
     }
@@ -129,25 +202,6 @@ pub(super) fn read(words: Vec<Vec<u8>>, version: &str, password: Option<Vec<u8>>
         None => Address::Tcp(host.unwrap_or_else(|| DEFAULT_HOST.into()), port.unwrap_or(DEFAULT_PORT)),
     };
     Ok(Request::Talk(Box::new(options)))
-}
-
-/// The TLS options while they are parsed.
-#[derive(Default)]
-struct TlsWords {
-    wanted: bool,
-    options: TlsOptions,
-    cert: Option<PathBuf>,
-    key: Option<PathBuf>,
-}
-
-impl TlsWords {
-    fn finish(mut self) -> Result<Option<TlsOptions>, String> {
-        if self.cert.is_some() != self.key.is_some() {
-            return Err("--cert and --key must be used together".into());
-        }
-        self.options.identity = self.cert.zip(self.key);
-        Ok(self.wanted.then_some(self.options))
-    }
 }
 
 /// Sets the options that an address stands for.
@@ -179,6 +233,20 @@ fn path(word: Vec<u8>) -> PathBuf {
 
 fn number<N: std::str::FromStr>(option: &str, word: Vec<u8>) -> Result<N, String> {
     text(word).parse().map_err(|_| format!("The value of {option} is not a valid number"))
+}
+
+/// Reads a time in seconds, with a fraction.
+fn seconds(option: &str, word: Vec<u8>) -> Result<Duration, String> {
+    let seconds: f64 = number(option, word)?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| format!("The value of {option} is not a valid number of seconds"))
+}
+
+/// Removes the quotes of a single word.
+fn unquoted(word: &[u8]) -> Result<Vec<u8>, String> {
+    match split_words(word).as_deref() {
+        Some([word]) => Ok(word.clone()),
+        _ => Err("Invalid quoted string specified for --quoted-pattern.".into()),
+    }
 }
 
 #[cfg(test)]
@@ -218,7 +286,7 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_named() {
-        for words in [&["--bigkeys"][..], &["-h"], &["-p", "x"], &["--cert", "a", "--tls"]] {
+        for words in [&["--hotkeys"][..], &["-h"], &["-p", "x"], &["--cert", "a", "--tls"]] {
             let words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
             let error = read(words.clone(), "v", None).expect_err("refused");
             assert!(error.contains(&text(words[0].clone())), "{error}");

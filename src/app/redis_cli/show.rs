@@ -1,13 +1,79 @@
 //! Formats replies as redis-cli does: raw for programs, with types and numbers for people.
 
+use std::io::{self, IsTerminal};
+
+use crate::app::redis_cli::json;
 use crate::resp::{Frame, format_general};
 use crate::text::quote;
 
 /// The significant digits of a double.
-const DIGITS: i32 = 17;
+pub(super) const DIGITS: i32 = 17;
+
+/// How replies are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Without types.
+    Raw,
+    /// With types and numbers.
+    Typed,
+    /// As CSV.
+    Csv,
+    /// As JSON.
+    Json,
+    /// As JSON in ASCII.
+    QuotedJson,
+}
+
+/// How replies are printed, and what stands between them.
+#[derive(Clone, Debug)]
+pub(super) struct Format {
+    /// How they are printed.
+    pub form: Form,
+    /// What separates the items of a raw reply.
+    pub between_items: Vec<u8>,
+    /// What ends a raw reply.
+    pub after_reply: Vec<u8>,
+}
+
+impl Default for Format {
+    /// Types are for people only.
+    fn default() -> Self {
+        let form = if io::stdout().is_terminal() { Form::Typed } else { Form::Raw };
+        Format { form, between_items: b"\n".to_vec(), after_reply: b"\n".to_vec() }
+    }
+}
+
+impl Format {
+    /// Formats a reply as it is printed; `is_text` is for one that is human-readable text.
+    pub(super) fn show(&self, frame: &Frame, is_text: bool) -> Vec<u8> {
+        match self.form {
+            _ if is_text => raw(frame, &self.between_items),
+            Form::Typed => typed(frame, 0),
+            Form::Raw => [&raw(frame, &self.between_items)[..], &self.after_reply].concat(),
+            Form::Csv => [&json::csv(frame)[..], b"\n"].concat(),
+            Form::Json => [&json::json(frame, json::escape)[..], b"\n"].concat(),
+            Form::QuotedJson => [&json::json(frame, json::quote_ascii)[..], b"\n"].concat(),
+        }
+    }
+
+    /// Formats a push message as it is printed between replies.
+    pub(super) fn show_push(&self, frame: &Frame) -> Vec<u8> {
+        match frame {
+            Frame::Push(items) if self.form == Form::Typed => match &items[..] {
+                [Frame::Bulk(kind), Frame::Array(keys)] if **kind == *b"invalidate" => {
+                    let keys = keys.iter().filter_map(Frame::as_bytes).map(|key| [b"'", key, b"'"].concat());
+                    [b"-> invalidate: ", &keys.collect::<Vec<_>>().join(&b", "[..])[..], b"\n"].concat()
+                }
+                _ => self.show(frame, false),
+            },
+            _ => self.show(frame, false),
+        }
+    }
+}
 
 /// Formats a reply as printed without a terminal, without the last line end.
-pub(super) fn raw(frame: &Frame) -> Vec<u8> {
+fn raw(frame: &Frame, delimiter: &[u8]) -> Vec<u8> {
+    let all = |items: &[Frame]| items.iter().map(|item| raw(item, delimiter)).collect::<Vec<_>>().join(delimiter);
     match frame {
         Frame::Null | Frame::NullArray => Vec::new(),
         // An error is followed by a blank line.
@@ -16,19 +82,17 @@ pub(super) fn raw(frame: &Frame) -> Vec<u8> {
         Frame::Integer(value) => value.to_string().into_bytes(),
         Frame::Double(value) => format_general(*value, DIGITS).into_bytes(),
         Frame::Boolean(value) => format!("({value})").into_bytes(),
-        Frame::Array(items) | Frame::Set(items) | Frame::Push(items) => {
-            items.iter().map(raw).collect::<Vec<_>>().join(&b"\n"[..])
-        }
+        Frame::Array(items) | Frame::Set(items) | Frame::Push(items) => all(items),
         Frame::Map(pairs) => {
-            let shown = pairs.iter().map(|(key, value)| [raw(key), raw(value)].join(&b" "[..]));
-            shown.collect::<Vec<_>>().join(&b"\n"[..])
+            let shown = pairs.iter().map(|(key, value)| [raw(key, delimiter), raw(value, delimiter)].join(&b" "[..]));
+            shown.collect::<Vec<_>>().join(delimiter)
         }
     }
 }
 
 /// Formats a reply as printed on a terminal, with its last line end. `indent` is the indentation of its lines after the
 /// first.
-pub(super) fn typed(frame: &Frame, indent: usize) -> Vec<u8> {
+fn typed(frame: &Frame, indent: usize) -> Vec<u8> {
     match frame {
         Frame::Null | Frame::NullArray => b"(nil)\n".to_vec(),
         Frame::Error(text) => [b"(error) ", &text[..], b"\n"].concat(),
@@ -68,9 +132,22 @@ fn map(pairs: &[(Frame, Frame)], indent: usize) -> Vec<u8> {
         shown.extend(number(at, '#', width, indent));
         shown.extend(typed(key, indent + width + 2).trim_ascii_end());
         shown.extend(b" => ");
+        if has_items(value) {
+            shown.extend(format!("\n{:1$}", "", indent + width + 2).bytes());
+        }
         shown.extend(typed(value, indent + width + 2));
     }
     shown
+}
+
+/// Returns whether a value is printed in lines of its own.
+fn has_items(value: &Frame) -> bool {
+    match value {
+        Frame::Array(items) => !items.is_empty(),
+        Frame::Map(pairs) => !pairs.is_empty(),
+        // Sets begin in the same line, as redis-cli has it.
+        _ => false,
+    }
 }
 
 /// Returns the prefix of an element, such as `12) `, padded and indented.

@@ -1,0 +1,173 @@
+//! Lines of commands, from standard input or the prompt: repetitions, and what is no command of the server.
+
+use std::io::{self, BufRead};
+
+use crate::app::redis_cli::help;
+use crate::app::redis_cli::hints::Commands;
+use crate::app::redis_cli::session::Session;
+use crate::app::redis_cli::show::Form;
+use crate::app::redis_cli::{is, print, say};
+use crate::dial::Address;
+use crate::text::{split_words, system_text};
+use crate::time::clock::Clock;
+
+/// From when on the time that a command took is printed, in milliseconds.
+const SLOW_MS: u64 = 500;
+
+/// What follows a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The next line.
+    Line,
+    /// The end, with whether the exit status is 0.
+    End(bool),
+}
+
+/// Takes lines.
+pub(super) struct Lines {
+    /// The session that sends the commands.
+    pub session: Session,
+    /// What is known of the server's commands.
+    pub commands: Commands,
+    /// Whether arguments are shown while a command is typed.
+    pub has_hints: bool,
+    version: String,
+    clock: Clock,
+}
+
+/// Sends the lines of standard input.
+///
+/// # Errors
+/// When standard input fails.
+pub(super) fn run(session: Session, version: &str) -> Result<bool, String> {
+    let mut lines = Lines::new(session, version);
+    for line in io::stdin().lock().split(b'\n') {
+        let line = line.map_err(|cause| system_text(&cause))?;
+        if let Next::End(is_success) = lines.take(&line) {
+            return Ok(is_success);
+        }
+    }
+    Ok(true)
+}
+
+/// A line that is no command.
+pub(super) const UNBALANCED: &str = "Invalid argument(s)\n";
+
+/// Splits a line into words and the number of repetitions; `Err` has what is wrong.
+pub(super) fn split(line: &[u8]) -> Result<(i64, Vec<Vec<u8>>), &'static str> {
+    let Some(mut words) = split_words(line) else { return Err(UNBALANCED) };
+    if words.len() < 2 || !is_integer(&words[0]) {
+        return Ok((1, words));
+    }
+    let times = std::str::from_utf8(&words[0]).ok().and_then(|word| word.parse().ok()).filter(|times| *times > 0);
+    words.remove(0);
+    times.map(|times| (times, words)).ok_or("Invalid redis-cli repeat command option value.\n")
+}
+
+fn is_integer(word: &[u8]) -> bool {
+    let digits = word.strip_prefix(b"-").or(word.strip_prefix(b"+")).unwrap_or(word);
+    !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+}
+
+impl Lines {
+    /// Takes lines for a session.
+    pub(super) fn new(session: Session, version: &str) -> Self {
+        let commands = Commands::default();
+        Lines { session, commands, has_hints: true, version: version.into(), clock: Clock::system() }
+    }
+
+    /// Executes a line.
+    pub(super) fn take(&mut self, line: &[u8]) -> Next {
+        match split(line) {
+            Ok((_, words)) if words.is_empty() => Next::Line,
+            Ok((times, words)) => self.execute(times, &words),
+            // Where standard output is closed, the next command finds out.
+            Err(text) => {
+                let _ = print(text.as_bytes());
+                Next::Line
+            }
+        }
+    }
+
+    fn execute(&mut self, times: i64, words: &[Vec<u8>]) -> Next {
+        let name = words[0].to_ascii_lowercase();
+        let shown = match (&name[..], words) {
+            (b"quit" | b"exit", _) => return Next::End(true),
+            ([b':', ..], _) => self.set_preference(words).unwrap_or_default(),
+            (b"restart", _) => "Use 'restart' only in Lua debugging mode.\n".into(),
+            (b"clear", [_]) => "\x1b[H\x1b[2J".into(),
+            (b"help" | b"?", [_, topic @ ..]) => self.help_text(topic),
+            (b"connect", [_, host, port]) => {
+                let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok()).unwrap_or_default();
+                self.session.options.address = Address::Tcp(String::from_utf8_lossy(host).into_owned(), port);
+                self.connect();
+                return Next::Line;
+            }
+            _ => return self.send(times, words),
+        };
+        // Where standard output is closed, the next command finds out.
+        let _ = print(shown.as_bytes());
+        Next::Line
+    }
+
+    /// Prints the help on a topic.
+    ///
+    /// # Errors
+    /// When standard output fails.
+    pub(super) fn help(&mut self, topic: &[Vec<u8>]) -> Result<bool, String> {
+        let text = self.help_text(topic);
+        say(&text).map(|()| true)
+    }
+
+    fn help_text(&mut self, topic: &[Vec<u8>]) -> String {
+        self.learn_commands();
+        help::text(topic, &self.commands, &self.version)
+    }
+
+    fn connect(&mut self) -> bool {
+        let connected = self.session.connect();
+        let is_connected = connected.is_ok();
+        connected.map_or_else(|reason| (self.session.complain)(&reason), drop);
+        is_connected
+    }
+
+    fn send(&mut self, times: i64, words: &[Vec<u8>]) -> Next {
+        if !self.session.is_connected() && !self.connect() {
+            return Next::Line;
+        }
+        let began = self.clock.now();
+        match self.session.repeat(words, times) {
+            Ok(is_success) if !is_success || self.session.is_unread => return Next::End(is_success),
+            Ok(_) => {}
+            Err(reason) => (self.session.complain)(&reason),
+        }
+        let took_ms = self.clock.now().ms_since(began.mono_us());
+        if took_ms >= SLOW_MS && self.session.options.format.form == Form::Typed {
+            let _ = print(format!("({:.2}s)\n", took_ms as f64 / 1000.0).as_bytes());
+        }
+        Next::Line
+    }
+
+    /// Asks the server for its commands, once it answers.
+    pub(super) fn learn_commands(&mut self) {
+        if std::mem::take(&mut self.session.may_know_commands) && self.commands.is_empty() {
+            let docs = self.session.ask(&[b"COMMAND".to_vec(), b"DOCS".to_vec()]);
+            self.commands = docs.map(|docs| Commands::of(&docs)).unwrap_or_default();
+        }
+    }
+
+    /// Changes a preference; returns what is wrong.
+    pub(super) fn set_preference(&mut self, words: &[Vec<u8>]) -> Option<String> {
+        let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
+        match words {
+            [set, name, ..] if is(set, b":set") && is(name, b"hints") => self.has_hints = true,
+            [set, name, ..] if is(set, b":set") && is(name, b"nohints") => self.has_hints = false,
+            [set, name, ..] if is(set, b":set") => {
+                return Some(format!("unknown redis-cli preference '{}'\n", text(name)));
+            }
+            [word, ..] => return Some(format!("unknown redis-cli internal command '{}'\n", text(word))),
+            [] => {}
+        }
+        None
+    }
+}

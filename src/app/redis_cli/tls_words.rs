@@ -1,0 +1,32 @@
+//! The options for TLS.
+
+use std::path::PathBuf;
+
+use crate::dial::TlsOptions;
+
+/// The TLS options while they are parsed.
+#[derive(Default)]
+pub(super) struct TlsWords {
+    /// Whether TLS is used.
+    pub wanted: bool,
+    /// The other options.
+    pub options: TlsOptions,
+    /// The file of the own certificate.
+    pub cert: Option<PathBuf>,
+    /// The file of its key.
+    pub key: Option<PathBuf>,
+}
+
+impl TlsWords {
+    /// Returns the options, if TLS is used.
+    ///
+    /// # Errors
+    /// When one lacks another.
+    pub(super) fn finish(mut self) -> Result<Option<TlsOptions>, String> {
+        if self.cert.is_some() != self.key.is_some() {
+            return Err("--cert and --key must be used together".into());
+        }
+        self.options.identity = self.cert.zip(self.key);
+        Ok(self.wanted.then_some(self.options))
+    }
+}
