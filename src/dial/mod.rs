@@ -1,16 +1,15 @@
 //! Client connections for the health check, redis-cli and links to a primary: TCP, TLS, Unix socket. They block, so no
 //! runtime is needed; only those of a program that waits for several things at once do not.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::TcpStream;
-#[cfg(feature = "binary")]
-use std::os::fd::{AsFd, BorrowedFd};
 #[cfg(feature = "binary")]
 use std::os::unix::net::UnixStream;
 
 mod address;
 #[cfg(feature = "binary")]
 mod open;
+mod stream;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "tls")]
@@ -21,27 +20,7 @@ pub(crate) use address::Address;
 pub(crate) use address::TlsOptions;
 #[cfg(feature = "binary")]
 pub(crate) use open::{AsyncStream, open};
-
-/// A connection of any kind.
-pub(crate) trait Stream: Read + Write + Send {
-    /// The socket, by which another thread can end the connection.
-    #[cfg(feature = "binary")]
-    fn socket(&self) -> BorrowedFd<'_>;
-}
-
-impl Stream for TcpStream {
-    #[cfg(feature = "binary")]
-    fn socket(&self) -> BorrowedFd<'_> {
-        self.as_fd()
-    }
-}
-
-#[cfg(feature = "binary")]
-impl Stream for UnixStream {
-    fn socket(&self) -> BorrowedFd<'_> {
-        self.as_fd()
-    }
-}
+pub(crate) use stream::Stream;
 
 /// Connects, and waits for that without a limit.
 ///

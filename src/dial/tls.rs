@@ -13,8 +13,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName,
 use tokio_rustls::rustls::sign::SingleCertAndKey;
 use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 
-use crate::dial::Stream;
 use crate::dial::address::TlsOptions;
+use crate::dial::stream::Stream;
 use crate::dial::trust::{Authorities, ServerVerifier, certified};
 
 /// Where Linux distributions keep the system's trusted authorities.

@@ -1,7 +1,8 @@
 //! `--bigkeys`: looks at all keys for the largest of each type.
 
+use crate::app::redis_cli::output::{pause, say};
+use crate::app::redis_cli::scan;
 use crate::app::redis_cli::session::Session;
-use crate::app::redis_cli::{pause, say, scan};
 use crate::resp::Frame;
 use crate::text::quote;
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 
-use crate::app::redis_cli::is;
+use crate::app::redis_cli::output::is;
 
 /// How many lines are kept.
 pub(super) const LINES_MAX: usize = 100;

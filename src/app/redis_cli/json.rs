@@ -1,8 +1,10 @@
 //! Formats replies as JSON and CSV.
 
-use crate::app::redis_cli::show::DIGITS;
 use crate::resp::{Frame, format_general};
 use crate::text::quote;
+
+/// The significant digits of a double.
+pub(super) const DIGITS: i32 = 17;
 
 /// Formats a reply as CSV: the items of nested replies follow each other.
 pub(super) fn csv(frame: &Frame) -> Vec<u8> {

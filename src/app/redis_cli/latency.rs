@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::app::redis_cli::output::{pause, say};
 use crate::app::redis_cli::session::Session;
 use crate::app::redis_cli::show::Form;
-use crate::app::redis_cli::{pause, say};
 use crate::time::clock::Clock;
 
 /// How often PING is sent.

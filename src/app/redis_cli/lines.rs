@@ -4,9 +4,9 @@ use std::io::{self, BufRead};
 
 use crate::app::redis_cli::help;
 use crate::app::redis_cli::hints::Commands;
+use crate::app::redis_cli::output::{is, print, say};
 use crate::app::redis_cli::session::Session;
 use crate::app::redis_cli::show::Form;
-use crate::app::redis_cli::{is, print, say};
 use crate::dial::Address;
 use crate::text::{split_words, system_text};
 use crate::time::clock::Clock;

@@ -11,6 +11,7 @@ mod json;
 mod latency;
 mod lines;
 mod options;
+mod output;
 mod pipe;
 mod prompt;
 mod scan;
@@ -21,15 +22,14 @@ mod syntax;
 mod tls_words;
 mod usage;
 
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Read};
 use std::process::ExitCode;
-use std::thread;
-use std::time::Duration;
 
 use crate::text::system_text;
 
 use lines::Lines;
 use options::{Mode, Options, Request};
+use output::{is, print};
 use session::Session;
 
 /// Runs with the arguments after the program name; returns the exit status.
@@ -86,27 +86,5 @@ fn talk(mut options: Options, version: &str, complain: fn(&str)) -> Result<bool,
         Mode::Stat => stat::run(&mut session),
         Mode::Latency => latency::run(&mut session),
         Mode::Scan | Mode::Commands | Mode::Pipe => scan::run(&mut session),
-    }
-}
-
-fn is(word: &[u8], name: &[u8]) -> bool {
-    word.eq_ignore_ascii_case(name)
-}
-
-fn print(bytes: &[u8]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(bytes)?;
-    out.flush()
-}
-
-/// Prints text of a mode that ends when nobody reads it.
-fn say(text: &str) -> Result<(), String> {
-    print(text.as_bytes()).map_err(|cause| system_text(&cause))
-}
-
-/// Pauses between commands or cycles.
-fn pause(interval: Duration) {
-    if interval > Duration::ZERO {
-        thread::park_timeout(interval);
     }
 }

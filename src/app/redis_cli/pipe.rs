@@ -16,7 +16,7 @@ use tokio_util::codec::Decoder;
 
 use crate::app::link::lost;
 use crate::app::redis_cli::options::Options;
-use crate::app::redis_cli::say;
+use crate::app::redis_cli::output::say;
 use crate::dial::open;
 use crate::resp::{Frame, FrameDecoder, write_command};
 use crate::text::system_text;

@@ -1,9 +1,9 @@
 //! `--scan`: prints the names of all keys.
 
 use crate::app::redis_cli::options::Selection;
+use crate::app::redis_cli::output::{pause, print};
 use crate::app::redis_cli::session::Session;
 use crate::app::redis_cli::show::Form;
-use crate::app::redis_cli::{pause, print};
 use crate::resp::Frame;
 use crate::text::{quote, system_text};
 

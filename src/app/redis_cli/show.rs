@@ -2,12 +2,9 @@
 
 use std::io::{self, IsTerminal};
 
-use crate::app::redis_cli::json;
+use crate::app::redis_cli::json::{self, DIGITS};
 use crate::resp::{Frame, format_general};
 use crate::text::quote;
-
-/// The significant digits of a double.
-pub(super) const DIGITS: i32 = 17;
 
 /// How replies are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::app::redis_cli::output::{pause, say};
 use crate::app::redis_cli::session::Session;
-use crate::app::redis_cli::{pause, say};
 use crate::resp::Frame;
 
 /// The interval without `-i`.

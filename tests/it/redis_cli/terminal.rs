@@ -80,7 +80,7 @@ impl Drop for Terminal {
         // It may have ended already.
         let _ = self.child.kill().and_then(|()| self.child.wait());
         if thread::panicking() {
-            eprintln!("the screen:\n{}", self.screen());
+            let _ = writeln!(std::io::stderr(), "the screen:\n{}", self.screen());
         }
     }
 }

@@ -1,0 +1,37 @@
+//! What several files need: prints, pauses, and compares words.
+
+use std::io::{self, Write};
+use std::thread;
+use std::time::Duration;
+
+use crate::text::system_text;
+
+/// Returns whether a word is this one, in any case.
+pub(super) fn is(word: &[u8], name: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(name)
+}
+
+/// Prints bytes at once.
+///
+/// # Errors
+/// When standard output fails.
+pub(super) fn print(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
+}
+
+/// Prints text of a mode that ends when nobody reads it.
+///
+/// # Errors
+/// When standard output fails.
+pub(super) fn say(text: &str) -> Result<(), String> {
+    print(text.as_bytes()).map_err(|cause| system_text(&cause))
+}
+
+/// Pauses between commands or cycles.
+pub(super) fn pause(interval: Duration) {
+    if interval > Duration::ZERO {
+        thread::park_timeout(interval);
+    }
+}

@@ -1,0 +1,29 @@
+//! Connections that block, of any kind.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+#[cfg(feature = "binary")]
+use std::os::fd::{AsFd, BorrowedFd};
+#[cfg(feature = "binary")]
+use std::os::unix::net::UnixStream;
+
+/// A connection of any kind.
+pub(crate) trait Stream: Read + Write + Send {
+    /// The socket, by which another thread can end the connection.
+    #[cfg(feature = "binary")]
+    fn socket(&self) -> BorrowedFd<'_>;
+}
+
+impl Stream for TcpStream {
+    #[cfg(feature = "binary")]
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+}
+
+#[cfg(feature = "binary")]
+impl Stream for UnixStream {
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+}
