@@ -78,6 +78,7 @@ mkdir -p "$work/image/root"
 tar --extract --directory "$work/image" --file "$out/keylatch-$version-image.tar" layer.tar
 tar --extract --directory "$work/image/root" --file "$work/image/layer.tar"
 mkdir "$work/image/root/dev" # which the runtime of containers mounts
+mknod --mode 666 "$work/image/root/dev/random" c 1 8
 mknod --mode 666 "$work/image/root/dev/urandom" c 1 9
 inside=(env -i PATH=/usr/local/bin KEYLATCH_PROTECTED_MODE=no "$(command -v chroot)" --userspec 999:999 "$work/image/root")
 serve /tmp/port "$work/image/root/tmp/port" "${inside[@]}" /usr/local/bin/redis-server --dir /data
