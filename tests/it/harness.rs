@@ -233,7 +233,6 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Returns the stream itself, for bytes other than RESP.
-    #[cfg(feature = "tls")]
     pub fn stream_mut(&mut self) -> &mut S {
         &mut self.stream
     }
