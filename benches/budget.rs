@@ -41,7 +41,7 @@ const CONNECTIONS: usize = 800;
 const SETTLE: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
-    let server = Server::start(PROGRAM, &[]);
+    let server = Server::start(PROGRAM, &["--worker-threads", "1"]); // whatever the machine has
     thread::sleep(SETTLE);
     let measured = [
         ("binary, MB", fs::metadata(PROGRAM).unwrap().len() as f64 / 1e6),
