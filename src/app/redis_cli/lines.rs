@@ -54,14 +54,14 @@ pub(super) fn run(session: Session, version: &str) -> Result<bool, String> {
 pub(super) const UNBALANCED: &str = "Invalid argument(s)\n";
 
 /// Splits a line into words and the number of repetitions; `Err` has what is wrong.
-pub(super) fn split(line: &[u8]) -> Result<(i64, Vec<Vec<u8>>), &'static str> {
+pub(super) fn split(line: &[u8]) -> Result<(Option<i64>, Vec<Vec<u8>>), &'static str> {
     let Some(mut words) = split_words(line) else { return Err(UNBALANCED) };
     if words.len() < 2 || !is_integer(&words[0]) {
-        return Ok((1, words));
+        return Ok((None, words));
     }
     let times = std::str::from_utf8(&words[0]).ok().and_then(|word| word.parse().ok()).filter(|times| *times > 0);
     words.remove(0);
-    times.map(|times| (times, words)).ok_or("Invalid redis-cli repeat command option value.\n")
+    times.map(|times| (Some(times), words)).ok_or("Invalid redis-cli repeat command option value.\n")
 }
 
 fn is_integer(word: &[u8]) -> bool {
@@ -89,21 +89,25 @@ impl Lines {
         }
     }
 
-    fn execute(&mut self, times: i64, words: &[Vec<u8>]) -> Next {
+    /// Executes a command, this often if the line says it. Behind a number all but `help` is sent to the server.
+    fn execute(&mut self, times: Option<i64>, words: &[Vec<u8>]) -> Next {
         let name = words[0].to_ascii_lowercase();
+        if let Some(times) = times.filter(|_| !matches!(&name[..], b"help" | b"?")) {
+            return self.send(times, words);
+        }
         let shown = match (&name[..], words) {
+            (b"help" | b"?", [_, topic @ ..]) => self.help_text(topic),
             (b"quit" | b"exit", _) => return Next::End(true),
             ([b':', ..], _) => self.set_preference(words).unwrap_or_default(),
             (b"restart", _) => "Use 'restart' only in Lua debugging mode.\n".into(),
             (b"clear", [_]) => "\x1b[H\x1b[2J".into(),
-            (b"help" | b"?", [_, topic @ ..]) => self.help_text(topic),
             (b"connect", [_, host, port]) => {
                 let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok()).unwrap_or_default();
                 self.session.options.address = Address::Tcp(String::from_utf8_lossy(host).into_owned(), port);
                 self.connect();
                 return Next::Line;
             }
-            _ => return self.send(times, words),
+            _ => return self.send(1, words),
         };
         // Where standard output is closed, the next command finds out.
         let _ = print(shown.as_bytes());

@@ -50,7 +50,8 @@ fn lines_repeat_commands_and_contain_some_of_redis_cli_itself() {
     let port = server.addr().port();
     let lines = format!(
         "3 ping\n0 ping\n-1 ping\n5\n:set nosuch\n:nosuch\nrestart\nclear\n\"unbalanced\n\n  \nselect 5\nget n\n\
-         connect 127.0.0.1 1\nping\nconnect 127.0.0.1 {port}\nmulti\nstrlen n\nexec\nnosuch\nhelp @connection\nping"
+         connect 127.0.0.1 1\nping\nconnect 127.0.0.1 {port}\nmulti\nstrlen n\nexec\nnosuch\nhelp @connection\n\
+         2 clear\n1 connect a b\n1 :set hints\n1 quit\nping\nping"
     );
     for args in [&[][..], &["--no-raw"], &["--json"], &["-e"]] {
         cli.compare(&server, args, &lines);
