@@ -28,7 +28,7 @@ struct Kind {
     biggest: Option<(u64, String)>,
 }
 
-/// What was found so far.
+/// The keys that have been scanned so far.
 struct Found {
     kinds: Vec<Kind>,
     /// How many keys the database had at the beginning.
