@@ -1,6 +1,6 @@
-//! The permissions of one session: its user, and whether it has authenticated.
+//! The permissions of one session: its user, and its state of authentication.
 //!
-//! A session caches what it needs and compares the version of the users once per batch, so that a user with all
+//! A session caches the derived flags and compares the version of the users once per batch, so that a user with all
 //! permissions costs one branch per command.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::spec::CommandSpec;
 pub struct Access {
     user: Arc<User>,
     is_authenticated: bool,
-    /// Whether unauthenticated clients are rejected.
+    /// True if unauthenticated clients are rejected.
     must_authenticate: bool,
     is_free: bool,
     version: u64,
@@ -24,7 +24,7 @@ pub struct Access {
 impl Access {
     /// Returns the permissions of a new connection.
     pub fn new(acl: &Acl) -> Self {
-        // The version is read first, so that a concurrent change is followed later instead of missed.
+        // The version is read first, so that a concurrent change is noticed late instead of missed.
         let version = acl.version();
         let user = acl.default_user();
         let is_authenticated = user.accepts_any_password();
@@ -36,7 +36,7 @@ impl Access {
         self
     }
 
-    /// Returns whether every command may be called, with any keys and channels.
+    /// Returns true if every command may be called, with any keys and channels.
     #[inline]
     pub fn is_free(&self) -> bool {
         self.is_free
@@ -47,7 +47,7 @@ impl Access {
         &self.user
     }
 
-    /// Returns whether the client has authenticated, or did not need to when it connected.
+    /// Returns true if the client has authenticated, or did not need to when it connected.
     pub fn is_authenticated(&self) -> bool {
         self.is_authenticated
     }
@@ -57,12 +57,12 @@ impl Access {
         self.must_authenticate && !self.is_authenticated
     }
 
-    /// Returns what the user lacks permission for in a request whose number of arguments fits its command.
+    /// Returns the missing permission of a request whose number of arguments fits its command.
     pub fn denial(&self, command: &CommandSpec, request: Request<'_>) -> Option<Denial> {
         if self.is_free { None } else { self.user.denial(command, request) }
     }
 
-    /// Returns whether the user may make this request and read any key.
+    /// Returns true if the user may make this request and read any key.
     pub fn reads_all_keys(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         self.is_free || self.user.reads_all_keys(command, request)
     }
@@ -77,7 +77,7 @@ impl Access {
         self.is_free || self.user.writes_key(key)
     }
 
-    /// Applies changes of the users. Returns whether the session's user still exists; otherwise the session is
+    /// Applies changes of the users. Returns true if the session's user still exists; otherwise the session is
     /// unauthenticated from now on.
     #[inline]
     pub fn follow(&mut self, acl: &Acl) -> bool {
@@ -100,12 +100,12 @@ impl Access {
         still_exists
     }
 
-    /// Returns whether users have changed since the session's was looked at.
+    /// Returns true if the users have changed since the session last looked.
     pub fn is_outdated(&self, acl: &Acl) -> bool {
         self.version != acl.version()
     }
 
-    /// Authenticates with a name and a password; returns whether they are right.
+    /// Authenticates with a name and a password; returns true if they are right.
     pub fn log_in(&mut self, acl: &Acl, name: &[u8], password: &[u8]) -> bool {
         let version = acl.version();
         let Some(user) = acl.user(name).filter(|user| user.admits(password)) else { return false };

@@ -1,4 +1,4 @@
-//! The commands that a selector allows: a bit for each, and first arguments of otherwise forbidden commands; and the
+//! The commands that a selector allows: a bit for each, plus first arguments of otherwise forbidden commands; and the
 //! rules behind them, which are shown as they were given.
 //!
 //! Invariant: applied to none or all commands, the rules of [`Commands::describe`] give the same bits again.
@@ -13,17 +13,15 @@ use crate::spec::registry::CATEGORIES;
 use crate::spec::{CommandSpec, CommandTable, NO_AUTH};
 use crate::text::until_nul;
 
-/// The allowed commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Commands {
-    /// The table of all commands.
     table: &'static CommandTable,
     bits: Bits,
-    /// Whether commands of later versions are allowed too: set by `+@all`, cleared by `-@all` only.
+    /// True if commands of later versions are allowed too: set by `+@all`, cleared by `-@all` only.
     future: bool,
     /// First arguments with which an otherwise forbidden command may be called, by the command's number.
     first_args: BTreeMap<usize, Vec<Box<[u8]>>>,
-    /// The rules since the last about all commands, in lower case and in order, each with whether it allows. Rules
+    /// The rules since the last about all commands, in lower case and in order, each with its sign: true allows. Rules
     /// about commands that Redis has and keylatch lacks are kept but have no effect.
     rules: Vec<(Box<[u8]>, bool)>,
 }
@@ -41,7 +39,6 @@ impl Commands {
         Commands { table, bits, future: true, first_args: BTreeMap::new(), rules: Vec::new() }
     }
 
-    /// Returns the bytes allocated.
     pub(super) fn heap_len(&self) -> usize {
         let args = self.first_args.values().map(|args| list_len::<Box<[u8]>>(args.capacity()) + boxes_len(args.iter()));
         let rules = self.rules.iter().map(|(rule, _)| rule);
@@ -53,17 +50,16 @@ impl Commands {
             + boxes_len(rules)
     }
 
-    /// Returns the table of all commands.
     pub(super) fn table(&self) -> &'static CommandTable {
         self.table
     }
 
-    /// Returns whether all commands are allowed with any arguments.
+    /// Returns true if all commands are allowed with any arguments.
     pub(super) fn are_all(&self) -> bool {
         self.bits == Bits::new(self.table, true)
     }
 
-    /// Returns whether a request is allowed; its number of arguments fits its command.
+    /// Returns true if a request is allowed; its number of arguments fits its command.
     pub(super) fn permit(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         command.command.flags & NO_AUTH != 0
             || self.bits.has(command.number)
@@ -99,7 +95,7 @@ impl Commands {
         Ok(())
     }
 
-    /// Records a rule; it replaces those about the same command or category, and about parts of it.
+    /// Records a rule; it replaces earlier rules about the same command or category and about its subcommands.
     fn note(&mut self, what: &[u8], is_allowed: bool) {
         let what = what.to_ascii_lowercase();
         let is_inside =
@@ -140,7 +136,7 @@ impl Commands {
             return Err(RuleError::Syntax);
         }
         let args = self.first_args.entry(command.number).or_default();
-        // Like the rule itself, it moves to the end.
+        // A repeated first argument moves to the end, as the rule itself does.
         args.retain(|arg| !same_word(arg, inside));
         args.push(inside.into());
         Ok(())
@@ -174,7 +170,6 @@ impl Commands {
     }
 }
 
-/// A set of commands and subcommands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Bits(Box<[u64]>);
 
@@ -196,15 +191,11 @@ impl Bits {
     fn set(&mut self, command: &CommandSpec, is_in: bool) {
         for number in command.with_subcommands().map(|command| command.number) {
             let bit = 1 << (number % 64);
-            match is_in {
-                true => self.0[number / 64] |= bit,
-                false => self.0[number / 64] &= !bit,
-            }
+            if is_in { self.0[number / 64] |= bit } else { self.0[number / 64] &= !bit }
         }
     }
 }
 
-/// Returns the bytes allocated for some texts.
 #[allow(clippy::borrowed_box, reason = "the lists have boxes")]
 fn boxes_len<'a>(texts: impl Iterator<Item = &'a Box<[u8]>>) -> usize {
     texts.map(|text| allocation_len(text.len())).sum()

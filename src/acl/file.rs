@@ -106,7 +106,7 @@ fn trim<'a>(text: &'a [u8], blanks: &[u8]) -> &'a [u8] {
 /// Replaces the file atomically: readers see either the old or the new one. `mark` makes the temporary name unique.
 ///
 /// # Errors
-/// When it cannot be written; the old file is unchanged then.
+/// An I/O error if the file cannot be written; the old file is unchanged then.
 pub(super) fn replace(path: &Path, text: &[u8], mark: impl std::fmt::Display) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".tmp-{}-{mark}", std::process::id()));

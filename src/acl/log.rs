@@ -1,12 +1,12 @@
-//! The ACL log: what was denied, newest first; repeated denials are counted instead of listed again.
+//! The ACL log: denied calls, newest first; repeated denials are counted instead of listed again.
 
 use std::collections::VecDeque;
 
 /// The time within which a repeated denial is counted with the previous one, in milliseconds.
 const SAME_MS: i64 = 60_000;
-/// How many bytes of a key, channel or name are kept: a client whose every call is denied must not fill the memory.
+/// Length to which a key, channel or name is cut: a client whose every call is denied must not fill the memory.
 const TEXT_MAX: usize = 64 * 1024;
-/// How many of the newest entries are searched for the same denial.
+/// The number of newest entries that are searched for the same denial.
 const LOOKED_AT: usize = 10;
 
 /// The reason of a denial.
@@ -34,7 +34,7 @@ impl Reason {
     }
 }
 
-/// Where a denied command was called.
+/// The place from which a denied command was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
     /// Directly by the client.
@@ -61,11 +61,11 @@ impl Context {
 pub struct Entry {
     /// The number of the entry, from 0 up never reused; assigned by the log.
     pub id: u64,
-    /// How often it has occurred.
+    /// The number of occurrences.
     pub count: u64,
     /// The reason.
     pub reason: Reason,
-    /// Where the command was called.
+    /// The place from which the command was called.
     pub context: Context,
     /// The command, key or channel.
     pub object: Vec<u8>,

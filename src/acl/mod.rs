@@ -1,8 +1,8 @@
 //! Users and their permissions (ACL), as Redis 7.0 defines them.
 //!
 //! Rules ([`User::apply`]) build selectors, each of which allows commands together with keys and channels. The gate
-//! checks [`Access::denial`] before a command, and the ACL commands show and change users; both are elsewhere. Nothing
-//! here knows a client or the wire.
+//! checks [`Access::denial`] before a command, and the ACL commands show and change users; both are elsewhere. This
+//! module knows neither clients nor the wire.
 //!
 //! Invariant: a user is immutable. A change replaces a [`User`] with a new one and increments [`Acl::version`], by
 //! which sessions notice it before their next batch.
@@ -59,9 +59,9 @@ pub struct Acl {
 /// The ACL file (`aclfile`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserFile {
-    /// Its path.
+    /// The path.
     pub path: PathBuf,
-    /// Its name in the settings, and so in errors.
+    /// The name in the settings, and so in errors.
     pub name: Vec<u8>,
 }
 
@@ -73,7 +73,7 @@ pub struct Setup<'a> {
     pub declared: &'a [Declared],
     /// The ACL file.
     pub file: Option<UserFile>,
-    /// Whether new users may use every channel.
+    /// True if new users may use every channel.
     pub all_channels: bool,
 }
 
@@ -87,11 +87,11 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// Parses the arguments after the word `user`. Whether the commands exist is checked at startup.
+    /// Parses the arguments after the word `user`. The commands' existence is checked at startup.
     ///
     /// # Errors
-    /// Why a rule is invalid, and the position of the word to blame, `user` being the first: Redis counts it without
-    /// the two words before the rules.
+    /// The cause, and the position of the word to blame, `user` being the first: Redis counts it without the two words
+    /// before the rules.
     pub fn read(
         commands: &'static CommandTable,
         words: &[Vec<u8>],
@@ -129,7 +129,7 @@ impl Acl {
     /// Creates the users of the settings: the declared ones, or those of the ACL file.
     ///
     /// # Errors
-    /// Why the server cannot start, in Redis' words.
+    /// The reason why the server cannot start, in Redis' words.
     pub fn configured(commands: &'static CommandTable, setup: &Setup<'_>) -> Result<Self, String> {
         let acl = Acl::new(commands, setup.requirepass);
         if setup.file.is_some() && !setup.declared.is_empty() {
@@ -266,7 +266,9 @@ impl Acl {
             let (mut before, mut loaded) = (std::mem::take(users), Loaded::default());
             for mut user in read {
                 let known = before.remove(&user.name);
-                known.iter().for_each(|known| user.name = known.name.clone());
+                if let Some(known) = &known {
+                    user.name = known.name.clone();
+                }
                 let user = users.insert(user);
                 loaded.kept.extend(known.map(|known| (known, user)));
             }
@@ -278,7 +280,7 @@ impl Acl {
     /// Writes all users to the file.
     ///
     /// # Errors
-    /// When it cannot be written; the old file is unchanged then.
+    /// An I/O error if the file cannot be written; the old file is unchanged then.
     pub fn save(&self, file: &UserFile) -> std::io::Result<()> {
         let mut text = self.users().iter().map(|user| user.line()).collect::<Vec<_>>().join(&b'\n');
         text.push(b'\n');

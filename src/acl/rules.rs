@@ -4,24 +4,24 @@ use std::fmt;
 
 use crate::text::until_nul;
 
-/// Why a rule is invalid; `Display` gives Redis' text.
+/// The cause of an invalid rule; `Display` gives Redis' text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleError {
-    /// It is not a rule, or a pattern contains a blank.
+    /// Not a rule, or a pattern that contains a blank.
     Syntax,
-    /// It names an unknown command or category.
+    /// The name of an unknown command or category.
     Unknown,
-    /// It adds a pattern of keys where all keys are allowed.
+    /// A pattern of keys added where all keys are allowed.
     KeysAreAll,
-    /// It adds a pattern of channels where all channels are allowed.
+    /// A pattern of channels added where all channels are allowed.
     ChannelsAreAll,
-    /// It removes a password that the user does not have.
+    /// A removed password that the user does not have.
     NoSuchPassword,
-    /// It has a hash that is not 64 lower-case hexadecimal digits.
+    /// A hash that is not 64 lower-case hexadecimal digits.
     BadHash,
-    /// It allows a first argument of a subcommand.
+    /// A first argument of a subcommand.
     FirstArgOfSubcommand,
-    /// A user is declared again in the settings.
+    /// A user declared again in the settings.
     DuplicateUser,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn same_word(a: &[u8], b: &[u8]) -> bool {
     until_nul(a).eq_ignore_ascii_case(until_nul(b))
 }
 
-/// Returns whether a name or pattern contains a blank or NUL, which an ACL file cannot hold.
+/// Returns true if a name or pattern contains a blank or NUL, which an ACL file cannot hold.
 pub(crate) fn has_blanks(text: &[u8]) -> bool {
     text.iter().any(|byte| byte.is_ascii_whitespace() || matches!(byte, 0 | 0x0b))
 }

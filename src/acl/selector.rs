@@ -9,7 +9,6 @@ use crate::resp::Request;
 use crate::spec::{ACCESS, CommandSpec, CommandTable, DELETE, INSERT, KeyFlags, UPDATE};
 use crate::text::{split_words, until_nul};
 
-/// One selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Selector {
     commands: Commands,
@@ -81,7 +80,6 @@ impl Selector {
         Ok(selector)
     }
 
-    /// Returns the bytes allocated.
     pub(super) fn heap_len(&self) -> usize {
         let of_keys = match &self.keys {
             Keys::All => 0,
@@ -104,7 +102,6 @@ impl Selector {
         self.commands.lacking_in(category)
     }
 
-    /// Returns the table of all commands.
     pub(super) fn table(&self) -> &'static CommandTable {
         self.commands.table()
     }
@@ -160,12 +157,12 @@ impl Selector {
         Ok(())
     }
 
-    /// Returns whether nothing is forbidden.
+    /// Returns true if nothing is forbidden.
     pub(super) fn is_unlimited(&self) -> bool {
         self.commands.are_all() && self.keys == Keys::All && self.channels == Channels::All
     }
 
-    /// Returns what is forbidden of a request; `None` when nothing is.
+    /// Returns the missing permission of a request; `None` if nothing is forbidden.
     pub(super) fn denial(&self, command: &CommandSpec, request: Request<'_>) -> Option<Denial> {
         if !self.commands.permit(command, request) {
             return Some(Denial::Command);
@@ -179,7 +176,7 @@ impl Selector {
         denied.map(|(at, _)| Denial::Channel(at))
     }
 
-    /// Returns whether a request is allowed and may read any key.
+    /// Returns true if a request is allowed and may read any key.
     pub(super) fn reads_all_keys(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         self.commands.permit(command, request)
             && match &self.keys {
@@ -188,7 +185,7 @@ impl Selector {
             }
     }
 
-    /// Returns whether a command may access a key as its flags say.
+    /// Returns true if a command with these key flags may access a key.
     pub(super) fn permits_key(&self, key: &[u8], flags: KeyFlags) -> bool {
         let needed = Access::needed_for(flags);
         match &self.keys {
@@ -199,23 +196,20 @@ impl Selector {
         }
     }
 
-    /// Returns whether a channel may be published or subscribed to. A pattern must be allowed literally.
+    /// Returns true if a channel may be published or subscribed to. A pattern must be allowed literally.
     pub(super) fn permits_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         match &self.channels {
             Channels::All => true,
-            Channels::Matching(patterns) => patterns.iter().any(|known| match is_pattern {
-                true => *known.text() == *until_nul(channel),
-                false => known.matches(channel),
-            }),
+            Channels::Matching(patterns) => patterns
+                .iter()
+                .any(|known| if is_pattern { *known.text() == *until_nul(channel) } else { known.matches(channel) }),
         }
     }
 
-    /// Returns the rules about commands.
     pub(super) fn describe_commands(&self) -> Vec<u8> {
         self.commands.describe()
     }
 
-    /// Returns the rules about keys.
     pub(super) fn describe_keys(&self) -> Vec<u8> {
         match &self.keys {
             Keys::All => b"~*".to_vec(),
@@ -227,7 +221,6 @@ impl Selector {
         }
     }
 
-    /// Returns the rules about channels.
     pub(super) fn describe_channels(&self) -> Vec<u8> {
         match &self.channels {
             Channels::All => b"&*".to_vec(),
@@ -238,7 +231,7 @@ impl Selector {
         }
     }
 
-    /// Returns all rules; applied to a new selector, they build this one.
+    /// Returns all rules; applied to a new selector, they build an equal one.
     pub(super) fn describe(&self) -> Vec<u8> {
         let reset = if self.channels == Channels::All { b"".to_vec() } else { b"resetchannels".to_vec() };
         let parts = [self.describe_keys(), reset, self.describe_channels(), self.describe_commands()];
@@ -267,7 +260,6 @@ fn read_key_rule(rule: &[u8]) -> Result<(Access, &[u8]), RuleError> {
     if may.read || may.write { Ok((may, pattern)) } else { Err(RuleError::Syntax) }
 }
 
-/// Returns the bytes allocated for some patterns.
 fn patterns_len<'a>(patterns: impl Iterator<Item = &'a Pattern<Box<[u8]>>>) -> usize {
     patterns.map(|pattern| allocation_len(pattern.text().len()) + pattern.memory()).sum()
 }

@@ -68,7 +68,7 @@ fn rules() -> impl Strategy<Value = Vec<&'static str>> {
     vec(proptest::sample::select(RULES), 0..12)
 }
 
-/// Returns a user to which all valid ones of the rules were applied.
+/// Returns a user to which all valid rules of the list were applied.
 fn user_of<R: AsRef<[u8]>>(rules: &[R], all_channels: bool) -> User {
     let mut user = User::new(commands(), b"alice", all_channels);
     for rule in rules {

@@ -24,7 +24,7 @@ pub struct User {
     pub name: Arc<[u8]>,
     is_enabled: bool,
     needs_no_password: bool,
-    /// Whether RESTORE payloads are checked in depth.
+    /// True if RESTORE payloads are checked in depth.
     sanitizes_payload: bool,
     passwords: Vec<Hash>,
     root: Selector,
@@ -69,7 +69,7 @@ impl User {
         user
     }
 
-    /// Returns the bytes allocated, with those of the user itself.
+    /// Returns the bytes allocated, including the user itself.
     pub(super) fn memory(&self) -> usize {
         allocation_len(COUNTED_LEN + size_of::<User>())
             + allocation_len(COUNTED_LEN + self.name.len())
@@ -79,27 +79,27 @@ impl User {
             + self.selectors.iter().map(Selector::heap_len).sum::<usize>()
     }
 
-    /// Returns whether this is the user with this very name, in any version.
+    /// Returns true if this is a version of the user who owns this allocation of the name.
     pub fn is(&self, name: &Arc<[u8]>) -> bool {
         Arc::ptr_eq(&self.name, name)
     }
 
-    /// Returns whether any password is accepted without authentication.
+    /// Returns true if any password is accepted without authentication.
     pub fn accepts_any_password(&self) -> bool {
         self.is_enabled && self.needs_no_password
     }
 
-    /// Returns whether no password is required; a disabled user is rejected nevertheless.
+    /// Returns true if no password is required; a disabled user is rejected nevertheless.
     pub fn needs_no_password(&self) -> bool {
         self.needs_no_password
     }
 
-    /// Returns whether the user may authenticate at all.
+    /// Returns true if the user may authenticate at all.
     pub fn is_enabled(&self) -> bool {
         self.is_enabled
     }
 
-    /// Returns whether the user accepts this password. The comparison takes constant time.
+    /// Returns true if the user accepts this password. The comparison takes constant time.
     pub fn admits(&self, password: &[u8]) -> bool {
         let hash = hash(password);
         let is_right = |known: &Hash| known.ct_eq(&hash);
@@ -186,13 +186,13 @@ impl User {
         self.passwords.extend(password.map(hash));
     }
 
-    /// Returns whether nothing at all is forbidden, which makes further checks unnecessary.
+    /// Returns true if nothing at all is forbidden, which makes further checks unnecessary.
     pub fn is_unlimited(&self) -> bool {
         self.selectors().any(Selector::is_unlimited)
     }
 
-    /// Returns what the user lacks permission for in a request whose number of arguments fits its command; `None` when
-    /// one selector allows all of it.
+    /// Returns the missing permission for a request whose number of arguments fits its command; `None` if one selector
+    /// allows all of it.
     pub fn denial(&self, command: &CommandSpec, request: Request<'_>) -> Option<Denial> {
         let mut told = Denial::Command;
         for selector in self.selectors() {
@@ -201,28 +201,29 @@ impl User {
         Some(told)
     }
 
-    /// Returns the first command of a category that the user may not call whatever the keys, without its selectors.
+    /// Returns the first command of a category that the root selector forbids for all keys; other selectors are
+    /// ignored.
     #[cfg(feature = "metrics")]
     pub(crate) fn lacking_in(&self, category: &str) -> Option<&'static str> {
         self.root.lacking_in(category)
     }
 
-    /// Returns whether this request is allowed and may read any key.
+    /// Returns true if this request is allowed and may read any key.
     pub fn reads_all_keys(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         self.selectors().any(|selector| selector.reads_all_keys(command, request))
     }
 
-    /// Returns whether the user may read a key, by some command.
+    /// Returns true if the user may read a key, by some command.
     pub fn reads_key(&self, key: &[u8]) -> bool {
         self.selectors().any(|selector| selector.permits_key(key, ACCESS))
     }
 
-    /// Returns whether the user may change a key, by some command.
+    /// Returns true if the user may change a key, by some command.
     pub(crate) fn writes_key(&self, key: &[u8]) -> bool {
         self.selectors().any(|selector| selector.permits_key(key, UPDATE))
     }
 
-    /// Returns whether the user may stay subscribed to a channel, or to a pattern of channels.
+    /// Returns true if the user may stay subscribed to a channel, or to a pattern of channels.
     pub fn permits_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.selectors().any(|selector| selector.permits_channel(channel, is_pattern))
     }

@@ -1,11 +1,10 @@
-//! The users by their names, with the memory that they take.
+//! The users by name, and their memory.
 
 use std::sync::Arc;
 
 use crate::acl::User;
 use crate::memory::ordered_map::OrderedMap;
 
-/// Users by name.
 #[derive(Default)]
 pub(super) struct Users {
     by_name: OrderedMap<Arc<[u8]>, Arc<User>>,
@@ -14,12 +13,10 @@ pub(super) struct Users {
 }
 
 impl Users {
-    /// Returns the bytes allocated.
     pub(super) fn memory(&self) -> usize {
         self.by_name.memory() + self.bytes
     }
 
-    /// Finds a user.
     pub(super) fn get(&self, name: &[u8]) -> Option<Arc<User>> {
         self.by_name.get(name).cloned()
     }
@@ -29,7 +26,7 @@ impl Users {
         self.by_name.values()
     }
 
-    /// Adds a user, or replaces the one with this name.
+    /// Adds a user, or replaces the user of this name.
     pub(super) fn insert(&mut self, user: User) -> Arc<User> {
         let user = Arc::new(user);
         self.bytes += user.memory();
@@ -38,7 +35,6 @@ impl Users {
         user
     }
 
-    /// Removes a user.
     pub(super) fn remove(&mut self, name: &[u8]) -> Option<Arc<User>> {
         let removed = self.by_name.remove(name)?;
         self.bytes -= removed.memory();
