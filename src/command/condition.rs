@@ -62,7 +62,7 @@ impl<'a> Condition<'a> {
         Some(Condition { verb, operand })
     }
 
-    /// Returns whether a string meets the condition.
+    /// Returns true if a string meets the condition.
     ///
     /// # Errors
     /// When the operand cannot be a digest, which is decided by its length alone.
@@ -75,7 +75,7 @@ impl<'a> Condition<'a> {
         })
     }
 
-    /// Returns whether a missing key meets the condition: it is not equal to any value.
+    /// Returns true if a missing key meets the condition: it is not equal to any value.
     pub(crate) fn is_met_by_nothing(&self) -> bool {
         matches!(self.verb, Verb::NotEqual | Verb::DigestNotEqual)
     }
@@ -105,7 +105,7 @@ pub(crate) fn digest(text: &[u8]) -> [u8; DIGITS] {
     digits
 }
 
-/// Returns whether any argument of a request from position `first` on is a condition's keyword, so that the command
+/// Returns true if any argument of a request from position `first` on is a condition's keyword, so that the command
 /// reads its key. Arguments that are values count as well: as in Redis, only the command itself distinguishes them.
 pub(crate) fn is_conditional(request: Request<'_>, first: usize) -> bool {
     request.args().skip(first).any(|word| Verb::of(word).is_some())

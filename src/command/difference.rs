@@ -3,7 +3,7 @@
 use crate::store::entry::Entry;
 use crate::store::value::{Item, Kind, Packing, Set, SetRules};
 
-/// Returns whether a difference is found faster by asking the first set for every member of the others than by asking
+/// Returns true if a difference is found faster by asking the first set for every member of the others than by asking
 /// the others for every member of the first, half of them on average: Redis' estimate.
 pub(crate) fn others_cost_less(first: usize, others: impl ExactSizeIterator<Item = usize>) -> bool {
     let by_first = first.saturating_mul(others.len() + 1) / 2;
@@ -29,7 +29,7 @@ impl Removed {
         Removed(removed)
     }
 
-    /// Returns whether a member is among them.
+    /// Returns true if a member is among them.
     pub(crate) fn has(&self, member: Item<'_>) -> bool {
         Set::read(&self.0).contains(canonical(member))
     }

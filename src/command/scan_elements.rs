@@ -73,7 +73,7 @@ impl<'a> ElementScan<'a> {
         Ok(scan)
     }
 
-    /// Returns whether a field or member is shown.
+    /// Returns true if a field or member is shown.
     pub(crate) fn admits(&self, element: &[u8]) -> bool {
         let Some(pattern) = &self.pattern else { return true };
         let (matched, steps) = pattern.matches_counted(element);

@@ -79,7 +79,7 @@ impl Unit {
         Unit::OPTIONS.into_iter().find(|(option, _)| is_word(word, option)).map(|(_, unit)| unit)
     }
 
-    /// Returns whether it counts from 1970 instead of from now.
+    /// Returns true if it counts from 1970 instead of from now.
     pub(crate) fn is_absolute(self) -> bool {
         matches!(self, Unit::UnixSeconds | Unit::UnixMilliseconds)
     }
@@ -143,7 +143,7 @@ impl Time {
         (!time.has_passed(call)).then(|| Some(time.deadline()))
     }
 
-    /// Returns whether a key or field with this deadline is to be deleted at once. In the replay of a log none is.
+    /// Returns true if a key or field with this deadline is to be deleted at once. In the replay of a log none is.
     pub(crate) fn has_passed(&self, call: &Call<'_>) -> bool {
         self.unix_ms <= self.now.wall_ms() && call.view.cx().expires_keys()
     }
@@ -313,7 +313,7 @@ impl Condition {
         [self.nx, self.xx, self.gt, self.lt].into_iter().filter(|flag| *flag).count()
     }
 
-    /// Returns whether what has the deadline `current_ms` may get `end_ms`; without a deadline, it never expires.
+    /// Returns true if what has the deadline `current_ms` may get `end_ms`; without a deadline, it never expires.
     pub(crate) fn allows(self, end_ms: i64, current_ms: Option<i64>) -> bool {
         let refused = match current_ms {
             None => self.xx || self.gt,

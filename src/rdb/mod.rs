@@ -234,7 +234,7 @@ pub fn compressed(marked: MarkedBytes) -> Vec<u8> {
     out
 }
 
-/// Writes a string compressed, if that makes it shorter; returns whether it does.
+/// Writes a string compressed, if that makes it shorter; returns true if it does.
 fn write_compressed(out: &mut Vec<u8>, text: &[u8]) -> bool {
     let packed = lzf::compress(text, text.len().saturating_sub(GAIN_MIN));
     if let Some(packed) = &packed {

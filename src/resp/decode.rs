@@ -189,12 +189,12 @@ impl RequestDecoder {
         self.limits = limits;
     }
 
-    /// Returns whether the last `decode` needs more bytes to complete a request.
+    /// Returns true if the last `decode` needs more bytes to complete a request.
     pub fn is_mid_request(&self) -> bool {
         self.mid_request
     }
 
-    /// Returns whether there were empty requests after the last batch, of which the next one then does not know.
+    /// Returns true if there were empty requests after the last batch, of which the next one then does not know.
     pub fn take_empties(&mut self) -> bool {
         let has_any = !self.empties.is_empty();
         self.empties.clear();
@@ -212,7 +212,7 @@ impl RequestDecoder {
         self.large.iter_mut().for_each(|large| large.prepare());
     }
 
-    /// Returns whether a large argument is being received.
+    /// Returns true if a large argument is being received.
     #[inline]
     pub fn is_receiving_large(&self) -> bool {
         self.large.is_some()
@@ -240,12 +240,12 @@ impl RequestDecoder {
         (self.args_len, self.spans.capacity() * size_of::<Span>() + large + self.whole.memory())
     }
 
-    /// Returns whether the decoder has no state of a request, so that it may serve another client.
+    /// Returns true if the decoder has no state of a request, so that it may serve another client.
     pub fn is_between_requests(&self) -> bool {
         self.pos == 0 && self.args_left == 0 && self.failure.is_none() && self.empties.is_empty()
     }
 
-    /// Moves the complete requests of `src` to `batch`, which is empty; returns whether there are any. Else more bytes are
+    /// Moves the complete requests of `src` to `batch`, which is empty; returns true if there are any. Else more bytes are
     /// needed.
     ///
     /// # Errors

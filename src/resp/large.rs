@@ -48,7 +48,7 @@ impl LargeArg {
         allocation_len(self.bytes.capacity().min(self.bytes.len().max(FIRST_ROOM)))
     }
 
-    /// Returns whether all of it has arrived, with the line end.
+    /// Returns true if all of it has arrived, with the line end.
     pub(super) fn is_received(&self) -> bool {
         self.bytes.len() == self.full_len && self.end_left == 0
     }
@@ -108,7 +108,7 @@ impl WholeArgs {
         self.len
     }
 
-    /// Returns whether there is none.
+    /// Returns true if there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.args.is_empty()
     }

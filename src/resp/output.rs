@@ -112,7 +112,7 @@ impl Output {
         self.written + self.len() as u64
     }
 
-    /// Returns whether nothing is pending.
+    /// Returns true if nothing is pending.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -125,7 +125,7 @@ impl Output {
         self.limit = limit;
     }
 
-    /// Returns whether the limit was exceeded: the connection must be closed without another byte.
+    /// Returns true if the limit was exceeded: the connection must be closed without another byte.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.is_over
@@ -148,7 +148,7 @@ impl Output {
         self.tail.extend_from_slice(bytes);
     }
 
-    /// Returns whether so many more bytes are within the limit; drops everything if they are not.
+    /// Returns true if so many more bytes are within the limit; drops everything if they are not.
     #[cold]
     fn admits(&mut self, additional: usize) -> bool {
         if self.limit != 0 && self.len().saturating_add(additional) > self.limit {
@@ -273,19 +273,19 @@ impl Output {
         std::mem::take(&mut self.kept)
     }
 
-    /// Returns whether the next value may be kept.
+    /// Returns true if the next value may be kept.
     #[inline]
     pub(super) fn keeps(&self) -> bool {
         self.kept != Kept::Encoded
     }
 
-    /// Returns whether no value is kept yet.
+    /// Returns true if no value is kept yet.
     #[inline]
     pub(super) fn is_waiting(&self) -> bool {
         self.kept == Kept::Nothing
     }
 
-    /// Keeps a value, with its bytes; returns whether that was possible.
+    /// Keeps a value, with its bytes; returns true if that was possible.
     #[inline]
     pub(super) fn keep(&mut self, value: Kept, bytes: &[u8]) -> bool {
         let is_first = self.kept == Kept::Nothing && self.is_empty();

@@ -47,7 +47,7 @@ impl<'a> Reply<'a> {
         self.out.len()
     }
 
-    /// Returns whether the client's limit of pending bytes was exceeded, and so nothing more is written.
+    /// Returns true if the client's limit of pending bytes was exceeded, and so nothing more is written.
     pub fn is_over(&self) -> bool {
         self.out.is_over()
     }

@@ -37,7 +37,7 @@ impl Span {
         Span { start: WHOLE | number, len }
     }
 
-    /// Returns whether it is that of a large argument.
+    /// Returns true if it is that of a large argument.
     pub(super) fn is_whole(self) -> bool {
         self.start & WHOLE != 0
     }
@@ -76,7 +76,7 @@ impl Batch {
         self.ends.is_empty()
     }
 
-    /// Returns whether an empty request, which is none of the batch, was sent before request `index`.
+    /// Returns true if an empty request, which is none of the batch, was sent before request `index`.
     pub fn follows_empty(&self, index: usize) -> bool {
         self.empties.as_ref().is_some_and(|empties| empties.binary_search(&index).is_ok())
     }

@@ -193,7 +193,7 @@ impl Cache {
         self.by_sha.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.by_sha.is_empty()
     }

@@ -112,7 +112,7 @@ impl Control {
         if self.killed_at.load(Relaxed) > 0 { 1 } else { 4096 }
     }
 
-    /// Counts down to the instruction at which the script is killed; returns whether it is this one.
+    /// Counts down to the instruction at which the script is killed; returns true if it is this one.
     #[cfg(test)]
     fn is_killed_here(&self) -> bool {
         let before = self.killed_at.load(Relaxed);

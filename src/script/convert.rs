@@ -257,7 +257,7 @@ impl ReplyWriter<'_, '_, '_> {
         }
     }
 
-    /// Pushes a field of a table; returns whether it has this type, and pops it otherwise.
+    /// Pushes a field of a table; returns true if it has this type, and pops it otherwise.
     fn has(&mut self, table: usize, name: i32, kind: Kind) -> bool {
         self.frame.push_stored(name);
         self.frame.get(table);
@@ -378,7 +378,7 @@ impl ReplyWriter<'_, '_, '_> {
     }
 }
 
-/// Formats the error on the top, which a script ended with, for its caller. Also returns whether it is already counted.
+/// Formats the error on the top, which a script ended with, for its caller. Also returns true if it is already counted.
 pub(super) fn final_error(frame: &mut Frame<'_>, name: &str) -> (Vec<u8>, bool) {
     let error = frame.top();
     if frame.kind(error) != Kind::Table {

@@ -101,7 +101,7 @@ impl Libraries {
         Ok(name)
     }
 
-    /// Deletes a library; returns whether it existed.
+    /// Deletes a library; returns true if it existed.
     pub fn delete(&mut self, vm: &mut Vm, name: &[u8]) -> bool {
         let Some(library) = self.by_name.remove(name) else { return false };
         self.library_bytes -= library.memory();

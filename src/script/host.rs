@@ -27,7 +27,7 @@ pub trait Host {
     /// Why the command may not be called from this script; the text after `ERR`.
     fn call(&mut self, command: Option<&'static CommandSpec>) -> Result<CallReply<'_>, Cow<'static, str>>;
 
-    /// Returns whether the caller's user may call the command whose arguments were filled in; `None` for an unknown
+    /// Returns true if the caller's user may call the command whose arguments were filled in; `None` for an unknown
     /// command.
     fn may_call(&mut self) -> Option<bool>;
 

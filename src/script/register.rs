@@ -167,7 +167,7 @@ fn read_flags(frame: &mut Frame<'_>, names: usize) -> Option<Flags> {
     Some(flags)
 }
 
-/// Returns whether a library or function may have this name.
+/// Returns true if a library or function may have this name.
 pub(super) fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }

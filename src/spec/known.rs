@@ -1,9 +1,8 @@
-//! The names of the commands of Redis up to 8.4 and of Valkey up to 9.0, whether or not keylatch has them.
+//! The names of the commands of Redis up to 8.4 and of Valkey up to 9.0, including commands that keylatch lacks.
 //!
 //! Config files and ACL rules name commands to rename or forbid. A file written for another server must not prevent the
 //! start because it names a command that does not exist here.
 
-/// The commands, by name.
 const COMMANDS: &str = "\
     acl append asking auth bgrewriteaof bgsave bitcount bitfield bitfield_ro bitop bitpos blmove blmpop blpop brpop \
     brpoplpush bzmpop bzpopmax bzpopmin client cluster command commandlog config copy dbsize debug decr decrby del \
@@ -26,7 +25,7 @@ const COMMANDS: &str = "\
     zrangestore zrank zrem zremrangebylex zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore \
     zrevrank zscan zscore zunion zunionstore";
 
-/// The subcommands of those that are containers.
+/// The subcommands of the container commands.
 #[rustfmt::skip] // a table
 const SUBCOMMANDS: &[(&str, &str)] = &[
     ("acl", "cat deluser dryrun genpass getuser help list load log save setuser users whoami"),
@@ -51,7 +50,7 @@ const SUBCOMMANDS: &[(&str, &str)] = &[
     ("xinfo", "consumers groups help stream"),
 ];
 
-/// Returns whether a command, or a subcommand as `container|name`, has this name (case-insensitive).
+/// Returns true if a command, or a subcommand as `container|name`, has this name (case-insensitive).
 pub(crate) fn is_known(name: &[u8]) -> bool {
     let is_among = |names: &str, name: &[u8]| names.split(' ').any(|known| known.as_bytes().eq_ignore_ascii_case(name));
     match name.iter().position(|byte| *byte == b'|') {
@@ -63,7 +62,7 @@ pub(crate) fn is_known(name: &[u8]) -> bool {
     }
 }
 
-/// Returns whether a command of this name has subcommands.
+/// Returns true if a command of this name has subcommands.
 pub(crate) fn is_container(name: &[u8]) -> bool {
     SUBCOMMANDS.iter().any(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))
 }

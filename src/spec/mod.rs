@@ -1,4 +1,4 @@
-//! The declaration of a command: its row, its arguments, its flags, and what follows from them.
+//! The declaration of a command: its row, arguments and flags, and everything derived from them.
 //!
 //! A row declares name, handler, flags, argument grammar and docs. Everything else is computed from it, here and in
 //! `COMMAND`: look-up, arity, key positions and with them the shards to lock, the gate, ACL categories, `COMMAND DOCS`
@@ -58,9 +58,9 @@ pub(crate) const PUBSUB: Flags = 1 << 14;
 pub(crate) const MAY_REPLICATE: Flags = 1 << 18;
 /// Internal: allowed for subscribed clients in RESP2. Not shown by COMMAND.
 pub(crate) const ALLOW_SUBSCRIBED: Flags = 1 << 19;
-/// Its number of keys is given by an argument and may be 0.
+/// The number of keys is given by an argument and may be 0.
 pub(crate) const NO_MANDATORY_KEYS: Flags = 1 << 15;
-/// The positions of its keys depend on its arguments.
+/// The positions of the keys depend on the arguments.
 pub(crate) const MOVABLE_KEYS: Flags = 1 << 16;
 /// Not allowed while a data set is loaded in the background.
 pub(crate) const NO_ASYNC_LOADING: Flags = 1 << 17;
@@ -71,10 +71,11 @@ pub(crate) const NO_QUEUE: Flags = 1 << 21;
 /// Internal: changes the process, of which a private instance is only a part. Not shown by COMMAND.
 pub(crate) const OF_PROCESS: Flags = 1 << 22;
 
-/// Internal: refused where the data is in a cluster. Not shown by COMMAND.
+/// Internal: refused while the data is in an etcd cluster. Not shown by COMMAND.
 pub(crate) const NO_ENGINE: Flags = 1 << 23;
 
-/// Derived, see [`CommandSpec::flags`]: set for every command. In a mask of what the gate must check it stands for all.
+/// Derived, see [`CommandSpec::flags`]: set for every command. In a mask of the flags that the gate must check it
+/// selects every command.
 pub(crate) const EVERY: Flags = 1 << 31;
 /// Derived, see [`CommandSpec::flags`]: not a plain data command, so the gate's state may differ after it.
 pub(crate) const CONTROL: Flags = 1 << 30;
@@ -114,7 +115,7 @@ pub enum Group {
     List,
     /// Sets.
     Set,
-    /// Sorted sets.
+    /// Strings as arrays of bits.
     SortedSet,
     /// Hashes.
     Hash,
@@ -168,38 +169,38 @@ impl Group {
     }
 }
 
-/// A set of the key flags below: how a command uses a key.
+/// A set of the key flags below: the use that a command makes of a key.
 pub(crate) type KeyFlags = u32;
 
-/// Returns how a request uses its keys; its number of arguments fits the arity.
+/// Returns the use that a request makes of its keys; its number of arguments fits the arity.
 pub(crate) type KeyUse = fn(Request<'_>) -> KeyFlags;
 
-/// Finds all keys of a request some of which have no fixed position, and how it uses each.
+/// Finds all keys of a request, some of which have no fixed position, and the use of each.
 pub(crate) type KeySearch = fn(Request<'_>) -> Vec<(usize, KeyFlags)>;
 
-/// Tells whether a request needs the whole store.
+/// Returns true if a request needs the whole store.
 pub(crate) type ExclusiveIf = fn(Request<'_>) -> bool;
 
 /// Replaces the secrets among a call's arguments, including the command's name, by [`REDACTED`].
 pub(crate) type Redact = fn(&mut [&[u8]]);
 
-/// Says what a call that has changed keys writes to the log, which repeats the change when it is replayed.
+/// The record that a call which has changed keys writes to the log; its replay repeats the change.
 #[derive(Clone, Copy)]
 pub enum Effect {
-    /// The request as it came: in the same state it changes the same, whenever that is.
+    /// The request as it came: in the same state it makes the same change at any time.
     AsIs,
-    /// The values that the keys which the request writes have now, as SET or DEL: it depends on the time, on chance or on
-    /// a condition, or older servers do not know it.
+    /// The present values of the keys that the request writes, as SET or DEL: for a change that depends on the time, on
+    /// chance or on a condition, or a request that older servers do not know.
     Values,
-    /// The same, unless this is so of the request, which is then written as it came.
+    /// The same, except for requests for which the function returns true: these are written as they came.
     ValuesUnless(fn(Request<'_>) -> bool),
-    /// The deadlines that the keys of the request have now, as PEXPIREAT, PERSIST or DEL.
+    /// The present deadlines of the request's keys, as PEXPIREAT, PERSIST or DEL.
     Deadlines,
-    /// What the handler gives, see `Call::log`.
+    /// The commands that the handler passes to `Call::log`.
     Given,
 }
 
-/// Shown instead of a secret.
+/// The text shown instead of a secret.
 pub(crate) const REDACTED: &[u8] = b"(redacted)";
 
 /// Redacts all arguments except the command's name.
@@ -228,11 +229,11 @@ pub(crate) const UPDATE: KeyFlags = 1 << 5;
 pub(crate) const INSERT: KeyFlags = 1 << 6;
 /// Removes data.
 pub(crate) const DELETE: KeyFlags = 1 << 7;
-/// The use depends on the options.
+/// Use depends on the options.
 pub(crate) const VARIABLE: KeyFlags = 1 << 8;
 /// Not a key, but routed like one in a cluster.
 pub(crate) const NOT_KEY: KeyFlags = 1 << 9;
-/// Cannot be found from a spec alone, only from the whole request.
+/// Not found from a spec alone, only from the whole request.
 pub(crate) const INCOMPLETE: KeyFlags = 1 << 10;
 
 /// The names under which `COMMAND` lists the key flags, in Redis' order.
@@ -283,27 +284,27 @@ pub enum Kind {
 /// One argument of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Arg {
-    /// Its name in the documentation.
+    /// The name in the documentation.
     pub name: &'static str,
-    /// Its kind.
+    /// The kind.
     pub kind: Kind,
-    /// What it is for, in a sentence; empty for those of Redis.
+    /// The purpose, in a sentence; empty for arguments of Redis.
     pub summary: &'static str,
     /// The keyword before the argument, or the argument itself if it is a token.
     pub token: Option<&'static str>,
-    /// Whether it is optional.
+    /// True if the argument is optional.
     pub optional: bool,
-    /// Whether it may be repeated.
+    /// True if the argument may be repeated.
     pub multiple: bool,
-    /// Whether the keyword is repeated with every repetition.
+    /// True if the keyword is repeated with every repetition.
     pub multiple_token: bool,
-    /// The Redis version that introduced it, where later than the command.
+    /// The Redis version that introduced the argument, where later than the command.
     pub since: Option<&'static str>,
     /// The notes on the key that COMMAND shows.
     pub key_notes: Option<&'static str>,
-    /// How the command uses the keys that the argument names, when neither names nor positions are known in advance.
+    /// The use of the keys that the argument names, when neither names nor positions are known in advance.
     pub unplaced: Option<KeyFlags>,
-    /// Whether it is an element that the command looks up in the collection of its key.
+    /// True if the argument is an element that the command looks up in the collection of its key.
     pub is_element: bool,
 }
 
@@ -325,7 +326,7 @@ impl Arg {
         }
     }
 
-    /// Says what the argument is for.
+    /// Sets the purpose of the argument.
     pub const fn about(self, summary: &'static str) -> Self {
         Arg { summary, ..self }
     }
@@ -355,7 +356,7 @@ impl Arg {
         Arg { key_notes: Some(notes), ..self }
     }
 
-    /// Declares that neither names nor positions of the keys are known in advance, and why.
+    /// Declares that neither names nor positions of the keys are known in advance, and the reason.
     pub const fn unplaced(self, flags: KeyFlags, why: &'static str) -> Self {
         Arg { unplaced: Some(flags), key_notes: Some(why), ..self }
     }
@@ -366,12 +367,10 @@ impl Arg {
     }
 }
 
-/// Declares a key argument.
 pub(crate) const fn key(name: &'static str, flags: KeyFlags) -> Arg {
     Arg::new(name, Kind::Key(flags))
 }
 
-/// Declares an argument of any bytes.
 pub(crate) const fn string(name: &'static str) -> Arg {
     Arg::new(name, Kind::String)
 }
@@ -381,22 +380,18 @@ pub(crate) const fn element(name: &'static str) -> Arg {
     Arg { is_element: true, ..string(name) }
 }
 
-/// Declares an integer argument.
 pub(crate) const fn integer(name: &'static str) -> Arg {
     Arg::new(name, Kind::Integer)
 }
 
-/// Declares a floating-point argument.
 pub(crate) const fn double(name: &'static str) -> Arg {
     Arg::new(name, Kind::Double)
 }
 
-/// Declares a Unix time.
 pub(crate) const fn unix_time(name: &'static str) -> Arg {
     Arg::new(name, Kind::UnixTime)
 }
 
-/// Declares a glob pattern.
 pub(crate) const fn pattern(name: &'static str) -> Arg {
     Arg::new(name, Kind::Pattern)
 }
@@ -411,7 +406,6 @@ pub(crate) const fn channel_pattern(name: &'static str) -> Arg {
     Arg::new(name, Kind::ChannelPattern)
 }
 
-/// Declares the name of a shard channel.
 pub(crate) const fn shard_channel(name: &'static str) -> Arg {
     Arg::new(name, Kind::ShardChannel)
 }
@@ -436,35 +430,35 @@ pub(crate) const fn block(name: &'static str, parts: &'static [Arg]) -> Arg {
 pub struct Declaration {
     /// Upper-case name; of a subcommand, without its container.
     pub name: &'static str,
-    /// What it may do and when it is allowed.
+    /// The flags: effects, and conditions for calls.
     pub flags: Flags,
-    /// The grammar of its arguments.
+    /// The grammar of the arguments.
     pub args: &'static [Arg],
-    /// The group it belongs to.
+    /// The group that the command belongs to.
     pub group: Group,
-    /// The Redis version that introduced it.
+    /// The Redis version that introduced the command.
     pub since: &'static str,
-    /// Its time complexity.
+    /// The time complexity.
     pub complexity: &'static str,
-    /// What it does, in one sentence.
+    /// The effect of the command, in one sentence.
     pub summary: &'static str,
     /// ACL categories beyond those that flags and group imply, without `@`.
     pub categories: &'static [&'static str],
     /// Command tips, as Redis defines them.
     pub tips: &'static [&'static str],
-    /// The version since which it is deprecated, and its replacement.
+    /// The version since which the command is deprecated, and its replacement.
     pub deprecated: Option<(&'static str, &'static str)>,
-    /// Whether it is documented as a system command, for debugging rather than applications.
+    /// True if the command is documented as a system command, for debugging rather than applications.
     pub internal: bool,
-    /// Returns how a request uses its keys, where that depends on the options.
+    /// Returns the use that a request makes of its keys, where that depends on the options.
     pub key_use: Option<KeyUse>,
     /// Finds the keys, where some have no fixed position.
     pub key_search: Option<KeySearch>,
     /// Redacts secrets among the arguments of a call that is shown elsewhere.
     pub redact: Option<Redact>,
-    /// Tells which requests need the whole store, where not all do that are declared EXCLUSIVE.
+    /// Returns true for requests that need the whole store, where not all requests of an EXCLUSIVE command do.
     pub exclusive_if: Option<ExclusiveIf>,
-    /// What is written to the log of a call that has changed keys.
+    /// The record in the log of a call that has changed keys.
     pub effect: Effect,
     /// The arity, where it differs from that of the grammar.
     pub arity: Option<i32>,

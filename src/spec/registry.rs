@@ -17,31 +17,31 @@ pub struct CommandSpec {
     pub command: &'static Declaration,
     /// Lower-case name as errors and COMMAND show it: `get`, `client|list`.
     pub name: String,
-    /// Whether it only has subcommands and cannot be called alone.
+    /// True if the command only has subcommands and cannot be called alone.
     pub is_container: bool,
     /// The declared and the derived flags.
     pub flags: Flags,
     /// The number of arguments including the name, or its negative if that is only the minimum.
     pub arity: i32,
-    /// How many arguments name it: two for a subcommand.
+    /// The number of arguments that name the command: two for a subcommand.
     pub name_args: usize,
     /// The unique number of a command or subcommand; counts from 0 without gaps.
     pub number: usize,
-    /// The positions of its keys.
+    /// The positions of the keys.
     pub keys: Vec<KeySpec>,
-    /// The positions of the channels it publishes or subscribes to.
+    /// The positions of the channels published or subscribed to.
     pub channels: Vec<ChannelSpec>,
-    /// Its ACL categories: a bit for each of [`CATEGORIES`].
+    /// The ACL categories: a bit for each of [`CATEGORIES`].
     category_bits: u32,
-    /// The position of the key of a command that has exactly one, as most have.
+    /// The position of the key, for a command with exactly one, as most have.
     only_key: Option<usize>,
-    /// The positions of the elements that it looks up in the collection of its only key.
+    /// The positions of the elements that the command looks up in the collection of its only key.
     elements: Option<ElementSpec>,
     /// The subcommands, in the order of their declaration.
     pub subcommands: Vec<CommandSpec>,
 }
 
-/// The positions of some of a command's keys, and how it uses them.
+/// The positions of some of a command's keys, and the use that the command makes of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
     /// The first key's position, counting the command's name as 0.
@@ -50,24 +50,25 @@ pub struct KeySpec {
     pub last: i32,
     /// The distance between keys.
     pub step: usize,
-    /// How the command uses them.
+    /// The use of the keys.
     pub flags: KeyFlags,
-    /// Whether the argument at `first` is the number of the keys that follow it.
+    /// True if the argument at `first` is the number of the keys that follow it.
     pub counted: bool,
     /// The keyword after which the keys begin, at any position; it must be searched for.
     pub keyword: Option<&'static str>,
-    /// Where the search for the keyword begins; -2 is the last argument but one, backwards.
+    /// The position from which the keyword is searched for; -2 is the last argument but one, backwards.
     pub search_from: i64,
-    /// Into how many parts the rest of the request is divided, the first of which are the keys; 0 is one part.
+    /// The number of parts into which the rest of the request is divided, the first of which are the keys; 0 is one
+    /// part.
     pub parts: i64,
-    /// Whether the positions are unknown.
+    /// True if the positions are unknown.
     pub unplaced: bool,
-    /// The notes on them that COMMAND shows.
+    /// The notes on the keys that COMMAND shows.
     pub notes: Option<&'static str>,
 }
 
 impl KeySpec {
-    /// Returns whether there are keys at known positions.
+    /// Returns true if there are keys at known positions.
     pub(crate) fn has_places(&self) -> bool {
         self.flags != NOT_KEY && !self.unplaced
     }
@@ -99,9 +100,10 @@ impl KeySpec {
 
     /// Returns the positions of the keys in a request, which may contain their number.
     pub(crate) fn positions_in(&self, request: Request<'_>) -> impl Iterator<Item = usize> + use<> {
-        let count = match self.counted {
-            false => 0,
-            true => parse_int(request.arg(self.first)).and_then(|count| usize::try_from(count).ok()).unwrap_or(0),
+        let count = if self.counted {
+            parse_int(request.arg(self.first)).and_then(|count| usize::try_from(count).ok()).unwrap_or(0)
+        } else {
+            0
         };
         let first = self.first + 1;
         // As in Redis, a number of keys beyond the end of the request means no keys.
@@ -118,9 +120,9 @@ impl KeySpec {
 pub struct ChannelSpec {
     /// The first channel's position, counting the command's name as 0.
     pub first: usize,
-    /// Whether all arguments from the first on are channels.
+    /// True if all arguments from the first on are channels.
     pub to_the_end: bool,
-    /// Whether they are patterns.
+    /// True if the channels are patterns.
     pub are_patterns: bool,
 }
 
@@ -165,13 +167,13 @@ impl CommandSpec {
         }
     }
 
-    /// Returns whether a command is this one or, if this is a container, one of its subcommands.
+    /// Returns true if a command is this one or, if this is a container, one of its subcommands.
     pub(crate) fn covers(&self, command: &CommandSpec) -> bool {
         let rest = command.name.strip_prefix(&self.name[..]);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('|'))
     }
 
-    /// Returns whether the command accepts a number of arguments.
+    /// Returns true if the command accepts a number of arguments.
     #[inline]
     pub fn accepts(&self, args_len: usize) -> bool {
         match usize::try_from(self.arity) {
@@ -180,7 +182,7 @@ impl CommandSpec {
         }
     }
 
-    /// Returns whether a request needs the whole store.
+    /// Returns true if a request needs the whole store.
     #[inline]
     pub(crate) fn is_exclusive(&self, request: Request<'_>) -> bool {
         self.flags & EXCLUSIVE != 0 && self.command.exclusive_if.is_none_or(|is_exclusive| is_exclusive(request))
@@ -195,13 +197,13 @@ impl CommandSpec {
         }
     }
 
-    /// Returns whether requests name elements of a collection.
+    /// Returns true if requests name elements of a collection.
     #[inline]
     pub(crate) fn has_elements(&self) -> bool {
         self.elements.is_some()
     }
 
-    /// Returns what are probably the elements that a request names; with options before them it is something else.
+    /// Returns the elements that a request probably names; with options before the elements, other arguments.
     pub(crate) fn elements_of<'r>(&self, request: Request<'r>) -> impl Iterator<Item = &'r [u8]> + Clone + use<'r> {
         let spec = self.elements.filter(|_| self.accepts(request.len()));
         let (first, step) = spec.map_or((request.len(), 0), |spec| (spec.first.min(request.len()), spec.step));
@@ -215,14 +217,15 @@ impl CommandSpec {
         }
         // Scripts, which give the number of their keys, hold the whole store and need the hashes only for prefetching.
         for spec in self.keys.iter().filter(|spec| spec.has_places()) {
-            match spec.counted {
-                true => hashes.extend(spec.positions_in(request).map(|position| store.hash(request.arg(position)))),
-                false => hashes.extend(spec.positions(request.len()).map(|position| store.hash(request.arg(position)))),
+            if spec.counted {
+                hashes.extend(spec.positions_in(request).map(|position| store.hash(request.arg(position))))
+            } else {
+                hashes.extend(spec.positions(request.len()).map(|position| store.hash(request.arg(position))))
             }
         }
     }
 
-    /// Returns the positions of the keys of a request, and how this request uses each.
+    /// Returns the positions of the keys of a request, and the use that this request makes of each.
     pub fn keys_of(&self, request: Request<'_>) -> impl Iterator<Item = (usize, KeyFlags)> {
         let search = self.command.key_search;
         let is_fixed = move |spec: &&KeySpec| spec.has_places() && search.is_none();
@@ -247,7 +250,7 @@ impl CommandSpec {
         in_order.map(|(_, name)| format!("@{name}")).collect()
     }
 
-    /// Returns whether the command is in an ACL category, given by its index in [`CATEGORIES`].
+    /// Returns true if the command is in an ACL category, given by its index in [`CATEGORIES`].
     pub fn is_in(&self, category: usize) -> bool {
         self.category_bits >> category & 1 != 0
     }
@@ -310,7 +313,7 @@ fn category_bits<H: Copy>(row: &Row<H>) -> u32 {
     CATEGORIES.iter().enumerate().filter(|(_, name)| is(name)).fold(0, |bits, (category, _)| bits | 1 << category)
 }
 
-/// The ACL categories in the order in which Redis lists them, and then our own.
+/// The ACL categories in the order in which Redis lists them, followed by keylatch's own.
 pub const CATEGORIES: &[&str] = &[
     "keyspace",
     "read",
@@ -394,7 +397,7 @@ fn key_specs(args: &[Arg], name_args: usize) -> Vec<KeySpec> {
             _ => (None, 1),
         };
         if let Some(flags) = flags {
-            // Behind keys of any number lie as many arguments as the others need.
+            // Behind any number of keys lie as many arguments as the other declarations need.
             let behind = || args[at + 1..].iter().map(least_args).sum::<i32>();
             let last = if arg.multiple { -1 - behind() } else { 0 };
             match specs.last_mut() {
@@ -448,8 +451,8 @@ fn keyword_spec(arg: &Arg) -> Option<KeySpec> {
     }
 }
 
-/// Describes the keys that follow a keyword, which is searched for from an argument on: a single one, or those that
-/// begin a block and are followed by an argument for each.
+/// Describes the keys that follow a keyword, which is searched for from an argument on: either a single key, or the
+/// keys that begin a block in which one more argument follows for each key.
 fn block_spec(arg: &Arg, search_from: usize) -> Option<KeySpec> {
     match arg {
         Arg { kind: Kind::Key(flags), token: Some(keyword), multiple: false, unplaced: None, .. } => {

@@ -56,10 +56,7 @@ impl<'a> Names<'a> {
     /// Finds a command by its present name, case-insensitive.
     #[inline]
     pub fn find(self, name: &[u8]) -> Option<&'static CommandSpec> {
-        match self.renames.names.is_empty() {
-            true => self.commands.find(name),
-            false => self.find_renamed(name),
-        }
+        if self.renames.names.is_empty() { self.commands.find(name) } else { self.find_renamed(name) }
     }
 
     fn find_renamed(self, name: &[u8]) -> Option<&'static CommandSpec> {

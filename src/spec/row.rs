@@ -1,4 +1,4 @@
-//! A row of a family's table: the declaration of a command, its handler, and its subcommands.
+//! A row of a command family's table: the declaration of a command, its handler, and its subcommands.
 
 use crate::spec::{Arg, Declaration, Effect, ExclusiveIf, Flags, Group, KeySearch, KeyUse, Redact};
 
@@ -86,7 +86,7 @@ impl<H: Copy + 'static> Row<H> {
         self
     }
 
-    /// Sets the function that returns how a request uses its keys, where that depends on the options.
+    /// Sets the function that returns the use that a request makes of its keys, where that depends on the options.
     pub const fn key_use(mut self, key_use: KeyUse) -> Self {
         self.declaration.key_use = Some(key_use);
         self
@@ -98,7 +98,7 @@ impl<H: Copy + 'static> Row<H> {
         self
     }
 
-    /// Sets what is written to the log where that is not the request as it came.
+    /// Sets the record written to the log, where that is not the request as it came.
     pub const fn effect(mut self, effect: Effect) -> Self {
         self.declaration.effect = effect;
         self
@@ -110,8 +110,8 @@ impl<H: Copy + 'static> Row<H> {
         self
     }
 
-    /// Sets the function that tells which requests need the whole store, where not all do that are declared EXCLUSIVE.
-    /// The others have no keys but those at fixed positions.
+    /// Sets the function that returns true for requests that need the whole store, where not all requests of an
+    /// EXCLUSIVE command do. The other requests have no keys but those at fixed positions.
     pub const fn exclusive_if(mut self, exclusive_if: ExclusiveIf) -> Self {
         self.declaration.exclusive_if = Some(exclusive_if);
         self

@@ -1,4 +1,4 @@
-//! The table of commands: maps names to declarations. It is built once, from constants, and never changes.
+//! The table of commands: maps names to declarations. Built once, from constants, and never changed.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub struct CommandTable {
 
 impl CommandTable {
     /// Registers all rows, adds `HELP` to every container that does not declare it, and numbers commands and
-    /// subcommands. Returns also the handlers in the order of these numbers; a container has `refuse`.
+    /// subcommands. Also returns the handlers in the order of these numbers; the handler of a container is `refuse`.
     pub fn register<H: Copy>(
         families: &[&'static [Row<H>]],
         help: fn(&Declaration) -> Row<H>,
@@ -77,7 +77,7 @@ impl CommandTable {
         self.commands.iter().flat_map(CommandSpec::with_subcommands)
     }
 
-    /// Returns how many commands and subcommands there are.
+    /// Returns the number of commands and subcommands.
     pub fn count(&self) -> usize {
         self.every().count()
     }

@@ -159,7 +159,7 @@ impl Stretch {
         }
     }
 
-    /// Returns whether both indexes count from the end and the last lies before the first: the range is empty then,
+    /// Returns true if both indexes count from the end and the last lies before the first: the range is empty then,
     /// even where both would be clamped to the first byte.
     fn is_reversed(self) -> bool {
         self.start < 0 && self.end.is_some_and(|end| end < 0 && self.start > end)
@@ -195,7 +195,7 @@ impl Unit {
     }
 }
 
-/// Returns whether the operation of a request is one that servers before Redis 8.2 have, too.
+/// Returns true if the operation of a request is one that servers before Redis 8.2 have, too.
 fn has_old_operation(request: Request<'_>) -> bool {
     ["AND", "OR", "XOR", "NOT"].iter().any(|name| is_word(request.arg(1), name))
 }

@@ -43,7 +43,7 @@ fn unsigned(score: f64) -> u64 {
 }
 
 impl Position {
-    /// Returns whether the position can be stored.
+    /// Returns true if the position can be stored.
     pub(super) fn is_valid(self) -> bool {
         self.longitude.abs() <= LONGITUDE_MAX && self.latitude.abs() <= LATITUDE_MAX
     }
@@ -293,7 +293,7 @@ impl Cell {
         Cell { column: moved(self.column, east), row: moved(self.row, north), ..self }
     }
 
-    /// Returns whether the cell and its neighbours cover an area.
+    /// Returns true if the cell and its neighbours cover an area.
     fn neighbours_cover(self, area: Area) -> bool {
         self.neighbour(1, 0).area().north >= area.north
             && self.neighbour(-1, 0).area().south <= area.south

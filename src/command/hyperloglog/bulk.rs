@@ -38,13 +38,13 @@ impl Bulk {
         Ok(Bulk { sketch, sparse_max: sparse_max.min(DENSE_LEN), known, changes: 0, is_behind: false })
     }
 
-    /// Adds an element; returns whether that changed a register.
+    /// Adds an element; returns true if that changed a register.
     pub(crate) fn add(&mut self, element: &[u8]) -> Result<bool> {
         let (index, rank) = place(element);
         self.raise(index, rank)
     }
 
-    /// Raises a register to a value; returns whether it was lower.
+    /// Raises a register to a value; returns true if it was lower.
     pub(crate) fn raise(&mut self, index: usize, value: u8) -> Result<bool> {
         if let Some(known) = &mut self.known {
             if !known.raise(index, value) {

@@ -133,7 +133,7 @@ fn pfcount(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Merges all given HyperLogLogs; also returns whether one of them is dense.
+/// Merges all given HyperLogLogs; also returns true if one of them is dense.
 fn merge(call: &mut Call<'_>) -> Result<(Registers, bool)> {
     let (mut registers, mut any_dense) = (Registers::new(), false);
     while call.args.left() > 0 {
@@ -189,7 +189,7 @@ fn pfdebug(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Makes a sparse HyperLogLog dense; returns whether it was sparse.
+/// Makes a sparse HyperLogLog dense; returns true if it was sparse.
 fn make_dense(call: &mut Call<'_>, key: Key<'_>) -> Result<bool> {
     let Some(bytes) = lookup(call, key)? else { return Ok(false) };
     if sketch::encoding(bytes)? == Encoding::Dense {

@@ -277,7 +277,7 @@ impl Sketch {
         self.0.into()
     }
 
-    /// Returns whether the encoding is dense.
+    /// Returns true if the encoding is dense.
     pub(crate) fn is_dense(&self) -> bool {
         self.0[ENCODING_AT] == 0
     }
@@ -310,7 +310,7 @@ impl Sketch {
         }
     }
 
-    /// Raises a register to a value; returns whether it was lower.
+    /// Raises a register to a value; returns true if it was lower.
     pub(crate) fn raise(&mut self, index: usize, value: u8, sparse_max: usize) -> Result<bool> {
         if !self.is_dense() {
             return self.raise_sparse(index, value, sparse_max);
@@ -412,7 +412,7 @@ impl Registers {
         self.0[index]
     }
 
-    /// Raises one register to a value; returns whether it was lower.
+    /// Raises one register to a value; returns true if it was lower.
     pub(crate) fn raise(&mut self, index: usize, value: u8) -> bool {
         let is_lower = self.0[index] < value;
         self.0[index] = self.0[index].max(value);

@@ -138,7 +138,7 @@ fn expire_key(call: &mut Call<'_>, unit: Unit) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether an existing key meets the condition on its string.
+/// Returns true if an existing key meets the condition on its string.
 fn is_matched(call: &mut Call<'_>, key: Key<'_>, matching: Option<condition::Condition<'_>>) -> Result<bool> {
     let Some(matching) = matching else { return Ok(true) };
     call.view.get::<Str>(key, Lookup::PEEK)?.map_or(Ok(false), |text| matching.is_met_by(text.as_slice()))

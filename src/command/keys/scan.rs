@@ -183,7 +183,7 @@ impl Filter {
         self.pattern = (pattern != b"*").then(|| Pattern::new(pattern.into()));
     }
 
-    /// Goes on comparing a key with the pattern; returns whether it matches, once that is known.
+    /// Goes on comparing a key with the pattern; returns true if it matches, once that is known.
     fn compare(&self, comparison: &mut Comparison, key: &[u8], left: &mut usize) -> Option<bool> {
         self.pattern.as_ref().map_or(Some(true), |pattern| comparison.advance(pattern, key, left))
     }
@@ -263,7 +263,7 @@ impl Walk {
         self.buckets_left -= 1;
     }
 
-    /// Goes on comparing one of the keys that were visited; returns whether there was one.
+    /// Goes on comparing one of the keys that were visited; returns true if there was one.
     fn compare_visited(&mut self, left: &mut usize) -> bool {
         let Some(Compared { key, comparison }) = self.compared.last_mut() else { return false };
         if let Some(matched) = self.filter.compare(comparison, key, left) {

@@ -78,7 +78,7 @@ fn sorted_and_stored(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
     std::iter::once((1, RO | ACCESS)).chain(stored).collect()
 }
 
-/// Returns whether a request may need other keys than the one that is sorted.
+/// Returns true if a request may need other keys than the one that is sorted.
 fn needs_other_keys(request: Request<'_>) -> bool {
     request.skip(2).args().any(names_other_keys)
 }
@@ -149,7 +149,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Returns whether patterns name other keys.
+    /// Returns true if patterns name other keys.
     fn names_other_keys(&self) -> bool {
         (self.by.is_some() && !self.keeps_order) || self.get.iter().any(|pattern| *pattern != b"#")
     }

@@ -113,13 +113,13 @@ fn wait_aof(call: &mut Call<'_>) -> Result<()> {
     })
 }
 
-/// Returns whether there is an append-only file, or one is being begun. One that is turned off does not count, though it is
+/// Returns true if there is an append-only file, or one is being begun. One that is turned off does not count, though it is
 /// ended a little later: the next start does not load it.
 fn has_file(namespace: &Namespace) -> bool {
     namespace.settings.current().appendonly && namespace.persistence.read(Figures::has_log)
 }
 
-/// Returns whether the file of this server has the changes before a position durably.
+/// Returns true if the file of this server has the changes before a position durably.
 fn is_synced(files: &Persistence, position: u64) -> bool {
     files.synced_position().is_some_and(|synced| synced >= position)
 }

@@ -73,7 +73,7 @@ pub(super) fn brpoplpush(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Moves an element, or blocks until there is one; returns whether it has moved one.
+/// Moves an element, or blocks until there is one; returns true if it has moved one.
 fn move_or_block(call: &mut Call<'_>, keys: (Key<'_>, Key<'_>), ends: (End, End), until_ms: u64) -> Result<bool> {
     if move_element(call, keys, ends)? {
         return Ok(true);

@@ -153,7 +153,7 @@ pub(super) fn lmpop(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Removes elements of the first list that has any, and replies with its key and them; returns whether there was one.
+/// Removes elements of the first list that has any, and replies with its key and them; returns true if there was one.
 pub(super) fn pop_first_of(call: &mut Call<'_>, request: &MultiPop<'_, End>) -> Result<bool> {
     let (at, limit) = (request.end, node_limit(call));
     for key in &request.keys {
@@ -189,7 +189,7 @@ fn move_or_null(call: &mut Call<'_>, keys: (Key<'_>, Key<'_>), ends: (End, End))
     Ok(())
 }
 
-/// Moves an element from an end of one list to an end of another, and replies with it; returns whether there was one.
+/// Moves an element from an end of one list to an end of another, and replies with it; returns true if there was one.
 pub(super) fn move_element(call: &mut Call<'_>, keys: (Key<'_>, Key<'_>), (from, to): (End, End)) -> Result<bool> {
     let (source, target) = keys;
     let limit = node_limit(call);

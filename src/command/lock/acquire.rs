@@ -126,7 +126,7 @@ fn waiter(call: &mut Call<'_>, key: Key<'_>) -> Option<LockWaiter> {
     call.view.locks().queue(key)?.iter().find(|waiter| waiter.client == client).copied()
 }
 
-/// Returns whether nobody is queued for a lock before the caller.
+/// Returns true if nobody is queued for a lock before the caller.
 fn is_turn(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>) -> bool {
     let client = call.caller.info.id;
     let first = call.view.locks().queue(key).and_then(first_of);

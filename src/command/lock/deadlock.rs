@@ -79,7 +79,7 @@ pub(super) fn cycle_from(call: &mut Call<'_>, lock: LockName) -> Option<Vec<Link
     Search::new(call).cycle_from(lock)
 }
 
-/// Returns whether anybody may wait for the caller, once it waits: for a lock that it holds, or at the place that it takes up.
+/// Returns true if anybody may wait for the caller, once it waits: for a lock that it holds, or at the place that it takes up.
 /// Else it closes no cycle.
 fn may_be_waited_for(call: &Call<'_>, ask: &Ask<'_>) -> bool {
     let Call { namespace, caller, .. } = call;
@@ -89,7 +89,7 @@ fn may_be_waited_for(call: &Call<'_>, ask: &Ask<'_>) -> bool {
         || namespace.clients.held_tokens.contains(ask.token_hash)
 }
 
-/// Returns whether a client that is about to wait may have to wait for itself: whether a lock that it wants, or one that those
+/// Returns true if a client that is about to wait may have to wait for itself: whether a lock that it wants, or one that those
 /// wait for whom it would wait for, is held by it. Of those queued for a lock only those matter who are queued for others, too.
 fn may_lead_to(call: &mut Call<'_>, newcomer: &Waiting) -> bool {
     let Call { view, namespace, .. } = call;
@@ -125,7 +125,7 @@ fn may_lead_to(call: &mut Call<'_>, newcomer: &Waiting) -> bool {
     is_found
 }
 
-/// Returns whether a lock depends on a client that waits, the caller included: its release, or the turn of one that waits for
+/// Returns true if a lock depends on a client that waits, the caller included: its release, or the turn of one that waits for
 /// others, too.
 fn may_hang(call: &mut Call<'_>, key: Key<'_>) -> bool {
     let Call { view, namespace, caller, .. } = call;
@@ -358,12 +358,12 @@ impl<'c, 'v> Search<'c, 'v> {
         self.locks.insert(lock.clone(), awaited);
     }
 
-    /// Returns whether somebody releases a lock.
+    /// Returns true if somebody releases a lock.
     fn is_released(&self, holder: &HeldBy) -> bool {
         holder.clients.is_empty() || holder.clients.iter().any(|client| self.served.contains(client))
     }
 
-    /// Returns whether a client gets a lock when those who are served give back what they hold.
+    /// Returns true if a client gets a lock when those who are served give back what they hold.
     fn is_had(&self, waiting: &Waiting, lock: &LockName) -> bool {
         let awaited = &self.locks[lock];
         awaited.before(waiting.client).is_none_or(|before| self.served.contains(&before))

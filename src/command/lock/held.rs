@@ -81,7 +81,7 @@ pub(super) fn release(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether it is known that another client has acquired a lock.
+/// Returns true if it is known that another client has acquired a lock.
 fn is_of_another(client: u64, record: &LockRecord) -> bool {
     record.hold.as_ref().is_some_and(|hold| hold.holder().id() != client)
 }

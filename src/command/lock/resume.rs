@@ -48,7 +48,7 @@ fn take_over(call: &mut Call<'_>, bytes: &[u8], token: &[u8]) -> bool {
     is_taken
 }
 
-/// Returns whether a lock was acquired by the user of a client.
+/// Returns true if a lock was acquired by the user of a client.
 fn is_of_user(record: &LockRecord, client: &ClientInfo) -> bool {
     record.hold.as_ref().is_some_and(|hold| hold.holder().user() == client.user())
 }

@@ -156,7 +156,7 @@ fn asking(call: &mut Call<'_>) -> Result<Option<Arc<Replica>>> {
     Ok(Some(replica))
 }
 
-/// Returns whether a request of PSYNC asks a replica to be the primary.
+/// Returns true if a request of PSYNC asks a replica to be the primary.
 fn asks_for_failover(request: Request<'_>) -> bool {
     request.len() > 3 && is_word(request.arg(3), "FAILOVER")
 }

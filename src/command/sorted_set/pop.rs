@@ -115,7 +115,7 @@ fn read_end(args: &mut Args<'_>) -> Result<End> {
     }
 }
 
-/// Removes elements of the first key that has any, and replies with the key and them; returns whether there is one.
+/// Removes elements of the first key that has any, and replies with the key and them; returns true if there is one.
 fn pop_first_of(call: &mut Call<'_>, request: &MultiPop<'_, End>) -> Result<bool> {
     for key in &request.keys {
         let popped = pop_from(call, *key, request.end, request.count, |reply, popped, elements| {
@@ -184,7 +184,7 @@ fn blocking_pop(call: &mut Call<'_>, end: End) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a call is to look for elements: a blocked one stays blocked until one of its keys has become a
+/// Returns true if a call is to look for elements: a blocked one stays blocked until one of its keys has become a
 /// sorted set, whatever else they hold.
 fn is_served(call: &mut Call<'_>, keys: &[Key<'_>]) -> bool {
     let is_retry = call.is_retry();

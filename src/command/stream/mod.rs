@@ -71,12 +71,12 @@ struct GroupLog {
 }
 
 impl GroupLog {
-    /// Returns whether nothing has changed.
+    /// Returns true if nothing has changed.
     fn is_empty(&self) -> bool {
         !self.created_consumer && self.claimed.is_empty() && self.released.is_empty() && self.moved.is_none()
     }
 
-    /// Returns whether a claimed entry is now the one that was delivered first, so that clients that wait for entries
+    /// Returns true if a claimed entry is now the one that was delivered first, so that clients that wait for entries
     /// to be pending for long have to look again.
     fn claims_oldest(&self, stream: &BigStream, group: &[u8]) -> bool {
         let oldest = stream.group(group).and_then(|group| group.pending_by_time().next());

@@ -301,7 +301,7 @@ fn begin(reply: &mut Reply<'_>, key: Key<'_>) {
     reply.bulk(key.bytes);
 }
 
-/// Delivers entries of one stream to the consumer; returns whether there are any, or its history was asked for.
+/// Delivers entries of one stream to the consumer; returns true if there are any, or its history was asked for.
 fn serve(call: &mut Call<'_>, key: Key<'_>, from: From, options: &Options<'_>) -> Result<bool> {
     let Some((group, consumer)) = options.group else { return Ok(false) };
     let now = call.now().wall_ms();

@@ -66,7 +66,7 @@ fn read_fence(args: &mut Args<'_>) -> Result<i64> {
     fence.ok_or_else(|| Error::other("ETAG must be a numerical value greater than or equal to 0"))
 }
 
-/// Returns whether a write with a fence is to be refused.
+/// Returns true if a write with a fence is to be refused.
 fn is_refused(call: &mut Call<'_>, key: Key<'_>, fence: i64) -> Result<bool> {
     Ok(match call.view.get::<Str>(key, Lookup::WRITE)?.is_some() {
         true => fence <= call.view.locks().fence(key),

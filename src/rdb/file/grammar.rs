@@ -104,7 +104,7 @@ fn shape_of(first: u8, family: Family) -> Option<&'static [Token]> {
     })
 }
 
-/// Returns whether a number is that of a type that can be loaded.
+/// Returns true if a number is that of a type that can be loaded.
 pub(super) fn is_value(number: u8, family: Family) -> bool {
     number < opcode::SLOT_IMPORT_OR_KEY_META && shape_of(number, family).is_some()
 }

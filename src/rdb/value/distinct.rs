@@ -10,7 +10,7 @@ use crate::store::value::listpack::Item;
 /// The hashes of so many items lie on the stack.
 const INLINE: usize = 64;
 
-/// Returns whether no two items have the same text. Their hashes are compared; only where two are equal, which almost
+/// Returns true if no two items have the same text. Their hashes are compared; only where two are equal, which almost
 /// always means a repetition, the texts are.
 pub(super) fn are_distinct<'p>(items: impl Iterator<Item = Item<'p>> + Clone, hasher: &Hasher) -> bool {
     let hash = |item: Item<'_>| item.with_text(|text| hasher.hash_one(text));

@@ -6,7 +6,7 @@ use crate::store::value::listpack::Listpack;
 /// A packed collection without elements has at most this many bytes.
 const PACKED_LEN_MAX: usize = 16;
 
-/// Skips a collection of a type, if it has no elements; returns whether that was so.
+/// Skips a collection of a type, if it has no elements; returns true if that was so.
 pub(crate) fn skip(of: u8, reader: &mut Reader<'_>) -> bool {
     skip_of(of, reader).is_some()
 }

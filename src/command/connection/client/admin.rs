@@ -72,7 +72,7 @@ struct Filter<'a> {
 }
 
 impl Filter<'_> {
-    /// Returns whether a client meets all given conditions.
+    /// Returns true if a client meets all given conditions.
     fn fits(&self, client: &ClientInfo, now: Now) -> bool {
         self.addr.is_none_or(|addr| addr == client.peer.addr.as_bytes())
             && self.laddr.is_none_or(|laddr| laddr == client.peer.laddr.as_bytes())

@@ -158,7 +158,7 @@ fn take_line(input: &mut BytesMut) -> Option<BytesMut> {
     Some(line)
 }
 
-/// Returns whether a reply is a success. Redis counts every non-error as one; a reply that is not RESP means that
+/// Returns true if a reply is a success. Redis counts every non-error as one; a reply that is not RESP means that
 /// nothing was accepted.
 fn verdict(line: &[u8]) -> Result<Result<(), Error>, Error> {
     match line.split_first() {

@@ -126,7 +126,7 @@ fn log(from: &mut Reading<'_, '_>, read: impl FnOnce(&LogFigures) -> u64) -> Opt
     }
 }
 
-/// Returns whether a rewrite waits for a save, or the first base of a file does.
+/// Returns true if a rewrite waits for a save, or the first base of a file does.
 fn is_rewrite_scheduled(from: &mut Reading<'_, '_>) -> bool {
     let waits = from.files().is_log_starting && running(from, Job::Save).is_some();
     waits || from.files().is_rewrite_scheduled
