@@ -2,7 +2,7 @@
 
 use crate::text::{DIGITS_MAX, put_digits};
 
-/// How many bytes a bulk string has beside its text at most.
+/// The most bytes that a bulk string has besides its text.
 const HEADER_MAX: usize = 1 + DIGITS_MAX + 2 + 2;
 
 /// Appends a command.
@@ -36,14 +36,14 @@ pub(crate) fn write_word(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends what comes before the bytes of a word.
+/// Appends the header of a word, which precedes its bytes.
 #[inline]
 pub(crate) fn begin_word(out: &mut Vec<u8>, len: usize) {
     write_header(b'$', len as u64, |header| out.extend_from_slice(header));
 }
 
-/// Writes the line of a kind with a number. Numbers below 100, the most frequent ones, are copies of constant length:
-/// one of variable length is a call of memcpy.
+/// Writes a header line: a type byte and a number. Numbers below 100, the most frequent ones, are copies of constant
+/// length: a copy of variable length is a call of memcpy.
 #[inline]
 pub(super) fn write_header(kind: u8, number: u64, append: impl FnOnce(&[u8])) {
     match number as u8 {
@@ -53,7 +53,7 @@ pub(super) fn write_header(kind: u8, number: u64, append: impl FnOnce(&[u8])) {
     }
 }
 
-/// Writes what [`write_header`] does for a number of any length, by one copy.
+/// Writes the same line as [`write_header`] for a number of any length, by one copy.
 #[inline(never)] // keeps the path of short numbers short
 fn write_long_header(kind: u8, number: u64, append: impl FnOnce(&[u8])) {
     let mut line = [b'\n'; 1 + DIGITS_MAX + 2];

@@ -1,9 +1,9 @@
 //! The incremental decoder of client requests: multibulk (`*2\r\n$3\r\nGET\r\n...`) and inline lines.
 //!
-//! It locates the arguments and enforces the protocol limits; it knows no command and does not interpret arguments.
-//! Behaviour and texts follow Redis 7.0, quirks included: the byte after a header's `\r` and the two bytes after a bulk
-//! are skipped unchecked, and a NUL hides the rest of a line (Redis searches with `strchr`), so such a line fails once
-//! it is too long.
+//! The decoder locates the arguments and enforces the protocol limits; it knows no command and does not interpret
+//! arguments. Behaviour and texts follow Redis 7.0, quirks included: the byte after a header's `\r` and the two bytes
+//! after a bulk are skipped unchecked, and a NUL hides the rest of a line (Redis searches with `strchr`), so such a
+//! line fails once it is too long.
 //!
 //! Invariant: parsing progress is kept as positions relative to the start of the buffer, so every byte is examined once
 //! however small the pieces are, and the pieces do not change the outcome. Redis itself accepts an over-long line when
@@ -33,12 +33,12 @@ const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
 /// The longest argument before authentication.
 const UNAUTHENTICATED_BULK_LEN_MAX: i64 = 16 * 1024;
 
-/// What a client may send, by its session and the settings.
+/// The limits on a client's requests, by its session and the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest argument in bytes (`proto-max-bulk-len`).
     pub bulk_len_max: usize,
-    /// Whether the client has authenticated, or does not need to.
+    /// True if the client has authenticated, or does not need to.
     pub authenticated: bool,
 }
 
@@ -49,7 +49,7 @@ impl Default for Limits {
     }
 }
 
-/// How a client broke the protocol; the connection answers with the text and closes.
+/// A client's violation of the protocol; the connection answers with the text and closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
     /// The line with the argument count does not end within 64 KiB.
@@ -60,7 +60,7 @@ pub enum ProtocolError {
     UnauthenticatedMultibulkLength,
     /// The line with an argument's length does not end within 64 KiB.
     TooBigBulkCount,
-    /// This byte was found where an argument should begin.
+    /// A byte found where an argument should begin.
     ExpectedBulk(u8),
     /// The argument's length is not a number, negative or above the limit.
     InvalidBulkLength,
@@ -111,7 +111,7 @@ impl fmt::Display for ProtocolError {
 
 impl error::Error for ProtocolError {}
 
-/// Why no more requests can be decoded from a connection.
+/// The reason why no more requests can be decoded from a connection.
 #[derive(Debug)]
 pub enum DecodeError {
     /// The client broke the protocol.
@@ -147,17 +147,17 @@ impl From<ProtocolError> for DecodeError {
 #[derive(Debug, Default)]
 pub struct RequestDecoder {
     limits: Limits,
-    /// Where the current request begins; everything before belongs to complete requests.
+    /// The start of the current request; everything before belongs to complete requests.
     start: usize,
-    /// The next byte to parse.
+    /// The position of the next byte to parse.
     pos: usize,
-    /// The current line is known not to end before this position.
+    /// The position before which the current line is known not to end.
     scanned: usize,
     /// The missing arguments of the current multibulk request; 0 between requests.
     args_left: usize,
     /// The length of the argument being received, once its header has been read.
     bulk_len: Option<usize>,
-    /// That argument, if it is large.
+    /// The argument being received, if it is large.
     large: Option<Box<LargeArg>>,
     /// The large arguments of the complete requests, then of the current one.
     whole: WholeArgs,
@@ -165,13 +165,13 @@ pub struct RequestDecoder {
     args_len: usize,
     /// Arguments of the complete requests, then of the current one.
     spans: Vec<Span>,
-    /// For each complete request, the end of its spans.
+    /// The end of the spans of each complete request.
     ends: Vec<usize>,
-    /// Before which of them there were empty requests, by number.
+    /// The numbers of the complete requests that follow empty requests.
     empties: Vec<usize>,
-    /// Whether the last call of `decode` stopped inside a request.
+    /// True if the last call of `decode` stopped inside a request.
     mid_request: bool,
-    /// A protocol error is final: it is reported after the requests before it, and on every later call.
+    /// The protocol error, which is final: it is reported after the requests before it, and on every later call.
     failure: Option<ProtocolError>,
 }
 
@@ -194,14 +194,16 @@ impl RequestDecoder {
         self.mid_request
     }
 
-    /// Returns true if there were empty requests after the last batch, of which the next one then does not know.
+    /// Forgets the empty requests after the last batch; returns true if there were any. The next batch does not know of
+    /// them.
     pub fn take_empties(&mut self) -> bool {
         let has_any = !self.empties.is_empty();
         self.empties.clear();
         has_any
     }
 
-    /// Returns where the next bytes go while a large argument is received: not into the buffer that is decoded.
+    /// Returns the buffer for the next bytes while a large argument is received; these bytes bypass the buffer that is
+    /// decoded.
     #[inline]
     pub fn large_buffer(&mut self) -> Option<Limit<&mut Vec<u8>>> {
         self.large.as_mut()?.buffer()
@@ -209,7 +211,9 @@ impl RequestDecoder {
 
     /// Makes room for the next bytes of a large argument.
     pub fn prepare_large(&mut self) {
-        self.large.iter_mut().for_each(|large| large.prepare());
+        if let Some(large) = &mut self.large {
+            large.prepare();
+        }
     }
 
     /// Returns true if a large argument is being received.
@@ -218,20 +222,20 @@ impl RequestDecoder {
         self.large.is_some()
     }
 
-    /// Returns how many bytes of large arguments, with their line ends, have been received for the current request, which are
-    /// not in the buffer that is decoded.
+    /// Returns the bytes of large arguments, with their line ends, that have been received for the current request,
+    /// outside the buffer that is decoded.
     #[inline]
     pub fn separate_len(&self) -> usize {
         self.large.as_ref().map_or(0, |large| large.received_len()) + self.whole.len()
     }
 
-    /// Returns how many bytes are not parsed, in the buffer that is decoded and of a partly received argument.
+    /// Returns the number of unparsed bytes, in the buffer that is decoded and of a partly received argument.
     pub fn unparsed_len(&self, src: &BytesMut) -> usize {
         src.len() - self.pos + self.large.as_ref().map_or(0, |large| large.received_len())
     }
 
-    /// Returns the bytes of the arguments of an incomplete request, and the memory that it has outside the buffer that is
-    /// decoded.
+    /// Returns the bytes of the arguments of an incomplete request, and the memory that the request has outside the
+    /// buffer that is decoded.
     pub fn pending_args(&self) -> (usize, usize) {
         if self.args_left == 0 {
             return (self.args_len, 0);
@@ -245,19 +249,16 @@ impl RequestDecoder {
         self.pos == 0 && self.args_left == 0 && self.failure.is_none() && self.empties.is_empty()
     }
 
-    /// Moves the complete requests of `src` to `batch`, which is empty; returns true if there are any. Else more bytes are
-    /// needed.
+    /// Moves the complete requests of `src` to `batch`, which is empty; returns true if there are any. Otherwise more
+    /// bytes are needed.
     ///
     /// # Errors
     ///
-    /// Fails when the client broke the protocol, after every request before that has been returned.
+    /// A protocol violation of the client, after every request before that has been returned.
     pub fn decode_into(&mut self, src: &mut BytesMut, batch: &mut Batch) -> Result<bool, DecodeError> {
         debug_assert!(batch.is_empty(), "requests would be lost");
         // AUTH changes the limits of the requests after it, so unauthenticated clients get one request per batch.
-        let requests_max = match self.limits.authenticated {
-            true => BATCH_REQUESTS_MAX,
-            false => 1,
-        };
+        let requests_max = if self.limits.authenticated { BATCH_REQUESTS_MAX } else { 1 };
         self.mid_request = false;
         while self.failure.is_none() && self.ends.len() < requests_max {
             if self.read_short_request(src) {
@@ -384,7 +385,7 @@ impl RequestDecoder {
         self.args_len = if self.args_left == 0 { 0 } else { self.args_len + span.len };
     }
 
-    /// Completes a large argument once all of it has been received, with the line end; see [`Self::receive_large`].
+    /// Completes a large argument once it has been received with the line end; see [`Self::receive_large`].
     fn read_large(&mut self) -> bool {
         let Some(large) = self.large.take_if(|large| large.is_received()) else { return false };
         let bytes = large.into_bytes();
@@ -394,14 +395,14 @@ impl RequestDecoder {
         true
     }
 
-    /// Moves what has been received of a large argument out of the buffer, once all before it is parsed; returns whether
-    /// anything was.
+    /// Moves the received bytes of a large argument out of the buffer, once everything before the argument is parsed;
+    /// returns true if any were moved.
     fn receive_large(&mut self, src: &mut BytesMut) -> bool {
         let Some(len) = self.bulk_len.filter(|len| *len >= LARGE_LEN) else { return false };
         let large = self.large.get_or_insert_with(|| Box::new(LargeArg::new(len)));
         let taken = large.take_from(&src[self.pos..]);
         if taken > 0 {
-            // Hardly ever is there anything behind: the connection reads into the argument's own buffer.
+            // Bytes rarely follow the argument: the connection reads into the argument's own buffer.
             src.copy_within(self.pos + taken.., self.pos);
             src.truncate(src.len() - taken);
         }
@@ -480,7 +481,7 @@ impl RequestDecoder {
         self.scanned = pos;
     }
 
-    /// Completes the current request; one without arguments is only remembered.
+    /// Completes the current request; of a request without arguments only the position is recorded.
     fn finish_request(&mut self) {
         self.start = self.pos;
         if self.spans.len() > self.ends.last().copied().unwrap_or(0) {
@@ -490,8 +491,8 @@ impl RequestDecoder {
         }
     }
 
-    /// Moves the complete requests from `src` to `batch`; the current one stays and its positions are adjusted. When it has
-    /// not begun, `batch` gets the buffer, and nothing is shared.
+    /// Moves the complete requests from `src` to `batch`; the current request stays and its positions are
+    /// adjusted. When no further request has begun, `batch` gets the buffer, and nothing is shared.
     fn cut(&mut self, src: &mut BytesMut, batch: &mut Batch) {
         let cut = self.start;
         let complete = self.ends.last().copied().unwrap_or(0);
@@ -513,7 +514,7 @@ impl RequestDecoder {
         std::mem::swap(&mut self.ends, &mut batch.ends);
     }
 
-    /// Splits off where there were empty requests; those behind the last request are before the first one of the next
+    /// Splits off the positions of empty requests; those behind the last request precede the first request of the next
     /// batch.
     #[allow(clippy::box_collection, reason = "rare, and part of every batch")]
     fn cut_empties(&mut self) -> Option<Box<Vec<usize>>> {
@@ -551,7 +552,7 @@ impl Decoder for RequestDecoder {
     ///
     /// # Errors
     ///
-    /// As [`RequestDecoder::decode_into`].
+    /// The errors of [`RequestDecoder::decode_into`].
     fn decode(&mut self, src: &mut BytesMut) -> Result<Option<Batch>, DecodeError> {
         let mut batch = Batch::default();
         Ok(self.decode_into(src, &mut batch)?.then_some(batch))
@@ -602,8 +603,5 @@ pub fn parse_int(text: &[u8]) -> Option<i64> {
         let digit = byte.is_ascii_digit().then(|| i64::from(byte - b'0'))?;
         sum.checked_mul(10)?.checked_sub(digit)
     })?;
-    match negative {
-        true => Some(below_zero),
-        false => below_zero.checked_neg(),
-    }
+    if negative { Some(below_zero) } else { below_zero.checked_neg() }
 }

@@ -1,10 +1,11 @@
-//! Replies as owned values, for the embedding API, clients in tests, and pushes. Handlers do not use them; they write
+//! Replies as owned values, for the embedding API, clients in tests, and pushes. Handlers do not use frames; they write
 //! through [`Reply`].
 //!
-//! [`FrameDecoder`] reads the server's side of the wire. It keeps the open aggregates on an explicit stack instead of
-//! recursing, so it resumes at the end of the last input and scans each byte once.
+//! [`FrameDecoder`] reads the server's side of the wire. The open aggregates are on an explicit stack, without
+//! recursion, so the decoder resumes at the end of the last input and scans each byte once.
 //!
-//! Invariant: a claimed length or count allocates nothing; what exceeds its [`FrameLimits`] is rejected at once.
+//! Invariant: a claimed length or count allocates nothing; a length or count above its [`FrameLimits`] is rejected at
+//! once.
 
 use std::{error, fmt, io};
 
@@ -20,19 +21,19 @@ use crate::resp::reply::Reply;
 /// The deepest nesting of aggregates that a [`FrameDecoder`] accepts by default.
 pub const FRAME_DEPTH_MAX: usize = 32;
 
-/// What a [`FrameDecoder`] accepts at most.
+/// The limits of the frames that a [`FrameDecoder`] accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameLimits {
-    /// How deep aggregates are nested.
+    /// The nesting depth of aggregates.
     pub(crate) depth: usize,
-    /// How many items an aggregate has.
+    /// The items of an aggregate.
     pub(crate) items: usize,
-    /// How long a string or a line is, in bytes.
+    /// The length of a string or a line, in bytes.
     pub(crate) len: usize,
 }
 
 impl Default for FrameLimits {
-    /// The default limit of a value in Redis.
+    /// Returns the default limits of Redis for a value.
     fn default() -> Self {
         FrameLimits { depth: FRAME_DEPTH_MAX, items: i32::MAX as usize, len: 512 * 1024 * 1024 }
     }
@@ -154,14 +155,14 @@ fn write_all(items: &[Frame], reply: &mut Reply<'_>) {
     }
 }
 
-/// Why bytes from a server are not frames.
+/// The reason why bytes from a server are not frames.
 #[derive(Debug)]
 pub enum FrameError {
-    /// The bytes are not RESP; holds a description.
+    /// Bytes that are not RESP; holds a description.
     Invalid(&'static str),
-    /// Aggregates are nested too deeply.
+    /// Aggregates nested too deeply.
     TooDeep,
-    /// The stream failed.
+    /// A failure of the stream.
     Io(io::Error),
 }
 
@@ -189,9 +190,9 @@ pub struct FrameDecoder {
     limits: FrameLimits,
     /// Aggregates that still lack items, outermost first.
     open: Vec<Aggregate>,
-    /// A string whose header has been read.
+    /// The type byte and the length of a string whose header has been read.
     string: Option<(u8, usize)>,
-    /// The current line is known not to end before this position.
+    /// The position before which the current line is known not to end.
     scanned: usize,
 }
 

@@ -1,15 +1,15 @@
 //! Splits an inline request: a line as typed into telnet.
 //!
-//! This is not a shell: a double quote anywhere in a word opens an escaped part (`\n \r \t \b \a \xHH`, any other
-//! escaped byte stands for itself), a single quote opens a literal one (only `\'` is an escape), and the closing quote
-//! ends the word, so a blank or the end of the line must follow it.
+//! The syntax is not that of a shell: a double quote anywhere in a word opens an escaped part (`\n \r \t \b \a \xHH`,
+//! any other escaped byte stands for itself), a single quote opens a literal one (only `\'` is an escape), and the
+//! closing quote ends the word, so a blank or the end of the line must follow it.
 //!
 //! Invariant: a word is never longer than its escaped form, so words are unescaped in place, and the spans of an inline
 //! request are like those of a multibulk one.
 
 use crate::resp::request::Span;
 
-/// Splits `line` into words, unescaping them in place; spans are relative to `base`, where it starts.
+/// Splits `line` into words, unescaping them in place; spans are relative to `base`, the position of the line.
 ///
 /// Returns `false` when a quote is not closed or a closing quote is not followed by a blank.
 pub(super) fn split_in_place(line: &mut [u8], base: usize, spans: &mut Vec<Span>) -> bool {
@@ -82,8 +82,8 @@ fn hex_value(digit: u8) -> u8 {
     }
 }
 
-/// C's `isspace`. It separates words and may follow a closing quote, but vertical tab and form feed do not end an
-/// unquoted word: Redis uses two different checks, and so does this file.
+/// Tests for C's `isspace`. Such a byte separates words and may follow a closing quote, but vertical tab and form feed
+/// do not end an unquoted word: Redis uses two different checks, and so does this file.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }

@@ -1,8 +1,8 @@
-//! A large argument while it is received: into a buffer of its own, which the value that it becomes keeps.
+//! A large argument while it is received: its buffer becomes the memory of the value.
 //!
-//! The buffer has room for a megabyte at first; once that has arrived, for the whole argument. Pages that were not written
-//! to use no memory: nobody gets much for an announcement. Where the system refuses to reserve what may not be needed, the
-//! buffer grows by a quarter whenever it is full.
+//! The buffer first has room for a megabyte; once that has arrived, for the whole argument. Pages that were not written
+//! to use no memory, so the mere announcement of a long argument costs little. Where the system refuses to reserve
+//! memory that may not be needed, the buffer grows by a quarter whenever it is full.
 
 use bytes::buf::Limit;
 use bytes::{BufMut, Bytes};
@@ -11,9 +11,9 @@ use crate::memory::heap::allocation_len;
 use crate::resp::output::SHARED_MIN;
 use crate::resp::request::Whole;
 
-/// An argument of this length or more, in bytes, gets a buffer of its own: replies share such values, too.
+/// The length in bytes from which an argument gets a buffer of its own: replies share such values, too.
 pub(super) const LARGE_LEN: usize = SHARED_MIN;
-/// The room at first, at most, in bytes.
+/// The most room that a new buffer has, in bytes.
 pub(super) const FIRST_ROOM: usize = 1024 * 1024;
 /// The length of the line end after an argument.
 const LINE_END: usize = 2;
@@ -22,33 +22,33 @@ const LINE_END: usize = 2;
 #[derive(Debug)]
 pub(super) struct LargeArg {
     bytes: Vec<u8>,
-    /// The length of the argument.
     len: usize,
-    /// How many bytes the buffer receives: with the line end, unless the allocator needs more memory for that.
+    /// The number of bytes that the buffer receives: including the line end, unless the allocator needs more memory for
+    /// that.
     full_len: usize,
-    /// How many bytes of the line end are still to be skipped after that.
+    /// The number of bytes of the line end still to be skipped after that.
     end_left: usize,
 }
 
 impl LargeArg {
-    /// Creates an argument of which nothing has arrived.
+    /// Creates an argument before any byte has arrived.
     pub(super) fn new(len: usize) -> Self {
         let with_end = len.saturating_add(LINE_END);
         let full_len = if allocation_len(with_end) == allocation_len(len) { with_end } else { len };
         LargeArg { bytes: Vec::with_capacity(full_len.min(FIRST_ROOM)), len, full_len, end_left: with_end - full_len }
     }
 
-    /// Returns how many bytes have arrived, those of the line end included.
+    /// Returns the number of bytes that have arrived, including the line end.
     pub(super) fn received_len(&self) -> usize {
         self.bytes.len() + (self.len + LINE_END - self.full_len - self.end_left)
     }
 
-    /// Returns the memory of the buffer: of the room that is for the whole argument, what was written to.
+    /// Returns the memory of the buffer: once it has room for the whole argument, only the part written to.
     pub(super) fn memory(&self) -> usize {
         allocation_len(self.bytes.capacity().min(self.bytes.len().max(FIRST_ROOM)))
     }
 
-    /// Returns true if all of it has arrived, with the line end.
+    /// Returns true if the whole argument has arrived, with the line end.
     pub(super) fn is_received(&self) -> bool {
         self.bytes.len() == self.full_len && self.end_left == 0
     }
@@ -63,7 +63,7 @@ impl LargeArg {
         }
     }
 
-    /// Returns where the next bytes go; `None` once the buffer is full.
+    /// Returns the buffer for the next bytes; `None` once it is full.
     pub(super) fn buffer(&mut self) -> Option<Limit<&mut Vec<u8>>> {
         self.prepare();
         let missing = self.full_len - self.bytes.len();
@@ -71,7 +71,7 @@ impl LargeArg {
         (missing > 0).then(|| (&mut self.bytes).limit(missing.min(room)))
     }
 
-    /// Takes what belongs to the argument from the front of `bytes`; returns how much that is.
+    /// Takes the bytes of the argument from the front of `bytes`; returns their number.
     pub(super) fn take_from(&mut self, bytes: &[u8]) -> usize {
         let mut taken = 0;
         while taken < bytes.len()
@@ -93,8 +93,8 @@ impl LargeArg {
     }
 }
 
-/// Large arguments that have arrived as a whole. They are summed up as they come, because the sums are asked for at every
-/// read, and a request may have tens of thousands.
+/// Large arguments that have arrived as a whole. The sums are kept up to date, because they are asked for at every
+/// read, and a request may have tens of thousands of arguments.
 #[derive(Debug, Default)]
 pub(super) struct WholeArgs {
     args: Vec<Bytes>,
@@ -103,17 +103,16 @@ pub(super) struct WholeArgs {
 }
 
 impl WholeArgs {
-    /// Returns the bytes of all of them, with their line ends.
+    /// Returns the bytes of all arguments, with their line ends.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns true if there is none.
+    /// Returns true if there are no arguments.
     pub(super) fn is_empty(&self) -> bool {
         self.args.is_empty()
     }
 
-    /// Returns the memory of their buffers.
     pub(super) fn memory(&self) -> usize {
         self.memory
     }
@@ -126,7 +125,7 @@ impl WholeArgs {
         self.args.len() - 1
     }
 
-    /// Takes all but the last ones, of which there are this many.
+    /// Takes all but the `last` last arguments.
     pub(super) fn take_before(&mut self, last: usize) -> Whole {
         let count = self.args.len() - last;
         if count == 0 {

@@ -1,8 +1,8 @@
 //! The Redis wire protocol: requests in, replies out.
 //!
 //! This module turns bytes into requests ([`RequestDecoder`]) and values into bytes ([`Reply`] on the hot path,
-//! [`Frame`] where an owned value is handier). It is not a connection: it does no IO, reads no clock and knows no
-//! command.
+//! [`Frame`] where an owned value is handier). It is not a connection: the module does no IO, reads no clock and knows
+//! no command.
 //!
 //! Architecture Invariant: the same bytes, split anywhere, give the same requests followed by the same
 //! error, and no input panics or makes use of more memory than a small multiple of what has really arrived.

@@ -7,9 +7,9 @@
 //! chunks  ["...$65536\r\n"] [64 KiB, shared with the store]      tail  "\r\n+OK\r\n"
 //! ```
 //!
-//! It has no socket. Its owner may set a limit: an output that would become longer drops what it has and what follows, so
-//! that one transaction or script cannot fill the memory before its owner looks; the stream is broken then, and the owner
-//! has to close the connection.
+//! The output has no socket. Its owner may set a limit: an output that would exceed it drops its content and everything
+//! that follows, so that one transaction or script cannot fill the memory before the owner looks; the stream is broken
+//! then, and the owner has to close the connection.
 //!
 //! Invariant: the chunks in order, then the tail, are the stream; no chunk is empty.
 
@@ -43,24 +43,24 @@ pub struct Output {
     written: u64,
     /// The reply that is kept as a value instead of being encoded.
     kept: Kept,
-    /// The most bytes that may be pending; 0 for any number.
+    /// The most bytes that may be pending; 0 for no limit.
     limit: usize,
-    /// Whether the limit was exceeded.
+    /// Set once the limit was exceeded.
     is_over: bool,
 }
 
-/// A reply that is a single value and not encoded, for who would decode it at once. The bytes of a string are those of the
-/// output.
+/// A reply that is a single value and is not encoded, for a caller that would decode it at once. The bytes of a string
+/// are those of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kept {
-    /// None: replies are encoded.
+    /// No value: replies are encoded.
     #[default]
     Encoded,
-    /// None yet: the next value is kept, unless it is an array or of another type than the following.
+    /// No value yet: the next one is kept, unless it is an array or of a type without a variant here.
     Nothing,
     /// An integer.
     Int(i64),
-    /// The absent value, of a protocol.
+    /// The absent value, in the given protocol.
     Null(Protocol),
     /// A bulk string.
     Bulk,
@@ -94,7 +94,7 @@ impl Output {
         bytes
     }
 
-    /// Returns everything as the buffers that it consists of, in order; those of large values are shared.
+    /// Returns everything as the buffers that the output consists of, in order; those of large values are shared.
     pub fn into_chunks(self) -> impl Iterator<Item = Bytes> {
         let tail = (!self.tail.is_empty()).then(|| self.tail.freeze());
         self.chunks.into_iter().chain(tail)
@@ -106,7 +106,7 @@ impl Output {
         self.chunks_len + self.tail.len()
     }
 
-    /// Returns where in the stream the next byte goes.
+    /// Returns the stream position of the next byte.
     #[inline]
     pub fn end(&self) -> u64 {
         self.written + self.len() as u64
@@ -118,7 +118,7 @@ impl Output {
         self.len() == 0
     }
 
-    /// Sets the most bytes that may be pending; 0 for any number. It is looked at when the buffer has to grow, so that up
+    /// Sets the most bytes that may be pending; 0 for no limit. The limit is checked when the buffer has to grow, so up
     /// to twice as much may be pending for a moment.
     #[inline]
     pub fn set_limit(&mut self, limit: usize) {
@@ -148,7 +148,7 @@ impl Output {
         self.tail.extend_from_slice(bytes);
     }
 
-    /// Returns true if so many more bytes are within the limit; drops everything if they are not.
+    /// Returns true if this many more bytes are within the limit; drops everything if they are not.
     #[cold]
     fn admits(&mut self, additional: usize) -> bool {
         if self.limit != 0 && self.len().saturating_add(additional) > self.limit {
@@ -183,7 +183,7 @@ impl Output {
         self.push_shared(tail.freeze());
     }
 
-    /// Takes what was appended since `mark`; nothing of that may have been written yet.
+    /// Takes everything appended since `mark`; none of it may have been written yet.
     pub fn split_off(&mut self, mark: Mark) -> Output {
         let kept = usize::try_from(mark.0.saturating_sub(self.written)).unwrap_or(usize::MAX);
         let all = std::mem::take(self);
@@ -214,7 +214,7 @@ impl Output {
         Mark(self.end())
     }
 
-    /// Inserts bytes at `mark`, before everything appended since; nothing of that may have been written yet.
+    /// Inserts bytes at `mark`, before everything appended since; nothing of the latter may have been written yet.
     pub fn insert(&mut self, mark: Mark, bytes: Bytes) {
         let at = usize::try_from(mark.0.saturating_sub(self.written)).unwrap_or(usize::MAX);
         if let Some(in_tail) = at.checked_sub(self.chunks_len) {
@@ -267,7 +267,7 @@ impl Output {
         self.kept = Kept::Nothing;
     }
 
-    /// Returns what is kept; replies are encoded from now on.
+    /// Returns the kept value; replies are encoded from now on.
     #[inline]
     pub fn take_kept(&mut self) -> Kept {
         std::mem::take(&mut self.kept)
@@ -296,7 +296,7 @@ impl Output {
         is_first
     }
 
-    /// Forgets what is kept, when it is rolled back.
+    /// Forgets the kept value, when it is rolled back.
     pub(super) fn keep_nothing(&mut self) {
         self.kept = Kept::Nothing;
     }
@@ -325,7 +325,7 @@ impl Output {
 }
 
 impl Output {
-    /// Fills slices with the first `limit` bytes; returns how many slices are filled.
+    /// Fills slices with the first `limit` bytes; returns the number of filled slices.
     pub fn chunks_up_to<'a>(&'a self, limit: usize, slices: &mut [IoSlice<'a>]) -> usize {
         let tail = (!self.tail.is_empty()).then_some(&*self.tail);
         let (mut filled, mut left) = (0, limit);
@@ -425,10 +425,7 @@ mod tests {
                 out.rollback(Mark(keep as u64));
                 let start = written.min(keep);
                 assert_eq!(out.len(), keep - start, "keep {keep}, written {written}");
-                let rest = match start == keep {
-                    true => &[][..],
-                    false => &all[written..keep],
-                };
+                let rest = if start == keep { &[][..] } else { &all[written..keep] };
                 assert_eq!(out.into_bytes(), rest, "keep {keep}, written {written}");
             }
         }

@@ -25,7 +25,7 @@ impl<'a> Reply<'a> {
         Self { out, protocol }
     }
 
-    /// Returns the protocol replies are written in.
+    /// Returns the protocol in which replies are written.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
@@ -41,19 +41,19 @@ impl<'a> Reply<'a> {
         self.out
     }
 
-    /// Returns how many bytes of replies are pending.
+    /// Returns the number of pending bytes of replies.
     #[inline]
     pub fn pending_len(&self) -> usize {
         self.out.len()
     }
 
-    /// Returns true if the client's limit of pending bytes was exceeded, and so nothing more is written.
+    /// Returns true if the client's limit of pending bytes was exceeded, so that nothing more is written.
     pub fn is_over(&self) -> bool {
         self.out.is_over()
     }
 
     /// Writes `+OK`.
-    #[inline(never)] // so that a copy of five bytes stays one, and is no call of memcpy
+    #[inline(never)] // so that a copy of five bytes does not become a call of memcpy
     pub fn ok(&mut self) {
         if self.keep(Kept::Simple, b"OK") {
             return;
@@ -164,7 +164,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Writes a verbatim string; `kind` (`txt`, `mkd`) is cut or padded to three bytes. To RESP2 clients a bulk string.
+    /// Writes a verbatim string, to RESP2 clients a bulk string; `kind` (`txt`, `mkd`) is cut or padded to three bytes.
     pub fn verbatim(&mut self, kind: &str, text: &[u8]) {
         if self.protocol == Protocol::Resp2 {
             return self.bulk(text);
@@ -202,7 +202,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Begins one of the pairs that [`Reply::pairs`] has announced; its two values follow.
+    /// Begins a pair announced by [`Reply::pairs`]; its two values follow.
     #[inline]
     pub fn pair(&mut self) {
         if self.protocol == Protocol::Resp3 {
@@ -210,8 +210,8 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Writes by `announce` what precedes everything written since `mark`: the header of an array or map whose length
-    /// was not known before its values were written.
+    /// Calls `announce` to write before everything written since `mark`: the header of an array or map whose length was
+    /// not known before its values were written.
     pub fn announce_at(&mut self, mark: Mark, announce: impl FnOnce(&mut Reply<'_>)) {
         let mut header = Output::new();
         announce(&mut Reply::new(&mut header, self.protocol));
@@ -258,7 +258,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Keeps a value instead of encoding it, where the output does so; see [`Output::keep_next`].
+    /// Stores a value instead of encoding it, where the output keeps the next reply; see [`Output::keep_next`].
     #[inline]
     fn keep(&mut self, value: Kept, bytes: &[u8]) -> bool {
         if !self.out.keeps() {
@@ -271,7 +271,7 @@ impl<'a> Reply<'a> {
         is_kept
     }
 
-    /// Encodes a value that was kept, because it is not the whole reply.
+    /// Encodes a kept value, because more of the reply follows.
     #[inline]
     fn encode(&mut self) {
         if self.out.keeps() {
@@ -341,10 +341,7 @@ pub fn format_general(value: f64, significant: i32) -> String {
 }
 
 fn without_trailing_zeros(digits: &str) -> &str {
-    match digits.contains('.') {
-        true => digits.trim_end_matches('0').trim_end_matches('.'),
-        false => digits,
-    }
+    if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
 #[cfg(test)]

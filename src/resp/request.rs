@@ -18,7 +18,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len, list_len};
 
-/// The position of one argument in the bytes of its batch, or the number of a large one with this bit.
+/// The position of one argument in the bytes of its batch, or the number of a large argument, marked by [`WHOLE`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) start: usize,
@@ -28,7 +28,7 @@ pub(super) struct Span {
 /// Lists with more capacity than this are freed instead of recycled, so that one huge request does not keep its memory.
 const RECYCLED_SPANS_MAX: usize = 4096;
 
-/// No position has this bit.
+/// The bit that marks the number of a large argument; no position has it.
 const WHOLE: usize = 1 << (usize::BITS - 1);
 
 impl Span {
@@ -37,18 +37,18 @@ impl Span {
         Span { start: WHOLE | number, len }
     }
 
-    /// Returns true if it is that of a large argument.
+    /// Returns true if this is the span of a large argument.
     pub(super) fn is_whole(self) -> bool {
         self.start & WHOLE != 0
     }
 
-    /// Follows the removal of the first bytes, or of the first large arguments.
+    /// Adjusts the span to the removal of the first bytes, or of the first large arguments.
     pub(super) fn move_by(&mut self, bytes: usize, whole: usize) {
         self.start -= if self.is_whole() { whole } else { bytes };
     }
 }
 
-/// Large arguments, by number. They are rare, and part of every batch: without any it is one word, and nothing to drop.
+/// Large arguments, by number. They are rare, and part of every batch: an empty list is one word, and nothing to drop.
 #[allow(clippy::box_collection, reason = "as said")]
 pub(super) type Whole = Option<Box<Vec<Bytes>>>;
 
@@ -56,11 +56,10 @@ pub(super) type Whole = Option<Box<Vec<Bytes>>>;
 #[derive(Default)]
 pub struct Batch {
     pub(super) bytes: BytesMut,
-    /// The large arguments.
     pub(super) whole: Whole,
     pub(super) spans: Vec<Span>,
     pub(super) ends: Vec<usize>,
-    /// Before which of them there were empty requests, by number.
+    /// The numbers of the requests that follow empty requests.
     #[allow(clippy::box_collection, reason = "rare, and part of every batch")]
     pub(super) empties: Option<Box<Vec<usize>>>,
 }
@@ -71,18 +70,18 @@ impl Batch {
         self.ends.len()
     }
 
-    /// Tells whether the batch holds no request; the decoder never returns such a batch.
+    /// Returns true if the batch holds no request; the decoder never returns such a batch.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Returns true if an empty request, which is none of the batch, was sent before request `index`.
+    /// Returns true if an empty request, which is not part of the batch, was sent before request `index`.
     pub fn follows_empty(&self, index: usize) -> bool {
         self.empties.as_ref().is_some_and(|empties| empties.binary_search(&index).is_ok())
     }
 
-    /// Removes all requests. The lists are kept, and `input`, from which they were decoded, gets the buffer back if they
-    /// have taken it as a whole: a steady connection allocates nothing.
+    /// Removes all requests. The lists are kept, and `input`, from which they were decoded, gets the buffer back if the
+    /// requests have taken it as a whole: a steady connection allocates nothing.
     #[inline]
     pub fn recycle(&mut self, input: &mut BytesMut) {
         let mut bytes = std::mem::take(&mut self.bytes);
@@ -98,7 +97,7 @@ impl Batch {
         (self.whole, self.empties) = (None, None);
     }
 
-    /// Returns how many bytes fit behind the requests, into a buffer that they have taken as a whole.
+    /// Returns the number of bytes that fit behind the requests, into a buffer that they have taken as a whole.
     #[inline]
     pub fn spare_len(&self) -> usize {
         self.bytes.capacity() - self.bytes.len()
@@ -174,7 +173,7 @@ impl<'a> Request<'a> {
         self.bytes_of(self.spans[index])
     }
 
-    /// Returns argument `index` to be shared, if it is a large one with bytes of its own.
+    /// Returns argument `index` for sharing, if it is a large one with bytes of its own.
     ///
     /// # Panics
     ///

@@ -1,5 +1,5 @@
 //! Tests of the wire as a whole: any stream, split anywhere, gives the same requests and the same error; claimed
-//! lengths allocate nothing; frames survive encoding and decoding. They use no server: expectations were recorded from
+//! lengths allocate nothing; frames survive encoding and decoding. Without a server: expectations were recorded from
 //! Redis 7.0.15 with the same bytes.
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -205,7 +205,7 @@ fn a_large_argument_has_room_for_all_of_it_after_a_megabyte_and_counts_as_what_h
 }
 
 /// Feeds `pieces` to a decoder as a connection does, which reads large arguments into their own buffers; returns the
-/// requests, and how many arguments had such a buffer.
+/// requests, and the number of arguments with such a buffer.
 fn decode_as_read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Vec<Vec<u8>>>, usize) {
     let (mut decoder, mut src) = (RequestDecoder::default(), BytesMut::new());
     let (mut requests, mut whole, mut batch) = (Vec::new(), 0, Batch::default());
