@@ -1,8 +1,8 @@
-//! The CRC-64 at the end of dumps and files: over bytes at hand, or over chunks as they come.
+//! The CRC-64 at the end of dumps and files: over a slice, or over chunks as they come.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// The length of a checksum, in bytes.
+/// The length in bytes.
 pub(crate) const LEN: usize = 8;
 
 /// The CRC-64 of dumps, files, and blocks of append-only files.
@@ -15,12 +15,11 @@ const ONE: u64 = 1 << 63;
 /// The polynomial by which a checksum is multiplied when a zero byte is appended.
 const BYTE: u64 = ONE >> 8;
 
-/// Returns the checksum of bytes.
 pub(crate) fn of(bytes: &[u8]) -> u64 {
     crc_fast::checksum(ALGORITHM, bytes)
 }
 
-/// Returns the checksum of bytes that follow others, whose checksum is `before`.
+/// Returns the checksum of two consecutive pieces: `before` is the checksum of the first, `bytes` is the second.
 pub(crate) fn continued(before: u64, bytes: &[u8]) -> u64 {
     let mut digest = Digest::new_with_init_state(ALGORITHM, before);
     digest.update(bytes);
@@ -33,12 +32,11 @@ pub(crate) struct Checksum {
     value: u64,
     /// The number of bytes so far.
     len: u64,
-    /// What [`Checksum::replace_start`] has changed.
+    /// The change of the checksum by [`Checksum::replace_start`].
     difference: u64,
 }
 
 impl Checksum {
-    /// Creates the checksum of no bytes.
     pub(crate) fn new() -> Self {
         Checksum { value: 0, len: 0, difference: 0 }
     }
@@ -52,20 +50,19 @@ impl Checksum {
         }
     }
 
-    /// Replaces the first bytes by as many others: a header is changed without summing again what follows it.
+    /// Replaces the first bytes by as many others: changes a header without summing the content again.
     pub(crate) fn replace_start(&mut self, before: &[u8], after: &[u8]) {
         debug_assert!(before.len() == after.len() && before.len() as u64 <= self.len);
-        // The checksum begins with zero, so that of the differences is the difference of the checksums.
+        // The checksum begins with zero, so the checksum of the difference is the difference of the checksums.
         self.difference ^= shifted(of(before) ^ of(after), self.len - before.len() as u64);
     }
 
-    /// Returns the checksum of the bytes so far.
     pub(crate) fn value(&self) -> u64 {
         self.value ^ self.difference
     }
 }
 
-/// Returns a checksum after a number of zero bytes.
+/// Returns a checksum continued over a number of zero bytes.
 fn shifted(checksum: u64, mut zeros: u64) -> u64 {
     let (mut factor, mut power) = (ONE, BYTE);
     while zeros > 0 {

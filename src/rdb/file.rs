@@ -11,9 +11,9 @@
 //! 255, CRC-64 of everything before
 //! ```
 //!
-//! A key with a fence has a record 250 of its own before it, [`FENCE`], and a lock one with what is known of it, [`LOCK`]. For a key that was removed and whose fence is
-//! remembered there is a record 250, [`RETIRED_FENCE`], anywhere between the keys, with the value `database fence time key`.
-//! Other servers skip these.
+//! A record 250 before a key holds its fence, [`FENCE`]; another one, [`LOCK`], the state of the lock that the key is.
+//! For a key that was removed and whose fence is remembered there is a record 250, [`RETIRED_FENCE`], anywhere between
+//! the keys, with the value `database fence time key`. Other servers skip these records.
 
 mod buffer;
 mod error;
@@ -34,19 +34,19 @@ pub(crate) use write::{
     select, string, text_entry,
 };
 
-/// The numbers of records that are no keys.
+/// The opcodes of records other than keys.
 mod opcode {
     pub(super) use crate::rdb::library::{LIBRARY, LIBRARY_BEFORE_RELEASE};
 
-    /// In files of Valkey, an import of slots; in those of Redis, what modules keep with a key.
+    /// In files of Valkey, an import of slots; in files of Redis, metadata of modules about a key.
     pub(super) const SLOT_IMPORT_OR_KEY_META: u8 = 243;
     /// The sizes of a slot of a cluster.
     pub(super) const SLOT_INFO: u8 = 244;
-    /// What a module keeps beside keys.
+    /// Data of a module besides keys.
     pub(super) const MODULE_AUX: u8 = 247;
-    /// For how many seconds the next key was not used.
+    /// The seconds for which the next key was not used.
     pub(super) const IDLE: u8 = 248;
-    /// How often the next key was used.
+    /// The access frequency of the next key.
     pub(super) const FREQUENCY: u8 = 249;
     /// A name and a value about the file.
     pub(super) const AUX: u8 = 250;
@@ -64,7 +64,7 @@ mod opcode {
 
 /// The name of the record that holds the fence of the next key.
 const FENCE: &[u8] = b"keylatch-fence";
-/// The name of the record that holds what is known of the lock that the next key is.
+/// The name of the record that holds the state of the lock that the next key is.
 const LOCK: &[u8] = b"keylatch-lock";
 /// The name of the record that holds the fence of a removed key.
 const RETIRED_FENCE: &[u8] = b"keylatch-retired-fence";
@@ -80,22 +80,21 @@ pub(crate) struct RetiredFence<K> {
     pub db: u64,
     /// The fence; no smaller one may create the key.
     pub fence: i64,
-    /// When the key was removed, in milliseconds since 1970.
+    /// The time of the key's removal, in milliseconds since 1970.
     pub removed_ms: i64,
-    /// The key.
     pub key: K,
 }
 
-/// How a key was used, as far as the policy of eviction records it.
+/// The use of a key, as far as the eviction policy records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Usage {
-    /// For how many seconds it was not.
+    /// The seconds since the last use.
     Idle(u64),
     /// The counter of LFU.
     Frequency(u8),
 }
 
-/// Whose file it is: the families give some numbers different meanings.
+/// The server family that wrote the file: the families give some numbers different meanings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     Redis,

@@ -1,4 +1,4 @@
-//! The packed formats of dumps before Redis 7: ziplists and zipmaps. They are only read.
+//! The packed formats of dumps before Redis 7, ziplists and zipmaps, which are only read.
 //!
 //! ```text
 //! ziplist  length u32 | offset of the last entry u32 | number of entries u16 | entries | 255
@@ -7,7 +7,7 @@
 //!    pair  length | field | length | unused u8 | value | unused bytes
 //! ```
 //!
-//! Every length is checked, as Redis does with payloads that are to be sanitized. Numbers are in little endian, except
+//! Every length is checked, as Redis checks payloads that are to be sanitized. Numbers are in little endian, except
 //! lengths of strings in ziplists.
 
 use std::borrow::Cow;
@@ -15,13 +15,13 @@ use std::borrow::Cow;
 /// The last byte of either format.
 const END: u8 = 255;
 
-/// The first byte of a length of the entry before that takes four more bytes, and of such a length in a zipmap.
+/// The first byte of a long length of the previous entry, which takes four more bytes; in a zipmap, of any long length.
 const LONG: u8 = 254;
 
 /// The length of a ziplist's header.
 const HEADER_LEN: usize = 10;
 
-/// In the header of a ziplist: there are too many entries for 16 bits.
+/// The count in the header of a ziplist with too many entries for 16 bits.
 const COUNT_UNKNOWN: u16 = u16::MAX;
 
 /// Reads the elements of a ziplist; `None` if it violates the format.
@@ -51,7 +51,7 @@ pub(crate) fn ziplist(bytes: &[u8]) -> Option<Vec<Cow<'_, [u8]>>> {
     is_right.then_some(elements)
 }
 
-/// Reads a length: that of the entry before in a ziplist, or that of a string in a zipmap.
+/// Reads a length: of the previous entry in a ziplist, or of a string in a zipmap.
 fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     match bytes {
         [LONG, a, b, c, d, rest @ ..] => Some((u32::from_le_bytes([*a, *b, *c, *d]) as usize, rest)),
@@ -114,7 +114,7 @@ pub(crate) fn zipmap(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
 mod tests {
     use super::*;
 
-    /// Builds a ziplist from entries without the lengths before them.
+    /// Builds a ziplist from entries without the length of the previous entry.
     fn packed(entries: &[&[u8]]) -> Vec<u8> {
         let (mut body, mut before, mut last_at) = (Vec::new(), 0, HEADER_LEN);
         for entry in entries {

@@ -15,7 +15,7 @@ pub(crate) const LIBRARY_BEFORE_RELEASE: u8 = 246;
 /// The maximum length of a library's code once decompressed, in bytes.
 const CODE_MAX: usize = 512 << 20;
 
-/// Serialises libraries, given by their codes. Without `compresses`, strings are not compressed.
+/// Serialises libraries, given by their codes. Strings are compressed only if `compresses`.
 pub fn dump<'c>(codes: impl Iterator<Item = &'c [u8]>, compresses: bool) -> Vec<u8> {
     let mut payload = MarkedBytes::default();
     for code in codes {
@@ -33,7 +33,7 @@ pub(crate) fn write(out: &mut MarkedBytes, code: &[u8], compression: Compression
 /// Returns the codes of the serialised libraries.
 ///
 /// # Errors
-/// A description of what is wrong with the bytes, in Redis' words.
+/// A description of the fault, in Redis' words.
 pub fn parse(payload: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
     let (_, body) = body_of(payload, true).ok_or("DUMP payload version or checksum are wrong")?;
     let (mut reader, mut codes) = (Reader::new(body), Vec::new());

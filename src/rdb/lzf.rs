@@ -1,4 +1,4 @@
-//! LZF, the compression inside of dumps: runs of literal bytes and references to what came before.
+//! LZF, the compression inside of dumps: runs of literal bytes and references to earlier bytes.
 //!
 //! ```text
 //! 000lllll                    l + 1 literal bytes follow
@@ -6,44 +6,43 @@
 //! 111ooooo llllllll oooooooo  repeat l + 9 bytes from o + 1 bytes back
 //! ```
 //!
-//! The format does not say where a compressor looks for repetitions. This one looks where `lzf_compress` of Redis
-//! looks, so that dumps have the same bytes. Redis leaves its table of positions uninitialised, so it occasionally
+//! The format does not say where a compressor looks for repetitions. This implementation looks where `lzf_compress` of
+//! Redis does, so that dumps have the same bytes. Redis leaves its table of positions uninitialised, so it occasionally
 //! finds one more repetition by chance; such input decompresses as well.
 
 use std::cell::RefCell;
 
-/// The maximum expansion: how many bytes one byte of input can decompress to. Three bytes repeat 264.
+/// The maximum expansion: the bytes to which one byte of input can decompress. Three bytes repeat 264.
 pub const EXPANSION_MAX: usize = 88;
 
 /// The longest run of literal bytes.
 const LITERALS_MAX: usize = 32;
-/// How far back a reference reaches.
+/// The distance that a reference can reach back.
 const OFFSET_MAX: usize = 1 << 13;
 /// The longest repetition that is searched for.
 const REPEAT_MAX: usize = 264;
 /// The length from which a reference has an extra length byte.
 const LONG_REPEAT: usize = 7;
-/// How many bytes of a repetition, behind the first three, Redis compares without checking the maximum length, when that is
-/// more than 16.
+/// The bytes of a repetition, behind the first three, that Redis compares without checking the maximum length, when
+/// that is more than 16.
 const UNCHECKED: usize = 16;
-/// How many bytes are compared at once.
+/// The number of bytes compared at once.
 const WORD: usize = size_of::<u64>();
 
 const HASH_BITS: u32 = 16;
 
-/// The number of slots.
 const SLOTS: usize = 1 << HASH_BITS;
 
 thread_local! {
     static PLACES: RefCell<Places> = const { RefCell::new(Places { cells: Vec::new(), former: 0 }) };
 }
 
-/// The last place of each slot. A place is a position plus one; 0 means none. The table is kept for the next input of the
-/// thread, because to clear it takes longer than to compress what is short: what is in it from former inputs is below what
-/// this one writes.
+/// The last place of each slot. A place is a position plus one; 0 means none. The table is kept for the next input of
+/// the thread, because clearing it takes longer than compressing a short input: entries of former inputs are below the
+/// entries of the present one.
 struct Places {
     cells: Vec<u32>,
-    /// What is up to this one is from former inputs.
+    /// The highest entry that comes from former inputs.
     former: u32,
 }
 
@@ -55,12 +54,12 @@ impl Places {
         }
     }
 
-    /// Sets the place of a slot; returns the one before.
+    /// Sets the place of a slot; returns the previous place.
     fn replace(&mut self, slot: usize, place: u32) -> u32 {
         std::mem::replace(&mut self.cells[slot], self.former + place).saturating_sub(self.former)
     }
 
-    /// Forgets the places of the input, of which `len` was the last.
+    /// Invalidates the places of the input, of which `len` was the last.
     fn end(&mut self, len: usize) {
         self.former += len as u32;
     }
@@ -107,18 +106,17 @@ fn compress_with(input: &[u8], room: usize, places: &mut Places) -> Option<Vec<u
     packer.finish(at)
 }
 
-/// Returns the three bytes at a position, the first the highest.
+/// Returns the three bytes at a position as a number, the first byte the highest.
 fn three(input: &[u8], at: usize) -> u32 {
     let bytes = &input[at..at + 3];
     u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]])
 }
 
-/// Returns the slot of three bytes.
 fn slot(bytes: u32) -> usize {
     ((bytes >> (24 - HASH_BITS)).wrapping_sub(bytes.wrapping_mul(5)) & ((1 << HASH_BITS) - 1)) as usize
 }
 
-/// Returns how many bytes at `at` repeat those at `before`, the first three of which are known to match.
+/// Returns the number of bytes at `at` that repeat those at `before`, the first three of which are known to match.
 fn repetition(input: &[u8], before: usize, at: usize) -> usize {
     let max_len = (input.len() - at - 2).min(REPEAT_MAX);
     let max_len = max_len.max(if max_len > UNCHECKED { 3 + UNCHECKED } else { 3 });
@@ -138,12 +136,12 @@ struct Packer<'a> {
 }
 
 impl Packer<'_> {
-    /// Returns the length of what is written and of the run, with its first byte, even where it is empty.
+    /// Returns the length of the output, including the run with its header byte, even where the run is empty.
     fn len(&self) -> usize {
         self.out.len() + 1 + self.literals
     }
 
-    /// Writes the run, whose end is a position of the input.
+    /// Writes the run, which ends at the position `end` of the input.
     fn end_run(&mut self, end: usize) {
         if let Some(len) = self.literals.checked_sub(1) {
             self.out.push(len as u8);
@@ -168,7 +166,7 @@ impl Packer<'_> {
         Some(())
     }
 
-    /// Writes, for a position, a reference to `len` bytes that begin `offset` + 1 bytes back.
+    /// Writes, for the position `at`, a reference to `len` bytes that begin `offset` + 1 bytes back.
     fn reference(&mut self, at: usize, offset: usize, len: usize) -> Option<()> {
         if self.len() - usize::from(self.literals == 0) + 4 >= self.room {
             return None;
@@ -196,7 +194,7 @@ impl Packer<'_> {
 
 /// Appends the first bytes of `from`, at most [`LITERALS_MAX`].
 fn append(out: &mut Vec<u8>, from: &[u8], len: usize) {
-    // To copy a fixed length takes no call, which takes longer than the copy.
+    // Copying a fixed length takes no call; a call takes longer than the copy.
     match from.first_chunk::<LITERALS_MAX>() {
         Some(more) if out.capacity() - out.len() >= LITERALS_MAX => {
             let end = out.len() + len;
@@ -207,7 +205,7 @@ fn append(out: &mut Vec<u8>, from: &[u8], len: usize) {
     }
 }
 
-/// Decompresses input whose decompressed length is known to be `len`; `None` when it is not.
+/// Decompresses input whose decompressed length is known to be `len`; `None` if the length differs.
 pub fn decompress(packed: &[u8], len: usize) -> Option<Vec<u8>> {
     if len == 0 {
         // Redis returns 0 both for a failure and for this length, so it accepts any input here.
@@ -244,7 +242,7 @@ fn repeat(out: &mut Vec<u8>, back: usize, len: usize) -> Option<()> {
         append(out, &bytes, len);
         return Some(());
     }
-    // What was appended is appended again, twice as long each time.
+    // The appended bytes are appended again, twice as long each time.
     while out.len() < end {
         out.extend_from_within(from..from + (end - out.len()).min(out.len() - from));
     }

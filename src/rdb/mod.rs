@@ -1,5 +1,5 @@
 //! The serialisation format of RDB files and DUMP: lengths, strings, the numbers of types, and the envelope of DUMP.
-//! Pure: bytes in, bytes out. What the types are made of is in [`value`].
+//! Pure: bytes in, bytes out. The encodings of the types are in [`value`].
 //!
 //! ```text
 //! +------+------------------------------------------+-------------+-----------+
@@ -28,7 +28,6 @@ pub const VERSION: u16 = 10;
 pub const VERSION_7_2: u16 = 11;
 /// The version that Redis 7.4 to 8.4 read: hashes whose fields have deadlines.
 pub const VERSION_7_4: u16 = 12;
-/// The newest version that is read.
 const VERSION_MAX: u16 = VERSION_7_4;
 
 /// The numbers of the types.
@@ -82,7 +81,7 @@ pub mod kind {
     /// A hash with deadlines of fields in a listpack.
     pub const HASH_LISTPACK_EX: u8 = 25;
 
-    /// Returns what Redis calls values of a type in its log, where it refuses one.
+    /// Returns the name that Redis' log gives to values of a type, where it refuses one.
     pub(crate) fn name(kind: u8) -> &'static str {
         match kind {
             HASH_ZIPMAP => "Zipmap",
@@ -101,7 +100,7 @@ pub mod kind {
     }
 }
 
-/// Version and checksum.
+/// The length of version and checksum.
 const FOOTER: usize = 2 + checksum::LEN;
 
 /// The two highest bits of a length's first byte select its encoding.
@@ -121,12 +120,12 @@ const LZF: u64 = 3;
 
 /// The longest decimal number that may fit 32 bits with its sign.
 const INTEGER_LEN_MAX: usize = 11;
-/// Redis does not try to compress strings up to this long.
+/// The length up to which Redis does not try to compress strings.
 const COMPRESSED_MIN: usize = 20;
-/// How many bytes compression must save to be used.
+/// The bytes that compression must save to be used.
 const GAIN_MIN: usize = 4;
 
-/// Why a payload cannot be loaded.
+/// The reason why a payload cannot be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadError {
     /// The footer is missing, has a newer version or a wrong checksum.
@@ -143,8 +142,8 @@ pub fn seal(mut body: Vec<u8>, version: u16) -> Vec<u8> {
     body
 }
 
-/// Returns the version of a payload and the body before it, if the version is known and the checksum right, if that is
-/// checked.
+/// Returns the version of a payload and the body before the footer, if the version is known and, where `checks`, the
+/// checksum right.
 fn body_of(payload: &[u8], checks: bool) -> Option<(u16, &[u8])> {
     let body_len = payload.len().checked_sub(FOOTER)?;
     let (summed, checksum) = payload.split_at(payload.len() - checksum::LEN);
@@ -153,13 +152,13 @@ fn body_of(payload: &[u8], checks: bool) -> Option<(u16, &[u8])> {
     is_right.then_some((version, &payload[..body_len]))
 }
 
-/// Opens a type and a body, as they are before [`seal`].
+/// Splits a payload without a footer into type and body, as passed to [`seal`].
 pub fn read_body(body: &[u8]) -> Option<(u8, Reader<'_>)> {
     body.split_first().map(|(kind, body)| (*kind, Reader::new(body)))
 }
 
-/// Opens a payload of DUMP, whose checksum may be wrong unless `checks`; returns the number of its type and what
-/// follows. As in Redis, the footer is not cut off: a value may extend into it, and bytes after the value are ignored.
+/// Opens a payload of DUMP, whose checksum may be wrong unless `checks`; returns the number of its type and a reader of
+/// the rest. As in Redis, the footer is not cut off: a value may extend into it, and bytes after the value are ignored.
 ///
 /// # Errors
 /// [`LoadError`]; the footer is checked first.
@@ -168,19 +167,20 @@ pub fn open(payload: &[u8], checks: bool) -> Result<(u8, Reader<'_>), LoadError>
     read_body(payload).ok_or(LoadError::Format)
 }
 
-/// When the strings of a value are compressed, if that makes them shorter.
+/// The time at which the strings of a value are compressed, if that makes them shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// Never.
     Never,
-    /// When they are written.
+    /// At the time of writing.
     AtOnce,
-    /// By [`compressed`]: they are marked. Files are written so, because it takes long and values are locked meanwhile.
+    /// By [`compressed`]: strings are only marked. Files are written so, because compression takes long and values are
+    /// locked meanwhile.
     Later,
 }
 
 impl Compression {
-    /// Returns when strings are compressed that are not written to a file.
+    /// Returns the compression of strings that are not written to a file.
     pub fn at_once_if(compresses: bool) -> Self {
         if compresses { Compression::AtOnce } else { Compression::Never }
     }
@@ -197,7 +197,7 @@ pub fn write_string(out: &mut MarkedBytes, value: &[u8], compression: Compressio
     write_pieces(out, &[value], compression);
 }
 
-/// The same for a string that is given in pieces, and is no integer.
+/// Writes a string like [`write_string`], given in pieces, which is not an integer.
 fn write_pieces(out: &mut MarkedBytes, pieces: &[&[u8]], compression: Compression) {
     let (start, len) = (out.len(), pieces.iter().map(|piece| piece.len()).sum());
     let compression = if len > COMPRESSED_MIN { compression } else { Compression::Never };
@@ -234,7 +234,7 @@ pub fn compressed(marked: MarkedBytes) -> Vec<u8> {
     out
 }
 
-/// Writes a string compressed, if that makes it shorter; returns true if it does.
+/// Writes a string compressed, if that makes it shorter; returns true if it was written.
 fn write_compressed(out: &mut Vec<u8>, text: &[u8]) -> bool {
     let packed = lzf::compress(text, text.len().saturating_sub(GAIN_MIN));
     if let Some(packed) = &packed {
@@ -281,7 +281,7 @@ pub fn write_length(out: &mut Vec<u8>, len: usize) {
 #[derive(Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
-    /// How many bytes more the getter that failed has needed; 0 if the input is malformed.
+    /// The number of bytes that the failed getter lacked; 0 if the input is malformed.
     missing: usize,
 }
 
@@ -291,12 +291,12 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes, missing: 0 }
     }
 
-    /// Returns what has not been read.
+    /// Returns the unread input.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Returns how many bytes more were needed where a getter has failed because the input ends; otherwise 0.
+    /// Returns the number of bytes that a getter lacked if it failed because the input ends; otherwise 0.
     pub fn missing(&self) -> usize {
         self.missing
     }
@@ -379,7 +379,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Records that so many bytes were needed, and there are fewer.
+    /// Records that `needed` bytes were needed, and there are fewer.
     #[cold]
     fn ends_early<T>(&mut self, needed: usize) -> Option<T> {
         self.missing = needed - self.rest.len();

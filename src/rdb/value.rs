@@ -1,8 +1,8 @@
 //! Values as DUMP and RDB files hold them: a file per data type. The format's numbers, lengths and strings are in
 //! [`rdb`].
 //!
-//! A packed collection is written as the bytes that its entry holds, and read as they are once they were checked:
-//! RESTORE takes bytes from a client, so every length, count and order in them is verified.
+//! A packed collection is written as the bytes that its entry holds, and read as such once they were checked: RESTORE
+//! takes bytes from a client, so every length, count and order in them is verified.
 
 mod distinct;
 mod empty;
@@ -34,8 +34,8 @@ pub(crate) fn write(out: &mut MarkedBytes, entry: &Entry, options: Options) -> u
     lowest_version(of)
 }
 
-/// Returns the number of the type that an entry is written as. It is the lowest that says the same; where a version has
-/// none, the lowest that says most.
+/// Returns the number of the type that an entry is written as: the lowest that expresses the entry fully; where
+/// `version` has none, the lowest that expresses most of it.
 pub(crate) fn kind_of(entry: &Entry, version: u16) -> u8 {
     match entry.contents() {
         ValueRef::String(..) => kind::STRING,
@@ -59,8 +59,9 @@ pub(crate) fn write_body(out: &mut MarkedBytes, of: u8, entry: &Entry, options: 
     }
 }
 
-/// Appends the value of an entry up to its elements, of the type that [`kind_of`] has returned; returns how the rest is
-/// written. The elements of a long string are pieces of it, which is not compressed then. `None` for what is small.
+/// Appends the value of an entry up to its elements, of the type that [`kind_of`] has returned; returns the writer of
+/// the rest. The elements of a long string are pieces of it, and the string is not compressed then. `None` for a small
+/// value.
 pub(crate) fn begin_body(out: &mut MarkedBytes, of: u8, entry: &Entry, options: Options) -> Option<RecordBody> {
     let (elements, write): (usize, WriteElement) = match entry.contents() {
         ValueRef::List(list) => (list.nodes().len(), Box::new(list::begin(out, list, options))),
@@ -86,7 +87,7 @@ pub(crate) fn begin_body(out: &mut MarkedBytes, of: u8, entry: &Entry, options: 
     Some(RecordBody { elements, write, tail })
 }
 
-/// Returns the lowest version that includes a type which is written.
+/// Returns the lowest version that includes a type.
 pub(crate) fn lowest_version(of: u8) -> u16 {
     match of {
         kind::HASH_METADATA | kind::HASH_LISTPACK_EX => rdb::VERSION_7_4,
@@ -98,10 +99,10 @@ pub(crate) fn lowest_version(of: u8) -> u16 {
 /// Reads a payload of DUMP and writes the value again; returns the new payload.
 ///
 /// # Errors
-/// What is wrong with the payload.
+/// A description of the fault of the payload.
 #[cfg(feature = "internals")]
 pub fn rewrite(payload: &[u8], compresses: bool) -> Result<Vec<u8>, LoadError> {
-    /// A string is at most this long, in bytes.
+    /// The maximum length of a string, in bytes.
     const LEN_MAX: usize = 1 << 20;
     let options = Options { compression: rdb::Compression::at_once_if(compresses), len_max: LEN_MAX };
     let (kind, mut reader) = rdb::open(payload, true)?;

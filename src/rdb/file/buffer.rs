@@ -1,32 +1,33 @@
-//! The part of a file that is in memory: filled from its source as records need it, and summed before it is left.
+//! The part of a file that is in memory: filled from its source as records need it, and added to the checksum before it
+//! is discarded.
 
 use std::io::{self, Read};
 
 use crate::rdb::checksum::Checksum;
 use crate::rdb::file::error::Reason;
 
-/// How much is read at once, in bytes, and how much memory is kept.
+/// The size of a read, and of the memory that is kept, in bytes.
 const CHUNK: usize = 256 << 10;
 
 /// The bytes of a source that were read from it and not yet consumed.
 pub(super) struct Buffer<R> {
     source: R,
-    /// Memory, the part of which from `start` to `end` is to be consumed.
+    /// The memory; its part from `start` to `end` is to be consumed.
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// Where the bytes begin that are not yet summed; at most `start`.
+    /// The start of the bytes that are not yet added to the checksum; at most `start`.
     summed: usize,
-    /// How many bytes of the source there were before `bytes`.
+    /// The number of bytes of the source before `bytes`.
     offset: u64,
-    /// How long the source is, if that is known.
+    /// The length of the source, if known.
     len: Option<u64>,
     checksum: Option<Checksum>,
 }
 
 impl<R: Read> Buffer<R> {
-    /// Creates an empty buffer of a source, from which no more than `len` bytes are read if that is given. Unless it
-    /// `sums`, there is no checksum.
+    /// Creates an empty buffer of a source; `len`, if given, limits the bytes read from it. Without `sums`, there is no
+    /// checksum.
     pub(super) fn new(source: R, len: Option<u64>, sums: bool) -> Self {
         let checksum = sums.then(Checksum::new);
         Buffer { source, bytes: Vec::new(), start: 0, end: 0, summed: 0, offset: 0, len, checksum }
@@ -37,24 +38,24 @@ impl<R: Read> Buffer<R> {
         &self.bytes[self.start..self.end]
     }
 
-    /// Removes the first of these bytes.
+    /// Removes the first bytes of [`Self::unread`].
     pub(super) fn consume(&mut self, len: usize) {
         debug_assert!(len <= self.end - self.start);
         self.start += len;
     }
 
-    /// Returns how many bytes were consumed.
+    /// Returns the number of bytes consumed.
     pub(super) fn offset(&self) -> u64 {
         self.offset + self.start as u64
     }
 
-    /// Returns how many bytes the source still has; [`u64::MAX`] if that is not known.
+    /// Returns the number of bytes that the source still has; [`u64::MAX`] if that is not known.
     pub(super) fn left(&self) -> u64 {
         self.len.map_or(u64::MAX, |len| len.saturating_sub(self.offset + self.end as u64))
     }
 
-    /// Reads at least `missing` bytes more. Memory grows no further than the source goes on, and if that is not known
-    /// with what has come.
+    /// Reads at least `missing` bytes more. Memory grows no further than the source reaches, and with the bytes
+    /// received if the source's length is not known.
     pub(super) fn fill(&mut self, missing: u64) -> Result<(), Reason> {
         if missing > self.left() {
             return Err(Reason::Truncated { missing: missing - self.left() });
@@ -80,8 +81,8 @@ impl<R: Read> Buffer<R> {
         Ok(())
     }
 
-    /// Makes room behind what there is: at once for all that is needed if the source is known to have it, otherwise for
-    /// as much again.
+    /// Makes room behind the buffered bytes: at once for all that is needed if the source is known to have it,
+    /// otherwise by doubling.
     fn grow(&mut self, needed: usize) {
         let doubled = self.end.saturating_mul(2).max(CHUNK);
         let len = if self.len.is_some() { doubled.max(needed) } else { doubled };
@@ -89,7 +90,7 @@ impl<R: Read> Buffer<R> {
         self.bytes.resize(len.min(len_max), 0);
     }
 
-    /// Gives memory back that a long record has needed.
+    /// Releases memory that a long record has needed.
     fn give_back(&mut self, needed: usize) {
         if needed <= CHUNK && self.bytes.len() > CHUNK {
             self.bytes.truncate(CHUNK);
@@ -97,7 +98,7 @@ impl<R: Read> Buffer<R> {
         }
     }
 
-    /// Sums what was consumed, and moves what follows to the beginning.
+    /// Adds the consumed bytes to the checksum, and moves the rest to the beginning.
     fn discard_consumed(&mut self) {
         if self.start > 0 {
             self.sum_consumed();
@@ -114,13 +115,13 @@ impl<R: Read> Buffer<R> {
         self.summed = self.start;
     }
 
-    /// Returns the checksum of the bytes that were consumed, if they are summed.
+    /// Returns the checksum of the bytes consumed, if there is one.
     pub(super) fn checksum(&mut self) -> Option<u64> {
         self.sum_consumed();
         self.checksum.as_ref().map(Checksum::value)
     }
 
-    /// Returns what follows the bytes that were consumed.
+    /// Returns a reader of everything behind the bytes consumed.
     pub(super) fn into_rest(mut self) -> impl Read {
         self.bytes.truncate(self.end);
         self.bytes.drain(..self.start);

@@ -1,35 +1,34 @@
-//! Why a file cannot be read, and where.
+//! The reasons why a file cannot be read, with their position.
 
 use std::fmt;
 use std::io;
 
-/// How much of a key an error shows, in bytes.
+/// The length to which an error cuts a key, in bytes.
 const KEY_SHOWN_MAX: usize = 64;
 
-/// Why a file cannot be read.
+/// The reason why a file cannot be read, and its position.
 #[derive(Debug)]
 pub(crate) struct FileError {
-    /// Where the record begins that is wrong.
+    /// The position of the faulty record.
     pub offset: u64,
-    /// What is wrong.
     pub reason: Reason,
 }
 
-/// What is wrong with a file.
+/// The fault of a file.
 #[derive(Debug)]
 pub(crate) enum Reason {
-    /// It cannot be read.
+    /// The file cannot be read.
     Io(io::Error),
-    /// It does not begin with a magic.
+    /// The magic is missing.
     Magic,
-    /// It has a version that is not known.
+    /// The version is not known.
     Version(u16),
     /// A record is longer than the rest of the file: that was cut, or the record has a wrong length.
     Truncated {
-        /// At least so many bytes are missing.
+        /// The least number of missing bytes.
         missing: u64,
     },
-    /// A record that is no key violates the format.
+    /// A record that is not a key violates the format.
     Record(u8),
     /// The value of a key violates the format.
     Value {
@@ -40,19 +39,19 @@ pub(crate) enum Reason {
     },
     /// The number stands for no type and no record.
     Type(u8),
-    /// A key, or something beside keys, of a module.
+    /// A key of a module, or other data of one.
     Module(String),
     /// A library of a release candidate.
     OldLibrary,
     /// The state of a cluster that was moving slots.
     SlotImport,
-    /// What modules keep with a key.
+    /// Metadata of modules about a key.
     KeyMeta,
     /// The checksum at the end is not that of the content.
     Checksum {
-        /// What the file says.
+        /// The checksum in the file.
         expected: u64,
-        /// What its content gives.
+        /// The checksum of the content.
         computed: u64,
     },
 }

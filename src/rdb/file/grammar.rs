@@ -1,7 +1,7 @@
-//! The shapes of records: enough to find where one ends, without reading its values.
+//! The shapes of records: enough to find the end of a record without reading its values.
 //!
 //! A record that is not yet in the buffer as a whole is measured, piece by piece as it comes, and read only when it is
-//! there. So nothing is read twice, however long it is.
+//! complete. So nothing is read twice, however long the record is.
 
 use crate::rdb::file::module::part;
 use crate::rdb::file::{Family, opcode};
@@ -22,7 +22,7 @@ enum Token {
     TextScore,
     /// A count, and the parts of each repetition.
     Repeat(&'static [Token]),
-    /// A value of a module, each part of which says what it is.
+    /// A value of a module, in which each part is preceded by its type.
     ModuleValue,
 }
 
@@ -31,12 +31,12 @@ const SCORE_WITHOUT_TEXT: u8 = 253;
 
 /// The chunks of a stream.
 const CHUNKS: Token = Repeat(&[Str, Str]);
-/// What is pending for a group.
+/// The pending entries of a group.
 const PENDING: Token = Repeat(&[Bytes(16), Bytes(8), Length]);
-/// What is pending for a consumer.
+/// The pending entries of a consumer.
 const OWN: Token = Repeat(&[Bytes(16)]);
 
-/// Returns the parts of a record after its first byte; `None` if it has none that are known.
+/// Returns the parts of a record after its first byte; `None` for an unknown record.
 fn shape_of(first: u8, family: Family) -> Option<&'static [Token]> {
     Some(match first {
         kind::STRING
@@ -104,45 +104,44 @@ fn shape_of(first: u8, family: Family) -> Option<&'static [Token]> {
     })
 }
 
-/// Returns true if a number is that of a type that can be loaded.
+/// Returns true if the number denotes a type that can be loaded.
 pub(super) fn is_value(number: u8, family: Family) -> bool {
     number < opcode::SLOT_IMPORT_OR_KEY_META && shape_of(number, family).is_some()
 }
 
-/// Repetitions that are not over: the parts of each, which of them comes next, and how many repetitions are left.
+/// Repetitions in progress: the parts of each, the index of the next part, and the number of repetitions left.
 struct Level {
     parts: &'static [Token],
     next: usize,
     left: u64,
 }
 
-/// Measures a record.
 pub(super) struct Measure {
     levels: Vec<Level>,
-    /// How long it is, as far as it was measured.
+    /// The length of the record, as far as it was measured.
     len: usize,
 }
 
-/// What is known about a record.
+/// The extent of a record, as far as it is known.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// It has this length.
+    /// The length of the complete record.
     Whole(usize),
-    /// At least so many bytes are missing.
+    /// The least number of missing bytes.
     Missing(u64),
-    /// It is malformed before its end.
+    /// A record that is malformed before its end.
     Malformed,
 }
 
 impl Measure {
-    /// Begins with the first byte of a record; `None` if that is not known.
+    /// Begins with the first byte of a record; `None` for an unknown record.
     pub(super) fn new(first: u8, family: Family) -> Option<Self> {
         let parts = shape_of(first, family)?;
         Some(Measure { levels: vec![Level { parts, next: 0, left: 1 }], len: 1 })
     }
 
-    /// Goes on in a record, of which more is there than before. `left` is the number of bytes of the file behind that,
-    /// if it is known.
+    /// Continues with a longer prefix of the record than before. `left` is the number of bytes of the file behind that
+    /// prefix, [`u64::MAX`] if it is not known.
     pub(super) fn advance(&mut self, record: &[u8], left: u64) -> Extent {
         let mut reader = Reader::new(record.get(self.len..).unwrap_or_default());
         while let Some(level) = self.levels.last_mut() {
@@ -159,7 +158,7 @@ impl Measure {
                 None if reader.missing() > 0 => return Extent::Missing(reader.missing() as u64),
                 None => return Extent::Malformed,
                 Some(inner) => {
-                    // The parts of a module's value follow each other until the last.
+                    // A module's value is one token, which is repeated for each part until the last.
                     level.next += usize::from(!matches!((token, &inner), (ModuleValue, Some(_))));
                     self.levels.extend(inner);
                 }
@@ -175,7 +174,7 @@ impl Measure {
     }
 }
 
-/// Returns how many bytes repetitions need, if that is more than `within`.
+/// Returns the number of bytes that the repetitions of a level need at least, if that is more than `within`.
 fn beyond(level: &Level, within: u64) -> Option<u64> {
     let needed = level.left.saturating_mul(level.parts.len() as u64).saturating_sub(level.next as u64);
     (needed > within).then_some(needed)

@@ -1,8 +1,8 @@
-//! What modules keep in files: their names, and values that say what each of their parts is.
+//! Data of modules in files: their names, and values in which each part is preceded by its type.
 
 use crate::rdb::Reader;
 
-/// The numbers of the parts of a value.
+/// The types of the parts of a value.
 pub(super) mod part {
     /// The end of the value.
     pub(in crate::rdb::file) const END: u64 = 0;
@@ -20,14 +20,14 @@ pub(super) mod part {
 
 /// The characters of names, by number.
 const CHARACTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// How many bits a character takes.
+/// The bits of a character.
 const CHARACTER_BITS: u32 = 6;
-/// How many characters a name has.
+/// The characters of a name.
 const NAME_LEN: u32 = 9;
-/// How many of the lowest bits are the version of the encoding.
+/// The number of lowest bits that are the version of the encoding.
 const VERSION_BITS: u32 = 10;
 
-/// Returns the name of the data type in the number of a module.
+/// Returns the name of the data type in a module's number.
 pub(super) fn name_of(id: u64) -> String {
     let shift = |at: u32| VERSION_BITS + CHARACTER_BITS * (NAME_LEN - 1 - at);
     (0..NAME_LEN).map(|at| char::from(CHARACTERS[(id >> shift(at)) as usize % CHARACTERS.len()])).collect()

@@ -1,7 +1,7 @@
 //! Reads a file from its source, item by item.
 //!
-//! Keys are read where they lie in the buffer. One that is not there as a whole is first measured, see
-//! [`grammar`](crate::rdb::file::grammar), and read when it is.
+//! Keys are read in place, in the buffer. A key that is not in the buffer as a whole is first measured, see
+//! [`grammar`](crate::rdb::file::grammar), and read when it is complete.
 
 use std::io::Read;
 
@@ -30,41 +30,36 @@ use crate::store::entry::Entry;
 use crate::store::limits::Limits;
 use crate::time::clock::Deadline;
 
-/// The newest version of Redis, of which what older ones have is read.
+/// The newest version of Redis whose files are read, as far as they contain only records of older versions.
 const REDIS_MAX: u16 = VERSION_MAX + 1;
-/// The versions of Valkey that are read.
+/// The versions of Valkey whose files are read.
 const VALKEY: std::ops::RangeInclusive<u16> = 80..=81;
 
-/// In place of a deadline: there is none.
+/// The value of a deadline that means none.
 const NEVER_MS: i64 = -1;
 
-/// How files are read.
+/// Options for reading a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadOptions<'a> {
-    /// Up to which sizes values are packed.
+    /// The sizes up to which values are packed.
     pub limits: Limits,
-    /// What hashes the fields or members of large values.
+    /// The hasher for fields and members of large values.
     pub hasher: &'a Hasher,
-    /// Whether the checksum is compared.
+    /// True if the checksum is compared.
     pub checks: bool,
 }
 
-/// What a file consists of.
+/// An item of a file.
 pub(crate) enum Item {
     /// A name and a value about the file.
-    Aux {
-        /// The name.
-        key: Box<[u8]>,
-        /// The value.
-        value: Box<[u8]>,
-    },
+    Aux { key: Box<[u8]>, value: Box<[u8]> },
     /// The number of the database that the next keys belong to.
     Select(u64),
-    /// How many keys follow.
+    /// The number of keys that follow.
     Resize {
-        /// How many keys the database has.
+        /// The number of keys in the database.
         keys: u64,
-        /// How many of them have a deadline.
+        /// The number of keys with a deadline.
         with_ttl: u64,
     },
     /// The code of a library of functions.
@@ -73,11 +68,11 @@ pub(crate) enum Item {
     Entry {
         /// The key with its value and its deadline, by the wall clock.
         entry: Entry,
-        /// How it was used.
+        /// The use of the key.
         usage: Option<Usage>,
-        /// The largest fencing token that it was written with; 0 without one.
+        /// The largest fencing token that the key was written with; 0 without one.
         fence: i64,
-        /// What is known of the lock that it is, as a text.
+        /// The state of the lock that the key is, as text.
         lock: Option<Box<[u8]>>,
     },
     /// The fence of a removed key.
@@ -87,14 +82,14 @@ pub(crate) enum Item {
         /// The key.
         key: Box<[u8]>,
     },
-    /// The end of the file. What follows belongs to something else, see [`FileReader::into_rest`].
+    /// The end of the file. Bytes behind it belong to something else, see [`FileReader::into_rest`].
     End {
-        /// Whether the file has a checksum, and it was compared.
+        /// True if the file has a checksum, and it was compared.
         is_checked: bool,
     },
 }
 
-/// What is read at once: an item, or a part of the next one.
+/// A piece that is read at once: an item, or a part of the next one.
 enum Piece {
     Item(Item),
     ExpiresMs(i64),
@@ -107,7 +102,7 @@ enum Piece {
     End(u64),
 }
 
-/// What was read about the next key.
+/// Attributes of the next key, read before it.
 #[derive(Default)]
 struct Ahead {
     deadline: Option<Deadline>,
@@ -116,7 +111,6 @@ struct Ahead {
     lock: Option<Box<[u8]>>,
 }
 
-/// Reads a file.
 pub(crate) struct FileReader<'a, R> {
     buffer: Buffer<R>,
     options: ReadOptions<'a>,
@@ -129,24 +123,23 @@ impl<'a, R: Read> FileReader<'a, R> {
     /// Begins to read a file; `len` is its length, if that is known, and bounds every length in it.
     ///
     /// # Errors
-    /// It is no RDB file, has an unknown version, or cannot be read.
+    /// The source is not an RDB file, has an unknown version, or cannot be read.
     pub(crate) fn new(source: R, len: Option<u64>, options: ReadOptions<'a>) -> Result<Self, FileError> {
         let mut buffer = Buffer::new(source, len, options.checks);
         let (family, version) = read_header(&mut buffer).map_err(|reason| FileError { offset: 0, reason })?;
         Ok(FileReader { buffer, options, family, version, ahead: Ahead::default() })
     }
 
-    /// Returns the version of the format.
     pub(crate) fn version(&self) -> u16 {
         self.version
     }
 
-    /// Returns how many bytes of the file were read.
+    /// Returns the number of bytes of the file that were read.
     pub(crate) fn offset(&self) -> u64 {
         self.buffer.offset()
     }
 
-    /// Returns what follows the items that were read.
+    /// Returns a reader of everything behind the items that were read.
     pub(crate) fn into_rest(self) -> impl Read + use<R> {
         self.buffer.into_rest()
     }
@@ -154,7 +147,7 @@ impl<'a, R: Read> FileReader<'a, R> {
     /// Reads the next item. Nothing may be read after the end.
     ///
     /// # Errors
-    /// The file violates the format or cannot be read; nothing may be read after that, either.
+    /// The file violates the format or cannot be read; nothing may be read after an error, either.
     pub(crate) fn read(&mut self) -> Result<Item, FileError> {
         loop {
             let offset = self.buffer.offset();
@@ -165,7 +158,7 @@ impl<'a, R: Read> FileReader<'a, R> {
         }
     }
 
-    /// Reads a piece, of which as much is loaded as is needed.
+    /// Reads a piece; loads as much of it as is needed.
     fn read_piece(&mut self) -> Result<Piece, Reason> {
         loop {
             let unread = self.buffer.unread();
@@ -200,7 +193,8 @@ impl<'a, R: Read> FileReader<'a, R> {
         }
     }
 
-    /// Reads a piece from the buffer. Where that has too few bytes, the reader says so, and the error says nothing.
+    /// Parses a piece in the buffer. If the buffer has too few bytes, [`Reader::missing`] is not 0, and the error is
+    /// meaningless.
     fn parse(&self, reader: &mut Reader<'_>) -> Result<Piece, Reason> {
         let Some([first]) = reader.array() else { return Err(Reason::Record(0)) };
         if is_value(first, self.family) {
@@ -240,7 +234,7 @@ impl<'a, R: Read> FileReader<'a, R> {
         }
     }
 
-    /// Returns the item that a piece is or completes, if any.
+    /// Returns the item that a piece is, or completes.
     fn item_of(&mut self, piece: Piece) -> Result<Option<Item>, Reason> {
         match piece {
             Piece::Item(item) => {
@@ -263,7 +257,7 @@ impl<'a, R: Read> FileReader<'a, R> {
         Ok(None)
     }
 
-    /// Compares the checksum, which is to be consumed.
+    /// Compares the checksum, and consumes it.
     fn end(&mut self, expected: u64) -> Result<Item, Reason> {
         let computed = self.buffer.checksum().filter(|_| expected != 0);
         if let Some(computed) = computed
@@ -307,13 +301,13 @@ fn read_header(buffer: &mut Buffer<impl Read>) -> Result<(Family, u16), Reason> 
     Ok((family, version))
 }
 
-/// Reads what a key of a module begins with, and returns the reason why it cannot be loaded.
+/// Reads the start of a module's key, and returns the reason why it cannot be loaded.
 fn refused_module(reader: &mut Reader<'_>) -> Reason {
     let id = reader.skip_string().and_then(|()| reader.length());
     id.map_or(Reason::Record(kind::MODULE_2), |id| Reason::Module(module::name_of(id)))
 }
 
-/// Reads a record that is no key; `None` if it violates the format.
+/// Reads a record other than a key; `None` if it violates the format.
 fn parse_other(of: u8, has_checksum: bool, reader: &mut Reader<'_>) -> Option<Piece> {
     let piece = match of {
         opcode::EXPIRES_MS => Piece::ExpiresMs(i64::from_le_bytes(reader.array()?)),
@@ -350,7 +344,7 @@ fn parse_other(of: u8, has_checksum: bool, reader: &mut Reader<'_>) -> Option<Pi
     Some(piece)
 }
 
-/// Reads what is known of a removed key with a fence.
+/// Parses the fence of a removed key.
 fn parse_retired(value: &[u8]) -> Option<RetiredFence<Box<[u8]>>> {
     let mut words = value.splitn(4, |byte| *byte == b' ');
     let mut number = || words.next().and_then(parse_int);
@@ -364,10 +358,10 @@ fn expiry_of_seconds(seconds: i32) -> i64 {
     if seconds == -1 { NEVER_MS } else { 1000 * i64::from(seconds) }
 }
 
-/// Reads a file and writes what it contains; returns the new file.
+/// Reads a file and writes its content; returns the new file.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// A description of the fault of the file.
 #[cfg(feature = "internals")]
 pub fn rewrite(source: impl Read, len: Option<u64>) -> Result<Vec<u8>, String> {
     let hasher = Hasher::new();

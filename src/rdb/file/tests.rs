@@ -1,4 +1,4 @@
-//! Files are read as they were written, in any pieces, and refused where they are damaged.
+//! Files are read as they were written, in pieces of any size, and refused where they are damaged.
 
 mod damage;
 mod foreign;
@@ -18,7 +18,7 @@ use crate::time::clock::Deadline;
 
 use samples::{Described, Sample, any_sample, describe, samples};
 
-/// A source that gives at most so many bytes at once.
+/// A source that returns at most this many bytes at once.
 struct Pieces<'a>(&'a [u8], usize);
 
 impl Read for Pieces<'_> {
@@ -38,7 +38,7 @@ fn options<'a>(hasher: &'a Hasher, limits: Limits) -> ReadOptions<'a> {
     ReadOptions { limits, hasher, checks: true }
 }
 
-/// An item, in a form that can be compared.
+/// An item, in a comparable form.
 #[derive(Clone, Debug, PartialEq)]
 enum Seen {
     Aux(Vec<u8>, Vec<u8>),
@@ -88,7 +88,7 @@ fn read_all(source: impl Read, len: Option<u64>, options: ReadOptions<'_>) -> (V
     }
 }
 
-/// Reads a file that is right.
+/// Reads a valid file.
 #[track_caller]
 fn read_file(file: &[u8]) -> Vec<Seen> {
     let hasher = Hasher::new();
@@ -97,7 +97,7 @@ fn read_file(file: &[u8]) -> Vec<Seen> {
     seen
 }
 
-/// Returns why a file is refused.
+/// Returns the error with which a file is refused.
 #[track_caller]
 fn refusal(file: &[u8]) -> String {
     let hasher = Hasher::new();
@@ -105,7 +105,7 @@ fn refusal(file: &[u8]) -> String {
     error.expect("a refusal").to_string()
 }
 
-/// Appends end and checksum.
+/// Appends the end record and the checksum.
 fn seal(file: MarkedBytes) -> Vec<u8> {
     let mut file = compressed(file);
     end(&mut file);
@@ -114,7 +114,7 @@ fn seal(file: MarkedBytes) -> Vec<u8> {
     file
 }
 
-/// Makes a file of a version from records.
+/// Builds a file of a version from records.
 fn file_of(version: u16, records: &[u8]) -> Vec<u8> {
     let mut file = MarkedBytes::default();
     header(&mut file, version);
@@ -122,7 +122,7 @@ fn file_of(version: u16, records: &[u8]) -> Vec<u8> {
     seal(file)
 }
 
-/// Makes a file that has a record of each kind and each type, and is as short as may be.
+/// Builds a file that has a record of each kind and each type, and is as short as possible.
 fn file_of_everything(compresses: bool) -> Vec<u8> {
     let (hasher, mut file) = (Hasher::new(), MarkedBytes::default());
     let write = FileOptions { version: VERSION_7_4, compresses };

@@ -1,5 +1,5 @@
-//! Writes the pieces of a file. The caller puts them in order, [compresses](crate::rdb::compressed) what is marked, sums
-//! them, and appends the checksum.
+//! Writes the pieces of a file. The caller puts them in order, [compresses](crate::rdb::compressed) the marked strings,
+//! computes the checksum and appends it.
 
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::checksum::Checksum;
@@ -9,25 +9,25 @@ use crate::rdb::{Compression, library as libraries, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::RecordBody;
 
-/// How entries are written.
+/// Options for writing entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileOptions {
     /// The version up to which types may be used. An entry that needs a higher one is written nevertheless.
     pub version: u16,
-    /// Whether strings are compressed.
+    /// True if strings are compressed.
     pub compresses: bool,
 }
 
-/// What is written about a key beside its value.
+/// The attributes of a key that are written besides its value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KeyMeta<'a> {
-    /// When it expires, in milliseconds since 1970.
+    /// The deadline, in milliseconds since 1970.
     pub expires_ms: Option<i64>,
-    /// How it was used.
+    /// The use of the key.
     pub usage: Option<Usage>,
-    /// The largest fencing token that it was written with; 0 without one.
+    /// The largest fencing token that the key was written with; 0 without one.
     pub fence: i64,
-    /// What is known of the lock that it is, as a text.
+    /// The state of the lock that the key is, as text.
     pub lock: Option<&'a [u8]>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn header(out: &mut Vec<u8>, version: u16) {
 /// Appends a name and a value about the file.
 pub(crate) fn aux(out: &mut MarkedBytes, key: &[u8], value: &[u8]) {
     out.push(opcode::AUX);
-    // As in Redis, these are not compressed.
+    // As in Redis, auxiliary fields are not compressed.
     write_string(out, key, Compression::Never);
     write_string(out, value, Compression::Never);
 }
@@ -61,7 +61,7 @@ pub(crate) fn select(out: &mut Vec<u8>, db: usize) {
     write_length(out, db);
 }
 
-/// Appends how many keys the database has, and how many of them have a deadline.
+/// Appends the number of keys in the database, and the number of keys with a deadline.
 pub(crate) fn resize(out: &mut Vec<u8>, keys: usize, with_ttl: usize) {
     out.push(opcode::RESIZE);
     write_length(out, keys);
@@ -80,8 +80,8 @@ pub(crate) fn entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta<'_>, opt
     value::lowest_version(kind)
 }
 
-/// Appends a key with a large value, up to the first element; returns the lowest version of a file that may contain it, and
-/// how the rest is written. `None` if the value is not large.
+/// Appends a key with a large value, up to the first element; returns the lowest version of a file that may contain the
+/// value, and the writer of the rest. `None` if the value is not large.
 pub(crate) fn large_entry(
     out: &mut MarkedBytes,
     entry: &Entry,
@@ -93,7 +93,7 @@ pub(crate) fn large_entry(
     Some((value::lowest_version(kind), body))
 }
 
-/// Appends a key with a string up to that, which [`string`] appends.
+/// Appends a key with a string, up to the value, which [`string`] appends.
 pub(crate) fn text_entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta<'_>, options: FileOptions) {
     begin_entry(out, entry, meta, options);
 }
@@ -139,13 +139,13 @@ impl FileOptions {
     }
 }
 
-/// Appends the end, behind which the caller appends the checksum.
+/// Appends the end record, behind which the caller appends the checksum.
 pub(crate) fn end(out: &mut Vec<u8>) {
     out.push(opcode::END);
 }
 
-/// Changes the checksum of a file that began with the header of one version to that with the header of another: what
-/// version its keys need is known at the end only.
+/// Changes the checksum of a file that began with the header of one version to that with the header of another: the
+/// version that the keys need is known at the end only.
 pub(crate) fn replace_version(checksum: &mut Checksum, before: u16, after: u16) {
     let (mut old, mut new) = (Vec::new(), Vec::new());
     header(&mut old, before);

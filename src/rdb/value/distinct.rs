@@ -1,4 +1,4 @@
-//! Whether a packed collection that is read has an element twice.
+//! A check of packed collections that are read: no element may occur twice.
 
 use std::collections::HashSet;
 
@@ -7,11 +7,11 @@ use smallvec::SmallVec;
 use crate::store::Hasher;
 use crate::store::value::listpack::Item;
 
-/// The hashes of so many items lie on the stack.
+/// The number of hashes that are kept on the stack.
 const INLINE: usize = 64;
 
-/// Returns true if no two items have the same text. Their hashes are compared; only where two are equal, which almost
-/// always means a repetition, the texts are.
+/// Returns true if no two items have the same text. The hashes are compared, and the texts only where two hashes are
+/// equal, which almost always means a repetition.
 pub(super) fn are_distinct<'p>(items: impl Iterator<Item = Item<'p>> + Clone, hasher: &Hasher) -> bool {
     let hash = |item: Item<'_>| item.with_text(|text| hasher.hash_one(text));
     let mut hashes: SmallVec<[u64; INLINE]> = items.clone().map(hash).collect();

@@ -3,10 +3,10 @@
 use crate::rdb::{Reader, kind, legacy};
 use crate::store::value::listpack::Listpack;
 
-/// A packed collection without elements has at most this many bytes.
+/// The maximum length of a packed collection without elements, in bytes.
 const PACKED_LEN_MAX: usize = 16;
 
-/// Skips a collection of a type, if it has no elements; returns true if that was so.
+/// Skips a collection of a type, if it has no elements; returns true if it was skipped.
 pub(crate) fn skip(of: u8, reader: &mut Reader<'_>) -> bool {
     skip_of(of, reader).is_some()
 }

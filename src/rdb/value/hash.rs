@@ -8,10 +8,9 @@ use crate::store::entry::Entry;
 use crate::store::value::listpack::Listpack;
 use crate::store::value::{Element, Hash, HashGrowth, HashRef, Kind, Packing, Type};
 
-/// The deadlines of fields are below this.
+/// The end of the range of fields' deadlines.
 const DEADLINE_END_MS: i64 = 1 << 48;
 
-/// Returns the number of the type.
 pub(super) fn kind_of(hash: HashRef<'_>) -> u8 {
     match hash {
         HashRef::Packed(packed) if packed.has_deadlines() => kind::HASH_LISTPACK_EX,
@@ -21,7 +20,6 @@ pub(super) fn kind_of(hash: HashRef<'_>) -> u8 {
     }
 }
 
-/// Appends the value.
 pub(super) fn write(out: &mut MarkedBytes, hash: HashRef<'_>, options: Options) {
     match (hash, hash.nearest_deadline()) {
         (HashRef::Packed(packed), nearest_ms) => {
@@ -39,15 +37,18 @@ pub(super) fn write(out: &mut MarkedBytes, hash: HashRef<'_>, options: Options) 
     }
 }
 
-/// Appends what comes before the fields of a big hash; returns how each is appended. Where some have deadlines, each is
-/// behind its own, which is relative to the earliest: 0 for none, and 1 for that itself.
+/// Appends everything before the fields of a big hash; returns the function that appends a field. Where some fields
+/// have deadlines, each field is preceded by its deadline relative to the earliest: 0 for none, and 1 for the earliest
+/// itself.
 pub(super) fn begin(
     out: &mut MarkedBytes,
     hash: HashRef<'_>,
     options: Options,
 ) -> impl Fn(Element<'_>, &mut MarkedBytes) + use<> {
     let nearest_ms = hash.nearest_deadline();
-    nearest_ms.iter().for_each(|nearest_ms| out.extend_from_slice(&nearest_ms.to_le_bytes()));
+    if let Some(nearest_ms) = nearest_ms {
+        out.extend_from_slice(&nearest_ms.to_le_bytes());
+    }
     write_length(out, hash.len());
     move |element, out| {
         let Element::Field(field, value, deadline) = element else { return };
@@ -90,7 +91,7 @@ pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options:
     }
 }
 
-/// Reads a hash some of whose fields have deadlines, which [`begin`] describes.
+/// Reads a hash some of whose fields have deadlines, in the format that [`begin`] describes.
 fn read_with_deadlines(reader: &mut Reader<'_>, target: Target<'_>, options: Options) -> Option<Entry> {
     let (nearest_ms, count) = (i64::from_le_bytes(reader.array()?), reader.length()?);
     let mut filling = Filling::new(target);
@@ -118,14 +119,14 @@ pub(crate) fn read_of_valkey(reader: &mut Reader<'_>, target: Target<'_>, option
         let (field, value) = (reader.string(options.len_max)?, reader.string(options.len_max)?);
         let at_ms = i64::from_le_bytes(reader.array()?);
         filling.add(&field, &value)?;
-        // A deadline that is out of range here is moved to its end: the field has expired, or does not for long.
+        // A deadline beyond the range is moved to its end: the field has expired, or does not for long.
         let deadline = (at_ms != NEVER_MS).then(|| at_ms.clamp(1, DEADLINE_END_MS - 1));
         filling.limit_life(&field, deadline)?;
     }
     filling.finish()
 }
 
-/// Reads a listpack of fields, values and deadlines; their order is made again.
+/// Reads a listpack of fields, values and deadlines, and restores the order of the deadlines.
 fn read_timed_listpack(bytes: &[u8], target: Target<'_>) -> Option<Entry> {
     let mut items = Listpack::validate(bytes)?.iter();
     let mut filling = Filling::new(target);
@@ -140,7 +141,7 @@ fn read_timed_listpack(bytes: &[u8], target: Target<'_>) -> Option<Entry> {
     filling.finish()
 }
 
-/// Takes over the bytes of a listpack, unless there are too many fields for one.
+/// Adopts the bytes of a listpack, unless it has too many fields.
 fn read_listpack(bytes: &[u8], target: Target<'_>) -> Option<Entry> {
     let packed = Listpack::validate(bytes)?;
     let count = packed.len();

@@ -1,6 +1,6 @@
 //! The payloads of lists.
 //!
-//! A list is written as the nodes that it has in memory; a packed one is a single node.
+//! A list is written as the nodes that it has in memory; a packed list is a single node.
 
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::value::options::{Options, Target};
@@ -15,10 +15,9 @@ const PLAIN: u64 = 1;
 /// The number of a node that is a listpack.
 const PACKED: u64 = 2;
 
-/// A listpack may be this long, in bytes, even if strings may not.
+/// The maximum length of a listpack in bytes, even if strings may not be that long.
 const LISTPACK_LEN_MAX: usize = 1 << 30;
 
-/// Appends the value.
 pub(super) fn write(out: &mut MarkedBytes, list: ListRef<'_>, options: Options) {
     let write = begin(out, list, options);
     for node in list.nodes() {
@@ -30,7 +29,7 @@ pub(super) fn write(out: &mut MarkedBytes, list: ListRef<'_>, options: Options) 
     }
 }
 
-/// Appends what comes before the nodes; returns how each is appended.
+/// Appends everything before the nodes; returns the function that appends a node.
 pub(super) fn begin(
     out: &mut MarkedBytes,
     list: ListRef<'_>,

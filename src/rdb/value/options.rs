@@ -1,28 +1,26 @@
-//! How values are written and read, and where one that is read is put.
+//! Options for writing and reading values, and the target of a value that is read.
 
 use crate::rdb::Compression;
 use crate::store::Hasher;
 use crate::store::limits::Limits;
 use crate::time::clock::Deadline;
 
-/// How values are written and read.
+/// Options for writing and reading values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
-    /// When strings that are written are compressed.
+    /// The compression of strings that are written.
     pub compression: Compression,
     /// The maximum length of a string that is read, in bytes.
     pub len_max: usize,
 }
 
-/// Where a value that is read is put.
+/// The key and the limits of a value that is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
-    /// Its key.
     pub key: &'a [u8],
-    /// When it expires.
     pub deadline: Option<Deadline>,
-    /// Up to which size it is packed.
+    /// The sizes up to which values are packed.
     pub limits: Limits,
-    /// What hashes the fields or members of a large value.
+    /// The hasher for fields and members of a large value.
     pub hasher: &'a Hasher,
 }

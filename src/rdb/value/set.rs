@@ -14,7 +14,6 @@ pub(super) fn kind_of(set: SetRef<'_>) -> u8 {
     if matches!(set, SetRef::Ints(_)) { kind::SET_INTSET } else { kind::SET }
 }
 
-/// Appends the value.
 pub(super) fn write(out: &mut MarkedBytes, set: SetRef<'_>, options: Options) {
     if let SetRef::Ints(ints) = set {
         return write_string(out, ints.bytes(), options.compression);
@@ -23,7 +22,7 @@ pub(super) fn write(out: &mut MarkedBytes, set: SetRef<'_>, options: Options) {
     set.iter().for_each(|member| write(Element::Member(member), out));
 }
 
-/// Appends what comes before the members of a plain set; returns how each is appended.
+/// Appends everything before the members of a plain set; returns the function that appends a member.
 pub(super) fn begin(
     out: &mut MarkedBytes,
     set: SetRef<'_>,
@@ -64,8 +63,8 @@ pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options:
     Some(entry)
 }
 
-/// Takes over the bytes of a listpack, if it has members and none twice; also returns how many. Where an integer is
-/// stored as a text, the listpack is built again, because sets hold integers as such.
+/// Adopts the bytes of a listpack, if it has members and none twice; also returns their number. Where an integer is
+/// stored as text, the listpack is built again, because sets store integers as such.
 fn read_listpack(bytes: &[u8], target: Target<'_>, rules: SetRules<'_>) -> Option<(Entry, usize)> {
     let listpack = Listpack::validate(bytes)?;
     if listpack.is_empty() || !are_distinct(listpack.iter(), target.hasher) {

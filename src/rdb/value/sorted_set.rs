@@ -11,12 +11,11 @@ use crate::store::value::listpack::{Item, Listpack};
 use crate::store::value::sorted_set::{ScoreTable, checked_score};
 use crate::store::value::{Element, Kind, Packing, SortedSet, SortedSetRef, Type};
 
-// The lengths of scores that are written as text stand for these instead.
+// Lengths of scores written as text that stand for a score without text.
 const NAN: u8 = 253;
 const INFINITY: u8 = 254;
 const NEG_INFINITY: u8 = 255;
 
-/// Returns the number of the type.
 pub(super) fn kind_of(set: SortedSetRef<'_>) -> u8 {
     match set {
         SortedSetRef::Packed(_) => kind::ZSET_LISTPACK,
@@ -24,7 +23,6 @@ pub(super) fn kind_of(set: SortedSetRef<'_>) -> u8 {
     }
 }
 
-/// Appends the value.
 pub(super) fn write(out: &mut MarkedBytes, set: SortedSetRef<'_>, options: Options) {
     match set {
         SortedSetRef::Packed(packed) => write_string(out, packed.bytes(), options.compression),
@@ -38,7 +36,7 @@ pub(super) fn write(out: &mut MarkedBytes, set: SortedSetRef<'_>, options: Optio
     }
 }
 
-/// Appends what comes before the members of a big sorted set; returns how each is appended.
+/// Appends everything before the members of a big sorted set; returns the function that appends a member.
 pub(super) fn begin(
     out: &mut MarkedBytes,
     set: SortedSetRef<'_>,
@@ -91,7 +89,7 @@ fn read_text_score(reader: &mut Reader<'_>) -> Option<f64> {
     }
 }
 
-/// Takes over the bytes of a listpack, if its elements are in order and not too many.
+/// Adopts the bytes of a listpack, if its elements are in order and not too many.
 fn read_listpack(bytes: &[u8], target: Target<'_>) -> Option<Entry> {
     let packed = Listpack::validate(bytes)?;
     if packed.is_empty() || packed.len() % 2 != 0 || !are_distinct(packed.iter().step_by(2), target.hasher) {
@@ -125,7 +123,7 @@ impl<'a> Filling<'a> {
         Filling { elements: ScoreTable::new(target.hasher), target }
     }
 
-    /// Adds an element; `None` if its member was added before, or its score is no number.
+    /// Adds an element; `None` if its member was added before, or its score is not a number.
     fn add(&mut self, member: &[u8], score: f64) -> Option<()> {
         let mut is_new = true;
         self.elements.add(member, score, |score, _| {

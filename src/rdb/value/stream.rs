@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! chunks: ID of the first entry as 16 bytes, listpack
-//! length, last ID, first ID, largest deleted one, entries added
+//! length, last ID, first ID, largest deleted ID, entries added
 //! groups: name, last ID, entries read
 //!     pending: ID as 16 bytes, time as 8 bytes, count
 //!     consumers: name, time seen, time active
 //!         pending: ID as 16 bytes
 //! ```
 //!
-//! Everything is preceded by its number. The oldest form lacks the first and the largest deleted ID and what
-//! was added and read, the next one the time active.
+//! Each list is preceded by its length. The oldest form lacks the first and the largest deleted ID and the counts of
+//! entries added and read, the next one the time active.
 
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::value::options::{Options, Target};
@@ -19,15 +19,14 @@ use crate::store::entry::Entry;
 use crate::store::value::Element;
 use crate::store::{BigStream, Chunk, ConsumerNumber, Group, Pending, StreamId, StreamRef};
 
-/// Returns the number of the type. Where the older one says the same, Redis 7.0 can read it: there a consumer was active
-/// when it was last seen. A version without times active gets none.
+/// Returns the number of the type: the older one where it expresses the same, because Redis 7.0 can read it; there, the
+/// last active time of a consumer is the time when it was last seen. A version without active times gets none.
 pub(super) fn kind_of(stream: StreamRef<'_>, version: u16) -> u8 {
     let mut consumers = stream.groups().flat_map(|(_, group)| group.consumers());
     let is_plain = version < rdb::VERSION_7_2 || consumers.all(|consumer| consumer.active == consumer.seen);
     if is_plain { kind::STREAM_LISTPACKS_2 } else { kind::STREAM_LISTPACKS_3 }
 }
 
-/// Appends the value.
 pub(super) fn write(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, options: Options) {
     let write = begin(out, stream, options);
     for (id, chunk) in stream.chunks() {
@@ -36,7 +35,7 @@ pub(super) fn write(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, option
     end(out, of, stream, options);
 }
 
-/// Appends what comes before the chunks; returns how each is appended.
+/// Appends everything before the chunks; returns the function that appends a chunk.
 pub(super) fn begin(
     out: &mut MarkedBytes,
     stream: StreamRef<'_>,
@@ -50,7 +49,7 @@ pub(super) fn begin(
     }
 }
 
-/// Appends what comes behind the chunks.
+/// Appends everything behind the chunks.
 pub(super) fn end(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, options: Options) {
     write_length(out, stream.len());
     [stream.last(), stream.first(), stream.max_deleted()].into_iter().for_each(|id| write_id(out, id));
@@ -94,12 +93,11 @@ pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options:
         return None;
     }
     let last = read_id(reader)?;
-    let (max_deleted, added) = match has_counters {
-        true => {
-            read_id(reader)?; // the first ID is known from the entries
-            (read_id(reader)?, reader.length()?)
-        }
-        false => (StreamId::MIN, len),
+    let (max_deleted, added) = if has_counters {
+        read_id(reader)?; // the first ID is known from the entries
+        (read_id(reader)?, reader.length()?)
+    } else {
+        (StreamId::MIN, len)
     };
     if top.is_some_and(|top| last < top) || max_deleted > last || !(len..=BigStream::COUNT_MAX).contains(&added) {
         return None;
@@ -177,7 +175,7 @@ fn read_group(of: u8, reader: &mut Reader<'_>, stream: &BigStream, options: Opti
     pending.is_empty().then_some(group)
 }
 
-/// Reads what is pending for a consumer, each of which is among what is pending for the group.
+/// Reads the pending entries of a consumer, each of which is among the pending entries of the group.
 fn read_pending(
     reader: &mut Reader<'_>,
     group: &mut Group,

@@ -10,7 +10,7 @@ use crate::memory::marked::MarkedBytes;
 use crate::rdb::compressed;
 use crate::rdb::file::grammar::{Extent, Measure};
 
-/// A source that counts the bytes that are read from it.
+/// A source that counts the bytes read from it.
 struct Counted<'a, R>(R, &'a Cell<usize>);
 
 impl<R: Read> Read for Counted<'_, R> {
@@ -87,7 +87,7 @@ fn a_malformed_record_is_refused_without_reading_on() {
         (b"\x0b\x01a\x08\x02\0\0\0\0\0\0\0", "Malformed value of type 11 for the key \"a\""),
         (b"\x10\x02\xff\"\x03abc", "Malformed value of type 16 for the key \"\\xff\\\"\""),
         (b"\0\x01a\xc3\x02\x0a\xff\xff", "Malformed value of type 0 for the key \"a\""),
-        // More is claimed than the file has.
+        // Lengths and counts beyond the end of the file.
         (b"\0\x01a\x81\xff\xff\xff\xff\xff\xff\xff\xff", "Short read: a record that lacks"),
         (b"\x02\x01a\x81\x10\0\0\0\0\0\0\0", "Short read: a record that lacks"),
         (b"\x04\x81\0\0\0\xff\0\0\0\0", "Short read: a record that lacks"),

@@ -1,9 +1,9 @@
-//! Files of other servers: old ones, those of Valkey, and what cannot be loaded.
+//! Files of other servers: old files, files of Valkey, and content that cannot be loaded.
 
 use super::*;
 use samples::Described;
 
-/// Makes an entry as it is seen, without deadline.
+/// Builds an entry without a deadline, as a reader sees it.
 fn seen(key: &[u8], described: Described) -> Seen {
     Seen::Entry(key.to_vec(), described, None, None, 0)
 }
@@ -44,7 +44,7 @@ fn a_file_before_checksums_ends_without_one() {
             Seen::End(false),
         ];
         assert_eq!(read_file(&file), expected);
-        // What follows says that it is a newer file, whose version is damaged.
+        // With more bytes behind the end, the file is taken for a newer one whose version is damaged.
         let longer = [&file[..], b"12345678"].concat();
         assert!(refusal(&longer).starts_with("Malformed record with opcode 255"));
     }
@@ -152,6 +152,6 @@ fn keys_without_elements_are_skipped_and_take_their_deadline_with_them() {
         let (found, error) = read_all(Pieces(&file, 1), None, options(&hasher, Limits::default()));
         assert!(error.is_none() && found == expected, "type {of}");
     }
-    // One with a wrong value is no empty one.
+    // A damaged value does not count as an empty one.
     assert!(refusal(&file_of(VERSION, b"\x0b\x01k\x08\x02\0\0\0\0\0\0\0")).starts_with("Malformed value of type 11"));
 }

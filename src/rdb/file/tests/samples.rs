@@ -1,4 +1,4 @@
-//! Values of every type, and what they contain, in a form that does not depend on how they are stored.
+//! Values of every type, and their contents in a form that does not depend on the encoding.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ use crate::store::{BigStream, Group, Hasher, ListBuilder, NodeLimit, Pending, St
 /// A field of a hash: name, value, deadline.
 type Field = (Vec<u8>, Vec<u8>, Option<i64>);
 
-/// A value to be made.
+/// The description of a value.
 #[derive(Clone, Debug)]
 pub(super) enum Sample {
     Text(Vec<u8>),
@@ -21,7 +21,7 @@ pub(super) enum Sample {
     Set(Vec<Vec<u8>>),
     SortedSet(Vec<(Vec<u8>, f64)>),
     Hash(Vec<Field>),
-    /// So many entries, and a group with a consumer that was seen at 5 and active at another time.
+    /// A number of entries, and a group with a consumer that was seen at 5 and active at another time.
     Stream {
         count: u64,
         active: i64,
@@ -32,7 +32,7 @@ pub(super) enum Sample {
 pub(super) type Described = (&'static str, Vec<Vec<u8>>);
 
 impl Sample {
-    /// Makes the value.
+    /// Builds the value.
     pub(super) fn entry(&self, key: &[u8], limits: Limits, hasher: &Hasher) -> Entry {
         match self {
             Sample::Text(text) => Entry::text(key, text, None),
@@ -84,7 +84,7 @@ fn stream(count: u64, active: i64, limits: Limits) -> BigStream {
     stream
 }
 
-/// Returns what an entry contains.
+/// Returns the contents of an entry.
 pub(super) fn describe(entry: &Entry) -> Described {
     let mut elements: Vec<Vec<u8>> = Vec::new();
     let name = match entry.contents() {
