@@ -1,6 +1,6 @@
-//! Every published advisory on scripts in Redis, as a script that must do no harm here. `.ci/run` runs these tests
-//! under AddressSanitizer too, the interpreter's C included, and so they are among the tests of the library, which is built
-//! once for that; docs/decisions/25-lua-sources.md lists the advisories.
+//! Every published advisory on scripts in Redis, as a script that must do no harm here. `.ci/run` also runs these tests
+//! under AddressSanitizer, including the interpreter's C code; for that they are among the tests of the library, which
+//! is built once with it. docs/decisions/25-lua-sources.md lists the advisories.
 
 #[allow(dead_code, unreachable_pub, reason = "most of it serves the other tests")]
 #[path = "../../tests/it/harness.rs"]

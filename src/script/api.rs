@@ -13,22 +13,22 @@ use crate::script::{convert, dialect, raise};
 use crate::spec::CommandSpec;
 use crate::text::{Dialect, REDIS_VERSION};
 
-/// How many instructions a command counts as, so that the time limit is checked after a few commands.
+/// The instructions that a command counts as, so that the time limit is checked after a few commands.
 const CALL_INSTRUCTIONS: usize = 1000;
 
 /// The levels of `redis.log`, from the lowest to the highest.
 const LOG_LEVELS: [&str; 4] = ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"];
-/// How many bytes of a line `redis.log` writes. Redis writes all of them, but the queue to the log holds just a megabyte.
+/// The length in bytes to which `redis.log` cuts a line. Redis writes whole lines, but the queue to the log holds just
+/// a megabyte.
 const LOG_LINE_MAX: usize = 64 * 1024;
-/// How many bytes of a line are written in the time of an instruction.
+/// The bytes of a line that are written in the time of an instruction.
 const LOG_BYTES_PER_INSTRUCTION: usize = 4;
 /// The flags of `redis.set_repl`.
 const REPLICATION: [(&str, i32); 5] =
     [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
-/// Integers below this are exact, so that their digits are the fewest.
+/// The bound below which integers are exact, so that their digits are the fewest.
 const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// Pushes the table.
 pub(super) fn push_table(frame: &mut Frame<'_>, kind: shared::Kind) {
     frame.push_table(0, 32);
     let table = frame.top();
@@ -68,7 +68,7 @@ fn boolean(frame: &mut Frame<'_>, truth: bool) -> Result<usize, Raised> {
     Ok(1)
 }
 
-/// Returns a field that only Valkey's table has, with Valkey's dialect: the `__index` of the table.
+/// Pushes a field that only Valkey's table has, with Valkey's dialect: the `__index` of the table.
 fn valkey_field(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     let dialect = frame.data().control.dialect();
     let name = if dialect == Dialect::Valkey { frame.bytes(2) } else { None };
@@ -120,7 +120,6 @@ fn call(frame: &mut Frame<'_>, raises: bool) -> Result<usize, Raised> {
     })
 }
 
-/// Pushes a reply that was not encoded.
 #[inline]
 fn push_kept(frame: &mut Frame<'_>, value: Kept, bytes: &[u8]) {
     match value {
@@ -132,7 +131,7 @@ fn push_kept(frame: &mut Frame<'_>, value: Kept, bytes: &[u8]) {
     }
 }
 
-/// Remembers the command that the first argument names.
+/// Records the command that the first argument names among the commands called last.
 #[cold]
 fn remember(frame: &mut Frame<'_>, command: Option<&'static CommandSpec>) {
     let (Some(command), Some(name)) = (command, frame.bytes(1)) else { return };
@@ -148,7 +147,7 @@ fn refuse(frame: &mut Frame<'_>, raises: bool, complaint: &str) -> Result<usize,
     if raises { Err(frame.raise()) } else { Ok(1) }
 }
 
-/// Converts the arguments of a call to a request, and returns the command if it is one of those called last.
+/// Converts the arguments of a call to a request; returns the command if it is among the commands called last.
 fn fill(frame: &Frame<'_>, request: &mut RequestBuffer) -> Result<Option<&'static CommandSpec>, &'static str> {
     request.clear();
     if frame.top() == 0 {
@@ -181,11 +180,12 @@ fn fill(frame: &Frame<'_>, request: &mut RequestBuffer) -> Result<Option<&'stati
 /// Adds a number, with the fewest digits that identify it.
 fn push_number(request: &mut RequestBuffer, number: f64) {
     let is_integer = number.trunc() == number && number.abs() < INTEGER_MAX && number.is_sign_positive();
-    match is_integer {
-        true => request.push(itoa::Buffer::new().format(number as u64).as_bytes()),
-        // C prints the sign of NaN.
-        false if number.is_nan() && number.is_sign_negative() => request.push(b"-nan"),
-        false => request.push(&write_double(number)),
+    if is_integer {
+        request.push(itoa::Buffer::new().format(number as u64).as_bytes());
+    } else if number.is_nan() && number.is_sign_negative() {
+        request.push(b"-nan"); // C prints the sign of NaN
+    } else {
+        request.push(&write_double(number));
     }
 }
 
@@ -278,8 +278,8 @@ fn set_resp(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(0)
 }
 
-/// Sets for whom the changes that follow are: for the append-only file and replicas, or for neither. Both read one log, so
-/// that one alone is refused.
+/// Sets the recipients of the following changes: both the append-only file and replicas, or neither. Both read one log,
+/// so a script cannot select a single one.
 fn set_repl(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if !HOST.is_set() {
         return Err(outside(frame, "redis.set_repl"));

@@ -25,12 +25,9 @@ fn type_error(frame: &mut Frame<'_>, position: usize, expected: &str) -> Raised 
     argument_error(frame, position, format!("{expected} expected, got {given}"))
 }
 
-/// Checks that an argument is a string; a number becomes one.
+/// Checks that an argument is a string; converts a number to one.
 pub(super) fn check_string(frame: &mut Frame<'_>, position: usize) -> Result<(), Raised> {
-    match frame.to_string(position) {
-        true => Ok(()),
-        false => Err(type_error(frame, position, "string")),
-    }
+    if frame.to_string(position) { Ok(()) } else { Err(type_error(frame, position, "string")) }
 }
 
 /// Returns a number, or a string converted to one.
@@ -51,7 +48,7 @@ pub(super) fn integer_or(frame: &mut Frame<'_>, position: usize, default: i64) -
     }
 }
 
-/// Truncates a number to an integer as the processor does: one out of range becomes the minimum integer.
+/// Truncates a number to an integer as the processor does: a number out of range becomes the minimum integer.
 #[inline]
 pub(super) fn truncate(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;

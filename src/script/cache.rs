@@ -1,6 +1,6 @@
 //! The cache of scripts, by the SHA1 of their text.
 //!
-//! Scripts loaded by SCRIPT LOAD stay until SCRIPT FLUSH. Of those that were only run by EVAL, the latest
+//! Scripts loaded by SCRIPT LOAD stay until SCRIPT FLUSH. Of the scripts that were only run by EVAL, the latest
 //! [`RECENT_MAX`] stay, so that clients that generate a new text for every call do not fill the memory.
 
 use std::collections::HashMap;
@@ -15,15 +15,15 @@ use crate::script::vm::Vm;
 /// The name of a script: its SHA1 in lower-case hexadecimal.
 pub(crate) type Sha = [u8; 40];
 
-/// How many scripts are kept that were run by EVAL and not loaded by SCRIPT LOAD.
+/// The number of scripts kept that were run by EVAL and not loaded by SCRIPT LOAD.
 const RECENT_MAX: usize = 500;
 
-/// Why a script is compiled.
+/// The command for which a script is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// To run it, by EVAL: it may be evicted later.
+    /// EVAL, which runs the script: it may be evicted later.
     Eval,
-    /// To keep it, by SCRIPT LOAD.
+    /// SCRIPT LOAD, which keeps the script.
     Load,
 }
 
@@ -37,17 +37,17 @@ pub struct Cache {
     recent: Vec<Recent>,
     /// The number of runs of scripts that may be evicted.
     uses: u64,
-    /// The highest number in use: those of evicted scripts are reused.
+    /// The highest number in use: the numbers of evicted scripts are reused.
     numbers: usize,
     /// Memory of all scripts: texts, names and records.
     script_bytes: usize,
-    /// How many scripts were evicted since the last call of `take_evicted`.
+    /// The number of scripts evicted since the last call of `take_evicted`.
     evicted: u64,
 }
 
 struct Cached {
     script: Arc<Script>,
-    /// The index in `recent`, if it may be evicted.
+    /// The index in `recent`, if the script may be evicted.
     recent: Option<usize>,
 }
 
@@ -59,13 +59,13 @@ struct Recent {
 
 /// A compiled script.
 pub struct Script {
-    /// Its SHA1.
+    /// The SHA1 of the text.
     pub name: String,
-    /// Its text, the first line included.
+    /// The text, the first line included.
     pub text: Box<[u8]>,
-    /// Its number in the interpreter.
+    /// The number in the interpreter.
     pub number: usize,
-    /// The flags of its first line.
+    /// The flags of the first line.
     pub flags: Flags,
 }
 
@@ -139,8 +139,8 @@ impl Cache {
         self.numbers
     }
 
-    /// Adds a script to those that may be evicted, in place of the least recent one if there are too many. Returns its
-    /// number in the interpreter, taken over from the evicted one, and its index.
+    /// Adds a script to those that may be evicted, in place of the least recent one if there are too many. Returns the
+    /// script's number in the interpreter, taken over from the evicted script, and its index in `recent`.
     fn make_recent(&mut self, sha: Sha) -> (usize, Option<usize>) {
         self.uses += 1;
         let recent = Recent { sha, used: self.uses };
@@ -157,7 +157,7 @@ impl Cache {
         (self.next_number(), Some(self.recent.len() - 1))
     }
 
-    /// Makes a script permanent that might have been evicted.
+    /// Makes an evictable script permanent.
     fn keep(&mut self, sha: &Sha) {
         let Some(at) = self.by_sha.get_mut(sha).and_then(|cached| cached.recent.take()) else { return };
         self.recent.swap_remove(at);
@@ -166,7 +166,7 @@ impl Cache {
         }
     }
 
-    /// Returns the texts, and whether each was loaded to stay; those that may be evicted in the order of their use.
+    /// Returns the texts, each with true if it was loaded permanently; evictable ones in the order of their use.
     pub(crate) fn texts(&self) -> Vec<(Box<[u8]>, bool)> {
         let used = |cached: &Cached| cached.recent.map(|at| self.recent[at].used);
         let mut cached: Vec<&Cached> = self.by_sha.values().collect();
@@ -174,7 +174,7 @@ impl Cache {
         cached.into_iter().map(|cached| (cached.script.text.clone(), cached.recent.is_none())).collect()
     }
 
-    /// Drops all scripts but those with these texts, if each was also loaded to stay or not.
+    /// Drops all scripts except those with these texts that are permanent, or not, as the flag of the text says.
     pub(crate) fn retain(&mut self, vm: &mut Vm, kept: &[(Box<[u8]>, bool)]) {
         let kept: HashMap<Sha, bool> = kept.iter().map(|(text, is_loaded)| (sha(text), *is_loaded)).collect();
         let is_dropped = |(sha, cached): &(&Sha, &Cached)| kept.get(*sha) != Some(&cached.recent.is_none());
@@ -188,12 +188,12 @@ impl Cache {
         }
     }
 
-    /// Returns how many scripts there are.
+    /// Returns the number of scripts.
     pub fn len(&self) -> usize {
         self.by_sha.len()
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no scripts.
     pub fn is_empty(&self) -> bool {
         self.by_sha.is_empty()
     }
@@ -204,7 +204,7 @@ impl Cache {
         self.script_bytes + tables
     }
 
-    /// Returns how many scripts were evicted since the last call.
+    /// Returns the number of scripts evicted since the last call.
     pub fn take_evicted(&mut self) -> u64 {
         std::mem::take(&mut self.evicted)
     }

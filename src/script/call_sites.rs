@@ -1,23 +1,23 @@
 //! The commands that scripts have called last, by the identity of the string that names them.
 //!
-//! Lua has one copy of each string, so where scripts call a command again, its name is at the same address, as long as
-//! something refers to it: the interpreter stores the names of these commands.
+//! Lua has one copy of each string, so when scripts call a command again, its name is at the same address, as long as
+//! it is referenced: the interpreter stores the names of these commands.
 
 use std::cell::Cell;
 
 use crate::spec::CommandSpec;
 
-/// How many commands are remembered.
+/// The number of commands remembered.
 const SITES: usize = 16;
 
-/// One command, with the address of its name.
+/// A command, with the address of its name.
 type Site = Cell<(usize, Option<&'static CommandSpec>)>;
 
-/// The commands called last. Those with subcommands are not among them.
+/// The commands called last, without commands that have subcommands.
 #[derive(Default)]
 pub(super) struct CallSites([Site; SITES]);
 
-/// Returns where a name may be.
+/// Returns the index for the address of a name.
 fn slot(address: usize) -> usize {
     address / 16 % SITES
 }
@@ -31,8 +31,8 @@ impl CallSites {
         command.filter(|_| known == address)
     }
 
-    /// Remembers a command, whose name the caller keeps for the returned number of a slot; `None` for one whose name does
-    /// not tell which command it is.
+    /// Records a command; the caller keeps its name in the returned slot of the interpreter. `None` if the name alone
+    /// does not identify the command.
     #[cold]
     pub(super) fn remember(&self, name: &[u8], command: &'static CommandSpec) -> Option<i32> {
         if command.name.contains('|') || !command.subcommands.is_empty() {

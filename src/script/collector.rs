@@ -3,14 +3,15 @@
 //! Lua collects incrementally while it allocates, and begins a cycle when memory has doubled since the end of the last
 //! one. With hundreds of megabytes of loaded scripts that is too late, and a cycle takes too long; so with more memory
 //! in use, the collector begins earlier and takes larger steps. Only the garbage of a single script with large tables
-//! is collected at once, when that script has ended: the time is proportional to what the script has allocated.
+//! is collected at once, when that script has ended: the time is proportional to the memory that the script has
+//! allocated.
 
 use keylatch_lua::{Lua, Supervisor};
 
-/// How much garbage of a single script is left to the incremental collector, in bytes; or a quarter of the memory
-/// before it.
+/// The garbage of a single script that is left to the incremental collector, in bytes, unless a quarter of the memory
+/// before the script is more.
 const LEFT_MAX: usize = 64 << 20;
-/// How much may be allocated before a cycle begins, and during it, in bytes, once this much is in use.
+/// The bytes that may be allocated before a cycle begins, and during it, once this much is in use.
 const GROWTH: usize = 64 << 20;
 /// Lua's own setting for both parameters, in percent.
 const DEFAULT_PERCENT: usize = 200;
@@ -23,7 +24,7 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// Called at the end of a script; `before` is the memory in bytes at its start.
+    /// Adapts the collector at the end of a script; `before` is the memory in bytes at its start.
     #[inline]
     pub(super) fn follow<D: Supervisor>(&mut self, lua: &mut Lua<D>, before: usize) {
         let used = lua.used();

@@ -1,4 +1,4 @@
-//! Supervises the running script: marks it as busy, lets other clients be served meanwhile, and kills it.
+//! Supervises the running script: marks it as busy, notifies other clients meanwhile, and kills it.
 //!
 //! The interpreter calls `Control::interrupt` at intervals. When a script has run for longer than
 //! `busy-reply-threshold`, all threads that wait for the store are notified (`store::BusyFlag`) and reply BUSY from
@@ -23,7 +23,7 @@ use crate::store::BusyFlag;
 use crate::text::Dialect;
 use crate::time::clock::Clock;
 
-/// How long the registration of a library's functions may take, in milliseconds.
+/// The time limit for the registration of a library's functions, in milliseconds.
 const LOAD_MS_MAX: u64 = 500;
 
 const RUNNING: u8 = 1;
@@ -40,29 +40,29 @@ const LOADING: u8 = 1 << 5;
 
 /// The error in a killed script or function.
 const KILLED_IN_REDIS: &str = "ERR Script killed by user with SCRIPT KILL...";
-/// The same in Valkey's dialect, for a script and for a function.
+/// The errors in Valkey's dialect, for a script and for a function.
 const KILLED_IN_VALKEY: [&str; 2] =
     ["ERR Script killed by user with SCRIPT KILL.", "ERR Script killed by user with FUNCTION KILL."];
 
 /// The state of the running script.
 pub struct Control {
     clock: Clock,
-    /// For time limits that must pass even while a test's clock stands still: that of scripts is one of them, or else
-    /// calls and moves of the clock would wait for a script without limit.
+    /// The clock for time limits that must pass even while a test's clock stands still. The limit of scripts is one of
+    /// them: otherwise calls, and moves of the clock, would wait for a script without limit.
     real_clock: Clock,
-    /// Whether moving the clock does not count towards the time limit of scripts: in test mode.
+    /// True if moving the clock does not count towards the time limit of scripts: in test mode.
     is_limit_real: bool,
     busy_flag: Arc<BusyFlag>,
     state: AtomicU8,
     started_ms: AtomicU64,
-    /// By the real clock, where the other one can be moved.
+    /// The start by the real clock, where the other clock can be moved.
     started_real_ms: AtomicU64,
     threshold_ms: AtomicU64,
     /// Set when the server stops: no script may continue.
     is_over: AtomicBool,
-    /// Whether scripts get errors in Valkey's dialect.
+    /// True if scripts get errors in Valkey's dialect.
     is_valkey: AtomicBool,
-    /// Set when the script becomes busy.
+    /// The busy script; set when the script becomes busy.
     busy: Mutex<Option<Running>>,
     /// The instruction at which a test kills the script; 0 for none.
     #[cfg(test)]
@@ -74,9 +74,9 @@ pub struct Control {
 pub struct Running {
     /// The SHA1 of a script, or the name of a function.
     pub name: String,
-    /// The command that runs it, with its arguments.
+    /// The request that runs it.
     pub args: Vec<Vec<u8>>,
-    /// For how many milliseconds it has been running.
+    /// The running time in milliseconds.
     pub duration_ms: u64,
 }
 
@@ -105,14 +105,14 @@ impl Control {
         self.killed_at.store(instruction, Relaxed);
     }
 
-    /// Returns the number of instructions before the first interrupt: each one is interrupted if the script is to be
-    /// killed at one of them.
+    /// Returns the number of instructions before the first interrupt: 1 if the script is to be killed at an
+    /// instruction, so that each one is interrupted.
     #[cfg(test)]
     pub(super) fn first_interval(&self) -> usize {
         if self.killed_at.load(Relaxed) > 0 { 1 } else { 4096 }
     }
 
-    /// Counts down to the instruction at which the script is killed; returns true if it is this one.
+    /// Counts down to the instruction at which the script is killed; returns true if it is reached.
     #[cfg(test)]
     fn is_killed_here(&self) -> bool {
         let before = self.killed_at.load(Relaxed);
@@ -130,7 +130,7 @@ impl Control {
         if self.is_valkey.load(Relaxed) { Dialect::Valkey } else { Dialect::Redis }
     }
 
-    /// Called when a script or function starts; it becomes busy after `threshold_ms` milliseconds, or never for 0.
+    /// Records the start of a script or function; it becomes busy after `threshold_ms` milliseconds, or never for 0.
     pub(super) fn begin(&self, is_function: bool, now_ms: u64, threshold_ms: u64) {
         self.started_ms.store(now_ms, Relaxed);
         if self.clock.is_steered() {
@@ -140,7 +140,7 @@ impl Control {
         self.state.store(if is_function { RUNNING | FUNCTION } else { RUNNING }, Relaxed);
     }
 
-    /// Returns for how many milliseconds the script has been running, by the clock that says more.
+    /// Returns the script's running time in milliseconds, by the clock that shows more.
     fn passed_ms(&self) -> u64 {
         let since = |started: &AtomicU64, now_ms: u64| now_ms.saturating_sub(started.load(Relaxed));
         let by_own = if self.is_limit_real { 0 } else { since(&self.started_ms, self.clock.heading_ms()) };
@@ -148,12 +148,12 @@ impl Control {
         by_own.max(if is_steered { since(&self.started_real_ms, self.real_clock.now().mono_ms()) } else { 0 })
     }
 
-    /// Makes the running script busy now, as if it had exceeded its time limit: nobody is to wait for it.
+    /// Makes the running script busy now, as if it had exceeded its time limit, so that no client waits for it.
     pub fn make_busy(&self) {
         self.threshold_ms.store(1, Relaxed);
     }
 
-    /// Called when it has ended.
+    /// Records the end of the script.
     pub(super) fn end(&self) {
         if self.state.load(Relaxed) & BUSY != 0 {
             // A kill checks the state under this lock.
@@ -162,7 +162,7 @@ impl Control {
         self.state.store(0, Relaxed);
     }
 
-    /// Called when a library is about to be loaded.
+    /// Records that a library is about to be loaded.
     pub(super) fn begin_load(&self) {
         self.started_real_ms.store(self.real_clock.now().mono_ms(), Relaxed);
         self.state.store(LOADING, Relaxed);
@@ -184,7 +184,7 @@ impl Control {
     /// Returns the function that has exceeded its time limit, if there is one.
     ///
     /// # Errors
-    /// [`Error::Busy`] when it is a script.
+    /// [`Error::Busy`] when a script is busy.
     pub fn busy_function(&self) -> Result<Option<Running>, Error> {
         let busy = self.busy.lock();
         let Some(running) = &*busy else { return Ok(None) };
@@ -197,7 +197,7 @@ impl Control {
     /// Kills the running script or function.
     ///
     /// # Errors
-    /// When none of this kind is running, or it has written already.
+    /// No script or function of this kind is running, or it has written already.
     pub fn kill(&self, is_function: bool) -> Result<(), Error> {
         let busy = self.busy.lock();
         let state = self.state.load(Relaxed);
@@ -213,16 +213,16 @@ impl Control {
         }
     }
 
-    /// Ends all scripts, now and later: the server stops. One that has written may go on until it is busy, so that nothing
-    /// half of it gets to files and replicas.
+    /// Ends all scripts, now and later, because the server stops. A script that has written may go on until it is busy,
+    /// so that no half of its changes gets to files and replicas.
     pub fn end_all(&self) {
         self.is_over.store(true, Relaxed);
     }
 
-    /// Decides whether a script may continue; the interpreter asks at intervals.
+    /// Decides if a script may continue; the interpreter calls it at intervals.
     ///
     /// # Errors
-    /// The line of the error that ends it.
+    /// The error line that ends the script.
     pub(super) fn interrupt(&self) -> Result<(), &'static str> {
         #[cfg(test)]
         if self.is_killed_here() {
@@ -244,7 +244,7 @@ impl Control {
         Err(self.dialect().choose(KILLED_IN_REDIS, KILLED_IN_VALKEY[usize::from(state & FUNCTION != 0)]))
     }
 
-    /// Returns the real time since any moment, in microseconds.
+    /// Returns the real time since an arbitrary moment, in microseconds.
     pub(super) fn now_us(&self) -> u64 {
         #[cfg(test)]
         if self.killed_at.load(Relaxed) > 0 {

@@ -13,26 +13,27 @@ use crate::script::raise::push_counted_error;
 use crate::script::shared::{Frame, stored};
 use crate::text::until_nul;
 
-/// How deep tables in a reply may be nested. Redis allows as many levels as fit on Lua's stack, about eight thousand.
+/// The depth to which tables in a reply may be nested. Redis allows as many levels as fit on Lua's stack, about eight
+/// thousand.
 const DEPTH_MAX: usize = 1000;
 
-/// The maximum size of a script's reply, in bytes. A table may occur many times in it, so that a small value could
+/// The maximum size of a script's reply, in bytes. A table may occur many times in a reply, so that a small value could
 /// become an endless reply.
 const REPLY_MAX: usize = 1 << 30;
 /// The minimum size counted for a value or table, in bytes: about its memory in the interpreter.
 const VALUE_LEN: usize = 16;
 const TABLE_LEN: usize = 128;
-/// The slots that a value takes while it is converted, without those of the values in it.
+/// The stack slots that a value takes while it is converted, without those of nested values.
 const SLOTS: usize = 5;
-/// How many bytes of a string are written in the time of an instruction.
+/// The bytes of a string that are written in the time of an instruction.
 const BYTES_PER_INSTRUCTION: usize = 32;
-/// How many fields a table may get from a reply: more than memory has, and fewer than Lua refuses.
+/// The fields that a table may get from a reply: more than fit into memory, and fewer than Lua refuses.
 const FIELDS_MAX: usize = 1 << 25;
 
 /// Pushes the value of a reply, given as its bytes.
 ///
 /// # Errors
-/// When it is nested deeper than the stack allows, or has too many fields.
+/// The reply is nested deeper than the stack allows, or has too many fields.
 pub(super) fn push_reply(frame: &mut Frame<'_>, reply: &[u8]) -> Result<(), Raised> {
     ReplyReader { frame, rest: reply }.value()
 }
@@ -78,7 +79,7 @@ impl<'r> ReplyReader<'_, '_, 'r> {
         Ok(())
     }
 
-    /// Takes the rest of a line: its type byte, and what follows.
+    /// Takes the rest of a line: its type byte, and the text.
     fn line(&mut self) -> (u8, &'r [u8]) {
         let end = memchr::memchr(b'\r', self.rest).unwrap_or(self.rest.len());
         let (line, rest) = self.rest.split_at(end);
@@ -93,7 +94,7 @@ impl<'r> ReplyReader<'_, '_, 'r> {
         string
     }
 
-    /// Pushes a table with one field, which `push` pushes.
+    /// Pushes a table with one field, whose value `push` pushes.
     fn tagged(&mut self, tag: &str, push: impl FnOnce(&mut Frame<'_>)) {
         self.frame.push_table(0, 1);
         let table = self.frame.top();
@@ -112,7 +113,7 @@ impl<'r> ReplyReader<'_, '_, 'r> {
         Ok(())
     }
 
-    /// Attributes are not visible to scripts.
+    /// Skips an attribute, which is not visible to scripts, and pushes the value behind it.
     fn behind_attribute(&mut self, len: usize) -> Result<(), Raised> {
         for _ in 0..len * 2 {
             self.value()?;
@@ -121,12 +122,12 @@ impl<'r> ReplyReader<'_, '_, 'r> {
         self.value()
     }
 
-    /// The table grows as in Redis, because the order of iteration in a script depends on that.
+    /// Pushes a map. The table grows as in Redis, because the order of iteration in a script depends on that.
     fn map(&mut self, len: usize) -> Result<(), Raised> {
         self.fields("map", len, ReplyReader::value)
     }
 
-    /// See `map`.
+    /// Pushes a set, whose table grows as that of a map.
     fn set(&mut self, len: usize) -> Result<(), Raised> {
         self.fields("set", len, |reader| {
             reader.frame.push_boolean(true);
@@ -180,15 +181,15 @@ pub(super) enum Written {
     Done,
     /// An error that is already counted.
     CountedError,
-    /// An error with this line, not yet counted.
+    /// An error line that is not yet counted.
     Error(Vec<u8>),
 }
 
-/// Why no reply was written, or not all of one.
+/// The reason why a reply was not written, or only in part.
 pub(super) enum Unwritten {
-    /// It would be too large.
+    /// The reply would be too large.
     TooLarge,
-    /// Its client's output buffer exceeds its limit: the client is closed.
+    /// The output buffer of the client exceeds its limit: the client is closed.
     Unwanted,
     /// The script must end. The error is on the top.
     Ended,
@@ -200,10 +201,10 @@ impl From<Raised> for Unwritten {
     }
 }
 
-/// Writes the value on the top, returned by a script, as a reply. This counts as work of the script.
+/// Writes the value on the top, returned by a script, as a reply; its conversion counts as work of the script.
 ///
 /// # Errors
-/// Why it was not written.
+/// The reason why it was not written.
 pub(super) fn write_reply(
     frame: &mut Frame<'_>,
     script: Protocol,
@@ -257,7 +258,7 @@ impl ReplyWriter<'_, '_, '_> {
         }
     }
 
-    /// Pushes a field of a table; returns true if it has this type, and pops it otherwise.
+    /// Pushes a field of a table; returns true if it has the type `kind`, and pops it otherwise.
     fn has(&mut self, table: usize, name: i32, kind: Kind) -> bool {
         self.frame.push_stored(name);
         self.frame.get(table);
@@ -307,9 +308,10 @@ impl ReplyWriter<'_, '_, '_> {
     fn error(&mut self, table: usize) {
         let line = until_nul(self.text()).to_vec();
         self.reply.error(&line);
-        self.written = match self.has(table, stored::COUNTED, Kind::Boolean) && self.frame.truth(self.frame.top()) {
-            true => Written::CountedError,
-            false => Written::Error(line),
+        self.written = if self.has(table, stored::COUNTED, Kind::Boolean) && self.frame.truth(self.frame.top()) {
+            Written::CountedError
+        } else {
+            Written::Error(line)
         };
     }
 
@@ -378,14 +380,11 @@ impl ReplyWriter<'_, '_, '_> {
     }
 }
 
-/// Formats the error on the top, which a script ended with, for its caller. Also returns true if it is already counted.
+/// Formats the error on the top, with which a script ended, for its caller. Also returns true if it is already counted.
 pub(super) fn final_error(frame: &mut Frame<'_>, name: &str) -> (Vec<u8>, bool) {
     let error = frame.top();
     if frame.kind(error) != Kind::Table {
-        let text = match frame.to_string(error) {
-            true => frame.bytes(error).unwrap_or_default(),
-            false => b"execution failure",
-        };
+        let text = if frame.to_string(error) { frame.bytes(error).unwrap_or_default() } else { b"execution failure" };
         let text = &text[..text.len().min(100)];
         return ([b"ERR Error running script ", name.as_bytes(), b", ", text].concat(), false);
     }

@@ -10,45 +10,43 @@ use crate::script::shebang;
 use crate::script::shebang::Flags;
 use crate::script::vm::Vm;
 
-/// All libraries.
 #[derive(Default)]
 pub struct Libraries {
     by_name: OrderedMap<Vec<u8>, Library>,
-    /// By their names in lower case.
+    /// The functions by their names in lower case.
     functions: HashMap<Vec<u8>, Entry, ahash::RandomState>,
     /// Memory of all libraries: texts, names and records of functions.
     library_bytes: usize,
 }
 
-/// One library.
+/// A library.
 pub(crate) struct Library {
-    /// Its name.
     pub name: Vec<u8>,
-    /// Its text, the first line included.
+    /// The text, the first line included.
     pub code: Vec<u8>,
-    /// Its functions, in the order of their registration.
+    /// The functions, in the order of their registration.
     pub functions: Vec<Registered>,
 }
 
-/// What FCALL needs to know about a function.
+/// The attributes of a function that FCALL needs.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its name as text.
+    /// The name as text.
     pub name: Box<str>,
-    /// Its number in the interpreter.
+    /// The number in the interpreter.
     pub number: usize,
-    /// Its flags.
+    /// The flags.
     pub flags: Flags,
 }
 
-/// What FUNCTION RESTORE does with existing libraries.
+/// The treatment of existing libraries by FUNCTION RESTORE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restore {
-    /// Keeps them; a library of the same name is an error.
+    /// All are kept; a library of the same name is an error.
     Append,
-    /// Keeps them, except those of the same name.
+    /// Libraries of the same name are replaced, others kept.
     Replace,
-    /// Deletes them.
+    /// All are deleted.
     Flush,
 }
 
@@ -64,7 +62,7 @@ impl Libraries {
         self.functions.get(name).or_else(|| self.functions.get(&name.to_ascii_lowercase()))
     }
 
-    /// Returns how many functions there are.
+    /// Returns the number of functions.
     pub fn function_count(&self) -> usize {
         self.functions.len()
     }
@@ -78,7 +76,7 @@ impl Libraries {
     /// Loads a library and returns its name.
     ///
     /// # Errors
-    /// What is wrong with it; the libraries are unchanged.
+    /// A description of the fault; the libraries are unchanged.
     pub fn load(&mut self, vm: &mut Vm, code: &[u8], replace: bool) -> Result<Vec<u8>, Vec<u8>> {
         let heading = shebang::of_library(code)?;
         check_heading(&heading)?;
@@ -116,7 +114,7 @@ impl Libraries {
     /// Loads the libraries of a FUNCTION DUMP.
     ///
     /// # Errors
-    /// What is wrong with them; the libraries are unchanged.
+    /// A description of the fault; the libraries are unchanged.
     pub fn restore(&mut self, vm: &mut Vm, codes: &[Vec<u8>], policy: Restore) -> Result<(), Vec<u8>> {
         let mut restored = Libraries::default();
         let loaded = codes.iter().try_for_each(|code| restored.add(vm, code));
@@ -128,7 +126,7 @@ impl Libraries {
         Ok(())
     }
 
-    /// Loads a library beside others that are restored with it; none of them is linked yet.
+    /// Loads a library next to others that are restored with it; none of them is linked yet.
     fn add(&mut self, vm: &mut Vm, code: &[u8]) -> Result<(), Vec<u8>> {
         let heading = shebang::of_library(code)?;
         check_heading(&heading)?;
@@ -182,7 +180,7 @@ impl Libraries {
 }
 
 impl Library {
-    /// Removes its functions from the interpreter.
+    /// Removes the library's functions from the interpreter.
     fn forget(&self, vm: &mut Vm) {
         self.functions.iter().for_each(|function| vm.forget(function.number));
     }
@@ -191,8 +189,8 @@ impl Library {
         self.functions.iter().any(|known| known.name.eq_ignore_ascii_case(function))
     }
 
-    /// Returns the memory of its texts, and of its functions with their entries among those of all libraries. Names are
-    /// also in the maps.
+    /// Returns the memory of the library's texts and functions. Names of the library and of functions are counted again
+    /// for the keys of the maps.
     fn memory(&self) -> usize {
         let function = |function: &Registered| {
             let (name, description) = (function.name.len(), function.description.as_ref().map_or(0, Vec::len));

@@ -1,4 +1,4 @@
-//! What a script reaches outside of its interpreter: the host, which is there while the script runs.
+//! The host: the interface of a script to everything outside of its interpreter, which exists while the script runs.
 
 use std::borrow::Cow;
 
@@ -7,13 +7,13 @@ use crate::spec::CommandSpec;
 
 /// The reply of a command to a script.
 pub enum CallReply<'r> {
-    /// A single value, which was not encoded, with its bytes.
+    /// A single value that was not encoded, with its bytes.
     Kept(Kept, &'r [u8]),
-    /// Any other one.
+    /// Any other reply.
     Encoded(Cow<'r, [u8]>),
 }
 
-/// What a running script can do outside of its interpreter: call commands on behalf of its caller.
+/// The operations of a running script outside of its interpreter: it calls commands on behalf of its caller.
 pub trait Host {
     /// Borrows the buffer for the arguments of the next call.
     fn args(&mut self) -> &mut RequestBuffer;
@@ -24,7 +24,7 @@ pub trait Host {
     /// Executes a command, whose arguments were filled in, and returns its reply; an unknown one is refused.
     ///
     /// # Errors
-    /// Why the command may not be called from this script; the text after `ERR`.
+    /// The reason why the command may not be called from this script; the text after `ERR`.
     fn call(&mut self, command: Option<&'static CommandSpec>) -> Result<CallReply<'_>, Cow<'static, str>>;
 
     /// Returns true if the caller's user may call the command whose arguments were filled in; `None` for an unknown
@@ -37,7 +37,7 @@ pub trait Host {
     /// Sets the protocol of the replies to the script.
     fn set_protocol(&mut self, protocol: Protocol);
 
-    /// Lets the changes of the commands that follow be logged, for the append-only file and replicas, or not.
+    /// Switches the logging of the following commands' changes, for the append-only file and replicas, on or off.
     fn log_changes(&mut self, are_logged: bool);
 
     /// Returns the name of the script or function, and the request that runs it.

@@ -1,8 +1,9 @@
-//! Attacks on the tables that scripts share: by each way in which Lua gives a script a value, killed at each instruction.
+//! Attacks on the tables that scripts share: by each way in which Lua gives a script a value, killed at each
+//! instruction.
 //!
-//! An attack is a library whose function `collect` keeps every table that it gets hold of where the next call finds it,
-//! and whose function `write` tries to change all of them. Between the two, `collect` is killed at its first instruction,
-//! its second one, and so on, which leaves its variables with what they held at that moment.
+//! An attack is a library with two functions: `collect` stores every table that it obtains where the next call finds
+//! it, and `write` tries to change all of them. Between the two, `collect` is killed at its first instruction, its
+//! second one, and so on, which leaves in its variables the values of that moment.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::spec::CommandSpec;
 use crate::store::BusyFlag;
 use crate::time::clock::Clock;
 
-/// The most instructions at which an attack is killed, one after another.
+/// The number of instructions, from the first on, at each of which an attack is killed.
 const KILLS_MAX: usize = 600;
 
 /// A host that knows no command.
@@ -82,8 +83,8 @@ impl Interpreter {
         self.vm.define(number, compiled);
     }
 
-    /// Runs a script or function with a key and an argument, which is killed at an instruction, unless that is 0; returns
-    /// its reply.
+    /// Runs a script or function with a key and an argument, killed at the instruction `killed_at` unless that is 0;
+    /// returns its reply.
     fn run(&mut self, number: usize, killed_at: usize) -> String {
         let mut request = RequestBuffer::default();
         [&b"EVAL"[..], b"text", b"1", b"a key", b"an argument"].iter().for_each(|word| request.push(word));
@@ -101,8 +102,8 @@ impl Interpreter {
     }
 }
 
-/// A function that describes everything that scripts share: names, the identity of functions and tables, metatables, and
-/// whether any of it can be written. From its first call on it has its own references to what it uses.
+/// A function that describes everything that scripts share: names, the identity of functions and tables, metatables,
+/// and attempts to write to any of it. From its first call on it has its own references to the functions that it uses.
 const DESCRIBE: &str = "
     local run
     local function prepare()
@@ -135,14 +136,14 @@ const DESCRIBE: &str = "
         return run()
     end";
 
-/// Checks that a description says that nothing can be written.
+/// Checks that a description reports nothing as writable.
 #[track_caller]
 fn assert_is_read_only(description: &str) {
     assert!(description.contains(".call function"), "{description}");
     assert!(!description.contains("writable true"), "{description}");
 }
 
-/// Returns the lines that only one of two texts has.
+/// Returns the lines that occur in only one of two texts.
 fn difference(before: &str, now: &str) -> String {
     let only = |text: &str, other: &str| -> Vec<String> {
         text.lines().filter(|line| !other.lines().any(|known| known == *line)).map(str::to_owned).collect()
@@ -150,12 +151,12 @@ fn difference(before: &str, now: &str) -> String {
     format!("before: {:#?}\nnow: {:#?}", only(before, now), only(now, before))
 }
 
-/// Statements that hand tables to `keep`, by one way of the language each. `keep` returns what it is given.
+/// Statements that pass tables to `keep`, each by one way of the language. `keep` returns its arguments.
 const ROUTES: &[&str] = &[
-    // A variable that a closure shares, overwritten by the next instruction, or not if that one fails.
+    // A variable that a closure shares, overwritten by the next instruction, or not if that instruction fails.
     "local x get[1] = function() return x end x = redis x = x.missing x = string x = x.rep x = _G x = x.redis",
     "for _, name in ipairs({'redis', 'string', 'cjson'}) do local x get[#get + 1] = function() return x end x = _G[name] x = x.y end",
-    // The same where calls are nested so deep that a metamethod cannot be called.
+    // The same with calls nested so deep that a metamethod cannot be called.
     "local function deep(n) local x get[n] = function() return x end
          if n < 220 then pcall(deep, n + 1) end
          x = redis x = x.missing x = string x = x.missing end
@@ -180,7 +181,7 @@ const ROUTES: &[&str] = &[
     "local t = setmetatable({}, {__concat = function(a, b) keep(a, b) end}) local x = t .. redis",
     "local t = setmetatable({}, {__eq = function(a, b) keep(a, b) end}) local x = t == setmetatable({}, getmetatable(t))",
     "local t = setmetatable({}, {__mode = 'k'}) t[redis] = string for k, v in pairs(t) do keep(k, v) end",
-    // What errors carry, through handlers and coroutines.
+    // Values of errors, through handlers and coroutines.
     "keep(pcall(error, redis)) keep(pcall(error, _G)) keep(pcall(function() error(string) end))",
     "keep(xpcall(function() local x = redis.call.x end, function(...) keep(...) return redis end))",
     "keep(xpcall(function() redis.call = 1 end, function(e) return e end))",
@@ -191,7 +192,7 @@ const ROUTES: &[&str] = &[
     "local wrap = coroutine.wrap(function() local x get[1] = function() return x end
          for i = 1, 3 do x = redis x = x.y coroutine.yield(x) end end) wrap() wrap() pcall(wrap)",
     "for value in coroutine.wrap(function() for _, v in pairs(_G) do coroutine.yield(v) end end) do keep(value) end",
-    // What libraries call back, and what they return.
+    // Callbacks from libraries, and their results.
     "string.gsub('abc', '.', function(c) keep(redis, c) return nil end)",
     "keep(string.gsub('redis string', '%a+', _G)) keep(pcall(string.gsub, 'x', 'x', redis))",
     "pcall(table.sort, {3, 2, 1}, function(a, b) local x get[1] = function() return x end x = _G x = x.y.z end)",
@@ -203,11 +204,11 @@ const ROUTES: &[&str] = &[
     "keep(pcall(cjson.encode, redis)) keep(pcall(cjson.encode, _G)) keep(pcall(cmsgpack.pack, string))",
     "keep(cjson.decode('{\"a\":[1]}'), cmsgpack.unpack(cmsgpack.pack({a = 1})))",
     "if cjson.new then keep(pcall(cjson.new)) end",
-    // Text that is compiled, and its globals.
+    // Compiled text, and its globals.
     "keep(loadstring('return redis, _G, string')()) pcall(loadstring('redis = nil')) pcall(loadstring('x = _G'))",
     "local parts = {'return ', 're', 'dis'} local n = 0 keep(load(function() n = n + 1 return parts[n] end)())",
     "pcall(loadstring('local x get = function() return x end x = redis x = x.y return x'))",
-    // A value that a loop, a method call or a comparison keeps in a place of its own.
+    // Values that a loop, a method call or a comparison stores in a register of its own.
     "for _, f in pairs(string) do keep(f) end for k in pairs(redis) do keep(redis[k]) end",
     "pcall(function() redis:call('x') end) pcall(function() string:rep(2) end) pcall(function() return redis < string end)",
     "local x = redis and string or table keep(x) local t = {redis, k = string} keep(t[1], t.k)",
@@ -215,7 +216,8 @@ const ROUTES: &[&str] = &[
     "local function tail(t) return keep(t) end tail(redis) return tail(_G)",
 ];
 
-/// A library whose function `collect` takes a route, and whose function `write` changes what it has got.
+/// Returns a library whose function `collect` executes a route, and whose function `write` changes the collected
+/// tables.
 fn attack(route: &str) -> String {
     format!(
         "local kept, get = {{}}, {{}}

@@ -4,18 +4,18 @@
 //!   sandbox are a crate of their own (`lua/`), with the libraries that are written in C.
 //! - `api` is the table `redis`, alias `server`; `struct_` and `bit` are libraries, `random` two functions of `math`.
 //! - `convert` converts between replies and Lua values; `raise` creates the errors that scripts see.
-//! - `cache` keeps scripts by their SHA1, `functions` the libraries of functions, which `register` collects.
+//! - `cache` holds scripts by their SHA1, `functions` the libraries of functions, which `register` collects.
 //! - `collector` controls when garbage is collected.
-//! - `control` supervises the running script: one that exceeds its time limit makes others reply BUSY, and can be
-//!   killed.
+//! - `control` supervises the running script: a script that exceeds its time limit can be killed, and other clients get
+//!   BUSY meanwhile.
 //!
 //! A script runs while its caller holds the whole store, on the caller's thread. Its commands go through `dispatch` as
 //! those of EXEC do. The interpreter knows neither store nor session: the functions of `api` access them through the
 //! trait [`Host`], while the script runs.
 //!
 //! Invariant: no state of a script is visible to the next one, except its writes to the store and libraries registered
-//! by FUNCTION LOAD. Tables that scripts share are seen through read-only fronts, whatever a script does; its arguments are
-//! tables of its own (`isolation_tests`).
+//! by FUNCTION LOAD. A script sees shared tables only through read-only fronts; its arguments are tables of its own
+//! (`isolation_tests`).
 
 #[cfg(all(test, feature = "internals"))]
 mod advisories_tests;
@@ -63,7 +63,7 @@ pub(crate) use vm::{Invocation, Outcome, Vm};
 
 use std::sync::Arc;
 
-/// How long to wait for the interpreters before checking whether a busy script holds them.
+/// The wait for the interpreters between two checks of the busy flag.
 const SOON: Duration = Duration::from_millis(5);
 /// The size in bytes from which an interpreter is freed on a thread of its own.
 const FREE_IN_BACKGROUND_MIN: usize = 4 << 20;
@@ -75,16 +75,16 @@ pub struct Scripts {
     engines: Mutex<Engines>,
     /// The statistics as of the last change, readable while a script runs.
     counters: Counters,
-    /// The account that the memory of interpreters and scripts is reported to.
+    /// The account for the memory of interpreters and scripts.
     memory_account: Arc<MemoryAccount>,
 }
 
-/// The interpreters, created on first use, and what they keep.
+/// The interpreters, created on first use, with their scripts and functions.
 #[derive(Default)]
 pub struct Engines {
-    /// Runs scripts.
+    /// The interpreter of scripts.
     eval: Option<Vm>,
-    /// Runs functions; separate from scripts, so that neither can access the other.
+    /// The interpreter of functions; separate from scripts, so that neither can access the other.
     functions: Option<Vm>,
     /// Scripts by their SHA1.
     pub cache: Cache,
@@ -93,27 +93,27 @@ pub struct Engines {
     buffers: CallBuffers,
 }
 
-/// What runs scripts.
+/// Everything needed to run scripts.
 pub struct Evaluation<'e> {
     /// The interpreter.
     pub vm: &'e mut Vm,
     /// The scripts.
     pub cache: &'e mut Cache,
-    /// Buffers, which the next script has again.
+    /// Buffers, which the next script reuses.
     pub buffers: &'e mut CallBuffers,
 }
 
-/// What runs functions.
+/// Everything needed to run functions.
 pub struct Functions<'e> {
     /// The interpreter.
     pub vm: &'e mut Vm,
     /// The functions.
     pub libraries: &'e mut Libraries,
-    /// Buffers, which the next function has again.
+    /// Buffers, which the next function reuses.
     pub buffers: &'e mut CallBuffers,
 }
 
-/// A lock on the interpreters. When it is released, their memory is counted.
+/// A lock on the interpreters. Their memory is counted when the lock is released.
 pub struct EnginesGuard<'s> {
     scripts: &'s Scripts,
     engines: MutexGuard<'s, Engines>,
@@ -124,7 +124,7 @@ pub struct EnginesGuard<'s> {
 pub struct CallBuffers {
     /// The arguments of a call.
     pub args: RequestBuffer,
-    /// Its reply.
+    /// The reply to the call.
     pub output: crate::resp::Output,
 }
 
@@ -140,8 +140,8 @@ struct Counters {
 }
 
 impl Scripts {
-    /// Creates the scripts of a namespace; `busy_flag` is that of its store's gate, and `memory_account` its store's. In
-    /// test mode their time limit is one of real time.
+    /// Creates the scripts of a namespace; `busy_flag` is that of its store's gate, and `memory_account` its store's.
+    /// In test mode the time limit of scripts is in real time.
     pub fn new(clock: Clock, is_test_mode: bool, busy_flag: Arc<BusyFlag>, memory_account: Arc<MemoryAccount>) -> Self {
         let control = Arc::new(Control::new(clock, is_test_mode, busy_flag));
         Scripts { control, engines: Mutex::default(), counters: Counters::default(), memory_account }
@@ -152,7 +152,8 @@ impl Scripts {
         EnginesGuard { scripts: self, engines: self.engines.lock() }
     }
 
-    /// Locks the interpreters for a look-up, unless a busy script holds them: the busy flag of the store's gate tells.
+    /// Locks the interpreters for a look-up, unless a busy script holds them, which the busy flag of the store's gate
+    /// shows.
     pub fn engines_soon(&self, busy_flag: &BusyFlag) -> Option<MutexGuard<'_, Engines>> {
         loop {
             match self.engines.try_lock_for(SOON) {
@@ -170,7 +171,7 @@ impl Scripts {
         self.flags_of(command, request, busy_flag).filter(|flags| flags & COMPATIBLE == 0)
     }
 
-    /// Returns the flags of the script or function that a request runs; `None` if it runs none that is known.
+    /// Returns the flags of the script or function that a request runs; `None` if it runs no known one.
     pub fn flags_of(&self, command: &CommandSpec, request: Request<'_>, busy_flag: &BusyFlag) -> Option<Flags> {
         let subject = (request.len() > 1).then(|| request.arg(1))?;
         let flags = match &command.name[..] {
@@ -182,7 +183,7 @@ impl Scripts {
         Some(flags)
     }
 
-    /// Updates the statistics; the memory of the interpreters is used memory.
+    /// Updates the statistics; the memory of the interpreters counts as used memory.
     fn refresh_stats(&self, engines: &Engines) {
         let memory = |vm: &Option<Vm>| vm.as_ref().map_or(0, Vm::memory);
         let now = [
@@ -241,22 +242,22 @@ impl Drop for EnginesGuard<'_> {
 }
 
 impl Engines {
-    /// Returns what runs scripts.
+    /// Returns the interpreter, scripts and buffers for running scripts.
     pub fn evaluation(&mut self, control: &Arc<Control>) -> Evaluation<'_> {
         let vm = self.eval.get_or_insert_with(|| Vm::new(shared::Kind::Eval, control.clone()));
         Evaluation { vm, cache: &mut self.cache, buffers: &mut self.buffers }
     }
 
-    /// Returns what runs functions.
+    /// Returns the interpreter, libraries and buffers for running functions.
     pub fn functions(&mut self, control: &Arc<Control>) -> Functions<'_> {
         let vm = self.functions.get_or_insert_with(|| Vm::new(shared::Kind::Functions, control.clone()));
         Functions { vm, libraries: &mut self.libraries, buffers: &mut self.buffers }
     }
 
-    /// Lets the libraries be those with these texts.
+    /// Replaces the libraries by those with these texts.
     ///
     /// # Errors
-    /// What is wrong with them; the libraries are unchanged.
+    /// A description of the fault; the libraries are unchanged.
     pub(crate) fn set_libraries(&mut self, control: &Arc<Control>, codes: &[Vec<u8>]) -> Result<(), Vec<u8>> {
         if self.libraries.all().values().map(|library| &library.code).eq(codes) {
             return Ok(());
@@ -265,10 +266,10 @@ impl Engines {
         libraries.restore(vm, codes, Restore::Flush)
     }
 
-    /// Lets the cached scripts be those with these texts; each with whether it was loaded to stay.
+    /// Replaces the cached scripts by those with these texts; the flag of a text is true if it was loaded permanently.
     ///
     /// # Errors
-    /// What is wrong with one of them.
+    /// A description of the fault of a script.
     pub(crate) fn set_scripts(&mut self, control: &Arc<Control>, scripts: &[(Box<[u8]>, bool)]) -> Result<(), Vec<u8>> {
         if scripts.is_empty() && self.cache.is_empty() {
             return Ok(());

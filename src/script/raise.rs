@@ -1,4 +1,4 @@
-//! Errors that native functions raise in a script: tables with the field `err`, as Redis has them for its own functions.
+//! Errors that native functions raise in a script: tables with the field `err`, as in Redis.
 
 use keylatch_lua::{Kind, Raised};
 
@@ -53,7 +53,7 @@ fn error_line(line: &[u8]) -> Vec<u8> {
     [code, b" ", &message[start..end]].concat()
 }
 
-/// The error handler of scripts: makes a table of the error, and adds the position in the script where it was raised.
+/// Handles an error in a script: makes a table of the error, and adds the position in the script where it was raised.
 pub(super) fn on_error(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     frame.set_top(1);
     if frame.kind(1) != Kind::Table {
@@ -68,7 +68,7 @@ pub(super) fn on_error(frame: &mut Frame<'_>) -> Result<usize, Raised> {
         frame.set(3);
     }
     let table = frame.top();
-    // A native function has no lines: its caller has.
+    // A native function has no lines; its caller has.
     let culprit = frame.level(1).map(|level| if level.is_native { frame.level(2) } else { Some(level) });
     if let Some(Some(culprit)) = culprit {
         frame.push_bytes(culprit.source.as_bytes());

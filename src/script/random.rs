@@ -25,7 +25,7 @@ fn random(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if !HOST.is_set() {
         return Err(frame.error("math.random can only be called inside a script invocation"));
     }
-    // Arguments that are refused take a number, too.
+    // Invalid arguments consume a number, too.
     let (dice, roll) = roll(frame.data().dice.get());
     frame.data().dice.set(dice);
     let (low, high) = match frame.top() {

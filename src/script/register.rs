@@ -1,4 +1,4 @@
-//! What a library registers while its text runs: its functions.
+//! Registration of functions by the text of a library while it runs.
 
 use keylatch_lua::{Kind, Raised};
 
@@ -11,7 +11,7 @@ use crate::script::{raise, shebang};
 pub(super) const NAME_RULE: &str =
     "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
 
-/// The fields of the table `redis` that a library sees while it is loaded, beside `register_function`.
+/// The fields of the table `redis` that a library sees while it is loaded, besides `register_function`.
 const WHILE_LOADING: [&str; 7] =
     ["log", "LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING", "REDIS_VERSION", "REDIS_VERSION_NUM"];
 
@@ -45,7 +45,7 @@ pub(super) fn store_environment(frame: &mut Frame<'_>) {
     frame.set_top(base);
 }
 
-/// Formats the error on the top, which a library's text raised.
+/// Formats the error on the top, raised by a library's text.
 pub(super) fn loading_error(frame: &mut Frame<'_>) -> Vec<u8> {
     let error = frame.top();
     let is_table = frame.kind(error) == Kind::Table;
@@ -57,7 +57,7 @@ pub(super) fn loading_error(frame: &mut Frame<'_>) -> Vec<u8> {
     if is_table { text.to_vec() } else { [b"ERR ", text].concat() }
 }
 
-/// The function `redis.register_function`.
+/// Implements `redis.register_function`.
 fn register(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if frame.data().registered.borrow().is_none() {
         return Err(reply_on_api(frame, "redis.register_function can only be called on FUNCTION LOAD command"));
@@ -91,7 +91,7 @@ fn register(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(0)
 }
 
-/// Returns a string or a number as text; a copy of a number, which may be a key.
+/// Returns a string or a number as text, without converting the original, which may be a key.
 fn text(frame: &mut Frame<'_>, position: usize) -> Option<Vec<u8>> {
     frame.push_copy(position);
     let at = frame.top();

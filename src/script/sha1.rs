@@ -2,7 +2,6 @@
 
 use sha1::{Digest, Sha1};
 
-/// Returns the SHA1 of some bytes in hexadecimal.
 pub(super) fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let nibbles = |byte: &u8| [byte >> 4, byte & 0xF].map(|nibble| char::from(DIGITS[usize::from(nibble)]));

@@ -1,4 +1,4 @@
-//! What all native functions share: the stack they work on, what their interpreter keeps, and its state.
+//! The state that all native functions of an interpreter share: the stack, stored values, and [`Shared`].
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -18,15 +18,15 @@ pub(super) mod base {
     pub(in crate::script) const ON_ERROR: usize = 1;
     /// The compiled scripts or the functions of libraries.
     pub(in crate::script) const FUNCTIONS: usize = 2;
-    /// The real globals, which have fronts for tables, and the names of the tables of a script's arguments among them.
+    /// The real globals, which contain the fronts of shared tables, and the names of the tables of a script's
+    /// arguments.
     pub(in crate::script) const GLOBALS: usize = 3;
     pub(in crate::script) const KEYS: usize = 4;
     pub(in crate::script) const ARGV: usize = 5;
-    /// The number of these values.
     pub(in crate::script) const TOP: usize = 5;
 }
 
-/// The numbers of values that an interpreter keeps.
+/// The numbers of values that an interpreter stores.
 pub(super) mod stored {
     /// The compiled scripts or the functions of libraries, by number.
     pub(in crate::script) const FUNCTIONS: i32 = 1;
@@ -34,7 +34,7 @@ pub(super) mod stored {
     pub(in crate::script) const TO_STRING: i32 = 2;
     /// The real globals.
     pub(in crate::script) const GLOBALS: i32 = 3;
-    /// The metatable of what scripts see as globals.
+    /// The metatable of the table that scripts see as globals.
     pub(in crate::script) const ENVIRONMENT: i32 = 4;
     /// The globals of a library while it is loaded.
     pub(in crate::script) const WHILE_LOADING: i32 = 5;
@@ -52,7 +52,7 @@ pub(super) mod stored {
     /// The first of the names of the commands called last.
     pub(in crate::script) const CALLED: i32 = 16;
 
-    /// Those that are names of fields.
+    /// The values that are names of fields.
     pub(in crate::script) const NAMES: [(i32, &str); 10] = [
         (ERR, "err"),
         (OK, "ok"),
@@ -70,16 +70,16 @@ pub(super) mod stored {
 /// The stack of an interpreter, as native functions see it.
 pub(super) type Frame<'l> = keylatch_lua::Frame<'l, Shared>;
 
-/// What the native functions of one interpreter share.
+/// The state shared by the native functions of an interpreter.
 pub(super) struct Shared {
     pub(super) control: Arc<Control>,
     /// The commands called last.
     pub(super) call_sites: CallSites,
     /// The generator of `math.random`.
     pub(super) dice: Cell<u64>,
-    /// What a library has registered, while one is loaded.
+    /// The functions registered by a library so far, while one is loaded.
     pub(super) registered: RefCell<Option<Vec<Registered>>>,
-    /// The number of the latest function that a library has registered.
+    /// The number of the function registered last.
     pub(super) registered_number: Cell<i32>,
 }
 
@@ -122,13 +122,11 @@ pub(super) enum Kind {
 /// A function registered by a library.
 #[derive(Clone)]
 pub(crate) struct Registered {
-    /// Its name.
     pub name: Vec<u8>,
     /// The author's description.
     pub description: Option<Vec<u8>>,
-    /// Its flags.
     pub flags: Flags,
-    /// Its number in the interpreter.
+    /// The number in the interpreter.
     pub(super) number: usize,
 }
 

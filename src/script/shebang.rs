@@ -7,15 +7,15 @@ pub(crate) type Flags = u8;
 
 /// The script calls no command that writes.
 pub(crate) const NO_WRITES: Flags = 1;
-/// It may run when memory is over the limit.
+/// The script may run when memory is over the limit.
 pub(crate) const ALLOW_OOM: Flags = 1 << 1;
-/// It may run on a replica that has lost its primary.
+/// The script may run on a replica that has lost its primary.
 pub(crate) const ALLOW_STALE: Flags = 1 << 2;
-/// It must not run in a cluster.
+/// The script must not run in a cluster.
 pub(super) const NO_CLUSTER: Flags = 1 << 3;
-/// It may access keys of several slots.
+/// The script may access keys of several slots.
 pub(super) const ALLOW_CROSS_SLOT_KEYS: Flags = 1 << 4;
-/// It has no shebang line, and so declares nothing.
+/// The script has no shebang line, and so declares nothing.
 pub(crate) const COMPATIBLE: Flags = 1 << 5;
 
 /// The names of the flags, in the order in which FUNCTION LIST shows them.
@@ -32,12 +32,12 @@ pub(super) fn flag(name: &[u8]) -> Option<Flags> {
     FLAG_NAMES.iter().find(|(_, known)| known.as_bytes() == name).map(|(flag, _)| *flag)
 }
 
-/// Parses the first line of a script: returns its flags, and where its text begins.
+/// Parses the first line of a script; returns its flags and the position of the text.
 ///
-/// The text begins with the end of that line, so that line numbers match the source.
+/// The text begins with the end of the first line, so that line numbers match the source.
 ///
 /// # Errors
-/// What is wrong with the line.
+/// A description of the fault of the line.
 pub(super) fn of_script(script: &[u8]) -> Result<(Flags, usize), Vec<u8>> {
     if !script.starts_with(b"#!") {
         return Ok((COMPATIBLE, 0));
@@ -60,19 +60,18 @@ pub(super) fn of_script(script: &[u8]) -> Result<(Flags, usize), Vec<u8>> {
     Ok((flags, end))
 }
 
-/// The first line of a library.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Heading {
     pub(super) engine: Vec<u8>,
     pub(super) name: Vec<u8>,
-    /// Where the text begins: at the end of the line.
+    /// The position of the text: the end of the line.
     pub(super) end: usize,
 }
 
 /// Parses the first line of a library.
 ///
 /// # Errors
-/// What is wrong with the line.
+/// A description of the fault of the line.
 pub(super) fn of_library(code: &[u8]) -> Result<Heading, Vec<u8>> {
     if !code.starts_with(b"#!") {
         return Err(b"Missing library metadata".to_vec());

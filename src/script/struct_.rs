@@ -30,14 +30,13 @@ struct Format {
     align: usize,
 }
 
-/// One option of a format.
 struct Item {
     option: u8,
     size: usize,
 }
 
 impl Format {
-    /// Takes the first argument, and counts it as work.
+    /// Creates a parser of the first argument, and counts its length as work.
     fn new(frame: &mut Frame<'_>) -> Result<Self> {
         check_string(frame, 1)?;
         let mut text = frame.bytes(1).unwrap_or_default().to_vec();
@@ -92,7 +91,7 @@ impl Format {
         size.wrapping_sub(position & size.wrapping_sub(1)) & size.wrapping_sub(1)
     }
 
-    /// Applies an option about the format itself.
+    /// Applies an option that concerns the format itself.
     fn control(&mut self, frame: &mut Frame<'_>, option: u8) -> Result<()> {
         match option {
             b' ' => {}
@@ -114,10 +113,7 @@ impl Format {
     }
 
     fn put(&self, out: &mut Vec<u8>, little_endian: &[u8]) {
-        match self.big_endian {
-            true => out.extend(little_endian.iter().rev()),
-            false => out.extend(little_endian),
-        }
+        if self.big_endian { out.extend(little_endian.iter().rev()) } else { out.extend(little_endian) }
     }
 
     fn little_endian<const N: usize>(&self, bytes: &[u8]) -> [u8; N] {
@@ -129,7 +125,7 @@ impl Format {
         copy
     }
 
-    /// Decodes an integer of any size; of more than eight bytes only the lowest count.
+    /// Decodes an integer of any size; of more than eight bytes only the lowest eight count.
     fn integer(&self, bytes: &[u8], is_signed: bool) -> f64 {
         let wide: [u8; INTEGER_MAX] = self.little_endian(bytes);
         let mut number = u64::from_le_bytes(*wide.first_chunk().expect("longer than eight bytes"));
@@ -210,7 +206,7 @@ fn unpack(frame: &mut Frame<'_>) -> Result<usize> {
     if start == 0 {
         return Err(argument_error(frame, 3, "offset must be 1 or greater"));
     }
-    // Positions in the data may wrap, and are behind it then.
+    // Positions in the data may wrap, and then lie behind it.
     let (mut at, args) = (start - 1, frame.top());
     while let Some(item) = format.next(frame)? {
         if frame.reserve(2).is_err() {

@@ -1,4 +1,4 @@
-//! One interpreter: creates it, gives its scripts what they may use, and runs them.
+//! An interpreter: its creation, the environment of its scripts, and their execution.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const FIRST_KEY: usize = 3;
 /// limit.
 const MEMORY_MAX: usize = 512 << 20;
 
-/// Runs Lua.
+/// An interpreter of Lua.
 pub struct Vm {
     lua: Lua<Shared>,
     collector: Collector,
@@ -36,36 +36,35 @@ pub struct Invocation<'i> {
     pub keys: usize,
     /// The start time, in monotonic milliseconds.
     pub now_ms: u64,
-    /// The time in milliseconds after which it is busy; 0 is never.
+    /// The time in milliseconds after which the script is busy; 0 for never.
     pub threshold_ms: u64,
 }
 
-/// A compiled text, which is on the interpreter's stack.
+/// A compiled text, which lies on the interpreter's stack.
 #[must_use]
 pub(super) struct Compiled(());
 
-/// A script or function has been executed. Its value, or its error, is on the interpreter's stack, and it runs until that is
-/// written.
+/// An executed script or function. Its value, or its error, is on the interpreter's stack, and the script counts as
+/// running until that is written.
 #[must_use]
 pub struct Executed {
     is_done: bool,
-    /// The memory of the interpreter before it began.
+    /// The memory of the interpreter before the execution.
     memory_before: usize,
 }
 
 /// The result of a script or function for its caller.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its reply was written.
+    /// A reply was written.
     Replied,
-    /// An error was written, with this line unless it is already counted.
+    /// An error was written; holds its line unless it is already counted.
     ErrorReplied(Option<Vec<u8>>),
-    /// It failed; holds the error line.
+    /// A failure without a reply; holds the error line.
     Failed(Vec<u8>),
 }
 
 impl Vm {
-    /// Creates an interpreter.
     pub(super) fn new(kind: Kind, control: Arc<Control>) -> Self {
         let mut lua = Lua::new(Shared::new(control)).expect("there is memory for an interpreter");
         let mut frame = lua.frame();
@@ -103,20 +102,18 @@ impl Vm {
         }
     }
 
-    /// Stores a compiled script under a number.
     pub(super) fn define(&mut self, number: usize, _: Compiled) {
         self.lua.frame().set_item(base::FUNCTIONS, number as i32);
     }
 
-    /// Removes a script or function.
     pub(super) fn forget(&mut self, number: usize) {
         let mut frame = self.lua.frame();
         frame.push_nil();
         frame.set_item(base::FUNCTIONS, number as i32);
     }
 
-    /// Runs the text of a library, and returns the functions that it has registered, which the caller forgets unless it
-    /// keeps the library.
+    /// Runs the text of a library, and returns the functions that it has registered. The caller removes them by
+    /// [`Vm::forget`] unless it keeps the library.
     ///
     /// # Errors
     /// The error that the text raised.
@@ -141,10 +138,10 @@ impl Vm {
         }
     }
 
-    /// Executes the script or function with a number on behalf of `host`; [`Vm::finish`] is to follow.
+    /// Executes the script or function with a number on behalf of `host`; [`Vm::finish`] must follow.
     ///
     /// # Panics
-    /// When a command that it calls panics.
+    /// Panics when a command that the script calls panics.
     pub fn run(&mut self, number: usize, script: Invocation<'_>, host: &mut dyn Host) -> Executed {
         let memory_before = self.memory();
         self.lua.begin(MEMORY_MAX);
@@ -176,7 +173,7 @@ impl Vm {
         Executed { is_done, memory_before }
     }
 
-    /// Called when a script, function or library has ended.
+    /// Records the end of a script, function or library.
     fn end(&mut self) {
         self.lua.data().control.end();
         self.pass_panic_on();
@@ -189,7 +186,7 @@ impl Vm {
         }
     }
 
-    /// Writes the reply of a script that was executed, which ends it; `protocol` is the one it has selected.
+    /// Writes the reply of an executed script, which ends it; `protocol` is the protocol that the script has selected.
     pub fn finish(
         &mut self,
         executed: Executed,
@@ -199,9 +196,10 @@ impl Vm {
     ) -> Outcome {
         let mark = reply.mark();
         let mut frame = self.lua.frame();
-        let written = match executed.is_done {
-            true => HOST.set(&mut *host, || convert::write_reply(&mut frame, protocol, reply)),
-            false => Err(Unwritten::Ended),
+        let written = if executed.is_done {
+            HOST.set(&mut *host, || convert::write_reply(&mut frame, protocol, reply))
+        } else {
+            Err(Unwritten::Ended)
         };
         let outcome = match written {
             Ok(Written::Done) | Err(Unwritten::Unwanted) => Outcome::Replied,
@@ -248,7 +246,7 @@ fn store_values(frame: &mut Frame<'_>) {
     }
 }
 
-/// Sets the globals that Redis has beyond Lua's.
+/// Sets the globals that Redis has besides Lua's.
 fn set_globals(frame: &mut Frame<'_>, kind: Kind) {
     frame.push_globals();
     api::push_table(frame, kind);
@@ -266,7 +264,7 @@ fn set_globals(frame: &mut Frame<'_>, kind: Kind) {
     frame.pop();
 }
 
-/// Lets scripts see a stored table as their globals.
+/// Makes a stored table the globals that scripts see.
 fn set_index(frame: &mut Frame<'_>, globals: i32) {
     frame.push_stored(stored::ENVIRONMENT);
     let environment = frame.top();
