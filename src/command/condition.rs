@@ -1,7 +1,7 @@
 //! The conditions IFEQ, IFNE, IFDEQ and IFDNE: a command acts only if a key's string matches. SET, DELEX, EXPIRE and
 //! EXEC accept them.
 //!
-//! Not here: NX and XX, which only check whether a key exists, and what a command does when the key is missing.
+//! NX and XX, which only check if a key exists, are elsewhere, as is the effect of a missing key on a command.
 //!
 //! Invariant: strings are compared byte by byte, digests as the hexadecimal digits that DIGEST shows.
 
@@ -34,7 +34,7 @@ pub(crate) struct Condition<'a> {
     operand: &'a [u8],
 }
 
-/// How a condition compares.
+/// The comparison that a condition makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verb {
     Equal,
@@ -47,7 +47,7 @@ const VERBS: [(&str, Verb); 4] =
     [("IFEQ", Verb::Equal), ("IFNE", Verb::NotEqual), ("IFDEQ", Verb::DigestEqual), ("IFDNE", Verb::DigestNotEqual)];
 
 impl<'a> Condition<'a> {
-    /// Parses a condition whose keyword was already taken from `args`; `None` when it is not one.
+    /// Parses a condition whose keyword was already taken from `args`; `None` if it is not a condition.
     ///
     /// # Errors
     /// [`Error::Syntax`] when the operand is missing.
@@ -56,7 +56,7 @@ impl<'a> Condition<'a> {
         Ok(Some(Condition { verb, operand: args.bytes()? }))
     }
 
-    /// Builds a condition from its keyword and its operand; `None` unless it compares with a value.
+    /// Builds a condition from its keyword and its operand; `None` if its keyword is not IFEQ or IFNE.
     pub(crate) fn by_value(word: &[u8], operand: &'a [u8]) -> Option<Self> {
         let verb = Verb::of(word).filter(|verb| matches!(verb, Verb::Equal | Verb::NotEqual))?;
         Some(Condition { verb, operand })
@@ -65,7 +65,7 @@ impl<'a> Condition<'a> {
     /// Returns true if a string meets the condition.
     ///
     /// # Errors
-    /// When the operand cannot be a digest, which is decided by its length alone.
+    /// The operand cannot be a digest, which is decided by its length alone.
     pub(crate) fn is_met_by(&self, text: &[u8]) -> Result<bool> {
         Ok(match self.verb {
             Verb::Equal => text == self.operand,
@@ -90,7 +90,7 @@ impl<'a> Condition<'a> {
 
 impl Verb {
     fn of(word: &[u8]) -> Option<Self> {
-        // Most arguments are other options, and each is checked.
+        // Most arguments are other options, and each of them is checked here.
         if !matches!(word, [b'i' | b'I', ..]) {
             return None;
         }
@@ -115,7 +115,7 @@ pub(crate) fn is_conditional(request: Request<'_>, first: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// The vectors are those of Redis' own tests and documentation.
+    /// The digests are test vectors from Redis' own tests and documentation.
     #[test]
     fn digests_are_those_of_redis() {
         let long = "v8lf0c11xh8ymlqztfd3eeq16kfn4sspw7fqmnuuq3k3t75em5wdizgcdw7uc26nnf961u2jkfzkjytls2kwlj7626sd";

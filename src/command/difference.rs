@@ -1,20 +1,20 @@
-//! How a difference of sets is found: SDIFF, ZDIFF and their like.
+//! Parts of the set difference, for SDIFF, ZDIFF and related commands.
 
 use crate::store::entry::Entry;
 use crate::store::value::{Item, Kind, Packing, Set, SetRules};
 
-/// Returns true if a difference is found faster by asking the first set for every member of the others than by asking
-/// the others for every member of the first, half of them on average: Redis' estimate.
+/// Returns true if a difference is found faster by looking up every member of the other sets in the first than by
+/// looking up every member of the first in half of the others on average: Redis' estimate.
 pub(crate) fn others_cost_less(first: usize, others: impl ExactSizeIterator<Item = usize>) -> bool {
     let by_first = first.saturating_mul(others.len() + 1) / 2;
     by_first > first + others.sum::<usize>()
 }
 
-/// The members of the first set that others have, too.
+/// The members of the first set that are also in other sets.
 pub(crate) struct Removed(Entry);
 
 impl Removed {
-    /// Collects them from the members of the others.
+    /// Collects the members from those of the other sets.
     pub(crate) fn from<'e>(
         others: impl Iterator<Item = Item<'e>>,
         rules: SetRules<'_>,
@@ -29,18 +29,17 @@ impl Removed {
         Removed(removed)
     }
 
-    /// Returns true if a member is among them.
     pub(crate) fn has(&self, member: Item<'_>) -> bool {
         Set::read(&self.0).contains(canonical(member))
     }
 
-    /// Returns what they take, to be freed.
+    /// Returns the set of members, to be freed.
     pub(crate) fn into_entry(self) -> Entry {
         self.0
     }
 }
 
-/// Returns a member as sets have it: a sorted set may have a number as text.
+/// Returns a member in the form in which sets store it: a sorted set may store a number as text.
 fn canonical(member: Item<'_>) -> Item<'_> {
     member.to_int().map_or(member, Item::Int)
 }

@@ -1,4 +1,4 @@
-//! What the commands of several collections share: elements in replies, random ones, and results that are stored.
+//! Parts shared by the commands of several collections: elements in replies, random elements, and stored results.
 
 use std::ops::Range;
 
@@ -27,13 +27,9 @@ pub(super) fn resolve_range(first: i64, last: i64, len: usize) -> Range<usize> {
 
 /// Announces a number of elements, or of pairs: fields with values, members with scores.
 pub(super) fn announce(reply: &mut Reply<'_>, count: usize, are_pairs: bool) {
-    match are_pairs {
-        true => reply.pairs(count),
-        false => reply.array(count),
-    }
+    if are_pairs { reply.pairs(count) } else { reply.array(count) }
 }
 
-/// Replies with an element.
 #[inline]
 pub(super) fn reply_item(reply: &mut Reply<'_>, item: Item<'_>) {
     match item {
@@ -42,8 +38,8 @@ pub(super) fn reply_item(reply: &mut Reply<'_>, item: Item<'_>) {
     }
 }
 
-/// Stores a result, an entry with the number of its elements, whatever the key held before; without one, the key is
-/// deleted. Replies with the number.
+/// Stores a result, an entry with the number of its elements, whatever the key held before; without a result, the key
+/// is deleted. Replies with the number.
 pub(super) fn store_result(
     call: &mut Call<'_>,
     target: Key<'_>,
@@ -53,7 +49,7 @@ pub(super) fn store_result(
     store_as(call, target, result, event, 1);
 }
 
-/// Stores a result as [`store_result`] does, as this many changes.
+/// Stores a result as [`store_result`] does, counted as `changes` changes.
 pub(super) fn store_as(
     call: &mut Call<'_>,
     target: Key<'_>,
@@ -74,12 +70,12 @@ pub(super) fn store_as(
     call.reply.int(count as i64);
 }
 
-/// The choice of several random elements.
+/// The number of random elements, and if they may repeat.
 #[derive(Clone, Copy)]
 pub(super) enum Sample {
-    /// Different ones, as many as there are at most.
+    /// Up to this many different elements.
     Different(usize),
-    /// As many, each chosen among all.
+    /// This many elements, each chosen among all.
     Repeated(u64),
 }
 
@@ -92,8 +88,8 @@ impl Sample {
         }
     }
 
-    /// Reads a count and the option to return values or scores, too; `None` without any, where a single element is the
-    /// reply.
+    /// Reads a count and the option to return values or scores, too; `None` without a count: the reply is a single
+    /// element then.
     pub(super) fn read(args: &mut Args<'_>, option: &str) -> Result<Option<(Self, bool)>> {
         if args.left() == 0 {
             return Ok(None);
@@ -114,7 +110,7 @@ impl Sample {
 /// Replies with a number of elements that may be repeated: `announce` writes the number, `each` one element.
 ///
 /// # Errors
-/// When there are too many, or their reply is too long.
+/// There are too many elements, or their reply is too long.
 pub(super) fn reply_repeated(
     reply: &mut Reply<'_>,
     count: u64,

@@ -1,4 +1,5 @@
-//! Commands about files against a thread that takes orders, whose part the tests play: what is replied, and when.
+//! Commands about files, with the tests in the role of the thread that executes their orders: the replies and their
+//! time.
 
 use std::pin::pin;
 use std::task::{Context, Waker};
@@ -33,7 +34,7 @@ impl Probe {
         Probe { namespace, client }
     }
 
-    /// Sends a request that is answered at once.
+    /// Sends a request that must be answered at once.
     #[track_caller]
     fn call(&mut self, line: &str) -> String {
         match self.client.send(&self.namespace, line) {
@@ -42,7 +43,7 @@ impl Probe {
         }
     }
 
-    /// Sends a request that waits.
+    /// Sends a request that must wait.
     #[track_caller]
     fn wait(&mut self, line: &str) -> Box<dyn Continuation> {
         match self.client.send(&self.namespace, line) {
@@ -51,7 +52,7 @@ impl Probe {
         }
     }
 
-    /// Returns the reply of a request if what it has waited for is there.
+    /// Returns the reply of a waiting request if its condition is met.
     fn resume(&mut self, rest: &mut dyn Continuation) -> Option<String> {
         if let Wait::Work(work) = rest.wait()
             && pin!(work).as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
@@ -61,7 +62,7 @@ impl Probe {
         self.client.resume(&self.namespace, rest, Unblocked::InTime)
     }
 
-    /// Takes an order, and declares that a job is being done.
+    /// Takes an order, and reports its job as running.
     #[track_caller]
     fn begin(&self, expected: Job) -> Order {
         let order = loop {
@@ -363,7 +364,6 @@ fn with_long_values() -> Namespace {
     namespace
 }
 
-/// Cuts a snapshot.
 fn cut(namespace: &Namespace) -> Snapshot<'_> {
     let form = Form::File(FileOptions { version: crate::rdb::VERSION, compresses: false }, false);
     let options = SnapshotOptions { form, has_usage: false, delay: std::time::Duration::ZERO };

@@ -1,4 +1,5 @@
-//! The mask of the gate and its list: in any state of server and client, both say the same of every command.
+//! The mask of the gate and its list of checks: in any state of server and client, both decide the same for every
+//! command.
 
 use bytes::BytesMut;
 use proptest::collection::vec;
@@ -23,26 +24,26 @@ use crate::resp::{Codec, Limits, Output, RequestBuffer};
 use crate::spec::CommandSpec;
 use crate::time::clock::Clock;
 
-/// What brings server and client into a state.
+/// A step that changes the state of server or client.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// A request of the client.
     Own(&'static str),
     /// A request of another client.
     Others(&'static str),
-    /// The client is a new one from now on.
+    /// A new client replaces the present one.
     Connects,
-    /// The server has begun after a crash.
+    /// The server has restarted after a crash.
     Restarts,
     /// Data is being loaded.
     Loads,
-    /// Data is being loaded beside the present data.
+    /// Data is being loaded beside the present data set.
     LoadsBeside,
     /// The last snapshot could not be saved.
     FailsToSave,
     /// The append-only file cannot be written.
     FailsToLog,
-    /// A script keeps the store busy from now on.
+    /// A script keeps the store busy.
     IsBusy,
 }
 
@@ -84,7 +85,7 @@ const STEPS: &[Step] = &[
     Step::IsBusy,
 ];
 
-/// Scripts by their declaration: what they may write depends on it, and not on their command.
+/// Scripts by their declaration, which decides if they may write, independently of their command.
 const SCRIPTS: &[[&str; 3]] = &[
     ["EVAL", "#!lua\n", "0"],
     ["EVAL", "#!lua flags=no-writes\n", "0"],
@@ -106,7 +107,7 @@ fn connect(namespace: &Namespace) -> Client {
     Client::new(info, &namespace.acl)
 }
 
-/// Lets `act` use a batch of a client that has followed all changes.
+/// Calls `act` with a batch of a client that has applied all changes of users and settings.
 fn with_batch<T>(
     namespace: &Namespace,
     client: &mut Client,
@@ -121,7 +122,7 @@ fn with_batch<T>(
     })
 }
 
-/// Executes a request, whatever comes of it; a no-break space stands for a space in an argument.
+/// Executes a request and ignores its result; a no-break space stands for a space in an argument.
 fn execute(namespace: &Namespace, client: &mut Client, line: &str) {
     let words: Vec<String> = line.split(' ').map(|word| word.replace('\u{a0}', " ")).collect();
     let mut text = format!("*{}\r\n", words.len());
@@ -153,7 +154,7 @@ fn requests() -> Vec<RequestBuffer> {
     commands.chain(SCRIPTS.iter().map(|words| of_words(words))).chain([of_words(&["unknown", "1"])]).collect()
 }
 
-/// Checks that what passes by the mask of a nested call passes its list.
+/// Checks that a nested call that the mask admits is also admitted by the list of checks.
 fn compare_nested(env: Env<'_>, client: &Client, limits: ScriptLimits, requests: &[RequestBuffer]) {
     let Env { namespace, config, .. } = env;
     let (caller, now) = (&client.caller, namespace.clock.now());
@@ -205,7 +206,9 @@ proptest! {
             }
         }
         let script = is_busy.then(|| namespace.store.exclusive());
-        script.iter().for_each(|_| namespace.store.busy_flag().stay());
+        if script.is_some() {
+            namespace.store.busy_flag().stay();
+        }
         with_batch(&namespace, &mut client, |mut run, client, env| {
             for request in requests.iter().filter_map(RequestBuffer::as_request) {
                 if let (Some(masked), whole) = run.fates(client, request) {

@@ -150,17 +150,19 @@ impl Time {
 
     /// Returns the deadline: on the monotonic clock if it counts from now on.
     fn deadline(&self) -> Deadline {
-        match self.unit.is_absolute() || self.given_ms <= 0 {
-            true => Deadline::at_wall_ms(self.unix_ms),
-            false => Deadline::after(self.now, self.given_ms.unsigned_abs()),
+        if self.unit.is_absolute() || self.given_ms <= 0 {
+            Deadline::at_wall_ms(self.unix_ms)
+        } else {
+            Deadline::after(self.now, self.given_ms.unsigned_abs())
         }
     }
 
     /// Makes a key that exists expire at this time; deletes it if that has passed.
     pub(crate) fn apply(&self, call: &mut Call<'_>, key: Key<'_>) {
-        match self.has_passed(call) {
-            true => _ = call.view.remove(key),
-            false => call.view.set_deadline(key, Some(self.deadline()), EXPIRE),
+        if self.has_passed(call) {
+            _ = call.view.remove(key)
+        } else {
+            call.view.set_deadline(key, Some(self.deadline()), EXPIRE)
         }
     }
 }
@@ -179,10 +181,7 @@ impl Amount<'_> {
     /// Parses the time of a key, which must be positive.
     fn time(self, call: &Call<'_>) -> Result<Time> {
         let number = parse_int(self.number).ok_or(Error::NotInteger)?;
-        match number > 0 {
-            true => Time::of_key(call, self.unit, number),
-            false => Err(Error::InvalidExpire(call.name())),
-        }
+        if number > 0 { Time::of_key(call, self.unit, number) } else { Err(Error::InvalidExpire(call.name())) }
     }
 
     /// Parses the deadline of a key, from a time that must be positive.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 const WORD: usize = size_of::<u64>();
-/// How many bytes without the bit sought are skipped at once.
+/// The number of bytes without the bit sought that are skipped at once.
 const BLOCK: usize = 32 * WORD;
 
 /// Counts the bits that are set in a range of the bits of `bytes`.
@@ -28,7 +28,7 @@ fn count_all(bytes: &[u8]) -> u64 {
 pub(crate) fn find(bytes: &[u8], is_set: bool, range: Range<u64>) -> Option<u64> {
     let (first, end) = ((range.start / 8) as usize, range.end.div_ceil(8) as usize);
     let other = if is_set { 0 } else { 0xff };
-    // Blocks without such a bit are skipped.
+    // Blocks without the bit sought are skipped.
     let has_one = |block: &[u8]| block.iter().fold(0, |seen, byte| seen | (byte ^ other)) != 0;
     let mut blocks = (first..end).step_by(BLOCK).map(|at| (at, &bytes[at..end.min(at + BLOCK)]));
     let found = blocks.find_map(|(at, block)| {
@@ -56,7 +56,7 @@ fn find_from(bytes: &[u8], is_set: bool, before: u64) -> Option<u64> {
     None
 }
 
-/// Reads up to eight bytes, the first the highest; missing ones are zero.
+/// Reads up to eight bytes, the first the highest; missing bytes are zero.
 fn load(chunk: &[u8]) -> u64 {
     if let Ok(word) = chunk.try_into() {
         return u64::from_be_bytes(word);

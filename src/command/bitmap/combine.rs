@@ -10,11 +10,10 @@ use crate::store::Str;
 use crate::store::value::SHARED_MIN;
 
 const WORD: usize = size_of::<u64>();
-/// How many bytes of each string are combined at a time: what is intermediate stays in the processor's cache. Only strings
-/// that are shared are longer, so none is copied to be combined, however often a key is named.
+/// The number of bytes of each string that are combined at a time: intermediate results stay in the processor's cache.
+/// Only shared strings are longer, so none is copied to be combined, however often a key is named.
 const BLOCK: usize = SHARED_MIN;
 
-/// The operators of BITOP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operator {
     And,
@@ -60,11 +59,11 @@ impl Operator {
     }
 }
 
-/// Combines strings. The first block of each is combined when it is added; what is longer is shared, and combined at the
-/// end.
+/// Combines strings. The first block of a string is combined when it is added; the rest of a longer string is shared,
+/// and combined at the end.
 pub(crate) struct Combination {
     first: Block,
-    /// What each string has beyond its first block.
+    /// The part of each string beyond its first block.
     rests: Vec<Bytes>,
 }
 
@@ -93,10 +92,10 @@ impl Combination {
     }
 }
 
-/// Combines a block of strings one after the other.
+/// Combines a block of several strings, one after the other.
 struct Block {
     operator: Operator,
-    /// How many strings were added.
+    /// The number of strings added.
     count: usize,
     result: Vec<u8>,
     /// Intermediate data of some operators: the first string, or the bits set in more than one.
@@ -166,7 +165,7 @@ fn fold(into: &mut Vec<u8>, other: &[u8], operation: impl Fn(u64, u64) -> u64) {
 mod tests {
     use super::*;
 
-    /// Returns a bit of the result, given how many of the strings have it set and whether the first does.
+    /// Returns a bit of the result, given the number of strings in which it is set, and its value in the first.
     fn expected(operator: Operator, total: usize, ones: usize, first: bool) -> bool {
         match operator {
             Operator::And => ones == total,
@@ -183,7 +182,7 @@ mod tests {
     #[test]
     fn every_operator_says_of_each_bit_what_counting_it_says() {
         let texts: [&[u8]; 5] = [b"\xff\x00\x55\xaa123456789abc", b"", b"\x0f", b"0123456789abcdefghijk", b"\x33\xcc"];
-        // Within a block, and over the end of one.
+        // Within a block, and across the end of one.
         for (rotation, before) in (0..texts.len()).flat_map(|rotation| [(rotation, 0), (rotation, BLOCK - 7)]) {
             let mut texts = texts.map(|text| Bytes::from([&vec![0x5a; before], text].concat()));
             texts.rotate_left(rotation);

@@ -12,10 +12,9 @@ use crate::resp::{Request, parse_int};
 use crate::spec::{ACCESS, KeyFlags, RO, RW, UPDATE};
 use crate::store::{Key, Lookup, Str, StringHint};
 
-/// The window of bytes around a field; one of 64 bits touches at most 9.
+/// The size of the window of bytes around a field; a field of 64 bits touches at most 9 bytes.
 const WINDOW: usize = size_of::<u128>();
 
-/// Executes `BITFIELD key [GET type offset | [OVERFLOW WRAP|SAT|FAIL] SET|INCRBY type offset value ...]`.
 pub(crate) fn bitfield(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let len_max = call.bulk_len_max();
@@ -23,7 +22,6 @@ pub(crate) fn bitfield(call: &mut Call<'_>) -> Result<()> {
     run(call, key, &operations)
 }
 
-/// Executes `BITFIELD_RO key [GET type offset ...]`.
 pub(crate) fn bitfield_ro(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let len_max = call.bulk_len_max();
@@ -34,7 +32,7 @@ pub(crate) fn bitfield_ro(call: &mut Call<'_>) -> Result<()> {
     run(call, key, &operations)
 }
 
-/// BITFIELD is read-only if all its operations are GET; an unknown argument counts as a write.
+/// Returns the key flags of BITFIELD: read-only if all operations are GET; an unknown argument counts as a write.
 pub(crate) fn bitfield_key_use(request: Request<'_>) -> KeyFlags {
     let mut at = 2;
     while at < request.len() {
@@ -97,14 +95,14 @@ fn run(call: &mut Call<'_>, key: Key<'_>, operations: &[Operation]) -> Result<()
     Ok(())
 }
 
-/// How a number is treated that does not fit its field.
+/// The treatment of a number that does not fit its field.
 #[derive(Clone, Copy)]
 enum Overflow {
     /// The upper bits are dropped.
     Wrap,
-    /// It is clamped to the nearest number that fits.
+    /// The number is clamped to the nearest one that fits.
     Saturate,
-    /// Nothing is written.
+    /// The field stays unchanged.
     Fail,
 }
 
@@ -210,7 +208,7 @@ impl Field {
 
     /// Returns the number that SET writes; `None` where it does not fit and OVERFLOW is FAIL.
     fn fit(self, value: i64, overflow: Overflow) -> Option<i64> {
-        // An unsigned field takes a negative number for a very large one. So does a signed one when Redis finds the
+        // An unsigned field takes a negative number for a very large one. So does a signed field when Redis finds the
         // number too far below the minimum: the distance to the maximum does not fit 64 bits.
         let is_large = self.bits < 64 && self.max() - i128::from(value) > i128::from(i64::MAX);
         match (self.is_signed, overflow) {

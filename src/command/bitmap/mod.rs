@@ -102,7 +102,7 @@ fn bitcount(call: &mut Call<'_>) -> Result<()> {
         }
         _ => return Err(Error::Syntax),
     };
-    // A missing key has no bits set, as an empty string has none.
+    // A missing key counts as an empty string, which has no bits set.
     let text = call.view.get::<Str>(key, Lookup::READ)?.map_or(&b""[..], Str::as_slice);
     let range = if stretch.is_reversed() { 0..0 } else { stretch.resolve(text.len()) };
     call.reply.int(bits::count(text, range) as i64);
@@ -135,7 +135,7 @@ fn bitpos(call: &mut Call<'_>) -> Result<()> {
 #[derive(Clone, Copy)]
 struct Stretch {
     start: i64,
-    /// Without one, the range extends to the end of the string.
+    /// The last index; without one, the range extends to the end of the string.
     end: Option<i64>,
     unit: Unit,
 }
@@ -149,7 +149,7 @@ impl Stretch {
             0 => Ok(Stretch::WHOLE),
             1 => Ok(Stretch { start: args.int()?, ..Stretch::WHOLE }),
             2 | 3 => {
-                // The unit, which comes last, is checked before the end.
+                // As in Redis, the unit, which comes last, is checked before the end.
                 let (start, end) = (args.int()?, args.bytes()?);
                 let unit = Unit::read(args.next_arg())?;
                 let end = parse_int(end).ok_or(Error::NotInteger)?;
@@ -160,7 +160,7 @@ impl Stretch {
     }
 
     /// Returns true if both indexes count from the end and the last lies before the first: the range is empty then,
-    /// even where both would be clamped to the first byte.
+    /// even if both would be clamped to the first byte.
     fn is_reversed(self) -> bool {
         self.start < 0 && self.end.is_some_and(|end| end < 0 && self.start > end)
     }
@@ -177,7 +177,6 @@ impl Stretch {
     }
 }
 
-/// The unit of the indexes.
 #[derive(Clone, Copy)]
 enum Unit {
     Byte,
@@ -195,7 +194,7 @@ impl Unit {
     }
 }
 
-/// Returns true if the operation of a request is one that servers before Redis 8.2 have, too.
+/// Returns true if the operation of a request is supported by servers before Redis 8.2.
 fn has_old_operation(request: Request<'_>) -> bool {
     ["AND", "OR", "XOR", "NOT"].iter().any(|name| is_word(request.arg(1), name))
 }
@@ -209,7 +208,7 @@ fn bitop(call: &mut Call<'_>) -> Result<()> {
         let key = call.args.key()?;
         combination.add(call.view.get::<Str>(key, Lookup::READ)?.unwrap_or(Str::Inline(b"")));
     }
-    // Nothing is shared any more when the target, which may be one of them, is replaced and freed.
+    // The combination shares no string any more when the target, which may be one of them, is replaced and freed.
     let result = combination.finish();
     call.reply.int(result.len() as i64);
     if result.is_empty() {

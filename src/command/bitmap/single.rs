@@ -1,11 +1,11 @@
-//! Single bits: GETBIT and SETBIT, and the offsets that BITFIELD takes too.
+//! Single bits: GETBIT and SETBIT, and parsing of bit offsets, also for BITFIELD.
 
 use crate::dispatch::Call;
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::store::{Classes, Event, Lookup, Str, StringHint};
 
-/// Bits of a string were written.
+/// The event of writing bits of a string.
 pub(super) const SETBIT: &Event = &Event::one(Classes::STRING, "setbit");
 
 /// Parses a bit offset, which must lie in a string of at most `len_max` bytes.

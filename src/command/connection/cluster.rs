@@ -1,7 +1,7 @@
-//! CLUSTER and other commands of cluster clients: this server is not a cluster, and says so.
+//! CLUSTER and other commands of cluster clients: the replies say that this server is not a cluster.
 //!
-//! Clients call them on connect and recognise a standalone server by the reply; an unknown command would make some of
-//! them give up.
+//! Clients call these commands on connect and recognise a standalone server by the reply; an unknown command would make
+//! some of them give up.
 
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};

@@ -21,9 +21,9 @@ use crate::spec::{
 use crate::store::View;
 use crate::text::Dialect;
 
-/// What the name of a user begins with whose clients are in a private namespace, in test mode.
+/// The prefix of the names of users whose clients are in a private namespace, in test mode.
 const PRIVATE_USER: &[u8] = b"ns-";
-/// The length limit of such a name, in bytes.
+/// The maximum length of such a name, in bytes.
 const PRIVATE_USER_LEN_MAX: usize = 128;
 
 const SESSION: Flags = NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY;
@@ -129,7 +129,7 @@ fn auth(call: &mut Call<'_>) -> Result<()> {
 /// Checks the name of the user of a private namespace.
 ///
 /// # Errors
-/// When it is none.
+/// The name is not that of a private namespace.
 pub(crate) fn check_private_user(user: &[u8]) -> Result<()> {
     if !user.starts_with(PRIVATE_USER) {
         return Err(Error::other("the name of a private instance begins with ns-"));
@@ -140,8 +140,8 @@ pub(crate) fn check_private_user(user: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Authenticates the client. Returns the namespace that it has to enter for that: of a user of a private one, or the main
-/// one, to which all others belong.
+/// Authenticates the client. Returns the namespace that the client has to enter for that, if any: the private namespace
+/// of the user, or the main namespace, to which all other users belong.
 fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<Option<Destination>> {
     let (namespace, acl) = (call.namespace, &call.namespace.instance.acl);
     namespace.push.broadcast(&namespace.settings, call.now()); // by the permissions of the present user
@@ -171,18 +171,19 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<Opt
     Err(Error::WrongPass)
 }
 
-/// Returns a namespace to be entered.
+/// Returns the namespace to be entered.
 ///
 /// # Errors
-/// In a transaction, all of whose commands are for one namespace.
+/// The call is in a transaction, all of whose commands are for one namespace.
 fn may_leave(call: &Call<'_>, destination: Destination) -> Result<Option<Destination>> {
-    match call.is_nested() {
-        true => Err(Error::other("a private instance is not entered or left in a transaction")),
-        false => Ok(Some(destination)),
+    if call.is_nested() {
+        Err(Error::other("a private instance is not entered or left in a transaction"))
+    } else {
+        Ok(Some(destination))
     }
 }
 
-/// Replies after the client has entered a namespace, if it has to enter one.
+/// Replies after the client has entered a namespace, or at once if there is none to enter.
 fn enter(
     call: &mut Call<'_>,
     destination: Option<Destination>,
@@ -199,7 +200,7 @@ fn enter(
     }
 }
 
-/// The rest of a command that replies from another namespace.
+/// The continuation of a command that replies from another namespace.
 struct Arrival<R> {
     entry: Entry,
     reply: Option<R>,
@@ -214,7 +215,9 @@ impl<R: FnOnce(&mut Reply<'_>) + Send> Continuation for Arrival<R> {
         if let Some(refusal) = self.entry.refusal.take() {
             return Err(refusal);
         }
-        self.reply.take().into_iter().for_each(|write| write(reply));
+        if let Some(write) = self.reply.take() {
+            write(reply);
+        }
         Ok(true)
     }
 
@@ -232,7 +235,7 @@ fn hello(call: &mut Call<'_>) -> Result<()> {
             _ => return Err(Error::NoProto),
         }),
     };
-    // Nothing is applied before all options are checked; of repeated ones the last counts.
+    // Nothing is applied before all options are checked; of a repeated option the last occurrence counts.
     let (mut login, mut chosen_name) = (None, None);
     while let Some(option) = call.args.next_arg() {
         if is_word(option, "AUTH") && call.args.left() >= 2 {
@@ -292,7 +295,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     namespace.push.hub.leave(&caller.info, &mut session.subscriptions);
     call.take_pushed();
     if call.session()?.replies == Replies::Off {
-        call.session()?.replies = Replies::On; // one that is skipped stays so
+        call.session()?.replies = Replies::On; // a reply that CLIENT REPLY SKIP suppresses stays suppressed
     }
     call.caller.info.flags.set_no_touch(false);
     call.caller.set_protocol(Protocol::Resp2, &mut call.reply);
@@ -304,7 +307,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     enter(call, main, |reply| reply.simple("RESET"))
 }
 
-/// Redacts the two arguments of AUTH in HELLO, wherever it stands: a call without a version is an error and shown, too.
+/// Redacts the two arguments of AUTH in HELLO at any position: a call without a version is an error, and is shown, too.
 fn redact_password(args: &mut [&[u8]]) {
     let mut at = 1;
     while at < args.len() {

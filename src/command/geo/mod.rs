@@ -1,6 +1,6 @@
 //! Geographic positions: sorted sets whose scores are positions.
 //!
-//! GEOADD is ZADD with the scores of positions; what searches finds members by intervals of scores.
+//! GEOADD is ZADD with the scores of positions; searches find members by intervals of scores.
 
 mod position;
 mod protocol;
@@ -121,7 +121,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("6.2.0", SEARCH_COST, "Stores the members in a circle or a rectangle in another key."),
 ];
 
-/// Finds the key that is searched and that of STORE or STOREDIST, of which the last counts.
+/// Finds the key that is searched and the key of STORE or STOREDIST, of which the last occurrence counts.
 fn searched_and_stored(request: Request<'_>, options_at: usize) -> Vec<(usize, KeyFlags)> {
     let is_store = |at: &usize| ["STORE", "STOREDIST"].iter().any(|word| is_word(request.arg(*at), word));
     let mut stored = None;

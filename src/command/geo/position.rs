@@ -1,15 +1,15 @@
-//! Positions on the earth as scores of a sorted set: 52 bits, in which those of longitude and latitude alternate, so
-//! that a cell of the grid of any size is one interval of scores.
+//! Positions on the earth as scores of a sorted set: 52 bits, in which the bits of longitude and latitude alternate, so
+//! that a grid cell of any size is one interval of scores.
 //!
-//! The grid covers all longitudes, and latitudes up to those of the square Mercator map. It has 26 levels: a cell of
-//! level `n` is one of `2^n` by `2^n`.
+//! The grid covers all longitudes, and latitudes up to those of the square Mercator map. It has 26 levels: level `n`
+//! has `2^n` by `2^n` cells.
 
 use std::f64::consts::PI;
 
 /// The highest latitude that can be stored, in degrees: the edge of the square Mercator map.
 const LATITUDE_MAX: f64 = 85.05112878;
 const LONGITUDE_MAX: f64 = 180.0;
-/// The level of the cells that scores are.
+/// The level of the cells that scores represent.
 const LEVELS: u32 = 26;
 /// The radius of the earth that distances are computed with, in metres.
 const EARTH_RADIUS_M: f64 = 6_372_797.560856;
@@ -21,15 +21,15 @@ const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
 /// The length of the geohashes that `GEOHASH` replies with.
 pub(super) const GEOHASH_LEN: usize = 11;
 
-/// A place, in degrees.
+/// A position, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Position {
     pub longitude: f64,
     pub latitude: f64,
 }
 
-/// Converts a score to an integer, even one that stands for no position, like the processors on which Redis mostly
-/// runs: what is too large becomes the smallest.
+/// Converts a score to an integer, even a score that is not a position, as the processors do on which Redis mostly
+/// runs: a number out of range becomes the smallest.
 pub(super) fn signed(score: f64) -> i64 {
     const BOUND: f64 = 9_223_372_036_854_775_808.0;
     if (-BOUND..BOUND).contains(&score) { score as i64 } else { i64::MIN }
@@ -48,12 +48,12 @@ impl Position {
         self.longitude.abs() <= LONGITUDE_MAX && self.latitude.abs() <= LATITUDE_MAX
     }
 
-    /// Returns the score that stands for a valid position.
+    /// Returns the score of a valid position.
     pub(super) fn score(self) -> f64 {
         Cell::at(self, LEVELS).bits() as f64
     }
 
-    /// Returns the position that a score stands for: the centre of its cell.
+    /// Returns the position of a score: the centre of its cell.
     pub(super) fn of_score(score: f64) -> Self {
         Cell::of_bits(unsigned(score)).area().centre()
     }
@@ -83,7 +83,7 @@ impl Position {
     }
 }
 
-/// Angles are converted by a product with pi / 180 and a quotient by it, so that the last digits of a distance are
+/// Conversion of angles by a product with pi / 180 and a quotient by it, so that the last digits of a distance are
 /// those of Redis.
 trait Degrees {
     fn to_radians_as_c(self) -> f64;
@@ -107,7 +107,7 @@ fn latitude_distance_m(one: f64, other: f64) -> f64 {
 /// The part of the earth that a search covers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
-    /// Up to this many metres from the centre.
+    /// The area up to this many metres from the centre.
     Circle { radius_m: f64 },
     /// A rectangle around the centre, whose sides follow meridians and parallels.
     Box { width_m: f64, height_m: f64 },
@@ -121,7 +121,7 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Returns how far a position is from the centre in metres, if it is in the region.
+    /// Returns the distance of a position from the centre in metres, if the position is in the region.
     pub(super) fn distance_m(self, position: Position) -> Option<f64> {
         match self.shape {
             Shape::Circle { radius_m } => {
@@ -138,7 +138,7 @@ impl Region {
     }
 
     /// Returns the intervals of scores that cover the region, each from its first score up to and without its last.
-    /// They are those of the cell of the centre and of its neighbours, in the order in which Redis visits them.
+    /// They are the intervals of the centre's cell and of its neighbours, in the order in which Redis visits them.
     pub(super) fn score_ranges(self) -> Vec<[f64; 2]> {
         let bounds = self.bounds();
         let mut level = self.level();
@@ -150,14 +150,14 @@ impl Region {
         let area = cell.area();
         let mut cells = vec![cell];
         for (north, east) in NEIGHBOURS {
-            // A side on which the cell itself ends beyond the region has no neighbours to be visited.
+            // On a side where the cell itself extends beyond the region, no neighbours have to be visited.
             let is_useless = level >= 2
                 && (north < 0 && area.south < bounds.south
                     || north > 0 && area.north > bounds.north
                     || east < 0 && area.west < bounds.west
                     || east > 0 && area.east > bounds.east);
             let neighbour = cell.neighbour(north, east);
-            // On the lowest level, neighbours on both sides are the same cell.
+            // On the lowest level, the neighbours on both sides are the same cell.
             if !is_useless && cells.last() != Some(&neighbour) {
                 cells.push(neighbour);
             }
@@ -165,8 +165,8 @@ impl Region {
         cells.into_iter().map(Cell::scores).collect()
     }
 
-    /// Returns the smallest area, by meridians and parallels, that contains the region; near the poles, one that is too
-    /// small, as in Redis.
+    /// Returns the smallest area, by meridians and parallels, that contains the region; near the poles an area that is
+    /// too small, as in Redis.
     fn bounds(self) -> Area {
         let Position { longitude, latitude } = self.centre;
         let (half_width_m, half_height_m) = match self.shape {
@@ -177,10 +177,8 @@ impl Region {
         let horizontal_at =
             |latitude: f64| (half_width_m / EARTH_RADIUS_M / latitude.to_radians_as_c().cos()).to_degrees_as_c();
         // A parallel is shorter the nearer it is to a pole.
-        let horizontal = match latitude < 0.0 {
-            true => horizontal_at(latitude - vertical),
-            false => horizontal_at(latitude + vertical),
-        };
+        let horizontal =
+            if latitude < 0.0 { horizontal_at(latitude - vertical) } else { horizontal_at(latitude + vertical) };
         Area {
             west: longitude - horizontal,
             east: longitude + horizontal,
@@ -233,10 +231,9 @@ impl Area {
     }
 }
 
-/// A cell of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cell {
-    /// The number of its column from the west, and of its row from the south.
+    /// The numbers of the column, counted from the west, and of the row, counted from the south.
     column: u32,
     row: u32,
     level: u32,
@@ -266,7 +263,7 @@ impl Cell {
         spread(self.column) << 1 | spread(self.row)
     }
 
-    /// Returns the scores of the positions in the cell.
+    /// Returns the interval of the scores in the cell: the first one, and the end.
     fn scores(self) -> [f64; 2] {
         let shift = 2 * (LEVELS - self.level);
         [self.bits() << shift, (self.bits() + 1) << shift].map(|bits| bits as f64)
@@ -284,7 +281,7 @@ impl Cell {
         }
     }
 
-    /// Returns a cell some steps to the north and to the east; the grid continues on its other side.
+    /// Returns the cell some steps to the north and to the east; the grid continues on its other side.
     fn neighbour(self, north: i32, east: i32) -> Self {
         let moved = |number: u32, steps: i32| match steps {
             0 => number,
@@ -302,7 +299,7 @@ impl Cell {
     }
 }
 
-/// Puts a zero before each bit.
+/// Inserts a zero before each bit.
 fn spread(number: u32) -> u64 {
     let mut bits = u64::from(number);
     for (shift, mask) in [
@@ -317,7 +314,7 @@ fn spread(number: u32) -> u64 {
     bits
 }
 
-/// Takes every second bit: the reverse of [`spread`].
+/// Takes every second bit: the inverse of [`spread`].
 fn gather(bits: u64) -> u32 {
     let mut bits = bits & 0x5555_5555_5555_5555;
     for (shift, mask) in [

@@ -1,4 +1,4 @@
-//! Positions, units and distances as requests and replies have them.
+//! Positions, units and distances in requests and replies.
 
 use crate::command::geo::position::Position;
 use crate::dispatch::Args;
@@ -9,12 +9,11 @@ use crate::resp::Reply;
 /// Reads a longitude and a latitude.
 pub(super) fn read_position(args: &mut Args<'_>) -> Result<Position> {
     let position = Position { longitude: args.double()?, latitude: args.double()? };
-    match position.is_valid() {
-        true => Ok(position),
-        false => {
-            let Position { longitude, latitude } = position;
-            Err(Error::other(format!("invalid longitude,latitude pair {longitude:.6},{latitude:.6}")))
-        }
+    if position.is_valid() {
+        Ok(position)
+    } else {
+        let Position { longitude, latitude } = position;
+        Err(Error::other(format!("invalid longitude,latitude pair {longitude:.6},{latitude:.6}")))
     }
 }
 
@@ -25,7 +24,7 @@ pub(super) fn read_unit(word: &[u8]) -> Result<f64> {
     found.map(|(_, length_m)| *length_m).ok_or(Error::other("unsupported unit provided. please use M, KM, FT, MI"))
 }
 
-/// Replies with a distance in four decimals, in either protocol as a string.
+/// Replies with a distance with four decimals, as a string in either protocol.
 pub(super) fn reply_distance(reply: &mut Reply<'_>, distance: f64) {
     reply.bulk(format!("{distance:.4}").as_bytes());
 }

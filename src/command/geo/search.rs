@@ -1,4 +1,4 @@
-//! GEOSEARCH, GEORADIUS and their like: the members of a region.
+//! GEOSEARCH, GEORADIUS and related commands: the members in a region.
 //!
 //! The region is covered by a few intervals of scores, whose members are then tested one by one.
 
@@ -18,17 +18,17 @@ use crate::text::double::parse_double;
 
 const NO_MEMBER: &str = "could not decode requested zset member";
 
-/// The members that a search has found were stored.
+/// The event of storing the members found.
 const GEOSEARCHSTORE: &Event = &Event::one(Classes::ZSET, "geosearchstore");
-/// The same, by an older command.
+/// The event of storing them by an older command.
 const GEORADIUSSTORE: &Event = &Event::one(Classes::ZSET, "georadiusstore");
 
-/// What the commands differ in.
+/// The differences between the commands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// GEOSEARCH: centre and shape are options.
     Search,
-    /// GEOSEARCHSTORE: the same, and the first key is that of the result.
+    /// GEOSEARCHSTORE: like GEOSEARCH, and the first key is that of the result.
     SearchStore,
     /// GEORADIUS and GEORADIUSBYMEMBER: centre and radius precede the options, one of which may name a key of the
     /// result.
@@ -51,10 +51,10 @@ enum Order {
     FarthestFirst,
 }
 
-/// What a command asks for.
+/// The parsed arguments of a search.
 #[derive(Default)]
 struct Query<'a> {
-    /// The centre; `None` where it is a member and the sorted set is missing.
+    /// The centre; `None` if it is given as a member and the sorted set is missing.
     centre: Option<Position>,
     shape: Option<Shape>,
     /// The length in metres of the unit in which sizes are given and distances are replied.
@@ -62,7 +62,7 @@ struct Query<'a> {
     order: Option<Order>,
     /// The maximum number of members; 0 for all.
     count: usize,
-    /// Whether the search ends when it has found that many, whichever they are.
+    /// True if the search ends as soon as it has found `count` members (ANY).
     is_any: bool,
     with_distance: bool,
     with_score: bool,
@@ -74,14 +74,13 @@ struct Query<'a> {
     from: Option<From>,
 }
 
-/// How a centre is given.
+/// The form in which a centre is given.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
     Member,
     Position,
 }
 
-/// A member that was found.
 struct Found<'e> {
     member: Item<'e>,
     score: f64,
@@ -146,15 +145,9 @@ impl<'a> Query<'a> {
     /// Reads the arguments after the key of the sorted set.
     fn read(&mut self, args: &mut Args<'a>, set: Option<SortedSetRef<'_>>, form: Form) -> Result<()> {
         if let Form::Radius { is_by_member, .. } = form {
-            self.centre = match is_by_member {
-                true => position_of(set, args.bytes()?)?,
-                false => Some(read_position(args)?),
-            };
-            // As in Redis, the radius is not looked at where the member cannot be.
-            match is_by_member && set.is_none() {
-                true => drop((args.bytes()?, args.bytes()?)),
-                false => self.read_circle(args)?,
-            }
+            self.centre = if is_by_member { position_of(set, args.bytes()?)? } else { Some(read_position(args)?) };
+            // As in Redis, the radius is not checked if there is no set with the member.
+            if is_by_member && set.is_none() { drop((args.bytes()?, args.bytes()?)) } else { self.read_circle(args)? }
         }
         while let Some(word) = args.next_arg() {
             if !self.read_option(word, args, form)? && !self.read_region(word, args, set, form)? {
@@ -164,7 +157,7 @@ impl<'a> Query<'a> {
         self.check(args, form)
     }
 
-    /// Reads an option about the result; returns false if it is none.
+    /// Reads an option about the result; returns false if it is another one.
     fn read_option(&mut self, word: &[u8], args: &mut Args<'a>, form: Form) -> Result<bool> {
         let left = args.left();
         match () {
@@ -193,7 +186,7 @@ impl<'a> Query<'a> {
         Ok(true)
     }
 
-    /// Reads an option about the region; returns false if it is none, or repeats another one.
+    /// Reads an option about the region; returns false if it is another one, or repeats one.
     fn read_region(
         &mut self,
         word: &[u8],
@@ -287,7 +280,7 @@ impl<'a> Query<'a> {
         found.take(max_count).collect()
     }
 
-    /// Orders the members by distance and keeps as many as are asked for. The nearest ones are, if no order is given.
+    /// Orders the members by distance and keeps as many as requested; without an order, the nearest ones.
     fn choose<'e>(&self, mut found: Vec<Found<'e>>) -> Vec<Found<'e>> {
         let by_count = (self.count > 0 && !self.is_any).then_some(Order::NearestFirst);
         match self.order.or(by_count) {
@@ -322,7 +315,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Returns the members with their scores or, if asked for, their distances.
+    /// Returns the members with their scores or, if requested, their distances.
     fn stored(&self, found: &[Found<'_>], hasher: &Hasher) -> ScoreTable {
         let mut stored = ScoreTable::new(hasher);
         for Found { member, score, distance_m, .. } in found {
@@ -337,7 +330,7 @@ fn read_size(args: &mut Args<'_>, refusal: &'static str) -> Result<f64> {
     parse_double(args.bytes()?).ok_or(Error::other(refusal))
 }
 
-/// Returns the position of a member; `None` where the sorted set is missing.
+/// Returns the position of a member; `None` if the sorted set is missing.
 fn position_of(set: Option<SortedSetRef<'_>>, member: &[u8]) -> Result<Option<Position>> {
     let Some(set) = set else { return Ok(None) };
     let score = set.score(member).ok_or(Error::other(NO_MEMBER))?;

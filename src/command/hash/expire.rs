@@ -1,7 +1,7 @@
 //! Deadlines of fields: HEXPIRE, HTTL, HPERSIST and related commands.
 //!
-//! They are wall-clock times in milliseconds, whatever the unit of the command. As in Redis, the type of the key is
-//! checked before the arguments.
+//! Deadlines are wall-clock times in milliseconds, whatever the unit of the command. As in Redis, the type of the key
+//! is checked before the arguments.
 
 use crate::command::hash::fields::{HDEL, hash_key};
 use crate::command::ttl::{Condition, Time, Unit};
@@ -12,9 +12,9 @@ use crate::resp::parse_int;
 use crate::store::value::Hash;
 use crate::store::{Classes, Event, Key, Lookup};
 
-/// Fields got a deadline.
+/// The event of fields that got a deadline.
 pub(super) const HEXPIRE: &Event = &Event::one(Classes::HASH, "hexpire");
-/// Fields lost their deadlines.
+/// The event of fields that lost their deadlines.
 pub(super) const HPERSIST: &Event = &Event::one(Classes::HASH, "hpersist");
 
 const NO_FIELDS: &str = "Mandatory argument FIELDS is missing or not at the right position";
@@ -27,7 +27,7 @@ const TOO_FEW: &str = "wrong number of arguments";
 pub(super) const TWO_FIELDS: &str = "FIELDS keyword specified multiple times";
 pub(super) const MISSING_FIELDS: &str = "missing FIELDS argument";
 
-// What is replied for a field.
+// The replies for a field.
 const MISSING: i64 = -2;
 const WITHOUT: i64 = -1;
 const REFUSED: i64 = 0;
@@ -75,7 +75,7 @@ fn expire_fields(call: &mut Call<'_>, unit: Unit) -> Result<()> {
     Ok(())
 }
 
-/// Parses `FIELDS numfields field ..`, with the condition on either side of it.
+/// Parses `FIELDS numfields field ..`, with the condition before or after it.
 fn read_condition_and_fields<'a>(call: &mut Call<'a>) -> Result<(Condition, Vec<&'a [u8]>)> {
     let (mut condition, mut fields) = (Condition::default(), Vec::new());
     while let Some(word) = call.args.next_arg() {
@@ -102,14 +102,14 @@ fn read_condition_and_fields<'a>(call: &mut Call<'a>) -> Result<(Condition, Vec<
     }
 }
 
-/// Takes this many arguments, if there are as many.
+/// Takes `count` arguments, if there are as many.
 pub(super) fn take_words<'a>(call: &mut Call<'a>, count: i64) -> Option<Vec<&'a [u8]>> {
     let count = usize::try_from(count).ok().filter(|count| *count <= call.args.left())?;
     Some(std::iter::from_fn(|| call.args.next_arg()).take(count).collect())
 }
 
-/// Sets the deadline of the fields that exist and meet the condition, or deletes them if it has passed. Returns what is
-/// replied for each.
+/// Sets the deadline of the fields that exist and meet the condition, or deletes the fields if the deadline has passed.
+/// Returns the reply for each field.
 pub(super) fn set_deadlines(
     call: &mut Call<'_>,
     key: Key<'_>,
@@ -126,10 +126,7 @@ pub(super) fn set_deadlines(
             Some(current) if !condition.allows(end_ms, current) => REFUSED,
             Some(_) => {
                 if let Some(mut hash) = edit.annotate() {
-                    match is_past {
-                        true => _ = hash.remove(field),
-                        false => hash.set_deadline(field, Some(end_ms)),
-                    }
+                    if is_past { _ = hash.remove(field) } else { hash.set_deadline(field, Some(end_ms)) }
                 }
                 changed.push(field);
                 if is_past { DELETED } else { DONE }
@@ -142,7 +139,7 @@ pub(super) fn set_deadlines(
     Ok(outcomes)
 }
 
-/// Logs that fields got a deadline; without one, that they were deleted.
+/// Logs that fields got a deadline; without a deadline, that they were deleted.
 pub(super) fn log_deadline(call: &mut Call<'_>, key: Key<'_>, end_ms: Option<i64>, fields: &[&[u8]]) {
     match end_ms {
         _ if fields.is_empty() => {}

@@ -1,5 +1,5 @@
-//! Fields of hashes: the key under which only live ones are left, how those that are added are stored, how they are
-//! written, and the events of those that are set or removed.
+//! Fields of hashes: the key of a call, the growth of a hash, texts in replies, and the events of fields set or
+//! removed.
 
 use crate::dispatch::Call;
 use crate::error::Result;
@@ -8,12 +8,12 @@ use crate::spec::WRITE;
 use crate::store::value::{HashGrowth, HashText};
 use crate::store::{Classes, Event, Key};
 
-/// Fields were set.
+/// The event of fields that were set.
 pub(super) const HSET: &Event = &Event::one(Classes::HASH, "hset");
-/// Fields were removed.
+/// The event of fields that were removed.
 pub(super) const HDEL: &Event = &Event::one(Classes::HASH, "hdel");
 
-/// Writes a field or a value; a long one is shared.
+/// Writes a field or a value; a long text is shared.
 #[inline]
 pub(super) fn reply_text(reply: &mut Reply<'_>, text: HashText<'_>) {
     match text {
@@ -23,13 +23,13 @@ pub(super) fn reply_text(reply: &mut Reply<'_>, text: HashText<'_>) {
     }
 }
 
-/// Returns what decides how a hash is stored when this call adds to it.
+/// Returns the rules for the encoding of a hash to which this call adds fields.
 #[inline]
 pub(super) fn growth<'a>(call: &Call<'a>) -> HashGrowth<'a> {
     HashGrowth { limit: call.config.limits().hash, hasher: call.namespace.store.hasher() }
 }
 
-/// Takes the key of a call. Fields that have expired are removed first, so that no handler finds them.
+/// Takes the key of a call, and removes the fields that have expired, so that no handler finds them.
 #[inline]
 pub(super) fn hash_key<'a>(call: &mut Call<'a>) -> Result<Key<'a>> {
     let key = call.args.key()?;

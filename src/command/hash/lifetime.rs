@@ -12,16 +12,16 @@ use crate::resp::parse_int;
 use crate::store::value::Hash;
 use crate::store::{Classes, Event, Key, Lookup};
 
-/// Fields were set and got a deadline.
+/// The event of fields that were set and got a deadline.
 const HSET_HEXPIRE: &Event = &Event::one(Classes::HASH, "hset").then(Classes::HASH, "hexpire");
-/// Fields were set with a deadline in the past.
+/// The event of fields that were set with a deadline in the past.
 const HSET_HDEL: &Event = &Event::one(Classes::HASH, "hset").then(Classes::HASH, "hdel");
 
 const TWO_CONDITIONS: &str = "Only one of FXX or FNX arguments can be specified";
 const NO_TIME: &str = "missing expire time";
 const INVALID_COUNT: &str = "invalid number of fields";
 
-/// Parses the time of an option.
+/// Parses the time of an option that sets a deadline.
 fn read_deadline(call: &mut Call<'_>, unit: Unit) -> Result<i64> {
     let Some(time) = call.args.next_arg() else { return Err(Error::other(NO_TIME)) };
     Time::of_field(call, unit, time)
@@ -45,11 +45,11 @@ pub(super) fn hgetdel(call: &mut Call<'_>) -> Result<()> {
     call.view.get::<Hash>(key, Lookup::PEEK)?;
     read_fields(call, NOT_POSITIVE)?;
     let fields: Vec<&[u8]> = call.args.rest().collect();
-    call.view.get::<Hash>(key, Lookup::READ)?; // counts, and removes what has expired
+    call.view.get::<Hash>(key, Lookup::READ)?; // counts the look-up, and removes an expired key
     let mut edit = call.view.edit::<Hash>(key, HDEL)?;
     call.reply.array(fields.len());
     let mut removed = Vec::new();
-    // One by one: a field that is named twice is gone the second time.
+    // The fields are removed one by one: a field that is named twice is gone the second time.
     for field in fields {
         match edit.value().get(field) {
             Some(value) => reply_text(&mut call.reply, value),
@@ -62,7 +62,7 @@ pub(super) fn hgetdel(call: &mut Call<'_>) -> Result<()> {
     edit.count_more(removed.len());
     drop(edit);
     if !removed.is_empty() {
-        // Servers before Redis 8.0 know it, too.
+        // Servers before Redis 8.0 know HDEL, too.
         call.log(&[&[b"HDEL", key.bytes], &removed[..]].concat());
     }
     Ok(())
@@ -99,12 +99,12 @@ fn persist(call: &mut Call<'_>, key: Key<'_>, fields: &[&[u8]]) -> Result<()> {
     Ok(())
 }
 
-/// Which options a command has.
+/// The options of a command.
 struct Syntax {
-    /// The one beside those of a time.
+    /// The option that a command has besides those that set a time.
     other: Other,
     two_times: &'static str,
-    /// Whether there are values between the fields, and conditions.
+    /// True if values follow the fields, and conditions are allowed.
     sets: bool,
 }
 
@@ -121,9 +121,9 @@ const HSETEX: Syntax = Syntax {
 
 /// The arguments of HGETEX and HSETEX after the key. Options may stand on either side of the fields.
 struct Options<'a> {
-    /// What becomes of the deadlines; a new one is in milliseconds since 1970.
+    /// The change of the deadlines; a new one is in milliseconds since 1970.
     ttl: TtlOption<i64>,
-    /// Whether all fields must exist, or none.
+    /// True if all fields must exist, false if none may.
     must_exist: Option<bool>,
     /// The fields, or fields and values.
     words: Vec<&'a [u8]>,
@@ -150,7 +150,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Reads the fields, whose number is given.
+    /// Reads the number of fields, and the fields.
     fn read_words(&mut self, call: &mut Call<'a>, syntax: &Syntax) -> Result<()> {
         if !self.words.is_empty() {
             return Err(Error::other(TWO_FIELDS));
@@ -210,7 +210,7 @@ pub(super) fn hsetex(call: &mut Call<'_>) -> Result<()> {
         }
     }
     edit.count_more(options.pairs().len() - 1);
-    // A missing key that gets only fields which have expired is there for a moment.
+    // A missing key that gets only fields which have expired exists for a moment.
     edit.show_passing();
     drop(edit);
     log_set(call, key, &options, is_past);
@@ -218,7 +218,7 @@ pub(super) fn hsetex(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Logs what HSETEX has set, with its time as a date, and without its condition.
+/// Logs the fields that HSETEX has set, with its time as an absolute one, and without its condition.
 fn log_set(call: &mut Call<'_>, key: Key<'_>, options: &Options<'_>, is_past: bool) {
     if is_past {
         let fields: Vec<&[u8]> = options.pairs().map(|(field, _)| field).collect();

@@ -1,6 +1,6 @@
 //! Hashes: HSET, HGET and related commands.
 //!
-//! Other files have the handlers of HRANDFIELD and HSCAN, and those about deadlines of fields.
+//! Other files have the handlers of HRANDFIELD and HSCAN, and those of deadlines of fields.
 
 mod expire;
 mod fields;
@@ -157,9 +157,9 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("2.0.0", WHOLE_COST, "Returns all values of a hash."),
 ];
 
-/// A number was added to the integer of a field.
+/// The event of adding a number to the integer of a field.
 const HINCRBY: &Event = &Event::one(Classes::HASH, "hincrby");
-/// A number was added to the floating-point number of a field.
+/// The event of adding a number to the floating-point number of a field.
 const HINCRBYFLOAT: &Event = &Event::one(Classes::HASH, "hincrbyfloat");
 
 const NOT_INTEGER: &str = "hash value is not an integer";
@@ -231,7 +231,7 @@ fn hvals(call: &mut Call<'_>) -> Result<()> {
     list(call, |_, value| value)
 }
 
-/// Replies with one half of all pairs.
+/// Replies with the fields or the values of all pairs, as `half` selects.
 fn list(call: &mut Call<'_>, half: for<'e> fn(HashText<'e>, HashText<'e>) -> HashText<'e>) -> Result<()> {
     let key = hash_key(call)?;
     let Some(hash) = call.view.get_hash(key, Lookup::READ)? else {
@@ -255,7 +255,7 @@ fn hmset(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Sets the fields of the request; returns how many are new.
+/// Sets the fields of the request; returns the number of new fields.
 fn set_pairs(call: &mut Call<'_>) -> Result<usize> {
     if call.args.left().is_multiple_of(2) {
         return Err(Error::WrongArity(call.name().into()));
@@ -329,9 +329,10 @@ fn hincrbyfloat(call: &mut Call<'_>) -> Result<()> {
     let is_timed = edit.value().deadline(field).flatten().is_some();
     edit.change().set_keeping_deadline(field, &new, growth);
     drop(edit);
-    match is_timed {
-        true => call.log(&[b"HSETEX", key.bytes, b"KEEPTTL", b"FIELDS", b"1", field, &new]),
-        false => call.log(&[b"HSET", key.bytes, field, &new]),
+    if is_timed {
+        call.log(&[b"HSETEX", key.bytes, b"KEEPTTL", b"FIELDS", b"1", field, &new])
+    } else {
+        call.log(&[b"HSET", key.bytes, field, &new])
     }
     call.reply.bulk(&new);
     Ok(())

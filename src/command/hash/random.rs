@@ -40,7 +40,9 @@ fn reply_sample(
     match sample {
         Sample::Repeated(count) => {
             let each = |reply: &mut Reply<'_>| {
-                draw.one(dice).into_iter().for_each(|(field, value)| pair(reply, field, value));
+                if let Some((field, value)) = draw.one(dice) {
+                    pair(reply, field, value);
+                }
             };
             reply_repeated(reply, count, |reply, count| announce(reply, count, with_values), each)?;
         }

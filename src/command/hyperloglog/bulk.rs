@@ -10,7 +10,7 @@ use crate::error::Result;
 /// The number of elements from which the registers are kept unpacked.
 const MANY: usize = 64;
 /// The number of changes after which the runs are only rebuilt at the end. With the default of `hll-sparse-max-bytes` a
-/// sketch becomes dense before that, so its runs are split and joined as Redis does it.
+/// sketch becomes dense earlier, so its runs are split and joined as in Redis.
 const CHANGES_MAX: usize = 2048;
 
 /// A sketch that is being changed.
@@ -20,25 +20,22 @@ pub(crate) struct Bulk {
     sparse_max: usize,
     known: Option<Registers>,
     changes: usize,
-    /// Whether `known` has changes that the runs lack.
+    /// True if `known` has changes that the runs lack.
     is_behind: bool,
 }
 
 impl Bulk {
-    /// Prepares to raise `count` registers of a sketch. The result becomes dense where that is shorter, whatever the
-    /// settings allow.
+    /// Prepares to raise `count` registers of a sketch. The result becomes dense where that encoding is shorter,
+    /// whatever the settings allow.
     ///
     /// # Errors
-    /// When the runs do not add up and there are many registers to raise.
+    /// The runs do not add up and there are many registers to raise.
     pub(crate) fn new(sketch: Sketch, sparse_max: usize, count: usize) -> Result<Self> {
-        let known = match count >= MANY {
-            true => Some(Registers::of(sketch.as_bytes())?),
-            false => None,
-        };
+        let known = if count >= MANY { Some(Registers::of(sketch.as_bytes())?) } else { None };
         Ok(Bulk { sketch, sparse_max: sparse_max.min(DENSE_LEN), known, changes: 0, is_behind: false })
     }
 
-    /// Adds an element; returns true if that changed a register.
+    /// Adds an element; returns true if a register was raised.
     pub(crate) fn add(&mut self, element: &[u8]) -> Result<bool> {
         let (index, rank) = place(element);
         self.raise(index, rank)
@@ -61,7 +58,7 @@ impl Bulk {
     }
 
     /// Raises every register to its value in `registers`. As in Redis, damaged runs of a sketch that was read
-    /// successfully before are no error here.
+    /// successfully before are not an error here.
     pub(crate) fn raise_all(&mut self, registers: &Registers) {
         for index in 0..REGISTERS {
             let value = registers.value(index);

@@ -3,7 +3,7 @@
 //! `sketch.rs` reads and writes the bytes, `bulk.rs` adds many elements at once, and `selftest.rs` implements
 //! PFSELFTEST.
 //!
-//! Invariant: a string may come from anywhere, so it is checked before use, and a damaged one is rejected.
+//! Invariant: a string may come from anywhere, so it is checked before use, and a damaged string is rejected.
 
 mod bulk;
 mod selftest;
@@ -45,7 +45,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("2.8.9", "N/A", "Runs a self-test of the HyperLogLog implementation."),
 ];
 
-/// Elements were added to a HyperLogLog.
+/// The event of adding elements to a HyperLogLog.
 const PFADD: &Event = &Event::one(Classes::STRING, "pfadd");
 
 /// Returns the bytes of a HyperLogLog as [`lookup`] does, and marks the string as prepared for editing.
@@ -92,7 +92,7 @@ fn pfadd(call: &mut Call<'_>) -> Result<()> {
     outcome
 }
 
-/// Adds elements in place: a dense sketch is long, and an element changes two bytes of it at most.
+/// Adds elements in place: a dense sketch is long, and an element changes at most two bytes of it.
 fn pfadd_dense(call: &mut Call<'_>, key: Key<'_>) -> Result<()> {
     let mut text = call.view.edit::<Str>(key, PFADD)?;
     while let Some(element) = call.args.next_arg() {

@@ -1,6 +1,6 @@
 //! PFSELFTEST: registers keep their values, both encodings agree, and estimates are close to the truth.
 //!
-//! It checks the same as Redis' test, with fewer elements: it blocks other clients for milliseconds only.
+//! The checks are those of Redis' test, with fewer elements: other clients are blocked for milliseconds only.
 
 use std::ops::RangeInclusive;
 
@@ -10,13 +10,12 @@ use crate::command::hyperloglog::sketch::{REGISTERS, Registers, Sketch};
 use crate::dispatch::Call;
 use crate::error::{Error, Result};
 
-/// How many elements are counted.
+/// The number of elements counted.
 const ELEMENTS: u64 = 100_000;
 
 /// The maximum error of an estimate, in standard errors.
 const ERRORS_MAX: f64 = 6.0;
 
-/// Executes `PFSELFTEST`.
 pub(crate) fn pfselftest(call: &mut Call<'_>) -> Result<()> {
     keep_registers()?;
     count_elements(call.config.hll_sparse_max_bytes)?;
@@ -42,7 +41,6 @@ fn keep_registers() -> Result<()> {
     }
 }
 
-/// Adds elements to a sketch.
 fn with_elements(sketch: Sketch, elements: RangeInclusive<u64>, sparse_max: usize) -> Result<Sketch> {
     let mut bulk = Bulk::new(sketch, sparse_max, (elements.end() - elements.start()) as usize)?;
     for element in elements {

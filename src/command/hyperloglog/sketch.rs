@@ -9,8 +9,8 @@
 //!          1vvvvvll           l + 1 registers are v + 1
 //! ```
 //!
-//! The cardinality is a cache; it is stale while the highest bit of its last byte is set. A sparse sketch becomes dense
-//! when a register passes what five bits hold, or when it would grow beyond `hll-sparse-max-bytes`.
+//! The cardinality is a cache, which is stale while the highest bit of its last byte is set. A sparse sketch becomes
+//! dense when a register exceeds the maximum of five bits, or when the sketch would grow beyond `hll-sparse-max-bytes`.
 //!
 //! Invariant: the bytes are those that Redis 7.0 creates from the same elements, also for a damaged sketch.
 
@@ -19,7 +19,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Error, Result};
 
-/// How many registers there are; the lower 14 bits of a hash select one.
+/// The number of registers; the lower 14 bits of a hash select one.
 pub(crate) const REGISTERS: usize = 1 << INDEX_BITS;
 const INDEX_BITS: u32 = 14;
 /// The maximum rank of the 50 other bits of a hash.
@@ -30,7 +30,7 @@ const ENCODING_AT: usize = 4;
 /// The offset of the cached cardinality.
 pub(crate) const CARDINALITY_AT: usize = 8;
 const HEADER: usize = 16;
-/// Marks the cached cardinality as stale, in its last byte.
+/// The bit that marks the cached cardinality as stale, in its last byte.
 const STALE: u8 = 0x80;
 
 const REGISTER_BITS: usize = 6;
@@ -38,12 +38,12 @@ const REGISTER_MAX: u16 = (1 << REGISTER_BITS) - 1;
 /// The length of a dense sketch, in bytes.
 pub(crate) const DENSE_LEN: usize = HEADER + REGISTERS * REGISTER_BITS / 8;
 
-/// The longest run of zeros that one byte holds.
+/// The longest run of zeros in one byte.
 const SHORT_ZEROS_MAX: usize = 64;
-/// The largest register value, and the longest run of it, that a sparse sketch holds in one byte.
+/// The largest register value, and the longest run of such a value, that a sparse sketch stores in one byte.
 const SPARSE_VALUE_MAX: u8 = 32;
 const SPARSE_RUN_MAX: usize = 4;
-/// After a change, this many runs are checked for neighbours to join.
+/// The number of runs that are checked for neighbours to join after a change.
 const JOIN_RUNS: usize = 5;
 
 /// Half of 1 / ln 2: the factor of the harmonic mean for infinitely many registers.
@@ -66,7 +66,7 @@ impl Encoding {
     }
 }
 
-/// Checks the header of a sketch and returns its encoding. Whether its runs add up is checked when they are used.
+/// Checks the header of a sketch and returns its encoding. The runs are checked when they are used.
 pub(crate) fn encoding(bytes: &[u8]) -> Result<Encoding> {
     match bytes.get(ENCODING_AT) {
         _ if bytes.len() < HEADER || !bytes.starts_with(MAGIC) => Err(Error::NotHyperLogLog),
@@ -119,12 +119,12 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<String> {
 pub(crate) fn place(element: &[u8]) -> (usize, u8) {
     const SEED: u64 = 0xadc8_3b19;
     let hash = murmur_hash_64a(element, SEED);
-    // A bit above the last one ends the count if all are clear.
+    // A bit above the last one ends the count if all others are clear.
     let rest = hash >> INDEX_BITS | 1 << (RANK_MAX - 1);
     (hash as usize % REGISTERS, rest.trailing_zeros() as u8 + 1)
 }
 
-/// Austin Appleby's MurmurHash2 of 64 bits, variant A; words are read in little-endian order everywhere.
+/// Computes Austin Appleby's MurmurHash2 of 64 bits, variant A; words are read in little-endian order everywhere.
 fn murmur_hash_64a(bytes: &[u8], seed: u64) -> u64 {
     const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
     const SHIFT: u32 = 47;
@@ -144,7 +144,8 @@ fn murmur_hash_64a(bytes: &[u8], seed: u64) -> u64 {
     hash ^ hash >> SHIFT
 }
 
-/// Returns the two bytes around a dense register, and the distance from their lowest bit to the register's.
+/// Returns the offset and the value of the two bytes around a dense register, and the distance from their lowest bit to
+/// the register's.
 fn dense_window(bytes: &[u8], index: usize) -> (usize, u16, usize) {
     let at = HEADER + index * REGISTER_BITS / 8;
     // The last register ends with the last byte.
@@ -162,7 +163,7 @@ pub(crate) fn dense_registers(bytes: &[u8]) -> impl Iterator<Item = u8> {
     })
 }
 
-/// Bytes to write, and their offset.
+/// Bytes to write, after their offset.
 pub(crate) type Patch = (usize, SmallVec<[u8; 2]>);
 
 /// Returns the patch that adds an element to a dense sketch; `None` if it changes nothing.
@@ -182,7 +183,7 @@ fn raising_patch(bytes: &[u8], index: usize, value: u8) -> Option<Patch> {
     Some((at, if is_split { smallvec![low, high] } else { smallvec![low] }))
 }
 
-/// Returns the patch that marks the cached cardinality as stale; `None` if it is already.
+/// Returns the patch that marks the cached cardinality as stale; `None` if it is stale already.
 pub(crate) fn forgetting_patch(bytes: &[u8]) -> Option<(usize, u8)> {
     let last = bytes[HEADER - 1];
     (last & STALE == 0).then_some((HEADER - 1, last | STALE))
@@ -191,12 +192,12 @@ pub(crate) fn forgetting_patch(bytes: &[u8]) -> Option<(usize, u8)> {
 /// One run of equal registers in a sparse sketch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
-    /// The offset of its bytes.
+    /// The offset of the run's bytes.
     at: usize,
-    /// Its length in bytes, even where the last one is missing.
+    /// The length in bytes, even where the last one is missing.
     size: usize,
     value: u8,
-    /// How many registers it covers.
+    /// The number of registers that the run covers.
     len: usize,
 }
 
@@ -287,7 +288,7 @@ impl Sketch {
         self.0[HEADER - 1] |= STALE;
     }
 
-    /// Rewrites all registers, in the sparse encoding where it is possible and takes at most `sparse_max` bytes.
+    /// Rewrites all registers, in the sparse encoding where that is possible and takes at most `sparse_max` bytes.
     pub(crate) fn set_all(&mut self, registers: &Registers, sparse_max: usize) {
         self.forget_cardinality();
         let mut runs = SmallVec::new();
@@ -356,7 +357,7 @@ impl Sketch {
         Ok(true)
     }
 
-    /// Joins runs of the same value where one byte can hold them, checking a few runs from an offset on.
+    /// Joins runs of the same value that fit into one byte, checking a few runs from an offset on.
     fn join_neighbours(&mut self, mut at: usize) {
         for _ in 0..JOIN_RUNS {
             let Some(run) = run_at(&self.0, at) else { return };
@@ -400,14 +401,13 @@ impl Registers {
     /// Returns the registers of a sketch.
     ///
     /// # Errors
-    /// When the runs do not add up.
+    /// The runs do not add up.
     pub(crate) fn of(bytes: &[u8]) -> Result<Self> {
         let mut registers = Registers::new();
         registers.merge(bytes)?;
         Ok(registers)
     }
 
-    /// Returns one register.
     pub(crate) fn value(&self, index: usize) -> u8 {
         self.0[index]
     }
@@ -441,7 +441,7 @@ impl Registers {
     }
 }
 
-/// Counts the registers by value; damaged sketches have values up to 63.
+/// Counts of the registers by value; damaged sketches have values up to 63.
 struct Histogram([usize; REGISTER_MAX as usize + 1]);
 
 impl Default for Histogram {
@@ -476,7 +476,7 @@ fn round_as_c(estimate: f64) -> u64 {
     if rounded < i64::MAX as f64 { rounded as u64 } else { i64::MIN as u64 }
 }
 
-/// The correction for registers that are zero.
+/// Returns the correction for registers that are zero.
 fn sigma(mut x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
@@ -493,7 +493,7 @@ fn sigma(mut x: f64) -> f64 {
     }
 }
 
-/// The correction for registers at the maximum.
+/// Returns the correction for registers at the maximum.
 fn tau(mut x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;

@@ -1,6 +1,6 @@
 //! Commands that involve two databases: COPY, MOVE, SWAPDB.
 //!
-//! They hold the whole store, because a call locks shards of one database only.
+//! These commands hold the whole store, because a call locks shards of one database only.
 
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
@@ -35,11 +35,11 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("4.0.0", SWAP_COST, "Swaps two databases."),
 ];
 
-/// Emitted for the copy of a key.
+/// The event of the copy of a key.
 const COPY_TO: &Event = &Event::one(Classes::GENERIC, "copy_to");
-/// Emitted for a moved key in its old database.
+/// The event of a moved key in its old database.
 const MOVE_FROM: &Event = &Event::one(Classes::GENERIC, "move_from");
-/// Emitted for a moved key in its new database.
+/// The event of a moved key in its new database.
 const MOVE_TO: &Event = &Event::one(Classes::GENERIC, "move_to");
 
 /// Parses a database number.

@@ -50,7 +50,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("2.6.0", RESTORE_COST, "Creates a key from a payload of DUMP."),
 ];
 
-/// A key was created from a dump.
+/// The event of creating a key from a dump.
 const RESTORE: &Event = &Event::one(Classes::GENERIC, "restore");
 
 fn dump(call: &mut Call<'_>) -> Result<()> {
@@ -66,13 +66,13 @@ fn dump(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns how this server writes and reads values.
+/// Returns this server's options for writing and reading values.
 pub(crate) fn options(call: &Call<'_>) -> value::Options {
     value::Options { compression: Compression::at_once_if(call.config.rdbcompression), len_max: call.bulk_len_max() }
 }
 
-/// A value to be dumped: taken while its shard is locked. A string is serialised later, and a long one is shared until
-/// then, not copied.
+/// A value to be dumped, taken while its shard is locked. A string is serialised later, and a long string is shared
+/// until then, not copied.
 pub(crate) struct Parcel {
     value: Taken,
     options: value::Options,
@@ -80,7 +80,7 @@ pub(crate) struct Parcel {
 
 enum Taken {
     Text(Bytes),
-    /// Another value, as DUMP writes it.
+    /// Any other value, as DUMP writes it.
     Dumped(Bytes),
 }
 
@@ -112,10 +112,9 @@ impl Parcel {
     }
 }
 
-/// The options of RESTORE.
 struct Options {
     replaces: bool,
-    /// How the TTL is counted: since 1970 with ABSTTL.
+    /// The unit and origin of the TTL: since 1970 with ABSTTL.
     unit: Unit,
     idle_s: Option<u64>,
     frequency: Option<u8>,
@@ -145,7 +144,8 @@ impl Options {
     }
 }
 
-/// As in Redis, the options are checked first, then whether the key exists, then the TTL, then the payload.
+/// Handles RESTORE. As in Redis, the options are checked first, then the existence of the key, the TTL, and the
+/// payload.
 fn restore(call: &mut Call<'_>) -> Result<()> {
     let (key, ttl, payload) = (call.args.key()?, call.args.bytes()?, call.args.bytes()?);
     let options = Options::read(call)?;
@@ -193,7 +193,7 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Logs that a value is damaged, with the words of Redis.
+/// Logs that a value is damaged, in Redis' words.
 fn log_damage(error: LoadError, key: &[u8], payload: &[u8]) {
     if let (LoadError::Format, Some(kind)) = (error, payload.first()) {
         let name = rdb::kind::name(*kind);

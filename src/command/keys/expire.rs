@@ -1,8 +1,8 @@
 //! TTLs: EXPIRE, TTL, PERSIST and related commands.
 //!
 //! EXPIRE and PEXPIRE count from now on the monotonic clock, EXPIREAT and PEXPIREAT name a wall-clock time, and
-//! [`Deadline`] records which. Comparisons and limits are those of Redis, which uses only the wall clock: both kinds
-//! are compared as milliseconds since 1970 ([`mod@ttl`]).
+//! [`Deadline`] records the clock. Comparisons and limits are those of Redis, which uses only the wall clock: both
+//! kinds are compared as milliseconds since 1970 ([`mod@ttl`]).
 
 use crate::command::condition;
 use crate::command::condition::{IFDEQ, IFDNE, IFEQ, IFNE, is_conditional};
@@ -112,12 +112,13 @@ fn persist(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The EXPIRE family reads the key only with a condition on its string among the arguments after the time.
+/// Returns the key flags of the EXPIRE family: the key is read only with a condition on its string among the arguments
+/// after the time.
 fn expire_key_use(request: Request<'_>) -> KeyFlags {
     if is_conditional(request, 3) { RW | ACCESS | UPDATE } else { RW | UPDATE }
 }
 
-/// Executes the EXPIRE family. As in Redis, the options are checked before the number, and both before the key.
+/// Handles the EXPIRE family. As in Redis, the options are checked before the number, and both before the key.
 fn expire_key(call: &mut Call<'_>, unit: Unit) -> Result<()> {
     let key = call.args.key()?;
     let number = call.args.bytes()?;
@@ -159,16 +160,16 @@ fn reply_time(call: &mut Call<'_>, read: fn(Deadline, Now) -> i64, unit_ms: i64)
 
 /// Converts milliseconds to a unit, halves rounded up.
 fn rounded(ms: i64, unit_ms: i64) -> i64 {
-    // Without adding to `ms`, which may be the maximum integer.
+    // Nothing is added to `ms`, which may be the maximum integer.
     ms / unit_ms + i64::from(ms % unit_ms * 2 >= unit_ms)
 }
 
-/// The options of the EXPIRE family: when a deadline may be set.
+/// The options of the EXPIRE family: conditions under which a deadline is set.
 #[derive(Default)]
 struct Options<'a> {
-    /// By the present deadline.
+    /// The condition on the present deadline.
     condition: ttl::Condition,
-    /// By the string of the key.
+    /// The condition on the string of the key.
     matching: Option<condition::Condition<'a>>,
 }
 
@@ -198,7 +199,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Quotes an option as Redis does: up to a zero byte, and without line breaks at the end.
+/// Builds the error for an unknown option, quoted as in Redis: up to a zero byte, and without line breaks at the end.
 fn unsupported(word: &[u8]) -> Error {
     let text = word.split(|byte| *byte == 0).next().unwrap_or_default();
     let end = text.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);

@@ -11,7 +11,7 @@ use crate::store::{Classes, Event, Key, Lookup};
 
 const REMOVED_KEYS: &[Arg] = &[key("key", RM | DELETE).multiple()];
 
-/// Command tips: a cluster proxy must send the command to every shard and sum up the replies.
+/// The command tips for a cluster proxy: it must send the command to every shard and sum up the replies.
 const SUM_OF_SHARDS: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
 
 const DEL_COMPLEXITY: &str = "O(N) where N is the number of keys that will be removed. When a key to remove holds a \
@@ -48,14 +48,14 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("TYPE", kind, READ | FAST, Group::Generic)
         .args(&[key("key", RO)])
         .docs("1.0.0", "O(1)", "Returns the data type of a value."),
-    // Strings are freed cheaply, so this is DEL under another name.
+    // Strings are freed cheaply, so UNLINK is DEL under another name.
     Command::new("UNLINK", del, WRITE | FAST, Group::Generic)
         .args(REMOVED_KEYS)
         .tips(SUM_OF_SHARDS)
         .docs("4.0.0", UNLINK_COMPLEXITY, "Deletes keys and frees their memory in the background."),
 ];
 
-/// The events of a key that is renamed: of its old name, and of its new one.
+/// The events of renaming a key: of its old name, and of its new one.
 const RENAMED: [&Event; 2] = [&Event::one(Classes::GENERIC, "rename_from"), &Event::one(Classes::GENERIC, "rename_to")];
 
 fn del(call: &mut Call<'_>) -> Result<()> {
@@ -90,7 +90,7 @@ fn touch(call: &mut Call<'_>) -> Result<()> {
 
 fn rename(call: &mut Call<'_>) -> Result<()> {
     let (from, to) = source_and_target(call)?;
-    // A key renamed to itself has not changed: a transaction that watches it is not aborted.
+    // A key renamed to itself has not changed: a transaction that watches the key is not aborted.
     if from.bytes != to.bytes {
         call.view.rename((from, to), RENAMED);
     }

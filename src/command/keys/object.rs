@@ -1,7 +1,7 @@
 //! OBJECT: the encoding, idle time and use frequency of values, as Redis would report them.
 //!
-//! keylatch has its own encodings of strings and of large collections. It records how a string was stored, which is all
-//! that Redis' encodings depend on besides the bytes.
+//! keylatch has its own encodings of strings and of large collections. It records the way in which a string was stored,
+//! on which Redis' encodings depend besides the bytes.
 
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -33,7 +33,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 /// The longest string that Redis embeds in its object.
 const EMBEDDED_MAX: usize = 44;
 
-/// Redis shares the integers from 0 up to this one among all keys.
+/// The end of the range of integers, from 0, that Redis shares among all keys.
 const SHARED_INTEGERS: i64 = 10_000;
 
 /// The reference count that Redis reports for a shared integer.
@@ -54,7 +54,8 @@ fn encoding(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Redis shares small integers among keys, unless the eviction policy needs the usage of each key.
+/// Handles OBJECT REFCOUNT. Redis shares small integers among keys, unless the eviction policy needs the usage of each
+/// key.
 fn refcount(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let config = call.namespace.settings.current();

@@ -1,8 +1,8 @@
 //! Commands over all keys of a database: KEYS, SCAN, DBSIZE, RANDOMKEY.
 //!
-//! KEYS and SCAN are the same walk with different limits. It visits bucket by bucket, in slices between which other
-//! clients are served, so neither ten million keys nor a huge COUNT block other clients. A key whose comparison with the
-//! pattern takes longer than a slice is copied, and compared in several.
+//! KEYS and SCAN are the same walk with different limits. The walk visits bucket by bucket, in slices between which
+//! other clients are served, so neither ten million keys nor a huge COUNT block other clients. A key whose comparison
+//! with the pattern takes longer than a slice is copied, and compared in several.
 //!
 //! Invariant: a key that exists from the first slice to the last is visited; see [`View::scan`].
 
@@ -20,14 +20,14 @@ use crate::store::value::Type;
 use crate::store::{SCAN_CURSORS, View};
 use crate::text::{is_c_blank, parse_c_unsigned, until_nul};
 
-/// How many keys SCAN visits without COUNT.
+/// The number of keys that SCAN visits without COUNT.
 pub(crate) const COUNT_DEFAULT: usize = 10;
 
 /// The maximum number of buckets SCAN visits per key of COUNT, so that a sparse table costs no more than a full one.
 const BUCKETS_PER_KEY: usize = 10;
 
-/// The minimum of that number: with it a small COUNT crosses a database that has lost nearly all its keys, 64 shards of
-/// 64 buckets each, in a few calls instead of hundreds.
+/// The minimum of that number: with it, a small COUNT crosses a database that has lost nearly all its keys, 64 shards
+/// of 64 buckets each, in a few calls instead of hundreds.
 const BUCKETS_MIN: usize = 1000;
 
 /// The effort of a slice, in [steps of a comparison](Comparison::advance): below a millisecond, cache misses included.
@@ -244,10 +244,8 @@ impl Walk {
         self.cursor = view.scan_undeleted(self.cursor, |entry, is_expired| {
             visited += 1;
             let (key, mut comparison) = (entry.key(), Comparison::default());
-            let matched = match self.filter.is_kind(entry) {
-                true => self.filter.compare(&mut comparison, key, left),
-                false => Some(false),
-            };
+            let matched =
+                if self.filter.is_kind(entry) { self.filter.compare(&mut comparison, key, left) } else { Some(false) };
             if matched != Some(false) {
                 *left = left.saturating_sub(key.len());
             }

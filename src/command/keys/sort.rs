@@ -281,9 +281,10 @@ impl<'e> Source<'e> {
         match self {
             Source::List(list) => {
                 let range = options.range(list.len());
-                match is_reversed {
-                    true => list.iter_to(list.len() - range.start).rev().take(range.len()).collect(),
-                    false => list.iter_from(range.start).take(range.len()).collect(),
+                if is_reversed {
+                    list.iter_to(list.len() - range.start).rev().take(range.len()).collect()
+                } else {
+                    list.iter_from(range.start).take(range.len()).collect()
                 }
             }
             Source::Set(set) => {

@@ -174,9 +174,10 @@ impl Syncing {
 
 impl Continuation for Syncing {
     fn wait(&mut self) -> Wait<'_> {
-        match self.blocked.is_some() {
-            true => self.blocked.as_ref().map_or(Wait::Turn, Wait::Blocked),
-            false => Wait::Work(Box::pin(self.run())),
+        if self.blocked.is_some() {
+            self.blocked.as_ref().map_or(Wait::Turn, Wait::Blocked)
+        } else {
+            Wait::Work(Box::pin(self.run()))
         }
     }
 

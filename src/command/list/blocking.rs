@@ -79,9 +79,10 @@ fn move_or_block(call: &mut Call<'_>, keys: (Key<'_>, Key<'_>), ends: (End, End)
         return Ok(true);
     }
     // Where it must not block it is as LMOVE; a timeout is one of several keys.
-    match call.is_nested() {
-        true => call.reply.null(),
-        false => call.block_on_keys::<List>(until_ms, |reply| reply.null_array()),
+    if call.is_nested() {
+        call.reply.null()
+    } else {
+        call.block_on_keys::<List>(until_ms, |reply| reply.null_array())
     }
     Ok(false)
 }

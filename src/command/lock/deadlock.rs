@@ -55,17 +55,18 @@ pub(super) fn prospect(call: &mut Call<'_>, ask: &Ask<'_>) -> Prospect {
     }
     let (clients, info) = (&call.namespace.clients, call.caller.info.clone());
     clients.queued.enter(&info, ask.token_hash);
-    let prospect = match call.view.is_whole() {
-        _ if !may_be_waited_for(call, ask) => Prospect::Waits,
-        false if ask.keys.iter().any(|key| may_hang(call, *key)) => Prospect::Unknown,
-        false => Prospect::Waits,
-        true => {
-            let locks = ask.keys.iter().map(|key| (call.caller.db, Box::from(key.bytes))).collect();
-            let kept = ask.kept.as_ref().map(|kept| kept.number);
-            let newcomer = Waiting { client: info.id, token: ask.token_hash, locks, mode: ask.mode, kept };
-            let cycle = if may_lead_to(call, &newcomer) { Search::new(call).cycle_of(newcomer) } else { None };
-            cycle.map_or(Prospect::Waits, |cycle| Prospect::Deadlock(in_words(call, &cycle)))
-        }
+    let prospect = if !may_be_waited_for(call, ask) {
+        Prospect::Waits
+    } else if call.view.is_whole() {
+        let locks = ask.keys.iter().map(|key| (call.caller.db, Box::from(key.bytes))).collect();
+        let kept = ask.kept.as_ref().map(|kept| kept.number);
+        let newcomer = Waiting { client: info.id, token: ask.token_hash, locks, mode: ask.mode, kept };
+        let cycle = if may_lead_to(call, &newcomer) { Search::new(call).cycle_of(newcomer) } else { None };
+        cycle.map_or(Prospect::Waits, |cycle| Prospect::Deadlock(in_words(call, &cycle)))
+    } else if ask.keys.iter().any(|key| may_hang(call, *key)) {
+        Prospect::Unknown
+    } else {
+        Prospect::Waits
     };
     if !matches!(prospect, Prospect::Waits) {
         clients.queued.leave(&info, ask.token_hash);
@@ -257,7 +258,9 @@ impl<'c, 'v> Search<'c, 'v> {
             return self.add(newcomer.clone());
         }
         let locks = self.call.namespace.clients.awaited_locks(client);
-        locks.first().cloned().iter().for_each(|lock| self.look_at(lock));
+        if let Some(lock) = locks.first() {
+            self.look_at(lock);
+        }
         let awaited = locks.first().map(|lock| &self.locks[lock]);
         match awaited.and_then(|awaited| Some(awaited.queue[*awaited.places.get(&client)?])) {
             Some(place) => self.add(Waiting { client, token: place.token, locks, mode: place.mode, kept: None }),
@@ -296,7 +299,9 @@ impl<'c, 'v> Search<'c, 'v> {
                 let holders: Vec<u64> = awaited.holders.iter().flat_map(|holder| holder.clients.clone()).collect();
                 let before = awaited.place_before(client);
                 holders.into_iter().for_each(|holder| self.find(holder));
-                before.into_iter().for_each(|before| self.find_queued(before, lock));
+                if let Some(before) = before {
+                    self.find_queued(before, lock);
+                }
             }
             at += 1;
         }

@@ -13,8 +13,5 @@ pub(super) fn shown_key(call: &Call<'_>, key: &[u8]) -> String {
     }
     let key = &key[..key.len().min(KEY_SHOWN)];
     let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
-    match !key.is_empty() && key.iter().all(is_plain) {
-        true => String::from_utf8_lossy(key).into_owned(),
-        false => quote(key),
-    }
+    if !key.is_empty() && key.iter().all(is_plain) { String::from_utf8_lossy(key).into_owned() } else { quote(key) }
 }

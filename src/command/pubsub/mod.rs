@@ -175,9 +175,10 @@ fn confirm(call: &mut Call<'_>, word: &str, channel_kind: ChannelKind, name: Opt
 
 fn publish(call: &mut Call<'_>) -> Result<()> {
     let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
-    let receivers = match stage(call, message, false) {
-        true => call.namespace.push.hub.receivers(message.channel),
-        false => call.namespace.push.hub.publish(message, call.config, call.now()),
+    let receivers = if stage(call, message, false) {
+        call.namespace.push.hub.receivers(message.channel)
+    } else {
+        call.namespace.push.hub.publish(message, call.config, call.now())
     };
     call.reply.int(receivers as i64); // a client subscribed to the channel itself gets the message after this
     call.replicate_request();
@@ -186,9 +187,10 @@ fn publish(call: &mut Call<'_>) -> Result<()> {
 
 fn spublish(call: &mut Call<'_>) -> Result<()> {
     let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
-    let receivers = match stage(call, message, true) {
-        true => call.namespace.push.hub.subscriber_count(ChannelKind::ShardChannel, message.channel),
-        false => call.namespace.push.hub.publish_to_shard(message, call.config, call.now()),
+    let receivers = if stage(call, message, true) {
+        call.namespace.push.hub.subscriber_count(ChannelKind::ShardChannel, message.channel)
+    } else {
+        call.namespace.push.hub.publish_to_shard(message, call.config, call.now())
     };
     call.reply.int(receivers as i64);
     call.replicate_request();

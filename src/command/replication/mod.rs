@@ -118,10 +118,8 @@ fn describe(replica: &Replica, option: &[u8], value: &[u8]) -> Result<()> {
 fn acknowledge(call: &mut Call<'_>, replica: &Replica) -> Result<()> {
     let position = |value: &[u8]| parse_int(value).and_then(|position| u64::try_from(position).ok());
     let Some(executed) = position(call.args.bytes()?) else { return Ok(()) };
-    let synced = match call.args.left() > 0 && is_word(call.args.bytes()?, "FACK") {
-        true => position(call.args.bytes()?),
-        false => None,
-    };
+    let synced =
+        if call.args.left() > 0 && is_word(call.args.bytes()?, "FACK") { position(call.args.bytes()?) } else { None };
     let now = call.now();
     if let Some(feed) = &mut call.session()?.feed {
         feed.acknowledged();

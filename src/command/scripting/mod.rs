@@ -222,7 +222,9 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: Run<'_>, buffers: &mut 
     match outcome {
         Outcome::Replied => Ok(()),
         Outcome::ErrorReplied(line) => {
-            line.iter().for_each(|line| call.namespace.observed.errors.count_made_up(line));
+            if let Some(line) = &line {
+                call.namespace.observed.errors.count_made_up(line);
+            }
             call.timer.fail(call.command);
             Ok(())
         }

@@ -126,9 +126,12 @@ fn reply_keys(call: &mut Call<'_>, with_flags: bool) -> Result<()> {
     let may_be_none = command.command.flags & NO_MANDATORY_KEYS != 0;
     let is_lacking = keys.is_empty() && !may_be_none;
     let has_places = command.command.key_search.is_none();
-    let is_missing = |spec: &KeySpec| match spec.counted {
-        true => !may_be_none && spec.positions_in(request).next().is_none(),
-        false => !spec.unplaced && spec.positions(request.len()).next().is_none(),
+    let is_missing = |spec: &KeySpec| {
+        if spec.counted {
+            !may_be_none && spec.positions_in(request).next().is_none()
+        } else {
+            !spec.unplaced && spec.positions(request.len()).next().is_none()
+        }
     };
     if is_lacking || has_places && command.keys.iter().any(is_missing) {
         return Err(Error::other("Invalid arguments specified for command"));

@@ -114,10 +114,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 
 fn time(call: &mut Call<'_>) -> Result<()> {
     let now_us = call.namespace.clock.wall_us();
-    let us = match call.is_nested() {
-        true => *call.caller.frozen_us.get_or_insert(now_us),
-        false => now_us,
-    };
+    let us = if call.is_nested() { *call.caller.frozen_us.get_or_insert(now_us) } else { now_us };
     call.reply.array(2);
     call.reply.bulk(us.div_euclid(1_000_000).to_string().as_bytes());
     call.reply.bulk(us.rem_euclid(1_000_000).to_string().as_bytes());
@@ -143,12 +140,11 @@ fn shutdown(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::Syntax);
     }
     if abort {
-        return match call.namespace.abort_shutdown() {
-            true => {
-                info!("Shutdown manually aborted.");
-                accepted(call)
-            }
-            false => Err(Error::other("No shutdown in progress.")),
+        return if call.namespace.abort_shutdown() {
+            info!("Shutdown manually aborted.");
+            accepted(call)
+        } else {
+            Err(Error::other("No shutdown in progress."))
         };
     }
     // A running script would be aborted half-way: that needs NOSAVE.

@@ -102,9 +102,10 @@ fn running(call: &Call<'_>) -> Option<Job> {
 }
 
 fn check_snapshot_file(call: &Call<'_>) -> Result<()> {
-    match call.config.dbfilename.is_none() && !call.namespace.tenant.is_private() {
-        true => Err(Error::other(NO_SNAPSHOT_FILE)),
-        false => Ok(()),
+    if call.config.dbfilename.is_none() && !call.namespace.tenant.is_private() {
+        Err(Error::other(NO_SNAPSHOT_FILE))
+    } else {
+        Ok(())
     }
 }
 

@@ -126,7 +126,9 @@ pub(super) fn sdiff(call: &mut Call<'_>) -> Result<()> {
         reply_item(&mut call.reply, member);
         count += 1;
     });
-    removed.into_iter().for_each(|removed| call.namespace.store.reclaimer().free(removed));
+    if let Some(removed) = removed {
+        call.namespace.store.reclaimer().free(removed);
+    }
     call.reply.announce_at(start, |reply| reply.set(count));
     Ok(())
 }
@@ -139,7 +141,9 @@ pub(super) fn sdiffstore(call: &mut Call<'_>) -> Result<()> {
     let removed = subtract(&call.view.peek_all(&keys), rules, |member| {
         draft.add(member, rules);
     });
-    removed.into_iter().for_each(|removed| call.namespace.store.reclaimer().free(removed));
+    if let Some(removed) = removed {
+        call.namespace.store.reclaimer().free(removed);
+    }
     store(call, destination, result, SDIFFSTORE);
     Ok(())
 }

@@ -97,10 +97,16 @@ pub(super) fn srandmember(call: &mut Call<'_>) -> Result<()> {
     match (set, sample) {
         (None, None) => reply.null(),
         (None, Some(_)) => reply.array(0),
-        (Some(set), None) => set.random(&mut dice).into_iter().for_each(|member| reply_item(reply, member)),
+        (Some(set), None) => {
+            if let Some(member) = set.random(&mut dice) {
+                reply_item(reply, member);
+            }
+        }
         (Some(set), Some(Sample::Repeated(count))) => {
             let each = |reply: &mut Reply<'_>| {
-                set.random(&mut dice).into_iter().for_each(|member| reply_item(reply, member));
+                if let Some(member) = set.random(&mut dice) {
+                    reply_item(reply, member);
+                }
             };
             reply_repeated(reply, count, |reply, count| reply.array(count), each)?;
         }

@@ -283,7 +283,9 @@ fn subtract<'e>((store, limits): (&Store, Limits), sources: &Sources<'e>, mut vi
         }
         true
     });
-    removed.into_iter().for_each(|removed| store.reclaimer().free(removed.into_entry()));
+    if let Some(removed) = removed {
+        store.reclaimer().free(removed.into_entry());
+    }
 }
 
 fn combine<'e>(store: &Store, limits: Limits, request: &Request<'_>, sources: &Sources<'e>) -> Combined<'e> {

@@ -41,7 +41,9 @@ fn reply_sample(
     let count = match sample {
         Sample::Repeated(count) => {
             let each = |reply: &mut Reply<'_>| {
-                set.random(dice).into_iter().for_each(|element| reply_element(reply, element, with_scores));
+                if let Some(element) = set.random(dice) {
+                    reply_element(reply, element, with_scores);
+                }
             };
             return reply_repeated(reply, count, |reply, count| announce(reply, count, with_scores), each);
         }

@@ -120,9 +120,10 @@ impl<'a> Query<'a> {
             return 0..0;
         };
         let count = usize::try_from(self.count).unwrap_or(usize::MAX).min(range.len() - offset);
-        match self.is_reversed {
-            false => range.start + offset..range.start + offset + count,
-            true => range.end - offset - count..range.end - offset,
+        if self.is_reversed {
+            range.end - offset - count..range.end - offset
+        } else {
+            range.start + offset..range.start + offset + count
         }
     }
 }

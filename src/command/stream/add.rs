@@ -108,13 +108,12 @@ impl Options {
             if (threshold == b"~" || threshold == b"=") && call.args.left() > 0 {
                 threshold = call.args.bytes()?;
             }
-            self.bound = Some(match is_word(word, "MAXLEN") {
-                true => {
-                    let max_len = parse_int(threshold).ok_or(Error::NotInteger)?;
-                    let max_len = usize::try_from(max_len);
-                    Bound::Len(max_len.map_err(|_| Error::other("The MAXLEN argument must be >= 0."))?)
-                }
-                false => Bound::MinId(ids::parse(threshold)?),
+            self.bound = Some(if is_word(word, "MAXLEN") {
+                let max_len = parse_int(threshold).ok_or(Error::NotInteger)?;
+                let max_len = usize::try_from(max_len);
+                Bound::Len(max_len.map_err(|_| Error::other("The MAXLEN argument must be >= 0."))?)
+            } else {
+                Bound::MinId(ids::parse(threshold)?)
             });
         } else if has_more && is_word(word, "LIMIT") {
             let limit = call.args.int()?;

@@ -118,9 +118,10 @@ fn claim(
         None if terms.ids_only => before.count,
         None => Pending::next_count(before.count),
     };
-    match terms.ids_only {
-        true => reply_id(reply, id),
-        false => reply_entry(reply, entry),
+    if terms.ids_only {
+        reply_id(reply, id)
+    } else {
+        reply_entry(reply, entry)
     }
     let taken = Pending { time: terms.time, count, consumer };
     if let Some(mut group) = stream.group_mut(names.group) {

@@ -170,9 +170,10 @@ fn xackdel(call: &mut Call<'_>) -> Result<()> {
         wanted.iter().for_each(|_| call.reply.int(ABSENT));
     }
     edit.count_more(released.len());
-    match deleted.is_empty() {
-        true => edit.keep_quiet(),
-        false => edit.set_event(XDEL),
+    if deleted.is_empty() {
+        edit.keep_quiet()
+    } else {
+        edit.set_event(XDEL)
     }
     drop(edit);
     log_ids(call, &[b"XACK", key.bytes, name], &released);

@@ -68,10 +68,11 @@ fn read_fence(args: &mut Args<'_>) -> Result<i64> {
 
 /// Returns true if a write with a fence is to be refused.
 fn is_refused(call: &mut Call<'_>, key: Key<'_>, fence: i64) -> Result<bool> {
-    Ok(match call.view.get::<Str>(key, Lookup::WRITE)?.is_some() {
-        true => fence <= call.view.locks().fence(key),
-        // What is replayed was not refused; the time that passed in between has not.
-        false => call.view.cx().expires_keys() && fence < call.view.locks().fence_or_memory(key),
+    Ok(if call.view.get::<Str>(key, Lookup::WRITE)?.is_some() {
+        fence <= call.view.locks().fence(key)
+    } else {
+        // A replayed write was not refused originally, but its replay sees another time.
+        call.view.cx().expires_keys() && fence < call.view.locks().fence_or_memory(key)
     })
 }
 
@@ -89,7 +90,9 @@ fn setifgreater(call: &mut Call<'_>) -> Result<()> {
     // Servers of other kinds know no fences: they are to have the value.
     call.log(&[b"SET", key.bytes, value.as_slice(), b"KEEPTTL"]);
     call.log(&[b"PING", &fences::word(key.bytes, fence)]);
-    deadline.into_iter().for_each(|deadline| call.log_deadline(key, deadline));
+    if let Some(deadline) = deadline {
+        call.log_deadline(key, deadline);
+    }
     call.reply.array(2);
     call.reply.int(fence);
     call.reply.null();

@@ -356,9 +356,10 @@ fn set(call: &mut Call<'_>) -> Result<()> {
 /// SET reads the key only with GET or a condition among the arguments after the value, even if such an argument is a
 /// value.
 fn set_key_use(request: Request<'_>) -> KeyFlags {
-    match request.args().skip(3).any(|word| is_word(word, "GET")) || is_conditional(request, 3) {
-        true => RW | ACCESS | UPDATE,
-        false => OW | UPDATE,
+    if request.args().skip(3).any(|word| is_word(word, "GET")) || is_conditional(request, 3) {
+        RW | ACCESS | UPDATE
+    } else {
+        OW | UPDATE
     }
 }
 

@@ -41,10 +41,7 @@ pub(crate) fn msetex(call: &mut Call<'_>) -> Result<()> {
 fn read_count(args: &mut Args<'_>) -> Result<usize> {
     let count = parse_int(args.bytes()?).and_then(|count| i32::try_from(count).ok()).filter(|count| *count > 0);
     let count = count.ok_or(Error::other("invalid numkeys value"))?.unsigned_abs() as usize;
-    match count <= args.left() / 2 {
-        true => Ok(count),
-        false => Err(Error::other("wrong number of key-value pairs")),
-    }
+    if count <= args.left() / 2 { Ok(count) } else { Err(Error::other("wrong number of key-value pairs")) }
 }
 
 /// Parses the options to the end of the request: whether the keys must all exist (XX) or must not (NX), and their TTL.

@@ -85,10 +85,7 @@ fn get(call: &mut Call<'_>) -> Result<()> {
 
 /// Checks that a clock can be moved to a time, in milliseconds.
 fn check_end(end_ms: Option<i64>) -> Result<()> {
-    match end_ms.is_some_and(|end_ms| end_ms <= END_MS) {
-        true => Ok(()),
-        false => Err(out_of_range()),
-    }
+    if end_ms.is_some_and(|end_ms| end_ms <= END_MS) { Ok(()) } else { Err(out_of_range()) }
 }
 
 fn out_of_range() -> Error {
@@ -98,8 +95,5 @@ fn out_of_range() -> Error {
 /// Parses a number of milliseconds.
 fn read_ms(call: &mut Call<'_>) -> Result<i64> {
     let ms = call.args.int()?;
-    match ms.unsigned_abs() > MS_MAX as u64 {
-        true => Err(out_of_range()),
-        false => Ok(ms),
-    }
+    if ms.unsigned_abs() > MS_MAX as u64 { Err(out_of_range()) } else { Ok(ms) }
 }

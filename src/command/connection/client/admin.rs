@@ -131,7 +131,7 @@ fn read_filter<'a>(call: &mut Call<'a>) -> Result<Filter<'a>> {
     Ok(filter)
 }
 
-/// Disconnects the matching clients, the caller only after its reply; returns how many.
+/// Disconnects the matching clients, the caller only after its reply; returns their number.
 fn kill_all(call: &mut Call<'_>, filter: &Filter<'_>) -> i64 {
     let (now, own) = (call.now(), call.caller.info.id);
     let mut killed = 0;
@@ -145,10 +145,7 @@ fn kill_all(call: &mut Call<'_>, filter: &Filter<'_>) -> i64 {
             continue;
         }
         killed += 1;
-        match client.id == own {
-            true => call.caller.closing = true,
-            false => call.namespace.clients.kill(&client),
-        }
+        if client.id == own { call.caller.closing = true } else { call.namespace.clients.kill(&client) }
     }
     call.namespace.store.renew_generation();
     killed

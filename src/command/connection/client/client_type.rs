@@ -1,10 +1,10 @@
-//! The types of clients that CLIENT LIST and CLIENT KILL select by.
+//! The client types by which CLIENT LIST and CLIENT KILL select.
 
 use crate::client::info::{Class, ClientInfo};
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 
-/// A client type of CLIENT LIST and CLIENT KILL; `None` is that of the link to a primary.
+/// A client type of CLIENT LIST and CLIENT KILL; `None` is the type of the link to a primary.
 #[derive(Clone, Copy)]
 pub(super) struct ClientType(Option<Class>);
 

@@ -20,7 +20,7 @@ const RULE: Flags = PLAIN | ADMIN;
 const TIPS: &[&str] = &["nondeterministic_output"];
 const PER_CLIENT: &str = "O(N) where N is the number of client connections";
 
-/// Declares the commands of this file, and of those about other clients.
+/// Declares CLIENT with all its subcommands.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
     Command::container("CLIENT", Group::Connection, &[
@@ -216,7 +216,7 @@ fn reply(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// As in Valkey, where the command comes from, unknown capabilities are ignored.
+/// Handles CLIENT CAPA. As in Valkey, where the command comes from, unknown capabilities are ignored.
 fn capabilities(call: &mut Call<'_>) -> Result<()> {
     while let Some(word) = call.args.next_arg() {
         if is_word(word, "REDIRECT") {
@@ -243,15 +243,14 @@ fn library_text(attribute: &'static str, value: &[u8]) -> Result<String> {
     printable(value).ok_or(Error::SetInfoValue(attribute))
 }
 
-/// The longest name of a connection, and the longest name and version of a library, in bytes. Redis has no limit.
+/// The maximum length of a connection's name, and of a library's name and version, in bytes. Redis has no limit.
 const NAME_LEN_MAX: usize = 1024;
 
-/// Checks the length of a name: each line of CLIENT LIST has it, and each entry of the ACL log.
+/// Checks the length of a name: each line of CLIENT LIST contains it, and each entry of the ACL log.
 fn check_len(what: &'static str, name: &[u8]) -> Result<()> {
     if name.len() > NAME_LEN_MAX { Err(Error::NameTooLong(what, NAME_LEN_MAX)) } else { Ok(()) }
 }
 
-/// Sets the connection's name.
 pub(crate) fn set_name(call: &mut Call<'_>, name: String) {
     call.caller.info.update_names(|names| names.name = name.into());
 }

@@ -20,12 +20,11 @@ pub(crate) const TRACKING_ARGS: &[Arg] = &[
     token("noloop", "NOLOOP").optional(),
 ];
 
-/// The redirection that CLIENT GETREDIR replies while tracking is off.
+/// The reply of CLIENT GETREDIR while tracking is off.
 const NO_REDIRECTION: i64 = -1;
 
 const SWITCHED: &str = "before disabling tracking for this client, and then re-enabling it with a different mode.";
 
-/// The options of CLIENT TRACKING.
 #[derive(Default)]
 struct Options<'a> {
     flags: Flags,
@@ -65,7 +64,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Checks that the options fit together, and fit the present mode.
+    /// Checks that the options are compatible with each other and with the present mode.
     fn check(&self, before: Flags) -> Result<()> {
         let (wants, has) = (|flags| self.flags & flags == flags, |flag| before & flag != 0);
         if !wants(BROADCAST) && !self.prefixes.is_empty() {

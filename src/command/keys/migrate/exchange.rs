@@ -16,13 +16,14 @@ use crate::error::Error;
 use crate::resp::{Output, Protocol, Reply};
 use crate::text::until_nul;
 
-/// How many bytes of a line are read; the rest counts as another line, as in Redis.
+/// The maximum length of a line of a reply, in bytes; the rest counts as another line, as in Redis.
 const LINE_MAX: usize = 1023;
-/// How many bytes are written ahead of what the target accepts, unless one value is longer.
+/// The number of bytes written ahead of the target, unless one value is longer.
 const PORTION: usize = 64 * 1024;
 
 impl Migration {
-    /// Sends the keys to the target and records its replies. When dropped half-way, the replies so far are recorded.
+    /// Sends the keys to the target and records its replies. If the future is dropped half-way, the replies so far are
+    /// recorded.
     pub(crate) async fn exchange(&mut self) {
         self.failure = Some(READING);
         self.failure = self.deliver().await.err();
@@ -59,7 +60,8 @@ impl Migration {
     }
 }
 
-/// Names connection failures as Redis does: after the connection was started, all but reading counts as writing.
+/// The names of connection failures in Redis: after the connection was started, all failures but reading count as
+/// writing.
 const READING: Error = Error::TargetLost("reading");
 const WRITING: Error = Error::TargetLost("writing");
 
@@ -112,8 +114,7 @@ impl Target {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Sends the requests that `write_next` writes until it returns that there are no more, and passes on the reply to
-    /// each.
+    /// Sends the requests that `write_next` writes until it returns false, and passes each reply to `heed`.
     async fn request(
         &mut self,
         mut write_next: impl FnMut(&mut Output) -> bool,
@@ -147,7 +148,7 @@ impl Target {
     }
 }
 
-/// Takes a line, without its end, or the maximum length of one.
+/// Takes a line, without its end, or the maximum length of a line.
 fn take_line(input: &mut BytesMut) -> Option<BytesMut> {
     let seen = input.len().min(LINE_MAX);
     let Some(end) = memchr::memchr(b'\n', &input[..seen]) else {
@@ -158,7 +159,7 @@ fn take_line(input: &mut BytesMut) -> Option<BytesMut> {
     Some(line)
 }
 
-/// Returns true if a reply is a success. Redis counts every non-error as one; a reply that is not RESP means that
+/// Returns the error if a reply is one. Redis counts every non-error as a success; a reply that is not RESP means that
 /// nothing was accepted.
 fn verdict(line: &[u8]) -> Result<Result<(), Error>, Error> {
     match line.split_first() {
@@ -171,7 +172,7 @@ fn verdict(line: &[u8]) -> Result<Result<(), Error>, Error> {
     }
 }
 
-/// Parses a port as C's `atoi` does, up to the first non-digit; without digits it is port 0, and a negative one is
+/// Parses a port as C's `atoi` does, up to the first non-digit; without digits the port is 0, and a negative port is
 /// invalid.
 fn leading_int(text: &[u8]) -> Option<u16> {
     let text = text.trim_ascii_start();
@@ -180,7 +181,7 @@ fn leading_int(text: &[u8]) -> Option<u16> {
     if text.first() == Some(&b'-') {
         return None;
     }
-    // As the resolver does, which takes five digits and keeps 16 bits.
+    // The resolver takes five digits and keeps 16 bits.
     Some(digits[..count.min(5)].iter().fold(0u32, |port, digit| port * 10 + u32::from(digit - b'0')) as u16)
 }
 

@@ -1,8 +1,8 @@
 //! MIGRATE: moves keys to another server, by RESTORE there and deletion here.
 //!
-//! A handler must not wait for another server while it holds shards. So it only takes the values, which does not copy
-//! long ones, and watches their keys; the connection then runs the exchange ([`Migration::exchange`]), while other
-//! clients are served; and a last step ([`Continuation`]) deletes the keys that the target has accepted.
+//! A handler must not wait for another server while it holds shards. So the handler only takes the values, without
+//! copying long ones, and watches their keys; the connection then runs the exchange ([`Migration::exchange`]), while
+//! other clients are served; and a last step ([`Continuation`]) deletes the keys that the target has accepted.
 //!
 //! Invariant: a key is deleted only if the target has confirmed that it has the value and the key was not changed since
 //! the value was taken.
@@ -62,8 +62,8 @@ pub(crate) const COMMANDS: &[Command] = &[
 const KEY_AT: usize = 3;
 const OPTIONS_AT: usize = 6;
 
-/// Finds the keys: one at its position, or all after KEYS. Unknown arguments are skipped; the command itself rejects
-/// them.
+/// Finds the keys: either a single one at its position, or all after KEYS. Unknown arguments are skipped; the command
+/// itself rejects them.
 fn moved_keys(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
     let mut at = OPTIONS_AT;
     // As in Redis, KEYS as the last argument does not count.
@@ -78,7 +78,7 @@ fn moved_keys(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
     vec![(KEY_AT, MOVED)]
 }
 
-/// Returns how many secret arguments an option has.
+/// Returns the number of secret arguments of an option.
 fn secret_words(option: &[u8]) -> usize {
     if is_word(option, "AUTH") { 1 } else { 2 * usize::from(is_word(option, "AUTH2")) }
 }
@@ -97,12 +97,11 @@ fn redact_passwords(words: &mut [&[u8]]) {
     }
 }
 
-/// The options of MIGRATE.
 #[derive(Default)]
 struct Options {
-    /// Whether the keys stay here (COPY).
+    /// True if the keys stay here (COPY).
     copies: bool,
-    /// Whether existing keys are overwritten there (REPLACE).
+    /// True if existing keys are overwritten at the target (REPLACE).
     replaces: bool,
     /// The arguments of AUTH for the target: a password, or a name and a password.
     login: Vec<Bytes>,
@@ -125,7 +124,7 @@ impl Options {
                 options.replaces = true;
             } else if secrets > 0 && at + secrets < request.len() {
                 let words = (at + 1..=at + secrets).map(|position| Bytes::copy_from_slice(request.arg(position)));
-                // As in Redis, a name stays until another one is given.
+                // As in Redis, a user name given before stays in effect until another one is given.
                 let name = options.login.first().filter(|_| options.login.len() == 2 && secrets == 1).cloned();
                 options.login = name.into_iter().chain(words).collect();
             } else if is_word(word, "KEYS") {
@@ -146,14 +145,14 @@ impl Options {
 const KEY_AND_KEYS: &str = "When using MIGRATE KEYS option, the key argument must be set to the empty string";
 const NESTED: &str = "MIGRATE waits for another server, so it cannot be called by EXEC or a script";
 
-/// The default timeout of each step.
+/// The default timeout of a step.
 const TIMEOUT_MS: u64 = 1000;
 
 /// A MIGRATE in progress.
 pub(crate) struct Migration {
-    /// A name or an address.
+    /// The name or address of the target.
     host: Bytes,
-    /// As the caller wrote it.
+    /// The port as the caller wrote it.
     port: Bytes,
     timeout: Duration,
     login: Vec<Bytes>,
@@ -161,7 +160,7 @@ pub(crate) struct Migration {
     copies: bool,
     replaces: bool,
     clock: Clock,
-    /// Whether the exchange was started.
+    /// True once the exchange was started.
     was_sent: bool,
     parcels: Vec<Parcel>,
     /// The indexes of the parcels that the target has accepted.
@@ -170,7 +169,7 @@ pub(crate) struct Migration {
     failure: Option<Error>,
 }
 
-/// One key with its value.
+/// A key with its value.
 struct Parcel {
     key: Bytes,
     hash: u64,
@@ -228,14 +227,11 @@ fn migrate(call: &mut Call<'_>) -> Result<()> {
     call.continue_with(migration)
 }
 
-/// Runs the exchange, and then completes the migration, whatever the result. In one step: deleting a key takes less
+/// Runs the exchange, and then completes the migration, whatever the result, in one step: deleting a key takes less
 /// time than sending it did.
 impl Continuation for Migration {
     fn wait(&mut self) -> Wait<'_> {
-        match std::mem::replace(&mut self.was_sent, true) {
-            false => Wait::Work(Box::pin(self.exchange())),
-            true => Wait::Turn,
-        }
+        if std::mem::replace(&mut self.was_sent, true) { Wait::Turn } else { Wait::Work(Box::pin(self.exchange())) }
     }
 
     fn step(&mut self, env: Env<'_>, view: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
@@ -249,8 +245,8 @@ impl Continuation for Migration {
         }
     }
 
-    /// Deletes the keys that the target has accepted, even when the client has disconnected; not on a replica, whose keys
-    /// are those of its primary.
+    /// Deletes the keys that the target has accepted, even when the client has disconnected; not on a replica, whose
+    /// keys are those of its primary.
     fn abandon(&mut self, env: Env<'_>, view: &mut View<'_>) {
         let keeps = self.copies || env.namespace.restrictions.is_read_only();
         for &index in self.accepted.iter().filter(|_| !keeps) {

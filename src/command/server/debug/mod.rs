@@ -225,7 +225,9 @@ fn change_replication_id(call: &mut Call<'_>) -> Result<()> {
 fn simulate_crash(call: &Call<'_>, reason: &str) -> Result<()> {
     check_is_main(call)?;
     error!("DEBUG simulates a crash: {reason}");
-    call.namespace.instance.log_queue.iter().for_each(|queue| queue.flush());
+    if let Some(queue) = &call.namespace.instance.log_queue {
+        queue.flush();
+    }
     std::process::abort()
 }
 
@@ -345,10 +347,7 @@ fn show_structure(call: &mut Call<'_>, encodings: &[&str], [title, name]: [&str;
 /// Rejects a key whose value is not of the requested type: all are strings.
 fn refuse_key(call: &mut Call<'_>, text: &'static str) -> Result<()> {
     let name = call.args.bytes()?;
-    match call.view.exists(call.namespace.store.key(name)) {
-        true => Err(Error::other(text)),
-        false => Err(Error::NoSuchKey),
-    }
+    if call.view.exists(call.namespace.store.key(name)) { Err(Error::other(text)) } else { Err(Error::NoSuchKey) }
 }
 
 /// Lists the sizes of the structures per key, client and so on.

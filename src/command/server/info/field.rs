@@ -60,7 +60,11 @@ impl Field {
         match &self.source {
             Source::Fixed(value) => pass_on(name, value.clone()),
             Source::Read(read) => pass_on(name, read(reading)),
-            Source::ReadIfAny(read) => read(reading).into_iter().for_each(|value| pass_on(name.clone(), value)),
+            Source::ReadIfAny(read) => {
+                if let Some(value) = read(reading) {
+                    pass_on(name, value);
+                }
+            }
             Source::Family(read) => {
                 let named = |label| Name { row: self.name, label: Some(label) };
                 read(reading).into_iter().for_each(|(label, value)| pass_on(named(label), value));

@@ -67,9 +67,9 @@ pub(super) const REPLICATION: &[Field] = &[
         let size = Setting::find(b"repl-backlog-size").map(|(_, size)| size.get(from.settings()));
         String::from_utf8_lossy(&size.unwrap_or_default()).into_owned().into()
     }),
-    field("repl_backlog_first_byte_offset", |from| match from.namespace().log.has_backlog() {
-        true => (from.namespace().log.kept().0 + 1).into(),
-        false => 0_u64.into(),
+    field("repl_backlog_first_byte_offset", |from| {
+        let first = if from.namespace().log.has_backlog() { from.namespace().log.kept().0 + 1 } else { 0 };
+        first.into()
     }),
     field("repl_backlog_histlen", |from| {
         let (begin, end) = from.namespace().log.kept();
