@@ -1,5 +1,5 @@
-//! Clients that were given a lock while their own tasks were held up: what they are told when these continue. The tests play the
-//! connections, so that each continues when they say.
+//! Clients that were given a lock while their own tasks were held up: the replies they get when these tasks continue.
+//! The tests take the place of the connections, so that each continues at a given time.
 
 use crate::command::handlers;
 use crate::command::played_client::{PlayedClient, Sent};
@@ -8,11 +8,10 @@ use crate::dispatch::{Continuation, Wait};
 use crate::namespace::Namespace;
 use crate::time::clock::Clock;
 
-/// A connection.
 struct Connection<'n> {
     namespace: &'n Namespace,
     client: PlayedClient,
-    /// The rest of the request that it waits for.
+    /// The continuation of the request that the connection waits for.
     rest: Option<Box<dyn Continuation>>,
 }
 
@@ -21,7 +20,7 @@ impl<'n> Connection<'n> {
         Connection { namespace, client: PlayedClient::new(namespace), rest: None }
     }
 
-    /// Sends a request; returns the reply, unless it waits.
+    /// Sends a request; returns the reply, unless the request waits.
     fn send(&mut self, line: &str) -> Option<String> {
         match self.client.send(self.namespace, line) {
             Sent::Replied(reply) => Some(reply),
@@ -32,13 +31,13 @@ impl<'n> Connection<'n> {
         }
     }
 
-    /// Sends a request that waits.
+    /// Sends a request that must wait.
     #[track_caller]
     fn wait(&mut self, line: &str) {
         assert_eq!(self.send(line), None, "{line}");
     }
 
-    /// Sends requests that are answered at once.
+    /// Sends requests that must be answered at once.
     #[track_caller]
     fn expect(&mut self, script: &[(&str, &str)]) {
         for (line, reply) in script {
@@ -60,7 +59,7 @@ impl<'n> Connection<'n> {
         reply
     }
 
-    /// Returns the fencing token that a connection is told.
+    /// Returns the fencing token in the reply to a connection.
     #[track_caller]
     fn fence(&mut self) -> i64 {
         fence(self.go_on())
@@ -73,7 +72,7 @@ fn fence(reply: Option<String>) -> i64 {
     fence.unwrap_or_else(|| panic!("no fence but {reply:?}"))
 }
 
-/// A server whose clock passes as that of the system: a steered one stands still while tasks are held up.
+/// Creates a server with the system's clock: a steered clock would stand still while tasks are held up.
 fn namespace() -> Namespace {
     Namespace::for_test(&handlers().commands, Config::default(), Clock::system())
 }
@@ -98,7 +97,7 @@ fn a_client_that_is_late_is_told_no_fence_of_a_lock_that_another_one_has_and_kee
     assert_eq!(late.go_on(), None);
     holder.expect(&[("LOCK.RELEASE k behind", ":1")]);
     wait_until_lost(&mut holder);
-    // By then the late one has had the lock once more.
+    // By then the late client has had the lock once more.
     assert!(first < second && second < last.fence());
 }
 
@@ -111,7 +110,7 @@ fn a_client_whose_lock_has_expired_before_it_was_told_is_given_it_again_if_it_is
     holder.expect(&[("LOCK.RELEASE k held", ":1")]);
     wait_until_lost(&mut holder);
     assert_eq!(late.go_on(), None);
-    // At once, unless that takes a millisecond again.
+    // The first step suffices, unless it takes a millisecond again.
     let told = std::iter::repeat_with(|| late.go_on()).find(Option::is_some).flatten();
     assert!(fence(told) > before);
 }

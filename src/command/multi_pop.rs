@@ -1,4 +1,4 @@
-//! The arguments of LMPOP, ZMPOP and their blocking forms, and the number of keys that they and SINTERCARD begin with.
+//! The arguments of LMPOP, ZMPOP and their blocking forms, and the number of keys with which they and SINTERCARD begin.
 
 use smallvec::SmallVec;
 
@@ -7,11 +7,9 @@ use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 use crate::store::Key;
 
-/// What is to be removed: some elements at an end of the first key that has any.
+/// The elements to be removed: some at an end of the first key that has any.
 pub(super) struct MultiPop<'a, E> {
-    /// The keys.
     pub keys: SmallVec<[Key<'a>; 4]>,
-    /// The end.
     pub end: E,
     /// The maximum number of elements.
     pub count: usize,

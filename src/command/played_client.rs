@@ -1,4 +1,5 @@
-//! A client in the library's own tests of requests that wait: the test plays its connection, and so says when it continues.
+//! A client in the library's own tests of requests that wait: the test takes the place of its connection, and decides
+//! when it continues.
 
 use bytes::BytesMut;
 use tokio_util::codec::Decoder;
@@ -13,13 +14,13 @@ use crate::dispatch::{Continuation, Env, Next};
 use crate::namespace::Namespace;
 use crate::resp::{Codec, Limits, Output};
 
-/// What has become of a request.
+/// The result of sending a request.
 pub(super) enum Sent {
     Replied(String),
     Waits(Box<dyn Continuation>),
 }
 
-/// A client whose connection the test plays.
+/// A client whose connection is simulated by the test.
 pub(super) struct PlayedClient(Client);
 
 impl PlayedClient {
@@ -49,7 +50,7 @@ impl PlayedClient {
         }
     }
 
-    /// Lets a request continue that has waited; returns its reply, unless it waits again.
+    /// Continues a request that has waited; returns its reply, unless it waits again.
     pub(super) fn resume(
         &mut self,
         namespace: &Namespace,

@@ -10,22 +10,22 @@ use crate::glob::Pattern;
 use crate::resp::Reply;
 use crate::store::SCAN_POSITIONS;
 
-/// How many buckets are visited at most per element of COUNT, so that a sparse table costs no more than a full one.
+/// The maximum number of buckets visited per element of COUNT, so that a sparse table costs no more than a full one.
 const BUCKETS_PER_ELEMENT: usize = 10;
 
-/// The steps from which on a comparison with a pattern is a long one. No more are begun once they have taken as long as a
-/// slice of SCAN, whatever COUNT says.
+/// The steps from which a comparison with a pattern counts as long. No more comparisons are begun once the long ones
+/// have taken as long as a slice of SCAN, whatever COUNT says.
 const LONG_COMPARISON: usize = SLICE_STEPS / 256;
 
-/// What a call of HSCAN, SSCAN or ZSCAN asks for, after the key and the cursor.
+/// The arguments of HSCAN, SSCAN or ZSCAN after the key.
 pub(crate) struct ElementScan<'a> {
     cursor: u64,
     /// The pattern of the fields or members; `None` matches all.
     pattern: Option<Pattern<&'a [u8]>>,
     count: usize,
-    /// How many steps of long comparisons are left.
+    /// The number of steps of long comparisons left.
     steps_left: Cell<usize>,
-    /// Whether a hash shows its fields alone, and a sorted set its members.
+    /// True if the reply contains only the fields of a hash, or the members of a sorted set.
     pub is_bare: bool,
 }
 
@@ -49,11 +49,11 @@ pub(crate) fn reply_nothing(reply: &mut Reply<'_>) {
 }
 
 impl<'a> ElementScan<'a> {
-    /// Parses the options to the end of the request; of repeated ones the last counts. `bare` is the option that leaves
-    /// values out, where there is one.
+    /// Parses the options to the end of the request; of a repeated option the last occurrence counts. `bare` is the
+    /// option that leaves values out, where there is one.
     ///
     /// # Errors
-    /// When an option is unknown, or its value is invalid.
+    /// An option is unknown, or its value is invalid.
     pub(crate) fn read(cursor: u64, args: &mut Args<'a>, bare: Option<&str>) -> Result<Self> {
         let steps_left = Cell::new(SLICE_STEPS);
         let mut scan = ElementScan { cursor, pattern: None, count: COUNT_DEFAULT, steps_left, is_bare: false };
@@ -73,7 +73,7 @@ impl<'a> ElementScan<'a> {
         Ok(scan)
     }
 
-    /// Returns true if a field or member is shown.
+    /// Returns true if a field or member matches the pattern.
     pub(crate) fn admits(&self, element: &[u8]) -> bool {
         let Some(pattern) = &self.pattern else { return true };
         let (matched, steps) = pattern.matches_counted(element);
@@ -83,8 +83,8 @@ impl<'a> ElementScan<'a> {
         matched
     }
 
-    /// Replies with the elements of a packed collection, all of them at once. `write_all` writes the elements that are
-    /// admitted, and returns how many values it has written.
+    /// Replies with the elements of a packed collection, all of them at once. `write_all` writes the matching elements,
+    /// and returns the number of values written.
     pub(crate) fn reply_packed(&self, reply: &mut Reply<'_>, write_all: impl FnOnce(&mut Reply<'_>) -> usize) {
         reply.array(2);
         reply.bulk(b"0");
@@ -93,8 +93,8 @@ impl<'a> ElementScan<'a> {
         reply.announce_at(start, |reply| reply.array(written));
     }
 
-    /// Replies with some elements of a table. `visit` writes the admitted elements at a position; it returns how many
-    /// elements it has visited, how many values it has written, and the next position.
+    /// Replies with some elements of a table. `visit` writes the matching elements at a position; it returns the number
+    /// of elements visited, the number of values written, and the next position.
     pub(crate) fn reply_table(
         &self,
         reply: &mut Reply<'_>,

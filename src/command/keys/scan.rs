@@ -36,11 +36,11 @@ pub(crate) const SLICE_STEPS: usize = 2000 * STEPS_PER_KEY;
 /// The cost of visiting a key or an empty bucket, in the same steps; comparing and copying the name is counted on top.
 pub(crate) const STEPS_PER_KEY: usize = 512;
 
-/// The length from which a piece of the reply is full; more than [`SHARED_MIN`](crate::resp::SHARED_MIN), so that it is
-/// passed on without a copy.
+/// The length from which a piece of the reply is full; more than [`SHARED_MIN`](crate::resp::SHARED_MIN), so that the
+/// piece is passed on without a copy.
 const PIECE_LEN: usize = 64 * 1024;
 
-/// Up to this many keys, RANDOMKEY chooses uniformly.
+/// The number of keys up to which RANDOMKEY chooses uniformly.
 const CHOICE_MAX: usize = 100;
 
 const KEYS_COMPLEXITY: &str = "O(N) with N being the number of keys in the database, under the assumption that the \
@@ -94,7 +94,7 @@ fn dbsize(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn randomkey(call: &mut Call<'_>) -> Result<()> {
-    // No two calls have the same number, so its keyed hash is as good as random.
+    // No two calls have the same number, so the keyed hash of the number is as good as random.
     let calls = call.namespace.observed.command_stats.calls(call.command).count;
     let dice = call.namespace.store.hash(&[call.caller.info.id.to_le_bytes(), calls.to_le_bytes()].concat());
     match random_key(&mut call.view, dice) {
@@ -132,7 +132,7 @@ struct Options {
 }
 
 impl Options {
-    /// Parses the options to the end of the request; of repeated ones the last counts.
+    /// Parses the options to the end of the request; of a repeated option the last occurrence counts.
     fn read(args: &mut Args<'_>) -> Result<Self> {
         let mut options = Options { filter: Filter::default(), count: COUNT_DEFAULT };
         while let Some(word) = args.next_arg() {
@@ -159,8 +159,8 @@ fn read_type(word: &[u8]) -> Result<Type> {
     found.ok_or_else(|| Error::other(format!("unknown type name '{}'", String::from_utf8_lossy(until_nul(word)))))
 }
 
-/// Parses a cursor as C's `strtoul` does, because Redis calls it, see [`parse_c_unsigned`]; but there must be no blank
-/// before it, empty text is 0, and the text ends at a zero byte.
+/// Parses a cursor as C's `strtoul` does, because Redis calls it, see [`parse_c_unsigned`]; but a blank before it is an
+/// error, empty text is 0, and the text ends at a zero byte.
 pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
     match until_nul(text) {
         b"" => Some(0),
@@ -183,7 +183,7 @@ impl Filter {
         self.pattern = (pattern != b"*").then(|| Pattern::new(pattern.into()));
     }
 
-    /// Goes on comparing a key with the pattern; returns true if it matches, once that is known.
+    /// Continues the comparison of a key with the pattern; returns the result once it is known.
     fn compare(&self, comparison: &mut Comparison, key: &[u8], left: &mut usize) -> Option<bool> {
         self.pattern.as_ref().map_or(Some(true), |pattern| comparison.advance(pattern, key, left))
     }
@@ -193,7 +193,7 @@ impl Filter {
     }
 }
 
-/// A key that is not yet compared with all of the pattern.
+/// A key whose comparison with the pattern is not finished.
 struct Compared {
     key: Box<[u8]>,
     comparison: Comparison,
@@ -204,13 +204,13 @@ struct Walk {
     filter: Filter,
     /// The position to continue at; 0 before the first bucket and after the last.
     cursor: u64,
-    /// How many keys, matching or not, may still be visited.
+    /// The number of keys, matching or not, that may still be visited.
     keys_left: usize,
-    /// How many buckets may still be visited.
+    /// The number of buckets that may still be visited.
     buckets_left: usize,
-    /// Whether the reply contains the cursor.
+    /// True if the reply contains the cursor.
     resumable: bool,
-    /// The visited keys of which it is not known whether they match.
+    /// The visited keys whose comparison is not finished.
     compared: Vec<Compared>,
     found: Found,
 }
@@ -261,12 +261,14 @@ impl Walk {
         self.buckets_left -= 1;
     }
 
-    /// Goes on comparing one of the keys that were visited; returns true if there was one.
+    /// Continues the comparison of a visited key; returns true if there was one.
     fn compare_visited(&mut self, left: &mut usize) -> bool {
         let Some(Compared { key, comparison }) = self.compared.last_mut() else { return false };
         if let Some(matched) = self.filter.compare(comparison, key, left) {
             let compared = self.compared.pop().filter(|_| matched);
-            compared.into_iter().for_each(|compared| self.found.push(&compared.key));
+            if let Some(compared) = compared {
+                self.found.push(&compared.key);
+            }
         }
         true
     }
@@ -300,9 +302,10 @@ impl Continuation for Walk {
     }
 }
 
-/// Collects encoded keys, or what is replied of each, until their number, which is written before them, is known.
+/// Collects encoded keys, or replies about them, until their number is known, which is written before them.
 ///
-/// They are kept in pieces, because a single buffer of a gigabyte would stall all clients whenever it is reallocated.
+/// The reply is kept in pieces, because a single buffer of a gigabyte would stall all clients whenever it is
+/// reallocated.
 #[derive(Default)]
 pub(crate) struct Found {
     count: usize,
@@ -315,7 +318,7 @@ impl Found {
         self.add(Protocol::default(), |reply| reply.bulk(key));
     }
 
-    /// Adds what `write` replies of one.
+    /// Adds a reply that `write` writes.
     pub(crate) fn add(&mut self, protocol: Protocol, write: impl FnOnce(&mut Reply<'_>)) {
         write(&mut Reply::new(&mut self.last, protocol));
         self.count += 1;
@@ -324,7 +327,7 @@ impl Found {
         }
     }
 
-    /// Writes all as an array.
+    /// Writes everything as an array.
     pub(crate) fn write(&mut self, reply: &mut Reply<'_>) {
         reply.array(self.count);
         for piece in self.full.drain(..) {

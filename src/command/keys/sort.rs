@@ -1,4 +1,4 @@
-//! SORT and SORT_RO: the elements of a list or set, in the order of themselves or of what keys named by them hold.
+//! SORT and SORT_RO: the elements of a list or set, ordered by themselves or by the values of keys that they name.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -36,14 +36,14 @@ const ORDER: Arg = one_of("order", &[token("asc", "ASC"), token("desc", "DESC")]
 const ALPHA: Arg = token("sorting", "ALPHA").optional();
 const STORE: Arg = key("destination", OW | UPDATE).token("STORE").optional().unplaced(OW | UPDATE, ANYWHERE);
 
-/// The sorted elements were stored.
+/// The event of storing the sorted elements.
 const SORTSTORE: &Event = &Event::one(Classes::LIST, "sortstore");
 
-/// The number of elements from which on those that cannot be in the result are sorted out.
+/// The number of elements from which those that cannot be in the result are dropped early.
 const SELECTED_MIN: usize = 100;
 
-/// Declares the commands of this file. The keys that BY and GET name are not known before, so with them both hold the
-/// whole store.
+/// Declares the commands of this file. The keys that BY and GET name are not known in advance, so with them both
+/// commands hold the whole store.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("SORT", sort, WRITE | DENY_OOM | MOVABLE_KEYS | EXCLUSIVE, Group::Generic)
@@ -59,7 +59,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("7.0.0", COST, "Sorts the elements of a list, set or sorted set."),
 ];
 
-/// Finds the key that is sorted and that of STORE, of which the last counts, for the check of permissions.
+/// Finds the key that is sorted and the key of STORE, of which the last occurrence counts, for the check of
+/// permissions.
 fn sorted_and_stored(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
     let mut stored = None;
     let mut at = 2;
@@ -78,7 +79,7 @@ fn sorted_and_stored(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
     std::iter::once((1, RO | ACCESS)).chain(stored).collect()
 }
 
-/// Returns true if a request may need other keys than the one that is sorted.
+/// Returns true if a request may need other keys besides the sorted one.
 fn needs_other_keys(request: Request<'_>) -> bool {
     request.skip(2).args().any(names_other_keys)
 }
@@ -100,14 +101,14 @@ fn sort_ro(call: &mut Call<'_>) -> Result<()> {
 struct Options<'a> {
     is_descending: bool,
     is_alphabetic: bool,
-    /// The first element of the result and how many there are, which may be negative.
+    /// The index of the first element of the result and the number of elements, either of which may be negative.
     limit: Option<(i64, i64)>,
-    /// The pattern that names what is compared.
+    /// The pattern that names the values by which elements are compared.
     by: Option<&'a [u8]>,
-    /// Whether the elements stay in their order: a pattern of BY has no `*`, so that it names the same for all. As in
-    /// Redis, a pattern after it does not change that.
+    /// True if the elements stay in their order: a pattern of BY has no `*`, so that it names the same key for all. As
+    /// in Redis, a later BY does not change that.
     keeps_order: bool,
-    /// The patterns that name what is returned for each element.
+    /// The patterns that name the values returned for each element.
     get: SmallVec<[&'a [u8]; 4]>,
     target: Option<&'a [u8]>,
 }
@@ -154,7 +155,7 @@ impl<'a> Options<'a> {
         (self.by.is_some() && !self.keeps_order) || self.get.iter().any(|pattern| *pattern != b"#")
     }
 
-    /// Returns which of `len` elements are the result, once they are in order.
+    /// Returns the range of the result among `len` elements in order.
     fn range(&self, len: usize) -> Range<usize> {
         let (start, count) = self.limit.unwrap_or((0, -1));
         let start = usize::try_from(start).unwrap_or(0).min(len);
@@ -163,12 +164,12 @@ impl<'a> Options<'a> {
     }
 }
 
-/// An element, and what it is compared by.
+/// An element, and the value by which it is compared.
 struct Sorted<'e> {
     element: Item<'e>,
     score: f64,
     by: Option<Box<[u8]>>,
-    /// Its position before: equal elements keep their order.
+    /// The position before sorting: equal elements keep their order.
     position: usize,
 }
 
@@ -186,7 +187,7 @@ fn sort_or_store(call: &mut Call<'_>, may_store: bool) -> Result<()> {
                 && options.keeps_order
                 && (options.target.is_some() || call.caller.is_in_script)
             {
-                // A set has no order that could stay, and what is stored must not depend on chance.
+                // A set has no order that could stay, and a stored result must not depend on chance.
                 (options.keeps_order, options.by, options.is_alphabetic) = (false, None, true);
             }
             match options.by.filter(|_| !options.keeps_order) {
@@ -254,7 +255,7 @@ impl<'e> Source<'e> {
         }
     }
 
-    /// Returns the elements that are the result once all are sorted by themselves.
+    /// Returns the elements of the result, sorted by themselves.
     fn sorted(self, options: &Options<'_>) -> Result<Vec<Item<'e>>> {
         let mut selection = Selection::new(options, self.len());
         self.each(|element| {
@@ -274,8 +275,8 @@ impl<'e> Source<'e> {
         }
     }
 
-    /// Returns the elements that are the result if they stay in their order. No others are visited, except in a set,
-    /// whose order DESC does not reverse either.
+    /// Returns the elements of the result in their present order. No others are visited, except in a set, whose order
+    /// DESC does not reverse either.
     fn result(self, options: &Options<'_>) -> Vec<Item<'e>> {
         let is_reversed = options.is_descending;
         match self {
@@ -304,7 +305,7 @@ fn copies(elements: Vec<Item<'_>>) -> Vec<Vec<u8>> {
     elements.into_iter().map(|element| element.with_text(<[u8]>::to_vec)).collect()
 }
 
-/// Returns the elements that are the result once all are sorted by what a pattern names for each.
+/// Returns the elements of the result, sorted by the values that a pattern names.
 fn sorted_by(call: &mut Call<'_>, pattern: &[u8], elements: &[Vec<u8>], options: &Options<'_>) -> Result<Vec<Vec<u8>>> {
     let mut selection = Selection::new(options, elements.len());
     for element in elements {
@@ -319,15 +320,15 @@ fn sorted_by(call: &mut Call<'_>, pattern: &[u8], elements: &[Vec<u8>], options:
     Ok(copies(selection.finish()))
 }
 
-/// Finds the elements of a range of an order without sorting the others: it keeps twice as many as the range ends with,
-/// and no element behind the last one of these that may still be in the range.
+/// Selects the elements in a range of an order without sorting the others: up to twice as many elements as the end of
+/// the range are kept, and none that is greater than the greatest of the first `range.end` known so far.
 struct Selection<'o, 'p, 'e> {
     options: &'o Options<'p>,
     range: Range<usize>,
     kept: Vec<Sorted<'e>>,
-    /// How many elements there were.
+    /// The number of elements added.
     seen: usize,
-    /// Whether the last of the first `range.end` elements that are kept is the greatest of them.
+    /// True if the last of the first `range.end` kept elements is the greatest of them.
     has_bound: bool,
 }
 
@@ -375,7 +376,7 @@ fn score_of_element(element: Item<'_>) -> Result<f64> {
     }
 }
 
-/// Reads a number as Redis does for SORT: it ends at the first NUL, and nothing is 0.
+/// Reads a number as Redis does for SORT: the text ends at the first NUL, and an empty one is 0.
 fn score_of(text: &[u8]) -> Result<f64> {
     match until_nul(text) {
         b"" => Ok(0.0),
@@ -384,7 +385,7 @@ fn score_of(text: &[u8]) -> Result<f64> {
 }
 
 fn compare(one: &Sorted<'_>, other: &Sorted<'_>, options: &Options<'_>) -> Ordering {
-    // What is stored does not depend on the locale, whose rules see a text up to its first NUL.
+    // A stored result does not depend on the locale, whose rules see a text up to its first NUL.
     let texts = |one: &[u8], other: &[u8]| match options.target {
         Some(_) => one.cmp(other),
         None => until_nul(one).cmp(until_nul(other)),
@@ -407,7 +408,7 @@ fn compare(one: &Sorted<'_>, other: &Sorted<'_>, options: &Options<'_>) -> Order
     order.then(one.position.cmp(&other.position))
 }
 
-/// Visits what is returned for the elements: themselves, or what the patterns of GET name.
+/// Visits the results for the elements: the elements themselves, or the values that the patterns of GET name.
 fn for_each_result<'a>(
     call: &mut Call<'a>,
     elements: &[Vec<u8>],
@@ -425,7 +426,7 @@ fn for_each_result<'a>(
     }
 }
 
-/// Stores the result as a list; an empty one deletes the target.
+/// Stores the result as a list; an empty result deletes the target.
 fn store(call: &mut Call<'_>, target: &[u8], elements: &[Vec<u8>], options: &Options<'_>) {
     let mut list = ListBuilder::new(node_limit(call));
     for_each_result(call, elements, options, |_, found| list.push(found.unwrap_or_default()));
@@ -434,8 +435,8 @@ fn store(call: &mut Call<'_>, target: &[u8], elements: &[Vec<u8>], options: &Opt
     store_as(call, target, stored, SORTSTORE, len);
 }
 
-/// Returns the value that a pattern names for an element: that of the key whose name is the pattern with the element
-/// for its `*`, or of the field behind `->` of the hash with that name. `#` is the element itself.
+/// Returns the value that a pattern names for an element: of the key whose name is the pattern with the element in
+/// place of `*`, or of the field behind `->` in the hash with that name. `#` is the element itself.
 fn value_of(call: &mut Call<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>> {
     if until_nul(pattern) == b"#" {
         return Some(element.to_vec());

@@ -53,7 +53,7 @@ fn wait(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Replies how many replicas have the client's changes: once there are as many as it wants, or on timeout.
+/// Replies with the number of replicas that have the client's changes: once it is reached, or on timeout.
 fn wait_for_replicas(
     call: &mut Call<'_>,
     awaited: Awaited,
@@ -69,7 +69,7 @@ fn wait_for_replicas(
     let client = call.caller.info.id;
     let (waiting, counted) = (replicas.wait(client, awaited), replicas.clone());
     call.wait_until(until_ms, move |out| reply(out, waiting.count()));
-    // An acknowledgement that came before the client was blocked has found nobody to be told.
+    // An acknowledgement before the client was blocked has not woken it.
     if counted.count(&awaited) >= awaited.count {
         clients.unblock(client, Unblocked::InTime);
     }
@@ -113,48 +113,48 @@ fn wait_aof(call: &mut Call<'_>) -> Result<()> {
     })
 }
 
-/// Returns true if there is an append-only file, or one is being begun. One that is turned off does not count, though it is
-/// ended a little later: the next start does not load it.
+/// Returns true if there is an append-only file, or one is being started. A file that is turned off does not count,
+/// even if it ends a little later: the next start does not load it.
 fn has_file(namespace: &Namespace) -> bool {
     namespace.settings.current().appendonly && namespace.persistence.read(Figures::has_log)
 }
 
-/// Returns true if the file of this server has the changes before a position durably.
+/// Returns true if the file of this server durably contains the changes before a position.
 fn is_synced(files: &Persistence, position: u64) -> bool {
     files.synced_position().is_some_and(|synced| synced >= position)
 }
 
-/// Replies whether the file of this server is fsynced, and how many of those of replicas are.
+/// Replies with the state of this server's file, 1 if it is fsynced, and the number of replicas with a fsynced file.
 fn reply_synced(reply: &mut Reply<'_>, is_synced: bool, replicas: usize) {
     reply.array(2);
     reply.int(i64::from(is_synced));
     reply.int(replicas as i64);
 }
 
-/// What has become of the file of this server.
+/// The outcome of the wait for this server's file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Unsynced,
     Synced,
-    /// There is no append-only file any more.
+    /// The append-only file was turned off.
     NoFile,
 }
 
-/// The rest of WAITAOF for a client that waits for the file of this server: first for that, then for replicas.
+/// The continuation of WAITAOF for a client that waits for this server's file: first for the file, then for replicas.
 struct Syncing {
-    /// The term of the role, which tells of its changes: in another one the file begins again without the client's changes.
+    /// The term of the role: in another term, the file begins again without the client's changes.
     term: u64,
     role: watch::Receiver<Wanted>,
     files: Arc<Persistence>,
     clock: Clock,
     info: Arc<ClientInfo>,
     waiting: WaitingForReplicas,
-    /// Where in the log the client's changes end.
+    /// The log position at which the client's changes end.
     position: u64,
-    /// When its timeout is over, in monotonic milliseconds.
+    /// The end of the timeout, in monotonic milliseconds.
     until_ms: u64,
     outcome: Outcome,
-    /// Blocked until enough replicas have the changes.
+    /// The blocked client, once it waits for replicas.
     blocked: Option<Blocked>,
 }
 

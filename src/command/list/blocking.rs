@@ -1,7 +1,7 @@
 //! Commands that wait for an element of a list.
 //!
-//! A call that finds none is executed again when one of its keys has become a list. Inside EXEC and scripts it replies
-//! at once, as if its timeout had passed.
+//! A call that finds no element is executed again when one of its keys has become a list. Inside EXEC and scripts it
+//! replies at once, as if its timeout had passed.
 
 use crate::command::elements::reply_item;
 use crate::command::list::ends::{end_word, move_element, pop_command, pop_first_of, popped, read_end};
@@ -73,12 +73,12 @@ pub(super) fn brpoplpush(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Moves an element, or blocks until there is one; returns true if it has moved one.
+/// Moves an element, or blocks until there is one; returns true if an element was moved.
 fn move_or_block(call: &mut Call<'_>, keys: (Key<'_>, Key<'_>), ends: (End, End), until_ms: u64) -> Result<bool> {
     if move_element(call, keys, ends)? {
         return Ok(true);
     }
-    // Where it must not block it is as LMOVE; a timeout is one of several keys.
+    // A call that must not block replies as LMOVE does; a timeout is replied as for several keys.
     if call.is_nested() {
         call.reply.null()
     } else {

@@ -12,13 +12,13 @@ use crate::resp::Reply;
 use crate::store::shard::Edit;
 use crate::store::{Classes, End, Event, Key, List, ListRef, Lookup, NodeLimit};
 
-/// Elements were added at the head.
+/// The event of adding elements at the head.
 const LPUSH: &Event = &Event::one(Classes::LIST, "lpush");
-/// Elements were added at the tail.
+/// The event of adding elements at the tail.
 const RPUSH: &Event = &Event::one(Classes::LIST, "rpush");
-/// Elements were removed from the head.
+/// The event of removing elements from the head.
 const LPOP: &Event = &Event::one(Classes::LIST, "lpop");
-/// Elements were removed from the tail.
+/// The event of removing elements from the tail.
 const RPOP: &Event = &Event::one(Classes::LIST, "rpop");
 
 /// Parses an end of a list.
@@ -30,12 +30,12 @@ pub(super) fn read_end(args: &mut Args<'_>) -> Result<End> {
     }
 }
 
-/// Returns the event of elements that were added at an end.
+/// Returns the event of adding elements at an end.
 fn pushed(at: End) -> &'static Event {
     if at == End::Head { LPUSH } else { RPUSH }
 }
 
-/// Returns the event of elements that were removed from an end.
+/// Returns the event of removing elements from an end.
 pub(super) fn popped(at: End) -> &'static Event {
     if at == End::Head { LPOP } else { RPOP }
 }
@@ -118,8 +118,8 @@ fn pop_several(call: &mut Call<'_>, at: End, event: &'static Event) -> Result<()
     Ok(())
 }
 
-/// Replies with up to `count` elements from an end on, and removes them; returns their number. A list that loses all of
-/// them is freed as a whole.
+/// Replies with up to `count` elements from an end on, and removes them; returns their number. A list that loses all
+/// its elements is freed as a whole.
 fn reply_and_remove(
     reply: &mut Reply<'_>,
     list: &mut Edit<'_, List>,
@@ -153,7 +153,8 @@ pub(super) fn lmpop(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Removes elements of the first list that has any, and replies with its key and them; returns true if there was one.
+/// Removes elements of the first list that has any, and replies with its key and the elements; returns true if there
+/// was one.
 pub(super) fn pop_first_of(call: &mut Call<'_>, request: &MultiPop<'_, End>) -> Result<bool> {
     let (at, limit) = (request.end, node_limit(call));
     for key in &request.keys {
@@ -222,7 +223,7 @@ fn rotate(call: &mut Call<'_>, key: Key<'_>, (from, to): (End, End), text: &[u8]
     let limit = node_limit(call);
     let mut list = call.view.edit::<List>(key, event)?;
     let text = std::iter::once(text);
-    // In the order in which the list does not change its encoding on the way.
+    // The operations are in the order in which the list does not change its encoding in between.
     if matches!(list.value(), ListRef::Packed(_)) {
         list.change().pop(from, limit, |_| {});
         list.change_uncounted().push(text, to, limit);

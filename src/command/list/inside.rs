@@ -8,13 +8,13 @@ use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::store::{Classes, End, Event, List, Lookup};
 
-/// An element was inserted.
+/// The event of inserting an element.
 const LINSERT: &Event = &Event::one(Classes::LIST, "linsert");
-/// An element was replaced.
+/// The event of replacing an element.
 const LSET: &Event = &Event::one(Classes::LIST, "lset");
-/// Elements with a value were removed.
+/// The event of removing elements with a value.
 const LREM: &Event = &Event::one(Classes::LIST, "lrem");
-/// The elements outside of a range were removed.
+/// The event of removing the elements outside of a range.
 const LTRIM: &Event = &Event::one(Classes::LIST, "ltrim");
 
 pub(super) fn llen(call: &mut Call<'_>) -> Result<()> {
@@ -130,13 +130,12 @@ pub(super) fn ltrim(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The options of LPOS.
 struct Search {
-    /// Which match is the first to be returned; from the end if negative. Never 0.
+    /// The number of the first match to be returned; counted from the end if negative. Never 0.
     rank: i64,
-    /// How many matches are returned, 0 for all; `None` for a single one that is not in an array.
+    /// The number of matches to be returned, 0 for all; `None` for a single match that is not in an array.
     count: Option<usize>,
-    /// How many elements are compared, 0 for all.
+    /// The number of elements to be compared, 0 for all.
     compared_max: usize,
 }
 

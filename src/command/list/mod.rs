@@ -1,9 +1,9 @@
 //! The commands on lists.
 //!
-//! [`ends`] has those that add and remove at the ends, [`blocking`] those of them that wait for an element, [`inside`]
-//! those that read and change by index or by value.
+//! [`ends`] has the commands that add and remove at the ends, [`blocking`] their blocking forms, [`inside`] those that
+//! read and change by index or by value.
 //!
-//! Invariant: checks are made in Redis' order, so that a call with two errors gets the same one.
+//! Invariant: checks are made in Redis' order, so that a call with two errors gets the same error as in Redis.
 
 mod blocking;
 mod ends;

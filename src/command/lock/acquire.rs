@@ -1,4 +1,4 @@
-//! LOCK.ACQUIRE and LOCK.ACQUIREMULTI: taking locks, keeping them, and queueing for them.
+//! LOCK.ACQUIRE and LOCK.ACQUIREMULTI: acquiring and extending locks, and queueing for them.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,14 +18,14 @@ use crate::store::{
     Hold, Holder, Holders, Key, LockMode, LockRecord, LockWaiter, Lookup, NEVER, Sharing, Str, Ttl, first_of,
 };
 
-/// What a key is to a client that asks for it.
+/// The state of a lock for the client that asks for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// A lock that it can have.
+    /// The client can have the lock.
     Free,
-    /// A lock that it has, by its token.
+    /// The client holds the lock, by its token.
     Held,
-    /// A lock that it has to wait for.
+    /// The client has to wait for the lock.
     Taken,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn acquire(call: &mut Call<'_>) -> Result<()> {
     }
     leave_kept_place(call, &ask);
     let fence = take(call, key, &ask);
-    // A call that was blocked is made again by another task: the client's own one then waits for the replicas.
+    // A call that was blocked is retried by another task: the client's own task then waits for the replicas.
     if let Some(replicas) = ask.replicas.filter(|_| !call.is_retry()) {
         return reply_when_acknowledged(call, (key, ask.token), (replicas, ask.until_ms), None);
     }
@@ -65,15 +65,16 @@ pub(super) fn acquire_several(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns what a key is to the caller. What it asks for without naming the size of the semaphore is completed.
+/// Returns the state of a lock for the caller. A request for permits without the semaphore's size gets the size filled
+/// in.
 ///
 /// # Errors
-/// If the key is no lock, or the caller holds it in another mode, or asks for what the semaphore cannot give.
+/// The key is not a lock, the caller holds it in another mode, or asks for more than the semaphore has.
 fn standing(call: &mut Call<'_>, key: Key<'_>, ask: &mut Ask<'_>) -> Result<Standing> {
     let is_turn = is_turn(call, key, ask);
     let is_retry = call.is_retry();
     let free = |fits: bool| if fits && is_turn { Standing::Free } else { Standing::Taken };
-    // First, because the last of them takes the key along.
+    // The holders come first: the look-up ends expired ones, and the last of these takes the key along.
     if let Some(holders) = call.view.locks().holders(key) {
         let held = holders.find(ask.token_hash, ask.token).and_then(|number| holders.get(number));
         let sharing = holders.sharing();
@@ -106,7 +107,7 @@ fn standing(call: &mut Call<'_>, key: Key<'_>, ask: &mut Ask<'_>) -> Result<Stan
         };
     }
     if let LockMode::Permits { size: size @ 0, .. } = &mut ask.mode {
-        // It was known when the caller began to wait.
+        // The size was known when the caller began to wait.
         *size = waiter(call, key).and_then(|waiter| waiter.mode.size()).ok_or_else(needs_size)?;
     }
     Ok(free(is_token.is_none()))
@@ -126,7 +127,7 @@ fn waiter(call: &mut Call<'_>, key: Key<'_>) -> Option<LockWaiter> {
     call.view.locks().queue(key)?.iter().find(|waiter| waiter.client == client).copied()
 }
 
-/// Returns true if nobody is queued for a lock before the caller.
+/// Returns true if no client is queued for a lock before the caller.
 fn is_turn(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>) -> bool {
     let client = call.caller.info.id;
     let first = call.view.locks().queue(key).and_then(first_of);
@@ -134,14 +135,14 @@ fn is_turn(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>) -> bool {
     first.is_none_or(|first| first.client == client || kept < first.number)
 }
 
-/// Leaves the place that was kept for the caller, who has what it waited for.
+/// Leaves the reserved place of the caller, who has acquired the locks.
 fn leave_kept_place(call: &mut Call<'_>, ask: &Ask<'_>) {
     let kept = ask.kept.as_ref().filter(|kept| call.namespace.lock_holders.take_up(kept));
     let Some(kept) = kept else { return };
     ask.keys.iter().for_each(|key| call.view.locks().leave_queue(*key, kept.number));
 }
 
-/// Takes a lock that is free, or keeps one; returns its fencing token.
+/// Acquires a free lock, or extends a held one; returns its fencing token.
 fn take(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>) -> i64 {
     let is_held = match call.view.locks().holders(key) {
         Some(holders) => holders.find(ask.token_hash, ask.token).is_some(),
@@ -181,7 +182,7 @@ fn take_alone(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>, is_held: bool) -
     record(call, key, ask.token, |record, caller| hold(record, caller, key, ask))
 }
 
-/// Changes what is known of a lock, beginning to know it if necessary; returns its fencing token.
+/// Changes the record of a lock, creating it if necessary; returns its fencing token.
 pub(super) fn record(
     call: &mut Call<'_>,
     key: Key<'_>,
@@ -216,7 +217,7 @@ fn hold(record: &mut LockRecord, holder: &Caller, key: Key<'_>, ask: &Ask<'_>) {
     }
 }
 
-/// Takes a shared lock or permits, or keeps them; returns the fencing token.
+/// Acquires a shared lock or permits, or extends them; returns the fencing token.
 fn take_with_others(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>, is_held: bool) -> i64 {
     let until_ms = ask.held_until_ms(call);
     if is_held {
@@ -246,7 +247,7 @@ fn take_with_others(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>, is_held: b
     fence
 }
 
-/// Acquires a shared lock or permits again that are held with the same token; returns the fencing token.
+/// Extends a shared lock or permits that are held with the same token; returns the fencing token.
 fn keep_with_others(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>, until_ms: u64) -> i64 {
     let caller = &*call.caller;
     let fence = call.view.locks().change_holders(key, |holders| {
@@ -260,14 +261,14 @@ fn keep_with_others(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>, until_ms: 
             record.fence
         })
     });
-    fence.unwrap_or_default() // the caller has seen that it is there
+    fence.unwrap_or_default() // the caller has checked that the holder exists
 }
 
-/// Queues for locks that others hold, or gives up.
+/// Queues for locks that others hold, or replies that they are taken.
 fn wait(call: &mut Call<'_>, ask: &Ask<'_>) -> Result<()> {
     let locks = call.namespace.observed.locks.clone();
     let begins = ask.until_ms.is_some() && call.caller.staged.is_none() && !call.is_nested();
-    // An engine queues the client first: its call is made again on the mirror then, to examine it.
+    // An engine queues the client first: its call is then retried on the mirror, to examine it.
     let begins = begins && call.is_retry() == call.namespace.engine().is_some();
     let prospect = if begins { deadlock::prospect(call, ask) } else { Prospect::Waits };
     if let Prospect::Unknown = prospect {

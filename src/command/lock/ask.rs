@@ -1,4 +1,4 @@
-//! What LOCK.ACQUIRE and LOCK.ACQUIREMULTI ask for.
+//! The arguments of LOCK.ACQUIRE and LOCK.ACQUIREMULTI.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -13,24 +13,24 @@ use crate::namespace::KeptPlace;
 use crate::store::{Key, LockMode, NEVER, is_shared_value};
 use crate::time::clock::Deadline;
 
-/// What a client asks for.
+/// The arguments of a client that asks for locks.
 pub(super) struct Ask<'a> {
-    /// One, or several at once.
+    /// The key of the lock, or of several locks at once.
     pub(super) keys: SmallVec<[Key<'a>; 1]>,
     pub(super) token: &'a [u8],
     /// The hash of the token.
     pub(super) token_hash: u64,
-    /// A semaphore's size is that of OF; 0 without.
+    /// The mode; the size of a semaphore is that of OF, 0 without.
     pub(super) mode: LockMode,
     pub(super) deadline: Option<Deadline>,
-    /// Until when to wait, in monotonic milliseconds; `None` if not at all.
+    /// The end of the wait, in monotonic milliseconds; `None` without waiting.
     pub(super) until_ms: Option<u64>,
     pub(super) is_session: bool,
     pub(super) is_announced: bool,
     pub(super) meta: Option<&'a [u8]>,
-    /// How many replicas must have the lock before the reply; `None` if it waits for none.
+    /// The number of replicas that must have the lock before the reply; `None` without REPLICAS.
     pub(super) replicas: Option<usize>,
-    /// The place in the queues that was kept for the caller.
+    /// The place in the queues that was reserved for the caller.
     pub(super) kept: Option<KeptPlace>,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Ask<'a> {
         Ok(ask)
     }
 
-    /// Parses an option; returns false if there is no such one, or it was there before.
+    /// Parses an option; returns false if the option is unknown or repeated.
     fn take_option(&mut self, call: &mut Call<'a>, word: &[u8]) -> Result<bool> {
         let is_first = if is_word(word, "PX") {
             self.deadline.replace(read_deadline(call)?).is_none()
@@ -129,7 +129,7 @@ impl<'a> Ask<'a> {
         Ok(is_first)
     }
 
-    /// Returns until when the lock is to be held, in monotonic milliseconds, or [`NEVER`].
+    /// Returns the end of the lock's TTL, in monotonic milliseconds, or [`NEVER`].
     pub(super) fn held_until_ms(&self, call: &Call<'_>) -> u64 {
         self.deadline.map_or(NEVER, |deadline| deadline.mono_ms(call.now()))
     }
@@ -146,7 +146,7 @@ pub(super) fn read_permits(call: &mut Call<'_>) -> Result<u32> {
     number.filter(|number| (1..=i32::MAX as u32).contains(number)).ok_or(Error::NotInteger)
 }
 
-/// Returns the error of a client that asks for what a semaphore of this size cannot give.
+/// Returns the error of a client that asks for more than a semaphore of this size has.
 pub(super) fn has_permits(size: u32) -> Error {
     Error::other(format!("the semaphore has {size} permits"))
 }

@@ -1,17 +1,19 @@
-//! Cycles of clients queued that wait for each other's locks.
+//! Cycles of queued clients that wait for each other's locks.
 //!
-//! A lock may be released at any time, on any connection, unless the client that has to do it queues itself. That
-//! is known of two kinds of clients: the one whose session the lock is bound to, and those that wait with its token. So a
-//! client waits for ever if it could not be served even if all others gave back what they hold, and each one that is served
-//! then did so, too. Timeouts and TTLs do not count: they end the wait, but not the mistake.
+//! A lock may be released at any time, on any connection, unless the client that has to release it is queued itself.
+//! Two kinds of clients are known to be that client: the one to whose session the lock is bound, and clients that wait
+//! with the lock's token. So a client waits for ever if it would not be served even if all clients that do not wait
+//! released their locks, and each client served in consequence did so, too. Timeouts and TTLs do not count: they end
+//! the wait, but not the mistake.
 //!
-//! A client is examined when it begins to wait. First it is recorded that it is about to, and then whether a lock that
-//! it wants is held by one that waits: so of the clients of a cycle at least the last one finds the next. The rest needs
-//! the records of other keys, so that one is examined again, with the whole store locked: nobody can begin or end to wait
-//! then, and of two clients that close a cycle at the same moment the second one is refused.
+//! A client is examined when it begins to wait. It is first recorded as queued; then a check looks for a wanted lock
+//! that is held by a waiting client: so of the clients of a cycle at least the last one finds the next. The rest of the
+//! search needs the records of other keys, so this client is examined again, with the whole store locked: no client can
+//! begin or end a wait then, and of two clients that close a cycle at the same moment the second one is refused.
 //!
-//! A cycle leads back to the client. So one that holds nothing is not examined, however many are queued before it; nor is one
-//! for whose locks nobody can wait by whom it would wait itself: that is found out from holder to holder, without the queues.
+//! A cycle leads back to the client. So a client that holds nothing is not examined, however many are queued before it;
+//! nor is a client for whose locks none of the clients can wait for which it would wait itself: this is found out from
+//! holder to holder, without the queues.
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -23,32 +25,30 @@ use crate::config::OnDeadlock;
 use crate::dispatch::Call;
 use crate::store::{HeldLock, Key, LockMode, LockRecord, LockWaiter};
 
-/// How many locks of a cycle are shown in an error.
+/// The number of locks of a cycle that an error shows.
 const LINKS_SHOWN: usize = 16;
 
-/// What is to be expected of a client that is about to queue.
+/// The prospect of a client that is about to queue.
 pub(super) enum Prospect {
-    /// It waits until it is served.
+    /// The client waits until it is served.
     Waits,
-    /// It depends on locks that the call has not locked.
+    /// The client depends on locks that the call has not locked.
     Unknown,
-    /// It would wait for ever; the cycle in words.
+    /// The client would wait for ever; holds a description of the cycle.
     Deadlock(String),
 }
 
-/// A lock of a cycle, and the client that waits for the next one: it holds this one, or is queued for it before others.
+/// A lock of a cycle, and the client that waits for the next one: this client holds the lock, or is queued for it
+/// before others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Link {
-    /// The lock's key.
     pub(crate) key: Box<[u8]>,
-    /// The client's id.
     pub(crate) client: u64,
-    /// Whether it is only queued.
+    /// True if the client is only queued.
     is_queued: bool,
 }
 
-/// Returns what is to be expected of the caller when it waits for locks that it cannot have now, and records that it is about
-/// to.
+/// Returns the prospect of the caller if it waits for locks that it cannot have now, and records the caller as queued.
 pub(super) fn prospect(call: &mut Call<'_>, ask: &Ask<'_>) -> Prospect {
     if call.config.lock_deadlock == OnDeadlock::Wait {
         return Prospect::Waits;
@@ -74,14 +74,14 @@ pub(super) fn prospect(call: &mut Call<'_>, ask: &Ask<'_>) -> Prospect {
     prospect
 }
 
-/// Returns the cycle that the holder of a lock is in, or that its wait leads into, if it is held for ever; for calls that
-/// need the whole store, and those that declare no keys.
+/// Returns the cycle that contains the holder of a lock, or into which the holder's wait leads, if the lock is held for
+/// ever; for calls that need the whole store, and those that declare no keys.
 pub(super) fn cycle_from(call: &mut Call<'_>, lock: LockName) -> Option<Vec<Link>> {
     Search::new(call).cycle_from(lock)
 }
 
-/// Returns true if anybody may wait for the caller, once it waits: for a lock that it holds, or at the place that it takes up.
-/// Else it closes no cycle.
+/// Returns true if a client may wait for the caller once the caller waits: for a lock that it holds, or at the place
+/// that it takes up. Otherwise it closes no cycle.
 fn may_be_waited_for(call: &Call<'_>, ask: &Ask<'_>) -> bool {
     let Call { namespace, caller, .. } = call;
     ask.kept.is_some()
@@ -90,12 +90,13 @@ fn may_be_waited_for(call: &Call<'_>, ask: &Ask<'_>) -> bool {
         || namespace.clients.held_tokens.contains(ask.token_hash)
 }
 
-/// Returns true if a client that is about to wait may have to wait for itself: whether a lock that it wants, or one that those
-/// wait for whom it would wait for, is held by it. Of those queued for a lock only those matter who are queued for others, too.
+/// Returns true if a client that is about to wait may have to wait for itself: it holds a lock that it wants, or a lock
+/// that is wanted by a client for which it would wait, and so on. Of the clients queued for a lock only those matter
+/// that are queued for other locks, too.
 fn may_lead_to(call: &mut Call<'_>, newcomer: &Waiting) -> bool {
     let Call { view, namespace, .. } = call;
     let (clients, store) = (&namespace.clients, &namespace.store);
-    // Others may be queued behind one that takes up a place, and behind one that an engine has queued.
+    // Other clients may be queued behind a client that takes up a place, and behind one that an engine has queued.
     let is_ahead = newcomer.kept.is_some() || namespace.engine().is_some();
     let (mut next, mut steps, mut is_found) = (newcomer.locks.clone(), 0, is_ahead);
     let (mut locks, mut others): (HashSet<LockName>, HashSet<u64>) = (next.iter().cloned().collect(), HashSet::new());
@@ -126,8 +127,8 @@ fn may_lead_to(call: &mut Call<'_>, newcomer: &Waiting) -> bool {
     is_found
 }
 
-/// Returns true if a lock depends on a client that waits, the caller included: its release, or the turn of one that waits for
-/// others, too.
+/// Returns true if a lock depends on a waiting client, the caller included: its release does, or the turn of a client
+/// that also waits for other locks.
 fn may_hang(call: &mut Call<'_>, key: Key<'_>) -> bool {
     let Call { view, namespace, caller, .. } = call;
     if view.locks().has_queued_for_several(key) {
@@ -155,45 +156,45 @@ struct Waiting {
     client: u64,
     /// The hash of its token.
     token: u64,
-    /// What it waits for: one lock, or several at once.
+    /// The wanted locks: one, or several at once.
     locks: Vec<LockName>,
     mode: LockMode,
-    /// The number of the place that was kept for it, which it is about to take up.
+    /// The number of the place reserved for the client, which it is about to take up.
     kept: Option<u64>,
 }
 
-/// A lock that is waited for.
+/// A lock with waiting clients.
 struct Awaited {
     holders: Vec<HeldBy>,
-    /// Whether it is one of readers.
+    /// True if readers share the lock.
     is_shared: bool,
-    /// How many permits are free, of a semaphore.
+    /// The number of free permits, of a semaphore.
     free: Option<u32>,
-    /// The clients in its queue, in order.
+    /// The queued clients, in order.
     queue: Vec<LockWaiter>,
-    /// Their places there.
+    /// The indexes of the clients in `queue`.
     places: HashMap<u64, usize>,
 }
 
 /// A holder of a lock.
 struct HeldBy {
-    /// The hash of its token.
+    /// The hash of the holder's token.
     token: u64,
     permits: u32,
-    /// The clients that wait of which one has to release it; none if anybody else may.
+    /// The waiting clients of which one has to release the lock; none if any other client may.
     clients: Vec<u64>,
 }
 
-/// What is known of those who wait for each other.
+/// The state of a search for clients that wait for each other.
 struct Search<'c, 'v> {
     call: &'c mut Call<'v>,
     newcomer: Option<Waiting>,
-    /// The clients that wait, in the order in which they were found.
+    /// The waiting clients, in the order in which they were found.
     waiting: Vec<Waiting>,
-    /// Their places there, and whom else was looked for.
+    /// The indexes of the clients in `waiting`; `None` for clients that do not wait.
     found: HashMap<u64, Option<usize>>,
     locks: HashMap<LockName, Awaited>,
-    /// Those who are served when the others give back what they hold.
+    /// The clients that are served when the others release their locks.
     served: HashSet<u64>,
 }
 
@@ -203,7 +204,7 @@ impl<'c, 'v> Search<'c, 'v> {
         Search { call, newcomer: None, waiting, found, locks, served: HashSet::new() }
     }
 
-    /// Returns the cycle that a client would close which is about to wait.
+    /// Returns the cycle that a client would close by waiting.
     fn cycle_of(mut self, newcomer: Waiting) -> Option<Vec<Link>> {
         let client = newcomer.client;
         self.newcomer = Some(newcomer.clone());
@@ -212,7 +213,7 @@ impl<'c, 'v> Search<'c, 'v> {
         if self.served.contains(&client) {
             return None;
         }
-        // The shortest way along those who are not served, back to the client.
+        // Searches the shortest way along clients that are not served, back to the client.
         let mut from: HashMap<u64, (u64, Link)> = HashMap::new();
         let mut next = VecDeque::from([client]);
         while let Some(at) = next.pop_front() {
@@ -231,7 +232,7 @@ impl<'c, 'v> Search<'c, 'v> {
         None // it would wait for others who wait for each other already
     }
 
-    /// Returns the cycle that a lock is held in, or leads into.
+    /// Returns the cycle in which a lock is held, or into which its holder's wait leads.
     fn cycle_from(mut self, lock: LockName) -> Option<Vec<Link>> {
         self.look_at(&lock);
         let awaited = &self.locks[&lock];
@@ -249,7 +250,7 @@ impl<'c, 'v> Search<'c, 'v> {
         }
     }
 
-    /// Adds a client, if it waits.
+    /// Adds a client; one that does not wait counts as served.
     fn find(&mut self, client: u64) {
         if self.found.contains_key(&client) {
             return;
@@ -288,7 +289,7 @@ impl<'c, 'v> Search<'c, 'v> {
         self.waiting.push(waiting);
     }
 
-    /// Finds all clients that those found so far depend on, and which of them are served.
+    /// Finds all clients on which those found so far depend, and those of them that are served.
     fn explore(&mut self) {
         let mut at = 0;
         while at < self.waiting.len() {
@@ -305,7 +306,7 @@ impl<'c, 'v> Search<'c, 'v> {
             }
             at += 1;
         }
-        // Those found later are rather those waited for.
+        // Clients found later are more likely the ones waited for.
         loop {
             let before = self.served.len();
             for waiting in self.waiting.iter().rev() {
@@ -320,7 +321,7 @@ impl<'c, 'v> Search<'c, 'v> {
         }
     }
 
-    /// Finds out who holds a lock, and who is queued for it.
+    /// Collects the holders of a lock and its queue.
     fn look_at(&mut self, lock: &LockName) {
         if self.locks.contains_key(lock) {
             return;
@@ -363,12 +364,12 @@ impl<'c, 'v> Search<'c, 'v> {
         self.locks.insert(lock.clone(), awaited);
     }
 
-    /// Returns true if somebody releases a lock.
+    /// Returns true if one of the clients that may release the lock does so.
     fn is_released(&self, holder: &HeldBy) -> bool {
         holder.clients.is_empty() || holder.clients.iter().any(|client| self.served.contains(client))
     }
 
-    /// Returns true if a client gets a lock when those who are served give back what they hold.
+    /// Returns true if a client gets a lock when the served clients release theirs.
     fn is_had(&self, waiting: &Waiting, lock: &LockName) -> bool {
         let awaited = &self.locks[lock];
         awaited.before(waiting.client).is_none_or(|before| self.served.contains(&before))
@@ -386,7 +387,7 @@ impl<'c, 'v> Search<'c, 'v> {
             }
     }
 
-    /// Returns whom a client waits for in vain, and for which locks.
+    /// Returns the clients for which a client waits in vain, with the locks.
     fn blockers(&self, client: u64) -> Vec<Link> {
         let Some(waiting) = self.found.get(&client).and_then(|place| self.waiting.get((*place)?)) else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What is done with a lock that is held: LOCK.RENEW, LOCK.RELEASE, LOCK.FENCE and LOCK.RESIZE.
+//! Commands on a held lock: LOCK.RENEW, LOCK.RELEASE, LOCK.FENCE and LOCK.RESIZE.
 
 use crate::command::lock::acquire::record;
 use crate::command::lock::ask::{read_deadline, read_permits};
@@ -9,18 +9,18 @@ use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 use crate::store::{Event, Key, LockRecord, Lookup, Loss, Sharing, Str, is_shared_value};
 
-/// A semaphore has another size.
+/// The event of a semaphore that got another size.
 const RESIZED: &Event = &SET.keeping_holders();
 
-/// How a client holds a lock.
+/// The form in which a client holds a lock.
 enum Held {
     /// Alone.
     Alone,
-    /// With others: its number among them.
+    /// With others; holds its number among the holders.
     WithOthers(u64),
 }
 
-/// Returns how a lock is held with a token, if it is.
+/// Returns the form in which a lock is held with a token, if it is.
 fn held(call: &mut Call<'_>, key: Key<'_>, token: &[u8]) -> Result<Option<Held>> {
     let hash = call.namespace.store.hash(token);
     if let Some(holders) = call.view.locks().holders(key) {
@@ -81,12 +81,12 @@ pub(super) fn release(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if it is known that another client has acquired a lock.
+/// Returns true if another client is known to have acquired the lock.
 fn is_of_another(client: u64, record: &LockRecord) -> bool {
     record.hold.as_ref().is_some_and(|hold| hold.holder().id() != client)
 }
 
-/// Records for how long a lock was held that is released, and who has held it if others are queued for it.
+/// Records the duration of a lock that is released, and its last holder if other clients are queued.
 fn record_ended(call: &mut Call<'_>, key: Key<'_>, record: &LockRecord) {
     let now_us = call.present().mono_us();
     let held_us = record.held_us(now_us);

@@ -1,4 +1,4 @@
-//! LOCK.INFO and LOCK.LIST: who holds a lock, since when, and who waits for it.
+//! LOCK.INFO and LOCK.LIST: the holders of a lock, with times, and the clients that wait for it.
 
 use crate::client::engine::Engine;
 use crate::client::info::ClientCopy;
@@ -21,7 +21,7 @@ const LIST_COST: &str = "O(1) for every call, and O(N) for a complete iteration,
 /// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
-    // A cycle of clients that wait for each other leads through any keys.
+    // A cycle of clients that wait for each other may lead through any keys.
     Command::new("LOCK.INFO", info, READ | EXCLUSIVE, Group::Lock)
         .args(&[key("key", RO | ACCESS).about(KEY)])
         .tips(&["nondeterministic_output"])
@@ -37,37 +37,37 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("0.1.0", LIST_COST, "Iterates over the locks that are held through LOCK commands."),
 ];
 
-/// What LOCK.INFO says of a lock.
+/// The description of a lock by LOCK.INFO.
 struct Description {
     mode: &'static str,
     /// The key's value, if that is a token.
     token: Option<Vec<u8>>,
     fence: Option<i64>,
-    /// `None` of a key that is missing.
+    /// The remaining TTL; `None` for a missing key.
     pttl_ms: Option<i64>,
     age_ms: Option<u64>,
-    /// How many permits a semaphore has, and how many are free.
+    /// The permits of a semaphore: total and free.
     permits: Option<(u32, u32)>,
     holders: Vec<Holding>,
     queue: Vec<LockWaiter>,
 }
 
-/// What LOCK.INFO says of a holder.
+/// The description of a holder by LOCK.INFO.
 struct Holding {
     token: Vec<u8>,
     pttl_ms: i64,
-    /// How many permits it has.
+    /// The permits held, of a semaphore.
     permits: Option<u32>,
     record: Option<HolderRecord>,
 }
 
-/// What is known of a holder that has acquired the lock by LOCK.ACQUIRE, or was asked for its fence.
+/// The record of a holder that has acquired the lock by LOCK.ACQUIRE, or was asked for its fence.
 struct HolderRecord {
     fence: i64,
     age_ms: u64,
     client: Option<ClientCopy>,
     meta: Option<Vec<u8>>,
-    /// Whether the lock is released when the client's connection closes.
+    /// True if the lock is released when the client's connection closes.
     is_session: bool,
 }
 
@@ -130,14 +130,15 @@ impl Description {
         Ok(Some(description))
     }
 
-    /// Returns what is known of the only holder.
+    /// Returns the record of the only holder.
     fn only_record(&self) -> Option<&HolderRecord> {
         self.token.as_ref()?;
         self.holders.first()?.record.as_ref()
     }
 }
 
-/// Returns the client that has acquired a lock, if it is known; not one that is away, and may keep the lock as another.
+/// Returns the client that has acquired a lock, if known, unless it is away: it may return as another client and keep
+/// the lock.
 pub(super) fn client_of(record: &LockRecord) -> Option<ClientCopy> {
     let is_away = record.session.as_ref().is_some_and(|session| session.is_gone());
     ClientCopy::of_holder(record.hold.as_ref().filter(|_| !is_away)?.holder())
@@ -199,7 +200,7 @@ fn reply_numbers(reply: &mut Reply<'_>, fence: Option<i64>, pttl_ms: Option<i64>
     reply_some(reply, age_ms, |reply, age_ms| reply.int(age_ms as i64));
 }
 
-/// Replies with the client that holds a lock, its text, and whether the lock is bound to its connection.
+/// Replies with the client that holds a lock, the text of the lock, and the flag of a lock bound to the connection.
 fn reply_holder(reply: &mut Reply<'_>, record: Option<&HolderRecord>, engine: Option<&dyn Engine>) {
     let client = record.and_then(|record| record.client.as_ref());
     reply.bulk(b"client-id");
@@ -274,7 +275,7 @@ fn reply_queue(call: &mut Call<'_>, queue: &[LockWaiter]) {
     }
 }
 
-/// Returns how LOCK.INFO calls a way to ask for a lock.
+/// Returns the name in LOCK.INFO of a mode of asking for a lock.
 pub(super) fn mode_word(mode: LockMode) -> &'static str {
     match mode {
         LockMode::Exclusive | LockMode::Several => "exclusive",
@@ -283,7 +284,7 @@ pub(super) fn mode_word(mode: LockMode) -> &'static str {
     }
 }
 
-/// Returns how LOCK.INFO calls a way to share a lock, and the fencing token that all holders have.
+/// Returns the name in LOCK.INFO of a mode of sharing a lock, and the fencing token common to all holders.
 fn mode_of(sharing: Sharing) -> (&'static str, Option<i64>) {
     match sharing {
         Sharing::Readers { fence } => ("shared", Some(fence)),
@@ -296,16 +297,16 @@ fn mode_of(sharing: Sharing) -> (&'static str, Option<i64>) {
 pub(super) struct Listed {
     pub(super) mode: &'static str,
     pub(super) fence: Option<i64>,
-    /// For how long anybody has held it.
+    /// The time since which the lock was held by any holder.
     pub(super) age_ms: Option<u64>,
     pub(super) pttl_ms: Option<i64>,
     pub(super) holders: usize,
-    /// How many permits a semaphore has, and how many are free.
+    /// The permits of a semaphore: total and free.
     pub(super) permits: Option<(u32, u32)>,
 }
 
 impl Listed {
-    /// Describes a lock; `None` of one that was taken by another command, and of which nothing is known.
+    /// Describes a lock; `None` for a lock without a record, which was taken by another command.
     pub(super) fn of(lock: &SeenLock<'_>, entry: Option<&Entry>, now: Now) -> Option<Self> {
         let pttl_ms = entry.map(|entry| pttl_ms(entry.deadline(), now));
         let (mode, fence, age_ms, holders, permits) = match lock.held {
@@ -321,12 +322,12 @@ impl Listed {
     }
 }
 
-/// A lock as LOCK.LIST replies with it.
+/// A lock in the reply of LOCK.LIST.
 struct Row<'k> {
     key: &'k [u8],
     listed: Listed,
     waiting: usize,
-    /// The client that holds it alone.
+    /// The client that holds the lock alone.
     client: Option<ClientCopy>,
 }
 
@@ -334,9 +335,9 @@ struct Row<'k> {
 struct Listing {
     pattern: Option<Pattern<Box<[u8]>>>,
     only_waiting: bool,
-    /// How many locks, shown or not, may still be looked at.
+    /// The number of locks, shown or not, that may still be visited.
     left: usize,
-    /// Where to go on.
+    /// The position to continue at.
     cursor: u64,
     found: Found,
 }
@@ -364,7 +365,7 @@ impl Continuation for Listing {
         let (now, engine, protocol) = (view.now(), env.namespace.engine(), reply.protocol());
         let (mut steps, mut last, mut next) = (SLICE_STEPS, self.cursor, 0);
         view.locks().visit(self.cursor, |position, lock, entry| {
-            // Those at the same position are one page: the next one begins at a greater position.
+            // Locks at the same position form one page: the next page begins at a greater position.
             if (self.left == 0 || steps == 0) && position != last {
                 next = position;
                 return false;

@@ -1,10 +1,10 @@
 //! `LOCK.*`: a lock in one command, and queueing for it.
 //!
 //! A lock is an ordinary string key whose value is its owner's token, so clients that use SET NX, scripts or these
-//! commands exclude each other; one that several can hold at once has another value. What these commands add lies beside the
-//! key, see [`LockRecord`](crate::store::LockRecord): fencing tokens, the holders, and the clients queued. The first in the
-//! queue gets the lock in the critical section in which the key goes away, whatever removes it: the key's change marks it
-//! as ready, and the end of the call, or the sweeper, executes the waiting call.
+//! commands exclude each other; a lock with several holders has another value. These commands add a record beside the
+//! key, see [`LockRecord`](crate::store::LockRecord): fencing tokens, the holders, and the queued clients. The first
+//! client in the queue gets the lock in the critical section in which the key goes away, whatever removes it: the key's
+//! change marks it as ready, and the end of the call, or the sweeper, executes the waiting call.
 
 mod acquire;
 mod ask;
@@ -35,7 +35,7 @@ ever, where K is the number of keys and N the number of clients queued for each.
 
 const RESUME_COST: &str = "O(N) where N is the number of locks in the database.";
 
-/// What LOCK.* says of the arguments that several of its commands have.
+/// The descriptions of arguments that several commands have.
 const KEY: &str = "The lock, which is a string key.";
 const TOKEN: &str = "The token that the lock was acquired with.";
 const BLOCK: &str = "For how many milliseconds to stay queued, at most; 0 for no limit. Not at all without it.";

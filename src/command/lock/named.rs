@@ -1,22 +1,22 @@
-//! A holder of a lock, named by what the metrics page shows of it, which is never its token.
+//! A holder of a lock, identified by numbers that the metrics page may show, unlike its token.
 
 use crate::store::{Key, Lookup, View};
 
 /// A holder, as a page has shown it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NamedHolder {
-    /// Its fencing token. Readers have the same one.
+    /// The fencing token, which all readers of a lock share.
     pub(crate) fence: i64,
-    /// Its number among the holders of a shared lock or a semaphore, which no later one of them has.
+    /// The number among the holders of a shared lock or a semaphore, which is not reused.
     pub(crate) number: Option<u64>,
 }
 
-/// Why there is no such holder.
+/// The reason why a holder is not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absence {
-    /// Nobody holds the lock, as far as it is known.
+    /// The lock has no holder, as far as is known.
     Free,
-    /// Others hold it.
+    /// The lock has other holders.
     Others,
 }
 
@@ -24,7 +24,7 @@ impl NamedHolder {
     /// Returns the token of the holder, if it still holds the lock.
     ///
     /// # Errors
-    /// If it does not.
+    /// The holder does not hold the lock any more.
     pub(crate) fn token(self, view: &mut View<'_>, key: Key<'_>) -> Result<Box<[u8]>, Absence> {
         view.lookup(key, Lookup::PEEK); // an expired key is deleted
         let record = match view.locks().holders(key) {

@@ -1,7 +1,7 @@
-//! An overview of all locks for the metrics page: those that clients wait for, longest first, and then those that have
-//! been held for longest; each with its holders and its queue.
+//! An overview of all locks for the metrics page: first the locks with waiting clients, longest wait first, and then
+//! those that have been held for longest; each with its holders and its queue.
 //!
-//! It visits one shard at a time and keeps what is shown only, so ten thousand locks block nobody.
+//! The overview visits one shard at a time and keeps only the locks to be shown, so ten thousand locks block no client.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -16,73 +16,71 @@ use crate::store::entry::Entry;
 use crate::store::{HeldLock, LockRecord, LockWaiter, SHARDS, SeenLock};
 use crate::time::clock::{Deadline, Now};
 
-/// How many holders of a lock are shown.
+/// The number of holders of a lock that are shown.
 const HOLDERS_SHOWN: usize = 20;
-/// How many clients queued for a lock are shown.
+/// The number of queued clients of a lock that are shown.
 const QUEUED_SHOWN: usize = 100;
-/// How many holders and queued clients of all locks are shown: of later locks only a few each.
+/// The number of holders and queued clients of all locks that are shown: of later locks only a few each.
 const CLIENTS_SHOWN: usize = 2000;
-/// How many are shown of any lock.
+/// The number that is shown of any lock.
 const CLIENTS_LEAST: usize = 3;
 
-/// How many bytes of a text are shown: it may have millions.
+/// The bytes of a text that are shown: it may have millions.
 const TEXT_SHOWN: usize = 128;
-/// How many bytes of a key are kept: more than are shown, so that a lock can be named exactly.
+/// The bytes of a key that are kept: more than are shown, so that a lock can be named exactly.
 pub(crate) const KEY_KEPT: usize = 1024;
 
 /// A lock that is shown.
 #[derive(Clone, Debug)]
 pub(crate) struct ShownLock {
-    /// For how long the first client in the queue has waited, if there is one. The order of locks is that of these times.
+    /// The waiting time of the first client in the queue, if there is one. Locks are ordered by these times.
     pub(crate) wait_ms: Option<u64>,
-    /// For how long the lock has been held, if it is known: a lock may have been taken by another command.
+    /// The time for which the lock has been held, if known: a lock may have been taken by another command.
     pub(crate) age_ms: Option<u64>,
-    /// The database of the key.
     pub(crate) db: usize,
-    /// The key, or the first bytes of it.
+    /// The key, or its first bytes.
     pub(crate) key: Vec<u8>,
-    /// How many bytes the key has.
+    /// The length of the key, in bytes.
     pub(crate) key_len: usize,
-    /// How it is held, in the words of LOCK.INFO.
+    /// The mode in which the lock is held, in the words of LOCK.INFO.
     pub(crate) mode: &'static str,
-    /// How many permits a semaphore has, and how many are free.
+    /// The permits of a semaphore: total and free.
     pub(crate) permits: Option<(u32, u32)>,
-    /// The fencing token.
     pub(crate) fence: Option<i64>,
-    /// How long it has left; -1 without limit.
+    /// The remaining TTL; -1 without limit.
     pub(crate) pttl_ms: i64,
-    /// How many holders there are of which something is known.
+    /// The number of known holders.
     pub(crate) held_by: usize,
-    /// The first of them.
+    /// The first known holders.
     pub(crate) holders: Vec<ShownHolder>,
-    /// How many clients are queued.
+    /// The number of queued clients.
     pub(crate) queued: usize,
-    /// The first of them.
+    /// The first queued clients.
     pub(crate) queue: Vec<ShownWaiter>,
-    /// The cycle of clients that wait for each other which the lock is held in.
+    /// The cycle of clients waiting for each other in which the lock is held.
     pub(crate) cycle: Option<Vec<Link>>,
 }
 
 /// A holder of a lock.
 #[derive(Clone, Debug)]
 pub(crate) struct ShownHolder {
-    /// Its number among several.
+    /// The number among several holders.
     pub(crate) number: Option<u64>,
-    /// The client that has acquired the lock, of this process or of another one, which may have left since.
+    /// The client that has acquired the lock, of this process or of another one; it may have disconnected since.
     pub(crate) client: Option<ClientCopy>,
-    /// Whether its connection to this process has closed.
+    /// True if the connection of the holder to this process has closed.
     pub(crate) is_gone: bool,
-    /// Whether the lock ends with its session, whose connection has closed, unless it comes back in time.
+    /// True if the lock is bound to a session whose connection has closed, and ends unless the session returns in time.
     pub(crate) is_away: bool,
-    /// What the lock is for, in its own words, or the first bytes of it.
+    /// The text given by the holder about the lock, or its first bytes.
     pub(crate) meta: Option<Vec<u8>>,
-    /// How many bytes of that are left out.
+    /// The number of bytes left out of `meta`.
     pub(crate) meta_rest: usize,
     pub(crate) age_ms: u64,
-    /// How long it has left; -1 without limit.
+    /// The remaining TTL; -1 without limit.
     pub(crate) pttl_ms: i64,
     pub(crate) fence: i64,
-    /// How many permits it has, of a semaphore.
+    /// The permits held, of a semaphore.
     pub(crate) permits: Option<u32>,
 }
 
@@ -91,11 +89,11 @@ pub(crate) struct ShownHolder {
 pub(crate) struct ShownWaiter {
     pub(crate) client: u64,
     pub(crate) wait_ms: u64,
-    /// How it asks for the lock, in the words of LOCK.INFO.
+    /// The mode asked for, in the words of LOCK.INFO.
     pub(crate) mode: &'static str,
-    /// For how many permits it asks.
+    /// The number of permits asked for.
     pub(crate) permits: Option<u32>,
-    /// Whether its connection has ended and its place is kept.
+    /// True if the connection of the client has ended and its place is reserved.
     pub(crate) is_away: bool,
 }
 
@@ -117,7 +115,7 @@ impl ShownHolder {
         }
     }
 
-    /// Returns the first holders of a lock of which something is known.
+    /// Returns the first known holders of a lock.
     fn all(lock: &SeenLock<'_>, deadline: Option<Deadline>, now: Now) -> Vec<Self> {
         match lock.held {
             None => Vec::new(),
@@ -143,7 +141,7 @@ impl ShownWaiter {
 }
 
 impl ShownLock {
-    /// Returns what decides the order.
+    /// Returns the sort key.
     fn rank(&self) -> impl Ord + '_ {
         (self.wait_ms, self.age_ms, self.db, &self.key)
     }
@@ -201,7 +199,7 @@ pub(crate) fn overview(namespace: &Namespace, handlers: &'static Handlers, max_c
     Some(locks)
 }
 
-/// Leaves out clients of later locks when all have too many.
+/// Leaves out clients of later locks when there are too many in all.
 fn limit_clients(locks: &mut [ShownLock]) {
     let mut left = CLIENTS_SHOWN;
     for lock in locks {
@@ -212,7 +210,7 @@ fn limit_clients(locks: &mut [ShownLock]) {
     }
 }
 
-/// The locks that come first among those visited so far.
+/// The first locks in the order, among those visited so far.
 struct Shown {
     locks: BinaryHeap<Reverse<ShownLock>>,
     max_count: usize,
@@ -237,7 +235,7 @@ impl Shown {
             db,
             key: key[..key.len().min(KEY_KEPT)].to_vec(),
             key_len: key.len(),
-            // Nothing is known of one that was taken by another command.
+            // A lock taken by another command has no record.
             mode: listed.as_ref().map_or("exclusive", |listed| listed.mode),
             permits: listed.as_ref().and_then(|listed| listed.permits),
             fence: listed.as_ref().and_then(|listed| listed.fence),

@@ -1,7 +1,8 @@
 //! `LOCK.ACQUIRE .. REPLICAS`: a lock that is granted when replicas have it, and released otherwise.
 //!
-//! SET followed by WAIT only tells that too few replicas have the lock, which is held all the same. Here the lock is
-//! acquired as without REPLICAS, at once or in its turn, and the reply is held back until the replicas have acknowledged it.
+//! SET followed by WAIT only reports that too few replicas have the lock, which is held all the same. Here the lock is
+//! acquired as without REPLICAS, at once or in its turn, and the reply is withheld until the replicas have acknowledged
+//! it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,13 +15,13 @@ use crate::error::{Error, Result};
 use crate::resp::{Output, Reply};
 use crate::store::{HeldLock, Key, View};
 
-/// For how many milliseconds replicas are waited for without BLOCK.
+/// The time limit for replicas without BLOCK, in milliseconds.
 const PATIENCE_MS: u64 = 1000;
 
 /// Parses the number of replicas.
 ///
 /// # Errors
-/// Where the call must not wait, and on a replica, whose writes are its own alone.
+/// The call must not wait; the server's engine is etcd; or the server is a replica, whose writes are its own alone.
 pub(super) fn read_replicas(call: &mut Call<'_>) -> Result<usize> {
     let replicas = usize::try_from(call.args.int()?).map_err(|_| Error::NotPositive)?;
     if replicas > 0 && call.is_nested() {
@@ -37,8 +38,8 @@ pub(super) fn read_replicas(call: &mut Call<'_>) -> Result<usize> {
     Ok(replicas)
 }
 
-/// Lets a call that has acquired a lock, or waits for it in `queued`, reply with the fencing token when enough replicas have
-/// the lock: until a time in monotonic milliseconds.
+/// Makes a call that has acquired a lock, or waits for it in `queued`, reply with the fencing token when enough
+/// replicas have the lock; `until_ms` limits the wait, in monotonic milliseconds.
 pub(super) fn reply_when_acknowledged(
     call: &mut Call<'_>,
     (key, token): (Key<'_>, &[u8]),
@@ -51,7 +52,7 @@ pub(super) fn reply_when_acknowledged(
     call.continue_with(Replicated { queued, db, key, hash, token, info, replicas, until_ms, acknowledged: None })
 }
 
-/// The rest of such a call.
+/// The continuation of such a call.
 struct Replicated {
     /// The wait in the queue for the lock, if it was not free.
     queued: Option<Box<dyn Continuation>>,
@@ -71,7 +72,7 @@ impl Replicated {
         Key { bytes: &self.key, hash: self.hash }
     }
 
-    /// Returns the fencing token of the lock while the client holds it, and when it expires, in monotonic milliseconds.
+    /// Returns the fencing token and the deadline, in monotonic milliseconds, of the lock while the client holds it.
     fn held(&self, env: Env<'_>, view: &mut View<'_>) -> Option<(i64, Option<u64>)> {
         let now = env.namespace.clock.now();
         let client = self.info.id;
@@ -92,21 +93,21 @@ impl Replicated {
     /// Begins to wait for the replicas.
     fn begin(&mut self, env: Env<'_>, expires_ms: Option<u64>) {
         let namespace = env.namespace;
-        // More than the lock's own position: it may have been acquired by another client with the same token.
+        // This is beyond the lock's own position: it may have been acquired by another client with the same token.
         let awaited = Awaited { count: self.replicas, position: namespace.log.end(), must_be_synced: false };
         namespace.ask_replicas();
         let acknowledged = namespace.replicas.wait(self.info.id, awaited);
         let until_ms = self.until_ms.min(expires_ms.unwrap_or(u64::MAX));
         let blocked = namespace.clients.block(&self.info, Blocking::Time, until_ms);
-        // An acknowledgement that came before the client was blocked has found nobody to be told.
+        // An acknowledgement before the client was blocked has not woken it.
         if acknowledged.is_over() {
             namespace.clients.unblock(self.info.id, Unblocked::InTime);
         }
         self.acknowledged = Some((acknowledged, blocked));
     }
 
-    /// Goes on once the lock could be acquired: with that reply if the client does not have it, else waiting for the
-    /// replicas.
+    /// Continues when the wait in the queue has ended or made progress: ends with its reply if the client does not have
+    /// the lock, otherwise begins to wait for the replicas.
     fn acquire(&mut self, env: Env<'_>, view: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool> {
         let mut answer = Output::new();
         let mut own = Reply::new(&mut answer, reply.protocol());

@@ -1,4 +1,4 @@
-//! LOCK.RESUME: a client that has connected again takes over the locks that it holds by its token.
+//! LOCK.RESUME: a client that has reconnected takes over the locks that it holds by its token.
 
 use crate::client::info::ClientInfo;
 use crate::dispatch::Call;

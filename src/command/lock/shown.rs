@@ -1,12 +1,13 @@
-//! Keys in errors: a line in which no key can pretend to be more than a key, and none is shown that the caller may not read.
+//! Keys in errors: shortened, in a form that no key can use to imitate other text, and hidden from callers that may not
+//! read them.
 
 use crate::dispatch::Call;
 use crate::text::quote;
 
-/// How many bytes of a key are shown.
+/// The bytes of a key that are shown.
 const KEY_SHOWN: usize = 64;
 
-/// Returns a key as it is shown in an error to the caller.
+/// Returns a key in the form for an error to the caller.
 pub(super) fn shown_key(call: &Call<'_>, key: &[u8]) -> String {
     if !call.caller.access.reads_key(key) {
         return "?".to_owned();

@@ -1,7 +1,7 @@
 //! Publish/subscribe: SUBSCRIBE, PUBLISH and related commands, and PUBSUB.
 //!
-//! The subscribers are kept by the [`Hub`](crate::push::hub::Hub). A confirmation is written for every channel, in
-//! RESP3 as a push; the gate allows a subscribed RESP2 client only a few commands.
+//! The subscribers are in the [`Hub`](crate::push::hub::Hub). A confirmation is written for every channel, in RESP3 as
+//! a push; the gate allows a subscribed RESP2 client only a few commands.
 
 use crate::client::info::{ChannelKind, Class};
 use crate::client::staged::StagedMessage;
@@ -145,7 +145,7 @@ fn part(call: &mut Call<'_>, word: &'static str, channel_kind: ChannelKind) -> R
     Ok(())
 }
 
-/// Unsubscribes from one channel. Its messages so far are written before the confirmation, and none comes after it.
+/// Unsubscribes from a channel. Its messages so far are written before the confirmation, and none follows.
 fn leave(call: &mut Call<'_>, word: &str, channel_kind: ChannelKind, name: &[u8]) -> Result<()> {
     let namespace = call.namespace;
     let (caller, session) = call.connection()?;
@@ -197,7 +197,8 @@ fn spublish(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Leaves a message to the engine that executes the call, if one does: it is sent when the cluster has it.
+/// Passes a message to the engine that executes the call, if there is one; returns true then. The engine sends the
+/// message when the cluster has it.
 fn stage(call: &mut Call<'_>, Message { channel, payload }: Message<'_>, is_sharded: bool) -> bool {
     let Some(staged) = &mut call.caller.staged else { return false };
     staged.messages.push(StagedMessage { is_sharded, channel: channel.to_vec(), payload: payload.to_vec() });

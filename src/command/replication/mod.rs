@@ -1,7 +1,7 @@
-//! What a replica asks its primary for: REPLCONF, PSYNC and SYNC.
+//! Requests of a replica to its primary: REPLCONF, PSYNC and SYNC.
 //!
-//! A client becomes a replica when it asks for the data. From then on its connection is fed by
-//! [`Feed`], and what it sends are requests without replies.
+//! A client becomes a replica when it asks for the data. From then on [`Feed`] writes to its connection, and its
+//! requests get no replies.
 
 pub(super) mod role;
 
@@ -26,7 +26,7 @@ use crate::text::split_words;
 
 const SYNCHRONIZES: Flags = ADMIN | NO_SCRIPT | NO_ASYNC_LOADING | NO_MULTI | OF_PROCESS | NO_ENGINE;
 
-/// How many parts of a snapshot may wait for a replica that reads them more slowly than they are written.
+/// The number of parts of a snapshot that may wait for a replica that reads them more slowly than they are written.
 const PARTS_MAX: usize = 16;
 
 /// The longest address that a replica may announce, in bytes.
@@ -47,7 +47,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("1.0.0", "", "Makes the client a replica, which is sent all data and then every change."),
 ];
 
-/// Returns what is known of the client as a replica.
+/// Returns the client's state as a replica.
 fn replica(call: &mut Call<'_>) -> Result<Arc<Replica>> {
     let info = call.caller.info.clone();
     let known = call.session()?.replica.get_or_insert_with(|| {
@@ -71,7 +71,7 @@ fn configure(call: &mut Call<'_>) -> Result<()> {
         } else if is_word(option, "ACK") {
             return acknowledge(call, &replica);
         } else if is_word(option, "GETACK") {
-            return Ok(()); // what a primary says to its replica
+            return Ok(()); // a request of a primary to its replica
         } else {
             let value = call.args.bytes()?;
             describe(&replica, option, value)?;
@@ -81,7 +81,7 @@ fn configure(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Records what a replica says of itself in one option.
+/// Records one option that a replica sends about itself.
 fn describe(replica: &Replica, option: &[u8], value: &[u8]) -> Result<()> {
     if is_word(option, "IP-ADDRESS") {
         if value.len() > ADDRESS_MAX {
@@ -114,7 +114,7 @@ fn describe(replica: &Replica, option: &[u8], value: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Records what a replica has executed, and what it has in an fsynced file. There is no reply.
+/// Records the position that a replica has executed, and the one it has in a fsynced file. There is no reply.
 fn acknowledge(call: &mut Call<'_>, replica: &Replica) -> Result<()> {
     let position = |value: &[u8]| parse_int(value).and_then(|position| u64::try_from(position).ok());
     let Some(executed) = position(call.args.bytes()?) else { return Ok(()) };
@@ -130,8 +130,8 @@ fn acknowledge(call: &mut Call<'_>, replica: &Replica) -> Result<()> {
     Ok(())
 }
 
-/// Returns the client as a replica that asks for the data; `None` if it is one already, or runs MONITOR: Redis does not
-/// reply to these.
+/// Returns the client as a replica that asks for the data; `None` if it is a replica already, or runs MONITOR: Redis
+/// does not reply to these.
 fn asking(call: &mut Call<'_>) -> Result<Option<Arc<Replica>>> {
     let session = call.session()?;
     if session.feed.is_some() || session.is_monitor {
@@ -154,12 +154,12 @@ fn asking(call: &mut Call<'_>) -> Result<Option<Arc<Replica>>> {
     Ok(Some(replica))
 }
 
-/// Returns true if a request of PSYNC asks a replica to be the primary.
+/// Returns true if a request of PSYNC asks a replica to become the primary.
 fn asks_for_failover(request: Request<'_>) -> bool {
     request.len() > 3 && is_word(request.arg(3), "FAILOVER")
 }
 
-/// Makes a replica the primary because its primary wants that.
+/// Makes a replica the primary at the request of its primary.
 fn take_role_over(call: &mut Call<'_>) -> Result<()> {
     let (namespace, id) = (call.namespace, call.args.request().arg(1));
     warn!("Failover request received for replid {}.", id.escape_ascii());
@@ -205,7 +205,7 @@ fn synchronize(call: &mut Call<'_>) -> Result<()> {
     begin(call, replica)
 }
 
-/// Lets the client be sent the next snapshot.
+/// Begins a full synchronisation: the client is to receive the next snapshot.
 fn begin(call: &mut Call<'_>, replica: Arc<Replica>) -> Result<()> {
     call.namespace.observed.stats.full_syncs.fetch_add(1, Relaxed);
     let waiting = wait(call, &replica)?;
@@ -214,7 +214,7 @@ fn begin(call: &mut Call<'_>, replica: Arc<Replica>) -> Result<()> {
     Ok(())
 }
 
-/// Makes the client a replica that is sent something by the thread that writes files.
+/// Makes the client a replica that waits for a snapshot from the thread that writes files.
 fn wait(call: &mut Call<'_>, replica: &Arc<Replica>) -> Result<Waiting> {
     let (parts, received) = mpsc::channel(PARTS_MAX);
     add(call, replica, Feed::snapshot(replica.clone(), received))?;

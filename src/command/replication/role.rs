@@ -17,7 +17,7 @@ use crate::spec::{
 };
 
 const REPLICAS: Flags = ADMIN | NO_SCRIPT | STALE | NO_ENGINE;
-/// With the whole store locked, so that no write is under way when the role changes.
+/// The flags of commands that lock the whole store, so that no write is under way when the role changes.
 const CHANGES_ROLE: Flags = REPLICAS | NO_ASYNC_LOADING | EXCLUSIVE | CONTROL;
 const HOST_OR_NONE: &[Arg] = &[one_of(
     "args",
@@ -116,7 +116,7 @@ fn replicate(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns what the log says of the client.
+/// Returns the description of the client for the log.
 fn client(call: &Call<'_>) -> String {
     call.caller.info.line(call.now(), 0)
 }
@@ -171,7 +171,7 @@ fn read_terms(call: &mut Call<'_>) -> Result<Terms> {
         } else if is_word(word, "TO") && left >= 2 && target.is_none() {
             let (host, port) = (call.args.bytes()?, call.args.int()?);
             let host = String::from_utf8_lossy(host).into_owned();
-            // No replica has a port that is none.
+            // A number that is no port matches no replica.
             target = Some(Address { host, port: u16::try_from(port).unwrap_or(0) });
         } else if is_word(word, "FORCE") && !is_forced {
             is_forced = true;

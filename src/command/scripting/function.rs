@@ -15,7 +15,8 @@ use crate::spec::{
 };
 
 const COST: &str = "Depends on the function that is executed.";
-/// Alone in the store, so that the log has changes of libraries in the order in which they were made.
+/// The flags of commands that are alone in the store, so that the log has changes of libraries in the order in which
+/// they were made.
 const CHANGES_LIBRARIES: Flags = WRITE | NO_SCRIPT | EXCLUSIVE | NO_ENGINE;
 const WRITES_ALL: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 

@@ -1,7 +1,7 @@
 //! EVAL, EVALSHA, their read-only forms, SCRIPT: Lua scripts.
 //!
-//! A script holds the whole store, so no other client sees an intermediate state, and its commands pass the gate as
-//! those of EXEC do (`Caller`).
+//! A script holds the whole store, so no other client sees an intermediate state, and its commands pass the gate like
+//! those of EXEC (`Caller`).
 
 pub(crate) mod function;
 
@@ -162,13 +162,13 @@ pub(crate) fn key_count(call: &mut Call<'_>, not_a_number: fn() -> Error) -> Res
 pub(crate) struct Run<'r> {
     /// The SHA1 of a script, or a function's name.
     pub(crate) name: &'r str,
-    /// Its number in the interpreter.
+    /// The number in the interpreter.
     pub(crate) number: usize,
     /// The flags declared by its author.
     pub(crate) flags: crate::script::Flags,
-    /// How many keys are passed.
+    /// The number of keys passed.
     pub(crate) keys: usize,
-    /// Whether it is called by a read-only command.
+    /// True if the call comes from a read-only command.
     pub(crate) is_read_only: bool,
 }
 
@@ -213,7 +213,7 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: Run<'_>, buffers: &mut 
     if call.caller.db != db {
         call.caller.select(db);
     }
-    // The output is apart while the reply is written to it, because the script has the call until then.
+    // The output is separate while the reply is written to it, because the script owns the call until then.
     let protocol = call.reply.protocol();
     let mut output = std::mem::take(call.reply.output());
     let outcome = vm.finish(executed, chosen, &mut caller, &mut Reply::new(&mut output, protocol));
@@ -232,7 +232,7 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: Run<'_>, buffers: &mut 
     }
 }
 
-/// Calls commands for a script, on behalf of the client that runs it.
+/// The host of a script: calls commands on behalf of the client that runs it.
 struct ScriptCaller<'c, 'a> {
     call: &'c mut Call<'a>,
     buffers: &'c mut CallBuffers,

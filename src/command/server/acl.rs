@@ -29,7 +29,7 @@ const RULES_COST: &str = "O(N). Where N is the number of rules provided.";
 const SHOW_COST: &str = "O(N). Where N is the number of password, command and pattern rules that the user has.";
 const CATEGORIES_COST: &str = "O(1) since the categories and commands are a fixed set.";
 
-/// How many entries ACL LOG shows by default.
+/// The default number of entries that ACL LOG shows.
 const LOG_SHOWN: i64 = 10;
 /// The maximum length of a password of ACL GENPASS, in bits.
 const PASSWORD_BITS_MAX: i64 = 4096;
@@ -98,13 +98,13 @@ fn set_user(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Broadcasts to the clients that track keys what has changed until now, before the users change: the names that each is
-/// sent are those that its user may read at that time.
+/// Broadcasts the changed keys to the clients that track them, before the users change: each client is sent the names
+/// that its user may read at that time.
 fn broadcast_changed_keys(call: &Call<'_>) {
     call.namespace.push.broadcast(&call.namespace.settings, call.now());
 }
 
-/// Disconnects clients with subscriptions that their user no longer has permission for; the users are given before and
+/// Disconnects clients with subscriptions for which their user has lost the permission; the users are given before and
 /// after.
 fn disconnect_subscribers(call: &mut Call<'_>, users: &[(Arc<User>, Arc<User>)]) {
     let by_name: HashMap<&[u8], _> = users.iter().map(|(before, after)| (&*after.name, (before, after))).collect();
@@ -133,7 +133,7 @@ fn delete_users(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Disconnects clients whose users were removed; the caller, if it is one of them, still gets its reply.
+/// Disconnects clients whose users were removed; a caller among them still gets its reply.
 fn disconnect(call: &mut Call<'_>, gone: &[Arc<User>]) {
     call.caller.follow_users(&call.namespace.acl);
     let by_name: HashMap<&[u8], _> = gone.iter().map(|user| (&*user.name, user)).collect();

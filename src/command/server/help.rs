@@ -1,6 +1,6 @@
 //! HELP, a subcommand of every container: derived from the declarations of the other subcommands.
 //!
-//! Each of them gets two lines: its synopsis, from its grammar, and its summary. The first line and the last two are
+//! Each subcommand gets two lines: its synopsis, from its grammar, and its summary. The first line and the last two are
 //! those of Redis, which tools look for.
 
 use crate::dispatch::{Call, Command};

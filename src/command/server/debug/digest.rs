@@ -39,7 +39,7 @@ impl Digest {
         self.0 = Sha1::digest(self.0).into();
     }
 
-    /// Mixes in a value, and whether it has a TTL.
+    /// Mixes in a value, and its having a TTL.
     fn entry(&mut self, entry: &Entry) {
         self.value(entry.contents());
         if entry.deadline().is_some() {
@@ -47,7 +47,6 @@ impl Digest {
         }
     }
 
-    /// Mixes in a value.
     fn value(&mut self, value: ValueRef<'_>) {
         match value {
             ValueRef::String(text, _) => {
@@ -145,7 +144,8 @@ pub(crate) fn values(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns what a client could see of the data: a line for each key, with a digest of its value, and one for each library.
+/// Returns everything of the data that a client could see: a line for each key, with a digest of its value, and one for
+/// each library.
 #[cfg(feature = "internals")]
 pub(crate) fn image(namespace: &crate::namespace::Namespace) -> Vec<String> {
     use crate::store::{Cx, Origin};
@@ -184,7 +184,7 @@ pub(crate) fn image(namespace: &crate::namespace::Namespace) -> Vec<String> {
     lines
 }
 
-/// Returns what is known of a lock, without the times since when.
+/// Describes a lock, without the times at which it was acquired.
 #[cfg(feature = "internals")]
 fn describe_lock(lock: HeldLock<'_>, now: Now) -> String {
     let of = |record: &LockRecord| format!("{} {} {:?}", record.token.escape_ascii(), record.fence, record.meta);
@@ -200,7 +200,7 @@ fn describe_lock(lock: HeldLock<'_>, now: Now) -> String {
     }
 }
 
-/// Returns what the digest of a value leaves out: the deadlines of fields, and the groups of a stream.
+/// Returns the parts of a value that its digest leaves out: the deadlines of fields, and the groups of a stream.
 #[cfg(feature = "internals")]
 fn beside_digest(value: ValueRef<'_>) -> String {
     match value {

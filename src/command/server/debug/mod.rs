@@ -95,12 +95,13 @@ fn debug(call: &mut Call<'_>) -> Result<()> {
     }
 }
 
-/// Refuses a subcommand about the process in a private instance, as the gate does for commands that are declared so.
+/// Refuses a subcommand about the process in a private instance, as the gate does for commands with the flag
+/// `OF_PROCESS`.
 fn check_is_main(call: &Call<'_>) -> Result<()> {
     if call.namespace.tenant.is_private() { Err(Error::NotInPrivate) } else { Ok(()) }
 }
 
-/// Refuses a subcommand that changes data otherwise than a cluster does, where the data is in one.
+/// Refuses a subcommand that changes data by other means than the cluster, where the data is in one.
 fn check_is_own_data(call: &Call<'_>) -> Result<()> {
     if call.namespace.engine().is_some() { Err(Error::NotOnEngine(&call.command.name)) } else { Ok(()) }
 }
@@ -111,7 +112,7 @@ fn accept(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Blocks all clients. A text that is no number counts as 0, as for C's `strtod`.
+/// Blocks all clients. A text that is not a number counts as 0, as for C's `strtod`.
 fn sleep(call: &mut Call<'_>) -> Result<()> {
     let seconds = leading_number(call.args.bytes()?).max(0.0);
     if let Ok(time) = Duration::try_from_secs_f64(seconds) {
@@ -128,8 +129,8 @@ fn leading_number(word: &[u8]) -> f64 {
     text.parse().unwrap_or(0.0)
 }
 
-/// Causes a panic: in this call, in a task of the server at its next round, or, in builds for tests, half-way in the next
-/// creation of a key, or in every change of a key from now on (without a key, in none).
+/// Causes a panic: in this call; in a task of the server at its next round; or, in builds for tests, half-way in the
+/// next creation of a key, or in every change of a key from now on (without a key, in none).
 fn inject_panic(call: &mut Call<'_>) -> Result<()> {
     let place = call.args.bytes()?;
     #[cfg(feature = "internals")]
@@ -166,14 +167,14 @@ fn set_active_expire(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Lets RESTORE accept wrong checksums.
+/// Makes RESTORE accept wrong checksums, or not.
 fn skip_checksums(call: &mut Call<'_>) -> Result<()> {
     let is_on = leading_number(call.args.bytes()?) != 0.0;
     call.namespace.debug.skips_checksums.store(is_on, Relaxed);
     accept(call)
 }
 
-/// Lets scripts call DEBUG; in Redis, any command.
+/// Allows scripts to call DEBUG, or not; in Redis, any command.
 fn let_scripts_debug(call: &mut Call<'_>) -> Result<()> {
     let is_on = leading_number(call.args.bytes()?) != 0.0;
     call.namespace.debug.may_scripts_debug.store(is_on, Relaxed);
@@ -181,7 +182,7 @@ fn let_scripts_debug(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Lists the subcommands with their minimum number of arguments, and whether they take more.
+/// Lists the subcommands with their minimum number of arguments, marking those that take more.
 fn help(call: &mut Call<'_>) -> Result<()> {
     let shown = |(name, min_args, max_args, _): &(&str, usize, usize, Subcommand)| {
         let optional = if max_args > min_args { " [<arg> ...]" } else { "" };
@@ -232,7 +233,7 @@ fn simulate_crash(call: &Call<'_>, reason: &str) -> Result<()> {
 }
 
 /// Creates keys `<prefix>:0` and so on, except existing ones; a value contains its number, padded to a length if one is
-/// given. They are not logged.
+/// given. The keys are not logged.
 fn populate(call: &mut Call<'_>) -> Result<()> {
     let count = positive(call.args.bytes()?)?;
     let prefix = call.args.next_arg().unwrap_or(b"key");
@@ -241,7 +242,7 @@ fn populate(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::StringTooLong);
     }
     let (db, cx) = (call.caller.db, call.view.cx());
-    let mut view = call.view.lend(db, cx); // its changes are not those of the call
+    let mut view = call.view.lend(db, cx); // its changes do not count as changes of the call
     for number in 0..count {
         let name = [prefix, format!(":{number}").as_bytes()].concat();
         let key = call.namespace.store.key(&name);
@@ -311,7 +312,7 @@ fn protocol(call: &mut Call<'_>) -> Result<()> {
 const PROTOCOL_TYPES: &str = "Wrong protocol type name. Please use one of the following: \
     string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false";
 
-/// Sets from which length on an element of a long list is a node of its own; 0 for the default.
+/// Sets the length from which an element of a long list is a node of its own; 0 for the default.
 fn packed_threshold(call: &mut Call<'_>) -> Result<()> {
     const MOST: u64 = (4 << 30) - (1 << 20);
     const REFUSAL: Error =
@@ -344,7 +345,7 @@ fn show_structure(call: &mut Call<'_>, encodings: &[&str], [title, name]: [&str;
     Ok(())
 }
 
-/// Rejects a key whose value is not of the requested type: all are strings.
+/// Rejects a key whose value is not of the requested type: all values here are strings.
 fn refuse_key(call: &mut Call<'_>, text: &'static str) -> Result<()> {
     let name = call.args.bytes()?;
     if call.view.exists(call.namespace.store.key(name)) { Err(Error::other(text)) } else { Err(Error::NoSuchKey) }

@@ -24,7 +24,7 @@ pub(super) fn load_log(call: &mut Call<'_>) -> Result<()> {
     load(call, Reload { is_of_log: true, saves: false, flushes: true, merges: false })
 }
 
-/// Saves a snapshot and loads it in place of the data. A server without files does that for each key in memory.
+/// Saves a snapshot and loads it in place of the data. A server without files does so for each key in memory.
 pub(super) fn reload(call: &mut Call<'_>) -> Result<()> {
     let mut reload = Reload { is_of_log: false, saves: true, flushes: true, merges: false };
     while let Some(option) = call.args.next_arg() {
@@ -46,7 +46,7 @@ pub(super) fn reload(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Orders data to be loaded, and replies when it is.
+/// Orders data to be loaded, and replies when the load has ended.
 fn load(call: &mut Call<'_>, reload: Reload) -> Result<()> {
     let files = call.namespace.persistence.clone();
     call.await_rest(|| {
@@ -56,11 +56,11 @@ fn load(call: &mut Call<'_>, reload: Reload) -> Result<()> {
     })
 }
 
-/// The rest of a call while data is loaded.
+/// The continuation of a call while data is loaded.
 struct Loading {
     files: Arc<Persistence>,
     order: Order,
-    /// The reply if it fails; the log has the reason.
+    /// The reply if the load fails; the log has the reason.
     failure: Error,
     is_loaded: bool,
 }

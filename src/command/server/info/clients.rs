@@ -32,14 +32,14 @@ pub(super) const CLIENTS: &[Field] = &[
     field("total_blocking_keys_on_nokey", |from| keys_awaited_even_absent(from.call).into()),
 ];
 
-/// All clients are served by the threads of `worker-threads`, which are not listed separately.
+/// The fields of threads: all clients are served by the threads of `worker-threads`, which are not listed separately.
 pub(super) const THREADS: &[Field] = &[field("io_thread_0", |from| {
     let (stats, clients) = (from.stats(), from.namespace().clients.len());
     let (reads, writes) = (stats.reads.load(Relaxed), stats.writes.load(Relaxed));
     parts([("clients", clients.into()), ("reads", reads.into()), ("writes", writes.into())])
 })];
 
-/// Returns how many keys have blocked clients that are also to be woken by the key's deletion.
+/// Returns the number of keys with blocked clients that are also to be woken by the key's deletion.
 fn keys_awaited_even_absent(call: &Call<'_>) -> usize {
     let mut keys: HashSet<(usize, Vec<u8>)> = HashSet::new();
     call.namespace.clients.each_blocked_call(|blocked| {

@@ -7,7 +7,7 @@ use crate::command::server::info::keyspace::percentiles;
 use crate::command::server::info::reading::Reading;
 use crate::observe::EngineStats;
 
-/// All of it is there only where the data is in a cluster, but for the first line.
+/// The fields of the section; all but the first exist only where the data is in a cluster.
 #[rustfmt::skip] // a table
 pub(super) const ENGINE: &[Field] = &[
     field("engine", |from| if from.namespace().engine().is_some() { "etcd" } else { "memory" }.into()),

@@ -1,4 +1,4 @@
-//! The rows of INFO's table: a name, and how its value is read.
+//! The rows of INFO's table: a name, and the source of its value.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
@@ -11,50 +11,50 @@ pub(super) struct Field {
     source: Source,
 }
 
-/// Where the value of a field comes from.
+/// The source of a field's value.
 enum Source {
-    /// It is always the same, as for features that do not exist.
+    /// A constant value, as for features that do not exist.
     Fixed(Value),
     Read(fn(&mut Reading<'_, '_>) -> Value),
-    /// The field is absent where there is no value.
+    /// A value that may be absent, and the field with it.
     ReadIfAny(fn(&mut Reading<'_, '_>) -> Option<Value>),
-    /// The ends of the names, and the values.
+    /// The suffixes of the names, and the values.
     Family(fn(&mut Reading<'_, '_>) -> Vec<(String, Value)>),
 }
 
-/// A field that is always the same.
+/// Creates a field with a constant text.
 pub(super) const fn fixed(name: &'static str, text: &'static str) -> Field {
     Field { name, source: Source::Fixed(Value::Text(Cow::Borrowed(text))) }
 }
 
-/// A field that is always zero.
+/// Creates a field that is always zero.
 pub(super) const fn zero(name: &'static str) -> Field {
     Field { name, source: Source::Fixed(Value::Count(0)) }
 }
 
-/// A field that is always there.
+/// Creates a field that always exists.
 pub(super) const fn field(name: &'static str, read: fn(&mut Reading<'_, '_>) -> Value) -> Field {
     Field { name, source: Source::Read(read) }
 }
 
-/// A field that may be absent.
+/// Creates a field that may be absent.
 pub(super) const fn optional(name: &'static str, read: fn(&mut Reading<'_, '_>) -> Option<Value>) -> Field {
     Field { name, source: Source::ReadIfAny(read) }
 }
 
-/// Fields whose names begin with `prefix`, as many as there are.
+/// Creates a family of fields whose names begin with `prefix`.
 pub(super) const fn family(prefix: &'static str, read: fn(&mut Reading<'_, '_>) -> Vec<(String, Value)>) -> Field {
     Field { name: prefix, source: Source::Family(read) }
 }
 
 impl Field {
-    /// Returns the name, or the beginning of the names of a family.
+    /// Returns the name, or the prefix of the names of a family.
     #[cfg(all(test, feature = "metrics"))]
     pub(super) fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Passes on what the row reads: names and values.
+    /// Passes the names and values of the row to `pass_on`.
     pub(super) fn read(&self, reading: &mut Reading<'_, '_>, mut pass_on: impl FnMut(Name, Value)) {
         let name = Name { row: self.name, label: None };
         match &self.source {
@@ -78,7 +78,7 @@ impl Field {
 pub(crate) struct Name {
     /// The name in the table.
     pub(crate) row: &'static str,
-    /// What follows it in a family: the name of a command, for example.
+    /// The suffix in a family: the name of a command, for example.
     pub(crate) label: Option<String>,
 }
 
@@ -94,7 +94,7 @@ impl Display for Name {
 pub(crate) enum Value {
     Count(u64),
     Int(i64),
-    /// A number, and how many digits after the point are shown.
+    /// A number, and the number of digits shown after the point.
     Decimal(f64, usize),
     Text(Cow<'static, str>),
     /// Several named values.
