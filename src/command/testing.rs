@@ -1,5 +1,4 @@
-//! Test-only commands for features of the server itself; a server has them only with
-//! `Builder::with_test_commands`.
+//! Test-only commands for features of the server itself; a server has them only with `Builder::with_test_commands`.
 
 use std::sync::LazyLock;
 

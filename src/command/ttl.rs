@@ -1,9 +1,9 @@
 //! TTLs as commands give them: the options EX, PX, EXAT, PXAT, KEEPTTL and PERSIST, the times of the EXPIRE family and
-//! of RESTORE, and the conditions NX, XX, GT and LT. Here they are parsed, checked and applied, for keys and for fields.
+//! of RESTORE, and the conditions NX, XX, GT and LT, parsed, checked and applied, for keys and for fields.
 //!
-//! Not here: conditions on a key's existence or string, and the options that name a timeout.
+//! Conditions on a key's existence or string, and options for a timeout, are elsewhere.
 //!
-//! Invariant: parsing an option never fails for its amount; the handler checks that when Redis would.
+//! Invariant: parsing an option never fails for its amount; the handler checks the amount when Redis would.
 
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
@@ -13,9 +13,9 @@ use crate::spec::{Arg, integer, one_of, token, unix_time};
 use crate::store::{Classes, Event, Key, Ttl};
 use crate::time::clock::{Deadline, Now};
 
-/// A key got a deadline.
+/// The event of a key that got a deadline.
 pub(crate) const EXPIRE: &Event = &Event::one(Classes::GENERIC, "expire").setting_deadline();
-/// A key lost its deadline.
+/// The event of a key that lost its deadline.
 pub(crate) const PERSIST: &Event = &Event::one(Classes::GENERIC, "persist").setting_deadline();
 
 const SECONDS: Arg = integer("seconds").token("EX");
@@ -28,7 +28,7 @@ pub(crate) const EXPIRATION_OR_KEEPTTL: Arg =
     one_of("expiration", &[SECONDS, MILLISECONDS, UNIX_SECONDS, UNIX_MILLISECONDS, token("keepttl", "KEEPTTL")])
         .optional();
 
-/// The grammar of the options of SET, which came one after the other.
+/// The grammar of the options of SET, which were added in different versions.
 pub(crate) const SET_EXPIRATION: Arg = one_of(
     "expiration",
     &[
@@ -53,7 +53,7 @@ pub(crate) const RELATIVE_EXPIRATION: Arg = one_of("expiration", &[SECONDS, MILL
 pub(crate) const CONDITION: Arg =
     one_of("condition", &[token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT")]).optional();
 
-/// How a time is counted.
+/// The unit and origin of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// From now on, as by EX.
@@ -74,12 +74,12 @@ impl Unit {
         ("PXAT", Unit::UnixMilliseconds),
     ];
 
-    /// Returns the unit of an option; `None` if the word is no such option.
+    /// Returns the unit of an option; `None` if the word is not one of these options.
     pub(crate) fn of_option(word: &[u8]) -> Option<Unit> {
         Unit::OPTIONS.into_iter().find(|(option, _)| is_word(word, option)).map(|(_, unit)| unit)
     }
 
-    /// Returns true if it counts from 1970 instead of from now.
+    /// Returns true if the unit counts from 1970 instead of from now.
     pub(crate) fn is_absolute(self) -> bool {
         matches!(self, Unit::UnixSeconds | Unit::UnixMilliseconds)
     }
@@ -91,7 +91,7 @@ impl Unit {
         }
     }
 
-    /// Returns the time from which a call counts, or to which it compares a time.
+    /// Returns the time from which a call counts, or with which it compares a time.
     fn base(self, call: &Call<'_>) -> Now {
         if self.is_absolute() { call.now() } else { call.present() }
     }
@@ -104,7 +104,7 @@ impl Unit {
     }
 }
 
-/// A time that a client has given, which overflows in no representation.
+/// A time given by a client, which does not overflow in any representation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
     unit: Unit,
@@ -112,18 +112,18 @@ pub(crate) struct Time {
     given_ms: i64,
     /// The milliseconds since 1970.
     pub(crate) unix_ms: i64,
-    /// The time from which it counts, or to which it is compared.
+    /// The time from which this time counts, or with which it is compared.
     pub(crate) now: Now,
 }
 
 impl Time {
-    /// Returns the time that a number of the EXPIRE family means: any but for those that overflow.
+    /// Returns the time for a number of the EXPIRE family: any number except those that overflow.
     pub(crate) fn of_key(call: &Call<'_>, unit: Unit, number: i64) -> Result<Self> {
         unit.time(number, unit.base(call)).ok_or(Error::InvalidExpire(call.name()))
     }
 
-    /// Returns the deadline in milliseconds since 1970 that a text means for fields: from now on, and not after
-    /// [`FIELD_DEADLINE_MAX_MS`].
+    /// Returns the deadline of fields for a number that must not be negative, in milliseconds since 1970. The deadline
+    /// must not be after [`FIELD_DEADLINE_MAX_MS`].
     pub(crate) fn of_field(call: &Call<'_>, unit: Unit, number: &[u8]) -> Result<i64> {
         let number = parse_int(number).ok_or(Error::NotInteger)?;
         if number < 0 {
@@ -133,8 +133,8 @@ impl Time {
         end_ms.filter(|end_ms| *end_ms <= FIELD_DEADLINE_MAX_MS).ok_or(Error::InvalidExpire(call.name()))
     }
 
-    /// Returns the deadline of a restored key for which RESTORE gives a number that is not negative: `Some(None)` when
-    /// it has none, and `None` when it has passed. As in Redis, a time that overflows is in the past.
+    /// Returns the deadline of a restored key for a non-negative number of RESTORE: `Some(None)` when the key has none,
+    /// and `None` when it has passed. As in Redis, a time that overflows is in the past.
     pub(crate) fn of_restored_key(call: &Call<'_>, unit: Unit, number: i64) -> Option<Option<Deadline>> {
         if number == 0 {
             return Some(None);
@@ -143,7 +143,7 @@ impl Time {
         (!time.has_passed(call)).then(|| Some(time.deadline()))
     }
 
-    /// Returns true if a key or field with this deadline is to be deleted at once. In the replay of a log none is.
+    /// Returns true if a key or field with this deadline is to be deleted at once; never in the replay of a log.
     pub(crate) fn has_passed(&self, call: &Call<'_>) -> bool {
         self.unix_ms <= self.now.wall_ms() && call.view.cx().expires_keys()
     }
@@ -157,7 +157,7 @@ impl Time {
         }
     }
 
-    /// Makes a key that exists expire at this time; deletes it if that has passed.
+    /// Sets this deadline of an existing key; deletes the key if the deadline has passed.
     pub(crate) fn apply(&self, call: &mut Call<'_>, key: Key<'_>) {
         if self.has_passed(call) {
             _ = call.view.remove(key)
@@ -170,7 +170,7 @@ impl Time {
 /// The latest deadline of a field.
 const FIELD_DEADLINE_MAX_MS: i64 = (1 << 46) - 1;
 
-/// A number as an option gives it, which is parsed after the other options.
+/// A number given by an option, which is parsed after the other options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Amount<'a> {
     pub(crate) unit: Unit,
@@ -190,7 +190,7 @@ impl Amount<'_> {
     }
 }
 
-/// What a command is asked to do with the TTL of a key or of fields.
+/// The change of the TTL of a key or of fields that a command requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TtlOption<T> {
     /// The default of the command.
@@ -204,7 +204,7 @@ pub(crate) enum TtlOption<T> {
     Expire(T),
 }
 
-/// The option that a command has beside EX, PX, EXAT and PXAT.
+/// The option that a command has besides EX, PX, EXAT and PXAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Other {
     KeepTtl,
@@ -239,13 +239,13 @@ impl<'a> TtlOption<Amount<'a>> {
     /// Parses one option of a command on keys, whose keyword was already taken from `args`.
     ///
     /// # Errors
-    /// [`Error::Syntax`] when it is none, or lacks its amount.
+    /// [`Error::Syntax`] when the word is not an option, or lacks its amount.
     pub(crate) fn read(word: &[u8], other: Other, args: &mut Args<'a>) -> Result<Self> {
         let option = TtlOption::of_word(word, other).ok_or(Error::Syntax)?;
         option.with_time(|unit| Ok(Amount { unit, number: args.bytes()? }))
     }
 
-    /// Adds one more option. The same option may be repeated, the last one counts; two different ones are an error.
+    /// Adds an option. The same option may be repeated, and the last one counts; two different ones are an error.
     pub(crate) fn choose(&mut self, new: Self) -> Result<()> {
         let fits = match (*self, new) {
             (TtlOption::Absent, _) => true,
@@ -280,21 +280,21 @@ impl<'a> TtlOption<Amount<'a>> {
     }
 }
 
-/// When a key or field may get a deadline: its present one decides.
+/// The conditions for setting the deadline of a key or field, on its present deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Condition {
-    /// Only if there is none.
+    /// Only without a deadline.
     pub(crate) nx: bool,
-    /// Only if there is one.
+    /// Only with a deadline.
     pub(crate) xx: bool,
-    /// Only if the new one is later.
+    /// Only if the new deadline is later.
     pub(crate) gt: bool,
-    /// Only if the new one is earlier.
+    /// Only if the new deadline is earlier.
     pub(crate) lt: bool,
 }
 
 impl Condition {
-    /// Adds the condition that a word names; returns false if it names none.
+    /// Adds the condition that a word names; returns false if the word names none.
     pub(crate) fn add(&mut self, word: &[u8]) -> bool {
         let flag = match word {
             word if is_word(word, "NX") => &mut self.nx,
@@ -307,12 +307,13 @@ impl Condition {
         true
     }
 
-    /// Returns how many different conditions there are.
+    /// Returns the number of different conditions.
     pub(crate) fn count(self) -> usize {
         [self.nx, self.xx, self.gt, self.lt].into_iter().filter(|flag| *flag).count()
     }
 
-    /// Returns true if what has the deadline `current_ms` may get `end_ms`; without a deadline, it never expires.
+    /// Returns true if a key or field with the deadline `current_ms` may get `end_ms`; without a deadline, it never
+    /// expires.
     pub(crate) fn allows(self, end_ms: i64, current_ms: Option<i64>) -> bool {
         let refused = match current_ms {
             None => self.xx || self.gt,

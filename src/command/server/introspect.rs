@@ -270,7 +270,7 @@ fn words<W: AsRef<str>>(reply: &mut Reply<'_>, words: &[W]) {
     words.iter().for_each(|word| reply.simple(word.as_ref()));
 }
 
-/// Returns the names of the flags that are set.
+/// Returns the names whose flags are set.
 fn set_names(flags: &[(bool, &'static str)]) -> Vec<&'static str> {
     flags.iter().filter_map(|(is_set, name)| is_set.then_some(*name)).collect()
 }

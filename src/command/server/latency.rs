@@ -74,20 +74,21 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How long clients waited for the locks that they acquired, and how long locks were held; in microseconds.
+/// The histograms of locks: the waits of clients for locks that they acquired, and the times that locks were held, in
+/// microseconds.
 const LOCK_HISTOGRAMS: [LockHistogram; 2] = [("lock-wait", LockStats::waits), ("lock-hold", LockStats::holds)];
 
-/// A histogram of locks: its name, and how it is read.
+/// A histogram of locks: its name, and the function that reads it.
 type LockHistogram = (&'static str, fn(&LockStats) -> Counts);
 
-/// A histogram as it is shown: its name, the number of durations, and their distribution in microseconds.
+/// A histogram to be shown: its name, the number of durations, and their distribution in microseconds.
 type Shown<'a> = (&'a str, u64, Vec<(u64, u64)>);
 
-/// The power of two, in nanoseconds, from which the durations of commands are distributed.
+/// The power of two, in nanoseconds, at which the buckets of command durations begin.
 const FIRST_STEP_NS: u32 = 10;
 
 /// Replies with the histograms of the commands named, their subcommands included, or of all; unknown names are skipped.
-/// Those of locks have names that no command has.
+/// The names of lock histograms are not names of commands.
 fn histogram(call: &mut Call<'_>) -> Result<()> {
     let mut commands: Vec<&CommandSpec> = Vec::new();
     let (is_of_all, mut locks) = (call.args.left() == 0, Vec::new());
@@ -162,7 +163,7 @@ fn graph(call: &mut Call<'_>) -> Result<()> {
 fn draw(text: &mut String, columns: &[(u64, String)], highest: u64) {
     const SHADES: [char; 3] = ['_', 'o', '#'];
     let shades = SHADES.len() as u64;
-    // A value's height in shades, three per line.
+    // The height of a value in shades, three per line.
     let height = |value: u64| value * (shades * ROWS - 1) / highest.max(1) + 1;
     for row in (0..ROWS).rev() {
         let shade = |value: u64| match height(value).saturating_sub(row * shades) {

@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::spec::{Arg, EXCLUSIVE, Group, READ, RO, integer, key};
 
-/// Redis samples the elements of large collections; for a string the number has no effect.
+/// The arguments of MEMORY USAGE. Redis samples the elements of large collections; for a string the number has no
+/// effect.
 const USAGE: &[Arg] = &[key("key", RO), integer("count").token("SAMPLES").optional()];
 const REPORT_TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 
@@ -71,7 +72,7 @@ fn stats(call: &mut Call<'_>) -> Result<()> {
         bytes(reply, "overhead.hashtable.main", overhead);
         bytes(reply, "overhead.hashtable.expires", 0);
     }
-    // The tables grow by a bucket at a time and are never rehashed.
+    // Tables grow by a bucket at a time and are never rehashed.
     bytes(reply, "overhead.db.hashtable.lut", all_tables);
     bytes(reply, "overhead.db.hashtable.rehashing", 0);
     bytes(reply, "overhead.total", report.overhead());
@@ -122,9 +123,9 @@ fn loss(reply: &mut Reply<'_>, ratio_name: &str, bytes_name: &str, whole: usize,
     reply.int(difference(whole, part));
 }
 
-/// With less memory than this, in bytes, the ratios are meaningless.
+/// The memory in bytes below which the ratios are meaningless.
 const SMALL: usize = 5 << 20;
-/// A smaller loss than this, in bytes, is not reported.
+/// The loss in bytes up to which none is reported.
 const NEGLIGIBLE: i64 = 10 << 20;
 
 fn doctor(call: &mut Call<'_>) -> Result<()> {

@@ -121,7 +121,7 @@ fn time(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Replies to failures only: when the server stops, the connection closes.
+/// Handles SHUTDOWN, with a reply only to failures: when the server stops, the connection closes.
 fn shutdown(call: &mut Call<'_>) -> Result<()> {
     let (mut options, mut abort) = (ShutdownOptions::default(), false);
     while let Some(word) = call.args.next_arg() {
@@ -147,7 +147,7 @@ fn shutdown(call: &mut Call<'_>) -> Result<()> {
             Err(Error::other("No shutdown in progress."))
         };
     }
-    // A running script would be aborted half-way: that needs NOSAVE.
+    // A running script would be aborted half-way, which needs NOSAVE.
     if !options.nosave && call.namespace.store.busy_flag().is_occupied() {
         return Err(busy(call.namespace));
     }
@@ -176,7 +176,8 @@ fn flush_db(call: &mut Call<'_>) -> Result<()> {
     flush(call, false)
 }
 
-/// Deletes keys. SYNC and ASYNC do the same: the keys are gone at once, their memory is freed in the background.
+/// Deletes keys. SYNC and ASYNC have the same effect: the keys are gone at once, their memory is freed in the
+/// background.
 fn flush(call: &mut Call<'_>, all_databases: bool) -> Result<()> {
     match (call.args.next_arg(), call.args.left()) {
         (None, _) => {}
@@ -281,7 +282,7 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Warns of a limit of memory below what is used.
+/// Warns of a memory limit below the present usage.
 fn warn_of_small_memory(namespace: &Namespace, changed: &[&[u8]]) {
     let (limit, used) = (namespace.settings.current().maxmemory, namespace.store.memory_account().used());
     if limit != 0 && limit < used as u64 && changed.iter().step_by(2).any(|name| is_word(name, "maxmemory")) {

@@ -50,9 +50,9 @@ fn module_unload(call: &mut Call<'_>) -> Result<()> {
     Err(Error::other("Error unloading module: no such module with that name"))
 }
 
-/// How many keys LOLWUT draws.
+/// The number of keys that LOLWUT draws.
 const KEYS: u32 = 4;
-/// How many teeth each has, at most four high and low.
+/// The number of teeth of a key, at most four high and low.
 const TEETH: u32 = 10;
 
 /// Draws a bunch of random keys, then the line that clients look for.

@@ -1,4 +1,4 @@
-//! MONITOR: shows every call as it is executed. What is shown of a call is decided in `post_call`.
+//! MONITOR: shows every call as it is executed. The form in which a call is shown is decided in `post_call`.
 
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ fn monitor(call: &mut Call<'_>) -> Result<()> {
         return Ok(()); // Redis does not reply either
     }
     call.namespace.observed.monitors.add(client.clone());
-    call.namespace.store.renew_generation(); // batches look once whether there are monitors
+    call.namespace.store.renew_generation(); // a batch checks only once for monitors
     client.session.set_monitoring(true);
     call.session()?.is_monitor = true;
     call.update_recording();
@@ -29,7 +29,7 @@ fn monitor(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Ends MONITOR for this client, if it runs it.
+/// Ends MONITOR for this client, if active.
 pub(crate) fn stop(call: &mut Call<'_>) -> Result<()> {
     let client = &call.caller.info;
     call.namespace.observed.monitors.remove(client.id);

@@ -1,4 +1,4 @@
-//! What asks for a file: SAVE, BGSAVE, BGREWRITEAOF and LASTSAVE.
+//! Commands that write files: SAVE, BGSAVE, BGREWRITEAOF and LASTSAVE.
 //!
 //! Commands place orders with the thread that writes files, and wait for them as continuations.
 
@@ -35,7 +35,7 @@ const REWRITING: &str = "Another child process is active (AOF?): can't BGSAVE ri
 schedule a BGSAVE whenever possible.";
 const NO_SNAPSHOT_FILE: &str = "there is no snapshot file: the setting 'dbfilename' is empty";
 
-/// Replies when the snapshot is saved. Other clients are served meanwhile.
+/// Handles SAVE: replies when the snapshot is saved. Other clients are served meanwhile.
 fn save(call: &mut Call<'_>) -> Result<()> {
     if running(call) == Some(Job::Save) {
         return Err(Error::other(SAVING));
@@ -46,7 +46,7 @@ fn save(call: &mut Call<'_>) -> Result<()> {
     call.continue_with(Saving { files, order, tells_failure: true, outcome: None })
 }
 
-/// Replies when the snapshot has begun, so that the client's later writes are not in it.
+/// Handles BGSAVE: replies when the snapshot has begun, so that the client's later writes are not in it.
 fn save_in_background(call: &mut Call<'_>) -> Result<()> {
     let is_scheduled = match (call.args.next_arg(), call.args.left()) {
         (None, _) => false,
@@ -77,15 +77,14 @@ fn last_save(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Has a snapshot given up that is being saved when FLUSHALL has deleted everything, and saves another one if there are
-/// save points, as Redis does before it replies: the file must not bring back what was deleted. Whether that fails is not
-/// told.
+/// After FLUSHALL has deleted everything, cancels a snapshot in progress and, if there are save points, saves another
+/// one, as Redis does before it replies: the file must not bring back deleted keys. A failure is not reported.
 pub(super) fn save_nothing(call: &mut Call<'_>) -> Result<()> {
     let files = call.namespace.persistence.clone();
     files.cancel(Job::Save);
     let is_rewriting = running(call) == Some(Job::Rewrite);
     let is_due = call.config.has_snapshots() && !call.namespace.restrictions.is_loading_anything();
-    // Where nothing takes orders there is no file, either.
+    // A server without the thread that takes orders has no file, either.
     let order = is_due.then(|| files.order_awaited_save().ok()).flatten();
     // A rewrite can take long, and Redis does not wait for it. EXEC and scripts cannot wait.
     let rest =
@@ -96,7 +95,7 @@ pub(super) fn save_nothing(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns what is being written.
+/// Returns the job in progress.
 fn running(call: &Call<'_>) -> Option<Job> {
     call.namespace.persistence.read(|figures| figures.work.map(|work| work.job))
 }
@@ -115,7 +114,7 @@ fn order_save(call: &Call<'_>) -> Result<Order> {
     call.namespace.persistence.order(Job::Save, true).map_err(|busy| refusal(call, busy))
 }
 
-/// Returns why an order is refused.
+/// Returns the error for a refused order.
 fn refusal(call: &Call<'_>, busy: Busy) -> Error {
     match busy {
         Busy::With(Job::Save) => Error::other(SAVING),
@@ -125,8 +124,8 @@ fn refusal(call: &Call<'_>, busy: Busy) -> Error {
     }
 }
 
-/// Replies that an order has begun, once it has. While something else is written, and in EXEC, which cannot wait, it
-/// replies at once that the order is placed.
+/// Replies once an order has begun. While something else is written, and in EXEC, which cannot wait, the reply is at
+/// once that the order is placed.
 fn begin(call: &mut Call<'_>, order: Order, [started, scheduled]: [&'static str; 2]) -> Result<()> {
     if call.is_nested() || running(call).is_some() {
         call.reply.simple(scheduled);
@@ -136,12 +135,12 @@ fn begin(call: &mut Call<'_>, order: Order, [started, scheduled]: [&'static str;
     call.continue_with(Beginning { files, order, reply: started })
 }
 
-/// The rest of SAVE, and of FLUSHALL, which does not tell whether it has failed.
+/// The continuation of SAVE, and of FLUSHALL, which does not report a failure.
 struct Saving {
     files: Arc<Persistence>,
     order: Order,
     tells_failure: bool,
-    /// Whether it has ended, and the reason if it has failed.
+    /// The outcome once the job has ended; the reason if it has failed.
     outcome: Option<Option<String>>,
 }
 
@@ -155,7 +154,7 @@ impl Continuation for Saving {
         match self.outcome.take() {
             Some(Some(reason)) if self.tells_failure => return Err(Error::other(reason)),
             Some(_) => reply.ok(),
-            // Made as part of another call, which cannot wait.
+            // The order was placed by a part of another call, which cannot wait.
             None => reply.simple("Background saving scheduled"),
         }
         Ok(true)
@@ -166,7 +165,7 @@ impl Continuation for Saving {
     }
 }
 
-/// The rest of BGSAVE and of BGREWRITEAOF.
+/// The continuation of BGSAVE and of BGREWRITEAOF.
 struct Beginning {
     files: Arc<Persistence>,
     order: Order,

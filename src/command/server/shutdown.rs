@@ -1,4 +1,4 @@
-//! The rest of SHUTDOWN while the server waits for replicas or a snapshot.
+//! The continuation of SHUTDOWN while the server waits for replicas or a snapshot.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::store::{NEVER, View};
 
-/// The rest of SHUTDOWN while the server waits. It replies to failures only: when the server stops, the connection closes.
+/// The continuation of SHUTDOWN, with a reply only to failures: when the server stops, the connection closes.
 pub(super) struct Stopping {
     goes_on: CancellationToken,
-    /// Shows the client as blocked. Nobody ends this wait: as for the end of a pause, CLIENT UNBLOCK is not for it.
+    /// The registration that shows the client as blocked. CLIENT UNBLOCK does not end this wait, like that of a pause.
     _shown: Blocked,
 }
 
@@ -39,7 +39,7 @@ impl Continuation for Stopping {
     }
 }
 
-/// Returns the error of a SHUTDOWN after which the server goes on.
+/// Returns the error of a SHUTDOWN after which the server continues.
 pub(super) fn failed() -> Error {
     Error::other("Errors trying to SHUTDOWN. Check logs.")
 }

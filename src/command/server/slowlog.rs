@@ -1,4 +1,4 @@
-//! SLOWLOG: the latest slow calls. What is kept of them, and when, is decided in `observe::slow_log`.
+//! SLOWLOG: the latest slow calls. The conditions and the form of recording are decided in `observe::slow_log`.
 
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -7,7 +7,7 @@ use crate::spec::{ADMIN, Flags, Group, LOADING, STALE, integer};
 
 const FLAGS: Flags = ADMIN | LOADING | STALE;
 
-/// How many entries are shown by default.
+/// The number of entries shown by default.
 const SHOWN: i64 = 10;
 
 /// Declares the commands of this file.

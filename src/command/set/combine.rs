@@ -1,7 +1,7 @@
 //! Intersection, union and difference of sets, returned, counted or stored.
 //!
-//! A result to be stored is built as a new value, which then replaces whatever the destination holds: it may be one of
-//! the sets that are combined.
+//! A result to be stored is built as a new value, which then replaces the value of the destination: that may be one of
+//! the combined sets.
 
 use std::cmp::Reverse;
 
@@ -20,11 +20,11 @@ use crate::store::value::listpack::Item;
 use crate::store::value::{Kind, Packing, Set, SetRef, SetRules};
 use crate::store::{Classes, Event, Key, Lookup};
 
-/// An intersection was stored.
+/// The event of storing an intersection.
 const SINTERSTORE: &Event = &Event::one(Classes::SET, "sinterstore");
-/// A union was stored.
+/// The event of storing a union.
 const SUNIONSTORE: &Event = &Event::one(Classes::SET, "sunionstore");
-/// A difference was stored.
+/// The event of storing a difference.
 const SDIFFSTORE: &Event = &Event::one(Classes::SET, "sdiffstore");
 
 type Keys<'a> = SmallVec<[Key<'a>; 8]>;
@@ -67,7 +67,8 @@ pub(super) fn sintercard(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// As in Redis, the result of sets that are not all intsets is built as a listpack, and converted in the end.
+/// Handles SINTERSTORE. As in Redis, the result of sets that are not all intsets is built as a listpack, and converted
+/// in the end.
 pub(super) fn sinterstore(call: &mut Call<'_>) -> Result<()> {
     let destination = call.args.key()?;
     let (keys, rules) = (read_keys(call)?, rules(call));
@@ -94,7 +95,7 @@ pub(super) fn sunion(call: &mut Call<'_>) -> Result<()> {
     let mut union = Set::draft(b"", Packing::Other, None);
     let mut draft = Set::write(&mut union);
     if !sets.iter().all(|set| matches!(set, SetRef::Ints(_))) {
-        draft.expect(usize::MAX, rules); // a table, where members are found fastest
+        draft.expect(usize::MAX, rules); // a table, for the fastest look-ups
     }
     for member in sets.iter().flat_map(|set| set.iter()) {
         draft.add(member, rules);
@@ -155,7 +156,7 @@ fn read_keys<'a>(call: &mut Call<'a>) -> Result<Keys<'a>> {
     Ok(keys)
 }
 
-/// Looks the keys up, and rejects those that hold something else than sets.
+/// Looks the keys up, and rejects values other than sets.
 fn check_types(call: &mut Call<'_>, keys: &[Key<'_>]) -> Result<()> {
     for key in keys {
         call.view.get::<Set>(*key, Lookup::READ)?;
@@ -163,7 +164,7 @@ fn check_types(call: &mut Call<'_>, keys: &[Key<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the sets, the smallest first; none if one of them is empty, so that they have nothing in common.
+/// Returns the sets, the smallest first; none if one of them is missing, because the intersection is empty then.
 fn from_smallest<'e>(entries: &[Option<&'e Entry>]) -> Sets<'e> {
     let mut sets: Sets<'e> =
         entries.iter().map(|entry| entry.map(Set::read)).collect::<Option<_>>().unwrap_or_default();
@@ -171,7 +172,7 @@ fn from_smallest<'e>(entries: &[Option<&'e Entry>]) -> Sets<'e> {
     sets
 }
 
-/// Visits the members that all sets have, until `visit` returns false.
+/// Visits the members common to all sets, until `visit` returns false.
 fn intersect(sets: &[SetRef<'_>], mut visit: impl FnMut(Item<'_>) -> bool) {
     let Some((smallest, others)) = sets.split_first() else { return };
     for member in smallest.iter() {
@@ -181,7 +182,7 @@ fn intersect(sets: &[SetRef<'_>], mut visit: impl FnMut(Item<'_>) -> bool) {
     }
 }
 
-/// Visits the members of the first set that no other one has. Returns what was needed for it, to be freed.
+/// Visits the members of the first set that no other set has. Returns the intermediate set, if any, to be freed.
 fn subtract(entries: &[Option<&Entry>], rules: SetRules<'_>, mut visit: impl FnMut(Item<'_>)) -> Option<Entry> {
     let (Some(first), others) = entries.split_first()? else { return None };
     let first = Set::read(first);

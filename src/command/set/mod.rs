@@ -1,7 +1,7 @@
 //! The commands on sets.
 //!
-//! SADD and its like are here, SPOP and SRANDMEMBER in `random.rs`, and in `combine.rs` intersection, union and
-//! difference.
+//! SADD and other basic commands are here, SPOP and SRANDMEMBER in `random.rs`, and in `combine.rs` intersection, union
+//! and difference.
 
 mod combine;
 mod members;
@@ -108,9 +108,9 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("2.8.0", SSCAN_COST, "Iterates over the members of a set."),
 ];
 
-/// Members were added to a set.
+/// The event of adding members to a set.
 const SADD: &Event = &Event::one(Classes::SET, "sadd");
-/// Members were removed from a set.
+/// The event of removing members from a set.
 const SREM: &Event = &Event::one(Classes::SET, "srem");
 
 fn sadd(call: &mut Call<'_>) -> Result<()> {
@@ -183,8 +183,8 @@ fn smembers(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// As in Redis, a missing source is noticed before the destination of another type. The member must not be removed
-/// before that is checked.
+/// Handles SMOVE. As in Redis, a missing source is noticed before a destination of another type, and the member is
+/// removed only after the type of the destination is checked.
 fn smove(call: &mut Call<'_>) -> Result<()> {
     let (source, destination) = (call.args.key()?, call.args.key()?);
     let (text, rules) = (call.args.bytes()?, rules(call));

@@ -9,10 +9,10 @@ use crate::store::value::member::Member;
 use crate::store::value::{Set, SetRef};
 use crate::store::{Classes, Event, Key, Lookup};
 
-/// Members were removed at random.
+/// The event of removing random members.
 const SPOP: &Event = &Event::one(Classes::SET, "spop");
 
-/// How many members are logged in one command.
+/// The number of members logged in one command.
 const LOGGED_TOGETHER: usize = 1024;
 
 pub(super) fn spop(call: &mut Call<'_>) -> Result<()> {
@@ -76,7 +76,7 @@ fn pop_some(call: &mut Call<'_>, key: Key<'_>, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Logs the removal of members that were chosen at random.
+/// Logs the removal of randomly chosen members.
 fn log_removed(call: &mut Call<'_>, key: Key<'_>, members: &[Member]) {
     if call.namespace.store.is_logged() {
         let texts: Vec<_> = members.iter().map(|member| member.item().to_cow()).collect();

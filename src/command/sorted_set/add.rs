@@ -10,11 +10,11 @@ use crate::store::value::SortedSet;
 use crate::store::{Classes, Event, Key};
 use crate::text::double::parse_double;
 
-/// Members were added, or their scores were changed.
+/// The event of adding members, or changing their scores.
 const ZADD: &Event = &Event::one(Classes::ZSET, "zadd");
-/// A score was incremented.
+/// The event of incrementing a score.
 const ZINCR: &Event = &Event::one(Classes::ZSET, "zincr");
-/// Members were removed.
+/// The event of removing members.
 const ZREM: &Event = &Event::one(Classes::ZSET, "zrem");
 
 const NX_AND_XX: &str = "XX and NX options at the same time are not compatible";
@@ -22,7 +22,7 @@ const GT_AND_LT: &str = "GT, LT, and/or NX options at the same time are not comp
 const SINGLE_INCREMENT: &str = "INCR option supports a single increment-element pair";
 const NOT_A_NUMBER: &str = "resulting score is not a number (NaN)";
 
-/// The options of ZADD: under which conditions a score is set, and what the reply is.
+/// The options of ZADD: conditions for setting a score, and the contents of the reply.
 #[derive(Clone, Copy, Default)]
 pub(in crate::command) struct Rule {
     pub only_new: bool,
@@ -33,14 +33,14 @@ pub(in crate::command) struct Rule {
     increments: bool,
 }
 
-/// What is done with a member.
+/// The outcome for a member.
 #[derive(Clone, Copy)]
 enum Outcome {
     /// The conditions are not met.
     Refused,
-    /// The sum of two infinite scores is no number.
+    /// The sum of two infinite scores is not a number.
     NotANumber,
-    /// The member gets this score, which may be the one it has.
+    /// The member gets this score, which may be its present one.
     Set(f64),
 }
 
@@ -50,7 +50,7 @@ impl Rule {
         let mut rule = Rule::default();
         while let Some(word) = args.rest().next() {
             match word {
-                // A number is no option; most calls have none.
+                // A number is not an option; most calls have none.
                 [b'0'..=b'9' | b'-' | b'+' | b'.', ..] => break,
                 word if is_word(word, "NX") => rule.only_new = true,
                 word if is_word(word, "XX") => rule.only_existing = true,
@@ -78,7 +78,7 @@ impl Rule {
         }
     }
 
-    /// Decides what is done with a member that has the score `old`, or is missing.
+    /// Decides the outcome for a member that has the score `old`, or is missing.
     #[inline]
     fn judge(self, old: Option<f64>, score: f64) -> Outcome {
         let Some(old) = old else {
@@ -112,7 +112,7 @@ fn add(call: &mut Call<'_>, key: Key<'_>, rule: Rule) -> Result<()> {
         return Err(Error::Syntax);
     }
     rule.check(pairs.len() / 2)?;
-    // All scores are read before the first one is stored.
+    // All scores are parsed before the first one is stored.
     let mut scores: SmallVec<[f64; 8]> = SmallVec::with_capacity(pairs.len() / 2);
     for word in pairs.clone().step_by(2) {
         scores.push(parse_double(word).ok_or(Error::NotFloat)?);
@@ -128,11 +128,11 @@ fn add(call: &mut Call<'_>, key: Key<'_>, rule: Rule) -> Result<()> {
     Ok(())
 }
 
-/// What a call has done.
+/// The effects of a call.
 pub(in crate::command) struct Tally {
     added: usize,
     updated: usize,
-    /// What was done with the last member.
+    /// The outcome for the last member.
     last: Outcome,
 }
 
@@ -143,7 +143,7 @@ impl Tally {
     }
 }
 
-/// Sets the scores of members, each if the options allow that.
+/// Sets the scores of members, each if the options allow it.
 ///
 /// # Errors
 /// [`Error::WrongType`].
@@ -162,7 +162,7 @@ pub(in crate::command) fn put<'a>(
     if is_new && rule.only_existing {
         return Ok(tally);
     }
-    // Creating the key is a change by itself; of an existing one only what is done below counts.
+    // Creating the key is a change by itself; of an existing key only the changes below count.
     let set = if is_new { Some(edit.change()) } else { edit.annotate() };
     let Some(mut set) = set else { return Ok(tally) };
     if is_new {

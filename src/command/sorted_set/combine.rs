@@ -22,14 +22,14 @@ use crate::store::value::{SetRef, SetRules, SortedSet, SortedSetRef, Type, Value
 use crate::store::{Classes, Event, Key, Lookup, Store};
 use crate::text::double::parse_double;
 
-/// A union was stored.
+/// The event of storing a union.
 const ZUNIONSTORE: &Event = &Event::one(Classes::ZSET, "zunionstore");
-/// An intersection was stored.
+/// The event of storing an intersection.
 const ZINTERSTORE: &Event = &Event::one(Classes::ZSET, "zinterstore");
-/// A difference was stored.
+/// The event of storing a difference.
 const ZDIFFSTORE: &Event = &Event::one(Classes::ZSET, "zdiffstore");
 
-/// How sources are combined.
+/// The operation that combines sources.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Union,
@@ -47,7 +47,7 @@ impl Operation {
     }
 }
 
-/// What becomes of the result.
+/// The use of the result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Reply,
@@ -55,7 +55,7 @@ enum Purpose {
     Count,
 }
 
-/// How the scores of a member in several sources are combined.
+/// The combination of a member's scores in several sources.
 #[derive(Clone, Copy)]
 enum Aggregate {
     Sum,
@@ -95,7 +95,7 @@ impl Aggregate {
     }
 }
 
-/// Returns a number, or 0 for the sum or product of infinities that is none.
+/// Returns a number; 0 for the sum or product of infinities that is not a number.
 #[inline]
 fn number(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
@@ -106,11 +106,10 @@ struct Request<'a> {
     operation: Operation,
     purpose: Purpose,
     keys: SmallVec<[Key<'a>; 4]>,
-    /// The weight of each source.
     weights: SmallVec<[f64; 4]>,
     aggregate: Aggregate,
     with_scores: bool,
-    /// The number of members from which on they are not counted further; 0 for none.
+    /// The number of members at which counting stops; 0 for none.
     limit: usize,
 }
 
@@ -168,12 +167,12 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A value that is combined with others; a missing one is empty.
+/// A combined value; a missing one is empty.
 #[derive(Clone, Copy)]
 enum Source<'e> {
     Nothing,
     SortedSet(SortedSetRef<'e>),
-    /// Every member has the score 1.
+    /// A set, in which every member has the score 1.
     Set(SetRef<'e>),
 }
 
@@ -194,7 +193,6 @@ impl<'e> Source<'e> {
         }
     }
 
-    /// Returns the score of a member.
     #[inline]
     fn score(self, member: Item<'_>) -> Option<f64> {
         match self {
@@ -208,7 +206,6 @@ impl<'e> Source<'e> {
         self.score(member).is_some()
     }
 
-    /// Iterates over the members.
     fn members(self) -> impl Iterator<Item = Item<'e>> {
         let (set, sorted_set) = match self {
             Source::Nothing => (None, None),
@@ -239,18 +236,17 @@ enum Combined<'e> {
     Owned(BigSortedSet),
 }
 
-/// Members with their scores, as they are stored.
+/// Returns members with their scores, in the form in which they are stored.
 fn as_elements<'e>(elements: &[(f64, Item<'e>)]) -> impl Iterator<Item = (Item<'e>, Score<'e>)> + Clone {
     elements.iter().map(|(score, member)| (*member, Score::Number(*score)))
 }
 
-/// Compares elements as they are ordered in a sorted set.
+/// Compares elements by the order of sorted sets.
 fn order(one: &(f64, Item<'_>), other: &(f64, Item<'_>)) -> Ordering {
     let by_score = one.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal); // scores are never NaN
     by_score.then_with(|| one.1.with_text(|one| other.1.with_text(|other| one.cmp(other))))
 }
 
-/// The sources of a request with their weights.
 type Sources<'e> = SmallVec<[(Source<'e>, f64); 4]>;
 
 /// Passes the members that are in all sources, with their scores, to a closure until it returns false.
@@ -266,7 +262,7 @@ fn intersect<'e>(sources: &Sources<'e>, aggregate: Aggregate, mut visit: impl Fn
     });
 }
 
-/// Passes the members of the first source that no other one has, with their scores, to a closure.
+/// Passes the members of the first source that are in no other one, with their scores, to a closure.
 fn subtract<'e>((store, limits): (&Store, Limits), sources: &Sources<'e>, mut visit: impl FnMut(Item<'e>, f64)) {
     let Some(((first, _), others)) = sources.split_first() else { return };
     let rules = SetRules::new(limits, store.hasher());
@@ -314,8 +310,8 @@ fn combine<'e>(store: &Store, limits: Limits, request: &Request<'_>, sources: &S
     Combined::Borrowed(elements)
 }
 
-/// Returns the sources of a request: those that are intersected or united from the smallest to the largest, which is
-/// also the order in which scores are added.
+/// Returns the sources of a request: those of intersections and unions from the smallest to the largest, which is also
+/// the order in which scores are added.
 fn sources<'e>(request: &Request<'_>, entries: &[Option<&'e Entry>]) -> Sources<'e> {
     let weights = request.weights.iter().copied();
     let mut sources: Sources<'e> = entries.iter().map(|entry| Source::of(*entry)).zip(weights).collect();

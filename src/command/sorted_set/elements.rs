@@ -1,4 +1,4 @@
-//! Elements of sorted sets in replies, and how those that are added are stored.
+//! Elements of sorted sets in replies, and the rules for the encoding of sorted sets.
 
 use crate::command::elements::{announce, reply_item};
 use crate::dispatch::Call;
@@ -7,8 +7,8 @@ use crate::store::value::listpack::Item;
 use crate::store::value::sorted_set::Score;
 use crate::store::{Hasher, PackedLimit};
 
-/// Returns what decides how a sorted set is stored when this call adds to it: the limit of packed ones, and what hashes
-/// the members of others.
+/// Returns the rules for the encoding of a sorted set to which this call adds: the limit of the packed encoding, and
+/// the hasher for members in the other one.
 #[inline]
 pub(super) fn growth<'a>(call: &Call<'a>) -> (PackedLimit, &'a Hasher) {
     (call.config.limits().zset, call.namespace.store.hasher())

@@ -2,7 +2,7 @@
 //!
 //! The rows are here, the handlers in a file for each kind of command.
 //!
-//! Invariant: a range of members is one of ranks before anything is done with it, and replies are written straight from
+//! Invariant: a range of members is converted to one of ranks before it is used, and replies are written straight from
 //! the stored value.
 
 pub(in crate::command) mod add;

@@ -1,4 +1,4 @@
-//! Commands that remove and return the elements with the lowest or the highest scores, and those that wait for one.
+//! Commands that remove and return the elements with the lowest or the highest scores, and their blocking forms.
 //!
 //! A blocked call is executed again when one of its keys has changed. Inside EXEC and scripts it replies at once, as if
 //! its timeout had passed.
@@ -18,9 +18,9 @@ use crate::store::value::SortedSet;
 use crate::store::value::sorted_set::Elements;
 use crate::store::{Classes, Event, Key, Lookup};
 
-/// Elements with the lowest scores were removed.
+/// The event of removing elements with the lowest scores.
 const ZPOPMIN: &Event = &Event::one(Classes::ZSET, "zpopmin");
-/// Elements with the highest scores were removed.
+/// The event of removing elements with the highest scores.
 const ZPOPMAX: &Event = &Event::one(Classes::ZSET, "zpopmax");
 
 /// An end of a sorted set.
@@ -38,7 +38,7 @@ impl End {
         }
     }
 
-    /// Returns the command that does the same without waiting.
+    /// Returns the equivalent command that does not wait.
     fn command(self) -> &'static [u8] {
         match self {
             End::Min => b"ZPOPMIN",
@@ -76,7 +76,7 @@ fn pop(call: &mut Call<'_>, end: End) -> Result<()> {
     Ok(())
 }
 
-/// Replies with members and scores in turn.
+/// Replies with members and scores alternating.
 fn reply_pairs(reply: &mut Reply<'_>, elements: Elements<'_>) {
     for (member, score) in elements {
         reply_item(reply, member);
@@ -84,8 +84,8 @@ fn reply_pairs(reply: &mut Reply<'_>, elements: Elements<'_>) {
     }
 }
 
-/// Removes up to `count` elements from a key, and passes those to `write` together with their number. Returns how many
-/// there were.
+/// Removes up to `count` elements from a key, and passes them to `write` together with their number. Returns their
+/// number.
 fn pop_from(
     call: &mut Call<'_>,
     key: Key<'_>,
@@ -115,7 +115,8 @@ fn read_end(args: &mut Args<'_>) -> Result<End> {
     }
 }
 
-/// Removes elements of the first key that has any, and replies with the key and them; returns true if there is one.
+/// Removes elements of the first key that has any, and replies with the key and the elements; returns true if there is
+/// one.
 fn pop_first_of(call: &mut Call<'_>, request: &MultiPop<'_, End>) -> Result<bool> {
     for key in &request.keys {
         let popped = pop_from(call, *key, request.end, request.count, |reply, popped, elements| {
@@ -184,8 +185,8 @@ fn blocking_pop(call: &mut Call<'_>, end: End) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if a call is to look for elements: a blocked one stays blocked until one of its keys has become a
-/// sorted set, whatever else they hold.
+/// Returns true if a call may look for elements: a blocked call stays blocked until one of its keys has become a sorted
+/// set, whatever the other keys hold.
 fn is_served(call: &mut Call<'_>, keys: &[Key<'_>]) -> bool {
     let is_retry = call.is_retry();
     let is_sorted_set = |key: &Key<'_>| matches!(call.view.get::<SortedSet>(*key, Lookup::PEEK), Ok(Some(_)));

@@ -11,7 +11,7 @@ use crate::store::Lookup;
 use crate::store::usage::{Dice, Selection};
 use crate::store::value::{SortedSet, SortedSetRef};
 
-/// A sample of more than this part of the members is drawn by visiting all of them.
+/// The part of the members above which a sample is drawn by visiting all of them: 1 in this many.
 const SPARSE: usize = 8;
 
 pub(super) fn zrandmember(call: &mut Call<'_>) -> Result<()> {

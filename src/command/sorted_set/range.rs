@@ -1,4 +1,5 @@
-//! Ranges of ranks, of scores and of members: ZRANGE and its older forms, ZRANGESTORE, ZREMRANGEBYRANK and its like.
+//! Ranges of ranks, of scores and of members: ZRANGE and its older forms, ZRANGESTORE, ZREMRANGEBYRANK and related
+//! commands.
 
 use std::ops::Range;
 
@@ -13,13 +14,13 @@ use crate::store::value::{SortedSet, SortedSetRef};
 use crate::store::{Classes, Event, Lookup};
 use crate::text::bounds::{LexRange, ScoreRange};
 
-/// The members in a range of ranks were removed.
+/// The event of removing the members in a range of ranks.
 const ZREMRANGEBYRANK: &Event = &Event::one(Classes::ZSET, "zremrangebyrank");
-/// The members with scores in a range were removed.
+/// The event of removing the members with scores in a range.
 const ZREMRANGEBYSCORE: &Event = &Event::one(Classes::ZSET, "zremrangebyscore");
-/// The members in a range of members were removed.
+/// The event of removing the members in a range of members.
 const ZREMRANGEBYLEX: &Event = &Event::one(Classes::ZSET, "zremrangebylex");
-/// The elements of a range were stored.
+/// The event of storing the elements of a range.
 const ZRANGESTORE: &Event = &Event::one(Classes::ZSET, "zrangestore");
 
 const LIMIT_BY_RANK: &str = "syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
@@ -27,7 +28,7 @@ const SCORES_BY_MEMBER: &str = "syntax error, WITHSCORES not supported in combin
 const NOT_A_SCORE: &str = "min or max is not a float";
 const NOT_A_MEMBER: &str = "min or max not valid string range item";
 
-/// What the two ends of a range are.
+/// The kind of a range's ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     Ranks,
@@ -38,29 +39,29 @@ enum Order {
 /// The two ends of a range.
 #[derive(Clone, Copy)]
 enum Ends<'a> {
-    /// Indexes of the first and the last element; negative ones count from the end.
+    /// The indexes of the first and the last element; negative ones count from the end.
     Ranks(i64, i64),
     Scores(ScoreRange),
     Members(LexRange<'a>),
 }
 
-/// What a command asks for.
+/// The parsed arguments of a command.
 struct Query<'a> {
     ends: Ends<'a>,
     is_reversed: bool,
     with_scores: bool,
-    /// How many elements of the range to skip; with a negative number, nothing is left.
+    /// The number of elements of the range to skip; with a negative number, nothing is left.
     offset: i64,
-    /// How many of the rest to take; a negative number means all.
+    /// The number of elements to take from the rest; negative for all.
     count: i64,
 }
 
-/// What a command fixes by its name, so that it is no option.
+/// The properties that a command fixes by its name, so that they are not options.
 #[derive(Clone, Copy)]
 struct Form {
     order: Option<Order>,
     is_reversed: Option<bool>,
-    /// Whether the elements are stored, so that scores need not be asked for.
+    /// True if the elements are stored, so that scores need not be requested.
     stores: bool,
 }
 
@@ -106,7 +107,7 @@ impl<'a> Query<'a> {
         Ok(Query { ends, is_reversed, with_scores, offset, count })
     }
 
-    /// Returns the ranks, from the lowest score, of the elements asked for.
+    /// Returns the ranks, from the lowest score, of the requested elements.
     fn ranks(&self, set: SortedSetRef<'_>) -> Range<usize> {
         let range = match &self.ends {
             Ends::Ranks(first, last) => {
@@ -140,7 +141,6 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// Returns the ranks of the elements in the range.
     fn ranks(&self, set: SortedSetRef<'_>) -> Range<usize> {
         match self {
             Ends::Ranks(first, last) => resolve_range(*first, *last, set.len()),
@@ -212,7 +212,7 @@ pub(super) fn zremrangebylex(call: &mut Call<'_>) -> Result<()> {
     remove_range(call, Order::Members, ZREMRANGEBYLEX)
 }
 
-/// Removes the elements at a range of ranks, which exist. A value that loses all of them is freed as a whole.
+/// Removes the elements at a range of ranks, which exist. A value that loses all its elements is freed as a whole.
 pub(super) fn remove_ranks(edit: &mut Edit<'_, SortedSet>, ranks: Range<usize>) {
     match ranks.len() {
         0 => {}

@@ -1,4 +1,4 @@
-//! Commands that read single members, or count them: ZSCORE, ZRANK, ZCOUNT, ZSCAN and their like.
+//! Commands that read single members, or count them: ZSCORE, ZRANK, ZCOUNT, ZSCAN and related commands.
 
 use crate::command::elements::reply_item;
 use crate::command::scan_elements::{ElementScan, NO_SCORES, read_cursor, reply_nothing};
@@ -65,7 +65,7 @@ pub(super) fn zrevrank(call: &mut Call<'_>) -> Result<()> {
     rank(call, |rank, len| len - 1 - rank)
 }
 
-/// Replies with the rank of a member, which `count` makes of that from the lowest score and the number of members.
+/// Replies with the rank of a member, computed by `count` from its rank by lowest score and the number of members.
 fn rank(call: &mut Call<'_>, count: fn(usize, usize) -> usize) -> Result<()> {
     let (key, member) = (call.args.key()?, call.args.bytes()?);
     let with_score = match (call.args.next_arg(), call.args.left()) {
@@ -109,8 +109,8 @@ pub(super) fn zscan(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Replies with a member and, if asked for, its score as they are stored, both as strings; returns how many values that
-/// are.
+/// Replies with a member and, if requested, its score in the stored form, both as strings; returns the number of values
+/// written.
 fn reply_stored(reply: &mut Reply<'_>, scan: &ElementScan<'_>, member: Item<'_>, score: Score<'_>) -> usize {
     reply_item(reply, member);
     if scan.is_bare {

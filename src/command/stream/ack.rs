@@ -38,7 +38,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 fn xack(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let name = call.args.bytes()?;
-    // A read, for the statistics and the event of a key that is missing.
+    // This look-up counts as a read, for the statistics and the event of a missing key.
     if find(call, key)?.is_none_or(|stream| stream.group(name).is_none()) {
         call.reply.int(0);
         return Ok(());
@@ -106,7 +106,7 @@ fn read_filters<'a>(call: &mut Call<'a>) -> Result<Option<Filters<'a>>> {
     Ok(Some(Filters { idle_min, start, end, count, consumer: call.args.next_arg() }))
 }
 
-/// Writes how many entries are pending, from which to which, and for whom.
+/// Writes the number of pending entries, the smallest and largest ID, and the number for each consumer.
 fn summary(reply: &mut Reply<'_>, group: &Group) {
     reply.array(4);
     let pending = group.pending();

@@ -17,7 +17,7 @@ const ADD_NOTES: &str = "UPDATE instead of INSERT because of the optional trimmi
 const TRIM_COST: &str = "O(N), with N being the number of evicted entries. Constant times are very small however, since \
 entries are organized in macro nodes containing multiple entries that can be released with a single deallocation.";
 
-/// What a deletion does to references.
+/// The argument for the treatment of references by a deletion.
 pub(super) const REFERENCES: Arg =
     one_of("condition", &[token("keepref", "KEEPREF"), token("delref", "DELREF"), token("acked", "ACKED")])
         .optional()
@@ -71,15 +71,16 @@ const XSETID: &Event = &Event::one(Classes::STREAM, "xsetid");
 /// The maximum length of all fields and values of an entry.
 const ENTRY_LEN_MAX: usize = 1 << 30;
 
-/// How many entries an approximate trim deletes at most by default, where the size of chunks does not say it.
+/// The maximum number of entries that an approximate trim deletes by default, if the size of chunks does not determine
+/// it.
 const LIMIT_DEFAULT: i64 = 10_000;
 const LIMIT_MAX: i64 = 1_000_000;
 
-/// The ID that XADD asks for.
+/// The ID requested of XADD.
 #[derive(Clone, Copy)]
 enum NewId {
     Auto,
-    /// The number among the entries of this time is not given.
+    /// An ID of this time without a sequence number.
     At(u64),
     Given(StreamId),
 }
@@ -95,7 +96,7 @@ struct Options {
 }
 
 impl Options {
-    /// Reads an option; returns false if the word is none.
+    /// Reads an option; returns false if the word is not one.
     fn read(&mut self, call: &mut Call<'_>, word: &[u8], is_add: bool) -> Result<bool> {
         let has_more = call.args.left() > 0;
         if has_more && (is_word(word, "MAXLEN") || is_word(word, "MINID")) {
@@ -131,7 +132,7 @@ impl Options {
         Ok(true)
     }
 
-    /// Checks the options together; returns the trim that they ask for.
+    /// Checks the options together; returns the requested trim.
     fn trim(&self, call: &Call<'_>, is_add: bool) -> Result<Option<Trim>> {
         let Some(bound) = self.bound else {
             if self.limit.is_some_and(|limit| limit > 0) {
@@ -141,8 +142,8 @@ impl Options {
             const NO_STRATEGY: &str = "syntax error, XTRIM must be called with a trimming strategy";
             return if is_add { Ok(None) } else { Err(Error::other(NO_STRATEGY)) };
         };
-        // Redis logs an approximate trim as an exact one that keeps its LIMIT. What it has deleted is fixed there, so a
-        // limit is accepted in a log, and has no effect.
+        // Redis logs an approximate trim as an exact one that keeps its LIMIT. The entries to delete are fixed there,
+        // so a limit is accepted in a log, and has no effect.
         let is_replayed = call.view.cx().origin == Origin::Replay;
         if self.limit.is_some() && !self.is_approximate && !is_replayed {
             return Err(Error::other("syntax error, LIMIT cannot be used without the special ~ option"));
@@ -158,16 +159,16 @@ impl Options {
     }
 }
 
-/// The options that say what a deletion does to references.
+/// The options for the treatment of references by a deletion.
 const REFERENCES_BY_WORD: [(&str, References); 3] =
     [("KEEPREF", References::Keep), ("DELREF", References::Delete), ("ACKED", References::Acknowledged)];
 
-/// Parses what a deletion does to references.
+/// Parses the treatment of references by a deletion.
 pub(super) fn parse_references(word: &[u8]) -> Option<References> {
     REFERENCES_BY_WORD.into_iter().find(|(name, _)| is_word(word, name)).map(|(_, references)| references)
 }
 
-/// Returns the arguments for a trim that was executed, as an exact one that has the same result.
+/// Returns the arguments of an exact trim that has the same result as an executed trim.
 fn words_of(trim: &Trim, len: usize, rest: Option<StreamId>) -> Vec<Vec<u8>> {
     let (strategy, threshold) = match trim.bound {
         Bound::Len(max_len) => ("MAXLEN", if trim.is_approximate { len } else { max_len }.to_string().into_bytes()),
@@ -238,7 +239,7 @@ fn append(
     let text = id.text();
     call.reply.bulk(&text);
     if call.namespace.store.is_logged() {
-        // Servers before Redis 8.2 know nothing of references: they are to have the entry, if not the trim.
+        // Servers before Redis 8.2 know nothing of references: they are to get the entry, if not the trim.
         let is_old = trimmed.as_ref().is_none_or(|(trim, ..)| trim.references == References::Keep);
         let trim = trimmed.map_or_else(Vec::new, |(trim, trimmed, len)| words_of(&trim, len, trimmed.rest));
         let mut trim: Vec<&[u8]> = trim.iter().map(Vec::as_slice).collect();
@@ -251,7 +252,7 @@ fn append(
     Ok(())
 }
 
-/// Returns the ID of a new entry, after `last`.
+/// Returns the ID of a new entry, which is greater than `last`.
 fn next_id(last: StreamId, wanted: NewId, now: i64) -> Result<StreamId> {
     if last == StreamId::MAX {
         return Err(Error::other("The stream has exhausted the last possible ID, unable to add more items"));

@@ -47,31 +47,31 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("6.2.0", "O(1) if COUNT is small.", "Makes a consumer the owner of pending entries that are idle."),
 ];
 
-/// How many entries XAUTOCLAIM claims by default, and how many it looks at for each.
+/// The number of entries that XAUTOCLAIM claims by default, and the number that it visits for each.
 const COUNT_DEFAULT: i64 = 100;
 const ATTEMPTS: usize = 10;
 const CLAIM_COUNT_MAX: i64 = i64::MAX / 16;
 
-/// A group and a consumer of it.
+/// The names of a group and one of its consumers.
 #[derive(Clone, Copy)]
 struct Names<'a> {
     group: &'a [u8],
     consumer: &'a [u8],
 }
 
-/// How entries are claimed.
+/// The terms of claiming entries.
 #[derive(Clone, Copy)]
 struct Terms {
     now: i64,
     idle_min: i64,
-    /// When the entries count as delivered.
+    /// The delivery time that the entries get.
     time: i64,
     retry_count: Option<u64>,
     is_forced: bool,
     ids_only: bool,
 }
 
-/// The outcome for one entry.
+/// The outcome for an entry.
 enum Claimed {
     Taken(Pending),
     /// The entry was deleted, and is no longer pending.
@@ -131,7 +131,7 @@ fn claim(
     Claimed::Taken(taken)
 }
 
-/// Returns the number of the consumer that claims, and whether it was created.
+/// Returns the number of the consumer that claims, and true if it was created.
 fn admit(stream: &mut BigStream, names: Names<'_>, now: i64) -> Option<(ConsumerNumber, bool)> {
     let mut group = stream.group_mut(names.group)?;
     let (number, is_new) = group.create_consumer(names.consumer, now);
@@ -139,7 +139,7 @@ fn admit(stream: &mut BigStream, names: Names<'_>, now: i64) -> Option<(Consumer
     Some((number, is_new))
 }
 
-/// Counts and logs what a call has changed.
+/// Counts and logs the changes of a call.
 fn finish(call: &mut Call<'_>, key: Key<'_>, names: Names<'_>, log: &GroupLog) {
     if log.created_consumer {
         call.view.emit(key, CONSUMER_CREATED);
@@ -157,7 +157,7 @@ struct ClaimOptions {
     last: StreamId,
 }
 
-/// Reads options, the first of which was taken from the arguments already.
+/// Reads options, the first of which was already taken from the arguments.
 fn read_claim_options(call: &mut Call<'_>, first: Option<&[u8]>, now: i64) -> Result<ClaimOptions> {
     let mut options = ClaimOptions { retry_count: -1, ..ClaimOptions::default() };
     let mut next = first;
@@ -237,7 +237,7 @@ fn xclaim(call: &mut Call<'_>) -> Result<()> {
         edit.wake_blocked();
     }
     let moved = log.claimed.len() + log.released.len();
-    // A new position is counted only where nothing was claimed, which tells it.
+    // A new position is counted only if nothing was claimed, because the claims imply it.
     edit.count_more(if moved > 0 { moved } else { changes } + usize::from(log.created_consumer));
     drop(edit);
     call.reply.announce_at(mark, |reply| reply.array(written));

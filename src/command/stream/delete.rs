@@ -130,14 +130,15 @@ fn log_ids(call: &mut Call<'_>, command: &[&[u8]], ids: &[StreamId]) {
     }
 }
 
-/// Logs that the references to entries are gone. Servers before Redis 8.2 cannot express it, so it is apart from what they know.
+/// Logs that the references to entries are gone. Servers before Redis 8.2 cannot express this, so it is a command of
+/// its own.
 fn log_forgotten(call: &mut Call<'_>, key: Key<'_>, ids: &[StreamId]) {
     let count = ids.len().to_string();
     log_ids(call, &[b"XDELEX", key.bytes, b"DELREF", b"IDS", count.as_bytes()], ids);
 }
 
-/// Deletes an entry unless it must stay, and references to it, which there may be to one that was deleted before; returns
-/// the reply for it, and whether there were references.
+/// Deletes an entry unless it must stay, and the references to it, which may exist even if the entry was deleted
+/// before; returns the reply for the entry, and true if there were references.
 fn delete(stream: &mut BigStream, id: StreamId, references: References) -> (i64, bool) {
     if references == References::Acknowledged && stream.is_referred_to(id) {
         return (REFERRED_TO, false);

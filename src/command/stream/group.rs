@@ -154,7 +154,7 @@ fn destroy(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Changes the consumers of a group; `change` returns true if it has changed any, beside its result.
+/// Changes the consumers of a group; `change` returns true if any has changed, and a result.
 fn change_group<R>(
     call: &mut Call<'_>,
     (key, name): (Key<'_>, &[u8]),

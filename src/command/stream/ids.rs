@@ -4,15 +4,15 @@ use crate::error::{Error, Result};
 use crate::store::StreamId;
 use crate::text::{parse_c_unsigned, until_nul};
 
-/// The longest argument that is tried.
+/// The longest argument that is parsed.
 const LEN_MAX: usize = 127;
 
 fn invalid() -> Error {
     Error::other("Invalid stream ID specified as stream command argument")
 }
 
-/// Parses an ID, or `-` and `+` for the smallest and the largest one. An incomplete one, without a number, gets
-/// the number `missing`.
+/// Parses an ID, or `-` and `+` for the smallest and the largest one. An incomplete ID, without a number, gets the
+/// number `missing`.
 pub(super) fn parse_any(word: &[u8], missing: u64) -> Result<StreamId> {
     match word {
         b"-" => Ok(StreamId::MIN),
@@ -66,7 +66,7 @@ fn number(word: &[u8]) -> Option<u64> {
     parse_c_unsigned(word)
 }
 
-/// Parses the start of a range; one after `(` is not included.
+/// Parses the start of a range; after `(` the ID is excluded.
 pub(super) fn parse_start(word: &[u8]) -> Result<StreamId> {
     match word {
         [b'(', id @ ..] if !id.is_empty() => {
@@ -76,7 +76,7 @@ pub(super) fn parse_start(word: &[u8]) -> Result<StreamId> {
     }
 }
 
-/// Parses the end of a range; one after `(` is not included.
+/// Parses the end of a range; after `(` the ID is excluded.
 pub(super) fn parse_end(word: &[u8]) -> Result<StreamId> {
     match word {
         [b'(', id @ ..] if !id.is_empty() => {

@@ -32,7 +32,7 @@ pub(crate) const COMMANDS: &[Command] = &[Command::container(
 )
 .docs("5.0.0", "Depends on subcommand.", "A container for commands that describe streams.")];
 
-/// How many entries XINFO STREAM FULL shows by default.
+/// The number of entries that XINFO STREAM FULL shows by default.
 const SHOWN: usize = 10;
 
 fn find<'v>(call: &'v mut Call<'_>, key: Key<'_>) -> Result<StreamRef<'v>> {
@@ -129,7 +129,7 @@ fn consumer_details(reply: &mut Reply<'_>, group: &Group, consumer: &Consumer, m
     }
 }
 
-/// Writes how far a group has read.
+/// Writes the progress of a group: the number of entries read, and the lag.
 fn progress(reply: &mut Reply<'_>, stream: &BigStream, group: &Group) {
     reply.bulk(b"entries-read");
     match group.read {

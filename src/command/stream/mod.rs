@@ -19,10 +19,9 @@ use crate::resp::Reply;
 use crate::store::{BigStream, Classes, Event, Key, Lookup, Pending, Stream, StreamEntry, StreamId, StreamRef};
 use crate::text::until_nul;
 
-/// A consumer was created by a command that names it.
+/// The event of creating a consumer by a command that names it.
 const CONSUMER_CREATED: &Event = &Event::one(Classes::STREAM, "xgroup-createconsumer");
 
-/// Writes an ID.
 fn reply_id(reply: &mut Reply<'_>, id: StreamId) {
     reply.bulk(&id.text());
 }
@@ -43,24 +42,24 @@ fn reply_content(reply: &mut Reply<'_>, entry: StreamEntry<'_>) {
     }
 }
 
-/// Looks a stream up to be read.
+/// Looks a stream up for reading.
 fn find<'v>(call: &'v mut Call<'_>, key: Key<'_>) -> Result<Option<StreamRef<'v>>> {
     Ok(call.view.get::<Stream>(key, Lookup::READ)?)
 }
 
-/// The error for a missing key or group, named as commands on entries do; `place` ends the sentence.
+/// Returns the error for a missing key or group, named as commands on entries do; `place` ends the sentence.
 fn no_group(key: &[u8], group: &[u8], place: &str) -> Error {
     let (key, group) = (until_nul(key), until_nul(group));
     Error::NoGroup([b"No such key '", key, b"' or consumer group '", group, b"'", place.as_bytes()].concat())
 }
 
-/// The error for a missing group of an existing key.
+/// Returns the error for a missing group of an existing key.
 fn no_group_of_key(key: &[u8], group: &[u8]) -> Error {
     let parts: [&[u8]; 5] = [b"No such consumer group '", until_nul(group), b"' for key name '", until_nul(key), b"'"];
     Error::NoGroup(parts.concat())
 }
 
-/// What a call has changed in a group, to be logged.
+/// The changes of a call in a group, to be logged.
 #[derive(Default)]
 struct GroupLog {
     created_consumer: bool,
@@ -76,8 +75,8 @@ impl GroupLog {
         !self.created_consumer && self.claimed.is_empty() && self.released.is_empty() && self.moved.is_none()
     }
 
-    /// Returns true if a claimed entry is now the one that was delivered first, so that clients that wait for entries
-    /// to be pending for long have to look again.
+    /// Returns true if a claimed entry is now the oldest delivery, so that clients that wait for entries to be pending
+    /// for long have to check again.
     fn claims_oldest(&self, stream: &BigStream, group: &[u8]) -> bool {
         let oldest = stream.group(group).and_then(|group| group.pending_by_time().next());
         oldest.is_some_and(|(_, oldest)| self.claimed.iter().any(|(id, _)| *id == oldest))

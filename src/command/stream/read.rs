@@ -1,6 +1,6 @@
 //! XREAD and XREADGROUP: entries that a client, or a group, has not read yet.
 //!
-//! A call that blocks is made again with the IDs that `$` meant when it blocked.
+//! A blocked call is retried with the IDs for which `$` stood when it blocked.
 
 use std::ops::Bound::{Included, Unbounded};
 
@@ -50,7 +50,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("5.0.0", GROUP_COST, "Delivers new entries of a consumer group, or those that a consumer has not acknowledged."),
 ];
 
-/// Returns how many arguments follow an option; `None` for an unknown one.
+/// Returns the number of arguments of an option; `None` for an unknown one.
 fn option_args(word: &[u8]) -> Option<usize> {
     match word {
         _ if is_word(word, "NOACK") => Some(0),
@@ -60,7 +60,7 @@ fn option_args(word: &[u8]) -> Option<usize> {
     }
 }
 
-/// Finds the keys of a request: the first half of what follows STREAMS.
+/// Finds the keys of a request: the first half of the arguments after STREAMS.
 fn keys(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
     let mut at = 1;
     while at < request.len() {
@@ -75,28 +75,28 @@ fn keys(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
     Vec::new()
 }
 
-/// Where the reading of a stream begins.
+/// The position at which the reading of a stream begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
     /// Behind this ID.
     Id(StreamId),
-    /// At the entries that no consumer of the group has got.
+    /// At the entries that no consumer of the group has received.
     New,
 }
 
 /// The options of both commands.
 struct Options<'a> {
-    /// Until when to wait, if at all.
+    /// The deadline of the wait; `None` without waiting.
     until_ms: Option<u64>,
-    /// How many entries of each stream at most.
+    /// The maximum number of entries of each stream.
     max_count: usize,
     group: Option<(&'a [u8], &'a [u8])>,
     is_acknowledged: bool,
-    /// How long an entry must have been pending to be claimed.
+    /// The time for which an entry must have been pending to be claimed.
     claimed_idle: Option<i64>,
 }
 
-/// The streams of a request, each with where reading it begins.
+/// The streams of a request, each with its start.
 type Sources<'a> = SmallVec<[(Key<'a>, From); 4]>;
 
 fn xread(call: &mut Call<'_>) -> Result<()> {
@@ -125,13 +125,13 @@ fn xreadgroup(call: &mut Call<'_>) -> Result<()> {
     let sources = read_sources(call, &options)?;
     let (mark, mut served) = (call.reply.mark(), 0);
     for (key, from) in &sources {
-        call.view.lookup(*key, Lookup::READ); // counts, as in Redis, once more
+        call.view.lookup(*key, Lookup::READ); // counted, as in Redis, a second time
         served += usize::from(serve(call, *key, *from, &options)?);
     }
     finish(call, &options, &sources, (mark, served))
 }
 
-/// Ends a call: with what was written since `mark`, or by blocking.
+/// Ends a call: with the output written since `mark`, or by blocking.
 fn finish(
     call: &mut Call<'_>,
     options: &Options<'_>,
@@ -157,8 +157,8 @@ fn finish(
     Ok(())
 }
 
-/// Returns when the first pending entry of the groups can be claimed, in monotonic milliseconds; [`NEVER`] if none will
-/// be.
+/// Returns the time at which the first pending entry of the groups can be claimed, in monotonic milliseconds; [`NEVER`]
+/// if there is none.
 fn next_claim_ms(call: &mut Call<'_>, options: &Options<'_>, sources: &Sources<'_>) -> Result<u64> {
     let (Some((group, _)), Some(idle), now) = (options.group, options.claimed_idle, call.now()) else {
         return Ok(NEVER);
@@ -174,7 +174,7 @@ fn next_claim_ms(call: &mut Call<'_>, options: &Options<'_>, sources: &Sources<'
     Ok(next_ms)
 }
 
-/// Returns the request with the IDs that `$` means now, if there is any.
+/// Returns the request with `$` replaced by the present IDs, if it contains any.
 fn fixed_request(request: Request<'_>, sources: &Sources<'_>) -> Option<OwnedRequest> {
     let first = request.len() - sources.len();
     if request.args().skip(first).all(|word| word != b"$") {
@@ -255,7 +255,7 @@ fn read_sources<'a>(call: &mut Call<'a>, options: &Options<'_>) -> Result<Source
         let word = call.args.bytes()?;
         let is_retry = call.is_retry();
         let stream = match call.view.get::<Stream>(key, Lookup::READ) {
-            // One that has become something else while the call was blocked.
+            // The value has become another type while the call was blocked.
             Err(WrongType) if is_retry && options.group.is_none() => None,
             other => other?,
         };
@@ -269,7 +269,7 @@ fn read_sources<'a>(call: &mut Call<'a>, options: &Options<'_>) -> Result<Source
     Ok(sources)
 }
 
-/// Returns where reading begins, by the ID of the request.
+/// Returns the start of reading for an ID in the request.
 fn start_of(word: &[u8], stream: Option<&BigStream>, is_group: bool) -> Result<From> {
     match word {
         b"$" | b"+" if is_group => {
@@ -301,7 +301,7 @@ fn begin(reply: &mut Reply<'_>, key: Key<'_>) {
     reply.bulk(key.bytes);
 }
 
-/// Delivers entries of one stream to the consumer; returns true if there are any, or its history was asked for.
+/// Delivers entries of one stream to the consumer; returns true if there are any, or its history was requested.
 fn serve(call: &mut Call<'_>, key: Key<'_>, from: From, options: &Options<'_>) -> Result<bool> {
     let Some((group, consumer)) = options.group else { return Ok(false) };
     let now = call.now().wall_ms();
@@ -348,7 +348,7 @@ struct Delivery<'c, 'o> {
 }
 
 impl Delivery<'_, '_> {
-    /// Notes that the consumer has tried to read; it is created if it is new.
+    /// Records that the consumer has tried to read, creating a new one.
     fn admit(&mut self, consumer: &[u8]) {
         if let Some(mut group) = self.stream.group_mut(self.group) {
             let (number, is_new) = group.create_consumer(consumer, self.now);

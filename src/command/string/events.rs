@@ -2,11 +2,11 @@
 
 use crate::store::{Classes, Event};
 
-/// A key was set to a string.
+/// The event of setting a key to a string.
 pub(crate) const SET: &Event = &Event::one(Classes::STRING, "set").replacing();
-/// A key was set to a string with a deadline.
+/// The event of setting a key to a string with a deadline.
 pub(crate) const SET_EX: &Event = &Event::one(Classes::STRING, "set").then(Classes::GENERIC, "expire").replacing();
-/// An integer was added.
+/// The event of adding an integer.
 pub(super) const INCRBY: &Event = &Event::one(Classes::STRING, "incrby");
-/// A floating-point number was added.
+/// The event of adding a floating-point number.
 pub(super) const INCRBYFLOAT: &Event = &Event::one(Classes::STRING, "incrbyfloat");

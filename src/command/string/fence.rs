@@ -1,11 +1,12 @@
 //! Strings that are written with a fencing token: SETIFGREATER and DELIFGREATER, whose names and replies are those of
 //! Garnet. A client that has lost its lock has a smaller token than the present holder, so its late write is refused.
 //!
-//! The greatest token is a key's fence. A string that was never written with one has the fence 0, as in Garnet. What
-//! commands in general do to fences is decided in [`store::fences`](crate::store).
+//! The greatest token is a key's fence. A string that was never written with a token has the fence 0, as in Garnet. The
+//! effects of other commands on fences are decided in [`store::fences`](crate::store).
 //!
-//! A key that was deleted or has expired refuses smaller tokens for a while (`fence-memory-ms`), and not an equal one: its
-//! writer may create it again. So a reply with a greater fence than the request's always means that it was refused.
+//! A key that was deleted or has expired refuses smaller tokens for a while (`fence-memory-ms`), but not an equal one:
+//! its writer may create it again. So a reply with a greater fence than the request's always means that the request was
+//! refused.
 
 use crate::command::string::{SET, SET_EX, reply_text};
 use crate::command::ttl::{Amount, RELATIVE_EXPIRATION, Unit};
@@ -39,7 +40,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 #[derive(Default)]
 struct Options<'a> {
     expiration: Option<Amount<'a>>,
-    /// Whether a refusal comes without the present value.
+    /// True if a refusal comes without the present value.
     is_brief: bool,
 }
 
@@ -87,7 +88,7 @@ fn setifgreater(call: &mut Call<'_>) -> Result<()> {
     let (ttl, event) = deadline.map_or((Ttl::Keep, SET), |deadline| (Ttl::At(deadline), SET_EX));
     call.view.set(key, value, ttl, event);
     call.view.locks().set_fence(key, fence);
-    // Servers of other kinds know no fences: they are to have the value.
+    // Servers other than keylatch know no fences: they are to get the value.
     call.log(&[b"SET", key.bytes, value.as_slice(), b"KEEPTTL"]);
     call.log(&[b"PING", &fences::word(key.bytes, fence)]);
     if let Some(deadline) = deadline {
@@ -99,7 +100,7 @@ fn setifgreater(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Replies with the fence and the value that a write has met; a removed key has no value.
+/// Replies with the fence and the value that caused the refusal of a write; a removed key has no value.
 fn refuse(call: &mut Call<'_>, key: Key<'_>, is_brief: bool) -> Result<()> {
     let fence = call.view.locks().fence_or_memory(key);
     call.reply.array(2);
@@ -116,7 +117,7 @@ fn delifgreater(call: &mut Call<'_>) -> Result<()> {
     let fence = read_fence(&mut call.args)?;
     let is_deleted = !is_refused(call, key, fence)? && call.view.exists(key);
     if is_deleted {
-        call.view.locks().set_fence(key, fence); // which is remembered
+        call.view.locks().set_fence(key, fence); // remembered after the removal
         call.view.remove(key);
     }
     call.reply.int(i64::from(is_deleted));

@@ -44,7 +44,7 @@ struct Options<'a> {
     upper: Option<&'a [u8]>,
     saturates: bool,
     ttl: TtlOption<Amount<'a>>,
-    /// Whether a key that has a TTL keeps it.
+    /// True if a key that has a TTL keeps it.
     only_without: bool,
 }
 
@@ -142,7 +142,8 @@ fn add_float(call: &mut Call<'_>, key: Key<'_>, increment: &[u8], options: &Opti
     Ok(())
 }
 
-/// Sets a key to its new number and TTL. A deadline in the past deletes the key, except in a replay, where the log does it.
+/// Sets a key to its new number and TTL. A deadline in the past deletes the key, except in a replay, where the log does
+/// so.
 fn store(call: &mut Call<'_>, key: Key<'_>, number: &[u8], ttl: Ttl, (hint, event): (StringHint, &'static Event)) {
     if let Ttl::At(deadline) = ttl
         && call.view.cx().has_expired(deadline)
@@ -170,7 +171,7 @@ fn read_float(what: &str, text: &[u8]) -> Result<LongDouble> {
     long_double::parse(text).ok_or_else(|| Error::other(format!("{what} is not a valid float")))
 }
 
-/// Returns the new number and the increment that was applied; `None` when the sum is out of bounds and is not clamped.
+/// Returns the new number and the increment applied; `None` when the sum is out of bounds and is not clamped.
 fn int_step(old: i64, increment: i64, (lower, upper): (i64, i64), saturates: bool) -> Result<Option<(i64, i64)>> {
     let sum = i128::from(old) + i128::from(increment);
     let bounded = sum.clamp(lower.into(), upper.into()) as i64;

@@ -1,7 +1,7 @@
 //! LCS: the longest common subsequence of two strings, and its positions.
 //!
 //! The textbook table has a number per pair of bytes. Only its last row and one bit per pair (the direction of the walk
-//! back) are needed, so this takes a thirty-second of the memory. The size limit is still that of Redis' table, so that
+//! back) are needed, which takes a thirty-second of the memory. The size limit is still that of Redis' table, so that
 //! clients get the same errors. The work is done in slices on copies of the strings, so a long comparison does not
 //! block other clients.
 //!
@@ -19,7 +19,7 @@ use crate::store::{Lookup, Str, View};
 /// The memory of Redis' table per pair of bytes.
 const CELL_BYTES: u64 = 4;
 
-/// How many cells are filled before other clients are served, about a millisecond's work. A row is not divided.
+/// The number of cells filled before other clients are served, about a millisecond's work. A row is not divided.
 const SLICE_CELLS: usize = 1 << 20;
 
 /// The options of LCS.
@@ -28,7 +28,7 @@ struct Options {
     length_only: bool,
     ranges: bool,
     with_lengths: bool,
-    /// Shorter ranges are omitted.
+    /// The length below which ranges are omitted.
     length_min: i64,
 }
 
@@ -116,7 +116,7 @@ struct Comparison {
     a: Bytes,
     b: Bytes,
     options: Options,
-    /// The row filled last: the length of the subsequence that `a` up to there shares with each prefix of `b`.
+    /// The row filled last: the length of the longest common subsequence of `a` up to there and each prefix of `b`.
     row: Vec<u32>,
     rows_filled: usize,
     /// A bit per pair of bytes, set where the walk back moves in `a` and not in `b`; empty if there is no walk.

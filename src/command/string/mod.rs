@@ -3,7 +3,7 @@
 //! Events, expiry and locking happen elsewhere: a handler reads and changes keys only through the call's view. LCS has
 //! its row here and its handler in [`lcs`].
 //!
-//! Invariant: checks are made in Redis' order, so that a call with two errors gets the same one.
+//! Invariant: checks are made in Redis' order, so that a call with two errors gets the same error as in Redis.
 
 mod events;
 pub(crate) mod fence;
@@ -185,7 +185,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .deprecated("2.0.0", "`GETRANGE`"),
 ];
 
-/// Replies with a stored string: short ones are copied, long ones shared.
+/// Replies with a stored string: a short string is copied, a long one shared.
 pub(crate) fn reply_text(reply: &mut Reply<'_>, text: Str<'_>) {
     match text {
         Str::Inline(slice) => reply.bulk(slice),
@@ -193,9 +193,9 @@ pub(crate) fn reply_text(reply: &mut Reply<'_>, text: Str<'_>) {
     }
 }
 
-/// A string became longer.
+/// The event of making a string longer.
 const APPEND: &Event = &Event::one(Classes::STRING, "append");
-/// Part of a string was overwritten.
+/// The event of overwriting part of a string.
 const SETRANGE: &Event = &Event::one(Classes::STRING, "setrange");
 fn get(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
@@ -210,7 +210,7 @@ fn delex(call: &mut Call<'_>) -> Result<()> {
     }
     let is_met = match (call.args.next_arg(), call.view.get::<Str>(key, Lookup::WRITE)) {
         (None, _) => true,
-        // For a missing key, not even the condition is parsed.
+        // If the key is missing, not even the condition is parsed.
         (Some(_), Ok(None)) => false,
         (Some(_), Err(_)) => return Err(Error::other("Key should be of string type if conditions are specified")),
         (Some(word), Ok(Some(text))) => match Condition::read(word, &mut call.args)? {
@@ -223,7 +223,7 @@ fn delex(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Without a condition, DELEX does not read the key that it deletes.
+/// Returns the key flags of DELEX, which does not read the key that it deletes without a condition.
 fn delex_key_use(request: Request<'_>) -> KeyFlags {
     if request.len() == 2 { RM | DELETE } else { RW | ACCESS | DELETE }
 }
@@ -237,7 +237,7 @@ fn digest_command(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Compares and deletes in one step. The command is Valkey's; Redis 8.4 has `DELEX` for it.
+/// Handles DELIFEQ: compares and deletes in one step. The command is Valkey's; Redis 8.4 has `DELEX` for it.
 fn delifeq(call: &mut Call<'_>) -> Result<()> {
     let (key, expected) = (call.args.key()?, call.args.bytes()?);
     let is_equal = call.view.get::<Str>(key, Lookup::WRITE)?.is_some_and(|text| text.as_slice() == expected);
@@ -321,7 +321,7 @@ fn reply_value(call: &mut Call<'_>, key: Key<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A SET without options does the same whenever it is executed.
+/// Returns true for a SET without options, which has the same effect whenever it is executed.
 fn is_plain_set(request: Request<'_>) -> bool {
     request.len() == 3
 }
@@ -353,8 +353,8 @@ fn set(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// SET reads the key only with GET or a condition among the arguments after the value, even if such an argument is a
-/// value.
+/// Returns the key flags of SET: the key is read only with GET or a condition among the arguments after the value, even
+/// if such an argument is a value.
 fn set_key_use(request: Request<'_>) -> KeyFlags {
     if request.args().skip(3).any(|word| is_word(word, "GET")) || is_conditional(request, 3) {
         RW | ACCESS | UPDATE
@@ -446,7 +446,7 @@ fn setrange(call: &mut Call<'_>) -> Result<()> {
     let len_max = call.bulk_len_max();
     let mut text = call.view.edit::<Str>(key, SETRANGE)?;
     let mut len = text.value().len();
-    // An empty patch is no change, whatever the offset: the key is not even created.
+    // An empty patch is not a change, whatever the offset: the key is not even created.
     if !patch.is_empty() {
         len = len.max(check_len(offset, patch.len(), len_max)?);
         text.change().write_range(offset, patch);
@@ -515,19 +515,19 @@ fn incrbyfloat(call: &mut Call<'_>) -> Result<()> {
 /// The options of SET.
 struct SetOptions<'a> {
     when: When<'a>,
-    /// Whether the reply is the old string.
+    /// True if the reply is the old string.
     get: bool,
     ttl: TtlOption<Amount<'a>>,
 }
 
-/// When a key is set.
+/// The condition under which a key is set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum When<'a> {
-    /// Always.
+    /// No condition.
     Always,
-    /// If it exists (XX), or if it does not (NX).
+    /// Existence (XX, true) or absence (NX, false) of the key.
     Exists(bool),
-    /// If its string meets a condition.
+    /// A condition on the present string.
     Matches(Condition<'a>),
 }
 
@@ -550,7 +550,7 @@ impl<'a> SetOptions<'a> {
         Ok(options)
     }
 
-    /// Adds one more condition. NX and XX may be repeated; a condition on the string may not.
+    /// Adds a condition. NX and XX may be repeated; a condition on the string may not.
     fn choose(&mut self, when: When<'a>) -> Result<()> {
         let is_repeated = matches!(when, When::Exists(_)) && self.when == when;
         if self.when != When::Always && !is_repeated {

@@ -44,7 +44,8 @@ fn read_count(args: &mut Args<'_>) -> Result<usize> {
     if count <= args.left() / 2 { Ok(count) } else { Err(Error::other("wrong number of key-value pairs")) }
 }
 
-/// Parses the options to the end of the request: whether the keys must all exist (XX) or must not (NX), and their TTL.
+/// Parses the options to the end of the request: the required existence (XX) or absence (NX) of all keys, and their
+/// TTL.
 fn read_options<'a>(args: &mut Args<'a>) -> Result<(Option<bool>, TtlOption<Amount<'a>>)> {
     let (mut exists, mut ttl) = (None, TtlOption::Absent);
     while let Some(word) = args.next_arg() {

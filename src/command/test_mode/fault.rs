@@ -71,7 +71,7 @@ const ADD_ARGS: &[Arg] = &[
 /// Injects a fault into the calls of a namespace; returns its id.
 ///
 /// # Errors
-/// When the server is not in test mode, there is no such command, or the fault has no effect or one that is out of range.
+/// The server is not in test mode, the command does not exist, or the fault has no effect or one that is out of range.
 pub(crate) fn inject(namespace: &Namespace, fault: Fault) -> Result<i64> {
     let seed = namespace.store.hash(&namespace.clock.wall_us().to_ne_bytes()) >> 1;
     let id = test_mode_of(namespace)?.faults.lock().add(fault, namespace.commands, seed)?;
@@ -111,7 +111,7 @@ fn add(call: &mut Call<'_>) -> Result<()> {
     reply_when_followed(call, Some(id))
 }
 
-/// Replies, once the link to a primary in the same process goes by the present faults.
+/// Replies, once the link to a primary in the same process has applied the present faults.
 fn reply_when_followed(call: &mut Call<'_>, number: Option<i64>) -> Result<()> {
     match call.namespace.links.to_primary() {
         None => {
@@ -129,7 +129,7 @@ fn reply_number(reply: &mut Reply<'_>, number: Option<i64>) {
     }
 }
 
-/// Lets the link look at the faults, and then replies.
+/// The continuation that makes the link apply the faults, and then replies.
 struct Following {
     link: Arc<dyn LocalLink>,
     clock: Clock,
@@ -155,7 +155,7 @@ impl Continuation for Following {
     }
 }
 
-/// Reads what a fault does, if a word says so.
+/// Reads the effect of a fault, if a word names one.
 fn read_kind(call: &mut Call<'_>, word: &[u8]) -> Result<Option<FaultKind>> {
     Ok(Some(if is_word(word, "ERROR") {
         FaultKind::Error(call.args.bytes()?.to_vec())

@@ -30,7 +30,7 @@ fn replica(call: &mut Call<'_>) -> Result<()> {
     call.continue_with(Founding(NewReplica { name: name.into(), refusal: None }))
 }
 
-/// Replies once the replica has all data.
+/// The continuation that replies once the replica has all data.
 struct Founding(NewReplica);
 
 impl Continuation for Founding {

@@ -1,4 +1,4 @@
-//! `TEST.*`: what a test asks of a server that stands in for Redis. Only a server with `test-mode` has these commands.
+//! `TEST.*`: the controls of a server that stands in for Redis in a test. Only a server with `test-mode` has them.
 
 mod calls;
 mod controls;

@@ -1,4 +1,4 @@
-//! TEST.SNAPSHOT, TEST.RESTORE and TEST.FAILOVER: states to go back to.
+//! TEST.SNAPSHOT, TEST.RESTORE and TEST.FAILOVER: states to return to.
 
 use crate::command::test_mode::controls::{CONTROLS, test_mode};
 use crate::dispatch::args::is_word;

@@ -11,7 +11,7 @@ use crate::spec::{FAST, Group, integer};
 use crate::store::View;
 use crate::time::clock::END_MS;
 
-/// The most milliseconds that a clock can be moved at once: three hundred years.
+/// The maximum by which a clock can be moved at once, in milliseconds: three hundred years.
 const MS_MAX: i64 = 300 * 366 * 24 * 60 * 60 * 1000;
 
 /// The commands of this file.
@@ -41,7 +41,7 @@ pub(super) const COMMANDS: &[Command] = &[Command::container(
 .help_since("0.1.0")
 .docs("0.1.0", "Depends on subcommand.", "Contains the subcommands that steer time.")];
 
-/// Replies with the time once the clock was steered.
+/// The continuation that replies with the time once the clock was moved.
 struct Journey(TimeTravel);
 
 impl Continuation for Journey {

@@ -1,7 +1,7 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH: several commands executed as one.
 //!
-//! Queueing is done by the gate (`dispatch`); here a transaction is opened, executed or discarded. EXEC has locked
-//! all keys of its commands, or the whole store, so no other client sees an intermediate state.
+//! Queueing is done by the gate (`dispatch`); here a transaction is opened, executed or discarded. EXEC has locked all
+//! keys of its commands, or the whole store, so no other client sees an intermediate state.
 
 use smallvec::SmallVec;
 
@@ -55,7 +55,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// The preconditions are Valkey's.
+/// The preconditions of EXEC, which are Valkey's.
 const PRECONDITIONS: Arg = one_of(
     "condition",
     &[
@@ -68,7 +68,7 @@ const PRECONDITIONS: Arg = one_of(
 .optional()
 .multiple();
 
-/// The number of queued commands from which on freeing them is left to another thread.
+/// The number of queued commands from which they are freed on another thread.
 const LONG_QUEUE_MIN: usize = 10_000;
 
 const FLAGS: crate::spec::Flags = NO_SCRIPT | LOADING | STALE | ALLOW_BUSY;
@@ -83,8 +83,8 @@ fn multi(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Rejects MULTI or WATCH inside a transaction. In Valkey they are commands that must not be queued, so this discards
-/// the transaction.
+/// Returns the error of MULTI or WATCH inside a transaction. In Valkey these commands must not be queued, so this
+/// discards the transaction.
 fn not_in_multi(call: &mut Call<'_>, error: Error) -> Error {
     match call.config.dialect() {
         Dialect::Redis => error,
@@ -102,7 +102,7 @@ fn exec(call: &mut Call<'_>) -> Result<()> {
     call.caller.frozen_us = None;
     let result = carry_out(call, &transaction);
     free(call, transaction);
-    call.caller.info.set_queued(None); // until now CLIENT LIST showed it in a transaction
+    call.caller.info.set_queued(None); // until now CLIENT LIST showed the client in a transaction
     result
 }
 
@@ -121,7 +121,7 @@ fn carry_out(call: &mut Call<'_>, transaction: &Transaction) -> Result<()> {
     call.reply.array(transaction.queue.len());
     for (command, request) in &transaction.queue {
         let request = request.as_request();
-        // A client that has deleted its own user gets no reply any more, as in Redis.
+        // A client that has deleted its own user gets no more replies, as in Redis.
         let silenced = call.caller.closing.then(|| call.reply.mark());
         call.execute_queued(command, request);
         if let Some(mark) = silenced {
@@ -133,13 +133,13 @@ fn carry_out(call: &mut Call<'_>, transaction: &Transaction) -> Result<()> {
 
 /// A precondition of EXEC on one key.
 enum Precondition<'a> {
-    /// It exists (XX), or does not (NX).
+    /// Existence (XX, true) or absence (NX, false) of the key.
     Exists(bool),
-    /// Its string meets a condition.
+    /// A condition on the key's string.
     Matches(Condition<'a>),
 }
 
-/// The preconditions of one EXEC, each after the position of its key in the request.
+/// The preconditions of an EXEC, each after the position of its key in the request.
 type Preconditions<'a> = SmallVec<[(usize, Precondition<'a>); 2]>;
 
 /// Parses the preconditions of EXEC to the end of the request.
@@ -169,8 +169,8 @@ fn parse_preconditions(request: Request<'_>) -> Option<Preconditions<'_>> {
     Some(found)
 }
 
-/// Finds the keys that the preconditions of EXEC read. Without permission to read them, a client must not learn whether
-/// they are met.
+/// Finds the keys that the preconditions of EXEC read. Without permission to read them, a client must not learn the
+/// result.
 fn precondition_keys(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
     parse_preconditions(request).into_iter().flatten().map(|(position, _)| (position, RO | ACCESS)).collect()
 }
@@ -234,7 +234,7 @@ fn unwatch(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Checks the flag, after expiring watched keys whose TTL is over, which may raise it.
+/// Checks the flag of the watched keys, after expiring those whose TTL is over, which may raise it.
 fn watched_keys_are_untouched(call: &mut Call<'_>) -> Result<bool> {
     let watch = std::mem::take(&mut call.session()?.watch);
     let cx = call.view.cx();

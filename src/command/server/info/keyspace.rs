@@ -61,7 +61,7 @@ fn locks<'n>(from: &Reading<'_, 'n>) -> &'n LockStats {
     &from.namespace().observed.locks
 }
 
-/// Returns where locks survive the end of the server.
+/// Returns the place in which locks survive the end of the server.
 fn durability(from: &mut Reading<'_, '_>) -> &'static str {
     if from.namespace().engine().is_some() {
         "etcd"
@@ -83,7 +83,8 @@ pub(super) fn percentiles(durations: &Counts) -> Value {
     )
 }
 
-/// Returns since when the client has waited that has been queued for a lock for longest, in monotonic microseconds.
+/// Returns the time since which the first client in a queue for a lock has waited, the earliest of all, in monotonic
+/// microseconds.
 fn longest_waiting_since_us(call: &mut Call<'_>) -> Option<u64> {
     let mut longest = None;
     for db in call.view.used_databases() {

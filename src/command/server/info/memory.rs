@@ -59,7 +59,7 @@ pub(super) const MEMORY: &[Field] = &[
     field("lazyfreed_objects", |from| from.namespace().store.reclaimer().freed().into()),
 ];
 
-/// Divides; 0 for a divisor of 0.
+/// Divides; a divisor of 0 counts as 1.
 pub(crate) fn ratio(whole: usize, part: usize) -> f64 {
     whole as f64 / part.max(1) as f64
 }

@@ -7,7 +7,7 @@ use crate::store::Totals;
 pub(crate) struct MemoryReport {
     pub(crate) used: usize,
     pub(crate) peak: usize,
-    /// Used at startup.
+    /// The memory used at startup.
     pub(crate) startup: usize,
     pub(crate) dataset: usize,
     pub(crate) keys: usize,
@@ -17,13 +17,12 @@ pub(crate) struct MemoryReport {
     pub(crate) active: usize,
     pub(crate) resident: usize,
     pub(crate) muzzy: usize,
-    /// Buffers of clients that are no replicas.
+    /// The buffers of clients other than replicas.
     pub(crate) clients: usize,
-    /// Those of replicas, without the log, which is there once for all of them.
+    /// The buffers of replicas, without the log, which exists once for all of them.
     pub(crate) replicas: usize,
-    /// What is kept of the log while replicas may come back.
+    /// The part of the log that is kept for replicas that may return.
     pub(crate) backlog: usize,
-    /// The allocator's name and version.
     pub(crate) allocator: String,
 }
 
@@ -52,7 +51,7 @@ impl MemoryReport {
             clients: clients.iter().map(|client| client.memory()).sum(),
             replicas: replicas.iter().map(|client| client.memory_of_its_own()).sum(),
             backlog: if log.has_backlog() { log.kept_len() } else { 0 },
-            // The version ends where jemalloc appends the commit it was built from.
+            // The version is cut where jemalloc appends the commit from which it was built.
             allocator: allocator.map_or("libc".into(), |allocator| {
                 format!("jemalloc-{}", allocator.name.split('-').next().unwrap_or_default())
             }),
@@ -70,7 +69,7 @@ impl MemoryReport {
     }
 }
 
-/// Adds up the totals of the databases that are used.
+/// Adds up the totals of all databases in use.
 pub(super) fn all_totals(call: &mut Call<'_>) -> Totals {
     let mut sum = Totals::default();
     call.view.used_databases().into_iter().for_each(|db| sum += call.view.in_db(db, |view| view.totals()));

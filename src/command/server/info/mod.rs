@@ -1,8 +1,8 @@
 //! INFO: the state of the server, by section.
 //!
-//! It is a table: each section has rows, each row is a field and says how it is read. INFO's text is written from it,
-//! and the figures of the metrics port are its values. It has every field of Redis 8.4, in its order; a field of a
-//! feature that does not exist is zero.
+//! INFO is a table: each section has rows, each row is a field and the source of its value. INFO's text is written from
+//! the table, and the figures of the metrics port are its values. It has every field of Redis 8.4, in Redis' order; a
+//! field of a feature that does not exist is zero.
 
 mod clients;
 mod engine;
@@ -36,10 +36,10 @@ struct Section {
     fields: &'static [Field],
 }
 
-/// When a section is shown.
+/// The requests that show a section.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
-    /// By default.
+    /// Requests without sections.
     Unasked,
     /// On request, or with `all`.
     ForAll,
@@ -83,7 +83,7 @@ const SECTIONS: &[Section] = &[
 /// Names that request every section.
 const ALL: &[&str] = &["all", "everything"];
 
-/// Returns the requested sections, by lower-case names; the default ones without any.
+/// Returns the requested sections, by lower-case names; without any names, the default sections.
 pub(crate) fn text(call: &mut Call<'_>, wanted: &[Vec<u8>]) -> String {
     let is_wanted = |name: &&str| wanted.iter().any(|word| word == name.as_bytes());
     let by_default = wanted.is_empty() || is_wanted(&"default");

@@ -1,4 +1,4 @@
-//! The section of INFO about files: what is loaded, saved and logged, and how that went.
+//! The section of INFO about files: loads, saves and the append-only file, in progress and past.
 //!
 //! Nothing is forked: the fields about child processes and their memory are zero.
 
@@ -24,7 +24,7 @@ pub(super) const PERSISTENCE: &[Field] = &[
     field("current_save_keys_total", |from| from.files().work.map_or(0, |work| work.keys).into()),
     field("rdb_changes_since_last_save", |from| from.totals().changes.saturating_sub(from.files().saved_changes).into()),
     field("rdb_bgsave_in_progress", |from| {
-        // One that is sent to replicas counts, as in Redis.
+        // A snapshot that is sent to replicas counts, as in Redis.
         u64::from(running(from, Job::Save).is_some() || from.files().sent_since_ms.is_some()).into()
     }),
     field("rdb_last_save_time", |from| from.files().saved_ms.div_euclid(1000).into()),
@@ -40,7 +40,7 @@ pub(super) const PERSISTENCE: &[Field] = &[
     field("rdb_last_load_keys_loaded", |from| from.files().keys_loaded.into()),
     field("aof_enabled", |from| u64::from(from.files().has_log()).into()),
     field("aof_rewrite_in_progress", |from| {
-        // One that is about to begin counts, so that who waits for its end does not miss it.
+        // A rewrite that is about to begin counts, so that clients that wait for its end do not miss it.
         u64::from(from.files().begins_log() || running(from, Job::Rewrite).is_some()).into()
     }),
     field("aof_rewrite_scheduled", |from| u64::from(is_rewrite_scheduled(from)).into()),
@@ -62,7 +62,7 @@ pub(super) const PERSISTENCE: &[Field] = &[
     optional("aof_buffer_length", |from| log(from, |log| log.unwritten)),
     optional("aof_pending_bio_fsync", |from| log(from, |log| u64::from(log.is_syncing))),
     optional("aof_delayed_fsync", |from| log(from, |log| log.delayed)),
-    // By these clients wait until the server is ready.
+    // Clients poll these fields until the server is ready.
     optional("loading_start_time", |from| match from.files().loading {
         Some(loading) => Some(loading.begun_ms.div_euclid(1000).into()),
         None => grace_left_ms(from).map(|_| from.namespace().tenant.started.wall_ms().div_euclid(1000).into()),
@@ -75,7 +75,7 @@ pub(super) const PERSISTENCE: &[Field] = &[
         Some(loading) => Some(left_s(loading, from.call.now().wall_ms()).into()),
         None => grace_left_ms(from).map(|left_ms| left_ms.div_ceil(1000).into()),
     }),
-    // These Redis does not have.
+    // The following fields do not exist in Redis.
     field("rdb_last_save_age_seconds", |from| {
         (from.call.now().wall_ms().saturating_sub(from.files().saved_ms) / 1000).max(0).into()
     }),
@@ -88,18 +88,18 @@ pub(super) const PERSISTENCE: &[Field] = &[
     optional("aof_tail_dropped_bytes", |from| log(from, |log| log.cut)),
 ];
 
-/// Returns the job if it is being done.
+/// Returns the job if it is in progress.
 fn running(from: &mut Reading<'_, '_>, job: Job) -> Option<Work> {
     from.files().work.filter(|work| work.job == job)
 }
 
-/// Returns for how many seconds a job has been done; -1 if it is not.
+/// Returns the seconds for which a job has been in progress; -1 if it is not.
 fn running_s(from: &mut Reading<'_, '_>, job: Job) -> Value {
     let now_ms = from.call.now().wall_ms();
     running(from, job).map_or(-1, |work| (now_ms.saturating_sub(work.begun_ms) / 1000).max(0)).into()
 }
 
-/// Returns how many seconds the last job took; -1 if there was none.
+/// Returns the seconds that the last job took; -1 if there was none.
 fn took_s(outcome: &Outcome) -> Value {
     outcome.took_s.map_or(Value::Int(-1), Value::Count)
 }
@@ -108,7 +108,7 @@ fn status(error: &Option<String>) -> Value {
     if error.is_some() { "err".into() } else { "ok".into() }
 }
 
-/// Returns an error as the value of a field, which ends with its line.
+/// Returns an error as the value of a field, which is a single line.
 fn one_line(error: &str) -> Value {
     error.replace(['\r', '\n'], " ").into()
 }
@@ -122,22 +122,22 @@ fn log(from: &mut Reading<'_, '_>, read: impl FnOnce(&LogFigures) -> u64) -> Opt
     let files = from.files();
     match &files.log {
         Some(log) => Some(read(log).into()),
-        None => files.is_log_starting.then(|| 0_u64.into()), // as Redis, before the first base is written
+        None => files.is_log_starting.then(|| 0_u64.into()), // as in Redis, before the first base is written
     }
 }
 
-/// Returns true if a rewrite waits for a save, or the first base of a file does.
+/// Returns true if a rewrite, or the first base of a file, waits for a save.
 fn is_rewrite_scheduled(from: &mut Reading<'_, '_>) -> bool {
     let waits = from.files().is_log_starting && running(from, Job::Save).is_some();
     waits || from.files().is_rewrite_scheduled
 }
 
-/// Returns a figure of the load that is in progress, if one is.
+/// Returns a figure of the load in progress, if there is one.
 fn loading(from: &mut Reading<'_, '_>, read: impl FnOnce(Loading) -> Value) -> Option<Value> {
     from.files().loading.map(read)
 }
 
-/// Returns how many seconds a load will still take, by its pace up to now; at least one, because it has not ended.
+/// Returns the estimated seconds until a load ends, by its pace up to now; at least one, because it has not ended.
 fn left_s(loading: Loading, now_ms: i64) -> u64 {
     let elapsed_s = (now_ms.saturating_sub(loading.begun_ms) / 1000).max(0).unsigned_abs();
     let unread = u128::from(loading.total.saturating_sub(loading.read));

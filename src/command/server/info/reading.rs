@@ -1,4 +1,4 @@
-//! What the fields of INFO are read from. What several of them need is computed once, when the first of them needs it.
+//! The sources of INFO's fields. Values that several fields need are computed once, when the first field needs them.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl<'c, 'n> Reading<'c, 'n> {
         self.settings.get_or_insert_with(|| self.call.namespace.settings.current())
     }
 
-    /// Returns what is known of the files.
+    /// Returns the figures of files.
     pub(super) fn files(&mut self) -> &Figures {
         self.files.get_or_insert_with(|| self.call.namespace.persistence.figures())
     }

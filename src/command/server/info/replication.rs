@@ -23,7 +23,7 @@ pub(super) const REPLICATION: &[Field] = &[
     optional("master_sync_in_progress", |from| link(from).map(|link| u64::from(link.state == LinkState::Sync).into())),
     optional("slave_read_repl_offset", |from| link(from).map(|_| from.namespace().log.end().into())),
     optional("slave_repl_offset", |from| link(from).map(|_| from.namespace().log.end().into())),
-    // 0 while the length is not known, as that of a stream.
+    // The value is 0 while the length is not known, as that of a stream.
     optional("master_sync_total_bytes", |from| synchronizing(from).map(|link| link.total.unwrap_or(0).into())),
     optional("master_sync_read_bytes", |from| synchronizing(from).map(|link| link.received.into())),
     optional("master_sync_left_bytes", |from| synchronizing(from).map(|link| left(&link).into())),
@@ -77,13 +77,13 @@ pub(super) const REPLICATION: &[Field] = &[
     }),
 ];
 
-/// Returns what is known of the link of a replica; `None` on a primary.
+/// Returns the state of the link of a replica; `None` on a primary.
 fn link(from: &Reading<'_, '_>) -> Option<Link> {
     let role = &from.namespace().role;
     role.is_replica().then(|| role.link())
 }
 
-/// Does what [`link`] does while all data is being received.
+/// Returns the result of [`link`] during a full synchronisation, otherwise `None`.
 fn synchronizing(from: &Reading<'_, '_>) -> Option<Link> {
     link(from).filter(|link| link.state == LinkState::Sync)
 }
@@ -97,7 +97,7 @@ fn silent_s(link: &Link, now: Now) -> u64 {
     now.mono_ms().saturating_sub(link.heard_ms) / 1000
 }
 
-/// Returns how many bytes are not here yet; negative while the length is not known, as in Redis.
+/// Returns the number of bytes not yet received; negative while the length is not known, as in Redis.
 fn left(link: &Link) -> i64 {
     link.total.unwrap_or(0) as i64 - link.received as i64
 }

@@ -71,7 +71,7 @@ pub(super) const CPU: &[Field] = &[
 
 pub(super) const CLUSTER: &[Field] = &[zero("cluster_enabled")];
 
-/// Returns the value of a field that only one dialect has.
+/// Returns the value of a field that exists in one dialect only.
 fn in_dialect(from: &Reading<'_, '_>, dialect: Dialect, read: fn(Dialect) -> &'static str) -> Option<Value> {
     (from.dialect() == dialect).then(|| read(dialect).into())
 }

@@ -57,7 +57,7 @@ pub(super) const STATS: &[Field] = &[
     field("pubsubshard_channels", |from| from.namespace().push.hub.count(ChannelKind::ShardChannel).into()),
 
     zero("latest_fork_usec"),
-    // Nothing is forked: what Redis forks for is counted.
+    // Nothing is forked: jobs are counted for which Redis forks.
     field("total_forks", |from| from.files().begun_in_background.into()),
     zero("migrate_cached_sockets"),
     zero("slave_expires_tracked_keys"),
@@ -102,7 +102,7 @@ pub(super) const STATS: &[Field] = &[
     field("acl_access_denied_channel", |from| from.stats().acl_denied_channel.load(Relaxed).into()),
 ];
 
-/// The section that is shown only by its name.
+/// The section that is shown only when requested by its name.
 #[rustfmt::skip] // a table
 pub(super) const DEBUG: &[Field] = &[
     zero("eventloop_duration_aof_sum"),
@@ -120,7 +120,7 @@ pub(super) const ERROR_STATS: &[Field] = &[family("errorstat_", errors)];
 pub(super) const LATENCY_STATS: &[Field] = &[family("latency_percentiles_usec_", percentiles)];
 
 fn kbps(bytes: u64) -> Value {
-    /// In bytes.
+    /// The bytes of a kilobyte.
     const KILOBYTE: f64 = 1024.0;
     Value::Decimal(bytes as f64 / KILOBYTE, 2)
 }
@@ -151,7 +151,7 @@ fn calls_of_commands(from: &mut Reading<'_, '_>) -> Vec<(String, Value)> {
     shown
 }
 
-/// Returns how many errors there were, by their first words.
+/// Returns the numbers of errors, by their first words.
 fn errors(from: &mut Reading<'_, '_>) -> Vec<(String, Value)> {
     // Characters that would end the name or the line become `_`.
     let safe = |byte: &u8| if b"#:\n\r".contains(byte) { '_' } else { char::from(*byte) };
