@@ -95,7 +95,8 @@ impl Commands {
         Ok(())
     }
 
-    /// Records a rule; it replaces earlier rules about the same command or category and about its subcommands.
+    /// Records a rule, which replaces earlier ones about the same command or category, its subcommands or first
+    /// arguments.
     fn note(&mut self, what: &[u8], is_allowed: bool) {
         let what = what.to_ascii_lowercase();
         let is_inside =

@@ -79,7 +79,7 @@ impl User {
             + self.selectors.iter().map(Selector::heap_len).sum::<usize>()
     }
 
-    /// Returns true if this is a version of the user who owns this allocation of the name.
+    /// Returns true if this is any version of the user whose name has this allocation.
     pub fn is(&self, name: &Arc<[u8]>) -> bool {
         Arc::ptr_eq(&self.name, name)
     }

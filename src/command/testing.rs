@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::spec::{ACCESS, BLOCKING, DELETE, Effect, Group, RW, WRITE, integer, key};
 use crate::store::{Lookup, Str};
 
-/// Declares the commands of this file.
 const COMMANDS: &[Command] = &[Command::new("TEST.BGETDEL", blocking_getdel, WRITE | BLOCKING, Group::String)
     .effect(Effect::Given)
     .args(&[key("key", RW | ACCESS | DELETE).multiple(), integer("timeout")])

@@ -22,7 +22,7 @@ pub(crate) fn read_timeout_in_seconds(call: &Call<'_>, timeout: &[u8]) -> Result
     deadline(long_double::ceil_of_product(seconds, 1000), now)
 }
 
-/// Returns the deadline of a timeout in milliseconds; a wait does not end before the last millisecond is over.
+/// Returns the deadline of a timeout in milliseconds, rounded up, so that no wait ends early.
 fn deadline(timeout_ms: i64, now: Now) -> Result<u64> {
     if timeout_ms < 0 {
         return Err(Error::other("timeout is negative"));

@@ -38,7 +38,7 @@ pub(crate) use write::{
 mod opcode {
     pub(super) use crate::rdb::library::{LIBRARY, LIBRARY_BEFORE_RELEASE};
 
-    /// In files of Valkey, an import of slots; in files of Redis, metadata of modules about a key.
+    /// An import of slots, in files of Valkey; metadata of modules about a key, in files of Redis.
     pub(super) const SLOT_IMPORT_OR_KEY_META: u8 = 243;
     /// The sizes of a slot of a cluster.
     pub(super) const SLOT_INFO: u8 = 244;

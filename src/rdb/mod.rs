@@ -74,7 +74,7 @@ pub mod kind {
     pub const SET_LISTPACK: u8 = 20;
     /// A stream whose consumers have active times.
     pub const STREAM_LISTPACKS_3: u8 = 21;
-    /// In files of Valkey, a hash with deadlines of fields.
+    /// A hash with deadlines of fields, in files of Valkey.
     pub const HASH_VALKEY: u8 = 22;
     /// A hash with deadlines of fields.
     pub const HASH_METADATA: u8 = 24;

@@ -285,7 +285,7 @@ impl Output {
         self.kept == Kept::Nothing
     }
 
-    /// Keeps a value, with its bytes; returns true if it was kept.
+    /// Stores a value instead of encoding it, with its bytes; returns true if it was stored.
     #[inline]
     pub(super) fn keep(&mut self, value: Kept, bytes: &[u8]) -> bool {
         let is_first = self.kept == Kept::Nothing && self.is_empty();

@@ -1,5 +1,5 @@
-//! The arguments of a native function, converted and checked as in Lua's auxiliary library. Positions count from 1, as in
-//! error messages.
+//! The arguments of a native function, converted and checked as in Lua's auxiliary library. Positions count from 1, as
+//! in error messages.
 
 use std::fmt::Display;
 

@@ -53,7 +53,7 @@ struct Cached {
 
 struct Recent {
     sha: Sha,
-    /// The number of its latest use.
+    /// The number of the script's latest use.
     used: u64,
 }
 
@@ -174,7 +174,7 @@ impl Cache {
         cached.into_iter().map(|cached| (cached.script.text.clone(), cached.recent.is_none())).collect()
     }
 
-    /// Drops all scripts except those with these texts that are permanent, or not, as the flag of the text says.
+    /// Retains only the scripts with these texts whose permanence is that of the flag; drops all others.
     pub(crate) fn retain(&mut self, vm: &mut Vm, kept: &[(Box<[u8]>, bool)]) {
         let kept: HashMap<Sha, bool> = kept.iter().map(|(text, is_loaded)| (sha(text), *is_loaded)).collect();
         let is_dropped = |(sha, cached): &(&Sha, &Cached)| kept.get(*sha) != Some(&cached.recent.is_none());

@@ -7,8 +7,8 @@
 //! its own is blocked (`block_in_place`). For a short script all this costs a few plain stores.
 //!
 //! A native function that may take long counts its work as executed instructions, so that it is interrupted as well:
-//! matching patterns, sorting, moving items, collecting garbage, JSON and MessagePack in C, hashing, commands and the reply
-//! of the script in Rust (`Frame::work`); allocated memory counts, too.
+//! matching patterns, sorting, moving items, collecting garbage, JSON and MessagePack in C, hashing, commands and the
+//! reply of the script in Rust (`Frame::work`); allocated memory counts, too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -74,7 +74,7 @@ pub struct Control {
 pub struct Running {
     /// The SHA1 of a script, or the name of a function.
     pub name: String,
-    /// The request that runs it.
+    /// The request that runs the script or function.
     pub args: Vec<Vec<u8>>,
     /// The running time in milliseconds.
     pub duration_ms: u64,

@@ -17,7 +17,7 @@ use crate::spec::CommandSpec;
 use crate::store::BusyFlag;
 use crate::time::clock::Clock;
 
-/// The number of instructions, from the first on, at each of which an attack is killed.
+/// The maximum number of instructions, from the first on, at each of which an attack is killed.
 const KILLS_MAX: usize = 600;
 
 /// A host that knows no command.

@@ -115,7 +115,7 @@ pub enum Group {
     List,
     /// Sets.
     Set,
-    /// Strings as arrays of bits.
+    /// Sorted sets.
     SortedSet,
     /// Hashes.
     Hash,
@@ -460,7 +460,7 @@ pub struct Declaration {
     pub exclusive_if: Option<ExclusiveIf>,
     /// The record in the log of a call that has changed keys.
     pub effect: Effect,
-    /// The arity, where it differs from that of the grammar.
+    /// The arity, where it differs from the grammar's.
     pub arity: Option<i32>,
     /// The Redis version that introduced the subcommand `HELP`.
     pub help_since: &'static str,

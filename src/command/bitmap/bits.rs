@@ -39,7 +39,8 @@ pub(crate) fn find(bytes: &[u8], is_set: bool, range: Range<u64>) -> Option<u64>
     found.filter(|found| *found < range.end)
 }
 
-/// Finds the first bit that is set, or clear, among all but the first `before` bits, of which there are less than eight.
+/// Finds the first bit that is set, or clear, among all but the first `before` bits, of which there are less than
+/// eight.
 fn find_from(bytes: &[u8], is_set: bool, before: u64) -> Option<u64> {
     let mut mask = u64::MAX >> before;
     for (at, chunk) in bytes.chunks(WORD).enumerate() {

@@ -50,7 +50,6 @@ const FIELD_WRITE: Arg = block(
     ],
 );
 
-/// Declares the commands of this family.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("BITCOUNT", bitcount, READ, Group::Bitmap)

@@ -67,7 +67,6 @@ const fn sub(name: &'static str, flags: Flags, args: &'static [Arg]) -> Command 
     Command::new(name, refuse, flags, Group::Cluster).args(args)
 }
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on a line or two
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("ASKING", refuse, FAST, Group::Cluster).categories(CONNECTION)

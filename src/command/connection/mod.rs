@@ -28,7 +28,6 @@ const PRIVATE_USER_LEN_MAX: usize = 128;
 
 const SESSION: Flags = NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY;
 
-/// Declares the commands of this file.
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("AUTH", auth, SESSION, Group::Connection)
         .args(&[string("username").optional().since("6.0.0"), string("password")])

@@ -66,7 +66,6 @@ const WITH: [Arg; 3] = [
 const STORE: Arg = key("key", OW | UPDATE).token("STORE").optional();
 const STOREDIST: Arg = key("key", OW | UPDATE).token("STOREDIST").optional();
 
-/// Declares the commands of this family.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("GEOADD", geoadd, WRITE | DENY_OOM, Group::Geo)

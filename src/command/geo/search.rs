@@ -20,7 +20,7 @@ const NO_MEMBER: &str = "could not decode requested zset member";
 
 /// The event of storing the members found.
 const GEOSEARCHSTORE: &Event = &Event::one(Classes::ZSET, "geosearchstore");
-/// The event of storing them by an older command.
+/// The event of an older command that stores the members found.
 const GEORADIUSSTORE: &Event = &Event::one(Classes::ZSET, "georadiusstore");
 
 /// The differences between the commands.

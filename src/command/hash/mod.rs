@@ -43,7 +43,6 @@ const FIELD_VALUES: Arg =
 const HSETEX_CONDITION: Arg = one_of("condition", &[token("fnx", "FNX"), token("fxx", "FXX")]).optional();
 const UNORDERED: &[&str] = &["nondeterministic_output_order"];
 
-/// Declares the commands of this family.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("HDEL", hdel, WRITE | FAST, Group::Hash)

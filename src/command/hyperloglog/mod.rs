@@ -23,7 +23,6 @@ const COUNT_COST: &str = "\
 const COUNT_NOTES: &str = "RW because it may change the internal representation of the key, and propagate to replicas";
 const MERGE_COST: &str = "O(N) to merge N HyperLogLogs, but with high constant times.";
 
-/// Declares the commands of this family.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("PFADD", pfadd, WRITE | DENY_OOM | FAST, Group::HyperLogLog)

@@ -15,7 +15,6 @@ const COPY_COST: &str = "\
     O(N) worst case for collections, where N is the number of nested items. O(1) for string values.";
 const SWAP_COST: &str = "O(N) where N is the count of clients watching or blocking on keys from both databases.";
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("COPY", copy, WRITE | DENY_OOM | EXCLUSIVE, Group::Generic)

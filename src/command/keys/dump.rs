@@ -28,7 +28,6 @@ N is the number of Redis objects composing the value and M their average size. F
 complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is \
 O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).";
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("DUMP", dump, READ, Group::Generic)

@@ -27,7 +27,6 @@ const ASKED_KEY: &[Arg] = &[key("key", RO | ACCESS)];
 const CONDITION: Arg = ttl::CONDITION.since("7.0.0");
 const MATCH: Arg = one_of("match", &[IFEQ, IFNE, IFDEQ, IFDNE]).optional();
 
-/// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("EXPIRE", expire, WRITE | FAST, Group::Generic)

@@ -24,7 +24,6 @@ const UNLINK_COMPLEXITY: &str = "O(1) for each key removed regardless of its siz
 a different thread in order to reclaim memory, where N is the number of allocations the deleted objects where \
 composed of.";
 
-/// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("DEL", del, WRITE, Group::Generic)

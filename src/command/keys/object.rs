@@ -13,7 +13,6 @@ use crate::store::{Lookup, StringHint, ValueRef, usage};
 const TIPS: &[&str] = &["nondeterministic_output"];
 const KEY: &[Arg] = &[key("key", RO)];
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::container("OBJECT", Group::Generic, &[

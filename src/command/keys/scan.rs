@@ -49,7 +49,6 @@ key names in the database and the given pattern have limited length.";
 const SCAN_COMPLEXITY: &str = "O(1) for every call. O(N) for a complete iteration, including enough command calls for \
 the cursor to return back to 0. N is the number of elements inside the collection.";
 
-/// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("KEYS", keys, READ, Group::Generic)

@@ -27,7 +27,6 @@ const NO_FILES_OF_REPLICAS: &str = "WAITAOF cannot be used with replica instance
 are just local and are not propagated.";
 const NO_FILE: &str = "WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("WAIT", wait, BLOCKING, Group::Generic)
@@ -136,7 +135,7 @@ fn reply_synced(reply: &mut Reply<'_>, is_synced: bool, replicas: usize) {
 enum Outcome {
     Unsynced,
     Synced,
-    /// The append-only file was turned off.
+    /// The append-only file does not exist any more.
     NoFile,
 }
 

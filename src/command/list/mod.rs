@@ -46,7 +46,6 @@ const SIDES: &[Arg] = &[token("left", "LEFT"), token("right", "RIGHT")];
 const KEYS: Arg = key("key", RW | ACCESS | DELETE).multiple();
 const COUNT: Arg = integer("count").token("COUNT").optional();
 
-/// Declares the commands of this family.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("BLMOVE", blmove, WRITE | DENY_OOM | BLOCKING, Group::List)

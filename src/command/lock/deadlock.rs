@@ -154,7 +154,7 @@ fn may_hang(call: &mut Call<'_>, key: Key<'_>) -> bool {
 #[derive(Clone)]
 struct Waiting {
     client: u64,
-    /// The hash of its token.
+    /// The hash of the client's token.
     token: u64,
     /// The wanted locks: one, or several at once.
     locks: Vec<LockName>,

@@ -14,7 +14,6 @@ const RESIZED: &Event = &SET.keeping_holders();
 
 /// The form in which a client holds a lock.
 enum Held {
-    /// Alone.
     Alone,
     /// With others; holds its number among the holders.
     WithOthers(u64),

@@ -18,7 +18,6 @@ use crate::time::clock::{Deadline, Now};
 
 const LIST_COST: &str = "O(1) for every call, and O(N) for a complete iteration, where N is the number of locks.";
 
-/// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
     // A cycle of clients that wait for each other may lead through any keys.
@@ -297,7 +296,7 @@ fn mode_of(sharing: Sharing) -> (&'static str, Option<i64>) {
 pub(super) struct Listed {
     pub(super) mode: &'static str,
     pub(super) fence: Option<i64>,
-    /// The time since which the lock was held by any holder.
+    /// The time for which the lock has been held by any holder, in milliseconds.
     pub(super) age_ms: Option<u64>,
     pub(super) pttl_ms: Option<i64>,
     pub(super) holders: usize,

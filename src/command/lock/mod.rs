@@ -43,7 +43,6 @@ const META: &str = "What the lock is for, shown by LOCK.INFO.";
 const REPLICAS: &str = "How many replicas must have the lock before the reply. If they do not acknowledge it within the \
 timeout of BLOCK, without BLOCK within a second, the lock is released, and the reply is null.";
 
-/// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("LOCK.ACQUIRE", acquire::acquire, WRITE | DENY_OOM | BLOCKING, Group::Lock)

@@ -37,7 +37,6 @@ total number of subscribed patterns (by any client).";
 const PUNSUBSCRIBE_COST: &str = "O(N+M) where N is the number of patterns the client is already subscribed and M is the \
 number of total patterns subscribed in the system (by any client).";
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("PSUBSCRIBE", psubscribe, LISTEN, Group::PubSub)

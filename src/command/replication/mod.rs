@@ -32,7 +32,6 @@ const PARTS_MAX: usize = 16;
 /// The longest address that a replica may announce, in bytes.
 const ADDRESS_MAX: usize = 255;
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("PSYNC", continue_or_synchronize, SYNCHRONIZES | EXCLUSIVE | CONTROL, Group::Server)

@@ -32,7 +32,6 @@ const FAILOVER_ARGS: &[Arg] = &[
     integer("milliseconds").token("TIMEOUT").optional(),
 ];
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("FAILOVER", fail_over, REPLICAS | EXCLUSIVE | CONTROL, Group::Server).args(FAILOVER_ARGS)

@@ -20,7 +20,6 @@ const COST: &str = "Depends on the function that is executed.";
 const CHANGES_LIBRARIES: Flags = WRITE | NO_SCRIPT | EXCLUSIVE | NO_ENGINE;
 const WRITES_ALL: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
-/// Declares the commands of this file.
 pub(crate) const COMMANDS: &[Command] =
     &[
         Command::new("FCALL", fcall, RUNS | MAY_REPLICATE, Group::Scripting)

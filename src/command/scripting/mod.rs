@@ -41,7 +41,6 @@ pub(crate) const fn run_args(script: &'static str, is_read_only: bool, with_note
     [string(script), integer("numkeys"), keys, string("arg").optional().multiple()]
 }
 
-/// Declares the commands of this file.
 pub(crate) const COMMANDS: &[Command] =
     &[
         Command::new("EVAL", eval, RUNS | MAY_REPLICATE, Group::Scripting).args(&run_args("script", false, true)).docs(
@@ -164,7 +163,7 @@ pub(crate) struct Run<'r> {
     pub(crate) name: &'r str,
     /// The number in the interpreter.
     pub(crate) number: usize,
-    /// The flags declared by its author.
+    /// The flags that the script or library declares.
     pub(crate) flags: crate::script::Flags,
     /// The number of keys passed.
     pub(crate) keys: usize,

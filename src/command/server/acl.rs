@@ -36,7 +36,6 @@ const PASSWORD_BITS_MAX: i64 = 4096;
 /// The default length of a password, in bits.
 const PASSWORD_BITS: i64 = 256;
 
-/// Declares the commands of this file.
 pub(crate) const COMMANDS: &[Command] = &[Command::container("ACL", Group::Server, SUBCOMMANDS)
     .help_since("6.0.0")
     .docs("6.0.0", "Depends on subcommand.", "Contains the subcommands for users and permissions (ACL).")];

@@ -22,7 +22,6 @@ const FILTER: &[Arg] = &[one_of(
 .token("FILTERBY")
 .optional()];
 
-/// Declares the commands of this file.
 pub(crate) const COMMANDS: &[Command] = &[Command::new("COMMAND", command, PLAIN, Group::Server)
     .categories(&["connection"])
     .tips(TIPS)

@@ -11,7 +11,6 @@ use crate::spec::{ADMIN, CommandSpec, Flags, Group, LOADING, NO_SCRIPT, STALE, s
 const FLAGS: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
 const REPORT_TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::container("LATENCY", Group::Server, &[

@@ -15,7 +15,6 @@ use crate::spec::{Arg, EXCLUSIVE, Group, READ, RO, integer, key};
 const USAGE: &[Arg] = &[key("key", RO), integer("count").token("SAMPLES").optional()];
 const REPORT_TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 
-/// The commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::container("MEMORY", Group::Server, &[

@@ -35,7 +35,6 @@ const FLUSH_TIPS: &[&str] = &["request_policy:all_shards", "response_policy:all_
 const FLUSH_ARGS: &[Arg] =
     &[one_of("async", &[token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")]).optional()];
 
-/// Declares the commands of this file.
 pub(crate) const COMMANDS: &[Command] = &[
     Command::container(
         "CONFIG",

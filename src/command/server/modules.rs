@@ -15,7 +15,6 @@ const LOADEX_ARGS: &[Arg] = &[
     block("args", &[string("arg")]).token("ARGS").optional().multiple(),
 ];
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("LOLWUT", lolwut, READ | FAST, Group::Server)

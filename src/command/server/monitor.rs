@@ -4,7 +4,6 @@ use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::spec::{ADMIN, Group, LOADING, NO_SCRIPT, STALE};
 
-/// Declares the commands of this file.
 pub(crate) const COMMANDS: &[Command] =
     &[Command::new("MONITOR", monitor, ADMIN | NO_SCRIPT | LOADING | STALE, Group::Server).docs(
         "1.0.0",

@@ -15,7 +15,6 @@ use crate::store::View;
 
 const FILES: Flags = ADMIN | NO_SCRIPT | NO_ASYNC_LOADING | NO_ENGINE;
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("BGREWRITEAOF", rewrite_log, FILES, Group::Server)

@@ -10,7 +10,6 @@ const FLAGS: Flags = ADMIN | LOADING | STALE;
 /// The number of entries shown by default.
 const SHOWN: i64 = 10;
 
-/// Declares the commands of this file.
 pub(crate) const COMMANDS: &[Command] = &[Command::container(
     "SLOWLOG",
     Group::Server,

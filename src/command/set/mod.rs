@@ -39,7 +39,6 @@ const COUNT: Arg = integer("count").optional();
 const UNORDERED: &[&str] = &["nondeterministic_output_order"];
 const RANDOM: &[&str] = &["nondeterministic_output"];
 
-/// Declares the commands of this family.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("SADD", sadd, WRITE | DENY_OOM | FAST, Group::Set)

@@ -76,7 +76,6 @@ const WEIGHTS: Arg = integer("weight").token("WEIGHTS").optional().multiple();
 const AGGREGATE: Arg =
     one_of("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")]).token("AGGREGATE").optional();
 
-/// Declares the commands of this family.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("BZMPOP", bzmpop, WRITE | BLOCKING | MOVABLE_KEYS, Group::SortedSet)

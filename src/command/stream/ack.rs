@@ -13,7 +13,6 @@ entries per call is O(1). O(M), where M is the total number of entries scanned w
 command returns just the summary and the list of consumers is small, it runs in O(1) time; otherwise, an additional O(N) \
 time for iterating every consumer.";
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("XACK", xack, WRITE | FAST, Family::Stream)

@@ -30,7 +30,6 @@ const TRIM: &[Arg] = &[
     integer("count").token("LIMIT").optional().since("6.2.0"),
 ];
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("XADD", xadd, WRITE | DENY_OOM | FAST, Group::Stream)

@@ -12,7 +12,6 @@ use crate::store::{BigStream, ConsumerNumber, Event, Key, Lookup, Pending, Strea
 
 const CLAIM_COST: &str = "O(log N) with N being the number of messages in the PEL of the consumer group.";
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("XCLAIM", xclaim, WRITE | FAST, Family::Stream)

@@ -12,7 +12,6 @@ use crate::store::{BigStream, Classes, Event, Key, References, Stream, StreamId}
 const DEL_COST: &str = "O(1) for each single item to delete in the stream, regardless of the stream size.";
 const EACH_COST: &str = "O(1) for each ID.";
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("XDEL", xdel, WRITE | FAST, Group::Stream)

@@ -12,7 +12,6 @@ use crate::store::{Classes, Event, Group, Key, Stream, StreamId};
 const ID: Arg = one_of("id", &[string("id"), token("new_id", "$")]);
 const DESTROY_COST: &str = "O(N) where N is the number of entries in the group's pending entries list (PEL).";
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[Command::container(
     "XGROUP",

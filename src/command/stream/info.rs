@@ -9,7 +9,6 @@ use crate::resp::Reply;
 use crate::spec::{ACCESS, Group as Family, READ, RO, block, integer, key, string};
 use crate::store::{BigStream, Consumer, Group, Key, Lookup, Stream, StreamId, StreamRef};
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[Command::container(
     "XINFO",

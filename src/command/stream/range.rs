@@ -13,7 +13,6 @@ for the first 10 elements with COUNT), you can consider it O(1).";
 const REVERSE_COST: &str = "O(N) with N being the number of elements returned. If N is constant (e.g. always asking for \
 the first 10 elements with COUNT), you can consider it O(1).";
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("XRANGE", xrange, READ, Group::Stream)

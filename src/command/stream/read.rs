@@ -29,7 +29,6 @@ blocks, XADD will pay the O(N) time in order to serve the N clients blocked on t
 
 const STREAMS: Arg = block("streams", &[key("key", RO | ACCESS).multiple(), string("id").multiple()]).token("STREAMS");
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("XREAD", xread, READ | BLOCKING | MOVABLE_KEYS, Family::Stream)

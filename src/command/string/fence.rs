@@ -17,7 +17,6 @@ use crate::resp::parse_int;
 use crate::spec::{ACCESS, DELETE, DENY_OOM, Effect, FAST, Group, RW, UPDATE, WRITE, integer, key, string, token};
 use crate::store::{Key, Lookup, Str, Ttl, fences};
 
-/// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("SETIFGREATER", setifgreater, WRITE | DENY_OOM, Group::String)

@@ -51,7 +51,6 @@ const MGET_COST: &str = "O(N) where N is the number of keys to retrieve.";
 const MSET_COST: &str = "O(N) where N is the number of keys to set.";
 const LCS_COST: &str = "O(N*M) where N and M are the lengths of s1 and s2, respectively";
 
-/// Declares the commands of this family.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("APPEND", append, WRITE | DENY_OOM | FAST, Group::String)

@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use crate::spec::{Group, integer, string, token};
 use crate::test_mode::ReceivedCall;
 
-/// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::new("TEST.CALLS", calls, CONTROLS, Group::Test)
     .args(&[
         string("command").token("MATCH").optional().about("Only calls of this command."),

@@ -20,7 +20,6 @@ use crate::test_mode::{ActiveFault, Fault, FaultKind, Faults, LINK};
 use crate::text::double::parse_double;
 use crate::time::clock::Clock;
 
-/// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::container(
     "TEST.FAULT",
     Group::Test,
@@ -140,7 +139,7 @@ impl Continuation for Following {
     fn wait(&mut self) -> Wait<'_> {
         let (link, clock) = (self.link.clone(), self.clock.clone());
         Wait::Work(Box::pin(async move {
-            let _ = spawn_blocking(move || link.deliver(clock.now())).await; // it is cancelled only when the process ends
+            let _ = spawn_blocking(move || link.deliver(clock.now())).await; // cancelled only when the process ends
         }))
     }
 

@@ -9,7 +9,6 @@ use crate::resp::Reply;
 use crate::spec::{Group, string};
 use crate::store::View;
 
-/// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::container(
     "TEST.INSTANCE",
     Group::Test,

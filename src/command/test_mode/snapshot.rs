@@ -16,7 +16,6 @@ const FAILOVER_COST: &str = "O(N) where N is the number of keys changed by the w
 const LOSE: &str = "How many writes are forgotten: an EXEC or script counts as one. Without it those that no replica made by \
 TEST.INSTANCE has executed.";
 
-/// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("TEST.FAILOVER", failover, STATES, Group::Test)

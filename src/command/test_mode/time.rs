@@ -14,7 +14,6 @@ use crate::time::clock::END_MS;
 /// The maximum by which a clock can be moved at once, in milliseconds: three hundred years.
 const MS_MAX: i64 = 300 * 366 * 24 * 60 * 60 * 1000;
 
-/// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::container(
     "TEST.TIME",
     Group::Test,

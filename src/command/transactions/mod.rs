@@ -18,7 +18,6 @@ use crate::spec::{
 use crate::store::{Lookup, Str};
 use crate::text::Dialect;
 
-/// Declares the commands of this file.
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("MULTI", multi, FLAGS | FAST | NO_QUEUE, Group::Transactions).docs(
         "1.2.0",

@@ -32,7 +32,7 @@ pub(crate) enum Reason {
     Record(u8),
     /// The value of a key violates the format.
     Value {
-        /// The number of its type.
+        /// The number of the value's type.
         kind: u8,
         /// The key.
         key: Box<[u8]>,

@@ -26,7 +26,7 @@ enum Token {
     ModuleValue,
 }
 
-/// From this length on, a [`TextScore`] has no text.
+/// The length from which a [`TextScore`] has no text.
 const SCORE_WITHOUT_TEXT: u8 = 253;
 
 /// The chunks of a stream.

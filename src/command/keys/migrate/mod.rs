@@ -33,7 +33,6 @@ performed.";
 const MOVED: KeyFlags = RW | ACCESS | DELETE;
 const AUTH2: Arg = block("username_password", &[string("username"), string("password")]);
 
-/// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("MIGRATE", migrate, WRITE | MOVABLE_KEYS | NO_ENGINE, Group::Generic)

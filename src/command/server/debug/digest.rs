@@ -39,7 +39,7 @@ impl Digest {
         self.0 = Sha1::digest(self.0).into();
     }
 
-    /// Mixes in a value, and its having a TTL.
+    /// Mixes in a value, and the presence of a TTL.
     fn entry(&mut self, entry: &Entry) {
         self.value(entry.contents());
         if entry.deadline().is_some() {

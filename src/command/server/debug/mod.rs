@@ -334,7 +334,7 @@ fn reply_buffer(call: &mut Call<'_>) -> Result<()> {
     accept(call)
 }
 
-/// Accepts a key with one of these encodings. Redis prints the structure, which nobody reads here.
+/// Accepts a key with one of these encodings. Redis prints the structure, which is useless here.
 fn show_structure(call: &mut Call<'_>, encodings: &[&str], [title, name]: [&str; 2]) -> Result<()> {
     let key = call.namespace.store.key(call.args.bytes()?);
     let entry = call.view.lookup(key, Lookup::PEEK).ok_or(Error::NoSuchKey)?;

@@ -29,17 +29,17 @@ pub(crate) use memory_report::MemoryReport;
 
 /// A section of INFO.
 struct Section {
-    /// The names that request it.
+    /// The names that request the section.
     names: &'static [&'static str],
     title: &'static str,
     shown: Shown,
     fields: &'static [Field],
 }
 
-/// The requests that show a section.
+/// The condition for showing a section.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
-    /// Requests without sections.
+    /// By default.
     Unasked,
     /// On request, or with `all`.
     ForAll,

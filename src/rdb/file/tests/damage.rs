@@ -1,4 +1,5 @@
-//! Damaged files: each is refused, without a panic, without more memory than the file has bytes, and without reading on.
+//! Damaged files: each is refused, without a panic, without more memory than the file has bytes, and without reading
+//! on.
 
 use std::cell::Cell;
 use std::io::{self, Read};
