@@ -23,6 +23,7 @@ use crate::dispatch::serve::{DeferredWake, hand_over_expired, pass_on, serve, wa
 use crate::dispatch::{Continuation, Env, Next, denials, effects, history, post_call, unknown};
 use crate::error::Error;
 use crate::resp::{Batch, Output, Reply, Request};
+use crate::spec::marks::{EXECUTES_QUEUE, KEEPS_CACHING};
 use crate::spec::{ALLOW_BUSY, BLOCKING, CONTROL, CommandSpec, EXCLUSIVE, Flags, Group, NO_QUEUE, WRITE};
 use crate::store::{Cx, Eviction, GateGuard, Lookup, Origin};
 use crate::test_mode::{FaultKind, ReceivedCall};
@@ -335,8 +336,8 @@ impl<'n> BatchRun<'n> {
         if !self.has_extra_work {
             return;
         }
-        let is_about_client = command.is_some_and(|command| command.name.starts_with("client"));
-        if client.session.transaction.is_none() && !is_about_client {
+        let keeps_caching = command.is_some_and(|command| command.is(KEEPS_CACHING));
+        if client.session.transaction.is_none() && !keeps_caching {
             client.caller.info.tracking.lower(CACHING);
         }
         out.into_iter().for_each(|out| client.take_pushes(out));
@@ -415,7 +416,7 @@ impl<'n> BatchRun<'n> {
         let namespace = self.env.namespace;
         command.iter().for_each(|command| namespace.observed.command_stats.reject(command));
         session.fail_transaction();
-        if command.is_none_or(|command| command.name != "exec") {
+        if !command.is_some_and(|command| command.is(EXECUTES_QUEUE)) {
             return refuse(namespace, &mut Reply::new(out, caller.protocol), error);
         }
         session.transaction = None;

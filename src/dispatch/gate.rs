@@ -22,6 +22,7 @@ use crate::namespace::restrictions::{
     ON_ENGINE, RESTARTING, RESTRICTION_BITS,
 };
 use crate::resp::Request;
+use crate::spec::marks::{DROPS_QUEUE, EXECUTES_QUEUE, HEALTH_CHECK, SCRIPTS_IN_DEBUGGING};
 use crate::spec::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, CONTROL, CommandSpec, DENY_OOM, EVERY, Flags, Group, LOADING, MAY_REPLICATE,
     NO_ASYNC_LOADING, NO_AUTH, NO_ENGINE, NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, READ, SKIP_MONITOR, STALE, WRITE,
@@ -252,7 +253,7 @@ impl Admission<'_> {
     /// Returns whether a test holds for a command that the call executes: one of those queued for EXEC, or its own.
     fn executes(&self, test: impl Fn(&'static CommandSpec, Request<'_>) -> bool) -> bool {
         match self.session.and_then(|session| session.transaction.as_ref()) {
-            Some(transaction) if self.command.name == "exec" => {
+            Some(transaction) if self.command.is(EXECUTES_QUEUE) => {
                 transaction.queue.iter().any(|(queued, request)| test(queued, request.as_request()))
             }
             _ => test(self.command, self.request),
@@ -317,10 +318,13 @@ fn redirected(call: &Admission<'_>) -> Option<Obstacle> {
 /// does.
 fn memory(call: &Admission<'_>) -> Option<Obstacle> {
     let is_short = call.caller.is_short_of_memory;
-    let is_queued = || call.is_in_transaction() && call.command.name != "exec";
-    let needs_memory = || match is_queued() {
-        true => !matches!(&call.command.name[..], "discard" | "quit" | "reset"),
-        false => call.executes(|command, _| command.flags & DENY_OOM != 0),
+    let is_queued = || call.is_in_transaction() && !call.command.is(EXECUTES_QUEUE);
+    let needs_memory = || {
+        if is_queued() {
+            !call.command.is(DROPS_QUEUE)
+        } else {
+            call.executes(|command, _| command.flags & DENY_OOM != 0)
+        }
     };
     (is_short && needs_memory()).then(|| Error::OutOfMemory.into())
 }
@@ -332,11 +336,11 @@ fn saving(call: &Admission<'_>) -> Option<Obstacle> {
     }
     let writes =
         |command: &'static CommandSpec, request: Request<'_>| declares_writes(call.namespace, command, request, WRITE);
-    let is_ping = call.command.name == "ping";
-    if !is_ping && !call.executes(writes) {
+    let is_check = call.command.is(HEALTH_CHECK);
+    if !is_check && !call.executes(writes) {
         return None;
     }
-    let is_script = !is_ping && !call.has(WRITE) && call.command.name != "exec";
+    let is_script = !is_check && !call.has(WRITE) && !call.command.is(EXECUTES_QUEUE);
     let dialect = call.config.dialect();
     Some(match call.namespace.save_failure()? {
         failure if !is_script => not_saved(failure, dialect),
@@ -428,7 +432,7 @@ fn pause(call: &Admission<'_>) -> Option<Obstacle> {
 /// A fault counts the calls that would be executed. Faults are injected into EXEC, not into the calls of its transaction.
 fn fault(call: &Admission<'_>) -> Option<Obstacle> {
     let test_mode = call.namespace.test_mode.as_deref()?;
-    if call.is_in_transaction() && call.command.name != "exec" && !call.has(NO_QUEUE) {
+    if call.is_in_transaction() && !call.command.is(EXECUTES_QUEUE) && !call.has(NO_QUEUE) {
         return None;
     }
     let name = call.caller.info.names().name;
@@ -458,7 +462,7 @@ fn said_by(dialect: Dialect, redis: &'static str, valkey: &'static str) -> Obsta
 /// Scripts may call DEBUG after DEBUG SET-DISABLE-DENY-SCRIPTS.
 fn not_for_scripts(call: &Admission<'_>) -> Option<Obstacle> {
     let may_debug = call.namespace.debug.may_scripts_debug.load(std::sync::atomic::Ordering::Relaxed);
-    let is_refused = call.has(NO_SCRIPT) && !(may_debug && call.command.name == "debug");
+    let is_refused = call.has(NO_SCRIPT) && !(may_debug && call.command.is(SCRIPTS_IN_DEBUGGING));
     is_refused.then(|| Error::other("This Redis command is not allowed from script").into())
 }
 

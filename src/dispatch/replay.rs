@@ -10,7 +10,6 @@ use tracing::warn;
 use crate::client::caller::Caller;
 use crate::client::info::Peer;
 use crate::dispatch::Env;
-use crate::dispatch::args::is_word;
 use crate::dispatch::call::Mode;
 use crate::dispatch::nested::nested;
 use crate::dispatch::plan::find;
@@ -18,7 +17,8 @@ use crate::dispatch::plan::find;
 use crate::dispatch::{Handlers, effects};
 use crate::namespace::Namespace;
 use crate::resp::{Batch, Codec, Limits, Output, OwnedRequest, Request};
-use crate::spec::{CommandSpec, Names, Renames};
+use crate::spec::marks::{EXECUTES_QUEUE, HEALTH_CHECK, OF_LINK, OPENS_QUEUE, PUBLISHES, SELECTS_DB};
+use crate::spec::{CommandSpec, Marks, Names, Renames};
 #[cfg(feature = "internals")]
 use crate::store::{Cx, Origin};
 use crate::store::{View, fences, lock_text};
@@ -206,27 +206,28 @@ impl Replay {
 
     /// Executes a command, or queues it until the EXEC of its transaction.
     fn take(&mut self, env: Env<'_>, view: &mut View<'_>, request: Request<'_>) -> Result<Taken, ReplayError> {
-        let name = request.name();
-        if name.eq_ignore_ascii_case(b"MULTI") {
+        let command = find_in_log(env, request);
+        let is = |marks: Marks| command.is_some_and(|command| command.is(marks));
+        if is(OPENS_QUEUE) {
             return match self.queue.replace(Vec::new()) {
                 None => Ok(Taken::Queued),
                 Some(_) => Err(ReplayError::Format),
             };
         }
-        if name.eq_ignore_ascii_case(b"EXEC") {
+        if is(EXECUTES_QUEUE) {
             let queued = self.queue.take().ok_or(ReplayError::Format)?;
-            let is_unknown = |request: &&OwnedRequest| known(env, request.as_request()).is_none();
+            let is_unknown = |request: &&OwnedRequest| find_in_log(env, request.as_request()).is_none();
             if let Some(unknown) = queued.iter().find(is_unknown).filter(|_| self.is_of_primary) {
                 let passed = self.pass_unknown(env.namespace, unknown.as_request());
                 self.discard(env, view, &queued)?;
                 return passed;
             }
-            queued.iter().try_for_each(|request| self.execute(env, view, request.as_request()).map(drop))?;
+            queued.iter().try_for_each(|request| self.execute(env, view, request.as_request()))?;
         } else if let Some(queue) = &mut self.queue {
             queue.push(request.to_owned());
             return Ok(Taken::Queued);
-        } else if self.is_of_primary && (is_word(name, "PING") || is_word(name, "REPLCONF")) {
-            if request.len() == 2 && is_word(name, "PING") {
+        } else if self.is_of_primary && is(OF_LINK) {
+            if request.len() == 2 && is(HEALTH_CHECK) {
                 if self.adopt_lock(env, view, request.arg(1)) {
                     return Ok(Taken::Executed);
                 }
@@ -235,20 +236,31 @@ impl Replay {
             self.is_asked |= request.len() > 1 && request.arg(1).eq_ignore_ascii_case(b"GETACK");
             return Ok(Taken::Aside);
         } else {
-            return match self.execute(env, view, request)? {
-                _ if self.is_of_primary && (is_word(name, "PUBLISH") || is_word(name, "SPUBLISH")) => Ok(Taken::Aside),
-                taken => Ok(taken),
-            };
+            let Some(command) = command else { return self.pass_unknown(env.namespace, request) };
+            self.execute_command(env, view, (command, request))?;
+            let is_aside = self.is_of_primary && command.is(PUBLISHES);
+            return Ok(if is_aside { Taken::Aside } else { Taken::Executed });
         }
         Ok(Taken::Executed)
     }
 
-    /// Executes a command.
-    fn execute(&mut self, env: Env<'_>, view: &mut View<'_>, request: Request<'_>) -> Result<Taken, ReplayError> {
-        let Some(command) = known(env, request) else { return self.pass_unknown(env.namespace, request) };
-        if request.len() == 2 && command.name == "ping" && self.adopt_lock(env, view, request.arg(1)) {
+    /// Executes a command of a transaction.
+    fn execute(&mut self, env: Env<'_>, view: &mut View<'_>, request: Request<'_>) -> Result<(), ReplayError> {
+        match find_in_log(env, request) {
+            Some(command) => self.execute_command(env, view, (command, request)),
+            None => self.pass_unknown(env.namespace, request).map(drop),
+        }
+    }
+
+    fn execute_command(
+        &mut self,
+        env: Env<'_>,
+        view: &mut View<'_>,
+        (command, request): (&'static CommandSpec, Request<'_>),
+    ) -> Result<(), ReplayError> {
+        if request.len() == 2 && command.is(HEALTH_CHECK) && self.adopt_lock(env, view, request.arg(1)) {
             self.replayed.commands += 1;
-            return Ok(Taken::Executed);
+            return Ok(());
         }
         let mut out = Output::new();
         nested(env, &mut self.caller, view, (command, request), Mode::Replay, &mut out);
@@ -261,10 +273,10 @@ impl Replay {
             let error = String::from_utf8_lossy(reply.get(1..).unwrap_or_default());
             self.report_divergence(env.namespace, error.trim_end(), &command.name);
         }
-        match has_failed && command.name == "select" {
-            true => Err(ReplayError::NoDatabase), // what follows would be written to another one
-            false => Ok(Taken::Executed),
+        if has_failed && command.is(SELECTS_DB) {
+            return Err(ReplayError::NoDatabase); // what follows would be written to another one
         }
+        Ok(())
     }
 
     /// Takes over what the word of a PING says of a lock or a fence; returns whether it is such a word.
@@ -285,8 +297,9 @@ impl Replay {
     fn discard(&mut self, env: Env<'_>, view: &mut View<'_>, queued: &[OwnedRequest]) -> Result<(), ReplayError> {
         let db = self.caller.db;
         let requests = queued.iter().map(OwnedRequest::as_request);
-        let mut selecting = requests.filter(|request| is_word(request.name(), "SELECT"));
-        selecting.try_for_each(|request| self.execute(env, view, request).map(drop))?;
+        let selects = |request: &Request<'_>| find_in_log(env, *request).is_some_and(|command| command.is(SELECTS_DB));
+        let mut selecting = requests.filter(selects);
+        selecting.try_for_each(|request| self.execute(env, view, request))?;
         if self.caller.db != db {
             env.namespace.persistence.rewrite_log();
         }
@@ -321,7 +334,7 @@ impl Replay {
 }
 
 /// Returns the command that a request names, if there is one with as many arguments.
-fn known(env: Env<'_>, request: Request<'_>) -> Option<&'static CommandSpec> {
+fn find_in_log(env: Env<'_>, request: Request<'_>) -> Option<&'static CommandSpec> {
     // The log contains the declared names, even of renamed commands.
     let renames = Renames::default();
     let command = find(request, Names::new(env.namespace.commands, &renames));

@@ -23,6 +23,7 @@ use crate::dispatch::{BlockedRequest, Env, Handlers, Next, Wait};
 use crate::error::{Denial, Error, Result};
 use crate::namespace::Namespace;
 use crate::resp::{Output, Reply, Request, parse_int};
+use crate::spec::marks::{EXECUTES_QUEUE, NEEDS_FRESH_KEYS, SELECTS_DB};
 use crate::spec::registry::Hashes;
 use crate::spec::{CommandSpec, MAY_REPLICATE, READ, WRITE};
 use crate::store::{BusyFlag, Cx, Lookup, View};
@@ -44,7 +45,7 @@ pub(super) fn need_of(
     command: &'static CommandSpec,
     request: Request<'_>,
 ) -> Need {
-    let Some(transaction) = client.session.transaction.as_ref().filter(|_| command.name == "exec") else {
+    let Some(transaction) = client.session.transaction.as_ref().filter(|_| command.is(EXECUTES_QUEUE)) else {
         return need_of_command(namespace, command, request);
     };
     if transaction.failed {
@@ -64,7 +65,7 @@ fn need_of_command(namespace: &Namespace, command: &'static CommandSpec, request
     // What may replicate changes data, too: scripts that do not say otherwise, PUBLISH, PFCOUNT.
     if declares_writes(namespace, command, request, WRITE | MAY_REPLICATE) {
         Need::Staged
-    } else if command.flags & (READ | MAY_REPLICATE) != 0 || matches!(&command.name[..], "debug" | "watch") {
+    } else if command.flags & (READ | MAY_REPLICATE) != 0 || command.is(NEEDS_FRESH_KEYS) {
         // A script that says that it writes nothing reads, whatever keys it declares.
         Need::Fresh
     } else {
@@ -85,7 +86,7 @@ pub(super) fn staged_call(
     let Client { caller, session } = client;
     let mut keys = keys_of(command, request, caller.db);
     let (mut transaction, mut watch) = (None, None);
-    if command.name == "exec" {
+    if command.is(EXECUTES_QUEUE) {
         let mut db = caller.db;
         for (queued, request) in session.transaction.iter().flat_map(|transaction| &transaction.queue) {
             if needs_all_keys(queued) {
@@ -95,7 +96,7 @@ pub(super) fn staged_call(
                 return Err(Error::NotRepeatable(&queued.name));
             }
             let request = request.as_request();
-            if queued.name == "select" && request.len() > 1 {
+            if queued.is(SELECTS_DB) && request.len() > 1 {
                 let selected = parse_int(request.arg(1)).and_then(|number| usize::try_from(number).ok());
                 db = selected.filter(|db| namespace.store.may_use(*db)).unwrap_or(db);
             }
@@ -315,7 +316,7 @@ pub(crate) fn admit_staged(
             return Err(Withdrawal::Paused(end.map_or(now.mono_ms(), |(_, until_ms)| until_ms)));
         }
         Some(Obstacle::Refused(error, denial)) => {
-            let is_exec = call.command.name == "exec";
+            let is_exec = call.command.is(EXECUTES_QUEUE);
             return Err(Withdrawal::Refused(if is_exec { error.of_exec() } else { error }, denial));
         }
     }

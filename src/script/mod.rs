@@ -50,6 +50,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::observe::stats::ScriptUsage;
 use crate::resp::{Request, RequestBuffer};
 use crate::spec::CommandSpec;
+use crate::spec::marks::{RUNS_DIGEST, RUNS_FUNCTION, RUNS_TEXT};
 use crate::store::{BusyFlag, MemoryAccount};
 use crate::time::clock::Clock;
 
@@ -174,13 +175,15 @@ impl Scripts {
     /// Returns the flags of the script or function that a request runs; `None` if it runs no known one.
     pub fn flags_of(&self, command: &CommandSpec, request: Request<'_>, busy_flag: &BusyFlag) -> Option<Flags> {
         let subject = (request.len() > 1).then(|| request.arg(1))?;
-        let flags = match &command.name[..] {
-            "eval" | "eval_ro" => shebang::of_script(subject).ok().map(|(flags, _)| flags)?,
-            "evalsha" | "evalsha_ro" => self.engines_soon(busy_flag)?.cache.find(subject)?.flags,
-            "fcall" | "fcall_ro" => self.engines_soon(busy_flag)?.libraries.function(subject)?.flags,
-            _ => return None,
-        };
-        Some(flags)
+        if command.is(RUNS_TEXT) {
+            shebang::of_script(subject).ok().map(|(flags, _)| flags)
+        } else if command.is(RUNS_DIGEST) {
+            Some(self.engines_soon(busy_flag)?.cache.find(subject)?.flags)
+        } else if command.is(RUNS_FUNCTION) {
+            Some(self.engines_soon(busy_flag)?.libraries.function(subject)?.flags)
+        } else {
+            None
+        }
     }
 
     /// Updates the statistics; the memory of the interpreters counts as used memory.

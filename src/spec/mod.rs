@@ -7,6 +7,7 @@
 use crate::resp::Request;
 
 pub(crate) mod known;
+pub(crate) mod marks;
 pub(crate) mod registry;
 pub(crate) mod renames;
 mod row;
@@ -14,6 +15,7 @@ mod row;
 pub(crate) mod sample;
 mod table;
 
+pub(crate) use marks::Marks;
 pub use registry::CommandSpec;
 pub use renames::Names;
 pub(crate) use renames::Renames;
@@ -177,6 +179,9 @@ pub(crate) type KeyUse = fn(Request<'_>) -> KeyFlags;
 
 /// Finds all keys of a request, some of which have no fixed position, and the use of each.
 pub(crate) type KeySearch = fn(Request<'_>) -> Vec<(usize, KeyFlags)>;
+
+/// Finds the keys of a request in databases other than the client's: the database and the position of each key.
+pub(crate) type KeysElsewhere = fn(Request<'_>) -> Vec<(usize, usize)>;
 
 /// Returns true if a request needs the whole store.
 pub(crate) type ExclusiveIf = fn(Request<'_>) -> bool;
@@ -432,6 +437,8 @@ pub struct Declaration {
     pub name: &'static str,
     /// The flags: effects, and conditions for calls.
     pub flags: Flags,
+    /// Facts that single layers depend on.
+    pub marks: Marks,
     /// The grammar of the arguments.
     pub args: &'static [Arg],
     /// The group that the command belongs to.
@@ -454,6 +461,8 @@ pub struct Declaration {
     pub key_use: Option<KeyUse>,
     /// Finds the keys, where some have no fixed position.
     pub key_search: Option<KeySearch>,
+    /// Finds the keys in other databases than the client's.
+    pub keys_elsewhere: Option<KeysElsewhere>,
     /// Redacts secrets among the arguments of a call that is shown elsewhere.
     pub redact: Option<Redact>,
     /// Returns true for requests that need the whole store, where not all requests of an EXCLUSIVE command do.

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::resp::{Request, parse_int};
 use crate::spec::{
     ADMIN, Arg, BLOCKING, CONTROL, Declaration, EVERY, EXCLUSIVE, FAST, Flags, Group, INCOMPLETE, KeyFlags, Kind,
-    NOT_KEY, PUBSUB, READ, Row, WRITE,
+    Marks, NOT_KEY, PUBSUB, READ, Row, WRITE,
 };
 use crate::store::Store;
 
@@ -21,6 +21,8 @@ pub struct CommandSpec {
     pub is_container: bool,
     /// The declared and the derived flags.
     pub flags: Flags,
+    /// The marks of its row and of its container.
+    marks: Marks,
     /// The number of arguments including the name, or its negative if that is only the minimum.
     pub arity: i32,
     /// The number of arguments that name the command: two for a subcommand.
@@ -139,10 +141,11 @@ struct ElementSpec {
 pub(crate) type Hashes = SmallVec<[u64; 4]>;
 
 impl CommandSpec {
-    pub(super) fn new<H: Copy>(row: &'static Row<H>, container: Option<&'static str>, number: usize) -> Self {
+    pub(super) fn new<H: Copy>(row: &'static Row<H>, container: Option<&'static Row<H>>, number: usize) -> Self {
         let command = &row.declaration;
+        let container = container.map(|row| &row.declaration);
         let (name, name_args) = match container {
-            Some(container) => (format!("{container}|{}", command.name).to_lowercase(), 2),
+            Some(container) => (format!("{}|{}", container.name, command.name).to_lowercase(), 2),
             None => (command.name.to_lowercase(), 1),
         };
         let keys = key_specs(command.args, name_args);
@@ -153,6 +156,7 @@ impl CommandSpec {
         CommandSpec {
             name,
             flags: derived_flags(command.flags),
+            marks: command.marks | container.map_or(0, |container| container.marks),
             is_container: row.handler.is_none(),
             arity: command.arity.unwrap_or_else(|| arity(command.args, name_args as i32)),
             name_args,
@@ -171,6 +175,12 @@ impl CommandSpec {
     pub(crate) fn covers(&self, command: &CommandSpec) -> bool {
         let rest = command.name.strip_prefix(&self.name[..]);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('|'))
+    }
+
+    /// Returns whether the command has any of some marks.
+    #[inline]
+    pub(crate) fn is(&self, marks: Marks) -> bool {
+        self.marks & marks != 0
     }
 
     /// Returns true if the command accepts a number of arguments.

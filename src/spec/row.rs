@@ -1,6 +1,8 @@
 //! A row of a command family's table: the declaration of a command, its handler, and its subcommands.
 
-use crate::spec::{Arg, Declaration, Effect, ExclusiveIf, Flags, Group, KeySearch, KeyUse, Redact};
+use crate::spec::{
+    Arg, Declaration, Effect, ExclusiveIf, Flags, Group, KeySearch, KeyUse, KeysElsewhere, Marks, Redact,
+};
 
 /// Declares one command together with its handler, an `H`.
 #[derive(Clone, Copy)]
@@ -28,6 +30,7 @@ impl<H: Copy + 'static> Row<H> {
         let declaration = Declaration {
             name,
             flags,
+            marks: 0,
             args: &[],
             group,
             since: "",
@@ -39,6 +42,7 @@ impl<H: Copy + 'static> Row<H> {
             internal: false,
             key_use: None,
             key_search: None,
+            keys_elsewhere: None,
             redact: None,
             exclusive_if: None,
             effect: Effect::AsIs,
@@ -107,6 +111,18 @@ impl<H: Copy + 'static> Row<H> {
     /// Sets the function that finds the keys, where some have no fixed position.
     pub const fn key_search(mut self, key_search: KeySearch) -> Self {
         self.declaration.key_search = Some(key_search);
+        self
+    }
+
+    /// Adds marks.
+    pub const fn marks(mut self, marks: Marks) -> Self {
+        self.declaration.marks |= marks;
+        self
+    }
+
+    /// Sets the function that finds keys in databases other than the client's.
+    pub const fn keys_elsewhere(mut self, keys_elsewhere: KeysElsewhere) -> Self {
+        self.declaration.keys_elsewhere = Some(keys_elsewhere);
         self
     }
 

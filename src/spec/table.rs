@@ -22,14 +22,14 @@ impl CommandTable {
         let mut rows: Vec<&'static Row<H>> = families.iter().copied().flatten().collect();
         rows.sort_by_key(|row| row.declaration.name.to_lowercase());
         let mut handlers = Vec::new();
-        let mut register = |row: &'static Row<H>, container| {
+        let mut register = |row: &'static Row<H>, container: Option<&'static Row<H>>| {
             handlers.push(row.handler.unwrap_or(refuse));
             CommandSpec::new(row, container, handlers.len() - 1)
         };
         let commands = rows.into_iter().map(|row| {
             let mut command = register(row, None);
             let inside = row.subcommands.iter().chain(missing_help(row, help));
-            command.subcommands = inside.map(|sub| register(sub, Some(row.declaration.name))).collect();
+            command.subcommands = inside.map(|sub| register(sub, Some(row))).collect();
             command
         });
         let table = CommandTable::new(commands.collect());

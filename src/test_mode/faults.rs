@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::glob::Pattern;
 use crate::resp::Request;
+use crate::spec::marks::SPARED_BY_FAULTS;
 use crate::spec::{CommandSpec, CommandTable, Group};
 use crate::test_mode::fault::{Fault, FaultKind};
 
@@ -92,7 +93,7 @@ impl ActiveFault {
     fn matches(&self, command: &CommandSpec, request: Request<'_>, client: &str) -> bool {
         let is_command = match self.command {
             Some(wanted) => wanted.covers(command),
-            None => !matches!(&command.name[..], "hello" | "auth" | "reset" | "quit"),
+            None => !command.is(SPARED_BY_FAULTS),
         };
         let has_key = |pattern: &Pattern<Vec<u8>>| {
             let mut keys = command.keys_of(request).map(|(position, _)| request.arg(position));

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 mod circles;
+mod names;
 mod store;
 
 use crate::tidy::{File, root, rust_files, without_comments_and_strings};

@@ -15,7 +15,7 @@ pub struct File {
 
 impl File {
     /// Returns the lines before the unit tests.
-    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+    pub fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let tests = self.text.find("\n#[cfg(test)]").unwrap_or(self.text.len());
         self.text[..tests].lines().enumerate().map(|(at, line)| (at + 1, line))
     }

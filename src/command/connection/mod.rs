@@ -14,6 +14,7 @@ use crate::dispatch::denials::record_failed_login;
 use crate::dispatch::{Call, Command, Continuation, Destination, Entry, Env, Wait};
 use crate::error::{Error, Result};
 use crate::resp::{Protocol, Reply, parse_int};
+use crate::spec::marks::{DROPS_QUEUE, HEALTH_CHECK, OF_LINK, REPEATABLE, SELECTS_DB, SPARED_BY_FAULTS};
 use crate::spec::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, Arg, FAST, Flags, Group, LOADING, NO_AUTH, NO_QUEUE, NO_SCRIPT, REDACTED, STALE,
     block, integer, redact_all, string,
@@ -32,36 +33,33 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("AUTH", auth, SESSION, Group::Connection)
         .args(&[string("username").optional().since("6.0.0"), string("password")])
         .redact(redact_all)
+        .marks(SPARED_BY_FAULTS)
         .docs("1.0.0", "O(N) where N is the number of passwords defined for the user", "Authenticates the connection."),
-    Command::new("ECHO", echo, LOADING | STALE | FAST, Group::Connection).args(&[string("message")]).docs(
-        "1.0.0",
-        "O(1)",
-        "Returns the message.",
-    ),
-    Command::new("HELLO", hello, SESSION, Group::Connection).args(HELLO_ARGS).redact(redact_password).docs(
-        "6.0.0",
-        "O(1)",
-        "Selects the protocol version, optionally authenticates, and describes the server.",
-    ),
+    Command::new("ECHO", echo, LOADING | STALE | FAST, Group::Connection)
+        .marks(REPEATABLE)
+        .args(&[string("message")])
+        .docs("1.0.0", "O(1)", "Returns the message."),
+    Command::new("HELLO", hello, SESSION, Group::Connection)
+        .marks(SPARED_BY_FAULTS)
+        .args(HELLO_ARGS)
+        .redact(redact_password)
+        .docs("6.0.0", "O(1)", "Selects the protocol version, optionally authenticates, and describes the server."),
     Command::new("PING", ping, FAST | ALLOW_SUBSCRIBED, Group::Connection)
+        .marks(HEALTH_CHECK | OF_LINK | REPEATABLE)
         .args(&[string("message").optional()])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .docs("1.0.0", "O(1)", "Checks that the server responds."),
-    Command::new("QUIT", quit, SESSION | NO_QUEUE | ALLOW_SUBSCRIBED, Group::Connection).arity(-1).docs(
-        "1.0.0",
-        "O(1)",
-        "Closes the connection.",
-    ),
-    Command::new("RESET", reset, SESSION | NO_QUEUE | ALLOW_SUBSCRIBED, Group::Connection).docs(
-        "6.2.0",
-        "O(1)",
-        "Resets the connection to its initial state.",
-    ),
-    Command::new("SELECT", select, LOADING | STALE | FAST, Group::Connection).args(&[integer("index")]).docs(
-        "1.0.0",
-        "O(1)",
-        "Selects the database of the connection.",
-    ),
+    Command::new("QUIT", quit, SESSION | NO_QUEUE | ALLOW_SUBSCRIBED, Group::Connection)
+        .marks(DROPS_QUEUE | SPARED_BY_FAULTS)
+        .arity(-1)
+        .docs("1.0.0", "O(1)", "Closes the connection."),
+    Command::new("RESET", reset, SESSION | NO_QUEUE | ALLOW_SUBSCRIBED, Group::Connection)
+        .marks(DROPS_QUEUE | SPARED_BY_FAULTS)
+        .docs("6.2.0", "O(1)", "Resets the connection to its initial state."),
+    Command::new("SELECT", select, LOADING | STALE | FAST, Group::Connection)
+        .marks(SELECTS_DB | REPEATABLE)
+        .args(&[integer("index")])
+        .docs("1.0.0", "O(1)", "Selects the database of the connection."),
 ];
 
 const HELLO_ARGS: &[Arg] = &[block(

@@ -5,7 +5,7 @@
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::resp::parse_int;
+use crate::resp::{Request, parse_int};
 use crate::spec::{
     ACCESS, DENY_OOM, EXCLUSIVE, FAST, Group, NO_ENGINE, OW, RO, RW, UPDATE, WRITE, integer, key, token,
 };
@@ -24,9 +24,11 @@ pub(crate) const COMMANDS: &[Command] = &[
             integer("destination-db").token("DB").optional(),
             token("replace", "REPLACE").optional(),
         ])
+        .keys_elsewhere(destination_elsewhere)
         .docs("6.2.0", COPY_COST, "Copies the value of a key to another key, optionally in another database."),
     Command::new("MOVE", move_key, WRITE | FAST | EXCLUSIVE, Group::Generic)
         .args(&[key("key", RW | ACCESS | UPDATE), integer("db")])
+        .keys_elsewhere(moved_elsewhere)
         .docs("1.0.0", "O(1)", "Moves a key to another database, unless it exists there."),
     Command::new("SWAPDB", swapdb, WRITE | FAST | EXCLUSIVE | NO_ENGINE, Group::Server)
         .args(&[integer("index1"), integer("index2")])
@@ -40,6 +42,23 @@ const COPY_TO: &Event = &Event::one(Classes::GENERIC, "copy_to");
 const MOVE_FROM: &Event = &Event::one(Classes::GENERIC, "move_from");
 /// The event of a moved key in its new database.
 const MOVE_TO: &Event = &Event::one(Classes::GENERIC, "move_to");
+
+/// Finds the destination of COPY in the database that it names.
+fn destination_elsewhere(request: Request<'_>) -> Vec<(usize, usize)> {
+    let places = (3..request.len().saturating_sub(1)).filter(|at| is_word(request.arg(*at), "DB"));
+    places.filter_map(|at| Some((named_db(request, at + 1)?, 2))).collect()
+}
+
+/// Finds the key of MOVE in the database that it names.
+fn moved_elsewhere(request: Request<'_>) -> Vec<(usize, usize)> {
+    let db = (request.len() > 2).then(|| named_db(request, 2)).flatten();
+    db.map(|db| (db, 1)).into_iter().collect()
+}
+
+/// Returns the number of a database in an argument, whether there is such a database or not.
+fn named_db(request: Request<'_>, at: usize) -> Option<usize> {
+    parse_int(request.arg(at)).and_then(|number| usize::try_from(number).ok())
+}
 
 /// Parses a database number.
 pub(crate) fn read_database(call: &mut Call<'_>) -> Result<usize> {

@@ -11,6 +11,7 @@ use crate::dispatch::{Call, Command, Continuation, Env};
 use crate::error::{Error, Result};
 use crate::glob::Pattern;
 use crate::resp::Reply;
+use crate::spec::marks::READS_ANY_KEY;
 use crate::spec::{ACCESS, EXCLUSIVE, Group, READ, RO, integer, key, pattern, token};
 use crate::store::entry::Entry;
 use crate::store::{HeldLock, Holder, Key, LockMode, LockRecord, LockWaiter, Lookup, SeenLock, Sharing, Str, View};
@@ -22,6 +23,7 @@ const LIST_COST: &str = "O(1) for every call, and O(N) for a complete iteration,
 pub(crate) const COMMANDS: &[Command] = &[
     // A cycle of clients that wait for each other may lead through any keys.
     Command::new("LOCK.INFO", info, READ | EXCLUSIVE, Group::Lock)
+        .marks(READS_ANY_KEY)
         .args(&[key("key", RO | ACCESS).about(KEY)])
         .tips(&["nondeterministic_output"])
         .docs("0.1.0", "O(N) where N is the number of clients queued.", "Describes a lock: its holder, and the clients queued for it."),

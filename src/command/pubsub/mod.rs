@@ -8,6 +8,7 @@ use crate::client::staged::StagedMessage;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::push::hub::Message;
+use crate::spec::marks::PUBLISHES;
 use crate::spec::{
     ALLOW_SUBSCRIBED, Arg, FAST, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE, block, channel,
     channel_pattern, pattern, shard_channel, string,
@@ -43,6 +44,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(PATTERNS)
         .docs("2.0.0", "O(N) where N is the number of patterns the client is already subscribed to.", "Subscribes to all channels that match patterns."),
     Command::new("PUBLISH", publish, TALK, Group::PubSub)
+        .marks(PUBLISHES)
         .args(&[channel("channel"), string("message")])
         .docs("2.0.0", PUBLISH_COST, "Publishes a message to a channel."),
     Command::container("PUBSUB", Group::PubSub, &[
@@ -67,6 +69,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(PATTERNS_OR_ALL)
         .docs("2.0.0", PUNSUBSCRIBE_COST, "Unsubscribes from patterns, or from all of them."),
     Command::new("SPUBLISH", spublish, TALK, Group::PubSub)
+        .marks(PUBLISHES)
         .args(&[shard_channel("shardchannel"), string("message")])
         .docs("7.0.0", "O(N) where N is the number of clients subscribed to the receiving shard channel.", "Publishes a message to a shard channel."),
     Command::new("SSUBSCRIBE", ssubscribe, LISTEN, Group::PubSub)

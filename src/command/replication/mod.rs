@@ -18,6 +18,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Request, parse_int};
+use crate::spec::marks::OF_LINK;
 use crate::spec::{
     ADMIN, ALLOW_BUSY, CONTROL, EXCLUSIVE, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_ENGINE, NO_MULTI, NO_SCRIPT,
     OF_PROCESS, STALE, integer, string,
@@ -39,6 +40,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[string("replicationid"), integer("offset")]).arity(-3)
         .docs("2.8.0", "", "Makes the client a replica, which is sent what it lacks and then every change."),
     Command::new("REPLCONF", configure, ADMIN | NO_SCRIPT | LOADING | STALE | ALLOW_BUSY | NO_ENGINE, Group::Server)
+        .marks(OF_LINK)
         .arity(-1)
         .internal()
         .docs("3.0.0", "O(1)", "Tells a primary about its replica, and acknowledges changes."),

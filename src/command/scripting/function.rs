@@ -9,6 +9,7 @@ use crate::glob::Pattern;
 use crate::rdb::library;
 use crate::resp::Reply;
 use crate::script::{Entry, FLAG_NAMES, Functions, Library, Registered, Restore};
+use crate::spec::marks::RUNS_FUNCTION;
 use crate::spec::{
     ALLOW_BUSY, DENY_OOM, EXCLUSIVE, Effect, Flags, Group, MAY_REPLICATE, NO_ENGINE, NO_SCRIPT, READ, WRITE, one_of,
     string, token,
@@ -20,22 +21,21 @@ const COST: &str = "Depends on the function that is executed.";
 const CHANGES_LIBRARIES: Flags = WRITE | NO_SCRIPT | EXCLUSIVE | NO_ENGINE;
 const WRITES_ALL: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
-pub(crate) const COMMANDS: &[Command] =
-    &[
-        Command::new("FCALL", fcall, RUNS | MAY_REPLICATE, Group::Scripting)
-            .args(&run_args("function", false, true))
-            .docs("7.0.0", COST, "Calls a function."),
-        Command::new("FCALL_RO", fcall_ro, RUNS | READ, Group::Scripting).args(&run_args("function", true, true)).docs(
-            "7.0.0",
-            COST,
-            "Calls a read-only function.",
-        ),
-        Command::container("FUNCTION", Group::Scripting, SUBCOMMANDS).help_since("7.0.0").docs(
-            "7.0.0",
-            "Depends on subcommand.",
-            "Contains the function subcommands.",
-        ),
-    ];
+pub(crate) const COMMANDS: &[Command] = &[
+    Command::new("FCALL", fcall, RUNS | MAY_REPLICATE, Group::Scripting)
+        .marks(RUNS_FUNCTION)
+        .args(&run_args("function", false, true))
+        .docs("7.0.0", COST, "Calls a function."),
+    Command::new("FCALL_RO", fcall_ro, RUNS | READ, Group::Scripting)
+        .marks(RUNS_FUNCTION)
+        .args(&run_args("function", true, true))
+        .docs("7.0.0", COST, "Calls a read-only function."),
+    Command::container("FUNCTION", Group::Scripting, SUBCOMMANDS).help_since("7.0.0").docs(
+        "7.0.0",
+        "Depends on subcommand.",
+        "Contains the function subcommands.",
+    ),
+];
 
 const SUBCOMMANDS: &[Command] = &[
     Command::new("DELETE", delete, CHANGES_LIBRARIES, Group::Scripting)

@@ -18,6 +18,7 @@ use crate::resp::{Kept, Output, Protocol, Reply, Request, RequestBuffer, parse_i
 use crate::script::{
     ALLOW_OOM, COMPATIBLE, CallBuffers, CallReply, Evaluation, Host, Invocation, NO_WRITES, Origin, Outcome, Script, Vm,
 };
+use crate::spec::marks::{RUNS_DIGEST, RUNS_TEXT};
 use crate::spec::{
     ACCESS, ALLOW_BUSY, Arg, CommandSpec, EXCLUSIVE, Flags, Group, MAY_REPLICATE, MOVABLE_KEYS, NO_MANDATORY_KEYS,
     NO_SCRIPT, READ, RO, RW, SKIP_MONITOR, STALE, UPDATE, WRITE, integer, key, one_of, string, token,
@@ -41,30 +42,29 @@ pub(crate) const fn run_args(script: &'static str, is_read_only: bool, with_note
     [string(script), integer("numkeys"), keys, string("arg").optional().multiple()]
 }
 
-pub(crate) const COMMANDS: &[Command] =
-    &[
-        Command::new("EVAL", eval, RUNS | MAY_REPLICATE, Group::Scripting).args(&run_args("script", false, true)).docs(
-            "2.6.0",
-            COST,
-            "Executes a script.",
-        ),
-        Command::new("EVALSHA", eval_sha, RUNS | MAY_REPLICATE, Group::Scripting)
-            .args(&run_args("sha1", false, false))
-            .docs("2.6.0", COST, "Executes a cached script by its SHA1 digest."),
-        Command::new("EVAL_RO", eval_ro, RUNS | READ, Group::Scripting).args(&run_args("script", true, true)).docs(
-            "7.0.0",
-            COST,
-            "Executes a read-only script.",
-        ),
-        Command::new("EVALSHA_RO", eval_sha_ro, RUNS | READ, Group::Scripting)
-            .args(&run_args("sha1", true, false))
-            .docs("7.0.0", COST, "Executes a cached read-only script by its SHA1 digest."),
-        Command::container("SCRIPT", Group::Scripting, SUBCOMMANDS).docs(
-            "2.6.0",
-            "Depends on subcommand.",
-            "Contains the script cache subcommands.",
-        ),
-    ];
+pub(crate) const COMMANDS: &[Command] = &[
+    Command::new("EVAL", eval, RUNS | MAY_REPLICATE, Group::Scripting)
+        .marks(RUNS_TEXT)
+        .args(&run_args("script", false, true))
+        .docs("2.6.0", COST, "Executes a script."),
+    Command::new("EVALSHA", eval_sha, RUNS | MAY_REPLICATE, Group::Scripting)
+        .marks(RUNS_DIGEST)
+        .args(&run_args("sha1", false, false))
+        .docs("2.6.0", COST, "Executes a cached script by its SHA1 digest."),
+    Command::new("EVAL_RO", eval_ro, RUNS | READ, Group::Scripting)
+        .marks(RUNS_TEXT)
+        .args(&run_args("script", true, true))
+        .docs("7.0.0", COST, "Executes a read-only script."),
+    Command::new("EVALSHA_RO", eval_sha_ro, RUNS | READ, Group::Scripting)
+        .marks(RUNS_DIGEST)
+        .args(&run_args("sha1", true, false))
+        .docs("7.0.0", COST, "Executes a cached read-only script by its SHA1 digest."),
+    Command::container("SCRIPT", Group::Scripting, SUBCOMMANDS).docs(
+        "2.6.0",
+        "Depends on subcommand.",
+        "Contains the script cache subcommands.",
+    ),
+];
 
 const SUBCOMMANDS: &[Command] = &[
     Command::new("DEBUG", debug, NO_SCRIPT, Group::Scripting)

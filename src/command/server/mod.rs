@@ -23,6 +23,7 @@ use crate::dispatch::{Call, Command, post_call};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::namespace::shutdown::Shutdown;
+use crate::spec::marks::CLEARS;
 use crate::spec::{
     ADMIN, ALLOW_BUSY, Arg, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, OF_PROCESS, REDACTED, STALE,
     WRITE, block, one_of, string, token,
@@ -70,6 +71,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     )
     .docs("2.0.0", "Depends on subcommand.", "Contains the configuration subcommands."),
     Command::new("FLUSHALL", flush_all, WRITE | EXCLUSIVE, Group::Server)
+        .marks(CLEARS)
         .args(FLUSH_ARGS)
         .categories(&["keyspace", "dangerous"])
         .tips(FLUSH_TIPS)
@@ -79,6 +81,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             "Deletes all keys of all databases.",
         ),
     Command::new("FLUSHDB", flush_db, WRITE | EXCLUSIVE, Group::Server)
+        .marks(CLEARS)
         .args(FLUSH_ARGS)
         .categories(&["keyspace", "dangerous"])
         .tips(FLUSH_TIPS)

@@ -11,6 +11,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::Request;
+use crate::spec::marks::{DROPS_QUEUE, EXECUTES_QUEUE, NEEDS_FRESH_KEYS, OPENS_QUEUE};
 use crate::spec::{
     ACCESS, ALLOW_BUSY, Arg, EXCLUSIVE, FAST, Group, KeyFlags, LOADING, NO_QUEUE, NO_SCRIPT, RO, STALE, block, key,
     one_of, string,
@@ -19,7 +20,7 @@ use crate::store::{Lookup, Str};
 use crate::text::Dialect;
 
 pub(crate) const COMMANDS: &[Command] = &[
-    Command::new("MULTI", multi, FLAGS | FAST | NO_QUEUE, Group::Transactions).docs(
+    Command::new("MULTI", multi, FLAGS | FAST | NO_QUEUE, Group::Transactions).marks(OPENS_QUEUE).docs(
         "1.2.0",
         "O(1)",
         "Starts a transaction: the following commands are queued until EXEC.",
@@ -30,6 +31,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         (FLAGS | NO_QUEUE | EXCLUSIVE | crate::spec::SKIP_SLOWLOG) & !ALLOW_BUSY,
         Group::Transactions,
     )
+    .marks(EXECUTES_QUEUE)
     .args(&[PRECONDITIONS])
     .key_search(precondition_keys)
     .docs(
@@ -37,16 +39,15 @@ pub(crate) const COMMANDS: &[Command] = &[
         "Depends on commands in the transaction",
         "Executes the queued commands atomically, optionally only if conditions hold.",
     ),
-    Command::new("DISCARD", discard, FLAGS | FAST | NO_QUEUE, Group::Transactions).docs(
+    Command::new("DISCARD", discard, FLAGS | FAST | NO_QUEUE, Group::Transactions).marks(DROPS_QUEUE).docs(
         "2.0.0",
         "O(N), when N is the number of queued commands",
         "Discards the transaction and unwatches all keys.",
     ),
-    Command::new("WATCH", watch, FLAGS | FAST | NO_QUEUE, Group::Transactions).args(&[key("key", RO).multiple()]).docs(
-        "2.2.0",
-        "O(1) for every key.",
-        "Watches keys: the next EXEC does nothing if one of them has changed.",
-    ),
+    Command::new("WATCH", watch, FLAGS | FAST | NO_QUEUE, Group::Transactions)
+        .marks(NEEDS_FRESH_KEYS)
+        .args(&[key("key", RO).multiple()])
+        .docs("2.2.0", "O(1) for every key.", "Watches keys: the next EXEC does nothing if one of them has changed."),
     Command::new("UNWATCH", unwatch, FLAGS | FAST, Group::Transactions).docs(
         "2.2.0",
         "O(1)",

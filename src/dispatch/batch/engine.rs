@@ -10,6 +10,7 @@ use crate::dispatch::batch::BatchRun;
 use crate::dispatch::gate::busy;
 use crate::dispatch::staged::{Need, SettledRest, StagedRest, need_of, staged_call};
 use crate::resp::{Output, Request};
+use crate::spec::marks::EXECUTES_QUEUE;
 use crate::spec::{ADMIN, CommandSpec};
 use crate::store::GateGuard;
 
@@ -68,7 +69,7 @@ impl BatchRun<'_> {
     /// command has published something; others are made while somebody else does. Those of a busy script are not waited for: it
     /// may never end.
     pub(super) fn settle(&self, command: &CommandSpec) -> Option<oneshot::Receiver<()>> {
-        if command.flags & ADMIN == 0 && command.name != "exec" {
+        if command.flags & ADMIN == 0 && !command.is(EXECUTES_QUEUE) {
             return None;
         }
         let (done, settled) = oneshot::channel();

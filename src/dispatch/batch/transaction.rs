@@ -3,6 +3,7 @@
 use crate::client::session::Client;
 use crate::dispatch::batch::BatchRun;
 use crate::resp::Request;
+use crate::spec::marks::EXECUTES_QUEUE;
 use crate::spec::registry::Hashes;
 use crate::spec::{BLOCKING, CONTROL, CommandSpec, EXCLUSIVE, Group, MOVABLE_KEYS, READ, WRITE};
 
@@ -20,7 +21,7 @@ impl BatchRun<'_> {
         request: Request<'_>,
     ) -> Option<Hashes> {
         let (namespace, session) = (self.env.namespace, &client.session);
-        let transaction = session.transaction.as_ref().filter(|_| command.name == "exec")?;
+        let transaction = session.transaction.as_ref().filter(|_| command.is(EXECUTES_QUEUE))?;
         let is_plain = !namespace.store.has_single_worker()
             && namespace.test_mode.is_none()
             && namespace.engine().is_none()

@@ -27,6 +27,7 @@ use crate::memory::marked::MarkedBytes;
 use crate::rdb::{Compression, value};
 use crate::resp::{Protocol, parse_int};
 use crate::runtime::panics::Site;
+use crate::spec::marks::{NEEDS_FRESH_KEYS, SCRIPTS_IN_DEBUGGING};
 use crate::spec::{ADMIN, CommandSpec, EXCLUSIVE, Group, LOADING, NO_SCRIPT, STALE};
 use crate::store::{Event, Lookup, Shard, Ttl, ValueRef, usage};
 use crate::time::clock::Deadline;
@@ -35,6 +36,7 @@ use crate::time::clock::Deadline;
 /// server.
 pub(crate) const COMMANDS: &[Command] =
     &[Command::new("DEBUG", debug, ADMIN | NO_SCRIPT | LOADING | STALE | EXCLUSIVE, Group::Server)
+        .marks(NEEDS_FRESH_KEYS | SCRIPTS_IN_DEBUGGING)
         .arity(-2)
         .internal()
         .docs("1.0.0", "Depends on subcommand.", "Contains the debugging subcommands.")];
