@@ -669,3 +669,10 @@ fn test_mode_is_a_switch_of_the_command_line_and_in_the_log() {
     let mut process = Process::start(&["--test-mode"]);
     assert!(process.read_until("Ready to accept").contains("as a user ns-* with any password"));
 }
+
+#[cfg(feature = "jemalloc")]
+#[test]
+fn info_tells_that_the_size_classes_are_those_of_a_checkout() {
+    let mut process = Process::start(&[]);
+    assert_eq!(process.client().info("mem_allocator_quantum"), "8");
+}

@@ -54,6 +54,7 @@ pub(super) const MEMORY: &[Field] = &[
     zero("mem_aof_buffer"),
     zero("mem_overhead_db_hashtable_rehashing"),
     field("mem_allocator", |from| from.memory().allocator.clone().into()),
+    field("mem_allocator_quantum", |from| from.memory().quantum.into()),
     zero("active_defrag_running"),
     field("lazyfree_pending_objects", |from| from.namespace().store.reclaimer().pending().into()),
     field("lazyfreed_objects", |from| from.namespace().store.reclaimer().freed().into()),

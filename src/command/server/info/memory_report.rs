@@ -1,6 +1,7 @@
 //! Memory usage by purpose, for INFO, MEMORY STATS and MEMORY DOCTOR.
 
 use crate::dispatch::Call;
+use crate::memory::heap::QUANTUM;
 use crate::store::Totals;
 
 /// Memory usage by purpose, in bytes.
@@ -24,6 +25,8 @@ pub(crate) struct MemoryReport {
     /// The part of the log that is kept for replicas that may return.
     pub(crate) backlog: usize,
     pub(crate) allocator: String,
+    /// The distance between the allocator's smallest size classes; 0 if it is not known.
+    pub(crate) quantum: usize,
 }
 
 impl MemoryReport {
@@ -55,6 +58,7 @@ impl MemoryReport {
             allocator: allocator.map_or("libc".into(), |allocator| {
                 format!("jemalloc-{}", allocator.name.split('-').next().unwrap_or_default())
             }),
+            quantum: allocator.map_or(0, |_| QUANTUM),
         }
     }
 

@@ -115,7 +115,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (General(DataTypes), "vector sets: `VADD`, `VSIM` and their kin", "do not exist; 8.4 has them", "unknown commands", "not implemented yet"),
 
     // Server
-    (Commands(&["info"]), "fields of missing features", "their values", "0; memory and statistics are its own; also some fields of later versions", "exporters find every field"),
+    (Commands(&["info"]), "fields of missing features", "their values", "0; memory and statistics are its own; also some fields of later versions, and `mem_allocator_quantum`", "exporters find every field"),
     (Info("rdb_last_save_age_seconds"), "also `last_save_error`, `aof_last_error`, `aof_tail_dropped_bytes`; `durability` of locks", "do not exist", "why files could not be written, what was cut off at the start, how old the snapshot is", "seen without the log"),
     (Commands(&["save"]), "", "blocks all clients; `-ERR` after a failure", "others are served meanwhile; the error says why", "saved by a thread"),
     (Commands(&["shutdown"]), "with save points", "blocks all clients while it saves; `ABORT` ends a wait for replicas", "reads are served meanwhile, writes wait; `ABORT` ends that, too", "saved by a thread"),
