@@ -1,8 +1,8 @@
 //! The command line: `keylatch [/path/to/redis.conf|-] [--option value ...]`.
 //!
-//! clap parses `--help`, `--version`, the health check, `copy` and `lock`; all other arguments follow Redis' own grammar, which
-//! `config` parses, so that any command line of redis-server works. Under the name `redis-cli` the binary is a client.
-//! Nothing here prints or exits: `main` does.
+//! clap parses `--help`, `--version`, the health check, `copy` and `lock`; all other arguments follow Redis' own
+//! grammar, which `config` parses, so that any command line of redis-server works. Under the name `redis-cli` the
+//! binary is a client. Nothing here prints or exits: `main` does.
 //!
 //! Invariant: the path of the config file is absolute, because the server changes its working directory later.
 
@@ -111,7 +111,7 @@ struct HealthcheckArgs {
     running: bool,
 }
 
-/// What the command line requests.
+/// Request of the command line.
 #[derive(Debug)]
 pub(crate) enum Invocation {
     /// Run a server.
@@ -138,7 +138,7 @@ pub(crate) enum Invocation {
     Print(String),
 }
 
-/// Why the command line is invalid; `Display` is the text for standard error.
+/// Error of an invalid command line; `Display` is the text for standard error.
 #[derive(Debug)]
 pub(crate) enum CliError {
     /// An option of the health check is misused.
@@ -190,20 +190,17 @@ fn parse_with(
     if take_lock(&mut raw) {
         return Ok(Invocation::Lock(raw));
     }
-    let question = match raw.first().is_some_and(|word| word == b"--healthcheck") {
-        true => {
-            raw.remove(0);
-            Some(take_question(&mut raw)?)
+    let question = if raw.first().is_some_and(|word| word == b"--healthcheck") {
+        raw.remove(0);
+        Some(take_question(&mut raw)?)
+    } else {
+        let args = read_args::<ServerArgs>(raw)?;
+        if args.help || args.help_all || args.version {
+            let text = if args.help_all { help_all() } else { help() };
+            return Ok(Invocation::Print(if args.version { version("Redis server") } else { text }));
         }
-        false => {
-            let args = read_args::<ServerArgs>(raw)?;
-            if args.help || args.help_all || args.version {
-                let text = if args.help_all { help_all() } else { help() };
-                return Ok(Invocation::Print(if args.version { version("Redis server") } else { text }));
-            }
-            raw = args.settings.into_iter().map(OsString::into_vec).collect();
-            None
-        }
+        raw = args.settings.into_iter().map(OsString::into_vec).collect();
+        None
     };
     let config_file = take_config_file(&mut raw).map_err(CliError::Io)?;
     let piped = if take_dash(&mut raw) { Some(read_all(stdin).map_err(CliError::Io)?) } else { None };
@@ -266,7 +263,7 @@ fn take_program_name(raw: &mut Vec<Vec<u8>>, names: &[&str]) -> bool {
     is_named
 }
 
-/// Removes `copy` in front of addresses. Without these, a file of that name is a config file.
+/// Removes `copy` in front of addresses. Without addresses, a file of that name is a config file.
 fn take_copy(raw: &mut Vec<Vec<u8>>) -> bool {
     let has_address = raw.iter().any(|word| memchr::memmem::find(word, b"://").is_some());
     let is_copy = has_address && raw.first().is_some_and(|word| word == b"copy");
@@ -276,7 +273,7 @@ fn take_copy(raw: &mut Vec<Vec<u8>>) -> bool {
     is_copy || take_program_name(raw, &["copy"])
 }
 
-/// Removes `lock` in front of what no server takes. Without that, a file of that name is a config file.
+/// Removes `lock` in front of arguments that no server takes. Without them, a file of that name is a config file.
 fn take_lock(raw: &mut Vec<Vec<u8>>) -> bool {
     const OWN: [&[u8]; 5] = [b"--", b"--list", b"--watch", b"--release", b"--help"];
     let is_lock = raw.first().is_some_and(|word| word == b"lock") && raw.iter().any(|word| OWN.contains(&&word[..]));
@@ -339,7 +336,7 @@ fn take_dash(raw: &mut Vec<Vec<u8>>) -> bool {
     raw.len() != before
 }
 
-/// Completes our own switches that are given without a value, which means yes; those of Redis need one.
+/// Adds the value `yes` to switches of keylatch that are given without one; switches of Redis need a value.
 fn complete_switches(raw: &mut Vec<Vec<u8>>) {
     for at in (0..raw.len()).rev() {
         let has_value = raw.get(at + 1).is_some_and(|word| !word.starts_with(b"--"));

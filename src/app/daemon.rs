@@ -1,8 +1,8 @@
 //! Daemonising, for `daemonize`: the process forks before it starts threads, and the parent waits for the result of the
 //! startup, so that `keylatch --daemonize yes && next` runs `next` when the server accepts connections.
 //!
-//! It knows no settings and no server. Forking needs an `unsafe` call, which a crate wraps. The safe alternative,
-//! executing the binary again, would read settings twice, which is impossible for those that come from a pipe.
+//! Nothing here knows settings or a server. Forking needs an `unsafe` call, which a crate wraps. The safe alternative,
+//! executing the binary again, would read settings twice, which is impossible for settings that come from a pipe.
 
 use std::fs::OpenOptions;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -10,19 +10,19 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use fork::Fork;
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-/// The first byte that the daemon reports: ready, followed by the text to print; or failed, followed by the reason.
+/// First byte of the daemon's report: ready, followed by the text to print; or failed, followed by the reason.
 const READY: u8 = b'+';
 const FAILED: u8 = b'-';
 
 /// The two processes after a fork.
 pub(crate) enum Side {
-    /// The parent, which only has to print this text or report why there is no server.
+    /// The parent, which only has to print this text or report the failure of the start.
     Starter(io::Result<String>),
     /// The daemon, in the background.
     Daemon(Report),
 }
 
-/// Reports the result of the startup to the waiting parent; if it is dropped, the parent learns that the daemon has
+/// Sender of the result of the startup to the waiting parent; if it is dropped, the parent learns that the daemon has
 /// exited.
 pub(crate) struct Report(PipeWriter);
 
@@ -32,7 +32,7 @@ impl Report {
         self.send(READY, text);
     }
 
-    /// Reports why the server could not start.
+    /// Reports the reason for which the server could not start.
     pub(crate) fn failed(self, reason: &str) {
         self.send(FAILED, reason);
     }
@@ -48,7 +48,7 @@ impl Report {
 /// output.
 ///
 /// # Errors
-/// When the system cannot provide another process or file descriptor.
+/// If the system cannot provide another process or file descriptor.
 pub(crate) fn fork() -> io::Result<Side> {
     let (from_daemon, to_starter) = io::pipe()?;
     match fork::fork()? {

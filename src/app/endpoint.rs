@@ -1,4 +1,4 @@
-//! The servers that the clients in this binary connect to: their addresses, how to log in, and the options of TLS.
+//! Servers that the clients in this binary connect to: addresses, credentials, and the options of TLS.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -36,46 +36,44 @@ pub(crate) struct TlsArgs {
 }
 
 impl TlsArgs {
-    /// Returns how to use TLS.
+    /// Converts the arguments to options.
     pub(crate) fn options(self) -> TlsOptions {
         TlsOptions { insecure: self.insecure, cacert: self.cacert, identity: self.cert.zip(self.key), sni: self.sni }
     }
 }
 
-/// A server, and how to log in.
+/// A server, and the credentials to log in.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// Its address.
     pub address: Address,
-    /// Whether it speaks TLS.
+    /// True if the server speaks TLS.
     pub is_tls: bool,
-    /// What AUTH sends, if it is sent.
+    /// Credentials for AUTH, if it is sent.
     pub login: Option<Credentials>,
-    /// The number of its only database.
+    /// Number of the only database to use.
     pub database: Option<u32>,
 }
 
-/// The words of AUTH.
+/// Credentials for AUTH.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Credentials {
-    /// The user; without one, that is the default user.
+    /// The user; `None` for the default user.
     pub user: Option<Vec<u8>>,
-    /// The password.
     pub password: Vec<u8>,
 }
 
 impl Credentials {
-    /// Returns the words of AUTH.
+    /// Returns AUTH with its arguments.
     pub(crate) fn words(&self) -> Vec<&[u8]> {
         [&b"AUTH"[..]].into_iter().chain(self.user.as_deref()).chain([&self.password[..]]).collect()
     }
 }
 
 impl Endpoint {
-    /// Takes an address apart. A password of the environment is used if the address has none.
+    /// Parses an address. A password of the environment is used if the address has none.
     ///
     /// # Errors
-    /// What is wrong with it; `PASSWORD` in it stands for the name of the environment variable.
+    /// The reason for which the address is invalid; `PASSWORD` in it stands for the name of the environment variable.
     pub(crate) fn read(text: &str, password: Option<Vec<u8>>) -> Result<Self, String> {
         let invalid = || {
             "an address is redis://[user[:password]@]host[:port][/database], rediss://..., or unix:///path".to_owned()
@@ -101,7 +99,7 @@ impl Endpoint {
     }
 }
 
-/// Returns the user and the password. A user without a password is refused: it might be a password.
+/// Returns the user and the password. A user without a password is refused, because it might be a password.
 fn credentials(login: Login, password: Option<Vec<u8>>) -> Result<Option<Credentials>, String> {
     let user = login.user.or(login.word);
     match login.password.or(password) {

@@ -1,4 +1,4 @@
-//! A connection of the clients in this binary: sends commands, receives replies.
+//! Blocking connection of the clients in this binary.
 
 use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
@@ -16,7 +16,7 @@ const READ_LEN: usize = 64 * 1024;
 /// The longest string that a server may send, in bytes: a dump can be longer than a value that a client may send.
 const REPLY_LEN_MAX: usize = isize::MAX as usize / 2;
 
-/// One connection.
+/// Blocking connection to a server.
 pub(crate) struct Link {
     stream: Box<dyn Stream>,
     received: BytesMut,
@@ -24,16 +24,16 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects, and waits for that without a limit.
+    /// Connects, without a time limit.
     ///
     /// # Errors
-    /// When the connection is refused, or TLS fails.
+    /// If the connection is refused, or TLS fails.
     pub(crate) fn connect(address: &Address, tls: Option<&TlsOptions>) -> io::Result<Self> {
         let decoder = FrameDecoder::with_limits(FrameLimits { len: REPLY_LEN_MAX, ..FrameLimits::default() });
         Ok(Link { stream: connect(address, tls)?, received: BytesMut::new(), decoder })
     }
 
-    /// The socket, by which another thread can end the connection.
+    /// Returns the socket, by which another thread can end the connection.
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.stream.socket()
     }
@@ -41,7 +41,7 @@ impl Link {
     /// Sends a command.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub(crate) fn send(&mut self, words: &[&[u8]]) -> io::Result<()> {
         let mut request = Vec::new();
         write_command(&mut request, words);
@@ -52,15 +52,15 @@ impl Link {
     /// Writes a part of a command; it has been sent when [`Link::flush`] returns.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
 
-    /// Sends what was written.
+    /// Sends the bytes written so far.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.stream.flush()
     }
@@ -68,7 +68,7 @@ impl Link {
     /// Waits for a reply, or for a push message.
     ///
     /// # Errors
-    /// When the connection fails or ends, or what arrives is not RESP.
+    /// If the connection fails or ends, or what arrives is not RESP.
     pub(crate) fn receive(&mut self) -> io::Result<Frame> {
         loop {
             if let Some(frame) = self.decoder.decode(&mut self.received).map_err(io::Error::other)? {
@@ -83,7 +83,7 @@ impl Link {
     }
 }
 
-/// Describes why a connection has failed.
+/// Returns the reason for which a connection has failed.
 pub(crate) fn lost(cause: &io::Error) -> String {
     match cause.kind() {
         io::ErrorKind::UnexpectedEof => "Server closed the connection".into(),

@@ -1,5 +1,5 @@
-//! The log: written to standard output or to the file of `logfile`, by a thread of its own, in the format of redis-server,
-//! which test suites and tools parse:
+//! The log: written to standard output or to the file of `logfile`, by a thread of its own, in the format of
+//! redis-server, which test suites and tools parse:
 //!
 //! ```text
 //! 4711:M 21 Nov 2026 12:00:00.123 * the text field=value
@@ -28,7 +28,7 @@ use crate::net::listener::takes_free_port;
 use crate::runtime::log_queue::{self, LogQueue};
 use crate::time::clock::Clock;
 
-/// Controls a running log.
+/// Handle of the running log.
 #[derive(Clone)]
 pub(crate) struct Log {
     filter: reload::Handle<LevelFilter, Registry>,
@@ -36,16 +36,17 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Starts the log by the settings, and the thread that writes it: after a fork, which no thread survives.
+    /// Starts the log by the settings, and the thread that writes it; to be called after a fork, which no thread
+    /// survives.
     ///
     /// # Errors
-    /// When the log file cannot be opened.
+    /// If the log file cannot be opened.
     pub(crate) fn start(config: &Config) -> io::Result<Self> {
         let (filter, handle) = reload::Layer::new(filter(config.loglevel));
         let registry = tracing_subscriber::registry().with(filter);
         let (clock, pid) = (Clock::system(), std::process::id());
         let about_dropped = about_dropped(clock.clone(), pid);
-        // What cannot be written is lost: there is nobody to tell.
+        // Lines that cannot be written are lost: there is nobody to tell.
         let queue = match &config.logfile {
             // A program that reads standard output gets a line of JSON there, and nothing else.
             None if is_ready_told(config) => {
@@ -62,29 +63,30 @@ impl Log {
         Ok(Log { filter: handle, queue })
     }
 
-    /// Waits a moment for the lines that are not written yet; for the end of the process.
+    /// Waits a moment for the lines that are not written yet; called at the end of the process.
     pub(crate) fn flush(&self) {
         self.queue.flush();
     }
 
-    /// Returns the lines that are not written yet.
+    /// Returns the queue of the lines that are not written yet.
     pub(crate) fn queue(&self) -> &Arc<LogQueue> {
         &self.queue
     }
 
-    /// Sets the lowest level that is logged.
+    /// Sets the minimum level of logged messages.
     pub(crate) fn set_level(&self, level: LogLevel) {
         // The filter exists as long as the process.
         let _ = self.filter.reload(filter(level));
     }
 }
 
-/// Returns whether a line of JSON on standard output says when the server is ready, and the log goes to standard error.
+/// Returns true if a line of JSON on standard output reports that the server is ready, and the log goes to standard
+/// error.
 pub(crate) fn is_ready_told(config: &Config) -> bool {
     takes_free_port(config) || config.exit_on_stdin_close
 }
 
-/// Where the subscriber writes a line, as a whole.
+/// Writer of the subscriber, which queues each line as a whole.
 #[derive(Clone)]
 struct Entry(Arc<LogQueue>);
 
@@ -99,7 +101,7 @@ impl Write for Entry {
     }
 }
 
-/// The file of `logfile`; it is reopened after it was renamed or removed, as logrotate does.
+/// File of `logfile`, which is reopened after it was renamed or removed, as by logrotate.
 struct LogFile {
     path: PathBuf,
     opened: Opened,
@@ -121,7 +123,7 @@ impl LogFile {
         Ok(LogFile { opened: Opened::at(&path)?, path })
     }
 
-    /// Returns the file for the next lines. When it cannot be reopened, they go to the old one.
+    /// Returns the file for the next lines. If it cannot be reopened, they go to the old one.
     fn current(&mut self) -> &File {
         if identity(std::fs::metadata(&self.path)).ok() != Some(self.opened.identity)
             && let Ok(another) = Opened::at(&self.path)
@@ -155,20 +157,20 @@ fn filter(level: LogLevel) -> LevelFilter {
     }
 }
 
-/// Formats an event as a line.
+/// Format of an event as a line.
 struct Line {
     clock: Clock,
     pid: u32,
     queue: Arc<LogQueue>,
 }
 
-/// Returns what begins a line now: with the role of the server, as in Redis.
+/// Returns the beginning of a line at the present time, with the role of the server, as in Redis.
 fn head(clock: &Clock, pid: u32, queue: &LogQueue, mark: char) -> String {
     let role = if queue.is_replica() { 'S' } else { 'M' };
     format!("{pid}:{role} {} {mark} ", moment(clock.wall_us().div_euclid(1000)))
 }
 
-/// Returns what makes the line about dropped ones.
+/// Returns the function that formats the line about dropped lines.
 fn about_dropped(clock: Clock, pid: u32) -> impl Fn(&LogQueue, u64) -> String + Send {
     move |queue, count| {
         let head = head(&clock, pid, queue, '#');

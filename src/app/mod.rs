@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use cli::Invocation;
 pub use process::Console;
 
-/// Runs what the command line requests; returns the exit status of the process.
+/// Executes the request of the command line; returns the exit status of the process.
 pub fn main(console: Console) -> ExitCode {
     let fail = |text: &str| {
         (console.complain)(text);

@@ -1,4 +1,4 @@
-//! `oom-score-adj`: how likely the kernel's OOM killer selects this process.
+//! `oom-score-adj`: adjustment of the likelihood that the kernel's OOM killer selects this process.
 //!
 //! The original value is kept and restored when the setting is switched off. The file exists on Linux only; elsewhere,
 //! switching the setting on fails.
@@ -17,10 +17,10 @@ const FILE: &str = "/proc/self/oom_score_adj";
 /// The range of values that the kernel accepts.
 const BOUNDS: (i32, i32) = (-1000, 1000);
 
-/// Applies the setting to the kernel's value.
+/// Adjustment of the kernel's OOM score by the settings.
 pub(crate) struct OomAdjustment {
     file: PathBuf,
-    /// The original value, while it is adjusted.
+    /// Original value, while the score is adjusted.
     base: Mutex<Option<i32>>,
 }
 
@@ -34,7 +34,7 @@ impl OomAdjustment {
     /// Applies a change of the settings.
     ///
     /// # Errors
-    /// When the kernel rejects the value, which is then unchanged.
+    /// If the kernel rejects the value, which is then unchanged.
     pub(crate) fn follow(&self, old: &Config, new: &Config) -> Result<(), SetError> {
         let name = match () {
             () if old.oom_score_adj != new.oom_score_adj => "oom-score-adj",
@@ -51,10 +51,11 @@ impl OomAdjustment {
         })
     }
 
-    /// Sets the kernel's value from the settings: by the first of the three values on a primary, and the second on a replica.
+    /// Sets the kernel's value by the settings: with the first of the three values on a primary, and the second on a
+    /// replica.
     ///
     /// # Errors
-    /// When the file cannot be read or written, which is also logged.
+    /// If the file cannot be read or written, which is also logged.
     pub(crate) fn apply(&self, config: &Config) -> io::Result<()> {
         let mut base = self.base.lock();
         let before = match *base {

@@ -1,6 +1,6 @@
 //! The process around the server: working directory, log, pid file, threads, signals.
 //!
-//! It makes the binary behave as redis-server does when it is started and stopped; an embedded server needs none of it.
+//! The binary behaves as redis-server when it is started and stopped; an embedded server needs none of this.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
@@ -34,17 +34,17 @@ use crate::text::system_text;
 /// after which Docker and systemd kill a process.
 const GRACE: Duration = Duration::from_secs(8);
 
-/// What is logged in test mode; no warning, because who asks for warnings only reads the line of JSON first.
+/// Message in test mode; no warning, because a caller that asks for warnings only reads the line of JSON first.
 const TEST_MODE: &str = "test mode is on: every client can steer time, inject faults and, as a user ns-* with any \
 password, enter a private instance; never for a server that keeps data";
 
-/// How many file descriptors are reserved for other uses than clients, as in Redis.
+/// Number of file descriptors reserved for other uses than clients, as in Redis.
 const RESERVED_FILES: u64 = 32;
 
 /// The pid file of a daemon without `pidfile`, as in Redis.
 const DEFAULT_PIDFILE: &str = "/var/run/redis.pid";
 
-/// How to print to the user who has started the process.
+/// Functions that print to the user who has started the process.
 #[derive(Clone, Copy)]
 pub struct Console {
     /// Prints a line on standard output.
@@ -53,10 +53,10 @@ pub struct Console {
     pub complain: fn(&str),
 }
 
-/// Why the process exits with status 1.
+/// Failure because of which the process exits with status 1.
 struct Failure {
     cause: io::Error,
-    /// Whether the reason has reached standard output already, because the log goes there.
+    /// True if the reason has reached standard output already, because the log goes there.
     is_known: bool,
 }
 
@@ -67,11 +67,15 @@ impl From<io::Error> for Failure {
 }
 
 /// Serves until SHUTDOWN, SIGTERM or SIGINT, with `daemonize` in the background. With `port 0`, or with
-/// `exit-on-stdin-close`, it prints its port as a line of JSON once it is ready. Must be called before the process has a
-/// second thread.
+/// `exit-on-stdin-close`, prints the port as a line of JSON once the server is ready. Must be called before the process
+/// has a second thread.
 pub(crate) fn run(mut config: Config, config_file: Option<PathBuf>, console: Console) -> ExitCode {
     if !config.daemonize || config.supervised.detected().is_some() {
-        let ready = |line: Option<&str>| line.into_iter().for_each(console.say);
+        let ready = |line: Option<&str>| {
+            if let Some(line) = line {
+                (console.say)(line);
+            }
+        };
         let served = serve_process(config, config_file, ready);
         return served.map_or_else(|failure| fail(&failure, console), |()| ExitCode::SUCCESS);
     }
@@ -89,10 +93,15 @@ pub(crate) fn run(mut config: Config, config_file: Option<PathBuf>, console: Con
             restart_allocator_threads();
             config.pidfile.get_or_insert_with(|| DEFAULT_PIDFILE.into());
             let mut report = Some(report);
-            let ready =
-                |line: Option<&str>| report.take().into_iter().for_each(|it| it.ready(line.unwrap_or_default()));
+            let ready = |line: Option<&str>| {
+                if let Some(report) = report.take() {
+                    report.ready(line.unwrap_or_default());
+                }
+            };
             let Err(failure) = serve_process(config, config_file, ready) else { return ExitCode::SUCCESS };
-            report.take().into_iter().for_each(|report| report.failed(&failure.cause.to_string()));
+            if let Some(report) = report.take() {
+                report.failed(&failure.cause.to_string());
+            }
             ExitCode::FAILURE
         }
     }
@@ -175,7 +184,7 @@ fn show_logo(config: &Config) {
     info!(" PID: {}", process::id());
 }
 
-/// Fails if modules are configured, because a server without them would not do what they are for.
+/// Fails if modules are configured, because a server without them would do something else.
 fn refuse_modules(config: &Config) -> io::Result<()> {
     let reason = if let Some(path) = config.directives.modules.first().and_then(|words| words.first()) {
         format!("Can't load module from {}: server aborting", path.escape_ascii())
@@ -187,7 +196,7 @@ fn refuse_modules(config: &Config) -> io::Result<()> {
     Err(io::Error::other(reason))
 }
 
-/// Raises the limit on open files for `clients` clients as high as possible; returns how many clients it suffices for.
+/// Raises the limit on open files for `clients` clients as high as possible; returns for how many clients it suffices.
 fn files_for_clients(clients: u32) -> u32 {
     let mut limit = getrlimit(Resource::Nofile);
     let wanted = u64::from(clients) + RESERVED_FILES;
@@ -212,9 +221,11 @@ fn files_for_clients(clients: u32) -> u32 {
 /// Applies changed settings to the process, step by step: if one fails, the ones before it are undone.
 fn follow_settings(settings: &Settings, log: Log, oom: OomAdjustment) {
     let refused = |name: &str, reason| SetError::Refused { name: name.to_owned(), reason };
-    settings.on_change(move |old, new| match old.dir == new.dir {
-        true => Ok(()),
-        false => std::env::set_current_dir(&new.dir).map_err(|cause| refused("dir", system_text(&cause))),
+    settings.on_change(move |old, new| {
+        if old.dir == new.dir {
+            return Ok(());
+        }
+        std::env::set_current_dir(&new.dir).map_err(|cause| refused("dir", system_text(&cause)))
     });
     settings.on_change(move |old, new| {
         if old.maxclients != new.maxclients {
@@ -276,7 +287,7 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
         follow_settings(&server.namespace().settings, log.clone(), oom);
         server.leave_data();
         let (addr, pid) = (server.addr(), process::id());
-        // Once the ports are this server's: of a start that fails, no file of the server that runs is touched.
+        // Written once the ports are bound: a start that fails touches no file of the server that runs.
         let _pid_file = pid_file.and_then(write_pid_file);
         let _port_file = port_file.map(|path| write_port_file(path, addr.port())).transpose()?;
         let ports = [(has_plain_port, "tcp"), (has_tls_port, "tls")];
@@ -287,7 +298,7 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
             info!("Ready to accept connections unix");
         }
         notify(supervisor, NotifyState::Ready);
-        log.flush(); // who waits for the server may look at its log then
+        log.flush(); // a caller that waits for the server may look at its log then
         let line = format!(r#"{{"ready":true,"host":"{}","port":{},"pid":{pid}}}"#, reachable(addr.ip()), addr.port());
         ready(is_ready_told.then_some(&line));
         signals.until_stopped(&server, input, &log).await?;
@@ -306,15 +317,15 @@ fn insisted() -> io::Error {
     io::Error::other("ended by a second SIGINT")
 }
 
-/// A file with a line about the running server; removed when this is dropped, unless it has another content by then,
-/// because it is another server's.
+/// File with a line about the running server; removed on drop, unless it has another content by then, because it
+/// belongs to another server.
 struct OwnFile {
     path: PathBuf,
     text: String,
 }
 
 impl OwnFile {
-    /// Describes a file with this line. Its path stays the same when the working directory changes.
+    /// Describes a file with this line. The path is absolute, because the working directory may change.
     fn new(path: &Path, line: impl Display) -> io::Result<Self> {
         Ok(OwnFile { path: absolute(path)?, text: format!("{line}\n") })
     }
@@ -351,7 +362,7 @@ fn write_pid_file(path: PathBuf) -> Option<OwnFile> {
     written.inspect_err(|cause| warn!(path = %path.display(), %cause, "failed to write the pid file")).ok()
 }
 
-/// Standard input, if its end ends the server.
+/// Standard input, if its end stops the server.
 struct Input(Option<oneshot::Receiver<()>>);
 
 impl Input {
@@ -429,7 +440,7 @@ impl Signals {
     /// Waits until SHUTDOWN or a signal stops the server.
     ///
     /// # Errors
-    /// When SIGINT comes while a shutdown waits.
+    /// If SIGINT comes while a shutdown waits.
     async fn until_stopped(&mut self, server: &Server, mut input: Input, log: &Log) -> io::Result<()> {
         loop {
             let options = |config: &Config, name: &str| match name {
@@ -444,13 +455,13 @@ impl Signals {
                     continue;
                 }
                 _ = self.terminate.recv() => "SIGTERM",
-                _ = self.interrupt.recv() => match server.namespace().pending_shutdown.is_running() {
-                    true => {
+                _ = self.interrupt.recv() => {
+                    if server.namespace().pending_shutdown.is_running() {
                         server.remove_unfinished();
                         return Err(insisted());
                     }
-                    false => "SIGINT",
-                },
+                    "SIGINT"
+                }
                 _ = self.hangup.recv() => {
                     reload(server);
                     continue;
@@ -468,8 +479,8 @@ impl Signals {
     }
 }
 
-/// Handles SIGHUP: keeps running when a terminal closes, and reloads renewed certificates, for which administrators
-/// send it.
+/// Handles SIGHUP: the server keeps running when a terminal closes, and reloads renewed certificates, for which
+/// administrators send the signal.
 fn reload(server: &Server) {
     let settings = &server.namespace().settings;
     if settings.current().tls_port == 0 {

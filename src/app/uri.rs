@@ -3,16 +3,16 @@
 /// The user and the password in an address.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Login {
-    /// What comes before the colon, unless that is empty.
+    /// Text before the colon, unless it is empty.
     pub user: Option<Vec<u8>>,
-    /// What comes after the colon.
+    /// Text after the colon.
     pub password: Option<Vec<u8>>,
     /// A login without a colon. For redis-cli it is a password, for others a user.
     pub word: Option<Vec<u8>>,
 }
 
 impl Login {
-    /// Takes the login apart.
+    /// Parses a login.
     pub(crate) fn read(login: &str) -> Self {
         match login.split_once(':') {
             Some((user, password)) => {
@@ -26,20 +26,17 @@ impl Login {
 /// The parts of a `redis://` address.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uri {
-    /// Whether it begins with `rediss://`.
+    /// True if the address begins with `rediss://`.
     pub is_tls: bool,
-    /// The user and the password.
     pub login: Login,
-    /// The host.
     pub host: Option<String>,
-    /// The port.
     pub port: Option<u16>,
-    /// The number of the database.
+    /// Number of the database.
     pub database: Option<u32>,
 }
 
 impl Uri {
-    /// Takes an address apart; `None` if it is invalid.
+    /// Parses an address; `None` if it is invalid.
     pub(crate) fn read(uri: &str) -> Option<Self> {
         let (is_tls, rest) = match (uri.strip_prefix("redis://"), uri.strip_prefix("rediss://")) {
             (Some(rest), _) => (false, rest),

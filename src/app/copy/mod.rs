@@ -4,7 +4,7 @@
 //! While the target executes a batch, the source reads the next one.
 //!
 //! Invariant: a lock is never shorter at the target than at the source. Its value and its TTL are read at the same
-//! instant, and the TTL counts from when it is written.
+//! instant, and the TTL counts again from when the key is written.
 
 mod options;
 mod peer;
@@ -29,7 +29,7 @@ const INCOMPLETE: u8 = 1;
 /// The exit status when the copy could not be done.
 const FAILED: u8 = 2;
 
-/// How often the progress is shown, in milliseconds.
+/// Interval of the display of the progress, in milliseconds.
 const PROGRESS_MS: u64 = 1000;
 
 /// Runs with the arguments after `copy`; returns the exit status.
@@ -53,10 +53,8 @@ pub(crate) fn run(words: Vec<Vec<u8>>, console: Console) -> ExitCode {
     tally.failures().iter().for_each(|line| (console.complain)(line));
     match copied {
         Err(reason) => {
-            (console.complain)(&match progress.has_begun {
-                true => format!("{reason}\nUntil then: {summary}"),
-                false => reason,
-            });
+            let report = if progress.has_begun { format!("{reason}\nUntil then: {summary}") } else { reason };
+            (console.complain)(&report);
             FAILED.into()
         }
         Ok(()) => {
@@ -101,14 +99,14 @@ fn copy_database(
     }
 }
 
-/// Shows on a terminal what was copied up to now.
+/// Display of the progress on a terminal.
 struct Progress {
     clock: Clock,
     begun_ms: u64,
     shown_ms: u64,
     verb: &'static str,
     is_terminal: bool,
-    /// Whether a first batch was copied.
+    /// True once a first batch was copied.
     has_begun: bool,
 }
 
@@ -125,7 +123,7 @@ impl Progress {
         tally.summary(self.verb, self.clock.now().mono_ms() - self.begun_ms)
     }
 
-    /// Shows the progress, if it is time to.
+    /// Shows the progress, if the interval is over.
     fn show(&mut self, tally: &Tally) {
         self.has_begun = true;
         let now_ms = self.clock.now().mono_ms();
@@ -135,7 +133,7 @@ impl Progress {
         }
     }
 
-    /// Removes what is shown.
+    /// Removes the line of the progress.
     fn clear(&self) {
         if self.shown_ms > self.begun_ms {
             draw("");

@@ -65,7 +65,7 @@ struct Words {
     tls: TlsArgs,
 }
 
-/// What the arguments request.
+/// Request of the arguments.
 #[derive(Debug)]
 pub(super) enum Request {
     /// Print this text and exit.
@@ -81,20 +81,20 @@ pub(super) struct Options {
     pub from: Endpoint,
     /// The server that is written.
     pub to: Endpoint,
-    /// How to use TLS, with those servers that are asked to.
+    /// TLS options, for the servers that use TLS.
     pub tls: TlsOptions,
-    /// Whether keys that exist at the target are overwritten.
+    /// True if keys that exist at the target are overwritten.
     pub replace: bool,
     /// The pattern that keys must match.
     pub pattern: Option<Vec<u8>>,
-    /// Whether nothing is written.
+    /// True if nothing is written.
     pub dry_run: bool,
 }
 
 /// Parses the arguments after `copy`; `variable` reads the environment.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The reason for which the arguments are invalid.
 pub(super) fn read(words: Vec<Vec<u8>>, variable: impl Fn(&str) -> Option<OsString>) -> Result<Request, String> {
     let words = match Words::try_parse_from(words.into_iter().map(OsString::from_vec)) {
         Ok(words) => words,

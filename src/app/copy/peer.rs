@@ -20,7 +20,7 @@ impl Peer {
     /// Connects and logs in.
     ///
     /// # Errors
-    /// When there is no connection, or the server refuses it.
+    /// If there is no connection, or the server refuses it.
     pub(super) fn connect(endpoint: &Endpoint, tls: &TlsOptions) -> Result<Self, String> {
         let name = endpoint.address.to_string();
         let link = Link::connect(&endpoint.address, endpoint.is_tls.then_some(tls))
@@ -41,7 +41,7 @@ impl Peer {
     /// Selects a database; returns the server's refusal, if any.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub(super) fn select(&mut self, database: u32) -> Result<Option<String>, String> {
         if self.database == database {
             return Ok(None);
@@ -58,7 +58,7 @@ impl Peer {
     /// Sends a command and waits for its reply.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub(super) fn ask(&mut self, words: &[&[u8]]) -> Result<Frame, String> {
         let sent = self.link.send(words);
         self.checked(sent)?;
@@ -68,16 +68,16 @@ impl Peer {
     /// Writes parts of commands.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
         let written = self.link.write(bytes);
         self.checked(written)
     }
 
-    /// Sends what was written.
+    /// Sends the bytes written so far.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub(super) fn flush(&mut self) -> Result<(), String> {
         let sent = self.link.flush();
         self.checked(sent)
@@ -86,7 +86,7 @@ impl Peer {
     /// Waits for a reply.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub(super) fn receive(&mut self) -> Result<Frame, String> {
         let received = self.link.receive();
         self.checked(received)

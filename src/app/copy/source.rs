@@ -1,7 +1,7 @@
 //! The server that is read: its databases, their keys, and for each key the value and the TTL at one instant.
 //!
-//! Keys are read in batches. MEMORY USAGE says beforehand how large a value is about, so that a batch is limited in
-//! bytes as well.
+//! Keys are read in batches. MEMORY USAGE tells the approximate size of a value beforehand, so that a batch is limited
+//! in bytes as well.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -13,45 +13,45 @@ use crate::app::copy::tally::Tally;
 use crate::app::endpoint::Endpoint;
 use crate::resp::{Frame, write_command};
 
-/// How many keys a call of SCAN is to return.
+/// Number of keys that a call of SCAN is to return.
 const SCAN_COUNT: &[u8] = b"1000";
 
-/// How many keys a batch has at most.
+/// Maximum number of keys of a batch.
 const BATCH_KEYS: usize = 256;
 
-/// How many bytes the values of a batch have at most, by MEMORY USAGE; a larger value is a batch of its own.
+/// Maximum size of the values of a batch, in bytes by MEMORY USAGE; a larger value is a batch of its own.
 const BATCH_BYTES: u64 = 8 * 1024 * 1024;
 
-/// How many bytes the request for a batch has at most, unless it is for one key. It fits into the buffers of a socket:
+/// Maximum length of the request for a batch, in bytes, unless it is for one key. It fits into the buffers of a socket:
 /// a server that reads no further before its replies are read does not wait forever for this client.
 const REQUEST_BYTES: usize = 32 * 1024;
 
-/// The bytes of the request for a key, beside the key.
+/// Number of bytes of the request for a key, besides the key.
 const REQUEST_OVERHEAD: usize = 96;
 
 /// The assumed size of a value where the server does not tell.
 const UNKNOWN_BYTES: u64 = BATCH_BYTES / 16;
 
-/// How many keys are remembered, and how many bytes they have together.
+/// Maximum number of keys that are remembered.
 const RECENT_KEYS: usize = 64 * 1024;
+/// Maximum length of all keys that are remembered, in bytes.
 const RECENT_BYTES: usize = 8 * 1024 * 1024;
 
 /// A key that was read.
 pub(super) struct Item {
-    /// Its name.
     pub key: Bytes,
-    /// Its TTL in milliseconds; 0 for none, as in RESTORE.
+    /// TTL in milliseconds; 0 for none, as in RESTORE.
     pub ttl_ms: i64,
-    /// Its value as DUMP returns it; empty in a dry run.
+    /// Value as DUMP returns it; empty in a dry run.
     pub payload: Bytes,
 }
 
-/// The server, and what is to be read next.
+/// The server, and the position of the scan.
 pub(super) struct Source {
     peer: Peer,
     pattern: Option<Vec<u8>>,
     dry_run: bool,
-    /// The number of the next page; `None` after the last one.
+    /// Cursor of the next page; `None` after the last one.
     cursor: Option<Bytes>,
     /// Keys that SCAN has returned, each with the size of its value.
     found: VecDeque<(Bytes, u64)>,
@@ -62,7 +62,7 @@ impl Source {
     /// Connects.
     ///
     /// # Errors
-    /// When there is no connection, or the server refuses it.
+    /// If there is no connection, or the server refuses it.
     pub(super) fn connect(options: &Options) -> Result<Self, String> {
         let peer = Peer::connect(&options.from, &options.tls)?;
         let (pattern, dry_run) = (options.pattern.clone(), options.dry_run);
@@ -72,7 +72,7 @@ impl Source {
     /// Returns the databases to copy: the only one, or all that have keys.
     ///
     /// # Errors
-    /// When the server does not tell.
+    /// If the server does not tell.
     pub(super) fn databases(&mut self, endpoint: &Endpoint) -> Result<Vec<u32>, String> {
         if let Some(database) = endpoint.database {
             return Ok(vec![database]);
@@ -88,7 +88,7 @@ impl Source {
     /// Begins with a database.
     ///
     /// # Errors
-    /// When the server refuses it.
+    /// If the server refuses it.
     pub(super) fn open(&mut self, database: u32) -> Result<(), String> {
         if let Some(refusal) = self.peer.select(database)? {
             return Err(self.peer.refused(&format!("SELECT {database}"), refusal.as_bytes()));
@@ -100,7 +100,7 @@ impl Source {
     /// Returns the keys of the next batch; none at the end of the database.
     ///
     /// # Errors
-    /// When the connection fails, or SCAN is refused.
+    /// If the connection fails, or SCAN is refused.
     pub(super) fn next_keys(&mut self) -> Result<Vec<Bytes>, String> {
         while self.found.is_empty()
             && let Some(cursor) = self.cursor.take()
@@ -140,7 +140,7 @@ impl Source {
         Ok(())
     }
 
-    /// Asks how large values are about.
+    /// Requests the approximate sizes of values.
     fn sizes(&mut self, keys: &[Bytes]) -> Result<Vec<u64>, String> {
         let mut request = Vec::new();
         keys.iter().for_each(|key| write_command(&mut request, &[b"MEMORY", b"USAGE", key]));
@@ -158,7 +158,7 @@ impl Source {
     /// ends early.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub(super) fn request(&mut self, keys: &[Bytes]) -> Result<(), String> {
         let mut request = Vec::new();
         for key in keys {
@@ -175,22 +175,21 @@ impl Source {
         self.peer.flush()
     }
 
-    /// Waits for keys that were requested. Those that exist no more are passed over.
+    /// Waits for keys that were requested; skips keys that exist no more.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub(super) fn take(&mut self, keys: Vec<Bytes>, tally: &mut Tally) -> Result<Vec<Item>, String> {
         let mut items = Vec::with_capacity(keys.len());
         for key in keys {
-            let read = match self.dry_run {
-                true => read_ttl(&[self.peer.receive()?]),
-                false => {
-                    let mut replies = Vec::with_capacity(4);
-                    for _ in 0..4 {
-                        replies.push(self.peer.receive()?);
-                    }
-                    read_value(&replies)
+            let read = if self.dry_run {
+                read_ttl(&[self.peer.receive()?])
+            } else {
+                let mut replies = Vec::with_capacity(4);
+                for _ in 0..4 {
+                    replies.push(self.peer.receive()?);
                 }
+                read_value(&replies)
             };
             match read {
                 Ok(Some((ttl_ms, payload))) => items.push(Item { key, ttl_ms, payload }),
@@ -230,7 +229,7 @@ fn error_of(replies: &[Frame]) -> String {
     error.map_or_else(|| "the reply has another form".into(), |text| readable(text))
 }
 
-/// The keys that SCAN has returned last. It may return a key again while the server resizes its table, and then soon.
+/// Keys that SCAN has returned last. While the server resizes its table, SCAN may return a key again, and then soon.
 #[derive(Default)]
 struct Recent {
     keys: HashSet<Bytes>,
@@ -239,12 +238,12 @@ struct Recent {
 }
 
 impl Recent {
-    /// Remembers a key; returns whether it is new.
+    /// Remembers a key; returns true if it is new.
     fn insert(&mut self, key: &[u8]) -> bool {
         if self.keys.contains(key) {
             return false;
         }
-        let key = Bytes::copy_from_slice(key); // or it would keep the whole reply
+        let key = Bytes::copy_from_slice(key); // otherwise the key would keep the whole reply
         self.bytes += key.len();
         self.order.push_back(key.clone());
         self.keys.insert(key);

@@ -1,11 +1,11 @@
-//! What was copied, and what was not.
+//! Results of a copy: the keys that were copied, and those that were not.
 
 use crate::text::quote;
 
-/// How many keys are named of those that were not copied for one reason.
+/// Maximum number of keys that are named of those that were not copied for one reason.
 const NAMES_MAX: usize = 10;
 
-/// What was copied, and what was not.
+/// Results of a copy.
 #[derive(Default)]
 pub(super) struct Tally {
     keys: u64,
@@ -34,7 +34,7 @@ impl Named {
         }
     }
 
-    /// Returns the names, and how many there are besides.
+    /// Returns the names, and the number of further keys.
     fn listed(&self, separator: &str) -> String {
         let mut text = self.names.join(separator);
         let left = self.count - self.names.len() as u64;
@@ -46,7 +46,7 @@ impl Named {
 }
 
 impl Tally {
-    /// Counts for a database of the source from now on.
+    /// Begins to count for a database of the source.
     pub(super) fn begin(&mut self, database: u32) {
         self.database = database;
     }
@@ -68,12 +68,12 @@ impl Tally {
         self.refused.add(|| format!("{}: {reason}", name(key, self.database)));
     }
 
-    /// Notes that the target does not have a database.
+    /// Records that the target does not have the present database.
     pub(super) fn without_database(&mut self, reason: &str) {
         self.databases.push(format!("Nothing of database {} was copied: {reason}", self.database));
     }
 
-    /// Describes what was not copied; none if all was.
+    /// Describes the keys that were not copied; returns no lines if all were.
     pub(super) fn failures(&self) -> Vec<String> {
         let mut lines = self.databases.clone();
         if self.refused.count > 0 {
@@ -86,7 +86,7 @@ impl Tally {
         lines
     }
 
-    /// Describes what was copied; `verb` says whether that has happened.
+    /// Describes the keys that were copied; `verb` tells whether that has happened.
     pub(super) fn summary(&self, verb: &str, ms: u64) -> String {
         let Tally { with_ttl, bytes, .. } = self;
         let seconds = format!("{}.{:03}", ms / 1000, ms % 1000);

@@ -10,17 +10,17 @@ use crate::app::copy::source::Item;
 use crate::app::copy::tally::Tally;
 use crate::resp::{Frame, begin_command, begin_word, write_command, write_word};
 
-/// How many connections write.
+/// Number of connections that write.
 const CONNECTIONS: usize = 8;
 
-/// From which length on a payload is sent from where it is.
+/// Length from which on a payload is sent without a copy in the request, in bytes.
 const LARGE: usize = 64 * 1024;
 
 /// The longest payload that a server accepts, in bytes: the default of `proto-max-bulk-len`. A longer one would end the
 /// connection.
 const PAYLOAD_MAX: usize = 512 * 1024 * 1024;
 
-/// The server.
+/// The server that is written.
 pub(super) struct Target {
     peers: Vec<Peer>,
     replace: bool,
@@ -31,7 +31,7 @@ impl Target {
     /// Connects.
     ///
     /// # Errors
-    /// When there is no connection, or the server refuses it.
+    /// If there is no connection, or the server refuses it.
     pub(super) fn connect(options: &Options) -> Result<Self, String> {
         let count = if options.dry_run { 1 } else { CONNECTIONS };
         let peers = (0..count).map(|_| Peer::connect(&options.to, &options.tls)).collect::<Result<_, _>>()?;
@@ -41,7 +41,7 @@ impl Target {
     /// Selects a database; returns the server's refusal, if any.
     ///
     /// # Errors
-    /// When a connection fails.
+    /// If a connection fails.
     pub(super) fn select(&mut self, database: u32) -> Result<Option<String>, String> {
         for peer in &mut self.peers {
             if let Some(refusal) = peer.select(database)? {
@@ -54,7 +54,7 @@ impl Target {
     /// Writes keys, or in a dry run asks whether they exist.
     ///
     /// # Errors
-    /// When a connection fails.
+    /// If a connection fails.
     pub(super) fn put(&mut self, mut items: Vec<Item>, tally: &mut Tally) -> Result<(), String> {
         items.retain(|item| {
             let fits = item.payload.len() <= PAYLOAD_MAX;
@@ -65,9 +65,10 @@ impl Target {
         });
         let share = items.len().div_ceil(self.peers.len()).max(1);
         for (peer, items) in self.peers.iter_mut().zip(items.chunks(share)) {
-            match self.dry_run {
-                true => ask_for(peer, items)?,
-                false => restore(peer, items, self.replace)?,
+            if self.dry_run {
+                ask_for(peer, items)?;
+            } else {
+                restore(peer, items, self.replace)?;
             }
         }
         for (peer, items) in self.peers.iter_mut().zip(items.chunks(share)) {
@@ -105,7 +106,7 @@ fn restore(peer: &mut Peer, items: &[Item], replace: bool) -> Result<(), String>
     peer.flush()
 }
 
-/// Appends a payload to a request; with a large one, it sends the request up to there.
+/// Appends a payload to a request; if the payload is large, sends the request so far, and the payload.
 fn write_payload(peer: &mut Peer, request: &mut Vec<u8>, payload: &Bytes) -> Result<(), String> {
     if payload.len() < LARGE {
         write_word(request, payload);

@@ -1,7 +1,7 @@
 //! `keylatch --healthcheck`: checks whether a server is alive.
 //!
-//! A container image without a shell has no other program for that. It is a minimal client without any part of the
-//! server.
+//! A container image without a shell has no other program for that. The health check is a minimal client without any
+//! part of the server.
 
 mod running;
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::config::Config;
 use crate::dial::{Address, TlsOptions, connect, is_alert};
 
-/// The timeout of the whole, for each address.
+/// Timeout of the whole check, for each address.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The first byte of a reply that shows that the server is alive: `+PONG`, an error such as NOAUTH or LOADING, or a TLS
@@ -33,7 +33,7 @@ pub(crate) struct Question {
     pub port: Option<u16>,
     /// `-s`: the Unix socket.
     pub socket: Option<PathBuf>,
-    /// `--tls`: whether the port speaks TLS.
+    /// `--tls`: true if the port speaks TLS.
     pub tls: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Question {
 ///
 /// # Errors
 ///
-/// When there is no connection or reply within two seconds, or the reply is not RESP.
+/// If there is no connection or reply within two seconds, or the reply is not RESP.
 pub(crate) fn check(question: &Question, config: &Config) -> io::Result<()> {
     if question.running {
         return ask_running();
@@ -96,7 +96,8 @@ fn ask_running() -> io::Result<()> {
 fn ping(address: &Address, tls: Option<&TlsOptions>) -> io::Result<()> {
     let (asks, asked) = mpsc::channel();
     let (target, tls) = (address.clone(), tls.cloned());
-    // On a thread of its own, which ends with the process: what answers slowly, byte by byte, passes every other timeout.
+    // On a thread of its own, which ends with the process: a peer that answers slowly, byte by byte, passes every other
+    // timeout.
     thread::spawn(move || {
         let first = connect(&target, tls.as_ref()).and_then(|mut stream| {
             stream.write_all(b"*1\r\n$4\r\nPING\r\n")?;
@@ -113,7 +114,7 @@ fn ping(address: &Address, tls: Option<&TlsOptions>) -> io::Result<()> {
     match asked {
         Ok(first) if ALIVE.contains(&first) => Ok(()),
         Ok(_) => Err(failed(io::Error::new(io::ErrorKind::InvalidData, "the reply is not RESP"))),
-        // It requires a client certificate: alive, like a server that requires a password.
+        // The server requires a client certificate: it is alive, like one that requires a password.
         Err(cause) if is_alert(&cause) => Ok(()),
         Err(cause) => Err(failed(cause)),
     }

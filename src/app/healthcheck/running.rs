@@ -1,4 +1,4 @@
-//! Finds the running servers of this executable on this machine, and their addresses, through the kernel.
+//! Search for the running servers of this executable on this machine, and their addresses, through the kernel.
 //!
 //! A health check is defined with the image, while the port is chosen at the start of the container, by arguments, a
 //! file or `CONFIG SET`: only the kernel knows it for certain. In a container this finds the one server that runs
@@ -20,7 +20,7 @@ const UNIX_LISTEN: &str = "00010000";
 /// Returns the addresses of every process of this executable that listens.
 ///
 /// # Errors
-/// When the system has no `/proc`.
+/// If the system has no `/proc`.
 pub(super) fn servers() -> io::Result<Vec<Vec<Address>>> {
     let executable = identity(Path::new("/proc/self/exe"))?;
     let mut servers = Vec::new();

@@ -1,4 +1,4 @@
-//! What is said to the server about one lock: by `LOCK.*`, or by SET NX PX and scripts, where there is no better.
+//! Requests to the server about one lock: by `LOCK.*`, or by SET NX PX and scripts, where the server has no `LOCK.*`.
 
 use bytes::Bytes;
 
@@ -6,49 +6,48 @@ use crate::app::lock::connection::{Connection, integer};
 use crate::app::lock::failure::RequestError;
 use crate::resp::Frame;
 
-/// Sets the TTL of a lock that is held with a token.
+/// Script that sets the TTL of a lock that is held with a token.
 const RENEW: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";
 
-/// Deletes a lock that is held with a token.
+/// Script that deletes a lock that is held with a token.
 pub(super) const RELEASE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
-/// How many bytes of chance a token has.
+/// Number of random bytes of a token.
 const TOKEN_LEN: usize = 16;
 
-/// Which commands the server has.
+/// Commands that the server has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// `LOCK.*`.
     Locks,
-    /// Those of Redis and Valkey.
+    /// Commands of Redis and Valkey.
     Scripts,
 }
 
 /// A lock that is held, or could be.
 pub(super) struct Claim {
-    /// The name: a key.
+    /// Name of the lock: a key.
     pub name: Vec<u8>,
-    /// The token.
     pub token: String,
     /// The TTL, in milliseconds.
     pub ttl_ms: u64,
-    /// What others are told.
+    /// Text about the lock that other clients are shown.
     pub meta: Vec<u8>,
-    /// How the server is spoken to.
+    /// Commands by which the server is asked.
     pub dialect: Dialect,
 }
 
-/// A lock that is held with our token: its fence, where the server has fences.
+/// Grant of a lock with our token: its fence, where the server has fences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Grant(pub Option<i64>);
 
 impl Claim {
-    /// Describes a lock, with a token that nobody else has.
+    /// Creates the claim of a lock, with a unique token.
     ///
     /// # Errors
-    /// When the system has no random numbers.
+    /// If the system has no random numbers.
     pub(super) fn new(name: Vec<u8>, ttl_ms: u64, meta: Vec<u8>) -> Result<Self, String> {
         let mut chance = [0; TOKEN_LEN];
         getrandom::fill(&mut chance).map_err(|cause| format!("no random numbers: {cause}"))?;
@@ -56,11 +55,11 @@ impl Claim {
         Ok(Claim { name, token, ttl_ms, meta, dialect: Dialect::Locks })
     }
 
-    /// Asks for the lock, and waits for it in the queue for so many milliseconds, 0 for as long as it takes. With the
-    /// token that holds it already, the server grants it again.
+    /// Requests the lock, and waits for it in the queue for `block_ms` milliseconds, 0 for as long as it takes. If the
+    /// token holds the lock already, the server grants it again.
     ///
     /// # Errors
-    /// When it is not known whether the lock was granted, or the server refuses.
+    /// If it is not known whether the lock was granted, or the server refuses.
     pub(super) async fn acquire(
         &self,
         connection: &mut Connection,
@@ -80,10 +79,10 @@ impl Claim {
         connection.ask(&words).await.map(|reply| integer(&reply).map(|fence| Grant(Some(fence))))
     }
 
-    /// Sets the TTL again; nothing if the lock is not held with the token.
+    /// Sets the TTL again; returns `None` if the lock is not held with the token.
     ///
     /// # Errors
-    /// When it is not known whether the lock is still held.
+    /// If it is not known whether the lock is still held.
     pub(super) async fn renew(&self, connection: &mut Connection) -> Result<Option<Grant>, RequestError> {
         let ttl = self.ttl_ms.to_string();
         let (name, token, ttl) = (&self.name[..], self.token.as_bytes(), ttl.as_bytes());
@@ -99,16 +98,16 @@ impl Claim {
         }
     }
 
-    /// Releases the lock; returns whether it was held with the token.
+    /// Releases the lock; returns true if it was held with the token.
     ///
     /// # Errors
-    /// When it is not known whether it was released.
+    /// If it is not known whether it was released.
     pub(super) async fn release(&self, connection: &mut Connection) -> Result<bool, RequestError> {
         self.queue_release(connection);
         connection.reply().await.map(|reply| integer(&reply) == Some(1))
     }
 
-    /// Lets the release follow what was sent before.
+    /// Queues the release behind the requests that were sent before.
     pub(super) fn queue_release(&self, connection: &mut Connection) {
         let (name, token) = (&self.name[..], self.token.as_bytes());
         match self.dialect {

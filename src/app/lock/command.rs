@@ -1,10 +1,12 @@
 //! The command that runs with the lock, as a process.
 //!
-//! It stays in the process group of this program, so that a terminal treats both as one job: Ctrl-C, Ctrl-Z and reading
-//! work as if the command ran alone. It inherits standard streams and all open files of the caller, and none of ours.
+//! The command stays in the process group of this program, so that a terminal treats both as one job: Ctrl-C, Ctrl-Z
+//! and reading work as if the command ran alone. It inherits standard streams and all open files of the caller, and
+//! none of ours.
 //!
-//! If this program is killed, nobody renews the lock, and its TTL passes it on. So the kernel is asked to end the command,
-//! too. It takes that request only from the child itself, before it becomes the command: hence the step between.
+//! If this program is killed, the lock is not renewed, and passes on at the end of its TTL. So the kernel is asked to
+//! end the command, too. The kernel takes that request only from the child itself, before it becomes the command: hence
+//! the intermediate step.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -25,10 +27,10 @@ use crate::app::lock::shown::shown;
 use crate::app::process::Console;
 use crate::text::system_text;
 
-/// The first argument of the step between, which no user gives.
+/// First argument of the intermediate step, which no user gives.
 pub(super) const STEP: &[u8] = b"--become";
 
-/// The first argument of a process that ends by SIGINT.
+/// First argument of a process that ends itself by SIGINT.
 pub(super) const INTERRUPTED: &[u8] = b"--interrupted";
 
 /// This very executable, also after it was replaced by another version.
@@ -37,7 +39,7 @@ pub(super) const SELF: &str = "/proc/self/exe";
 /// Starts the command.
 ///
 /// # Errors
-/// When the system starts no process.
+/// If the system starts no process.
 pub(super) fn start(run: &Run, claim: &Claim, fence: Option<i64>) -> io::Result<Child> {
     let death = match run.on_lost {
         OnLost::Term => Some(Signal::TERM),
@@ -60,7 +62,7 @@ pub(super) fn start(run: &Run, claim: &Claim, fence: Option<i64>) -> io::Result<
     command.env("KEYLATCH_LOCK", OsStr::from_bytes(&claim.name)).env("KEYLATCH_TOKEN", &claim.token);
     match fence {
         Some(fence) => command.env("KEYLATCH_FENCE", fence.to_string()),
-        None => command.env_remove("KEYLATCH_FENCE"), // that of a lock around this one
+        None => command.env_remove("KEYLATCH_FENCE"), // the variable of an enclosing lock
     };
     tokio::process::Command::from(command).spawn()
 }
@@ -79,7 +81,8 @@ pub(super) fn become_command(words: &[OsString], console: Console) -> ExitCode {
         return exit::LOST.into(); // the parent has ended before the request
     }
     let cause = process::Command::new(command).args(&words[4..]).exec();
-    // The attempt has set SIGPIPE to its default action: where nobody reads standard error, the report would end this.
+    // The attempt has set SIGPIPE to its default action: where nobody reads standard error, the report would end this
+    // process.
     let runtime = Builder::new_current_thread().enable_all().build();
     let _caught = runtime.as_ref().ok().map(|runtime| {
         let _entered = runtime.enter();
@@ -97,14 +100,14 @@ pub(super) fn cannot_run(command: &OsStr, cause: &io::Error, complain: impl Fn(&
     }
 }
 
-/// Returns the exit status that tells how the command ended.
+/// Returns the exit status for the way in which the command has ended.
 pub(super) fn status(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| i32::from(exit::SIGNAL) + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::SYSTEM)
 }
 
 /// Ends this process by SIGINT, as a shell expects it of programs that Ctrl-C ends: else a loop would go on. Another
-/// program does that, because this one catches the signal, and no safe code can undo that. Returns if it fails.
+/// program does that, because this one catches the signal, which no safe code can undo. Returns if it fails.
 pub(super) fn end_by_interrupt() -> ExitCode {
     let mut command = process::Command::new(SELF);
     let _ = command.arg0("keylatch").arg("lock").arg(OsStr::from_bytes(INTERRUPTED)).arg("--").exec();
@@ -120,7 +123,7 @@ pub(super) fn interrupted() -> ExitCode {
 /// The number of SIGINT.
 pub(super) const INT: u8 = Signal::INT.as_raw() as u8;
 
-/// Sends a signal to a process; it may have ended.
+/// Sends a signal to a process, which may have ended.
 pub(super) fn send(process: u32, signal: Signal) {
     if let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) {
         let _ = kill_process(process, signal);

@@ -1,6 +1,6 @@
-//! A connection of this command: it does not block, and every wait on it can be abandoned.
+//! Asynchronous connection of `keylatch lock`: every wait on it can be abandoned.
 //!
-//! Invariant: a request is sent as a whole, and an abandoned reply is passed over before the next one is waited for.
+//! Invariant: a request is sent as a whole, and an abandoned reply is skipped before the next one is waited for.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,20 +16,19 @@ use crate::dial::{AsyncStream, open};
 use crate::resp::{Frame, FrameDecoder, write_command};
 use crate::text::system_text;
 
-/// One connection.
 pub(super) struct Connection {
     stream: Box<dyn AsyncStream>,
-    /// What is still to be sent.
+    /// Bytes still to be sent, and those sent of the same requests.
     unsent: Vec<u8>,
-    /// How much of it has been sent.
+    /// Number of these bytes that have been sent.
     sent: usize,
     received: BytesMut,
     decoder: FrameDecoder,
-    /// How many replies are still to come.
+    /// Number of replies still to come.
     unanswered: usize,
     /// The pushes that arrived before replies.
     pushes: VecDeque<Vec<Frame>>,
-    /// The id of this connection, where the server tells.
+    /// Id of this connection, if the server reports it.
     pub id: Option<i64>,
 }
 
@@ -37,7 +36,7 @@ impl Connection {
     /// Connects, logs in, and selects the database.
     ///
     /// # Errors
-    /// When there is no connection, or the server refuses it.
+    /// If there is no connection, or the server refuses it.
     pub(super) async fn connect(server: &Server) -> Result<Self, RequestError> {
         let endpoint = &server.endpoint;
         let stream = open(&endpoint.address, endpoint.is_tls.then_some(&server.tls)).await.map_err(|cause| {
@@ -72,22 +71,22 @@ impl Connection {
     /// Sends a command and waits for its reply.
     ///
     /// # Errors
-    /// When the connection fails, or the reply is an error.
+    /// If the connection fails, or the reply is an error.
     pub(super) async fn ask(&mut self, words: &[&[u8]]) -> Result<Frame, RequestError> {
         self.queue(words);
         self.reply().await
     }
 
-    /// Adds a command to what is to be sent.
+    /// Queues a command to be sent.
     pub(super) fn queue(&mut self, words: &[&[u8]]) {
         write_command(&mut self.unsent, words);
         self.unanswered += 1;
     }
 
-    /// Sends what was queued, and waits for the last reply.
+    /// Sends the queued commands, and waits for the last reply.
     ///
     /// # Errors
-    /// When the connection fails, or the reply is an error.
+    /// If the connection fails, or the reply is an error.
     pub(super) async fn reply(&mut self) -> Result<Frame, RequestError> {
         self.replies(1).await.map(|mut replies| replies.pop().unwrap_or(Frame::Null)).and_then(|reply| match reply {
             Frame::Error(text) => Err(RequestError::of_error(&text)),
@@ -95,10 +94,10 @@ impl Connection {
         })
     }
 
-    /// Sends what was queued, and waits for the last replies, as many as this.
+    /// Sends the queued commands, and waits for the last `count` replies.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub(super) async fn replies(&mut self, count: usize) -> Result<Vec<Frame>, RequestError> {
         let broken = |cause: io::Error| RequestError::Unreachable(format!("lost the connection: {}", lost(&cause)));
         self.flush().await.map_err(broken)?;
@@ -117,10 +116,10 @@ impl Connection {
         Ok(replies)
     }
 
-    /// Waits for a push; abandoned replies are passed over.
+    /// Waits for a push; abandoned replies are skipped.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub(super) async fn next_push(&mut self) -> io::Result<Vec<Frame>> {
         loop {
             if let Some(push) = self.pushes.pop_front() {
@@ -133,10 +132,10 @@ impl Connection {
         }
     }
 
-    /// Sends what was queued, says that nothing follows, and waits for all replies.
+    /// Sends the queued commands, closes the sending side, and waits for all replies.
     ///
     /// # Errors
-    /// When the connection ends before they have come, as that of a client whose wait is ended by this does.
+    /// If the connection ends before all replies have come, as it does if the close ends a wait of this client.
     pub(super) async fn finish(mut self) -> io::Result<()> {
         self.flush().await?;
         self.stream.shutdown().await?;

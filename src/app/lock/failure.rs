@@ -1,4 +1,4 @@
-//! What goes wrong, what it means for whoever wants the lock, and the exit status for it.
+//! Failures, their meaning for the caller who wants the lock, and their exit statuses.
 
 use crate::app::lock::shown::shown;
 
@@ -18,16 +18,16 @@ pub(super) mod exit {
     pub(in crate::app::lock) const NOT_EXECUTABLE: u8 = 126;
     /// There is no such command, as in shells.
     pub(in crate::app::lock) const NO_COMMAND: u8 = 127;
-    /// Is added to the number of the signal that has ended the command, as in shells.
+    /// Number that is added to that of the signal that has ended the command, as in shells.
     pub(in crate::app::lock) const SIGNAL: u8 = 128;
 }
 
-/// Why a request was not answered as wished.
+/// Error of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RequestError {
-    /// There is no connection. It may be there later.
+    /// There is no connection; a later attempt may succeed.
     Unreachable(String),
-    /// The server does not serve now: it loads, or waits for its primary. It may later.
+    /// The server does not serve now, because it loads or waits for its primary; a later attempt may succeed.
     Busy(String),
     /// The server knows no such command.
     UnknownCommand,
@@ -36,7 +36,7 @@ pub(super) enum RequestError {
 }
 
 impl RequestError {
-    /// Sorts an error of the server.
+    /// Classifies an error of the server.
     pub(super) fn of_error(text: &[u8]) -> Self {
         let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
         let is_unknown = code == b"ERR" && text[3..].to_ascii_lowercase().starts_with(b" unknown command");
@@ -48,32 +48,32 @@ impl RequestError {
     }
 }
 
-/// Why there is no lock, and no command has run.
+/// Failure to get the lock; no command has run.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Failure {
-    /// What standard error says.
+    /// Text for standard error.
     pub reason: String,
-    /// The exit status; `None` for that of a lock that is held by another.
+    /// Exit status; `None` for that of a lock that is held by another.
     pub status: Option<u8>,
 }
 
 impl Failure {
-    /// There is no server.
+    /// Returns the failure of a server that cannot be used.
     pub(super) fn unavailable(reason: String) -> Self {
         Failure { reason, status: Some(exit::UNAVAILABLE) }
     }
 
-    /// The lock is held by another.
+    /// Returns the failure of a lock that is held by another.
     pub(super) fn held(reason: String) -> Self {
         Failure { reason, status: None }
     }
 
-    /// The system does not do what it should.
+    /// Returns the failure of a system call.
     pub(super) fn of_system(reason: String) -> Self {
         Failure { reason, status: Some(exit::SYSTEM) }
     }
 
-    /// The server refuses: says in other words what the user can do about it.
+    /// Returns the failure of a refused request, in words that tell the user the remedy.
     pub(super) fn refused(text: &[u8], name: &[u8]) -> Self {
         let (name, error) = (shown(name), shown(text));
         let code = error.split(' ').next().unwrap_or_default();
@@ -95,7 +95,7 @@ impl Failure {
         }
     }
 
-    /// Describes an error after which no other attempt is made.
+    /// Returns the failure for an error after which no other attempt is made.
     pub(super) fn of(error: RequestError, name: &[u8]) -> Self {
         match error {
             RequestError::Unreachable(reason) | RequestError::Busy(reason) => Failure::unavailable(reason),
@@ -105,7 +105,7 @@ impl Failure {
     }
 }
 
-/// Why locks cannot be shown.
+/// Reason for which locks cannot be shown.
 const NO_LOCKS: &str = "the server has no LOCK commands: it cannot show its locks";
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! The holder of a lock, as the server knows it: asks for the lock, renews it, learns of its loss, gives it back.
+//! Holder of a lock, as the server knows it: requests, renews and releases the lock, and learns of its loss.
 //!
 //! The lock has a TTL and is not bound to the connection (`SESSION`): a connection may break and come back within the
-//! TTL, and where this process is killed, the lock outlives what is left of the command, up to the TTL.
+//! TTL, and if this process is killed, the lock outlives the remains of the command, up to the TTL.
 //!
-//! Invariant: the lock is believed held for no longer than its TTL, counted from before the request was sent by which
-//! the server last confirmed it.
+//! Invariant: the lock is believed held for no longer than its TTL, counted from before the sending of the request by
+//! which the server last confirmed it.
 
 use std::time::Duration;
 
@@ -20,29 +20,30 @@ use crate::app::lock::waiting::Waiting;
 use crate::resp::Frame;
 use crate::time::clock::Clock;
 
-/// How long a server may take for a reply that does not wait for anything.
+/// Timeout of a reply that does not wait for anything.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a release may take.
+/// Timeout of a release.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The pauses between attempts, in milliseconds: where the server has no queue, and where it does not answer. How long
-/// they are is left to chance, so that those who wait do not ask all at once.
+/// Pauses between attempts where the server has no queue, in milliseconds. Their length is random, so that waiting
+/// clients do not ask all at once.
 const POLL_MS: std::ops::Range<u64> = 50..150;
+/// Pauses between attempts where the server does not answer, in milliseconds, of random length as well.
 const RETRY_MS: std::ops::Range<u64> = 100..300;
 
-/// What became of a lock at its release.
+/// Outcome of the release of a lock.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Release {
-    /// It was held to the end.
+    /// The lock was held to the end.
     Done,
-    /// It was no longer held.
+    /// The lock was no longer held.
     Lost,
-    /// Nobody knows: it ends by its TTL.
+    /// The outcome is not known: the lock ends by its TTL.
     Unknown(String),
 }
 
-/// A lock that is held, or asked for.
+/// A lock that is held, or requested.
 pub(super) struct Holder<'a> {
     server: &'a Server,
     claim: Claim,
@@ -51,17 +52,18 @@ pub(super) struct Holder<'a> {
     connection: Option<Connection>,
     /// The fence, once the lock is held.
     grant: Grant,
-    /// When it is believed lost, and when it is renewed: monotonic milliseconds.
+    /// Time at which the lock is believed lost, in monotonic milliseconds.
     valid_until_ms: u64,
+    /// Time at which the lock is renewed, in monotonic milliseconds.
     renew_at_ms: u64,
-    /// Whether a request for the lock was sent whose reply is not known.
+    /// True if a request for the lock was sent whose reply is not known.
     is_in_doubt: bool,
-    /// Whether it was said that the server is away.
+    /// True once the user was told that the server is away.
     is_absence_told: bool,
 }
 
 impl<'a> Holder<'a> {
-    /// Nothing is sent yet.
+    /// Creates the holder; nothing is sent yet.
     pub(super) fn new(server: &'a Server, claim: Claim, messages: &'a Messages) -> Self {
         Holder {
             server,
@@ -77,12 +79,10 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// Returns the lock.
     pub(super) fn claim(&self) -> &Claim {
         &self.claim
     }
 
-    /// Returns the fence.
     pub(super) fn fence(&self) -> Option<i64> {
         self.grant.0
     }
@@ -90,7 +90,7 @@ impl<'a> Holder<'a> {
     /// Acquires the lock.
     ///
     /// # Errors
-    /// When it is not obtained.
+    /// If it is not obtained.
     pub(super) async fn acquire(&mut self, run: &Run, waiting: &mut Waiting<'_>) -> Result<(), Failure> {
         let until_ms = run.wait.map(|wait| self.now_ms() + ms(wait));
         let mut was_connected = false;
@@ -129,7 +129,7 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// Asks for the lock, and waits for it; returns whether it is held.
+    /// Requests the lock, and waits for it; returns true if it is held.
     async fn try_acquire(&mut self, until_ms: Option<u64>, waiting: &mut Waiting<'_>) -> Result<bool, RequestError> {
         self.connect(REPLY_TIMEOUT).await?;
         match self.claim.dialect {
@@ -143,7 +143,7 @@ impl<'a> Holder<'a> {
         let since_ms = self.now_ms();
         let left_ms = until_ms.map(|until_ms| until_ms.saturating_sub(since_ms));
         let Some(connection) = &mut self.connection else { return Err(closed()) };
-        // Without limit, the server says 0.
+        // The server takes 0 for no limit.
         let block_ms = left_ms.map_or(Some(0), |left_ms| Some(left_ms).filter(|left_ms| *left_ms > 0));
         let limit = left_ms.map(|left_ms| Duration::from_millis(left_ms) + REPLY_TIMEOUT);
         let id = connection.id;
@@ -155,7 +155,7 @@ impl<'a> Holder<'a> {
         let Some(grant) = granted else { return Ok(false) };
         self.grant = grant;
         self.confirm(since_ms);
-        // It was granted at an unknown time within the wait, from which on its TTL counts.
+        // The lock was granted at an unknown time within the wait, and its TTL counts from then.
         if self.now_ms() >= self.renew_at_ms {
             let is_held = self.renew().await?;
             return if is_held {
@@ -167,7 +167,7 @@ impl<'a> Holder<'a> {
         Ok(true)
     }
 
-    /// Asks again and again.
+    /// Requests the lock again and again.
     async fn poll(&mut self, until_ms: Option<u64>, waiting: &mut Waiting<'_>) -> Result<bool, RequestError> {
         let mut is_type_known = false;
         loop {
@@ -199,7 +199,7 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// Says who holds the lock that was not obtained.
+    /// Returns a message that names the holder of the lock that was not obtained.
     async fn held_by(&mut self, waiting: &Waiting<'_>) -> String {
         let name = shown(&self.claim.name);
         let holder = match (&mut self.connection, self.claim.dialect) {
@@ -211,7 +211,7 @@ impl<'a> Holder<'a> {
         format!("{name} is held by {}", holder.unwrap_or_else(|| "another".into()))
     }
 
-    /// Renews the lock in time, and returns when it is lost, with the reason.
+    /// Renews the lock in time; returns once it is lost, with the reason.
     pub(super) async fn keep(&mut self) -> String {
         let clock = self.clock.clone();
         loop {
@@ -226,7 +226,7 @@ impl<'a> Holder<'a> {
                             return shown(&reason);
                         }
                     }
-                    // The lock may have gone with the connection, and nobody tells of that.
+                    // The lock may have gone with the connection, without a message about that.
                     None => self.renew_at_ms = self.now_ms() + self.pause_ms(),
                 },
                 () = clock.reach(renew_at_ms.min(valid_until_ms)) => {
@@ -254,8 +254,8 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// Sets the TTL again, over a new connection if need be; returns whether the lock is still held. An attempt takes no
-    /// longer than until the next one, or the end of the lock.
+    /// Sets the TTL again, over a new connection if need be; returns true if the lock is still held. An attempt takes
+    /// no longer than until the next one, or the end of the lock.
     async fn renew(&mut self) -> Result<bool, RequestError> {
         let since_ms = self.now_ms();
         let left_ms = self.valid_until_ms.saturating_sub(since_ms).min(self.claim.ttl_ms / 3);
@@ -273,11 +273,11 @@ impl<'a> Holder<'a> {
             return Ok(false);
         }
         if is_new && self.claim.dialect == Dialect::Locks {
-            // The server has to know the connection that it tells of a loss.
+            // The server has to know the new connection, to report a loss there.
             let again = self.claim.acquire(connection, None).await?;
             if again != Some(self.grant) {
                 if again.is_some() {
-                    self.claim.release(connection).await?; // another one, taken just now
+                    self.claim.release(connection).await?; // another lock, taken just now
                 }
                 return Ok(false);
             }
@@ -285,8 +285,8 @@ impl<'a> Holder<'a> {
         Ok(true)
     }
 
-    /// Gives the lock back. A lock that is gone may have gone by a release whose reply is lost, which is no loss if the lock
-    /// was believed held when that was sent.
+    /// Releases the lock. A lock that is gone may have gone by a release whose reply is lost, which is no loss if the
+    /// lock was believed held when that release was sent.
     pub(super) async fn release(&mut self) -> Release {
         let is_believed = self.now_ms() < self.valid_until_ms;
         let released = timeout(RELEASE_TIMEOUT, async {
@@ -310,8 +310,8 @@ impl<'a> Holder<'a> {
         Release::Unknown(reason)
     }
 
-    /// Leaves the queue. A lock that was granted meanwhile is released: by what stands behind the wait, or else over another
-    /// connection.
+    /// Leaves the queue. A lock that was granted meanwhile is released: by a release queued behind the wait, or else
+    /// over another connection.
     pub(super) async fn leave(mut self) {
         let (connection, is_in_doubt) = (self.connection.take(), self.is_in_doubt);
         let left = async {
@@ -329,11 +329,11 @@ impl<'a> Holder<'a> {
                 let _ = self.claim.release(&mut connection).await;
             }
         };
-        // The TTL ends what this leaves behind.
+        // The TTL ends a lock that this leaves behind.
         let _ = timeout(RELEASE_TIMEOUT, left).await;
     }
 
-    /// Connects unless there is a connection; returns whether it is new.
+    /// Connects unless there is a connection; returns true if it is new.
     async fn connect(&mut self, limit: Duration) -> Result<bool, RequestError> {
         if self.connection.is_some() {
             return Ok(false);
@@ -343,14 +343,14 @@ impl<'a> Holder<'a> {
         Ok(true)
     }
 
-    /// Notes that the server held the lock for us at a time, with its whole TTL to come.
+    /// Records that the server held the lock for us at a time, with its whole TTL to come.
     fn confirm(&mut self, since_ms: u64) {
         self.valid_until_ms = since_ms + self.claim.ttl_ms;
         self.renew_at_ms = since_ms + self.claim.ttl_ms / 3;
         self.is_absence_told = false;
     }
 
-    /// Returns how long after a renewal that has failed, or a connection that has broken, the next attempt is made.
+    /// Returns the time from a failed renewal, or a broken connection, to the next attempt, in milliseconds.
     fn pause_ms(&self) -> u64 {
         (self.claim.ttl_ms / 10).min(RETRY_MS.start)
     }
@@ -360,7 +360,7 @@ impl<'a> Holder<'a> {
     }
 }
 
-/// Waits for a push; returns nothing where the connection breaks, which is forgotten.
+/// Waits for a push; if the connection breaks, drops it and returns `None`.
 async fn next_push(connection: &mut Option<Connection>) -> Option<Vec<Frame>> {
     let Some(open) = connection else { return std::future::pending().await };
     let push = open.next_push().await.ok();
@@ -370,7 +370,7 @@ async fn next_push(connection: &mut Option<Connection>) -> Option<Vec<Frame>> {
     push
 }
 
-/// Waits for an answer for this long.
+/// Waits for an answer, for at most this long.
 async fn in_time<T>(
     limit: Option<Duration>,
     answer: impl Future<Output = Result<T, RequestError>>,
@@ -381,7 +381,7 @@ async fn in_time<T>(
     }
 }
 
-/// What is said of a server that does not answer in time.
+/// Error for a server that does not answer in time.
 const SILENT: &str = "the server does not answer";
 
 fn closed() -> RequestError {
@@ -393,7 +393,7 @@ pub(super) fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns a number of a range by chance.
+/// Returns a random number of a range.
 fn chance(range: std::ops::Range<u64>) -> u64 {
     let mut bytes = [0; 8];
     // Without random numbers, which no system lacks, the pauses are all the same.
@@ -413,8 +413,9 @@ mod tests {
 
     const TTL_MS: u64 = 600_000;
 
-    /// Renews a lock with the fence 5 over a new connection to a server that expects some commands, gives these replies,
-    /// and takes half a second for each. Returns whether it is held, and how much later it is valid than before.
+    /// Renews a lock with the fence 5 over a new connection to a server that expects some commands, gives these
+    /// replies, and takes half a second for each. Returns whether the lock is held, and by how much its validity was
+    /// extended.
     async fn renew(exchange: &[(&str, &str)]) -> (Result<bool, RequestError>, u64) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address").to_string();

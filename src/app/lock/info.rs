@@ -1,58 +1,54 @@
-//! What the server tells of locks: LOCK.INFO and LOCK.LIST.
+//! Locks as the server reports them: LOCK.INFO and LOCK.LIST.
 
 use crate::app::lock::connection::{Connection, field, integer};
 use crate::app::lock::failure::RequestError;
 use crate::app::lock::shown::{shown, time};
 use crate::resp::Frame;
 
-/// How many locks a page has.
+/// Number of locks of a page.
 const PAGE: &[u8] = b"100";
 
 /// A lock that is held.
 pub(super) struct Info {
-    /// The token of its holder, if it has one.
+    /// Token of the holder, if it has one.
     pub token: Option<Vec<u8>>,
     /// The fence.
     pub fence: Option<i64>,
-    /// The TTL that is left, in milliseconds; negative without one.
+    /// Remaining TTL, in milliseconds; negative without one.
     pub ttl_ms: i64,
-    /// For how long it has been held, in milliseconds, if anybody knows.
+    /// Time for which the lock has been held, in milliseconds, if it is known.
     pub age_ms: Option<i64>,
-    /// Who holds it.
+    /// The holder, or the first of several.
     pub holder: Party,
-    /// How many others hold it, too.
+    /// Number of further holders.
     pub others: usize,
-    /// Who waits for it, first come first.
+    /// Waiting clients, in order of arrival.
     pub waiters: Vec<Waiter>,
 }
 
-/// A client, as it is told apart from others.
+/// A client, with the texts that tell it apart from others.
 #[derive(Default)]
 pub(super) struct Party {
-    /// Its name.
     pub name: Vec<u8>,
-    /// What it says of the lock.
+    /// Text of the client about the lock.
     pub meta: Vec<u8>,
-    /// Its address.
     pub addr: Vec<u8>,
-    /// Its user.
     pub user: Vec<u8>,
 }
 
 /// A client in the queue.
 pub(super) struct Waiter {
-    /// The id of its connection.
+    /// Id of the client's connection.
     pub id: Option<i64>,
-    /// The client.
     pub party: Party,
-    /// For how long it has waited, in milliseconds.
+    /// Time for which the client has waited, in milliseconds.
     pub waited_ms: i64,
 }
 
 /// Asks for a lock; `None` if it is not held.
 ///
 /// # Errors
-/// When the server does not tell.
+/// If the server does not tell.
 pub(super) async fn ask(connection: &mut Connection, name: &[u8]) -> Result<Option<Info>, RequestError> {
     connection.ask(&[b"LOCK.INFO", name]).await.map(|reply| Info::read(&reply))
 }
@@ -60,7 +56,7 @@ pub(super) async fn ask(connection: &mut Connection, name: &[u8]) -> Result<Opti
 /// Asks for all locks that match a pattern, in the order of their names.
 ///
 /// # Errors
-/// When the server does not tell.
+/// If the server does not tell.
 pub(super) async fn list(
     connection: &mut Connection,
     pattern: Option<&[u8]>,
@@ -100,14 +96,14 @@ impl Info {
             fence: integer(fence),
             ttl_ms: number("pttl").unwrap_or(-1),
             age_ms: number("age-ms"),
-            // Of several holders the first one is named.
+            // If there are several holders, the first one is named.
             holder: Party::read(holders.first().unwrap_or(reply)),
             others: holders.len().saturating_sub(1),
             waiters: items(field(reply, "waiters")).iter().map(Waiter::read).collect(),
         })
     }
 
-    /// Reads what LOCK.LIST tells of a lock, for a user who may not ask LOCK.INFO.
+    /// Reads the entry of a lock in LOCK.LIST, for a user who may not call LOCK.INFO.
     fn of_list(lock: &Frame) -> Self {
         let number = |name: &str| field(lock, name).and_then(integer);
         let waiting = usize::try_from(number("waiting").unwrap_or(0)).unwrap_or(0);
@@ -123,7 +119,7 @@ impl Info {
         }
     }
 
-    /// Says who holds the lock.
+    /// Describes the holder of the lock.
     pub(super) fn holder(&self) -> String {
         match self.others {
             0 => self.holder.describe(),
@@ -131,7 +127,7 @@ impl Info {
         }
     }
 
-    /// Says who holds the lock, and for how long.
+    /// Describes the holder of the lock, and for how long it has held the lock.
     pub(super) fn held(&self) -> String {
         let since = self.age_ms.map(|ms| format!(" for {}", time(ms))).unwrap_or_default();
         format!("{}{since}", self.holder())
@@ -144,7 +140,7 @@ impl Party {
         Party { name: text("client-name"), meta: text("meta"), addr: text("addr"), user: text("user") }
     }
 
-    /// Says who this is, safe to be shown.
+    /// Describes the client, safe to be shown.
     pub(super) fn describe(&self) -> String {
         let own: Vec<String> =
             [&self.name, &self.meta].iter().filter(|text| !text.is_empty()).map(|text| shown(text)).collect();

@@ -9,13 +9,13 @@ use crate::app::lock::options::Server;
 use crate::app::lock::shown::{json, shown, time};
 use crate::app::process::Console;
 
-/// What stands above the columns.
+/// Titles of the columns.
 const HEADS: [&str; 6] = ["NAME", "HOLDER", "AGE", "TTL", "WAITING", "FENCE"];
 
 /// Lists the locks that match a pattern.
 ///
 /// # Errors
-/// When the server does not tell.
+/// If the server does not tell.
 pub(super) async fn list(
     server: &Server,
     pattern: Option<&[u8]>,
@@ -25,14 +25,15 @@ pub(super) async fn list(
     let failed = |error| Failure::of(error, pattern.unwrap_or_default());
     let mut connection = Connection::connect(server).await.map_err(failed)?;
     let locks = info::list(&mut connection, pattern).await.map_err(failed)?;
-    match is_json {
-        true => locks.iter().for_each(|(name, info)| (console.say)(&object(name, info))),
-        false => table(&locks).iter().for_each(|row| (console.say)(row)),
+    if is_json {
+        locks.iter().for_each(|(name, info)| (console.say)(&object(name, info)));
+    } else {
+        table(&locks).iter().for_each(|row| (console.say)(row));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the rows of a table, the first with what stands above the columns.
+/// Returns the rows of a table, the first with the titles of the columns.
 pub(super) fn table(locks: &[(Vec<u8>, Info)]) -> Vec<String> {
     let mut rows = vec![HEADS.map(str::to_owned)];
     rows.extend(locks.iter().map(|(name, info)| {

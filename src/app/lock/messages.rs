@@ -1,5 +1,5 @@
-//! Messages on standard error, which a thread of its own writes: a terminal that is stopped, or a pipe that nobody reads,
-//! holds up neither the renewals of a lock nor the signals for its command.
+//! Messages on standard error, which a thread of its own writes: a terminal that is stopped, or a pipe that nobody
+//! reads, holds up neither the renewals of a lock nor the signals for its command.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -8,15 +8,14 @@ use std::time::Duration;
 
 use crate::app::process::Console;
 
-/// How many messages may wait to be written; further ones are dropped.
+/// Maximum number of messages that wait to be written; further ones are dropped.
 const CAPACITY: usize = 64;
 
-/// How long the end of the program waits until the messages are written.
+/// Time for which the end of the program waits until the messages are written.
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// Text for standard error.
 enum Message {
-    /// A line.
     Line(String),
     /// The text as it is, for a terminal.
     Raw(String),
@@ -32,7 +31,7 @@ impl Messages {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     pub(super) fn start(console: Console) -> io::Result<Self> {
         let (sender, messages) = mpsc::sync_channel(CAPACITY);
         let (end, written) = mpsc::channel();
@@ -61,7 +60,7 @@ impl Messages {
         let _ = self.sender.try_send(message);
     }
 
-    /// Waits for a limited time until all is written.
+    /// Waits for a limited time until all messages are written.
     pub(super) fn finish(self) {
         drop(self.sender);
         // Where nothing is written, the rest is dropped.

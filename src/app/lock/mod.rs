@@ -1,5 +1,5 @@
-//! `keylatch lock`: runs a command while it holds a lock, and shows and releases locks. So shell scripts and jobs of cron
-//! lock across machines as `flock` does on one. It is a client, and not part of the server.
+//! `keylatch lock`: runs a command while it holds a lock, and shows and releases locks. So shell scripts and jobs of
+//! cron lock across machines as `flock` does on one. It is a client, and not part of the server.
 //!
 //! One task does everything: it waits for the lock, the command, signals and the renewal at once.
 

@@ -11,7 +11,7 @@ use clap::{ArgAction, Parser, ValueEnum};
 use crate::app::endpoint::{Credentials, DEFAULT_HOST, DEFAULT_PORT, Endpoint, TlsArgs};
 use crate::dial::{Address, TlsOptions};
 
-/// The environment variable with the password, as of redis-cli.
+/// Environment variable with the password, as for redis-cli.
 const PASSWORD: &str = "REDISCLI_AUTH";
 
 /// The shortest TTL, which leaves time to renew it.
@@ -141,7 +141,7 @@ struct Words {
     help: Option<bool>,
 }
 
-/// What happens to the command when the lock is lost.
+/// Reaction to the loss of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum OnLost {
     /// TERM, and later KILL
@@ -152,7 +152,7 @@ pub(super) enum OnLost {
     Warn,
 }
 
-/// How much is told about the wait.
+/// Verbosity about the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Telling {
     /// Nothing.
@@ -163,34 +163,31 @@ pub(super) enum Telling {
     Always,
 }
 
-/// What the arguments request.
+/// Request of the arguments.
 #[derive(Debug)]
 pub(super) enum Request {
     /// Print this text and exit.
     Print(String),
-    /// Do this with a server.
     Do(Box<Server>, Task),
 }
 
-/// What to do.
+/// Task of `keylatch lock`.
 #[derive(Debug)]
 pub(super) enum Task {
     /// Run a command with a lock.
     Run(Box<Run>),
     /// List locks that match a pattern.
     List {
-        /// The pattern.
         pattern: Option<Vec<u8>>,
-        /// Whether as JSON.
+        /// True for JSON.
         is_json: bool,
     },
     /// Follow a lock, or all.
     Watch(Option<Vec<u8>>),
     /// Release a lock.
     Release {
-        /// Its name.
         name: Vec<u8>,
-        /// Whether without asking.
+        /// True if the user is not asked.
         is_forced: bool,
     },
 }
@@ -202,37 +199,36 @@ pub(super) struct Run {
     pub name: Vec<u8>,
     /// The command and its arguments.
     pub command: Vec<OsString>,
-    /// How long the lock outlives its last renewal.
+    /// TTL of the lock after each renewal.
     pub ttl: Duration,
-    /// How long to wait for it; `None` for as long as it takes.
+    /// Time to wait for the lock; `None` for as long as it takes.
     pub wait: Option<Duration>,
-    /// The exit status when it is held by another.
+    /// Exit status when the lock is held by another.
     pub conflict: u8,
-    /// What a loss does.
+    /// Reaction to the loss of the lock.
     pub on_lost: OnLost,
-    /// How long after TERM comes KILL.
+    /// Time between TERM and KILL.
     pub kill_after: Duration,
-    /// What others are shown of its purpose; nothing if it is empty.
+    /// Purpose of the lock, which others are shown; empty for none.
     pub meta: Vec<u8>,
-    /// How much is told about the wait.
+    /// Verbosity about the wait.
     pub telling: Telling,
 }
 
-/// The server, and how to connect to it.
+/// The server, with the options to connect to it.
 #[derive(Debug)]
 pub(super) struct Server {
-    /// Where it is.
     pub endpoint: Endpoint,
-    /// How to use TLS, if the endpoint does.
+    /// TLS options, if the endpoint uses TLS.
     pub tls: TlsOptions,
-    /// What connections of this process are called: others are shown it.
+    /// Name of the connections of this process, which others are shown.
     pub own_name: Vec<u8>,
 }
 
 /// Parses the arguments after `lock`; `variable` reads the environment.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The reason for which the arguments are invalid.
 pub(super) fn read(words: Vec<Vec<u8>>, variable: impl Fn(&str) -> Option<OsString>) -> Result<Request, String> {
     let has_dashes = words.iter().any(|word| word == b"--");
     let mut words = match Words::try_parse_from(words.into_iter().map(OsString::from_vec)) {
@@ -292,7 +288,7 @@ fn run(name: Vec<u8>, words: &mut Words) -> Result<Run, String> {
     })
 }
 
-/// Puts together where the server is. Options override what the URL says, and both override the environment.
+/// Determines the server. Options override the URL, and both override the environment.
 fn server(words: Words, password: Option<Vec<u8>>, own_name: Vec<u8>) -> Result<Server, String> {
     let given = words.password.map(OsString::into_vec);
     let (user, password) = (words.user.map(OsString::into_vec), given.clone().or(password));
@@ -323,8 +319,8 @@ fn server(words: Words, password: Option<Vec<u8>>, own_name: Vec<u8>) -> Result<
     Ok(Server { endpoint, tls: words.tls_files.options(), own_name })
 }
 
-/// Returns `user@host:pid`, which says whose a lock is, and tells nothing of the command's secrets. What the names of
-/// clients may not contain is replaced.
+/// Returns `user@host:pid`, which tells whose a lock is, and nothing of the command's secrets. Bytes that the names of
+/// clients may not contain are replaced.
 fn own_name(user: Option<Vec<u8>>) -> Vec<u8> {
     let id = rustix::process::getuid().as_raw().to_string();
     let user = user.filter(|user| !user.is_empty());

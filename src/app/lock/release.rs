@@ -1,4 +1,4 @@
-//! `keylatch lock --release`: takes a lock away from its holder, after a look at whose it is.
+//! `keylatch lock --release`: takes a lock away from its holder, after a look at the holder.
 //!
 //! Invariant: only the lock that was shown is released, not one that somebody else has acquired since.
 
@@ -16,7 +16,7 @@ use crate::app::process::Console;
 /// Releases a lock, after the user was asked unless it is forced.
 ///
 /// # Errors
-/// When the server refuses, or nobody can be asked.
+/// If the server refuses, or there is no terminal to ask on.
 pub(super) async fn release(
     server: &Server,
     name: &[u8],
@@ -49,9 +49,10 @@ pub(super) async fn release(
     if !is_forced && !confirmed(&format!("Release {safe}, held by {held}? [y/N] ")) {
         return Ok(nothing("not released", console));
     }
-    let reply = match has_locks {
-        true => connection.ask(&[b"LOCK.RELEASE", name, &token]).await,
-        false => connection.ask(&[b"EVAL", RELEASE.as_bytes(), b"1", name, &token]).await,
+    let reply = if has_locks {
+        connection.ask(&[b"LOCK.RELEASE", name, &token]).await
+    } else {
+        connection.ask(&[b"EVAL", RELEASE.as_bytes(), b"1", name, &token]).await
     };
     match reply.map_err(failed).map(|reply| integer(&reply))? {
         Some(1) => Ok(ExitCode::SUCCESS),

@@ -1,4 +1,4 @@
-//! Runs a command while the lock is held.
+//! Execution of a command while the lock is held.
 
 use std::future::pending;
 use std::pin::pin;
@@ -23,13 +23,13 @@ use crate::app::lock::witness::{Witness, pass_on};
 use crate::app::process::Console;
 use crate::text::system_text;
 
-/// How often it is looked whether all that the command has started has ended.
+/// Interval of the looks whether all processes of the command have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Acquires the lock, runs the command, and releases the lock; returns the exit status.
 ///
 /// # Errors
-/// Why the command has not run.
+/// The reason for which the command has not run.
 pub(super) async fn run(server: &Server, run: &Run, console: Console) -> Result<ExitCode, Failure> {
     let messages = Messages::start(console).map_err(|cause| Failure::of_system(system_text(&cause)))?;
     let done = run_with_messages(server, run, &messages).await;
@@ -37,11 +37,11 @@ pub(super) async fn run(server: &Server, run: &Run, console: Console) -> Result<
     done.map(End::exit_code)
 }
 
-/// How the program ends.
+/// End of the program.
 enum End {
-    /// By an exit status.
+    /// Exit with a status.
     Status(u8),
-    /// As a program that a signal has ended, by the status of shells for it.
+    /// Exit as a program that a signal has ended, with the status of shells for it.
     Signal(u8),
 }
 
@@ -103,7 +103,8 @@ async fn run_with_messages(server: &Server, run: &Run, messages: &Messages) -> R
     })
 }
 
-/// Waits for the end of the command, with the lock kept; returns how it ended, and whether the lock was lost before.
+/// Waits for the end of the command while the lock is kept; returns the command's status, and true if the lock was lost
+/// before.
 async fn accompany(
     child: &mut Child,
     tree: Tree,
@@ -140,7 +141,7 @@ async fn accompany(
     }
 }
 
-/// Ends the command and all that it has started.
+/// Ends the command and all processes that it has started.
 async fn end(run: &Run, mut tree: Tree) {
     tree.adopt();
     if run.on_lost == OnLost::Term {
@@ -152,14 +153,14 @@ async fn end(run: &Run, mut tree: Tree) {
     tree.send(Signal::KILL);
 }
 
-/// Waits until nothing of it runs. Of processes that are not its children this process is not told.
+/// Waits until no process of the tree runs: by polling, because the system reports only the end of children.
 async fn gone(tree: &Tree) {
     while !tree.is_empty() {
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-/// Waits for what may be under way, if it is.
+/// Waits for a future; never returns if there is none.
 async fn done(what: Option<impl Future<Output = ()>>) {
     match what {
         Some(what) => what.await,
@@ -167,7 +168,7 @@ async fn done(what: Option<impl Future<Output = ()>>) {
     }
 }
 
-/// Says that the lock was lost, and what follows.
+/// Returns the message about the loss of the lock, and what follows.
 fn loss(run: &Run, reason: &str) -> String {
     let follows = match run.on_lost {
         OnLost::Warn => "the command goes on without it",
@@ -176,7 +177,7 @@ fn loss(run: &Run, reason: &str) -> String {
     format!("{} was lost ({reason}): {follows}", shown(&run.name))
 }
 
-/// Releases the lock; returns whether it turns out to have been lost.
+/// Releases the lock; returns true if it turns out to have been lost.
 async fn give_back(holder: &mut Holder<'_>, run: &Run, messages: &Messages) -> bool {
     let name = shown(&run.name);
     match holder.release().await {

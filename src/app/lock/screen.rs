@@ -1,4 +1,4 @@
-//! The terminal: its width, what is drawn over the whole of it, and single keys.
+//! Terminal: its size, drawing on the whole screen, and single keys.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -7,11 +7,11 @@ use std::thread;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::sync::mpsc::{Receiver, channel};
 
-/// The size of a terminal that does not tell.
+/// Size of a terminal that does not report it.
 const COLUMNS: usize = 80;
 const ROWS: usize = 24;
 
-/// Returns how wide a terminal is.
+/// Returns the width of a terminal.
 pub(super) fn columns(terminal: &impl AsFd) -> usize {
     size(terminal).0
 }
@@ -25,14 +25,14 @@ pub(super) fn size(terminal: &impl AsFd) -> (usize, usize) {
     }
 }
 
-/// The whole of standard output, drawn again and again. As it was when this is dropped.
+/// Screen over the whole of standard output, drawn again and again; restored on drop.
 pub(super) struct Screen {
-    /// How the terminal was set before, if keys are read.
+    /// Settings of the terminal before, if keys are read.
     before: Option<Termios>,
 }
 
 impl Screen {
-    /// Takes the screen.
+    /// Takes over the screen.
     pub(super) fn open() -> Self {
         let screen = Screen { before: tcgetattr(io::stdin()).ok() };
         screen.listen();
@@ -40,8 +40,8 @@ impl Screen {
         screen
     }
 
-    /// Sets the terminal so that keys arrive at once and are not shown; Ctrl-C stays a signal. Again after a stop, in
-    /// which the shell has set it.
+    /// Sets the terminal so that keys arrive at once and are not shown; Ctrl-C stays a signal. To be called again after
+    /// a stop, in which the shell has set the terminal.
     pub(super) fn listen(&self) {
         if let Some(before) = &self.before {
             let mut set = before.clone();
@@ -78,10 +78,10 @@ fn put(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Reads keys, on a thread of its own because a read cannot be cancelled; it ends with the process.
+/// Reads keys, on a thread of its own because a read cannot be cancelled; the thread ends with the process.
 pub(super) fn keys() -> Receiver<u8> {
     let (sender, keys) = channel(1);
-    // Without the thread, Ctrl-C still ends what is shown.
+    // Without the thread, Ctrl-C still ends the display.
     let _ = thread::Builder::new().name("keys".into()).spawn(move || {
         for key in io::stdin().lock().bytes() {
             let Ok(key) = key else { break };

@@ -1,9 +1,9 @@
-//! What others have chosen, names of locks for instance, as a terminal or a program may be shown it.
+//! Text that others have chosen, such as names of locks, made safe for a terminal or a program.
 
 use std::fmt::Write;
 
-/// Returns text in which nothing steers a terminal: what is not printable is escaped, and so are bytes that are no text,
-/// and marks that change the direction of writing.
+/// Returns text that cannot steer a terminal: characters that are not printable, bytes that are no text, and marks that
+/// change the direction of writing are escaped.
 pub(super) fn shown(text: &[u8]) -> String {
     let mut safe = String::new();
     for chunk in text.utf8_chunks() {
@@ -47,7 +47,7 @@ pub(super) fn time(ms: i64) -> String {
     }
 }
 
-/// Cuts a line to the width of a terminal. Of what is not ASCII, each may be two columns wide.
+/// Cuts a line to the width of a terminal. Each character that is not ASCII may be two columns wide.
 pub(super) fn cut(line: &str, columns: usize) -> String {
     let width = |c: char| if c.is_ascii() { 1 } else { 2 };
     if line.chars().map(width).sum::<usize>() <= columns {

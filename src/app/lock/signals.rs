@@ -1,4 +1,4 @@
-//! Signals: which are passed on to the command, and which end a wait.
+//! Signals: those that are passed on to the command, and those that end a wait.
 
 use std::future::poll_fn;
 use std::io;
@@ -7,22 +7,23 @@ use std::task::Poll;
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind, signal};
 
-/// The signals that are passed on.
+/// Signals that are passed on to the command.
 pub(super) const PASSED_ON: [Signal; 6] =
     [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
 
-/// Receives signals. Those that the parent has set to be ignored, as `nohup` does, stay ignored, here and in the command.
+/// Receiver of signals. Signals that the parent has set to be ignored, as `nohup` does, stay ignored, here and in the
+/// command.
 pub(super) struct Signals {
     listeners: Vec<(Signal, unix::Signal)>,
-    /// A parent that ignores this signal must not keep us from learning how the command ended.
+    /// Listener for SIGCHLD: a parent that ignores the signal must not keep us from learning how the command ended.
     _child: unix::Signal,
 }
 
 impl Signals {
-    /// Begins to receive.
+    /// Begins to receive signals.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     pub(super) fn new() -> io::Result<Self> {
         let ignored = ignored();
         let wanted = PASSED_ON.iter().filter(|signal| ignored & (1 << (signal.as_raw() - 1)) == 0);
@@ -31,7 +32,7 @@ impl Signals {
         Ok(Signals { listeners, _child: signal(SignalKind::child())? })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(super) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             for (signal, listener) in &mut self.listeners {
@@ -44,7 +45,7 @@ impl Signals {
         .await
     }
 
-    /// Waits for one that ends a wait; the others mean something to the command only, which does not run yet.
+    /// Waits for a signal that ends a wait; the others mean something to the command only, which does not run yet.
     pub(super) async fn end(&mut self) -> Signal {
         loop {
             match self.next().await {
@@ -55,7 +56,8 @@ impl Signals {
     }
 }
 
-/// Returns the signals that are ignored, by the bits of their numbers less one; none if the system does not tell.
+/// Returns the signals that are ignored, by the bits of their numbers less one; none if the system does not report
+/// them.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

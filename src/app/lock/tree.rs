@@ -1,5 +1,5 @@
-//! The command and all that it has started, which have to end together when the lock is lost: a shell that is ended leaves
-//! behind what it has started, to go on without the lock.
+//! The command and all processes that it has started, which have to end together when the lock is lost: a shell that is
+//! ended leaves its children behind, which would go on without the lock.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,14 +11,14 @@ use crate::app::lock::command::send;
 
 /// The processes below this one.
 pub(super) struct Tree {
-    /// Children that this process had before: it may have been a shell, which has become this program.
+    /// Children that this process had before: it may have been a shell that has become this program.
     foreign: BTreeSet<u32>,
-    /// Those that were sent the present signal.
+    /// Processes that were sent the present signal.
     reached: BTreeSet<u32>,
 }
 
 impl Tree {
-    /// To be called before the command starts.
+    /// Records the present children of this process; to be called before the command starts.
     pub(super) fn new() -> Self {
         let id = process::id();
         let children = fs::read_to_string(format!("/proc/self/task/{id}/children")).unwrap_or_default();
@@ -26,15 +26,15 @@ impl Tree {
         Tree { foreign, reached: BTreeSet::new() }
     }
 
-    /// Takes over whatever loses its parent from now on. What has left the command before, as a daemon does, is none of
-    /// ours.
+    /// Makes this process the parent of orphans from now on. Processes that have left the command before, as daemons
+    /// do, do not belong to the tree.
     pub(super) fn adopt(&self) {
-        // A kernel without this lets orphans go.
+        // On a kernel without this request, orphans are not adopted.
         let _ = set_child_subreaper(Some(getpid()));
     }
 
-    /// Sends a signal to all processes, the oldest first: a shell whose program ends before it would start the next one.
-    /// What a process has started just before it was reached is found in another round.
+    /// Sends a signal to all processes, the oldest first: a shell whose program ends before the shell does would start
+    /// the next program. Processes that were started just before their parent was reached are found in another round.
     pub(super) fn send(&mut self, signal: Signal) {
         self.reached.clear();
         loop {
@@ -47,7 +47,7 @@ impl Tree {
         }
     }
 
-    /// Returns whether all processes have ended.
+    /// Returns true if all processes have ended.
     pub(super) fn is_empty(&self) -> bool {
         self.descendants().is_empty()
     }
@@ -66,11 +66,11 @@ impl Tree {
     }
 }
 
-/// Returns all processes that have not ended, each with its parent; none where the system does not tell.
+/// Returns all processes that have not ended, each with its parent; none where the system does not report them.
 fn processes() -> Vec<(u32, u32)> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let parent = |id: u32| {
-        // It may have ended just now. The name before the state is in parentheses and may contain any.
+        // The process may have ended just now. The name before the state is in parentheses and may contain parentheses.
         let stat = fs::read(format!("/proc/{id}/stat")).unwrap_or_default();
         let stat = String::from_utf8_lossy(&stat);
         let mut fields = stat.rsplit_once(") ")?.1.split(' ');

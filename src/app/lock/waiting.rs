@@ -1,6 +1,6 @@
-//! What is told while the lock is waited for: who holds it, since when, and the place in the queue.
+//! Messages while the lock is waited for: its holder, the duration of the hold, and the place in the queue.
 //!
-//! It comes over a connection of its own, because the one that waits is busy with that.
+//! The information comes over a connection of its own, because the waiting one is busy.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -13,15 +13,15 @@ use crate::app::lock::options::{Server, Telling};
 use crate::app::lock::screen::columns;
 use crate::app::lock::shown::{cut, shown, time};
 
-/// How long a wait lasts before anything is told.
+/// Duration of a wait before anything is told.
 const FIRST: Duration = Duration::from_millis(200);
 
-/// How often the lock is looked at; each further [`CROWD`] of clients queued adds this pause once more, since a long queue is
-/// a long reply, and all of them may ask for it.
+/// Interval of the looks at the lock; each further [`CROWD`] of queued clients adds this pause once more, since a long
+/// queue is a long reply, and all of them may ask for it.
 const EVERY: Duration = Duration::from_millis(500);
 const CROWD: usize = 50;
 
-/// Tells about a wait.
+/// Reporter of a wait.
 pub(super) struct Waiting<'a> {
     server: &'a Server,
     name: &'a [u8],
@@ -29,14 +29,14 @@ pub(super) struct Waiting<'a> {
     is_told: bool,
     is_quiet: bool,
     is_terminal: bool,
-    /// What was told last.
+    /// Last message.
     told: String,
-    /// Whether a line stands on the terminal that is to be replaced.
+    /// True while a line stands on the terminal that is to be replaced.
     is_line_open: bool,
 }
 
 impl<'a> Waiting<'a> {
-    /// Nothing is told yet.
+    /// Creates the reporter; nothing is told yet.
     pub(super) fn new(server: &'a Server, name: &'a [u8], telling: Telling, messages: &'a Messages) -> Self {
         let is_terminal = io::stderr().is_terminal();
         Waiting {
@@ -51,7 +51,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Tells about the wait of a connection, and never returns.
+    /// Reports the wait of a connection, and never returns.
     pub(super) async fn follow(&mut self, id: Option<i64>) {
         if !self.is_told {
             std::future::pending::<()>().await;
@@ -78,7 +78,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Shows a lock.
+    /// Reports the lock that is waited for.
     fn show(&mut self, info: &Info, id: Option<i64>) {
         let place = info.waiters.iter().position(|waiter| waiter.id.is_some() && waiter.id == id);
         let place = match place {
@@ -99,19 +99,20 @@ impl<'a> Waiting<'a> {
         self.draw(&format!("waiting for {}: held by {holder}{age}, {place}", shown(self.name)));
     }
 
-    /// Tells once that a lock is asked for again and again.
+    /// Reports once that a lock is requested again and again.
     pub(super) fn tell_poll(&mut self) {
         let told = format!("waiting for {}", shown(self.name));
         if self.is_told && told != self.told {
-            match self.is_terminal {
-                true => self.draw(&told),
-                false => self.say(&told),
+            if self.is_terminal {
+                self.draw(&told);
+            } else {
+                self.say(&told);
             }
             self.told = told;
         }
     }
 
-    /// Says something else, in a line of its own.
+    /// Reports anything else, in a line of its own.
     pub(super) fn say(&mut self, text: &str) {
         self.clear();
         if self.is_quiet {
@@ -120,15 +121,14 @@ impl<'a> Waiting<'a> {
         self.messages.complain(text);
     }
 
-    /// Returns who holds the lock, if that may be told.
+    /// Describes the holder of the lock, unless the reporter is quiet.
     pub(super) async fn holder(&self, connection: &mut Connection) -> Option<String> {
-        match self.is_quiet {
-            true => None,
-            false => ask(connection, self.name).await.ok().flatten().map(|info| info.held()),
+        if self.is_quiet {
+            return None;
         }
+        ask(connection, self.name).await.ok().flatten().map(|info| info.held())
     }
 
-    /// Returns whether nothing is told.
     pub(super) fn is_quiet(&self) -> bool {
         self.is_quiet
     }

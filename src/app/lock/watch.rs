@@ -1,5 +1,5 @@
-//! `keylatch lock --watch`: follows a lock and its queue, or all locks. On a terminal it draws the screen again and again;
-//! elsewhere it prints a line for each change.
+//! `keylatch lock --watch`: follows a lock and its queue, or all locks. On a terminal it draws the screen again and
+//! again; elsewhere it prints a line for each change.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -21,7 +21,7 @@ use crate::app::lock::signals::Signals;
 use crate::app::process::Console;
 use crate::text::system_text;
 
-/// How often it is looked at the locks.
+/// Interval of the looks at the locks.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Locks by name, as they are now.
@@ -30,7 +30,7 @@ type Locks = Vec<(Vec<u8>, Info)>;
 /// Follows a lock, or all of them.
 ///
 /// # Errors
-/// When the server does not tell.
+/// If the server does not tell.
 pub(super) async fn watch(server: &Server, name: Option<&[u8]>, console: Console) -> Result<ExitCode, Failure> {
     let failed = |error| Failure::of(error, name.unwrap_or_default());
     let of_system = |cause: io::Error| Failure::of_system(system_text(&cause));
@@ -69,7 +69,7 @@ pub(super) async fn watch(server: &Server, name: Option<&[u8]>, console: Console
     Ok(ExitCode::SUCCESS)
 }
 
-/// The number of the signal that a process gets when it goes on after a stop.
+/// Number of the signal that a process gets when it continues after a stop.
 const SIGCONT: i32 = rustix::process::Signal::CONT.as_raw();
 
 /// Asks for the locks.
@@ -88,16 +88,16 @@ async fn look(
     }
 }
 
-/// What is shown.
+/// State of the display.
 struct View {
     console: Console,
     /// The screen and its keys, on a terminal.
     screen: Option<(Screen, Receiver<u8>)>,
-    /// What was said of each lock last, elsewhere.
+    /// State of each lock that was printed last, where there is no terminal.
     said: BTreeMap<Vec<u8>, String>,
-    /// Why the server does not tell at present.
+    /// Reason for which the server does not answer at present.
     absence: Option<String>,
-    /// Whether nobody reads what is printed.
+    /// True once nobody reads what is printed.
     is_closed: bool,
 }
 
@@ -108,7 +108,7 @@ impl View {
         View { console, screen, said: BTreeMap::new(), absence: None, is_closed: false }
     }
 
-    /// Waits for the key that ends it.
+    /// Waits for the key that ends the display.
     async fn until_quit(&mut self) {
         while let Some((_, keys)) = &mut self.screen {
             match keys.recv().await {
@@ -126,7 +126,7 @@ impl View {
         }
     }
 
-    /// Tells once that the server is away.
+    /// Reports once that the server is away.
     fn tell(&mut self, reason: &str) {
         if self.screen.is_none() && self.absence.is_none() {
             (self.console.complain)(&format!("keylatch lock: {reason}; trying again"));
@@ -134,7 +134,6 @@ impl View {
         self.absence = Some(reason.to_owned());
     }
 
-    /// Shows locks.
     fn show(&mut self, name: Option<&[u8]>, locks: &Locks) {
         match &self.screen {
             Some((screen, _)) => {
@@ -164,17 +163,17 @@ impl View {
             self.is_closed |= writeln!(out, "{}: {state}", shown(&name)).and_then(|()| out.flush()).is_err();
             self.said.insert(name, state);
         }
-        // A lock that is gone is told once, and is new when it comes back.
+        // A lock that is gone is reported once, and is new when it comes back.
         self.said.retain(|known, state| state != "free" || name == Some(known));
     }
 }
 
-/// Returns keys that never come.
+/// Returns a receiver of keys that never come.
 fn no_keys() -> Receiver<u8> {
     tokio::sync::mpsc::channel(1).1
 }
 
-/// Says what there is to know of a lock, without what changes with time.
+/// Describes a lock, without the parts that change with time.
 fn state(info: &Info) -> String {
     let fence = info.fence.map(|fence| format!(", fence {fence}")).unwrap_or_default();
     format!("held by {}, {} waiting{fence}", info.holder(), info.waiters.len())

@@ -1,8 +1,8 @@
-//! The witness: a process in the group of this one, which tells whether a signal was sent to all of the group.
+//! The witness: a process in the group of this one, which tells whether a signal was sent to the whole group.
 //!
 //! A terminal sends its keys to the whole group, as `kill` may do, and a supervisor sends TERM to each process of a
-//! service: then the command has got the signal already. What was sent to this process alone is passed on. The kernel does
-//! not tell one from the other, so a process is asked that gets what the command gets.
+//! service: then the command has got the signal already. A signal to this process alone is passed on. The kernel does
+//! not tell one from the other, so the witness is asked, which gets every signal that the command gets.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -24,13 +24,13 @@ use crate::app::lock::signals::{PASSED_ON, Signals};
 /// The first argument of the witness, which no user gives.
 pub(super) const WITNESS: &str = "--witness";
 
-/// How long after a signal the witness is asked: whoever sends it to several processes does so one after the other.
+/// Pause between a signal and the question to the witness: a sender signals several processes one after the other.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How long the witness takes for signals that its runtime has not seen yet.
+/// Time that the witness waits for signals that its runtime has not seen yet.
 const SETTLE: Duration = Duration::from_millis(1);
 
-/// How long the answer may take.
+/// Timeout of the answer.
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// The witness, as its parent sees it.
@@ -38,14 +38,14 @@ pub(super) struct Witness {
     child: Child,
     questions: ChildStdin,
     answers: ChildStdout,
-    /// Whether it has said that it receives signals.
+    /// True once the witness has reported that it receives signals.
     is_ready: bool,
-    /// Whether it has ended, or has left a question without an answer.
+    /// True once the witness has ended, or has left a question without an answer.
     is_lost: bool,
 }
 
 impl Witness {
-    /// Starts the witness; nothing where the system cannot.
+    /// Starts the witness; `None` where the system cannot.
     pub(super) fn start() -> Option<Self> {
         let mut command = process::Command::new(SELF);
         command
@@ -59,7 +59,7 @@ impl Witness {
         Some(Witness { child, questions, answers, is_ready: false, is_lost: false })
     }
 
-    /// Returns whether the witness has got this signal, too.
+    /// Returns true if the witness has got this signal, too.
     async fn has_got(&mut self, signal: Signal) -> bool {
         if self.is_lost {
             return false;
@@ -69,7 +69,7 @@ impl Witness {
         self.is_lost = !matches!(answer, Ok(Ok(_)));
         match answer {
             Ok(Ok(signals)) => signals & bit(signal) != 0,
-            // A signal that comes before it is ready ends it.
+            // A signal that comes before the witness is ready ends it.
             Ok(Err(_)) => {
                 let ended = timeout(LIMIT, self.child.wait()).await;
                 ended.is_ok_and(|ended| ended.is_ok_and(|status| status.signal() == Some(signal.as_raw())))
@@ -89,7 +89,7 @@ impl Witness {
     }
 }
 
-/// Passes signals on to the command, but for those that it has got already; never returns.
+/// Passes signals on to the command, except for those that the command has got already; never returns.
 pub(super) async fn pass_on(signals: &mut Signals, mut witness: Option<Witness>, command: Option<u32>) {
     let Some(command) = command else { return std::future::pending().await };
     loop {
@@ -104,7 +104,7 @@ pub(super) async fn pass_on(signals: &mut Signals, mut witness: Option<Witness>,
     }
 }
 
-/// Returns whether a process is in the process group of this one.
+/// Returns true if a process is in the process group of this one.
 fn is_in_own_group(process: u32) -> bool {
     let process = i32::try_from(process).ok().and_then(Pid::from_raw);
     process.is_some_and(|process| getpgid(Some(process)).is_ok_and(|group| group == getpgrp()))
@@ -115,7 +115,7 @@ fn bit(signal: Signal) -> u8 {
     PASSED_ON.iter().position(|passed_on| *passed_on == signal).map_or(0, |at| 1 << at)
 }
 
-/// Receives signals, and answers with those received, until nobody asks any more.
+/// Receives signals, and answers each question with the signals received, until nobody asks any more.
 pub(super) fn run() -> ExitCode {
     let Ok(runtime) = Builder::new_current_thread().enable_all().build() else { return exit::SYSTEM.into() };
     runtime.block_on(answer()).map_or(exit::SYSTEM.into(), |()| ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! `--bigkeys`: looks at all keys for the largest of each type.
+//! `--bigkeys`: search of all keys for the largest of each type.
 
 use crate::app::redis_cli::output::{pause, say};
 use crate::app::redis_cli::scan;
@@ -6,8 +6,9 @@ use crate::app::redis_cli::session::Session;
 use crate::resp::Frame;
 use crate::text::quote;
 
-/// After how many calls of SCAN there is a pause, and after how many keys a line.
+/// Number of calls of SCAN between pauses.
 const CALLS_PER_PAUSE: u64 = 100;
+/// Number of keys between lines about the progress.
 const KEYS_PER_LINE: u64 = 1_000_000;
 
 const TITLE: &str = "
@@ -17,7 +18,7 @@ const TITLE: &str = "
 
 ";
 
-/// A type of keys, and what was found of it.
+/// A type of keys, and the results for it.
 struct Kind {
     name: String,
     /// The command that returns the size; a type of a module has none.
@@ -28,19 +29,19 @@ struct Kind {
     biggest: Option<(u64, String)>,
 }
 
-/// The keys that have been scanned so far.
+/// Results for the keys that have been scanned so far.
 struct Found {
     kinds: Vec<Kind>,
-    /// How many keys the database had at the beginning.
+    /// Number of keys of the database at the beginning.
     keys: u64,
     sampled: u64,
     names_len: u64,
 }
 
-/// Looks at all keys and prints what it finds.
+/// Scans all keys and prints the results.
 ///
 /// # Errors
-/// When the connection or standard output fails, or the server refuses.
+/// If the connection or standard output fails, or the server refuses.
 pub(super) fn run(session: &mut Session) -> Result<bool, String> {
     let (selection, interval) = (session.options.selection.clone(), session.options.interval);
     let keys = match session.ask(&[b"DBSIZE".to_vec()])? {
@@ -85,7 +86,7 @@ impl Kind {
 }
 
 impl Found {
-    /// Asks for the types and sizes of keys, and prints those that are larger than all before.
+    /// Asks for the types and sizes of keys, and prints each key that is larger than all before.
     fn look_at(&mut self, session: &mut Session, names: &[Vec<u8>]) -> Result<(), String> {
         let share = 100.0 * ratio(self.sampled, self.keys);
         let types: Vec<_> = names.iter().map(|name| vec![b"TYPE".to_vec(), name.clone()]).collect();
@@ -109,7 +110,7 @@ impl Found {
         Ok(())
     }
 
-    /// Returns the place of a type; `None` if the key is gone.
+    /// Returns the index of a type; `None` if the key is gone.
     fn kind(&mut self, reply: &Frame) -> Result<Option<usize>, String> {
         let name = match reply {
             Frame::Simple(name) if **name == *b"none" => return Ok(None),
@@ -162,7 +163,7 @@ impl Found {
     }
 }
 
-/// Divides; by 0 it is 0.
+/// Returns a ratio; 0 if the whole is 0.
 fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

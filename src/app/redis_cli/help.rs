@@ -1,4 +1,4 @@
-//! What `help` prints at the prompt.
+//! Text of `help` at the prompt.
 
 use crate::app::redis_cli::hints::{Commands, Known};
 

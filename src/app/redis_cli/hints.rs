@@ -1,4 +1,4 @@
-//! What is known of the server's commands: completes their names, and shows arguments while a command is typed.
+//! Known commands of the server, to complete their names, and to show arguments while a command is typed.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +9,8 @@ use crate::text::split_words;
 /// The commands of a server, by name.
 #[derive(Debug, Default)]
 pub(super) struct Commands {
-    /// The commands.
     pub list: Vec<Known>,
-    /// Their groups.
+    /// Groups of the commands.
     pub groups: BTreeSet<String>,
 }
 
@@ -20,18 +19,15 @@ pub(super) struct Commands {
 pub(super) struct Known {
     /// The name in capitals, such as `CONFIG GET`.
     pub name: String,
-    /// The arguments.
     pub arguments: String,
-    /// What it does.
     pub summary: String,
-    /// The version that had it first.
+    /// Version that introduced the command.
     pub since: String,
-    /// The group.
     pub group: String,
 }
 
 impl Commands {
-    /// Reads the reply to COMMAND DOCS; what is no such reply contains no commands.
+    /// Reads the reply to COMMAND DOCS; any other reply contains no commands.
     pub(super) fn of(docs: &Frame) -> Self {
         let mut known = Commands::default();
         for (name, command) in pairs(docs) {
@@ -53,12 +49,12 @@ impl Commands {
         self.list.push(Known { name, arguments, summary, since, group });
     }
 
-    /// Returns whether no command is known.
+    /// Returns true if no command is known.
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Returns what a line can be completed to.
+    /// Returns the possible completions of a line.
     pub(super) fn complete(&self, line: &str) -> Vec<String> {
         let lower = line.to_ascii_lowercase();
         let (typed, is_help) = lower.strip_prefix("help ").map_or((&lower[..], false), |topic| (topic, true));
@@ -86,7 +82,7 @@ impl Commands {
         (!rest.is_empty()).then(|| format!("{gap}{rest}"))
     }
 
-    /// Returns the command of a line, the one with the longest name, and how many words its name has.
+    /// Returns the command of a line with the longest name, and the number of words of this name.
     fn find(&self, words: &[Vec<u8>]) -> Option<(&Known, usize)> {
         let found = self.list.iter().filter_map(|command| {
             let len = command.name.split(' ').count();
@@ -97,7 +93,7 @@ impl Commands {
 }
 
 impl Known {
-    /// Returns whether the words are the name, or its beginning.
+    /// Returns true if the words are the name, or its beginning.
     pub(super) fn is_named(&self, words: &[Vec<u8>]) -> bool {
         let mut name = self.name.split(' ');
         words.iter().all(|word| name.next().is_some_and(|part| word.eq_ignore_ascii_case(part.as_bytes())))

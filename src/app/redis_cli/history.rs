@@ -1,4 +1,4 @@
-//! The lines that were typed, for the next time: a file as redis-cli has it, and what is not written there.
+//! History of typed lines, for the next time: a file like that of redis-cli, and the lines that are not written there.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 use crate::app::redis_cli::output::is;
 
-/// How many lines are kept.
+/// Maximum number of lines that are kept.
 pub(super) const LINES_MAX: usize = 100;
 
-/// Who may read and write the file.
+/// Permission bits of the file.
 const OWNER_ONLY: u32 = 0o600;
 
 /// Returns the path of a file in the home directory, or the one that a variable names; `/dev/null` is none.
@@ -24,7 +24,7 @@ pub(super) fn dot_file(variable: &str, name: &str) -> Option<PathBuf> {
 /// Replaces the file.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If it cannot be written.
 pub(super) fn save<'a>(path: &PathBuf, lines: impl Iterator<Item = &'a String>) -> io::Result<()> {
     let text: String = lines.map(|line| format!("{line}\n")).collect();
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(OWNER_ONLY).open(path)?;
@@ -33,7 +33,7 @@ pub(super) fn save<'a>(path: &PathBuf, lines: impl Iterator<Item = &'a String>) 
     file.write_all(text.as_bytes())
 }
 
-/// Returns whether a command contains a password, or may.
+/// Returns true if a command contains a password, or may.
 pub(super) fn is_secret(words: &[Vec<u8>]) -> bool {
     let has = |at: usize, names: &[&[u8]]| words.get(at).is_some_and(|word| names.iter().any(|name| is(word, name)));
     if has(0, &[b"auth"]) {

@@ -12,16 +12,16 @@ use socket2::SockRef;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Waits for the signal, in a thread of its own.
+/// Handler of the signal, in a thread of its own.
 pub(super) struct Interrupts(Arc<Mutex<Effect>>);
 
-/// What the signal does.
+/// Effect of the signal.
 enum Effect {
-    /// It ends the program.
+    /// The signal ends the program.
     Exit,
-    /// It closes this connection.
+    /// The signal closes this connection.
     Close(OwnedFd),
-    /// It has closed the connection.
+    /// The signal has closed the connection.
     Closed,
 }
 
@@ -29,7 +29,7 @@ impl Interrupts {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     pub(super) fn start() -> io::Result<Self> {
         let effect = Arc::new(Mutex::new(Effect::Exit));
         let runtime = Builder::new_current_thread().enable_io().build()?;
@@ -46,14 +46,14 @@ impl Interrupts {
         Ok(Interrupts(effect))
     }
 
-    /// From now on the signal closes the connection instead of ending the program.
+    /// Makes the signal close the connection instead of ending the program.
     pub(super) fn may_close(&self, socket: BorrowedFd<'_>) {
         if let Ok(socket) = socket.try_clone_to_owned() {
             *self.0.lock() = Effect::Close(socket);
         }
     }
 
-    /// From now on the signal ends the program; returns whether it has closed the connection.
+    /// Makes the signal end the program again; returns true if it has closed the connection.
     pub(super) fn has_closed(&self) -> bool {
         matches!(std::mem::replace(&mut *self.0.lock(), Effect::Exit), Effect::Closed)
     }

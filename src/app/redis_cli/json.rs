@@ -1,4 +1,4 @@
-//! Formats replies as JSON and CSV.
+//! Formatting of replies as JSON and CSV.
 
 use crate::resp::{Frame, format_general};
 use crate::text::quote;

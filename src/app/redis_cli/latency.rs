@@ -1,4 +1,4 @@
-//! `--latency`: measures how long PING takes.
+//! `--latency`: measurement of the latency of PING.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use crate::app::redis_cli::session::Session;
 use crate::app::redis_cli::show::Form;
 use crate::time::clock::Clock;
 
-/// How often PING is sent.
+/// Pause between two PINGs.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How long it is measured without `-i`, where the output is no terminal.
+/// Duration of the measurement without `-i`, where the output is no terminal.
 const LENGTH: Duration = Duration::from_secs(1);
 
 /// Prints the latencies in milliseconds, on a terminal until the program is ended.
 ///
 /// # Errors
-/// When the connection or standard output fails.
+/// If the connection or standard output fails.
 pub(super) fn run(session: &mut Session) -> Result<bool, String> {
     let (clock, form) = (Clock::system(), session.options.format.form);
     let length = if session.options.interval == Duration::ZERO { LENGTH } else { session.options.interval };

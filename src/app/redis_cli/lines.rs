@@ -1,4 +1,4 @@
-//! Lines of commands, from standard input or the prompt: repetitions, and what is no command of the server.
+//! Lines of commands, from standard input or the prompt: repetitions, and lines that are no commands of the server.
 
 use std::io::{self, BufRead};
 
@@ -11,25 +11,25 @@ use crate::dial::Address;
 use crate::text::{split_words, system_text};
 use crate::time::clock::Clock;
 
-/// From when on the time that a command took is printed, in milliseconds.
+/// Duration from which on the time that a command took is printed, in milliseconds.
 const SLOW_MS: u64 = 500;
 
-/// What follows a line.
+/// Consequence of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// The next line.
     Line,
-    /// The end, with whether the exit status is 0.
+    /// The end; true for exit status 0.
     End(bool),
 }
 
-/// Takes lines.
+/// Executor of lines.
 pub(super) struct Lines {
     /// The session that sends the commands.
     pub session: Session,
-    /// What is known of the server's commands.
+    /// Known commands of the server.
     pub commands: Commands,
-    /// Whether arguments are shown while a command is typed.
+    /// True if arguments are shown while a command is typed.
     pub has_hints: bool,
     version: String,
     clock: Clock,
@@ -38,7 +38,7 @@ pub(super) struct Lines {
 /// Sends the lines of standard input.
 ///
 /// # Errors
-/// When standard input fails.
+/// If standard input fails.
 pub(super) fn run(session: Session, version: &str) -> Result<bool, String> {
     let mut lines = Lines::new(session, version);
     for line in io::stdin().lock().split(b'\n') {
@@ -50,10 +50,10 @@ pub(super) fn run(session: Session, version: &str) -> Result<bool, String> {
     Ok(true)
 }
 
-/// A line that is no command.
+/// Error for a line with unbalanced quotes.
 pub(super) const UNBALANCED: &str = "Invalid argument(s)\n";
 
-/// Splits a line into words and the number of repetitions; `Err` has what is wrong.
+/// Splits a line into words and the number of repetitions; `Err` has the error text.
 pub(super) fn split(line: &[u8]) -> Result<(Option<i64>, Vec<Vec<u8>>), &'static str> {
     let Some(mut words) = split_words(line) else { return Err(UNBALANCED) };
     if words.len() < 2 || !is_integer(&words[0]) {
@@ -70,7 +70,7 @@ fn is_integer(word: &[u8]) -> bool {
 }
 
 impl Lines {
-    /// Takes lines for a session.
+    /// Creates the executor of a session's lines.
     pub(super) fn new(session: Session, version: &str) -> Self {
         let commands = Commands::default();
         Lines { session, commands, has_hints: true, version: version.into(), clock: Clock::system() }
@@ -89,7 +89,8 @@ impl Lines {
         }
     }
 
-    /// Executes a command, this often if the line says it. Behind a number all but `help` is sent to the server.
+    /// Executes a command, `times` times if the line has a number. After a number, everything but `help` is sent to the
+    /// server.
     fn execute(&mut self, times: Option<i64>, words: &[Vec<u8>]) -> Next {
         let name = words[0].to_ascii_lowercase();
         if let Some(times) = times.filter(|_| !matches!(&name[..], b"help" | b"?")) {
@@ -117,7 +118,7 @@ impl Lines {
     /// Prints the help on a topic.
     ///
     /// # Errors
-    /// When standard output fails.
+    /// If standard output fails.
     pub(super) fn help(&mut self, topic: &[Vec<u8>]) -> Result<bool, String> {
         let text = self.help_text(topic);
         say(&text).map(|()| true)
@@ -152,7 +153,7 @@ impl Lines {
         Next::Line
     }
 
-    /// Asks the server for its commands, once it answers.
+    /// Asks the server for its commands, if it may answer now.
     pub(super) fn learn_commands(&mut self) {
         if std::mem::take(&mut self.session.may_know_commands) && self.commands.is_empty() {
             let docs = self.session.ask(&[b"COMMAND".to_vec(), b"DOCS".to_vec()]);
@@ -160,7 +161,7 @@ impl Lines {
         }
     }
 
-    /// Changes a preference; returns what is wrong.
+    /// Changes a preference; returns an error text if that is not possible.
     pub(super) fn set_preference(&mut self, words: &[Vec<u8>]) -> Option<String> {
         let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
         match words {

@@ -50,7 +50,7 @@ pub(crate) fn run(words: Vec<Vec<u8>>, version: &str, complain: fn(&str)) -> Exi
     }
 }
 
-/// Does what the options say; returns whether the exit status is 0.
+/// Executes the options; returns true for exit status 0.
 fn talk(mut options: Options, version: &str, complain: fn(&str)) -> Result<bool, String> {
     if options.last_from_stdin {
         let mut last = Vec::new();

@@ -11,10 +11,10 @@ use crate::app::uri::{Login, Uri};
 use crate::dial::{Address, TlsOptions};
 use crate::text::split_words;
 
-/// How long `--pipe` waits for the last reply.
+/// Timeout of the last reply with `--pipe`.
 const PIPE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What the arguments request.
+/// Request of the arguments.
 #[derive(Debug)]
 pub(super) enum Request {
     /// Print this text and exit.
@@ -23,7 +23,7 @@ pub(super) enum Request {
     Talk(Box<Options>),
 }
 
-/// What is done with the connection.
+/// Use of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Send the command, or the lines of standard input.
@@ -34,24 +34,24 @@ pub(super) enum Mode {
     BigKeys,
     /// Print statistics of the server.
     Stat,
-    /// Measure how long PING takes.
+    /// Measure the latency of PING.
     Latency,
     /// Send standard input as it is.
     Pipe,
 }
 
-/// Which keys are scanned.
+/// Keys to scan.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
-    /// The pattern of their names.
+    /// Pattern of the names.
     pub pattern: Option<Vec<u8>>,
-    /// How many are looked at by one call of SCAN.
+    /// Number of keys that one call of SCAN looks at.
     pub count: Option<u64>,
-    /// Their type.
+    /// Type of the keys.
     pub kind: Option<Vec<u8>>,
 }
 
-/// Whether to use RESP3.
+/// Choice of RESP3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resp3 {
     /// Use RESP2.
@@ -75,25 +75,25 @@ pub(super) struct Options {
     pub password: Option<Vec<u8>>,
     /// The database to select, unless it is 0.
     pub database: u32,
-    /// Whether to use RESP3; undecided without an option.
+    /// Choice of RESP3; `None` without an option.
     pub resp3: Option<Resp3>,
-    /// Whether an error reply leads to exit status 1.
+    /// True if an error reply leads to exit status 1.
     pub error_status: bool,
-    /// Whether the last argument comes from standard input.
+    /// True if the last argument comes from standard input.
     pub last_from_stdin: bool,
-    /// How replies are printed.
+    /// Format of printed replies.
     pub format: Format,
-    /// What is done.
+    /// Use of the connection.
     pub mode: Mode,
-    /// How often the command is sent; -1 is without an end.
+    /// Number of times that the command is sent; -1 is without an end.
     pub repeat: i64,
     /// The pause after each command or cycle.
     pub interval: Duration,
-    /// Which keys are scanned.
+    /// Keys to scan.
     pub selection: Selection,
-    /// How long `--pipe` waits for the last reply; without one, it waits without a limit.
+    /// Timeout of the last reply with `--pipe`; `None` for no limit.
     pub pipe_timeout: Option<Duration>,
-    /// The command and its arguments; empty for those of standard input.
+    /// The command and its arguments; empty for the lines of standard input.
     pub command: Vec<Vec<u8>>,
 }
 
@@ -118,7 +118,7 @@ impl Options {
         }
     }
 
-    /// Takes an option that says what is done, or how it is printed; returns whether it is one.
+    /// Takes an option about the mode or the output; returns true if it is one.
     fn take(&mut self, option: &str, mut value: impl FnMut() -> Result<Vec<u8>, String>) -> Result<bool, String> {
         match option {
             "-r" => self.repeat = number(option, value()?)?,
@@ -154,7 +154,7 @@ impl Options {
 /// Parses the arguments after the program name.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The reason for which the arguments are invalid.
 pub(super) fn read(words: Vec<Vec<u8>>, version: &str, password: Option<Vec<u8>>) -> Result<Request, String> {
     let mut options = Options::new(password);
     let (mut host, mut port, mut socket) = (None, None, None);

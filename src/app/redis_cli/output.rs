@@ -1,4 +1,4 @@
-//! What several files need: prints, pauses, and compares words.
+//! Helpers of several files: printing, pauses, comparison of words.
 
 use std::io::{self, Write};
 use std::thread;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::text::system_text;
 
-/// Returns whether a word is this one, in any case.
+/// Returns true if a word equals a name, in any case.
 pub(super) fn is(word: &[u8], name: &[u8]) -> bool {
     word.eq_ignore_ascii_case(name)
 }
@@ -14,17 +14,17 @@ pub(super) fn is(word: &[u8], name: &[u8]) -> bool {
 /// Prints bytes at once.
 ///
 /// # Errors
-/// When standard output fails.
+/// If standard output fails.
 pub(super) fn print(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()
 }
 
-/// Prints text of a mode that ends when nobody reads it.
+/// Prints text, for a mode that ends when nobody reads it.
 ///
 /// # Errors
-/// When standard output fails.
+/// If standard output fails.
 pub(super) fn say(text: &str) -> Result<(), String> {
     print(text.as_bytes()).map_err(|cause| system_text(&cause))
 }

@@ -1,6 +1,6 @@
 //! `--pipe`: sends standard input as it is, and counts replies and errors.
 //!
-//! It sends and receives at once: a server that waits for its replies to be read would not read on.
+//! Sending and receiving happen at once: a server that waits for its replies to be read would not read on.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -24,13 +24,13 @@ use crate::text::system_text;
 /// The size of one read, in bytes.
 const READ_LEN: usize = 64 * 1024;
 
-/// How many parts of standard input are read ahead.
+/// Number of parts of standard input that are read ahead.
 const PARTS: usize = 4;
 
-/// Sends standard input; returns whether there was no error.
+/// Sends standard input; returns true if there was no error.
 ///
 /// # Errors
-/// When the connection fails.
+/// If the connection fails.
 pub(super) fn run(options: &Options, complain: fn(&str)) -> Result<bool, String> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(|cause| system_text(&cause))?;
     runtime.block_on(transfer(options, complain))
@@ -64,7 +64,7 @@ async fn transfer(options: &Options, complain: fn(&str)) -> Result<bool, String>
     Ok(errors == 0)
 }
 
-/// Returns a text that no other reply is.
+/// Returns a random text that equals no other reply.
 fn mark() -> Result<Vec<u8>, String> {
     let mut random = [0; 10];
     getrandom::fill(&mut random).map_err(|cause| cause.to_string())?;
@@ -165,7 +165,7 @@ impl<R: AsyncRead + Unpin> Replies<R> {
         Replies { reader, received: BytesMut::new(), decoder: FrameDecoder::new() }
     }
 
-    /// Waits for a reply; abandoned, it loses nothing.
+    /// Waits for a reply; loses nothing if it is abandoned.
     async fn next(&mut self) -> io::Result<Frame> {
         loop {
             if let Some(frame) = self.decoder.decode(&mut self.received).map_err(io::Error::other)? {

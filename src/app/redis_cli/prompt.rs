@@ -1,4 +1,4 @@
-//! The prompt on a terminal: edits lines, with history, completion and hints.
+//! Prompt on a terminal: line editing, with history, completion and hints.
 
 use std::borrow::Cow;
 use std::io;
@@ -20,13 +20,13 @@ use crate::app::redis_cli::lines::{Lines, Next, UNBALANCED, split};
 use crate::app::redis_cli::session::Session;
 use crate::text::{split_words, system_text};
 
-/// The width of a terminal that does not tell it.
+/// Width of a terminal that does not report it.
 const COLUMNS: usize = 80;
 
 /// Reads lines at a prompt and executes them.
 ///
 /// # Errors
-/// When the terminal fails.
+/// If the terminal fails.
 pub(super) fn run(mut session: Session, version: &str) -> Result<bool, String> {
     session.interrupts = Some(Interrupts::start().map_err(|cause| system_text(&cause))?);
     let mut lines = Lines::new(session, version);
@@ -116,7 +116,7 @@ impl Typed {
     }
 }
 
-/// Helps while a line is typed.
+/// Completion and hints while a line is typed.
 struct Assistant {
     commands: Commands,
     has_hints: bool,
@@ -124,14 +124,14 @@ struct Assistant {
 }
 
 impl Assistant {
-    /// Returns how many columns of the first row are left beside a line; after the last one the cursor would wrap.
+    /// Returns how many columns of the first row are left after a line; after the last one the cursor would wrap.
     fn room(&self, line: &str) -> usize {
         let columns = tcgetwinsize(io::stdout()).map_or(COLUMNS, |size| usize::from(size.ws_col));
         columns.saturating_sub(self.prompt_width + line.chars().count() + 1)
     }
 }
 
-/// Arguments, which are shown and not inserted.
+/// Hint with arguments, which are shown and not inserted.
 struct Arguments(String);
 
 impl Hint for Arguments {

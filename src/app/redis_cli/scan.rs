@@ -10,7 +10,7 @@ use crate::text::{quote, system_text};
 /// Prints the names, one in a line.
 ///
 /// # Errors
-/// When the connection or standard output fails, or the server refuses SCAN.
+/// If the connection or standard output fails, or the server refuses SCAN.
 pub(super) fn run(session: &mut Session) -> Result<bool, String> {
     let (selection, interval) = (session.options.selection.clone(), session.options.interval);
     let is_quoted = session.options.format.form == Form::Typed;
@@ -35,7 +35,7 @@ fn line(name: &[u8], is_quoted: bool) -> Vec<u8> {
 /// Calls SCAN; returns the next cursor and the names.
 ///
 /// # Errors
-/// When the connection fails, or the server refuses.
+/// If the connection fails, or the server refuses.
 pub(super) fn next(
     session: &mut Session,
     cursor: &[u8],

@@ -1,4 +1,4 @@
-//! A session with a server: connects, and again when the connection is lost; sends commands, prints replies, and knows
+//! Session with a server: connects, also after the connection was lost; sends commands, prints replies, and records
 //! what they change for the prompt.
 
 use std::io::{self, IsTerminal};
@@ -31,17 +31,16 @@ const TEXTS: [&[&[u8]]; 12] = [
     &[b"latency", b"doctor"],
 ];
 
-/// A session.
 pub(super) struct Session {
     /// The options, of which the prompt changes the address and the database.
     pub options: Options,
-    /// Tells of Ctrl-C; only at a prompt.
+    /// Handler of Ctrl-C; only at a prompt.
     pub interrupts: Option<Interrupts>,
-    /// Whether the commands of the server should be asked for.
+    /// True if the commands of the server should be asked for.
     pub may_know_commands: bool,
     /// Prints a line on standard error.
     pub complain: fn(&str),
-    /// Whether nobody reads what is printed.
+    /// True once nobody reads what is printed.
     pub is_unread: bool,
     link: Option<Link>,
     /// The database of the connection.
@@ -50,7 +49,7 @@ pub(super) struct Session {
     transaction: Option<u32>,
 }
 
-/// A reply, as far as it matters to what follows.
+/// Kind of a reply, as far as it matters to the session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Error,
@@ -66,11 +65,11 @@ impl Session {
         Session { options, interrupts, may_know_commands, complain, is_unread, link, database: 0, transaction: None }
     }
 
-    /// Connects, authenticates and selects the database by the options; returns whether the server accepts that. An
-    /// error of it is printed.
+    /// Connects, authenticates and selects the database by the options; returns true if the server accepts that. An
+    /// error of the server is printed.
     ///
     /// # Errors
-    /// When there is no connection.
+    /// If there is no connection.
     pub(super) fn connect(&mut self) -> Result<bool, String> {
         (self.link, self.database, self.transaction) = (None, 0, None);
         let address = &self.options.address;
@@ -91,7 +90,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Whether there is a connection, as far as is known.
+    /// Returns true while there is a connection, as far as is known.
     pub(super) fn is_connected(&self) -> bool {
         self.link.is_some()
     }
@@ -99,7 +98,7 @@ impl Session {
     /// Sends a command and waits for its reply.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub(super) fn ask(&mut self, words: &[Vec<u8>]) -> Result<Frame, String> {
         self.send(words)?;
         loop {
@@ -113,7 +112,7 @@ impl Session {
     /// Sends commands at once and waits for their replies.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub(super) fn ask_all(&mut self, requests: &[Vec<Vec<u8>>]) -> Result<Vec<Frame>, String> {
         requests.iter().try_for_each(|words| self.send(words))?;
         requests.iter().map(|_| self.receive().map_err(|cause| failed(&cause))).collect()
@@ -133,10 +132,10 @@ impl Session {
         link.receive().inspect_err(|_| self.link = None)
     }
 
-    /// Sends a command this often and prints the replies; returns whether the exit status stays 0.
+    /// Sends a command `times` times and prints the replies; returns true if the exit status stays 0.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub(super) fn repeat(&mut self, words: &[Vec<u8>], times: i64) -> Result<bool, String> {
         let mut left = times;
         while left != 0 && !self.is_unread {
@@ -149,7 +148,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Sends a command and prints the reply; returns whether the exit status stays 0.
+    /// Sends a command and prints the reply; returns true if the exit status stays 0.
     fn command(&mut self, words: &[Vec<u8>]) -> Result<bool, String> {
         self.send(words)?;
         let is_streaming = STREAMING.iter().any(|name| is(&words[0], name));
@@ -200,7 +199,7 @@ impl Session {
         }
     }
 
-    /// Notes what a command has changed for the prompt and for a later connection.
+    /// Records what a command has changed for the prompt and for a later connection.
     fn note(&mut self, words: &[Vec<u8>], answer: Answer) {
         let (name, is_accepted) = (words[0].to_ascii_lowercase(), answer != Answer::Error);
         let select = |session: &mut Session, database: u32| {
@@ -222,8 +221,9 @@ impl Session {
                 }
             }
             (b"discard", 1) if is_accepted => {
-                let before = self.transaction.take();
-                before.into_iter().for_each(|before| select(self, before));
+                if let Some(before) = self.transaction.take() {
+                    select(self, before);
+                }
             }
             (b"reset", 1) if is_accepted => {
                 self.transaction = None;
@@ -260,7 +260,7 @@ impl Answer {
 }
 
 impl Options {
-    /// Returns the commands that begin a connection, with what they are called when they fail.
+    /// Returns the commands that begin a connection, each with its name in errors.
     pub(super) fn greeting(&self) -> Vec<(String, Vec<Vec<u8>>)> {
         let mut first: Vec<(String, Vec<Vec<u8>>)> = Vec::new();
         if let Some(password) = &self.password {

@@ -1,4 +1,4 @@
-//! Formats replies as redis-cli does: raw for programs, with types and numbers for people.
+//! Formatting of replies as in redis-cli: raw for programs, with types and numbers for people.
 
 use std::io::{self, IsTerminal};
 
@@ -6,34 +6,33 @@ use crate::app::redis_cli::json::{self, DIGITS};
 use crate::resp::{Frame, format_general};
 use crate::text::quote;
 
-/// How replies are printed.
+/// Form of printed replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Without types.
     Raw,
     /// With types and numbers.
     Typed,
-    /// As CSV.
+    /// CSV.
     Csv,
-    /// As JSON.
+    /// JSON.
     Json,
-    /// As JSON in ASCII.
+    /// JSON in ASCII.
     QuotedJson,
 }
 
-/// How replies are printed, and what stands between them.
+/// Format of printed replies: their form, and the separators.
 #[derive(Clone, Debug)]
 pub(super) struct Format {
-    /// How they are printed.
     pub form: Form,
-    /// What separates the items of a raw reply.
+    /// Separator of the items of a raw reply.
     pub between_items: Vec<u8>,
-    /// What ends a raw reply.
+    /// Terminator of a raw reply.
     pub after_reply: Vec<u8>,
 }
 
 impl Default for Format {
-    /// Types are for people only.
+    /// Returns the format for standard output: types are for people only.
     fn default() -> Self {
         let form = if io::stdout().is_terminal() { Form::Typed } else { Form::Raw };
         Format { form, between_items: b"\n".to_vec(), after_reply: b"\n".to_vec() }
@@ -41,7 +40,7 @@ impl Default for Format {
 }
 
 impl Format {
-    /// Formats a reply as it is printed; `is_text` is for one that is human-readable text.
+    /// Formats a reply for printing; `is_text` is true for human-readable text.
     pub(super) fn show(&self, frame: &Frame, is_text: bool) -> Vec<u8> {
         match self.form {
             _ if is_text => raw(frame, &self.between_items),
@@ -137,7 +136,7 @@ fn map(pairs: &[(Frame, Frame)], indent: usize) -> Vec<u8> {
     shown
 }
 
-/// Returns whether a value is printed in lines of its own.
+/// Returns true if a value is printed in lines of its own.
 fn has_items(value: &Frame) -> bool {
     match value {
         Frame::Array(items) => !items.is_empty(),

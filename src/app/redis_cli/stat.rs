@@ -9,10 +9,10 @@ use crate::resp::Frame;
 /// The interval without `-i`.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// After how many lines the titles are printed again.
+/// Number of lines after which the titles are printed again.
 const LINES_PER_TITLE: u64 = 20;
 
-/// The databases whose keys are counted.
+/// Number of databases whose keys are counted.
 const DATABASES: u32 = 20;
 
 const TITLE: &str = "\
@@ -23,7 +23,7 @@ keys       mem      clients blocked requests            connections
 /// Prints lines until the program is ended.
 ///
 /// # Errors
-/// When the connection or standard output fails.
+/// If the connection or standard output fails.
 pub(super) fn run(session: &mut Session) -> Result<bool, String> {
     let interval = session.options.interval;
     let interval = if interval == Duration::ZERO { INTERVAL } else { interval };
@@ -53,7 +53,7 @@ fn line(info: &str, requests: i64, more: i64) -> String {
     format!("{keys:<11}{memory:<8} {clients:<8}{blocked:<8}{requests:<19} {connections:<12}{}\n", child(info))
 }
 
-/// Says what the server does beside serving.
+/// Returns the background work of the server.
 fn child(info: &str) -> &'static str {
     let is = |name| number(info, name) != 0;
     match (is("loading"), is("rdb_bgsave_in_progress"), is("aof_rewrite_in_progress")) {

@@ -7,13 +7,13 @@ use crate::dial::TlsOptions;
 /// The TLS options while they are parsed.
 #[derive(Default)]
 pub(super) struct TlsWords {
-    /// Whether TLS is used.
+    /// True if TLS is used.
     pub wanted: bool,
     /// The other options.
     pub options: TlsOptions,
-    /// The file of the own certificate.
+    /// File of the client certificate.
     pub cert: Option<PathBuf>,
-    /// The file of its key.
+    /// File of the certificate's key.
     pub key: Option<PathBuf>,
 }
 
@@ -21,7 +21,7 @@ impl TlsWords {
     /// Returns the options, if TLS is used.
     ///
     /// # Errors
-    /// When one lacks another.
+    /// If a certificate or a key lacks the other.
     pub(super) fn finish(mut self) -> Result<Option<TlsOptions>, String> {
         if self.cert.is_some() != self.key.is_some() {
             return Err("--cert and --key must be used together".into());

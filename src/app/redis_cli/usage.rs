@@ -1,6 +1,6 @@
 //! The text of `redis-cli --help`.
 
-/// It names the supported options.
+/// Help text, which names the supported options.
 pub(super) const HELP: &str = "\
 redis-cli of keylatch: sends one command, or the lines of standard input, and prints the replies.
 Without a command it is interactive on a terminal.
