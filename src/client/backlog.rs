@@ -1,5 +1,4 @@
-//! Backpressure across clients: how many bytes of replies are pending for all clients together, and how many may be for
-//! one.
+//! Back-pressure across clients: the pending replies of all clients together, and the allowance of each.
 //!
 //! A client that sends requests but reads no replies is not read from any more once too many of its replies are
 //! pending: further requests stay in its socket, and nothing is lost. The allowance of a client is what remains of a
@@ -17,8 +16,8 @@ const RETRY_STEP: usize = 1024 * 1024;
 
 /// The sum of the pending replies of all clients.
 ///
-/// A client is registered as throttled before it looks at the sum, and who lets the sum fall looks afterwards whether
-/// clients are throttled, with a fence in between: one of the two sees the other, and no client waits for ever.
+/// A client is registered as throttled before it looks at the sum, and a client that lowers the sum looks for throttled
+/// clients afterwards, with a fence in between: one of the two sees the other, and no client waits for ever.
 /// `tests/loom` checks every interleaving.
 pub struct Backlog {
     waiting: AtomicUsize,
@@ -44,7 +43,7 @@ impl Backlog {
         self.throttled.load(Relaxed) > 0
     }
 
-    /// Returns whether a client with `waiting` pending bytes, of which `reported` are reported, may be read from.
+    /// Returns true if a client with `waiting` pending bytes, of which `reported` are reported, may be read from.
     #[inline]
     pub fn may_continue(&self, waiting: usize, reported: usize) -> bool {
         waiting < SHARE_MIN || waiting < self.allowance(reported)
@@ -56,12 +55,13 @@ impl Backlog {
         (LIMIT.saturating_sub(of_others) / 2).max(SHARE_MIN)
     }
 
-    /// Records that a client is throttled, or not any more. It must look at the sum afterwards.
+    /// Records that a client is throttled, or not any more. A throttled client must look at the sum afterwards.
     pub fn record_throttled(&self, is_throttled: bool) {
-        match is_throttled {
-            true => self.throttled.fetch_add(1, Relaxed),
-            false => self.throttled.fetch_sub(1, Relaxed),
-        };
+        if is_throttled {
+            self.throttled.fetch_add(1, Relaxed);
+        } else {
+            self.throttled.fetch_sub(1, Relaxed);
+        }
         fence(Ordering::SeqCst);
     }
 }
@@ -70,7 +70,7 @@ impl Backlog {
 mod tests {
     use super::*;
 
-    /// Lets clients that read nothing fill their allowances in small steps, in rotation; returns the pending bytes of
+    /// Fills the allowances of clients that read nothing, in small steps and in rotation; returns the pending bytes of
     /// each at the end.
     fn filled(clients: usize) -> usize {
         const PIECE: usize = 16 * 1024;

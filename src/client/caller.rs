@@ -28,17 +28,17 @@ pub struct Caller {
     pub called: Option<&'static CommandSpec>,
     /// The number of commands executed, including those in EXEC and scripts.
     pub commands: u64,
-    /// Whether a script is calling commands on the client's behalf.
+    /// True while a script calls commands on the client's behalf.
     pub is_in_script: bool,
-    /// Whether memory was over the limit, with no key to evict, when the present request was admitted.
+    /// True if memory was over the limit, with no key to evict, when the present request was admitted.
     pub is_short_of_memory: bool,
     /// The time in microseconds that TIME replies throughout the present script or EXEC, once it was called there.
     pub frozen_us: Option<i64>,
     /// Set when the connection must be closed after the replies so far.
     pub closing: bool,
-    /// What a call may access and has sent that an engine executes.
+    /// State of a call that an engine executes; `None` for other calls.
     pub(crate) staged: Option<Box<Staged>>,
-    /// What the call that is being executed has changed so far, for the log; made when there is one.
+    /// Effects of the present call so far, for the log; allocated with the first one.
     effects: Option<Box<Effects>>,
 }
 
@@ -63,7 +63,8 @@ impl Caller {
         }
     }
 
-    /// Returns the client as the holder of a lock; where an engine executes its call, a copy, because that may not take effect.
+    /// Returns the client as the holder of a lock; for a call that an engine executes, a copy, because the call may not
+    /// take effect.
     pub(crate) fn as_lock_holder(&self) -> Arc<dyn LockHolder> {
         match self.staged {
             Some(_) => Arc::new(ClientCopy::of(&self.info)),
@@ -71,27 +72,27 @@ impl Caller {
         }
     }
 
-    /// Adds a command that repeats what the call that is being executed has changed in the selected database.
+    /// Adds an effect to the record of the present call: a command that repeats a change in the selected database.
     pub(crate) fn push_effect(&mut self, args: &[&[u8]]) {
         self.effects.get_or_insert_default().push(self.db, args);
     }
 
-    /// Adds such a command for a database.
+    /// Adds an effect in a database.
     pub(crate) fn push_effect_in(&mut self, db: usize, args: &[&[u8]]) {
         self.effects.get_or_insert_default().push(db, args);
     }
 
-    /// Begins such a command; the caller appends it.
+    /// Begins an effect in the selected database; the caller appends the command.
     pub(crate) fn begin_effect(&mut self) -> &mut Vec<u8> {
         self.effects.get_or_insert_default().begin(self.db)
     }
 
-    /// Begins a command that is for replicas alone; the caller appends it.
+    /// Begins a command for replicas alone; the caller appends it.
     pub(crate) fn begin_aside(&mut self) -> &mut Vec<u8> {
         self.effects.get_or_insert_default().begin_aside()
     }
 
-    /// Logs nothing of what is changed from now on, or everything again.
+    /// Stops logging effects, or logs them again.
     #[cfg(feature = "lua")]
     pub(crate) fn withhold_effects(&mut self, is_withheld: bool) {
         if is_withheld || self.effects.is_some() {
@@ -99,22 +100,24 @@ impl Caller {
         }
     }
 
-    /// Returns what the call that is being executed has changed, unless that is nothing.
+    /// Returns the effects of the present call, unless there are none.
     pub(crate) fn effects(&mut self) -> Option<&mut Effects> {
         self.effects.as_deref_mut().filter(|effects| !effects.is_empty())
     }
 
-    /// Forgets what the call that is being executed has changed.
+    /// Forgets the effects of the present call.
     pub(crate) fn forget_effects(&mut self) {
         self.effects = None;
     }
 
     /// Shows the present command in CLIENT LIST; inside EXEC and scripts, the inner command.
     pub fn show_command(&self) {
-        self.called.iter().for_each(|command| self.info.traffic.set_last_command(command));
+        if let Some(command) = self.called {
+            self.info.traffic.set_last_command(command);
+        }
     }
 
-    /// Returns whether the client itself has called this command, not EXEC or a script.
+    /// Returns true if the client itself has called this command, not EXEC or a script.
     pub fn has_called(&self, command: &CommandSpec) -> bool {
         self.called.is_some_and(|called| std::ptr::eq(called, command))
     }
@@ -163,12 +166,12 @@ impl Caller {
         self.info.set_user(&self.access.user().name);
     }
 
-    /// Returns whether other clients may push frames to it that belong between its replies.
+    /// Returns true if other clients may push frames to this client that belong between its replies.
     pub fn is_pushed_to(&self) -> bool {
         self.info.session.class() == Class::Subscriber || self.info.tracking.is_on()
     }
 
-    /// Returns whether it has a subscription in RESP2, where replies and messages cannot be told apart.
+    /// Returns true if the client has a subscription in RESP2, where replies and messages cannot be told apart.
     pub fn is_subscribed_in_resp2(&self) -> bool {
         self.protocol == Protocol::Resp2 && self.info.session.class() == Class::Subscriber
     }

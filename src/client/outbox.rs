@@ -58,7 +58,7 @@ struct Inner {
     len: usize,
     protocol: Protocol,
     waker: Option<Waker>,
-    /// The signals that use the waker.
+    /// Signals that wake the task.
     awaited: Signals,
 }
 
@@ -80,12 +80,12 @@ impl Outbox {
         self.signals.load(Ordering::Acquire)
     }
 
-    /// Returns whether the connection was told to close.
+    /// Returns true if the connection was told to close.
     pub fn is_ending(&self) -> bool {
         self.signals() & ENDS != 0
     }
 
-    /// Raises a signal and wakes the client's task if it waits for it.
+    /// Raises a signal, and wakes the client's task if it waits for that signal.
     pub fn signal(&self, signal: Signals) {
         self.raise(&mut self.inner.lock(), signal);
     }
@@ -173,7 +173,9 @@ impl Outbox {
         self.signals.fetch_or(signal, Ordering::AcqRel);
         if inner.awaited & signal != 0 {
             inner.awaited = 0;
-            inner.waker.iter().for_each(Waker::wake_by_ref);
+            if let Some(waker) = &inner.waker {
+                waker.wake_by_ref();
+            }
         }
     }
 }
@@ -225,19 +227,18 @@ struct Counted {
 }
 
 impl Counted {
-    /// The allocation of the owner of shared bytes, which has a counter and a destructor besides.
+    /// Size of the allocation that owns shared bytes, which includes a counter and a destructor.
     const OWNER_LEN: usize = allocation_len(size_of::<Counted>() + 16);
     /// A frame of this length or more, in bytes, is copied if it has spare capacity.
     const TRIMMED_MIN: usize = 1024;
 
     fn new(written: BytesMut, memory_account: Arc<MemoryAccount>) -> Self {
         let is_trimmed = written.len() >= Self::TRIMMED_MIN && written.capacity() > written.len();
-        let (bytes, held) = match is_trimmed {
-            true => (Bytes::copy_from_slice(&written), allocation_len(written.len())),
-            false => {
-                let held = allocation_len(written.capacity()) + SHARED_BYTES_LEN;
-                (written.freeze(), held)
-            }
+        let (bytes, held) = if is_trimmed {
+            (Bytes::copy_from_slice(&written), allocation_len(written.len()))
+        } else {
+            let held = allocation_len(written.capacity()) + SHARED_BYTES_LEN;
+            (written.freeze(), held)
         };
         Counted { bytes, _share: Share::of_message(memory_account, held + Self::OWNER_LEN) }
     }

@@ -1,4 +1,5 @@
-//! CLIENT PAUSE: which commands are paused, and until when. Paused clients are served in order of arrival when it ends.
+//! CLIENT PAUSE: the paused commands, and the end of the pause. Paused clients are served in order of arrival when the
+//! pause ends.
 //!
 //! Nothing here wakes clients: paused connections check again at the end of the pause or when they are nudged.
 
@@ -8,32 +9,32 @@ use parking_lot::Mutex;
 
 use crate::time::clock::Now;
 
-/// Which commands a pause affects; `Everything` includes `Writes`.
+/// Commands that a pause affects; `Everything` includes `Writes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Held {
     /// Commands that may change keys or contact other servers.
     Writes,
-    /// All.
+    /// All commands.
     Everything,
 }
 
 /// The pause in force, if any.
 #[derive(Default)]
 pub struct Pause {
-    /// Checked once per batch of requests; true while `current` is set.
+    /// True while `current` is set; checked once per batch of requests.
     is_set: AtomicBool,
-    /// The commands that are paused, and until when in monotonic milliseconds.
+    /// Paused commands, and the end of the pause in monotonic milliseconds.
     current: Mutex<Option<(Held, u64)>>,
 }
 
 impl Pause {
-    /// Returns whether there may be a pause: a cheap check.
+    /// Returns true if there may be a pause: a cheap check.
     #[inline]
     pub fn may_be_on(&self) -> bool {
         self.is_set.load(Relaxed)
     }
 
-    /// Returns which commands are paused now, and until when.
+    /// Returns the commands paused now, and the end of the pause in monotonic milliseconds.
     pub fn in_force(&self, now: Now) -> Option<(Held, u64)> {
         let mut current = self.current.lock();
         if current.is_some_and(|(_, until_ms)| until_ms <= now.mono_ms()) {

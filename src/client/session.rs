@@ -1,6 +1,6 @@
 //! The state of a connection: transaction, watched keys, subscriptions. Touched only by the client's own task.
 //!
-//! What CLIENT LIST shows of it is mirrored in [`ClientInfo`].
+//! The part that CLIENT LIST shows is mirrored in [`ClientInfo`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,21 +39,21 @@ pub struct Session {
     /// them.
     #[allow(clippy::box_collection, reason = "rarely set, and part of every session")]
     dropped_watches: Option<Box<Vec<Watch>>>,
-    /// Whether the client runs MONITOR.
+    /// True while the client runs MONITOR.
     pub(crate) is_monitor: bool,
-    /// Whether the client follows `-REDIRECT` to the primary.
+    /// True if the client follows `-REDIRECT` to the primary.
     pub(crate) is_redirected: bool,
-    /// What it has said of itself as a replica.
+    /// State of the client as a replica, if it acts as one.
     pub(crate) replica: Option<Arc<Replica>>,
-    /// What it is sent as a replica, if it is one.
+    /// Feed of the client, if it is sent data as a replica.
     pub(crate) feed: Option<Box<Feed>>,
     /// The client's subscriptions.
     pub subscriptions: Subscriptions,
-    /// Whether replies are written.
+    /// Mode of replies, set by CLIENT REPLY.
     pub replies: Replies,
-    /// How old the mirror may be, where the data is in a cluster.
+    /// Known freshness of the mirror, where the data is in a cluster.
     pub(crate) freshness: Option<Box<Freshness>>,
-    /// What a fault does to the reply of the present request; boxed, because only tests have any.
+    /// Fault to apply to the reply of the present request; boxed, because only tests inject faults.
     pub(crate) tampering: Option<Box<FaultKind>>,
     /// Set by a command inside EXEC after which another batch begins, see `Call::end_batch`.
     pub batch_is_over: bool,
@@ -61,9 +61,8 @@ pub struct Session {
 
 /// A reply that a fault holds back.
 pub(crate) struct DelayedReply {
-    /// The reply.
     pub(crate) reply: Output,
-    /// For how long in real time.
+    /// Delay in real time.
     pub(crate) time: Duration,
 }
 
@@ -86,7 +85,7 @@ impl Transaction {
         self.queue.push((command, owned));
     }
 
-    /// Returns the bytes that the queue takes.
+    /// Returns the memory of the queue, in bytes.
     pub fn memory(&self) -> usize {
         self.memory + list_len::<(&CommandSpec, OwnedRequest)>(self.queue.capacity())
     }
@@ -97,12 +96,12 @@ impl Transaction {
 pub struct Watch {
     /// Raised by the store when one of the keys changes.
     pub flag: WatchFlag,
-    /// The keys, each with its database: in order, so that each of many is found quickly.
+    /// The keys, each with its database, in order, so that any of many is found quickly.
     pub(crate) keys: OrderedMap<(usize, Box<[u8]>), ()>,
 }
 
 impl Watch {
-    /// Ends the watches of a client, in the shards as well. For views without declared keys, or of all these.
+    /// Ends the watches of a client, in the shards as well. The view must have declared either no keys or all of these.
     pub(crate) fn end(&self, client: &ClientInfo, view: &mut View<'_>, store: &Store) {
         for (db, key) in self.keys.keys() {
             client.buffers.add_kept_len(-(key.len() as isize));
@@ -111,13 +110,13 @@ impl Watch {
     }
 }
 
-/// Whether replies are written; set by CLIENT REPLY. Pushes are written in any case.
+/// Mode of replies, set by CLIENT REPLY. Pushes are written in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replies {
-    /// They are.
+    /// Replies are written.
     #[default]
     On,
-    /// They are not.
+    /// Replies are not written.
     Off,
     /// The reply to the next request is skipped.
     SkipNext,
@@ -161,14 +160,15 @@ impl Client {
         Client { caller: Caller::new(info, acl), session: Session::default() }
     }
 
-    /// Returns whether its calls need work besides the reply: pushes, suppressed replies, tracking, CLIENT NO-TOUCH.
+    /// Returns true if calls of the client need work besides the reply: pushes, suppressed replies, tracking, CLIENT
+    /// NO-TOUCH.
     #[inline]
     pub fn needs_attention(&self) -> bool {
         self.session.replies != Replies::On || self.caller.is_pushed_to() || self.caller.info.flags.is_no_touch()
     }
 
-    /// Ends a request whose reply was written since `mark`: removes a reply that is not wanted, or does to it what a fault
-    /// does. Returns a reply that is held back.
+    /// Ends a request whose reply was written since `mark`: removes a suppressed reply, or applies a fault to the
+    /// reply. Returns a reply that is held back.
     pub(crate) fn end_request(
         &mut self,
         out: &mut Output,
@@ -194,7 +194,7 @@ impl Client {
         None
     }
 
-    /// Closes the connection once what is in its output has been written; nothing comes after that.
+    /// Closes the connection once its present output has been written; nothing comes after that.
     pub(crate) fn cut_off(&mut self) {
         self.caller.closing = true;
         self.caller.info.outbox.close();
@@ -209,7 +209,7 @@ impl Client {
 }
 
 impl Session {
-    /// Creates a session with a transaction, in which an engine calls EXEC.
+    /// Creates a session with a transaction, for an EXEC that an engine calls.
     pub(crate) fn of_transaction(transaction: Box<Transaction>) -> Self {
         Session { transaction: Some(transaction), ..Session::default() }
     }
@@ -230,12 +230,12 @@ impl Session {
         }
     }
 
-    /// Returns whether shards have state of this session.
+    /// Returns true if shards have state of this session.
     pub fn is_known_to_shards(&self) -> bool {
         !self.watch.keys.is_empty() || self.dropped_watches.is_some()
     }
 
-    /// Returns whether all keys that shards know this session to watch are those of a database.
+    /// Returns true if the shards know this session to watch keys of one database only.
     pub(crate) fn watches_in(&self, db: usize) -> bool {
         self.dropped_watches.is_none() && self.watch.keys.keys().all(|(watched, _)| *watched == db)
     }

@@ -1,5 +1,5 @@
-//! The locks and atomics used by our own protocols between threads: parking_lot's and the standard library's here, loom's
-//! in `tests/loom`.
+//! Locks and atomics of the protocols between threads: those of parking_lot and the standard library here, loom's in
+//! `tests/loom`.
 
 pub(super) use std::sync::atomic::{AtomicUsize, Ordering, fence};
 

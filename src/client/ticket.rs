@@ -28,8 +28,8 @@ impl<C, A> Ticket<C, A> {
         Ticket { state: Mutex::new(State::Blocked(call)) }
     }
 
-    /// Lets `serve` try to answer the call, if it is still blocked; without an answer it stays blocked. Returns whether
-    /// it was answered: the client's task must be woken then.
+    /// Calls `serve` to answer the call, if it is still blocked; without an answer it stays blocked. Returns true if
+    /// the call was answered: the client's task must be woken then.
     pub(crate) fn serve(&self, serve: impl FnOnce(&mut C) -> Option<A>) -> bool {
         let mut state = self.state.lock();
         let State::Blocked(call) = &mut *state else { return false };
@@ -38,7 +38,7 @@ impl<C, A> Ticket<C, A> {
         true
     }
 
-    /// Returns whether there is an answer that the client's task has not fetched.
+    /// Returns true if there is an answer that the client's task has not fetched.
     pub(crate) fn is_answered(&self) -> bool {
         matches!(*self.state.lock(), State::Answered(_))
     }
@@ -61,7 +61,7 @@ impl<C, A> Ticket<C, A> {
         self.take_if(|_| true)
     }
 
-    /// Does the same if the call meets a condition; called by the client's task on timeout.
+    /// Takes the call back, like [`Ticket::take`], if it meets a condition; called by the client's task on timeout.
     pub(crate) fn take_if(&self, may_end: impl FnOnce(&C) -> bool) -> Option<C> {
         let mut state = self.state.lock();
         if matches!(&*state, State::Blocked(call) if !may_end(call)) {

@@ -7,13 +7,13 @@ pub(crate) type Flags = u8;
 
 /// Tracking is on.
 pub(crate) const ON: Flags = 1;
-/// BCAST: it is notified of all keys with certain prefixes, whether it has read them or not.
+/// BCAST: the client is notified of all keys with certain prefixes, whether it has read them or not.
 pub(crate) const BROADCAST: Flags = 1 << 1;
 /// OPTIN: only keys read after CLIENT CACHING YES are tracked.
 pub(crate) const OPT_IN: Flags = 1 << 2;
 /// OPTOUT: keys read after CLIENT CACHING NO are not tracked.
 pub(crate) const OPT_OUT: Flags = 1 << 3;
-/// NOLOOP: it is not notified of its own changes.
+/// NOLOOP: the client is not notified of its own changes.
 pub(crate) const NO_LOOP: Flags = 1 << 4;
 /// CLIENT CACHING applies to the next request.
 pub(crate) const CACHING: Flags = 1 << 5;
@@ -34,18 +34,18 @@ impl Mode {
         self.flags.load(Relaxed)
     }
 
-    /// Returns whether any of the flags is set.
+    /// Returns true if any of the flags is set.
     pub fn has(&self, flags: Flags) -> bool {
         self.flags() & flags != 0
     }
 
-    /// Returns whether tracking is on.
+    /// Returns true if tracking is on.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.has(ON)
     }
 
-    /// Returns whether a read by the present request is tracked.
+    /// Returns true if a read by the present request is tracked.
     pub fn remembers(&self) -> bool {
         let flags = self.flags();
         let is_called_for = flags & CACHING != 0;
@@ -60,7 +60,6 @@ impl Mode {
         self.redirect.load(Relaxed)
     }
 
-    /// Sets flags and redirection.
     pub(crate) fn set(&self, flags: Flags, redirect: u64) {
         self.flags.store(flags, Relaxed);
         self.redirect.store(redirect, Relaxed);

@@ -1,4 +1,4 @@
-//! What a client takes in memory: its input, its output, and what is kept for it elsewhere.
+//! Memory of a client: its input, its output, and what is kept for it elsewhere.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -12,13 +12,13 @@ pub(crate) struct Buffers {
     /// Bytes of the arguments of an incomplete request.
     pub(super) arguments: AtomicUsize,
     output_buffer: AtomicUsize,
-    /// Bytes of the log that wait to be sent to it, if it is a replica; the log keeps them, once for all replicas.
+    /// Bytes of the log that wait to be sent to a replica; the log keeps them, once for all replicas.
     log_waiting: AtomicUsize,
     queued_bytes: AtomicUsize,
-    /// Bytes kept for it elsewhere: names of channels, watched keys and tracking prefixes, its own names, and the call in
-    /// which it is blocked.
+    /// Bytes kept for the client elsewhere: names of channels, watched keys and tracking prefixes, its own names, and
+    /// the call in which it is blocked.
     kept_len: AtomicUsize,
-    /// The memory counted for it by [`Clients::account`](crate::client::registry::Clients::account), in bytes.
+    /// Memory counted for the client by [`Clients::account`](crate::client::registry::Clients::account), in bytes.
     counted_memory: AtomicUsize,
     /// The memory counted for all clients, see [`Clients`](crate::client::registry::Clients).
     all_memory: Arc<AtomicUsize>,
@@ -74,12 +74,12 @@ impl Buffers {
         self.queued_bytes.store(0, Relaxed);
     }
 
-    /// Returns how many bytes of its requests are not parsed yet, or queued by MULTI.
+    /// Returns the bytes of arguments that MULTI has queued.
     pub(crate) fn queued_bytes(&self) -> usize {
         self.queued_bytes.load(Relaxed)
     }
 
-    /// Adds to the bytes kept for it elsewhere, such as prefixes and channels; negative when they are removed.
+    /// Adds to the bytes kept for the client elsewhere, such as prefixes and channels; negative when they are removed.
     pub(crate) fn add_kept_len(&self, growth: isize) {
         self.kept_len.fetch_add(growth as usize, Relaxed);
     }
@@ -89,12 +89,12 @@ impl Buffers {
         self.output_buffer.store(len, Relaxed);
     }
 
-    /// Records how many bytes of the log wait to be sent to it.
+    /// Records how many bytes of the log wait to be sent to a replica.
     pub(crate) fn set_log_waiting(&self, len: usize) {
         self.log_waiting.store(len, Relaxed);
     }
 
-    /// Returns how many bytes of the log wait to be sent to it.
+    /// Returns how many bytes of the log wait to be sent to a replica.
     pub(super) fn log_waiting(&self) -> usize {
         self.log_waiting.load(Relaxed)
     }
@@ -112,12 +112,11 @@ impl Buffers {
             + self.kept_len.load(Relaxed)
     }
 
-    /// Returns the memory that is counted for the client.
     pub(in crate::client) fn counted_memory(&self) -> usize {
         self.counted_memory.load(Relaxed)
     }
 
-    /// Sets the memory counted for the client, without the sum of all clients; returns what was counted before.
+    /// Sets the memory counted for the client, without the sum of all clients; returns the previous value.
     pub(in crate::client) fn set_counted_memory(&self, memory: usize) -> usize {
         self.counted_memory.swap(memory, Relaxed)
     }

@@ -1,5 +1,5 @@
-//! A copy of what is shown of a client that holds locks: one of another process that serves the same data, or one whose call is
-//! executed on copies of its keys, and may not take effect.
+//! Copy of the visible facts of a client that holds locks: a client of another process that serves the same data, or
+//! one whose call is executed on copies of its keys and may not take effect.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -7,23 +7,21 @@ use std::sync::Arc;
 use crate::client::info::ClientInfo;
 use crate::store::LockHolder;
 
-/// The bit that no client of this process has in its id.
+/// Bit that is set only in the ids of clients of other processes.
 const REMOTE: u64 = 1 << 63;
 
-/// Such a copy.
+/// Visible facts of a client that holds locks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClientCopy {
-    /// The number of its process; `None` for a client of this one.
+    /// Number of the client's process; `None` for this process.
     pub(crate) process: Option<u64>,
-    /// Its id there.
+    /// Id of the client in its process.
     pub(crate) id: u64,
-    /// Its address.
     pub(crate) addr: String,
-    /// Its name.
     pub(crate) name: String,
-    /// The name of its library.
+    /// Name of the client's library.
     pub(crate) lib: String,
-    /// Its user.
+    /// Name of the client's user.
     pub(crate) user: Vec<u8>,
 }
 

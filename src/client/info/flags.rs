@@ -1,26 +1,26 @@
-//! What others ask of a client: whether it is blocked, queued for a lock, throttled, or exempt from something.
+//! Flags of a client that other tasks read: blocked, queued for a lock, throttled, exempt from something.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The flags of a client.
 #[derive(Default)]
 pub struct Flags {
-    /// Whether it is blocked, see [`Clients::block`](crate::client::registry::Clients::block).
+    /// True while the client is blocked, see [`Clients::block`](crate::client::registry::Clients::block).
     is_blocked: AtomicBool,
-    /// Whether it is queued for a lock.
+    /// True while the client is queued for a lock, or about to be.
     is_queued: AtomicBool,
-    /// Whether it is not read from because too many replies are pending.
+    /// True while the client is not read from because too many replies are pending.
     is_throttled: AtomicBool,
     is_exempt: AtomicBool,
     is_no_touch: AtomicBool,
-    /// Whether it is the link to a primary.
+    /// True for the link to a primary.
     is_primary: AtomicBool,
-    /// Whether it has said QUIT.
+    /// Set once the client has sent QUIT.
     has_quit: AtomicBool,
 }
 
 impl Flags {
-    /// Returns whether the client is blocked.
+    /// Returns true if the client is blocked.
     pub fn is_blocked(&self) -> bool {
         self.is_blocked.load(Relaxed)
     }
@@ -30,7 +30,7 @@ impl Flags {
         self.is_blocked.store(is_blocked, Relaxed);
     }
 
-    /// Returns whether the client is queued for a lock, or is about to be.
+    /// Returns true if the client is queued for a lock, or is about to be.
     pub(crate) fn is_queued(&self) -> bool {
         self.is_queued.load(Relaxed)
     }
@@ -40,7 +40,7 @@ impl Flags {
         self.is_queued.store(is_queued, Relaxed);
     }
 
-    /// Returns whether the client is not read from because too many replies are pending.
+    /// Returns true if the client is not read from because too many replies are pending.
     pub(in crate::client) fn is_throttled(&self) -> bool {
         self.is_throttled.load(Relaxed)
     }
@@ -55,7 +55,7 @@ impl Flags {
         self.is_exempt.store(is_exempt, Relaxed);
     }
 
-    /// Returns whether the client is exempt from being evicted.
+    /// Returns true if the client is exempt from being evicted.
     pub(in crate::client) fn is_exempt(&self) -> bool {
         self.is_exempt.load(Relaxed)
     }
@@ -65,17 +65,17 @@ impl Flags {
         self.is_primary.store(true, Relaxed);
     }
 
-    /// Returns whether it is the link to a primary.
+    /// Returns true for the link to a primary.
     pub(crate) fn is_primary(&self) -> bool {
         self.is_primary.load(Relaxed)
     }
 
-    /// Records that the client has said QUIT.
+    /// Records that the client has sent QUIT.
     pub(crate) fn set_quit(&self) {
         self.has_quit.store(true, Relaxed);
     }
 
-    /// Returns whether the client has said QUIT.
+    /// Returns true if the client has sent QUIT.
     pub(crate) fn has_quit(&self) -> bool {
         self.has_quit.load(Relaxed)
     }
@@ -85,7 +85,7 @@ impl Flags {
         self.is_no_touch.store(is_no_touch, Relaxed);
     }
 
-    /// Returns whether CLIENT NO-TOUCH is set.
+    /// Returns true if CLIENT NO-TOUCH is set.
     #[inline]
     pub(crate) fn is_no_touch(&self) -> bool {
         self.is_no_touch.load(Relaxed)

@@ -1,4 +1,4 @@
-//! What stands for the clients of a user that have acquired locks before the server was started, or at its primary.
+//! Stand-in holder of restored locks, one per user.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use crate::client::info::LockName;
 use crate::client::info::held_locks::ClientLocks;
 use crate::store::{LockHolder, MemoryAccount};
 
-/// The bit that no client of a process has in its id, with which these begin.
+/// Bit that is set only in the ids of former clients.
 const FORMER: u64 = 1 << 62;
 
-/// The former clients of a user.
+/// Stand-in for the clients of a user that have acquired locks before the server was started, or at its primary.
 pub(crate) struct FormerClient {
     id: u64,
     user: Arc<[u8]>,
@@ -19,13 +19,13 @@ pub(crate) struct FormerClient {
 }
 
 impl FormerClient {
-    /// Creates that of a user, with a number of its own; its memory is reported as used memory, and `tokens` are those of
-    /// all clients that hold locks.
+    /// Creates the stand-in for a user, with a number of its own; its memory is reported as used memory, and `tokens`
+    /// are those of all clients that hold locks.
     pub(crate) fn new(number: u64, user: &[u8], memory_account: Arc<MemoryAccount>, tokens: Arc<HeldTokens>) -> Self {
         FormerClient { id: FORMER | number, user: user.into(), locks: ClientLocks::new(tokens), memory_account }
     }
 
-    /// Returns the locks that belong to their sessions.
+    /// Returns the locks that belong to the sessions of the former clients.
     pub(crate) fn bound_locks(&self) -> Vec<LockName> {
         self.locks.bound()
     }

@@ -13,46 +13,48 @@ use crate::store::MemoryAccount;
 /// A lock's database and key.
 pub(crate) type LockName = (usize, Box<[u8]>);
 
-/// How many locks a client holds, and which of them its connection's end releases.
+/// Number of locks that a client holds, and the locks that are released when its connection closes.
 ///
 /// Lock order: a shard, then these.
 pub(super) struct ClientLocks {
     held: AtomicUsize,
     /// The tokens of all clients that hold locks.
     tokens: Arc<HeldTokens>,
-    /// Rarely there, and part of every client.
+    /// Boxed, because it is rarely set, and part of every client.
     bound: Mutex<Option<Box<Bound>>>,
 }
 
-/// The locks that the connection's end releases, each with how often the client holds it: a shared one by several tokens.
+/// Locks bound to the connection, each with the number of its holds by this client: a shared lock may be held with
+/// several tokens.
 type Bound = OrderedMap<LockName, usize>;
 
-/// Returns the memory of the name of a lock that the connection's end releases.
+/// Returns the memory of the name of a bound lock.
 fn bound_len(key: &[u8]) -> usize {
     allocation_len(key.len()) + Bound::entry_len()
 }
 
 impl ClientLocks {
-    /// Creates those of a client that holds none.
+    /// Creates the state of a client that holds no locks.
     pub(super) fn new(tokens: Arc<HeldTokens>) -> Self {
         ClientLocks { held: AtomicUsize::new(0), tokens, bound: Mutex::default() }
     }
 
-    /// Returns how many are held.
     pub(super) fn held(&self) -> usize {
         self.held.load(Relaxed)
     }
 
-    /// Counts one that is held from now on, or not any more, by the hash of its token.
+    /// Counts a lock that is held from now on, or not any more, by the hash of its token.
     pub(super) fn count(&self, token: u64, is_held: bool) {
         self.tokens.count(token, is_held);
-        match is_held {
-            true => self.held.fetch_add(1, Relaxed),
-            false => self.held.fetch_sub(1, Relaxed),
-        };
+        if is_held {
+            self.held.fetch_add(1, Relaxed);
+        } else {
+            self.held.fetch_sub(1, Relaxed);
+        }
     }
 
-    /// Lets the connection's end release one; reports its memory, and returns by how many bytes that has grown.
+    /// Binds a lock to the connection, so that it is released with it; reports the memory, and returns its growth in
+    /// bytes.
     pub(super) fn bind(&self, db: usize, key: &[u8], memory_account: &MemoryAccount) -> isize {
         let (mut bound, name) = (self.bound.lock(), (db, key.into()));
         let bound = bound.get_or_insert_with(|| Box::new(Bound::EMPTY));
@@ -65,7 +67,7 @@ impl ClientLocks {
         bound_len(key) as isize
     }
 
-    /// Reverts [`ClientLocks::bind`]; returns by how many bytes this has grown, which is negative.
+    /// Reverts [`ClientLocks::bind`]; returns the growth of the memory in bytes, which is negative.
     pub(super) fn unbind(&self, db: usize, key: &[u8], memory_account: &MemoryAccount) -> isize {
         let (mut all, name) = (self.bound.lock(), (db, key.into()));
         let Some(bound) = &mut *all else { return 0 };
@@ -82,12 +84,12 @@ impl ClientLocks {
         -(bound_len(key) as isize)
     }
 
-    /// Returns whether the connection's end releases any.
+    /// Returns true if any lock is bound to the connection.
     pub(super) fn is_any_bound(&self) -> bool {
         self.bound.lock().is_some()
     }
 
-    /// Returns those that the connection's end releases.
+    /// Returns the locks bound to the connection.
     pub(super) fn bound(&self) -> Vec<LockName> {
         self.bound.lock().iter().flat_map(|bound| bound.keys().cloned()).collect()
     }

@@ -8,11 +8,11 @@ use parking_lot::Mutex;
 
 use crate::store::MemoryAccount;
 
-/// How many parts the tokens are divided into, each with a mutex of its own.
+/// Number of parts that the tokens are divided into, each with a mutex of its own.
 const PARTS: usize = 16;
 
-/// The hashes of the tokens that hold locks, each with how many it holds. The search for deadlocks asks it: a client that waits
-/// and holds no lock cannot be part of a cycle.
+/// Hashes of the tokens that hold locks, each with the number of its locks. The search for deadlocks reads them: a
+/// client that waits and holds no lock cannot be part of a cycle.
 ///
 /// Lock order: a shard, then a part.
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl HeldTokens {
         HeldTokens { memory_account, ..HeldTokens::default() }
     }
 
-    /// Returns whether any lock is held with a token.
+    /// Returns true if any lock is held with a token.
     pub(crate) fn contains(&self, token: u64) -> bool {
         self.part(token).lock().find(token, |(other, _)| *other == token).is_some()
     }

@@ -7,7 +7,7 @@ use crate::client::info::{ChannelKind, Class, ClientInfo};
 use crate::client::tracking::{BROADCAST, BROKEN};
 use crate::time::clock::Now;
 
-/// CLIENT LIST shows up to this many bytes of replies as the buffer, and more as the list.
+/// Number of bytes of replies that CLIENT LIST shows as the buffer; it shows more as the list.
 const REPLY_BUFFER: usize = 16 * 1024;
 
 impl ClientInfo {
@@ -59,7 +59,7 @@ impl ClientInfo {
         line
     }
 
-    /// Returns the name of its user; the primary of a replica has none.
+    /// Returns the name of the client's user; the primary of a replica has none.
     fn shown_user(&self) -> String {
         let nobody = if self.flags.is_primary() { "(superuser)" } else { "default" };
         self.user().map_or(nobody.into(), |name| String::from_utf8_lossy(&name).into_owned())

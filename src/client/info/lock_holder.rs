@@ -37,12 +37,12 @@ impl ClientInfo {
         self.locks.held()
     }
 
-    /// Returns whether locks are released when its connection closes.
+    /// Returns true if locks are released when the client's connection closes.
     pub(crate) fn has_bound_locks(&self) -> bool {
         self.locks.is_any_bound()
     }
 
-    /// Returns the locks that are released when its connection closes.
+    /// Returns the locks that are released when the client's connection closes.
     pub(crate) fn bound_locks(&self) -> Vec<LockName> {
         self.locks.bound()
     }

@@ -1,6 +1,7 @@
-//! What is known of a client: what CLIENT LIST and CLIENT INFO show, and the means to send it frames and signals.
+//! State of a client that other tasks read: the fields of CLIENT LIST and CLIENT INFO, and the means to send it frames
+//! and signals.
 //!
-//! The facts are atomics that its own task writes and others read, so listing ten thousand clients stops none of them.
+//! The fields are atomics that the client's own task writes, so listing ten thousand clients stops none of them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -56,35 +57,35 @@ const SUBSCRIPTION_BYTES: usize = 64;
 pub struct ClientInfo {
     /// The client's id, from 1 up and never reused.
     pub id: u64,
-    /// The two ends of its connection.
+    /// The two ends of the client's connection.
     pub(crate) peer: Peer,
     connected_ms: u64,
     /// Frames and signals from other tasks.
     pub outbox: Outbox,
     /// The client's tracking mode.
     pub tracking: Mode,
-    /// What was transferred and executed.
+    /// Counters of bytes and commands.
     pub(crate) traffic: Traffic,
-    /// What it takes in memory.
+    /// Buffer sizes and counted memory.
     pub(crate) buffers: Buffers,
-    /// What its commands have set.
+    /// State set by the client's commands.
     pub(crate) session: SessionState,
-    /// What others ask of it.
+    /// Flags such as blocked, throttled and exempt.
     pub flags: Flags,
-    /// Since when the soft output limit has been exceeded, in monotonic milliseconds, or [`NEVER`].
+    /// Time since which the soft output limit has been exceeded, in monotonic milliseconds, or [`NEVER`].
     over_soft_limit_ms: AtomicU64,
     names: Mutex<CountedNames>,
-    /// The position in the log behind its last change.
+    /// Position in the log behind the client's last change.
     pub(crate) written: AtomicU64,
-    /// The locks that it holds.
     locks: ClientLocks,
     /// The name of the user, see [`User::is`](crate::acl::User::is); set by the session when it is created.
     user: Mutex<Option<Arc<[u8]>>>,
 }
 
 impl ClientInfo {
-    /// Creates what is known of a client that has connected now. Its names and its outbox are counted as used memory;
-    /// `all_memory` is the memory counted for all clients, and `tokens` are the tokens with which any client holds a lock.
+    /// Creates the state of a client that has connected now. Its names and its outbox are counted as used memory;
+    /// `all_memory` is the memory counted for all clients, and `tokens` are the tokens with which any client holds a
+    /// lock.
     pub(super) fn new(
         id: u64,
         peer: Peer,
@@ -111,7 +112,7 @@ impl ClientInfo {
         }
     }
 
-    /// Records the protocol. Queued frames are moved to the output first: they are encoded in the old one.
+    /// Records the protocol. Queued frames are moved to the output first: they are encoded in the previous protocol.
     pub fn set_protocol(&self, protocol: Protocol, out: &mut Output) {
         self.outbox.set_protocol(protocol, out);
         self.session.set_protocol(protocol);
@@ -134,8 +135,8 @@ impl ClientInfo {
         self.buffers.set_remaining_input(query_buffer);
     }
 
-    /// Returns the output limits that apply to it. A replica may lack as much as the backlog has: it would be sent that when
-    /// it comes back, and disconnected for it again.
+    /// Returns the output limits that apply to the client. A replica may lag by the size of the backlog: it would be
+    /// sent as much when it reconnects, and be disconnected for it again.
     pub fn output_limit(&self, config: &Config) -> OutputLimit {
         let class = self.session.class();
         let limit = config.client_output_buffer_limit[class as usize];
@@ -190,7 +191,7 @@ impl ClientInfo {
         self.user.lock().clone()
     }
 
-    /// The time counts from the first call with `is_over`.
+    /// Records whether the soft output limit is exceeded; the time counts from the first call with `is_over`.
     fn set_over_soft_limit(&self, is_over: bool, now: Now) {
         if !is_over {
             self.over_soft_limit_ms.store(NEVER, Relaxed);
@@ -208,7 +209,7 @@ impl ClientInfo {
         now.mono_ms().saturating_sub(self.connected_ms)
     }
 
-    /// Returns whether its connection has output that it has not read.
+    /// Returns true if the connection has output that the client has not read.
     pub(crate) fn has_output(&self) -> bool {
         self.buffers.output_buffer() > 0
     }
@@ -226,13 +227,12 @@ impl ClientInfo {
             + self.session.subscriptions_and_watched() * SUBSCRIPTION_BYTES
     }
 
-    /// Returns whether it is a replica.
     pub(crate) fn is_replica(&self) -> bool {
         self.session.class() == Class::Replica
     }
 
-    /// Updates the memory counted for the client, which is none for a replica: it has limits of its own. Returns the sum of
-    /// all clients.
+    /// Updates the memory counted for the client, which is 0 for a replica, because it has limits of its own. Returns
+    /// the sum of all clients.
     pub(super) fn count_memory(&self) -> usize {
         self.buffers.count_memory(if self.is_replica() { 0 } else { self.memory() })
     }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-/// What a listener knows about an accepted connection.
+/// Facts that a listener knows about an accepted connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// The peer's address as CLIENT LIST shows it: `ip:port`, or the socket's path and `:0`.
@@ -11,12 +11,12 @@ pub struct Peer {
     pub laddr: Box<str>,
     /// The file descriptor, or -1.
     pub fd: i64,
-    /// Whether it came through the Unix socket.
+    /// True if the connection came through the Unix socket.
     pub is_unix: bool,
 }
 
 impl Peer {
-    /// Returns whether the peer is on this machine: it came through the Unix socket or the loopback interface,
+    /// Returns true if the peer is on this machine: it came through the Unix socket or the loopback interface,
     /// by any of its addresses.
     pub(crate) fn is_local(&self) -> bool {
         let ip = self.addr.parse::<SocketAddr>().map(|addr| addr.ip().to_canonical());

@@ -1,5 +1,5 @@
-//! What a client's commands have set: the database, the protocol, MULTI, WATCH, MONITOR and subscriptions. It mirrors
-//! the session, which only the client's own task sees, for CLIENT LIST and others.
+//! Session of a client as other tasks see it: the database, the protocol, MULTI, WATCH, MONITOR and subscriptions. It
+//! mirrors the session, which only the client's own task accesses, for CLIENT LIST and others.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicUsize};
@@ -35,11 +35,11 @@ pub(crate) struct SessionState {
     /// Commands queued by MULTI, or -1 outside.
     pub(super) queued: AtomicI64,
     watched: AtomicUsize,
-    /// Whether it runs MONITOR.
+    /// True while the client runs MONITOR.
     pub(super) is_monitoring: AtomicBool,
-    /// How many channels, patterns and shard channels it is subscribed to.
+    /// Number of subscriptions of each [`ChannelKind`].
     subscriptions: [AtomicU32; 3],
-    /// Its class, which each batch of requests asks for.
+    /// Class of the client, which is read for each batch of requests.
     class: AtomicU8,
 }
 
@@ -62,12 +62,10 @@ impl SessionState {
         self.db.store(db, Relaxed);
     }
 
-    /// Records the protocol.
     pub(super) fn set_protocol(&self, protocol: Protocol) {
         self.protocol.store(if protocol == Protocol::Resp3 { 3 } else { 2 }, Relaxed);
     }
 
-    /// Returns the protocol.
     pub(crate) fn protocol(&self) -> Protocol {
         if self.protocol.load(Relaxed) == 3 { Protocol::Resp3 } else { Protocol::Resp2 }
     }
@@ -118,7 +116,6 @@ impl SessionState {
         subscriptions as usize + self.watched()
     }
 
-    /// Returns the client's class.
     #[inline]
     pub(crate) fn class(&self) -> Class {
         match self.class.load(Relaxed) {

@@ -1,4 +1,4 @@
-//! What a client's connection has transferred and executed, and when it was last active. Only its own task writes here.
+//! Traffic of a client's connection, and the time of its last activity. Only the client's own task writes here.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,7 +9,7 @@ use crate::time::clock::Now;
 
 /// The bytes that were read from a client and written to it, and the commands executed for it.
 pub(crate) struct Traffic {
-    /// When it sent something last, in monotonic milliseconds.
+    /// Time of the client's last input, in monotonic milliseconds.
     active_ms: AtomicU64,
     pub(super) bytes_in: AtomicU64,
     pub(super) bytes_out: AtomicU64,

@@ -1,4 +1,4 @@
-//! Blocks clients, for CLIENT PAUSE or in a blocking command, and unblocks them.
+//! Blocking and unblocking of clients, for CLIENT PAUSE and blocking commands.
 
 use std::sync::Arc;
 
@@ -12,39 +12,38 @@ use crate::store::value::Type;
 use crate::store::{LockHolder as _, NEVER, Waiter};
 use crate::time::clock::Now;
 
-/// A client that is blocked until this is dropped.
+/// Guard of a blocked client, whose wait ends when the guard is dropped.
 pub struct Blocked {
     clients: Arc<Clients>,
     wait: Arc<Wait>,
     is_timed: bool,
-    /// The bytes that were reported for it.
+    /// Bytes reported for the wait.
     counted: usize,
     /// The hash of the token of a client queued for a lock.
     token: Option<u64>,
 }
 
 impl Blocked {
-    /// Returns the number of the wait.
     pub(crate) fn number(&self) -> u64 {
         self.wait.number
     }
 
-    /// Returns the wait, as others see it.
+    /// Returns the wait, shared with other tasks.
     pub(crate) fn shared_wait(&self) -> Arc<Wait> {
         self.wait.clone()
     }
 
-    /// Returns the client as it stands in the queues of its keys.
+    /// Returns the client's entry for the queues of its keys.
     pub(crate) fn waiter(&self, wanted: Type, heeds_absence: bool) -> Waiter {
         Waiter { number: self.wait.number, wanted, heeds_absence, ticket: self.wait.clone() }
     }
 
-    /// Returns whether another party has answered the call. Waits for one that is executing it.
+    /// Returns true if another party has answered the call. Waits for a party that is executing it.
     pub fn is_answered(&self) -> bool {
         self.wait.ticket.is_answered()
     }
 
-    /// Returns the outcome of the wait if the call was answered, or if `heeds_timeout` and its timeout has passed.
+    /// Returns the outcome of the wait if the call was answered, or, with `heeds_timeout`, if its timeout has passed.
     pub fn ended(&self, now: Now, heeds_timeout: bool) -> Option<Unblocked> {
         let Wait { ticket, until_ms, .. } = &*self.wait;
         // A concurrent UNBLOCK comes first or has no effect.
@@ -55,12 +54,14 @@ impl Blocked {
         ticket.fetch().or_else(|| is_over().then_some(Unblocked::InTime))
     }
 
-    /// Ends the wait of a client that is gone: nobody answers its call any more.
+    /// Ends the wait: no other party answers the call any more.
     pub fn end(&self) {
         let Wait { ticket, info, .. } = &*self.wait;
         ticket.take();
         if self.clients.waits.end(&self.wait) {
-            self.token.iter().for_each(|token| self.clients.queued.leave(info, *token));
+            if let Some(token) = self.token {
+                self.clients.queued.leave(info, token);
+            }
             if self.is_timed {
                 self.clients.waits.remove_timed();
             }
@@ -76,21 +77,21 @@ impl Blocked {
         *self = self.clients.clone().block(&info, Blocking::Keys(call), until_ms);
     }
 
-    /// Returns until when the client waits at most, in monotonic milliseconds.
+    /// Returns the time at which the wait ends at the latest, in monotonic milliseconds.
     pub(crate) fn until_ms(&self) -> u64 {
         self.wait.until_ms
     }
 
-    /// Returns whether the call was executed for a client that was gone before it was told.
+    /// Returns true if the call was executed for a client that disconnected before it got the reply.
     pub(crate) fn was_served_in_vain(&self) -> bool {
         self.wait.ticket.fetch().is_some_and(|answer| answer.is_reply())
     }
 
-    /// Returns when the client has something to do, in monotonic milliseconds: its wait is over, or its call is made
-    /// again, which a pause delays.
+    /// Returns the time at which the client has something to do, in monotonic milliseconds: its wait ends, or its call
+    /// is made again, which a pause delays.
     pub fn due_ms(&self, pause: &Pause, now: Now) -> u64 {
         if self.call(|call| call.is_committing) == Some(true) {
-            return NEVER; // it is nudged afterwards
+            return NEVER; // the client is nudged afterwards
         }
         let retry_at_ms = self.call(|call| call.retry_at_ms).unwrap_or(NEVER);
         let paused_until_ms = if retry_at_ms == NEVER { None } else { pause.in_force(now) };
@@ -110,15 +111,17 @@ impl Drop for Blocked {
 }
 
 impl Clients {
-    /// Blocks a client until a time, in monotonic milliseconds, or until it is unblocked. If it is blocked on keys, these are
-    /// locked: in the queue of each, the numbers of the waits ascend.
+    /// Blocks a client until a time, in monotonic milliseconds, or until it is unblocked. If it is blocked on keys,
+    /// their shards are locked, so that the numbers of the waits ascend in the queue of each key.
     pub fn block(self: &Arc<Self>, info: &Arc<ClientInfo>, blocking: Blocking, until_ms: u64) -> Blocked {
         let is_timed = !matches!(blocking, Blocking::Pause) && until_ms != NEVER;
         if is_timed {
             self.waits.add_timed();
         }
         let token = if let Blocking::Keys(call) = &blocking { call.token } else { None };
-        token.iter().for_each(|token| self.queued.enter(info, *token));
+        if let Some(token) = token {
+            self.queued.enter(info, token);
+        }
         let counted = blocking.memory();
         self.memory_account.report_outside(0, counted);
         info.buffers.add_kept_len(counted as isize);
@@ -126,7 +129,7 @@ impl Clients {
         Blocked { clients: self.clone(), wait, is_timed, counted, token }
     }
 
-    /// Ends a client's wait as if it had timed out, or with an error; returns whether it was blocked.
+    /// Ends a client's wait as if it had timed out, or with an error; returns true if the client was blocked.
     pub fn unblock(&self, id: u64, unblocked: Unblocked) -> bool {
         let may_end = |blocking: &Blocking| !matches!(blocking, Blocking::Pause) && !blocking.is_committing();
         self.answer(id, |blocking| may_end(blocking).then_some(unblocked))
@@ -155,7 +158,7 @@ impl Clients {
         }
     }
 
-    /// Lets `answer` try to end a client's wait; returns whether it did.
+    /// Calls `answer` to end a client's wait; returns true if it did.
     pub(crate) fn answer(&self, id: u64, answer: impl FnOnce(&mut Blocking) -> Option<Unblocked>) -> bool {
         let wait = self.waits.of(id);
         wait.is_some_and(|wait| wait.answer(answer))
@@ -167,7 +170,7 @@ impl Clients {
         if here.is_empty() { self.mirrored.lock(id).into_iter().collect() } else { here }
     }
 
-    /// Returns what is shown of a client, or of one of another process that is queued for a lock.
+    /// Returns a copy of a client, also of a client of another process that is queued for a lock.
     pub(crate) fn shown(&self, id: u64) -> Option<ClientCopy> {
         self.find(id).map(|client| ClientCopy::of(&client)).or_else(|| self.mirrored.client(id))
     }
@@ -208,12 +211,12 @@ impl Clients {
         let overdue = self.waits.all().into_values().filter(|wait| wait.until_ms <= now.mono_ms());
         let in_time = |blocking: &mut Blocking| (!blocking.is_committing()).then_some(Unblocked::InTime);
         let ended: Vec<Arc<Wait>> = overdue.filter(|wait| wait.answer_quietly(in_time)).collect();
-        // Only then: what one of them leaves free is not for another one whose time is over.
+        // Woken only now: what one of these clients frees is not for another one whose wait is over, too.
         ended.iter().for_each(|wait| wait.info.outbox.signal(NUDGE));
     }
 
-    /// Returns when the next wait ends or the next blocked call is to be made again after `now`, in monotonic
-    /// milliseconds, or [`NEVER`].
+    /// Returns the time after `now` at which the next wait ends or the next blocked call is to be made again, in
+    /// monotonic milliseconds, or [`NEVER`].
     pub(crate) fn next_due_ms(&self, now: Now) -> u64 {
         let due_ms = |wait: &Arc<Wait>| {
             let retry_at_ms = wait.call(|call| call.retry_at_ms).unwrap_or(NEVER);
@@ -229,12 +232,12 @@ impl Clients {
         self.waits.all().values().filter_map(due).flatten().collect()
     }
 
-    /// Returns the clients that were answered and whose own tasks have not noticed yet.
+    /// Returns the clients that were answered and whose own tasks have not fetched the answer yet.
     pub(crate) fn answered(&self) -> Answered {
         self.waits.answered()
     }
 
-    /// Returns whether the tasks of all these clients have fetched their answers.
+    /// Returns true if the tasks of all these clients have fetched their answers.
     pub(crate) fn have_noticed(&self, answered: &Answered) -> bool {
         self.waits.have_noticed(answered)
     }

@@ -32,7 +32,7 @@ impl Admissions {
         self.connected.load(Relaxed)
     }
 
-    /// Counts a client; returns its id, unless there are `max` already.
+    /// Counts a client; returns its id, unless `max` clients are connected already.
     fn admit(&self, max: usize) -> Option<u64> {
         let room = |connected: usize| (connected < max).then_some(connected + 1);
         self.connected.fetch_update(Relaxed, Relaxed, room).ok()?;
@@ -56,7 +56,7 @@ pub struct Clients {
     pub(crate) queued: QueuedClients,
     /// The tokens that hold locks in this store; locks in an etcd cluster are not counted.
     pub(crate) held_tokens: Arc<HeldTokens>,
-    /// The clients that an etcd cluster has in its queues.
+    /// Clients in the queues of an etcd cluster.
     pub(super) mirrored: MirroredWaiters,
     /// The counted memory of all clients; maintained only while there is a limit.
     memory: Arc<AtomicUsize>,
@@ -74,7 +74,7 @@ impl Clients {
         Clients { admissions, held_tokens, memory_account, ..Clients::default() }
     }
 
-    /// Adds a client, unless the process has `max` already.
+    /// Adds a client, unless the process has `max` clients already.
     pub fn admit(&self, peer: Peer, now: Now, max: usize) -> Option<Arc<ClientInfo>> {
         let Some(id) = self.admissions.admit(max) else {
             self.refused.fetch_add(1, Relaxed);
@@ -85,7 +85,7 @@ impl Clients {
         Some(self.add(info))
     }
 
-    /// Adds a client that comes from another namespace, which it has not left yet: it keeps its id, its names and the
+    /// Adds a client that comes from another namespace, which it has not left yet; the client keeps its id, names and
     /// protocol.
     pub fn adopt(&self, client: &ClientInfo, now: Now) -> Arc<ClientInfo> {
         let info = self.describe(client.id, client.peer.clone(), now);
@@ -224,17 +224,17 @@ impl Clients {
         self.by_id.lock().values().cloned().collect()
     }
 
-    /// Returns how many of a class are connected.
+    /// Returns the number of connected clients of a class.
     pub fn count_of(&self, class: Class) -> usize {
         self.by_id.lock().values().filter(|client| client.session.class() == class).count()
     }
 
-    /// Returns how many are connected.
+    /// Returns the number of connected clients.
     pub fn len(&self) -> usize {
         self.by_id.lock().len()
     }
 
-    /// Returns whether no client is connected.
+    /// Returns true if no client is connected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,7 +1,8 @@
-//! The clients that are queued for locks in a cluster: those of this process, and those of others that serve the same data.
+//! Clients that are queued for locks in a cluster: those of this process, and of other processes that serve the same
+//! data.
 //!
-//! They are here as the cluster has them at the revision of the mirror. So of the clients of a cycle exactly one finds that
-//! it closes it, in whatever processes they are.
+//! The state is that of the cluster at the revision of the mirror. So exactly one of the clients of a cycle finds that
+//! it closes the cycle, in whichever processes they are.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +10,25 @@ use parking_lot::Mutex;
 
 use crate::client::info::{ClientCopy, LockName};
 
-/// Such a client.
+/// A client queued for a lock in a cluster.
 pub(super) struct MirroredWaiter {
     pub(super) client: ClientCopy,
     pub(super) lock: LockName,
-    /// The hash of its token.
+    /// Hash of the client's token.
     pub(super) token: u64,
 }
 
-/// These clients, by the ids that this process tells them by, and the numbers of their waits: of a client that was told that
-/// the outcome of a call is not known, a place may still be there beside that of its next call.
+/// Clients queued in a cluster, by their ids in this process and the numbers of their waits: after a call whose outcome
+/// was not known, a client may still have the place of that call besides the one of its next call.
 #[derive(Default)]
 pub(super) struct MirroredWaiters(Mutex<BTreeMap<(u64, u64), MirroredWaiter>>);
 
 impl MirroredWaiters {
-    /// Adds a client.
     pub(super) fn insert(&self, id: u64, wait: u64, waiter: MirroredWaiter) {
         self.0.lock().insert((id, wait), waiter);
     }
 
-    /// Removes a client; returns the hash of its token, unless it waits with that elsewhere, too.
+    /// Removes a client; returns the hash of its token, unless the client waits elsewhere with the same token.
     pub(super) fn remove(&self, id: u64, wait: u64) -> Option<u64> {
         let mut waiters = self.0.lock();
         let token = waiters.remove(&(id, wait))?.token;
@@ -36,7 +36,6 @@ impl MirroredWaiters {
         (!waits_on).then_some(token)
     }
 
-    /// Returns what is shown of a client.
     pub(super) fn client(&self, id: u64) -> Option<ClientCopy> {
         self.last(id, |waiter| waiter.client.clone())
     }

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use crate::client::info::ClientInfo;
 use crate::memory::ordered_map::OrderedMap;
 
-/// The clients queued for locks, or about to be, each with the hash of its token: first the token, then the client.
+/// Clients queued for locks, or about to be, as pairs of the hash of the token and the id of the client.
 #[derive(Default)]
 pub(crate) struct QueuedClients(Mutex<OrderedMap<(u64, u64), ()>>);
 
@@ -47,18 +47,18 @@ impl QueuedClients {
         self.0.lock().range((token, 0)..=(token, u64::MAX)).map(|((_, client), ())| *client).collect()
     }
 
-    /// Returns whether no client is queued, or about to be.
+    /// Returns true if no client is queued, or about to be.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.lock().is_empty()
     }
 
-    /// Returns whether there is any but one.
+    /// Returns true if any client but `client` is queued with a token.
     pub(crate) fn has_another(&self, token: u64, client: u64) -> bool {
         let queued = self.0.lock();
         queued.range((token, 0)..=(token, u64::MAX)).any(|((_, other), ())| *other != client)
     }
 
-    /// Returns whether there is any.
+    /// Returns true if any client is queued with a token.
     pub(crate) fn has_token(&self, token: u64) -> bool {
         self.0.lock().range((token, 0)..=(token, u64::MAX)).next().is_some()
     }

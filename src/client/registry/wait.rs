@@ -1,4 +1,4 @@
-//! What a blocked client waits for, and the waits of all clients.
+//! Waits of blocked clients.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,28 +17,28 @@ use crate::spec::CommandSpec;
 use crate::spec::registry::Hashes;
 use crate::store::Waiter;
 
-/// What a blocked client waits for.
+/// Event that a blocked client waits for.
 pub enum Blocking {
     /// The end of a pause; CLIENT UNBLOCK has no effect.
     Pause,
-    /// Its timeout, or CLIENT UNBLOCK.
+    /// The timeout, or CLIENT UNBLOCK.
     Time,
     /// Keys: when one of them changes, the client that changed it executes the call again.
     Keys(Box<BlockedCall>),
 }
 
-/// The size of a blocked client's wait and of its place among the others, whose nodes are half full, in bytes.
+/// Size of a blocked client's wait and of its entry in [`Waits`], whose nodes are half full, in bytes.
 const WAIT_LEN: usize = allocation_len(COUNTED_LEN + size_of::<Wait>()) + 2 * size_of::<(u64, Arc<Wait>)>();
-/// The measured memory of the task of a blocked client beyond that of an idle one, in bytes.
+/// Measured memory of the task of a blocked client beyond that of an idle one, in bytes.
 const TASK_LEN: usize = 672;
 
 impl Blocking {
-    /// Returns whether an engine has executed the call and waits for the cluster.
+    /// Returns true while the cluster has not confirmed the call, which an engine has executed.
     pub(super) fn is_committing(&self) -> bool {
         matches!(self, Blocking::Keys(call) if call.is_committing)
     }
 
-    /// Returns the bytes allocated for a client that is blocked so.
+    /// Returns the bytes allocated for a client that is blocked in this way.
     pub(super) fn memory(&self) -> usize {
         let of_call = match self {
             Blocking::Keys(call) => call.memory(),
@@ -60,15 +60,17 @@ pub struct BlockedCall {
     pub caller: Caller,
     /// The hashes of the keys, in the order of the grammar.
     pub hashes: Hashes,
-    /// Whether the call is made again also when a key was deleted.
+    /// True if the call is made again also when a key was deleted.
     pub heeds_absence: bool,
     /// The hash of the token of a client queued for a lock, unless an engine queues it.
     pub token: Option<u64>,
-    /// When the call is made again even if no key has changed, in monotonic milliseconds, or [`NEVER`](crate::store::NEVER).
+    /// Time at which the call is made again even if no key has changed, in monotonic milliseconds, or
+    /// [`NEVER`](crate::store::NEVER).
     pub retry_at_ms: u64,
-    /// The time it has taken so far, in nanoseconds.
+    /// Time spent on the call so far, in nanoseconds.
     pub spent_ns: u64,
-    /// Whether an engine has executed it and waits for the cluster: neither its timeout nor CLIENT UNBLOCK ends it then.
+    /// True while an engine, which has executed the call, waits for the cluster: neither the timeout nor CLIENT UNBLOCK
+    /// ends the wait then.
     pub(crate) is_committing: bool,
 }
 
@@ -80,8 +82,8 @@ impl BlockedCall {
         self.command.keys_of(request).map(key_of).collect()
     }
 
-    /// Returns the bytes allocated: for itself, for the requests, and for the keys that its client leaves when it
-    /// continues.
+    /// Returns the bytes allocated for the call, for its requests, and for the keys whose queues its client leaves when
+    /// it continues.
     fn memory(&self) -> usize {
         const REQUEST_LEN: usize = allocation_len(COUNTED_LEN + size_of::<OwnedRequest>());
         let places = list_len::<(u64, usize)>(self.hashes.len());
@@ -89,7 +91,7 @@ impl BlockedCall {
         allocation_len(size_of::<BlockedCall>()) + REQUEST_LEN + self.request.memory() + other + places
     }
 
-    /// Returns the locks that it is queued for.
+    /// Returns the locks that the client is queued for.
     pub(crate) fn awaited_locks(&self) -> Vec<LockName> {
         if self.token.is_some() { self.keys() } else { Vec::new() }
     }
@@ -105,26 +107,25 @@ pub enum Unblocked {
     RoleChanged,
     /// The call was executed; this is its reply.
     Served(Output),
-    /// The call was executed, and has acquired locks, whose time may be over before the client is told.
+    /// The call was executed, and has acquired locks, which may expire before the client gets the reply.
     Granted(Box<Grant>),
     /// The call was executed and panicked: the client gets an error and is closed.
     Panicked,
 }
 
-/// Locks that a client was given that was queued for them.
+/// Locks that were granted to a client queued for them.
 pub struct Grant {
-    /// The reply.
     pub(crate) reply: Output,
     /// The fencing tokens, in the order of the keys.
     pub(crate) fences: Vec<i64>,
-    /// When the first of the locks expires, in monotonic milliseconds, or [`NEVER`](crate::store::NEVER).
+    /// Time at which the first of the locks expires, in monotonic milliseconds, or [`NEVER`](crate::store::NEVER).
     pub(crate) until_ms: u64,
-    /// The call, which is made again if a lock has expired; `None` where an engine has executed it.
+    /// Call to make again if a lock has expired; `None` where an engine has executed it.
     pub(crate) call: Option<Box<BlockedCall>>,
 }
 
 impl Unblocked {
-    /// Returns whether the call was executed for the client, and has replied.
+    /// Returns true if the call was executed for the client, and has replied.
     pub(crate) fn is_reply(&self) -> bool {
         matches!(self, Unblocked::Served(_) | Unblocked::Granted(_))
     }
@@ -132,7 +133,7 @@ impl Unblocked {
 
 /// The wait of a blocked client, as other tasks see it.
 pub(crate) struct Wait {
-    /// Larger than the numbers of all waits that began before.
+    /// Number of the wait, larger than those of all waits that began before.
     pub(super) number: u64,
     pub(super) ticket: Ticket<Blocking, Unblocked>,
     pub(super) info: Arc<ClientInfo>,
@@ -146,17 +147,16 @@ impl Wait {
         waiter.ticket.downcast_ref()
     }
 
-    /// Returns the wait of a client in the queue of a key, to be kept.
+    /// Returns the wait of a client in the queue of a key, shared.
     pub(crate) fn shared(waiter: &Waiter) -> Option<Arc<Self>> {
         waiter.ticket.clone().downcast().ok()
     }
 
-    /// Returns the number of the wait.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Lets nothing but an engine answer the client from now on; returns false if it is not blocked any more.
+    /// Reserves the answer for an engine from now on; returns false if the client is not blocked any more.
     pub(crate) fn begin_commit(&self) -> bool {
         self.set_committing(true)
     }
@@ -164,7 +164,7 @@ impl Wait {
     /// Reverts [`Wait::begin_commit`].
     pub(crate) fn end_commit(&self) {
         if self.set_committing(false) {
-            self.info.outbox.signal(NUDGE); // its timeout may have passed meanwhile
+            self.info.outbox.signal(NUDGE); // the timeout may have passed meanwhile
         }
     }
 
@@ -179,7 +179,8 @@ impl Wait {
         is_blocked
     }
 
-    /// Lets the call be made again at a time in monotonic milliseconds, unless that is later than it is made in any case.
+    /// Sets the time at which the call is made again, in monotonic milliseconds, and wakes the client if that is
+    /// earlier than before.
     pub(crate) fn stay_blocked(&self, retry_at_ms: u64) {
         let mut is_earlier = false;
         self.ticket.serve(|blocking| {
@@ -194,7 +195,7 @@ impl Wait {
         }
     }
 
-    /// Lets `answer` try to end the wait; returns whether it did. A client that is about to be closed is given nothing any
+    /// Calls `answer` to end the wait; returns true if it did. A client that is about to be closed is given nothing any
     /// more.
     pub(crate) fn answer(&self, answer: impl FnOnce(&mut Blocking) -> Option<Unblocked>) -> bool {
         let is_over = self.answer_quietly(answer);
@@ -205,7 +206,7 @@ impl Wait {
         is_over
     }
 
-    /// Answers the client as [`Wait::answer`] does, but its task is not told.
+    /// Answers the client as [`Wait::answer`] does, without waking its task.
     pub(super) fn answer_quietly(&self, answer: impl FnOnce(&mut Blocking) -> Option<Unblocked>) -> bool {
         !self.info.outbox.is_ending() && self.ticket.serve(answer)
     }
@@ -226,18 +227,17 @@ impl Wait {
 /// The waits of the blocked clients.
 #[derive(Default)]
 pub(super) struct Waits {
-    /// The number of the last one that has begun.
+    /// Number of the wait that began last.
     last: AtomicU64,
     by_client: Mutex<BTreeMap<u64, Arc<Wait>>>,
-    /// How many have a timeout.
+    /// Number of waits with a timeout.
     timed: AtomicUsize,
 }
 
-/// Some waits that were answered.
+/// Waits that were answered.
 pub(crate) struct Answered(Vec<(u64, Arc<Wait>)>);
 
 impl Waits {
-    /// Begins the wait of a client.
     pub(super) fn begin(&self, info: &Arc<ClientInfo>, blocking: Blocking, until_ms: u64) -> Arc<Wait> {
         let number = self.last.fetch_add(1, Relaxed) + 1;
         let wait = Arc::new(Wait { number, ticket: Ticket::new(blocking), info: info.clone(), until_ms });
@@ -248,7 +248,7 @@ impl Waits {
         wait
     }
 
-    /// Ends the wait of a client; returns whether it had not ended before. The client may have begun another one since.
+    /// Ends the wait of a client; returns true if it had not ended before. The client may have begun another one since.
     pub(super) fn end(&self, wait: &Arc<Wait>) -> bool {
         let mut by_client = self.by_client.lock();
         let was_waiting = by_client.get(&wait.info.id).is_some_and(|present| Arc::ptr_eq(present, wait));
@@ -259,7 +259,6 @@ impl Waits {
         was_waiting
     }
 
-    /// Returns the wait of a client.
     pub(super) fn of(&self, client: u64) -> Option<Arc<Wait>> {
         self.by_client.lock().get(&client).cloned()
     }
@@ -269,12 +268,11 @@ impl Waits {
         self.by_client.lock().clone()
     }
 
-    /// Returns how many there are.
     pub(super) fn len(&self) -> usize {
         self.by_client.lock().len()
     }
 
-    /// Counts one with a timeout.
+    /// Counts a wait with a timeout.
     pub(super) fn add_timed(&self) {
         self.timed.fetch_add(1, Relaxed);
     }
@@ -284,17 +282,16 @@ impl Waits {
         self.timed.fetch_sub(1, Relaxed);
     }
 
-    /// Returns how many have a timeout.
     pub(super) fn timed(&self) -> usize {
         self.timed.load(Relaxed)
     }
 
-    /// Returns those that were answered and whose clients' own tasks have not noticed yet.
+    /// Returns the answered waits whose clients' own tasks have not fetched the answer yet.
     pub(super) fn answered(&self) -> Answered {
         Answered(self.all().into_iter().filter(|(_, wait)| wait.ticket.is_answered()).collect())
     }
 
-    /// Returns whether the tasks of all these clients have fetched their answers.
+    /// Returns true if the tasks of all these clients have fetched their answers.
     pub(super) fn have_noticed(&self, answered: &Answered) -> bool {
         let waits = self.by_client.lock();
         let is_same = |id: &u64, wait: &Arc<Wait>| waits.get(id).is_some_and(|now| Arc::ptr_eq(now, wait));

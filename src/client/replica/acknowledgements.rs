@@ -6,7 +6,7 @@ use crate::client::registry::{Clients, Unblocked};
 use crate::client::replica::awaited::Awaited;
 use crate::client::replica::list::Replicas;
 
-/// A client that waits, until this is dropped.
+/// Wait of a client for acknowledgements of replicas, which ends when it is dropped.
 pub(crate) struct WaitingForReplicas {
     replicas: Arc<Replicas>,
     client: u64,
@@ -14,12 +14,12 @@ pub(crate) struct WaitingForReplicas {
 }
 
 impl WaitingForReplicas {
-    /// Returns how many replicas have what is awaited.
+    /// Returns how many replicas have acknowledged what the client waits for.
     pub(crate) fn count(&self) -> usize {
         self.replicas.count(&self.awaited)
     }
 
-    /// Returns whether enough of them have it.
+    /// Returns true if enough replicas have acknowledged what the client waits for.
     pub(crate) fn is_over(&self) -> bool {
         self.count() >= self.awaited.count
     }
@@ -32,7 +32,7 @@ impl Drop for WaitingForReplicas {
 }
 
 impl Replicas {
-    /// Begins the wait of a client, which is then to be blocked.
+    /// Begins the wait of a client, which the caller then blocks.
     pub(crate) fn wait(self: &Arc<Self>, client: u64, awaited: Awaited) -> WaitingForReplicas {
         self.waiters.lock().insert(client, awaited);
         WaitingForReplicas { replicas: self.clone(), client, awaited }

@@ -1,17 +1,17 @@
-//! What clients wait for.
+//! Acknowledgements that clients wait for.
 
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-/// What a client waits for.
+/// Acknowledgements that a client waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Awaited {
-    /// How many replicas.
+    /// Number of replicas.
     pub(crate) count: usize,
-    /// Up to where in the log they are to have executed everything.
+    /// Position up to which the replicas must have executed the log.
     pub(crate) position: u64,
-    /// Whether they must have it in an fsynced file.
+    /// True if the replicas must have the log up to there in an fsynced file.
     pub(crate) must_be_synced: bool,
 }
 

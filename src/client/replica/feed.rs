@@ -1,7 +1,7 @@
-//! What a replica is sent: a snapshot, unless it continues where it was, and then the log.
+//! Feed of a replica: a snapshot, unless the replica continues by a partial resynchronisation, and then the log.
 //!
-//! Its connection fills its output from here when that is empty, as with what is pushed to other clients, and executes
-//! what the replica sends as requests.
+//! The replica's connection fills its output from the feed when the output is empty, as it takes pushed frames for
+//! other clients, and executes what the replica sends as requests.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,39 +18,39 @@ use crate::client::replica::part::Part;
 use crate::persist::LogReader;
 use crate::resp::Output;
 
-/// How often a replica that waits for its snapshot is sent a line, so that it knows that the link is alive.
+/// Interval at which a replica that waits for its snapshot is sent a line, so that it knows that the link is alive.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
 
-/// How many bytes of the log come into the output at once, and a piece more.
+/// Number of bytes in the output from which on no further piece of the log is added.
 const PORTION: usize = 256 << 10;
 
-/// What a replica is sent.
+/// Data that is sent to a replica.
 pub(crate) struct Feed {
     stage: Stage,
     replica: Arc<Replica>,
 }
 
 enum Stage {
-    /// The parts of a snapshot. Before the first bytes it is sent lines from time to time.
+    /// Parts of a snapshot. Before the first bytes, the replica is sent lines from time to time.
     Snapshot {
         parts: mpsc::Receiver<Part>,
         reader: Option<LogReader>,
         alive: Option<Pin<Box<Sleep>>>,
-        /// The replica has acknowledged something since it was sent the last part.
+        /// True if the replica has acknowledged something since it was sent the last part.
         is_acknowledged: bool,
     },
-    /// A line, if one comes before, and the log, once the replica has acknowledged its snapshot.
+    /// A line, if there is one, and the log, once the replica has acknowledged its snapshot.
     Log { line: Option<Bytes>, reader: LogReader, is_acknowledged: bool },
-    /// Nothing: it has asked for a snapshot alone.
+    /// Nothing: the replica has asked for a snapshot alone.
     Nothing,
 }
 
-/// Why a replica is sent nothing more.
+/// Reason for which a feed has ended.
 #[derive(Debug)]
 pub(crate) enum FeedEnded {
-    /// It has what it has asked for.
+    /// The replica has what it has asked for.
     Complete,
-    /// The snapshot has failed, or the log has not waited for it.
+    /// The snapshot has failed, or the log has not waited for the replica.
     Failed,
 }
 
@@ -61,14 +61,13 @@ impl Feed {
         Feed { stage: Stage::Snapshot { parts, reader: None, alive: Some(alive), is_acknowledged: false }, replica }
     }
 
-    /// Creates the feed of a replica that continues where it was, and is told so by a line.
+    /// Creates the feed of a replica that continues by a partial resynchronisation, which `line` tells it.
     pub(crate) fn log(replica: Arc<Replica>, line: Bytes, reader: LogReader) -> Self {
         replica.set_position(reader.position());
         replica.set_state(ReplicaState::Online);
         Feed { stage: Stage::Log { line: Some(line), reader, is_acknowledged: true }, replica }
     }
 
-    /// Returns the replica.
     pub(crate) fn replica(&self) -> &Replica {
         &self.replica
     }
@@ -83,10 +82,10 @@ impl Feed {
         reader.map_or(0, |reader| reader.end() - reader.position())
     }
 
-    /// The replica has acknowledged what it has.
+    /// Records that the replica has acknowledged the data that it has.
     pub(crate) fn acknowledged(&mut self) {
         match &mut self.stage {
-            // It may have the last part before this knows that it was the last.
+            // The replica may have the last part before the feed knows that it was the last.
             Stage::Snapshot { is_acknowledged, .. } => *is_acknowledged = true,
             Stage::Log { is_acknowledged, .. } => {
                 *is_acknowledged = true;
@@ -96,7 +95,7 @@ impl Feed {
         }
     }
 
-    /// Adds what comes next to the output; pending if there is nothing yet.
+    /// Adds the next data to the output; pending if there is none yet.
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Output) -> Poll<Result<(), FeedEnded>> {
         match &mut self.stage {
             Stage::Snapshot { parts, reader, alive, is_acknowledged } => match parts.poll_recv(cx) {

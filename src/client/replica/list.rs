@@ -1,4 +1,4 @@
-//! All replicas: those that wait for a snapshot, and how many have acknowledged what.
+//! Registry of replicas: all of them, those that wait for a snapshot, and their acknowledgements.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -12,47 +12,46 @@ use crate::client::replica::part::Part;
 use crate::persist::LogReader;
 use crate::time::clock::Now;
 
-/// All replicas.
+/// Registry of replicas.
 #[derive(Default)]
 pub(crate) struct Replicas {
-    /// In the order in which they asked.
+    /// Replicas, in the order in which they asked for data.
     all: Mutex<Vec<Arc<Replica>>>,
-    /// How many there are: a cheap check.
+    /// Number of replicas, for a cheap check.
     count: AtomicUsize,
     /// The clients that wait for acknowledgements.
     pub(super) waiters: Waiters,
-    /// Wakes who waits for the next acknowledgement.
+    /// Wakes the tasks that wait for the next acknowledgement.
     acknowledged: Notify,
-    /// Those that wait for a snapshot.
+    /// Replicas that wait for a snapshot.
     waiting: Mutex<Vec<Waiting>>,
-    /// Those that may continue with what an append-only file has.
+    /// Replicas that may continue with the content of an append-only file.
     behind: Mutex<Vec<Behind>>,
-    /// When the last one has left, in monotonic milliseconds.
+    /// Time at which the last replica has left, in monotonic milliseconds.
     left_ms: AtomicU64,
-    /// When they were pinged last, in monotonic milliseconds.
+    /// Time of the last PING to the replicas, in monotonic milliseconds.
     pinged_ms: AtomicU64,
 }
 
 /// A replica that lacks more of the log than is kept in memory.
 pub(crate) struct Behind {
     pub(crate) waiting: Waiting,
-    /// Up to where it has everything.
+    /// Position up to which the replica has the log.
     pub(crate) position: u64,
-    /// Reads what is kept.
+    /// Reader of the part of the log that is kept in memory.
     pub(crate) reader: LogReader,
 }
 
 /// A replica that waits for a snapshot.
 pub(crate) struct Waiting {
     pub(crate) replica: Arc<Replica>,
-    /// Takes the parts.
+    /// Sender of the parts of the snapshot.
     pub(crate) parts: mpsc::Sender<Part>,
-    /// Since when, in monotonic milliseconds.
+    /// Time since which the replica has waited, in monotonic milliseconds.
     pub(crate) since_ms: u64,
 }
 
 impl Replicas {
-    /// Adds a replica.
     pub(crate) fn add(&self, replica: Arc<Replica>, now: Now) {
         replica.restart(now);
         let mut all = self.all.lock();
@@ -60,7 +59,7 @@ impl Replicas {
         self.count.store(all.len(), Relaxed);
     }
 
-    /// Removes the replica that is a client.
+    /// Removes the replica of a client.
     pub(crate) fn remove(&self, client: u64, now: Now) {
         let mut all = self.all.lock();
         all.retain(|replica| replica.client != client);
@@ -68,13 +67,13 @@ impl Replicas {
         self.count.store(all.len(), Relaxed);
     }
 
-    /// Returns for how many milliseconds there have been none; `None` if there are some.
+    /// Returns for how many milliseconds there have been no replicas; `None` if there are some.
     pub(crate) fn idle_ms(&self, now: Now) -> Option<u64> {
         let idle_ms = now.mono_ms().saturating_sub(self.left_ms.load(Relaxed));
         Some(idle_ms).filter(|_| self.is_empty())
     }
 
-    /// Returns whether they are to be pinged, which they are then not again for a time, unless that becomes shorter.
+    /// Returns true if a PING to the replicas is due, and then begins the next period; its length may change meanwhile.
     pub(crate) fn is_ping_due(&self, period_s: u64, now: Now) -> bool {
         let silent_ms = now.mono_ms().saturating_sub(self.pinged_ms.load(Relaxed));
         let is_due = silent_ms >= period_s.saturating_mul(1000);
@@ -84,34 +83,33 @@ impl Replicas {
         is_due
     }
 
-    /// Returns whether there are none.
+    /// Returns true if there are no replicas.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
     }
 
-    /// Returns all of them.
     pub(crate) fn all(&self) -> Vec<Arc<Replica>> {
         self.all.lock().clone()
     }
 
-    /// Lets a replica be sent the next snapshot.
+    /// Adds a replica that is to be sent the next snapshot.
     pub(crate) fn await_snapshot(&self, waiting: Waiting) {
         self.waiting.lock().push(waiting);
     }
 
-    /// Lets a replica be sent what it lacks, if an append-only file has that.
+    /// Adds a replica that is to be sent the part of the log that it lacks, if an append-only file has that.
     pub(crate) fn await_missing(&self, behind: Behind) {
         self.behind.lock().push(behind);
     }
 
-    /// Takes those that wait for what they lack.
+    /// Takes the replicas that lack a part of the log.
     pub(crate) fn take_behind(&self) -> Vec<Behind> {
         std::mem::take(&mut *self.behind.lock())
     }
 
-    /// Returns those that wait for the next snapshot, which is of what the first one wants: since when it waits, in monotonic
-    /// milliseconds, and how many there are.
+    /// Returns the time since which the first replica has waited for a snapshot, in monotonic milliseconds, and the
+    /// number of replicas that wait for the same kind of snapshot.
     pub(crate) fn waiting_since(&self) -> Option<(u64, usize)> {
         let mut waiting = self.waiting.lock();
         waiting.retain(|waiting| !waiting.parts.is_closed());
@@ -121,7 +119,7 @@ impl Replicas {
         Some((first.since_ms, count))
     }
 
-    /// Takes those that wait for the next snapshot, and what of the data it is to have.
+    /// Takes the replicas that wait for the next snapshot, and the kind of snapshot that they have asked for.
     pub(crate) fn take_waiting(&self) -> Option<(Wanted, Vec<Waiting>)> {
         let mut waiting = self.waiting.lock();
         waiting.retain(|waiting| !waiting.parts.is_closed());
@@ -129,17 +127,17 @@ impl Replicas {
         Some((wanted, waiting.extract_if(.., |waiting| *waiting.replica.wanted.lock() == wanted).collect()))
     }
 
-    /// Wakes who waits for the next acknowledgement.
+    /// Wakes the tasks that wait for the next acknowledgement.
     pub(crate) fn note_acknowledgement(&self) {
         self.acknowledged.notify_waiters();
     }
 
-    /// Returns how many replicas have what a client waits for.
+    /// Returns how many replicas have acknowledged what a client waits for.
     pub(crate) fn count(&self, awaited: &Awaited) -> usize {
         self.count_online(|replica| replica.has(awaited))
     }
 
-    /// Returns whether any is sent the changes.
+    /// Returns true if any replica is online.
     pub(crate) fn is_any_online(&self) -> bool {
         !self.is_empty() && self.count_online(|_| true) > 0
     }
@@ -149,7 +147,7 @@ impl Replicas {
         self.all.lock().iter().filter(counts).count()
     }
 
-    /// Returns how many replicas are online and have said so for a time, in milliseconds.
+    /// Returns how many replicas are online and have sent a sign of life in the last `lag_ms_max` milliseconds.
     pub(crate) fn count_good(&self, lag_ms_max: u64, now: Now) -> usize {
         self.count_online(|replica| replica.lag_ms(now) <= lag_ms_max)
     }

@@ -1,4 +1,4 @@
-//! One replica: what it has said of itself, and what it has.
+//! One replica: what it has announced, and how far it has been sent and has acknowledged the log.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 
@@ -10,23 +10,23 @@ use crate::config::Address;
 use crate::store::NEVER;
 use crate::time::clock::Now;
 
-/// How far a replica is.
+/// State of a replica's synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReplicaState {
-    /// It waits for a snapshot.
+    /// The replica waits for a snapshot.
     Waiting,
-    /// It is sent a snapshot as that is written, or waits until it is written to a file.
+    /// The replica is sent a snapshot while it is written, or waits until it is written to a file.
     Snapshot,
-    /// It is sent the file of a snapshot.
+    /// The replica is sent the file of a snapshot.
     File,
-    /// It was sent a snapshot, and has not acknowledged that.
+    /// The replica was sent a snapshot, and has not acknowledged it.
     Loading,
-    /// It is sent the log.
+    /// The replica is sent the log.
     Online,
 }
 
 impl ReplicaState {
-    /// Returns its name in INFO.
+    /// Returns the name of the state in INFO.
     pub(crate) fn name(self) -> &'static str {
         match self {
             ReplicaState::Waiting | ReplicaState::Snapshot => "wait_bgsave",
@@ -36,17 +36,15 @@ impl ReplicaState {
     }
 }
 
-/// What of the data a replica asks for.
+/// Part of the data that a replica asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// The keys.
     pub(crate) keys: bool,
-    /// The libraries of functions.
+    /// Libraries of functions.
     pub(crate) libraries: bool,
 }
 
 impl Wanted {
-    /// Everything.
     pub(crate) const ALL: Wanted = Wanted { keys: true, libraries: true };
 }
 
@@ -54,30 +52,32 @@ impl Wanted {
 pub(crate) struct Replica {
     /// The id of the client.
     pub(crate) client: u64,
-    /// The address that it announces, or that it has connected from.
+    /// Address that the replica announces, or from which it has connected.
     pub(crate) ip: Mutex<String>,
-    /// The port that it announces, which may be any number; 0 before.
+    /// Port that the replica announces, which may be any number; 0 before.
     pub(crate) port: AtomicI64,
-    /// Whether it can read a snapshot whose length is not known.
+    /// Set if the replica can read a snapshot of unknown length (`capa eof`).
     pub(crate) has_eof: AtomicBool,
-    /// Whether it can continue with another id of the data.
+    /// Set if the replica can continue with another replication ID (`capa psync2`).
     pub(crate) has_psync2: AtomicBool,
-    /// Whether it has asked by SYNC, and so is told neither the id of the data nor the position.
+    /// Set if the replica has asked by SYNC, and so is told neither the replication ID nor the offset.
     pub(crate) is_old: AtomicBool,
-    /// What it asks for, and whether the connection ends behind the snapshot.
+    /// Part of the data that the replica asks for.
     pub(crate) wanted: Mutex<Wanted>,
+    /// Set if the connection ends after the snapshot.
     pub(crate) is_snapshot_only: AtomicBool,
     state: AtomicU8,
-    /// Up to where in the log it has been sent everything; [`NEVER`] before its snapshot was cut.
+    /// Position up to which the log was sent; [`NEVER`] before the snapshot was cut.
     position: AtomicU64,
-    /// Up to where in the log it has executed everything, as it says, and when it said so, in monotonic milliseconds. An
-    /// empty line also says that it is there.
+    /// Position up to which the replica says that it has executed the log.
     acknowledged: AtomicU64,
+    /// Time of the replica's last sign of life, in monotonic milliseconds: an acknowledgement, or an empty line.
     acknowledged_ms: AtomicU64,
-    /// Up to where it has everything in an append-only file that is fsynced, as it says.
+    /// Position up to which the replica says that it has the log in an fsynced append-only file.
     synced: AtomicU64,
-    /// How many bytes had been written to it when that last was a change, and when, in monotonic milliseconds.
+    /// Number of bytes written to the replica by the last call of [`Replica::stalled_ms`].
     bytes_out: AtomicU64,
+    /// Time at which [`Replica::stalled_ms`] last found progress, or nothing to read, in monotonic milliseconds.
     moved_ms: AtomicU64,
 }
 
@@ -103,12 +103,12 @@ impl Replica {
         }
     }
 
-    /// Returns where clients reach it.
+    /// Returns the address at which clients reach the replica.
     pub(crate) fn address(&self) -> Address {
         Address { host: self.ip.lock().clone(), port: u16::try_from(self.port.load(Relaxed)).unwrap_or(0) }
     }
 
-    /// Returns its name in the log.
+    /// Returns the name of the replica in the server's log.
     pub(crate) fn shown_name(&self) -> String {
         match self.port.load(Relaxed) {
             0 => format!("{}:<unknown-replica-port>", self.ip.lock()),
@@ -116,15 +116,16 @@ impl Replica {
         }
     }
 
-    /// Returns the line that lets it continue where it was, with the present id of the data.
+    /// Returns the line that grants a partial resynchronisation, with the present replication ID if the replica
+    /// understands it.
     pub(crate) fn continue_line(&self, id: &str) -> Bytes {
-        match self.has_psync2.load(Relaxed) {
-            true => format!("+CONTINUE {id}\r\n").into(),
-            false => Bytes::from_static(b"+CONTINUE\r\n"),
+        if self.has_psync2.load(Relaxed) {
+            format!("+CONTINUE {id}\r\n").into()
+        } else {
+            Bytes::from_static(b"+CONTINUE\r\n")
         }
     }
 
-    /// Returns how far it is.
     pub(crate) fn state(&self) -> ReplicaState {
         match self.state.load(Relaxed) {
             0 => ReplicaState::Waiting,
@@ -135,33 +136,32 @@ impl Replica {
         }
     }
 
-    /// Sets how far it is.
     pub(crate) fn set_state(&self, state: ReplicaState) {
         self.state.store(state as u8, Relaxed);
     }
 
-    /// Returns up to where in the log it has executed everything.
+    /// Returns the position up to which the replica has executed the log.
     pub(crate) fn acknowledged(&self) -> u64 {
         self.acknowledged.load(Relaxed)
     }
 
-    /// Returns up to where in the log it has been sent everything; `None` before its snapshot was cut.
+    /// Returns the position up to which the log was sent to the replica; `None` before its snapshot was cut.
     pub(crate) fn position(&self) -> Option<u64> {
         Some(self.position.load(Relaxed)).filter(|position| *position != NEVER)
     }
 
-    /// Records up to where in the log it has been sent everything.
+    /// Records the position up to which the log was sent to the replica.
     pub(crate) fn set_position(&self, position: u64) {
         self.position.store(position, Relaxed);
     }
 
-    /// Returns whether it says what it has executed: it does if it knows positions.
+    /// Returns true if the replica acknowledges what it has executed, as it does if it knows positions.
     pub(crate) fn acknowledges(&self) -> bool {
         !self.is_old.load(Relaxed)
     }
 
-    /// Records that it has executed the log up to a position, and has it in an fsynced file up to another one, if it says so.
-    /// What it was not sent does not count.
+    /// Records that the replica has executed the log up to a position, and, if it says so, has it in an fsynced file up
+    /// to another one. Positions beyond what was sent do not count.
     pub(crate) fn acknowledge(&self, position: u64, synced: Option<u64>, now: Now) {
         let sent = self.position().unwrap_or(0);
         self.acknowledged.fetch_max(position.min(sent), Relaxed);
@@ -171,25 +171,25 @@ impl Replica {
         self.restart_lag(now);
     }
 
-    /// Returns whether it has what a client waits for.
+    /// Returns true if the replica has acknowledged what a client waits for.
     pub(super) fn has(&self, awaited: &Awaited) -> bool {
         let reached = if awaited.must_be_synced { &self.synced } else { &self.acknowledged };
         reached.load(Relaxed) >= awaited.position
     }
 
-    /// Begins to count the time for which it says and reads nothing.
+    /// Restarts the times for which the replica has sent nothing and read nothing.
     pub(super) fn restart(&self, now: Now) {
         self.restart_lag(now);
         self.moved_ms.store(now.mono_ms(), Relaxed);
     }
 
-    /// Begins to count the time for which it says nothing.
+    /// Restarts the time for which the replica has sent nothing.
     pub(crate) fn restart_lag(&self, now: Now) {
         self.acknowledged_ms.store(now.mono_ms(), Relaxed);
     }
 
-    /// Returns for how many milliseconds it has read nothing of what there is for it, when `bytes_out` have been written to
-    /// it. To be asked from time to time.
+    /// Returns for how many milliseconds the replica has read nothing of its pending output; `bytes_out` is the number
+    /// of bytes written to it. To be called regularly.
     pub(crate) fn stalled_ms(&self, bytes_out: u64, has_output: bool, now: Now) -> u64 {
         let before = self.bytes_out.swap(bytes_out, Relaxed);
         if before != bytes_out || !has_output {
@@ -198,7 +198,7 @@ impl Replica {
         now.mono_ms().saturating_sub(self.moved_ms.load(Relaxed))
     }
 
-    /// Returns for how many milliseconds it has said nothing.
+    /// Returns for how many milliseconds the replica has sent nothing.
     pub(crate) fn lag_ms(&self, now: Now) -> u64 {
         now.mono_ms().saturating_sub(self.acknowledged_ms.load(Relaxed))
     }
