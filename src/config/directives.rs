@@ -80,7 +80,7 @@ impl Directives {
 /// The directives of Redis that are not settings.
 pub(super) const DIRECTIVES: [&str; 5] = ["include", "rename-command", "user", "loadmodule", "sentinel"];
 
-/// Returns whether a name is one of [`DIRECTIVES`].
+/// Returns true if a name is one of [`DIRECTIVES`].
 pub(super) fn is_directive(name: &[u8]) -> bool {
     DIRECTIVES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
@@ -94,16 +94,18 @@ pub(super) fn included_files(path: &[u8]) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
     for part in Path::new(bytes_to_os(path)).components() {
         let name = os_to_bytes(part.as_os_str());
-        found = match has_wildcards(name) {
-            true => found.iter().flat_map(|folder| matching_entries(folder, name)).collect(),
-            false => found.into_iter().map(|folder| folder.join(part)).collect(),
+        found = if has_wildcards(name) {
+            found.iter().flat_map(|folder| matching_entries(folder, name)).collect()
+        } else {
+            found.into_iter().map(|folder| folder.join(part)).collect()
         };
     }
     found.retain(|file| file.exists());
     found
 }
 
-/// As in a shell, a leading dot is matched only by a dot.
+/// Returns the entries of a directory that match a pattern, by name. A leading dot is matched only by a dot, as in a
+/// shell.
 fn matching_entries(folder: &Path, pattern: &[u8]) -> Vec<PathBuf> {
     let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let entries = fs::read_dir(listed).into_iter().flatten().flatten();

@@ -1,10 +1,10 @@
-//! What the settings of a server must not ask for whose data is in a cluster.
+//! Settings that are not possible with an engine, where the data is in a cluster.
 
 use crate::config::{Config, EngineKind};
 use crate::store::Policy;
 
 impl Config {
-    /// Fails if the settings ask for an engine, and for something that this does not have.
+    /// Fails if the settings ask for an engine, and for a feature that it does not have.
     pub(super) fn refuse_beside_engine(&self) -> Result<(), String> {
         if self.engine == EngineKind::Memory {
             return Ok(());

@@ -18,7 +18,7 @@ const PREFIX: &[u8] = b"KEYLATCH_";
 const FROM_FILE: &[u8] = b"-file";
 /// The value that Kubernetes sets in the `_PORT` variable of every service, here of one called keylatch.
 const SERVICE_ADDRESS: &[u8] = b"tcp://";
-/// What `keylatch lock` tells the command that it runs, which may be a server.
+/// Suffixes of the variables that `keylatch lock` sets for the command that it runs, which may be a server.
 const OF_LOCK: [&[u8]; 3] = [b"FENCE", b"LOCK", b"TOKEN"];
 
 /// The settings from the environment.
@@ -34,7 +34,7 @@ pub(crate) struct Environment {
 ///
 /// # Errors
 ///
-/// A file named by a `_FILE` variable cannot be read, or a variable's name resembles a setting.
+/// If a file named by a `_FILE` variable cannot be read, or a variable's name resembles a setting.
 pub(crate) fn read_environment(variables: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<Environment, LoadError> {
     let (mut lines, mut unknown) = (Vec::new(), Vec::new());
     for (variable, value) in variables {
@@ -66,10 +66,8 @@ fn directive(variable: &[u8], value: Vec<u8>) -> Result<Meaning, LoadError> {
     let spell = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
     let name: Vec<u8> = variable.iter().map(spell).collect();
     if let Some((_, setting)) = Setting::find(&name) {
-        return Ok(match value.starts_with(SERVICE_ADDRESS) {
-            true => Meaning::Foreign,
-            false => Meaning::Line(setting.name, value),
-        });
+        let is_foreign = value.starts_with(SERVICE_ADDRESS);
+        return Ok(if is_foreign { Meaning::Foreign } else { Meaning::Line(setting.name, value) });
     }
     if let Some((_, setting)) = name.strip_suffix(FROM_FILE).and_then(Setting::find) {
         return read_secret(&value).map(|secret| Meaning::Line(setting.name, secret)).map_err(|cause| {
@@ -97,7 +95,7 @@ fn directive(variable: &[u8], value: Vec<u8>) -> Result<Meaning, LoadError> {
     }
 }
 
-/// Returns whether Kubernetes has set a variable because a service is called keylatch.
+/// Returns true if Kubernetes has set a variable because a service is called keylatch.
 fn is_of_service(variable: &[u8], value: &[u8]) -> bool {
     value.starts_with(SERVICE_ADDRESS) || variable.starts_with(b"SERVICE_") || variable.starts_with(b"PORT_")
 }

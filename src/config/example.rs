@@ -45,7 +45,7 @@ fn heading(section: &str) -> String {
     format!("{title:#<WIDTH$}")
 }
 
-/// An empty default is written as a comment, because most users fill in a value there.
+/// Returns the line of a setting. An empty default is written as a comment, because most users fill in a value there.
 fn directive(setting: &Setting) -> String {
     match setting.default {
         "" => format!("# {} \"\"\n", setting.name),

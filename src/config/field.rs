@@ -25,7 +25,7 @@ pub struct OutputLimit {
     pub hard_bytes: u64,
     /// The soft limit: above it for `soft_seconds` the client is disconnected.
     pub soft_bytes: u64,
-    /// How long the soft limit may be exceeded.
+    /// Time for which the soft limit may be exceeded, in seconds.
     pub soft_seconds: u32,
 }
 
@@ -38,19 +38,19 @@ impl OutputLimit {
         (self.hard_bytes != 0).then(|| self.hard_bytes.max(Self::LEAST as u64))
     }
 
-    /// Returns these limits with none below a number of bytes.
+    /// Returns these limits, raised to at least `bytes`; a missing limit stays missing.
     pub(crate) fn at_least(self, bytes: u64) -> Self {
         let raised = |limit: u64| if limit == 0 { 0 } else { limit.max(bytes) };
         OutputLimit { hard_bytes: raised(self.hard_bytes), soft_bytes: raised(self.soft_bytes), ..self }
     }
 
-    /// Returns whether `waiting` bytes exceed the soft limit.
+    /// Returns true if `waiting` bytes exceed the soft limit.
     pub fn is_over_soft(self, waiting: u64) -> bool {
         self.soft_bytes != 0 && waiting > self.soft_bytes.max(Self::LEAST as u64)
     }
 }
 
-/// Where another server listens.
+/// Address of another server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     /// The name or the address of the host.
@@ -70,7 +70,7 @@ impl Field for Option<Address> {
     }
 }
 
-/// When a snapshot is due: as soon as both numbers are reached.
+/// Condition of a snapshot: it is due as soon as both numbers are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavePoint {
     /// The seconds since the last snapshot.
@@ -82,9 +82,9 @@ pub struct SavePoint {
 /// The limit of the memory of all clients; 0 bytes mean no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientMemory {
-    /// In bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// As a percentage of `maxmemory`.
+    /// A percentage of `maxmemory`.
     Percent(u32),
 }
 
@@ -112,7 +112,7 @@ pub enum LogLevel {
     Debug,
     /// Rarely useful detail.
     Verbose,
-    /// What is useful in production.
+    /// Messages that are useful in production.
     Notice,
     /// Only problems.
     Warning,
@@ -174,13 +174,13 @@ macro_rules! choice_fields {
 }
 
 choice_fields! {
-    /// When a replica loads the data of its primary from the connection.
+    /// Condition under which a replica loads the data of its primary from the connection.
     DisklessLoad {
         /// Never.
         Disabled = "disabled",
-        /// When it has no keys.
+        /// If the replica has no keys.
         OnEmpty = "on-empty-db",
-        /// Always, beside the keys that it has.
+        /// Always, beside the replica's present keys.
         Swap = "swapdb",
     }
     /// The channels that a new user may use before any rule is applied.
@@ -190,7 +190,7 @@ choice_fields! {
         /// No channel.
         None = "resetchannels",
     }
-    /// How the kernel's OOM score is adjusted.
+    /// Adjustment of the kernel's OOM score.
     OomScore {
         /// Not at all.
         No = "no",
@@ -210,57 +210,57 @@ choice_fields! {
         /// None.
         No = "no",
     }
-    /// Whether clients must present a certificate.
+    /// Requirement of certificates from clients.
     TlsAuthClients {
-        /// They need none.
+        /// Clients need no certificate.
         No = "no",
-        /// They must present a valid one.
+        /// Clients must present a valid certificate.
         Yes = "yes",
-        /// They may present one, which must then be valid.
+        /// Clients may present a certificate, which must then be valid.
         Optional = "optional",
     }
-    /// When the append-only file is fsynced.
+    /// Fsync policy of the append-only file.
     AppendFsync {
         /// Every second.
         EverySecond = "everysec",
         /// Before the reply to a write is sent.
         Always = "always",
-        /// When the kernel decides.
+        /// At times that the kernel decides.
         No = "no",
     }
-    /// What becomes of a client that is about to wait for a lock for ever.
+    /// Treatment of a client that is about to wait for a lock for ever.
     OnDeadlock {
-        /// It gets an error at once.
+        /// The client gets an error at once.
         Error = "error",
-        /// It waits, until its timeout.
+        /// The client waits, until its timeout.
         Wait = "wait",
     }
-    /// Where the data is.
+    /// Place of the data.
     EngineKind {
         /// In the memory of this process.
         Memory = "memory",
         /// In an etcd cluster.
         Etcd = "etcd",
     }
-    /// Whether reads wait until they see everything that was acknowledged before them.
+    /// Consistency of reads where the data is in an etcd cluster.
     EtcdReads {
-        /// They do.
+        /// Reads wait until they see everything that was acknowledged before them.
         Linearizable = "linearizable",
-        /// They see what has arrived at this process.
+        /// Reads see the changes that have arrived at this process.
         Local = "local",
     }
-    /// How the startup treats settings that have no effect.
+    /// Treatment at startup of settings that have no effect.
     Unsupported {
-        /// They are named in the log.
+        /// The settings are named in the log.
         Warn = "warn",
-        /// They prevent the start.
+        /// The settings prevent the start.
         Refuse = "refuse",
     }
-    /// Which clients may use a protected feature.
+    /// Clients that may use a protected feature.
     Allowance {
-        /// None.
+        /// No clients.
         No = "no",
-        /// All.
+        /// All clients.
         Yes = "yes",
         /// Clients on this machine.
         Local = "local",
@@ -285,7 +285,7 @@ impl Supervisor {
 }
 
 impl Allowance {
-    /// Returns whether a client is allowed, which is on this machine or not.
+    /// Returns true if a client is allowed; `is_local` is true for a client on this machine.
     pub fn allows(self, is_local: bool) -> bool {
         self == Allowance::Yes || self == Allowance::Local && is_local
     }

@@ -1,18 +1,19 @@
-//! Which settings name files, and who writes none unless told: test doubles, embedded servers and private instances.
+//! Settings that name files, and servers that write none unless told: test doubles, embedded servers, private
+//! instances.
 //!
-//! A server that another program starts for its tests must not leave files where that program runs, nor load what lies
-//! there. So its defaults are others than Redis': no save points, and no name of a snapshot file.
+//! A server that another program starts for its tests must not leave files where that program runs, nor load files that
+//! lie there. So its defaults differ from those of Redis: no save points, and no name of a snapshot file.
 
 use std::path::PathBuf;
 
 use crate::config::{Config, EngineKind, Setting};
 
-/// Why a private instance rejects settings that ask for files.
+/// Error of a private instance whose settings ask for files.
 const PRIVATE: &str = "a private instance writes no files";
 
 impl Config {
-    /// Gives settings that were not set the defaults of a server that touches no files. Who sets `dir`, save points or
-    /// the name of the snapshot file asks for that file.
+    /// Gives settings that were not set the defaults of a server that touches no files. A setting of `dir`, save points
+    /// or the name of the snapshot file asks for that file.
     pub(crate) fn use_memory_defaults(&mut self) {
         if !self.named.contains("save") {
             self.save_points.clear();
@@ -22,7 +23,7 @@ impl Config {
         }
     }
 
-    /// Returns whether snapshots are saved by themselves: there are save points, and a file.
+    /// Returns true if snapshots are saved automatically: there are save points, and a file.
     pub(crate) fn has_snapshots(&self) -> bool {
         !self.save_points.is_empty() && self.dbfilename.is_some()
     }
@@ -44,7 +45,8 @@ impl Config {
         }
     }
 
-    /// Records that a setting was set. One that asks for a snapshot file gives that its name, unless it was chosen.
+    /// Records that a setting was set. If it asks for a snapshot file, the file gets its default name, unless a name
+    /// was chosen.
     pub(super) fn note_named(&mut self, setting: &'static str) {
         self.named.insert(setting);
         if self.dbfilename.is_none() && !self.named.contains("dbfilename") && self.asks_for_snapshot_file() {
@@ -54,13 +56,13 @@ impl Config {
 
     /// Fails if the settings of a private instance ask for files.
     pub(super) fn refuse_files(&self) -> Result<(), String> {
-        match self.appendonly || !self.save_points.is_empty() {
-            true => Err(PRIVATE.to_owned()),
-            false => Ok(()),
+        if self.appendonly || !self.save_points.is_empty() {
+            return Err(PRIVATE.to_owned());
         }
+        Ok(())
     }
 
-    /// Returns whether somebody has set what a snapshot file is for.
+    /// Returns true if a setting was set that asks for a snapshot file.
     fn asks_for_snapshot_file(&self) -> bool {
         let has_named = |setting| self.named.contains(setting);
         has_named("dbfilename") || has_named("dir") || has_named("save") && !self.save_points.is_empty()

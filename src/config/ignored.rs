@@ -1,7 +1,7 @@
 //! Settings that are accepted, kept and reported, but have no effect: one line each.
 //!
-//! They exist so that files and clients written for Redis up to 8.4 and for Valkey work. Those marked `hidden` are not
-//! listed, because Redis hides them too, or does not have them, or not yet in 8.4.
+//! Such settings exist so that files and clients written for Redis up to 8.4 and for Valkey work. Those marked `hidden`
+//! are not listed, because Redis hides them too, or does not have them, or not yet in 8.4.
 
 use crate::config::kind::{INT_MAX, Kind, LONG_MAX};
 use crate::config::settings::{Change, Setting};

@@ -15,7 +15,7 @@ pub(super) const INT_MAX: i64 = i32::MAX as i64;
 pub(super) const INT_MIN: i64 = i32::MIN as i64;
 pub(super) const LONG_MAX: u64 = i64::MAX as u64;
 
-/// A host name is shorter than this.
+/// Length that a host name must not reach, in bytes.
 const HOST_LEN_MAX: usize = 256;
 
 /// The type of a setting.
@@ -47,8 +47,8 @@ pub enum Kind {
     Text,
     /// The path of a file, which need not exist.
     Path,
-    /// The name of a file or directory without a path: the setting's name in errors, what it is called there, and
-    /// whether it may be empty.
+    /// The name of a file or directory without a path: the setting's name in errors, the term for the value there, and
+    /// true if it may be empty.
     FileName(&'static str, &'static str, bool),
     /// The name of a host, or nothing.
     HostName,
@@ -62,9 +62,9 @@ pub enum Kind {
     Addresses,
     /// Pairs of seconds and changes; the lines of a file accumulate, an empty value clears them.
     SavePoints,
-    /// Limits of client classes; classes that are not named keep theirs.
+    /// Limits of client classes; classes that are not named keep their limits.
     OutputLimits,
-    /// What a signal requests: `default`, or some of `save`, `nosave`, `now` and `force`.
+    /// Options of a shutdown on a signal: `default`, or some of `save`, `nosave`, `now` and `force`.
     ShutdownOptions,
     /// Three numbers between -2000 and 2000.
     OomScores,
@@ -75,7 +75,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns whether the value may consist of several arguments.
+    /// Returns true if the value may consist of several arguments.
     pub fn takes_many_words(self) -> bool {
         use Kind::{Addresses, OomScores, OutputLimits, Percentiles, Primary, SavePoints, ShutdownOptions};
         matches!(self, Addresses | SavePoints | OutputLimits | ShutdownOptions | OomScores | Percentiles | Primary)
@@ -181,7 +181,8 @@ fn in_bounds<N: PartialOrd + std::fmt::Display>(number: N, min: N, max: N) -> Re
     Ok(number)
 }
 
-/// As in Redis, a percentage is represented by a negative number, so the largest amounts read as percentages.
+/// Validates an amount or a percentage, which is a negative number, as in Redis: so the largest amounts read as
+/// percentages.
 fn memory_or_percent(word: &[u8], most_percent: u64) -> Result<Vec<u8>, String> {
     let percent = || word.strip_suffix(b"%").and_then(parse_integer).filter(|share| *share >= 0);
     let number = match parse_memory(word) {
@@ -197,7 +198,7 @@ fn memory_or_percent(word: &[u8], most_percent: u64) -> Result<Vec<u8>, String> 
     }
 }
 
-/// Empty text counts as 0, as it does for C's `strtol`.
+/// Validates permission bits in octal. Empty text counts as 0, as it does for C's `strtol`.
 fn octal(word: &[u8], max: u32) -> Result<Vec<u8>, String> {
     let mode = parse_c_integer(word, 8).ok_or("argument couldn't be parsed as an octal number")?;
     if !(0..=i64::from(max)).contains(&mode) {
@@ -226,7 +227,7 @@ fn host_name(word: &[u8]) -> Result<Vec<u8>, String> {
     Ok(word.to_vec())
 }
 
-/// A title must not be empty once its variables are replaced; some may be empty.
+/// Validates a title, which must not be empty once its variables are replaced; some variables may be empty.
 fn title(word: &[u8]) -> Result<Vec<u8>, String> {
     const EMPTY: [&[u8]; 3] = [b"title", b"server-mode", b"unixsocket"];
     const FILLED: [&[u8]; 4] = [b"listen-addr", b"config-file", b"port", b"tls-port"];
@@ -263,7 +264,7 @@ fn events(word: &[u8]) -> Result<Vec<u8>, String> {
     Ok(word.to_vec())
 }
 
-/// A relative directory is relative to the previous one, because Redis changes into each at once.
+/// Resolves a directory. A relative one is relative to the previous one, because Redis changes into each at once.
 fn directory(word: &[u8], current: &[u8]) -> Result<Vec<u8>, String> {
     if word.is_empty() {
         return Err("No such file or directory".into());

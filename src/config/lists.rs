@@ -1,20 +1,20 @@
-//! Settings with values of several arguments: what each accepts, and its canonical text.
+//! Settings with values of several arguments: the accepted arguments, and the canonical text.
 //!
-//! As in `kind`, nothing here knows a field, and the error texts are those of Redis 7.0.
+//! Nothing here knows a field, as in `kind`, and the error texts are those of Redis 7.0.
 
 use crate::config::words::{Origin, choice, not_among, text};
 use crate::text::{parse_c_integer, parse_memory, until_nul};
 
-/// Redis rejects more addresses than this in one `bind`.
+/// Maximum number of addresses in one `bind`, as in Redis.
 const BIND_ADDRESSES_MAX: usize = 16;
 
 /// The client classes of `client-output-buffer-limit` in their fixed order, each with its alias.
 const CLIENT_CLASSES: [(&str, &str); 3] = [("normal", "normal"), ("slave", "replica"), ("pubsub", "pubsub")];
 
-/// What a signal may request, in canonical order.
+/// Options of a shutdown on a signal, in canonical order.
 const SHUTDOWN_OPTIONS: &[&str] = &["default", "save", "nosave", "now", "force"];
 
-/// `bind ""` means no address at all.
+/// Returns true for an empty value: `bind ""` means no address at all.
 fn is_blank(words: &[Vec<u8>]) -> bool {
     words.iter().all(Vec::is_empty) && words.len() <= 1
 }

@@ -1,4 +1,4 @@
-//! The settings in force, and the followers that apply changes of them.
+//! Settings in force, and the followers that apply changes of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,13 +9,13 @@ use tracing::warn;
 
 use crate::config::{Config, SetError};
 
-/// Applies a change of the settings from the first to the second, or returns which one cannot be applied; it is then
-/// called to go back from the second to the first. It must not call [`Settings`].
+/// Function that applies a change of the settings from the first to the second, or returns the setting that cannot be
+/// applied; to undo a change, it is called to go back from the second to the first. It must not call [`Settings`].
 type Follower = Box<dyn Fn(&Config, &Config) -> Result<(), SetError> + Send + Sync>;
 
 /// The settings in force; connections keep a copy and compare the version to see whether it is stale.
 ///
-/// Whoever reads them never waits, even while a change is being applied, which may bind ports and read files.
+/// Readers never wait, even while a change is being applied, which may bind ports and read files.
 pub struct Settings {
     current: ArcSwap<Config>,
     version: AtomicU64,
@@ -44,7 +44,8 @@ impl Settings {
         self.followers.lock().push(Box::new(follow));
     }
 
-    /// Replaces the settings by the result of `change`; when that fails, or cannot be applied, they are unchanged.
+    /// Replaces the settings by the result of `change`; if it fails, or its result cannot be applied, they are
+    /// unchanged.
     ///
     /// # Errors
     /// The error of `change` or of a follower.

@@ -1,6 +1,6 @@
-//! Loads the settings at startup: a config file, standard input and command-line options, in this order.
+//! Loading of the settings at startup: a config file, standard input and command-line options, in this order.
 //!
-//! As in Redis, options become lines after the file. An error names the line of the file, or the option or variable as
+//! Options become lines after the file, as in Redis. An error names the line of the file, or the option or variable as
 //! it was written. This module does not print or exit.
 //!
 //! Invariant: included files are applied at the position of `include`, at most `INCLUDE_DEPTH_MAX` deep.
@@ -15,10 +15,10 @@ use crate::config::{Config, Origin, Setting};
 use crate::spec::CommandTable;
 use crate::text::{quote, split_words, system_text};
 
-/// A file that includes itself fails at this depth instead of overflowing the stack.
+/// Maximum depth of includes: a file that includes itself fails there instead of overflowing the stack.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
-/// Why the settings could not be loaded; `Display` gives what Redis prints.
+/// Error of loading the settings; `Display` gives the text that Redis prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
     /// A line is invalid.
@@ -77,7 +77,7 @@ impl std::error::Error for LoadError {}
 ///
 /// # Errors
 ///
-/// Those of [`load_with`].
+/// The errors of [`load_with`].
 #[cfg(feature = "internals")]
 pub(crate) fn load(
     commands: &'static CommandTable,
@@ -88,9 +88,9 @@ pub(crate) fn load(
     load_with(commands, file, stdin, b"", options)
 }
 
-/// Loads a file, then text from standard input, then the lines of the environment and those that
-/// [`options_text`] made of the command line. Users and renamed commands are checked against `commands`. In test mode,
-/// what was not set has the defaults of a server that touches no files.
+/// Loads a file, then text from standard input, then the lines of the environment and those that [`options_text`] made
+/// of the command line. Users and renamed commands are checked against `commands`. In test mode, settings that were not
+/// set have the defaults of a server that touches no files.
 ///
 /// # Errors
 ///
@@ -137,7 +137,7 @@ pub(crate) fn apply_lines(commands: &'static CommandTable, config: Config, lines
 /// config file.
 ///
 /// # Errors
-/// When there is no setting of this name, or it rejects the value.
+/// If there is no setting of this name, or it rejects the value.
 pub(crate) fn set_by_name(
     commands: &'static CommandTable,
     config: Config,
@@ -150,9 +150,10 @@ pub(crate) fn set_by_name(
     }
     let mut loader = Loader::new(commands, config);
     let refused = |reason: String| format!("the setting '{name}' cannot be '{value}': {reason}");
-    let words = match is_directive(name.as_bytes()) {
-        true => split_words(value.as_bytes()).ok_or_else(|| refused(UNBALANCED.to_owned()))?,
-        false => vec![value.as_bytes().to_vec()],
+    let words = if is_directive(name.as_bytes()) {
+        split_words(value.as_bytes()).ok_or_else(|| refused(UNBALANCED.to_owned()))?
+    } else {
+        vec![value.as_bytes().to_vec()]
     };
     match loader.apply_words(name.as_bytes(), &words, 0) {
         Ok(()) => Ok(loader.config),
@@ -207,8 +208,8 @@ fn read(path: &Path, named: &Path) -> Result<Vec<u8>, LoadError> {
     fs::read(path).map_err(|cause| LoadError::Unreadable { path: named.to_owned(), cause: system_text(&cause) })
 }
 
-/// Distinguishes an error in an included file from one in the line that includes it, and from a directory that cannot be
-/// entered, which matters only if no later line names another one.
+/// Error of a line: in the line itself, of a directory that cannot be entered, which matters only if no later line
+/// names another one, or in an included file.
 enum LineError {
     Here(String),
     Directory(String),
@@ -217,12 +218,12 @@ enum LineError {
 
 const UNBALANCED: &str = "Unbalanced quotes in configuration line";
 
-/// The settings while their lines are applied.
+/// Settings while their lines are applied.
 struct Loader {
     commands: &'static CommandTable,
     config: Config,
-    /// Whether there was a `save` line in the present part of a file: the first one replaces what was there before, the
-    /// others add to it. A part ends where another file is included, and with that file.
+    /// True once the present part of a file had a `save` line: the first one replaces the earlier save points, the
+    /// others add to them. A part ends where another file is included, and with that file.
     save_was_seen: bool,
     /// The error of the last `dir` line, if its directory cannot be entered: a later line may name another one.
     refused_dir: Option<LoadError>,
@@ -233,12 +234,12 @@ impl Loader {
         Loader { commands, config, save_was_seen: false, refused_dir: None }
     }
 
-    /// Returns the settings, of which the last `dir` counts.
+    /// Returns the settings, or the error of the last `dir` line.
     fn finish(self) -> Result<Config, LoadError> {
         self.refused_dir.map_or(Ok(self.config), Err)
     }
 
-    /// Applies the lines of one text, which is that of an included file if this is named.
+    /// Applies the lines of one text, which is that of an included file if `file` is given.
     fn apply(&mut self, text: &[u8], file: Option<&Path>, depth: usize) -> Result<(), LoadError> {
         for (at, line) in text.split(|&byte| byte == b'\n').enumerate() {
             let line = line.trim_ascii();
@@ -269,7 +270,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Applies one line; `refused` turns the reason why it is not valid into an error that says where it stands.
+    /// Applies one line; `refused` turns the reason for which it is invalid into an error with its position.
     fn apply_line(
         &mut self,
         line: &[u8],
@@ -317,7 +318,7 @@ impl Loader {
         .map_err(LineError::Here)
     }
 
-    /// Changes the directory, unless it cannot be entered. A relative one is relative to the one before it.
+    /// Changes the directory, unless it cannot be entered. A relative directory is relative to the one before it.
     fn set_dir(&mut self, setting: &Setting, values: &[Vec<u8>]) -> Result<(), LineError> {
         let is_absolute = matches!(values, [path] if path.starts_with(b"/"));
         if !is_absolute && let Some(error) = self.refused_dir.take() {
@@ -344,7 +345,8 @@ impl Loader {
         Ok(())
     }
 
-    /// A relative path is relative to the working directory, which a `dir` line above may have changed.
+    /// Applies included files. A relative path is relative to the working directory, which a `dir` line above may have
+    /// changed.
     fn include(&mut self, path: &[u8], depth: usize) -> Result<(), LoadError> {
         if !path.starts_with(b"/")
             && let Some(error) = self.refused_dir.take()
@@ -358,7 +360,7 @@ impl Loader {
             let named = if file == Path::new(bytes_to_os(&inside)) { Path::new(bytes_to_os(path)) } else { &file };
             texts.push((named.to_owned(), read(&file, named)?));
         }
-        // Otherwise CONFIG REWRITE could not replace what another file says.
+        // Otherwise CONFIG REWRITE could not replace the save points of another file.
         self.save_was_seen = false;
         for (named, text) in texts {
             self.apply(&text, Some(&named), depth + 1)?;

@@ -62,19 +62,19 @@ const VALKEY_BAD_PRIMARY_PORT: &str = "Invalid primary port";
 /// The maximum number of members of a set of integers, whatever the setting.
 const INTSET_ENTRIES_MAX: usize = 1 << 30;
 
-/// A smaller limit of client memory, in bytes, would make the server inaccessible.
+/// Minimum of the limit of client memory, in bytes: a smaller one would make the server inaccessible.
 const CLIENT_MEMORY_LEAST: u64 = 128 * 1024;
 
 /// The client that changes settings at run time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Requester {
-    /// Whether it is on this machine.
+    /// True if the client is on this machine.
     pub is_local: bool,
-    /// Whether it is in a private instance, which cannot change settings of the process.
+    /// True if the client is in a private instance, where it cannot change settings of the process.
     pub is_private: bool,
 }
 
-/// Why `CONFIG SET` changed nothing; `Display` gives the text after `ERR `.
+/// Error of `CONFIG SET`, which has changed nothing; `Display` gives the text after `ERR `.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetError {
     /// No setting has this name.
@@ -177,8 +177,8 @@ impl Config {
         config
     }
 
-    /// Returns the sizes up to which collections are stored packed. Inlined, so that only those a handler reads are
-    /// loaded.
+    /// Returns the sizes up to which collections are stored packed. Inlined, so that only the fields that a handler
+    /// reads are loaded.
     #[inline]
     pub fn limits(&self) -> Limits {
         Limits {
@@ -197,23 +197,23 @@ impl Config {
         own.or_else(|| self.tls_cert_file.clone().zip(self.tls_key_file.clone()))
     }
 
-    /// Returns whether a replica loads the data of its primary from the connection, and not from a file that it is written to
+    /// Returns true if a replica loads the data of its primary from the connection, and not from a file that is written
     /// first.
     pub fn loads_diskless(&self, is_empty: bool) -> bool {
         self.loads_beside() || is_empty && self.repl_diskless_load == DisklessLoad::OnEmpty
     }
 
-    /// Returns whether a replica loads the data of its primary beside its own.
+    /// Returns true if a replica loads the data of its primary beside its own.
     pub fn loads_beside(&self) -> bool {
         self.repl_diskless_load == DisklessLoad::Swap
     }
 
-    /// Returns whether writes are rejected while there are too few replicas.
+    /// Returns true if writes are rejected while there are too few replicas.
     pub fn wants_replicas(&self) -> bool {
         self.min_replicas_to_write > 0 && self.min_replicas_max_lag_s > 0
     }
 
-    /// Returns whether new users may use every channel before any rule is applied.
+    /// Returns true if new users may use every channel before any rule is applied.
     pub fn all_channels(&self) -> bool {
         self.acl_pubsub_default == ChannelDefault::All
     }
@@ -276,11 +276,10 @@ fn settable(
 
 /// Splits the value of a list in `CONFIG SET` at every single blank, as Redis does; any other value is one argument.
 fn value_words(setting: &Setting, value: &[u8]) -> Vec<Vec<u8>> {
-    match setting.kind.takes_many_words() {
-        true if value.is_empty() => Vec::new(),
-        true => value.split(|&byte| byte == b' ').map(<[u8]>::to_vec).collect(),
-        false => vec![value.to_vec()],
+    if !setting.kind.takes_many_words() {
+        return vec![value.to_vec()];
     }
+    if value.is_empty() { Vec::new() } else { value.split(|&byte| byte == b' ').map(<[u8]>::to_vec).collect() }
 }
 
 /// Returns the names of changed settings without effect, so that the server can warn about them.

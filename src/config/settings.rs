@@ -18,7 +18,7 @@ use crate::config::field::{
 use crate::config::kind::{INT_MAX, INT_MIN, Kind, LONG_MAX};
 use crate::store::{Classes, ListLimit, Policy};
 
-/// When a setting may change.
+/// Times at which a setting may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// At any time, by `CONFIG SET`.
@@ -29,12 +29,13 @@ pub enum Change {
     Start,
 }
 
-/// Whether a setting has an effect.
+/// Effect of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The server implements it.
+    /// The server implements the setting.
     Supported,
-    /// The server accepts and reports it, so that files and clients written for Redis work, without any effect.
+    /// The server accepts and reports the setting, so that files and clients written for Redis work, without any
+    /// effect.
     Nothing,
 }
 
@@ -43,37 +44,37 @@ pub enum Effect {
 pub struct Setting {
     /// The name in files, on the command line and in `CONFIG`.
     pub name: &'static str,
-    /// Its alias, mostly an older name.
+    /// Alias, mostly an older name.
     pub alias: Option<&'static str>,
     /// The name in Valkey: accepted wherever a setting is named, but not listed.
     pub synonym: Option<&'static str>,
-    /// Whether only `CONFIG GET` with its exact name shows it.
+    /// True if only `CONFIG GET` with the exact name shows the setting.
     pub hidden: bool,
-    /// The version of Redis that introduced it, if later than 7.0.
+    /// Version of Redis that introduced the setting, if later than 7.0.
     #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "used by the differential tests"))]
     pub since: Option<&'static str>,
-    /// Whether its value is a secret, which MONITOR and the slow log do not show.
+    /// True if the value is a secret, which MONITOR and the slow log do not show.
     pub secret: bool,
-    /// Whether each private instance may have a value of its own; the others are those of the process.
+    /// True if each private instance may have a value of its own; all others have the value of the process.
     pub own: bool,
-    /// Whether `CONFIG SET` is refused while data is loaded, because it says what is loaded.
+    /// True if `CONFIG SET` is refused while data is loaded, because the setting determines what is loaded.
     pub fixed_in_loading: bool,
-    /// Its section in the example file and in `--help`.
+    /// Section in the example file and in `--help`.
     pub section: &'static str,
-    /// The type of its value.
+    /// Type of the value.
     pub kind: Kind,
     /// The default value, as canonical text.
     pub default: &'static str,
-    /// When it may change.
+    /// Times at which the setting may change.
     pub change: Change,
-    /// Whether it has an effect.
+    /// Effect of the setting.
     pub effect: Effect,
     /// The documentation: sentences, one per element or continued in the next.
     pub doc: &'static [&'static str],
     store: Store,
 }
 
-/// Where `Config` keeps the value.
+/// Location of the value in `Config`.
 #[derive(Debug)]
 enum Store {
     Field { get: fn(&Config) -> Vec<u8>, set: fn(&mut Config, &[u8]) },
@@ -113,7 +114,6 @@ impl Setting {
         }
     }
 
-    /// Sets the alias.
     pub(super) const fn alias(self, name: &'static str) -> Self {
         Setting { alias: Some(name), ..self }
     }
@@ -133,12 +133,13 @@ impl Setting {
         Setting { since: Some(version), ..self }
     }
 
-    /// Returns whether it is a switch that Redis does not have.
+    /// Returns true if the setting is a switch that Redis does not have.
     pub fn is_own_switch(&self) -> bool {
         self.hidden && self.effect == Effect::Supported && matches!(self.kind, Kind::Switch)
     }
 
-    /// Returns whether the example file and the help show it: hidden settings without effect are only for test suites.
+    /// Returns true if the example file and the help show the setting: hidden ones without effect are only for test
+    /// suites.
     pub fn is_documented(&self) -> bool {
         !self.hidden || self.effect == Effect::Supported
     }

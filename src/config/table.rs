@@ -1,4 +1,4 @@
-//! All settings, those with a field and those without, and how one is found by its name.
+//! All settings, with and without a field, and the look-up by name.
 
 use crate::config::ignored::INERT;
 use crate::config::settings::{HONOURED, Setting};

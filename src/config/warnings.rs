@@ -1,8 +1,8 @@
-//! Warnings about the settings at startup: what is accepted but has no effect.
+//! Warnings about the settings at startup, such as settings without effect.
 
 use crate::config::{Config, Setting, Unsupported, ignored_changes};
 
-/// A smaller limit of memory, in bytes, is probably a mistake.
+/// Memory limit, in bytes, below which the limit is probably a mistake.
 const MEMORY_MIN: u64 = 1 << 20;
 
 /// Returns the warnings to log when a server starts with these settings, one line each; none where it does not start.
@@ -23,8 +23,8 @@ pub(crate) fn start_warnings(config: &Config) -> Vec<String> {
     lines
 }
 
-/// Returns why a server must not start with these settings, if there is a reason: what they ask for is missing, and a
-/// server without it would do something else.
+/// Returns the reason for which a server must not start with these settings, if there is one: something that they ask
+/// for is missing, and a server without it would do something else.
 pub(crate) fn refusal(config: &Config) -> Option<String> {
     if text(config, "cluster-enabled") == "yes" {
         return Some(

@@ -1,7 +1,7 @@
-//! What the kinds of settings with one argument and those with several share: where a value comes from, and words of a
-//! fixed list.
+//! Helpers for the kinds of settings with one argument and with several: the origin of a value, and words of a fixed
+//! list.
 
-/// Where a setting comes from: some settings accumulate over the lines of a file.
+/// Origin of a setting's value: some settings accumulate over the lines of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A config file, standard input or the command line.
@@ -20,7 +20,7 @@ pub(super) fn not_among(words: &[&str]) -> String {
     format!("argument(s) must be one of the following: {}", words.join(", "))
 }
 
-/// Returns the word of the list that this is, whatever its case.
+/// Returns the word of the list that equals `word`, whatever its case.
 pub(super) fn choice(word: &[u8], words: &[&str]) -> Option<Vec<u8>> {
     let found = words.iter().find(|known| known.as_bytes().eq_ignore_ascii_case(word))?;
     Some(found.as_bytes().to_vec())
