@@ -1,9 +1,9 @@
-//! What a request over HTTP is answered.
+//! Answers to HTTP requests.
 //!
-//! The peer may be anybody's browser, also one that a hostile page makes ask. So a request at a loopback address must
-//! name the host as one, or a page of another site could read the answer under a name that leads here (DNS rebinding);
-//! no other site may embed the page or ask for what it follows, which takes one of few places; and the page may load and
-//! run nothing but itself.
+//! The peer may be anybody's browser, also one that a hostile page makes send requests. So a request at a loopback
+//! address must name the host by an address or as localhost, or a page of another site could read the answer under a
+//! name that resolves to this machine (DNS rebinding); no other site may embed the page or ask for its event stream,
+//! which takes one of few places; and the page may load and run nothing but itself.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,27 +26,24 @@ use crate::metrics::sites::{is_link, is_of_other_page};
 use crate::metrics::visitor::{METRICS, PAGE, Refusal, Visitor, releaser};
 use crate::metrics::{Body, Metrics};
 
-/// What the page follows.
+/// Path of the event stream that the page follows.
 const EVENTS: &str = "/events";
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// A connection over which requests come.
+/// Connection over which requests come.
 pub(crate) struct Visit {
-    /// The peer.
     pub(crate) peer: Peer,
-    /// Its address.
     pub(crate) ip: IpAddr,
-    /// Whether the peer is on this machine.
+    /// True if the peer is on this machine.
     pub(crate) is_local: bool,
-    /// Whether it came to a loopback address.
+    /// True if the peer has connected to a loopback address.
     pub(crate) is_at_loopback: bool,
-    /// Closes the connection.
+    /// Token that closes the connection.
     pub(crate) cut: CancellationToken,
 }
 
 impl Metrics {
-    /// Answers a request.
     pub(crate) async fn answer(self: &Arc<Self>, request: Request<Incoming>, visit: &Visit) -> Response<Body> {
         let (request, body) = request.into_parts();
         let mut answer = match self.obstacle(&request, visit) {
@@ -71,7 +68,7 @@ impl Metrics {
     async fn answer_release(self: &Arc<Self>, request: &Parts, body: Incoming, visit: &Visit) -> Response<Body> {
         match self.release(request, body, visit.peer.clone()).await {
             Ok(()) => text(StatusCode::OK, "The lock is released."),
-            // Another realm than that of the page: the browser asks for another user.
+            // A realm other than the page's: the browser asks for another user.
             Err(Unreleased::Unknown) => unknown("keylatch release", "The user of metrics-release-user is needed."),
             Err(Unreleased::Because(status, reason)) => text(status, reason),
         }
@@ -108,14 +105,12 @@ impl Metrics {
         }
     }
 
-    /// Returns why a request is not answered, whatever user it names.
+    /// Returns the answer that rejects a request, whatever user it names, if there is a reason.
     fn obstacle(&self, request: &Parts, visit: &Visit) -> Option<Response<Body>> {
         let instance = &self.namespace.instance;
         let releases = request.uri.path() == release::PATH && releaser(&self.namespace).is_some();
-        let (methods, allowed): (&[Method], _) = match releases {
-            true => (&[Method::POST], "POST"),
-            false => (&[Method::GET, Method::HEAD], "GET, HEAD"),
-        };
+        let (methods, allowed): (&[Method], _) =
+            if releases { (&[Method::POST], "POST") } else { (&[Method::GET, Method::HEAD], "GET, HEAD") };
         if !methods.contains(&request.method) {
             let reason = if releases { "Locks are released by POST." } else { "There is nothing to be changed here." };
             let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, reason);
@@ -129,7 +124,8 @@ impl Metrics {
             let reason = "At a loopback address, the host must be named by its address or as localhost.";
             return Some(text(StatusCode::FORBIDDEN, reason));
         }
-        // A release has its own, stricter check. A link leads to what it shows, but nobody looks at events.
+        // A release has its own, stricter check. A link may lead to the page or the metrics, but not to the event
+        // stream.
         let is_shown = is_link(&request.headers) && request.uri.path() != EVENTS;
         if !releases && is_of_other_page(&request.headers) && !is_shown {
             return Some(text(StatusCode::FORBIDDEN, "Pages of other sites may not ask for this."));
@@ -144,7 +140,7 @@ impl Metrics {
     }
 }
 
-/// Returns whether a request names its host by an address, or as localhost, or not at all, as no browser does.
+/// Returns true if a request names its host by an address or as localhost, or not at all, as no browser does.
 fn names_loopback(headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(HOST).iter();
     let Some(host) = hosts.next() else { return true };
@@ -163,7 +159,9 @@ fn names_loopback(headers: &HeaderMap) -> bool {
 fn unknown(realm: &str, reason: &str) -> Response<Body> {
     let mut answer = text(StatusCode::UNAUTHORIZED, reason);
     let scheme = HeaderValue::from_str(&format!("Basic realm=\"{realm}\", charset=\"UTF-8\""));
-    scheme.into_iter().for_each(|scheme| _ = answer.headers_mut().insert(WWW_AUTHENTICATE, scheme));
+    if let Ok(scheme) = scheme {
+        answer.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+    }
     answer
 }
 

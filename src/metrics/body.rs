@@ -17,7 +17,7 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// Returns whether it lasts as long as the peer listens.
+    /// Returns true if the body lasts as long as the peer listens.
     pub(crate) fn is_endless(&self) -> bool {
         matches!(self, Body::Events(_))
     }

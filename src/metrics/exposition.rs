@@ -36,7 +36,7 @@ const IDENTITY: &[&str] = &[
     "master_replid",
 ];
 
-/// Fields of INFO that are `ok` or `err`, and the metrics that say whether they are `ok`.
+/// Fields of INFO that are `ok` or `err`, and the metrics that are 1 for `ok`.
 const STATUSES: &[(&str, &str, &str)] = &[
     ("rdb_last_bgsave_status", "redis_rdb_last_bgsave_status", "Whether the last snapshot was saved"),
     (
@@ -47,7 +47,7 @@ const STATUSES: &[(&str, &str, &str)] = &[
     ("aof_last_write_status", "redis_aof_last_write_status", "Whether the append-only file can be written"),
 ];
 
-/// A form of the text.
+/// Text format of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     OpenMetrics,
@@ -55,7 +55,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// Returns the form that a peer prefers, by its `Accept` header.
+    /// Returns the format that a peer prefers, by its `Accept` header.
     pub(super) fn preferred(accept: &str) -> Self {
         let weight_of = |name: &str| {
             let range = accept.split(',').find(|range| range.trim_start().starts_with(name))?;
@@ -63,13 +63,11 @@ impl Format {
             Some(weight.map_or(1.0, |weight| weight.trim().parse().unwrap_or(0.0)))
         };
         let (new, old) = (weight_of("application/openmetrics-text"), weight_of("text/plain"));
-        match new.unwrap_or(0.0) > 0.0_f64 && new >= old {
-            true => Format::OpenMetrics,
-            false => Format::Prometheus,
-        }
+        let prefers_new = new.unwrap_or(0.0) > 0.0_f64 && new >= old;
+        if prefers_new { Format::OpenMetrics } else { Format::Prometheus }
     }
 
-    /// Returns its name in HTTP.
+    /// Returns the content type of the format.
     pub(super) fn content_type(self) -> &'static str {
         match self {
             Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -98,7 +96,7 @@ pub(super) fn metrics(namespace: &Namespace, handlers: &'static Handlers, format
     Some(if format == Format::OpenMetrics { text } else { in_older_form(&text) })
 }
 
-/// Turns OpenMetrics into Prometheus' older form, in which counters and information are named with their suffixes.
+/// Turns OpenMetrics into Prometheus' older format, in which counters and information are named with their suffixes.
 fn in_older_form(text: &str) -> String {
     let suffix_of = |kind: &str| match kind {
         "counter" => "_total",
@@ -121,7 +119,7 @@ fn in_older_form(text: &str) -> String {
     older
 }
 
-/// What is known at the time of a request.
+/// Values of one scrape.
 #[derive(Debug)]
 struct Scrape {
     figures: Figures,
@@ -131,12 +129,12 @@ struct Scrape {
     holds: Durations,
 }
 
-/// A histogram.
+/// Histogram of durations, in seconds.
 #[derive(Debug)]
 struct Durations {
     sum_s: f64,
     count: u64,
-    /// The upper bound of each range, and what it has.
+    /// The upper bound and the count of each range.
     ranges: Vec<(f64, u64)>,
 }
 

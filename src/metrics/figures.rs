@@ -1,4 +1,4 @@
-//! The figures of INFO, by their names there.
+//! Fields of INFO, by name.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use crate::dispatch::Handlers;
 use crate::dispatch::introspection::describe;
 use crate::namespace::Namespace;
 
-/// The sections that the metrics of Prometheus are made from.
+/// Sections of INFO from which the metrics of Prometheus are made.
 const OF_METRICS: &[&str] = &[
     "server",
     "clients",
@@ -23,7 +23,7 @@ const OF_METRICS: &[&str] = &[
     "locks",
     "engine",
 ];
-/// The sections that a page shows figures from.
+/// Sections of INFO from which a page shows figures.
 const OF_PAGE: &[&str] = &["server", "clients", "memory", "persistence", "stats", "keyspace", "locks", "engine"];
 
 /// The fields of INFO at one time.
@@ -34,7 +34,7 @@ pub(super) struct Figures {
     families: BTreeMap<&'static str, BTreeMap<String, Value>>,
 }
 
-/// What the plots of a page show of one second.
+/// Values of a page's plots for one second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Point {
     pub(super) unix_ms: i64,
@@ -48,17 +48,17 @@ pub(super) struct Point {
 }
 
 impl Figures {
-    /// Returns what the metrics of Prometheus are made from; `None` while a script keeps the store busy.
+    /// Returns the figures of the metrics of Prometheus; `None` while a script keeps the store busy.
     pub(super) fn of_metrics(namespace: &Namespace, handlers: &'static Handlers) -> Option<Self> {
         Self::of(namespace, handlers, OF_METRICS)
     }
 
-    /// Returns what a page shows; `None` while a script keeps the store busy.
+    /// Returns the figures of a page; `None` while a script keeps the store busy.
     pub(super) fn of_page(namespace: &Namespace, handlers: &'static Handlers) -> Option<Self> {
         Self::of(namespace, handlers, OF_PAGE)
     }
 
-    /// One section after the other, so that no call waits for all of them.
+    /// Reads one section after the other, so that no call waits for all of them.
     fn of(namespace: &Namespace, handlers: &'static Handlers, sections: &[&str]) -> Option<Self> {
         let mut figures = Figures::default();
         for section in sections {
@@ -81,12 +81,12 @@ impl Figures {
         }
     }
 
-    /// Returns a field that is a number; 0 if it is not.
+    /// Returns the value of a numeric field; 0 if there is none.
     pub(super) fn number(&self, field: &str) -> f64 {
         self.fields.get(field).and_then(Value::number).unwrap_or(0.0)
     }
 
-    /// Returns a field that is a count; 0 if it is not.
+    /// Returns the value of a field that is a count; 0 if there is none.
     pub(super) fn count(&self, field: &str) -> u64 {
         match self.fields.get(field) {
             Some(Value::Count(count)) => *count,
@@ -104,7 +104,7 @@ impl Figures {
         self.family("db")
     }
 
-    /// Returns what the plots show.
+    /// Returns the present values of the plots.
     pub(super) fn point(&self, namespace: &Namespace) -> Point {
         Point {
             unix_ms: namespace.clock.now().wall_ms(),
@@ -128,7 +128,7 @@ pub(super) fn part(value: &Value, name: &str) -> f64 {
 pub(super) mod tests {
     use super::*;
 
-    /// Returns whether a section that the metrics, or a page, are made from has a field.
+    /// Returns true if a section for the metrics or for a page has a field.
     pub(in crate::metrics) fn has(field: &str) -> bool {
         OF_METRICS.iter().chain(OF_PAGE).any(|section| info::names(section).any(|name| name == field))
     }

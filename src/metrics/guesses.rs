@@ -1,21 +1,22 @@
-//! How often the password of the user who may release locks can be tried: a port that answers at once would be a fast
-//! oracle.
+//! Rate limit on attempts at the password of the user who may release locks: a port that answers at once would be a
+//! fast oracle.
 
 use parking_lot::Mutex;
 
-/// How many wrong passwords in a row are answered at once.
+/// Number of wrong passwords in a row that are answered at once.
 const BURST: u64 = 10;
-/// After how many microseconds one more is.
+/// Time after which one more attempt is allowed, in microseconds.
 const REGAINED_US: u64 = 1_000_000;
 
-/// The attempts that are left. Whoever has used them up keeps all others out meanwhile; commands are not concerned.
+/// Attempts that are left for all peers together: a peer that has used them up keeps all others out meanwhile. Commands
+/// are not limited.
 #[derive(Default)]
 pub(super) struct Guesses(Mutex<Used>);
 
 #[derive(Default)]
 struct Used {
     count: u64,
-    /// Up to when attempts were regained, in monotonic microseconds.
+    /// Time up to which attempts were regained, in monotonic microseconds.
     at_us: u64,
 }
 
@@ -33,7 +34,7 @@ impl Guesses {
         is_left
     }
 
-    /// Gives an attempt back, whose password was right.
+    /// Gives back an attempt whose password was right.
     pub(super) fn give_back(&self) {
         let mut used = self.0.lock();
         used.count = used.count.saturating_sub(1);

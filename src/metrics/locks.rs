@@ -1,7 +1,7 @@
-//! Locks as a page is sent them: with their holders and their queues, and the last ones that were handed over.
+//! Locks in the form that a page is sent: with their holders and queues, and the latest hand-overs.
 //!
 //! Keys, names and META are shown as texts, shortened; the exact bytes of a key are sent only where a lock can be
-//! released, which names it by them.
+//! released, because a release names the lock by them.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,10 +14,10 @@ use crate::command::lock::overview::{ShownHolder, ShownLock, ShownWaiter};
 use crate::metrics::shown::{name, short_name};
 use crate::observe::handovers::Handover;
 
-/// How many bytes of a key are shown.
+/// Number of bytes of a key that are shown.
 const KEY_SHOWN: usize = 128;
 
-/// Shows a lock.
+/// Returns a lock as JSON.
 pub(super) fn shown_lock(lock: &ShownLock, clients: &Clients, may_release: bool) -> Value {
     let is_whole = lock.key.len() == lock.key_len;
     let key = &lock.key[..lock.key.len().min(KEY_SHOWN)];
@@ -40,7 +40,7 @@ pub(super) fn shown_lock(lock: &ShownLock, clients: &Clients, may_release: bool)
     })
 }
 
-/// Shows a holder; its fence as a text, because it may have more digits than a number of a browser.
+/// Returns a holder as JSON; its fence is a text, because it may have more digits than a number of a browser.
 fn shown_holder(holder: &ShownHolder) -> Value {
     json!({
         "number": holder.number,
@@ -65,13 +65,13 @@ fn shown_waiter(waiter: &ShownWaiter, clients: &Clients) -> Value {
     })
 }
 
-/// Shows a lock of a cycle, and the client that holds it and waits for the next one.
+/// Returns a link of a cycle as JSON: a lock, and the client that holds it and waits for the next one.
 fn shown_link(link: &Link, clients: &Clients) -> Value {
     let (id, process) = clients.shown(link.client).map_or((link.client, None), |client| (client.id, client.process));
     json!({ "key": short_name(&link.key), "id": id, "process": process.map(process_name) })
 }
 
-/// Shows a lock that was handed over.
+/// Returns a hand-over as JSON.
 pub(super) fn shown_handover(handover: &Handover) -> Value {
     json!({
         "at": handover.unix_ms,
@@ -93,7 +93,7 @@ fn shown_client(client: &ClientCopy) -> Value {
     })
 }
 
-/// Returns the number of a process as INFO shows it: it has more digits than a number of a browser.
+/// Returns the number of a process as INFO shows it, as a text, because it has more digits than a number of a browser.
 fn process_name(process: u64) -> String {
     format!("{process:016x}")
 }

@@ -1,13 +1,13 @@
-//! What the metrics port answers: the metrics of Prometheus, and a page that follows the server.
+//! Answers of the metrics port: the metrics of Prometheus, and a page that follows the server.
 //!
-//! Every figure is one of INFO, or is computed by the code of LOCK.LIST and SLOWLOG; here they only get other names. A
-//! page is sent them once a second, when the server has computed its rates. Ports and connections are elsewhere; keys,
-//! names and addresses are shown, values and tokens never.
+//! Every figure is one of INFO, or is computed by the code of LOCK.LIST and SLOWLOG; here the figures only get other
+//! names. A page is sent them once a second, when the server has computed its rates. Ports and connections are
+//! elsewhere; keys, names and addresses are shown, values and tokens never.
 //!
 //! Nothing can be changed through the port, unless the settings name a user who may release locks ([`release`]).
 //!
 //! Figures are collected on a thread that may block, one request after the other: a script can hold the store for
-//! seconds, and neither connections that are accepted nor commands wait for what is only shown.
+//! seconds, and neither accepted connections nor commands wait for figures that are only shown.
 
 mod answer;
 mod body;
@@ -45,28 +45,27 @@ use crate::metrics::page::Page;
 use crate::metrics::visitor::Visitor;
 use crate::namespace::Namespace;
 
-/// How many seconds a page shows.
+/// Number of seconds that a page shows.
 const HISTORY_LEN: usize = 300;
-/// How many states in a row a page may fail to take before its connection is closed.
+/// Number of states in a row that a page may fail to take before its connection is closed.
 const MISSED_MAX: usize = 10;
 
-/// What the metrics port answers.
+/// Answers of the metrics port.
 pub(crate) struct Metrics {
     namespace: Arc<Namespace>,
     handlers: &'static Handlers,
     page: Page,
     history: Mutex<VecDeque<Point>>,
-    /// The latest state, for the pages that follow.
+    /// Latest state, for the pages that follow.
     states: watch::Sender<Bytes>,
     followers: Arc<Followers>,
-    /// How often the password of the user who may release locks can be tried.
+    /// Attempts left at the password of the user who may release locks.
     guesses: Guesses,
     /// Held while figures are collected.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Metrics {
-    /// Creates the answers of a server.
     pub(crate) fn new(namespace: Arc<Namespace>, handlers: &'static Handlers) -> Self {
         Metrics {
             namespace,
@@ -87,12 +86,12 @@ impl Metrics {
                 () = self.namespace.instance.stop.cancelled() => return,
                 () = self.namespace.observed.sampled.notified() => {}
             }
-            // While a script keeps the store busy there is nothing to be seen.
+            // While a script keeps the store busy there is nothing to show.
             let _ = self.collect(Metrics::record).await;
         }
     }
 
-    /// Calls what collects figures, on a thread that may wait for the store.
+    /// Calls `read`, which collects figures, on a thread that may wait for the store.
     async fn collect<T: Send + 'static>(
         self: &Arc<Self>,
         read: impl FnOnce(&Metrics) -> Option<T> + Send + 'static,
@@ -120,14 +119,14 @@ impl Metrics {
         Some(())
     }
 
-    /// Begins to send the state to a page: the past first. Returns nothing when too many pages follow already, in all
-    /// or of its peer, or a script keeps the store busy.
+    /// Begins to send the state to a page: the history first. Returns `None` when too many pages follow already, in all
+    /// or from the same peer, or a script keeps the store busy.
     async fn begin_to_follow(self: &Arc<Self>, visitor: Visitor, ip: IpAddr, cut: CancellationToken) -> Option<Body> {
         let place = self.followers.enter(ip)?;
         let (metrics, mut states) = (self.clone(), self.states.subscribe());
         let first = self.collect(Metrics::past_and_present).await?;
         let (sender, receiver) = mpsc::channel(1);
-        // The channel is empty.
+        // Cannot fail, because the channel is empty.
         let _ = sender.try_send(first);
         states.mark_unchanged();
         tokio::spawn(async move {
@@ -143,7 +142,8 @@ impl Metrics {
         Some([past, event("state", &self.state(&figures))].concat().into())
     }
 
-    /// Sends the states to a page until it leaves, its user may not see them any longer, or it does not read them.
+    /// Sends the states to a page until the page leaves, its user may not see them any longer, or it does not read
+    /// them.
     async fn send_states(
         &self,
         states: &mut watch::Receiver<Bytes>,

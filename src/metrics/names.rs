@@ -1,30 +1,28 @@
 //! The names of metrics: a line for each figure of INFO that is one number.
 //!
-//! The names are those of redis_exporter where it has the figure, so its dashboards and alerts fit. A line is all that a
-//! figure needs to become a metric; those with labels are in `exposition.rs`. Figures that are always zero here, or whose
-//! unit is not a base unit, are left out.
+//! The names are those of redis_exporter where it has the figure, so its dashboards and alerts fit. A line is all that
+//! a figure needs to become a metric; those with labels are in `exposition.rs`. Figures that are always zero here, or
+//! whose unit is not a base unit, are left out.
 
-/// What a metric is.
+/// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It goes up and down.
+    /// A value that goes up and down.
     Gauge,
-    /// It only grows, until the server is restarted or CONFIG RESETSTAT resets it.
+    /// A value that only grows, until the server is restarted or CONFIG RESETSTAT resets it.
     Counter,
 }
 
 /// A metric with one value.
 #[derive(Debug)]
 pub(super) struct Metric {
-    /// The field of INFO.
+    /// Field of INFO with the value.
     pub(super) field: &'static str,
-    /// The metric's name; `_total` of a counter is not part of it.
+    /// Name of the metric; `_total` of a counter is not part of it.
     pub(super) name: &'static str,
-    /// What it is.
     pub(super) kind: Kind,
-    /// How many of the field's units make one of the metric's.
+    /// Number of the field's units that make one unit of the metric.
     pub(super) divisor: f64,
-    /// The description.
     pub(super) help: &'static str,
 }
 

@@ -5,16 +5,16 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::header::HeaderValue;
 use sha2::{Digest, Sha256};
 
-/// Its text.
+/// Text of the page.
 pub(super) const HTML: &str = include_str!("page.html");
 
-/// The page, and what it may load.
+/// The page, and the policy of what it may load.
 pub(super) struct Page {
     policy: HeaderValue,
 }
 
 impl Page {
-    /// Computes the hashes of its script and its style.
+    /// Computes the policy, from the hashes of the page's script and style.
     pub(super) fn new() -> Self {
         let hash_of = |element: &str| {
             let inside = HTML.split_once(&format!("<{element}>")).and_then(|(_, rest)| rest.split_once("</"));
@@ -28,7 +28,7 @@ impl Page {
         );
         Page { policy: HeaderValue::from_str(&policy).unwrap_or(HeaderValue::from_static("default-src 'none'")) }
     }
-    /// Returns the header that says what it may load.
+    /// Returns the header `Content-Security-Policy`.
     pub(super) fn policy(&self) -> HeaderValue {
         self.policy.clone()
     }

@@ -1,10 +1,10 @@
-//! Releasing a lock from the page: one request, which changes something, where the settings name a user for it.
+//! Release of a lock from the page: the one request that changes something, where the settings name a user for it.
 //!
 //! Browsers send a password again by themselves once they know it. So the request must be one that no other site can
 //! make them send: it has a header and a content type that only a page of this origin may add, and if the browser says
-//! where it comes from, that is this page; under another name that leads here it knows no password. It names what the
-//! page has shown, the fence and no token, so that a holder who came later is never the one who loses the lock. The lock
-//! is released by LOCK.RELEASE, through the gate.
+//! where the request comes from, that is this page; under another host name that leads here, the browser knows no
+//! password. The request names what the page has shown, the fence and no token, so that a later holder never loses the
+//! lock. The lock is released by LOCK.RELEASE, through the gate.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -29,23 +29,23 @@ use crate::metrics::Metrics;
 use crate::metrics::sites::{is_of_no_page, is_of_other_page, only};
 use crate::metrics::visitor::{Refusal, admit_to_release};
 
-/// The path to which a page posts; the browser sends the user's name to no other one by itself.
+/// Path to which a page posts; the browser sends the user's name to no other path by itself.
 pub(super) const PATH: &str = "/release/lock";
-/// How many bytes the body of a request may have.
+/// Maximum length of the body of a request, in bytes.
 const BODY_MAX: usize = 4096;
 
-/// How long the answer waits for the append-only file.
+/// Time for which the answer waits for the append-only file.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(5);
 
-/// Why a lock is not released.
+/// Reason for which a lock is not released.
 pub(super) enum Unreleased {
     /// Name or password of the user are missing or wrong.
     Unknown,
-    /// Something else.
+    /// Another reason, with its HTTP status.
     Because(StatusCode, String),
 }
 
-/// What a page asks for.
+/// Lock that a page asks to release.
 #[derive(Debug, PartialEq, Eq)]
 struct ReleaseRequest {
     db: usize,
@@ -58,7 +58,7 @@ impl Metrics {
     /// Releases the lock that a request names.
     ///
     /// # Errors
-    /// Why it is not released.
+    /// The reason for which the lock is not released.
     pub(super) async fn release(
         self: &Arc<Self>,
         request: &Parts,
@@ -79,7 +79,7 @@ impl Metrics {
             return because(StatusCode::BAD_REQUEST, "The request does not name a lock and its holder.");
         };
         match self.collect(move |metrics| Some(metrics.release_now(caller, &wanted))).await {
-            // As every reply, it waits for what it tells to be written.
+            // The answer, as every reply, waits until the log record of the release is confirmed.
             Some(outcome) => match timeout(WRITTEN_WITHIN, self.namespace.log.confirmation()).await {
                 Ok(()) => outcome,
                 Err(_) => because(StatusCode::SERVICE_UNAVAILABLE, "This cannot be written to the append-only file."),
@@ -136,7 +136,7 @@ async fn whole(mut body: Incoming) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Returns whether a request is one that no page of another site can make a browser send.
+/// Returns true if no page of another site can make a browser send a request with these headers.
 fn is_of_this_page(headers: &HeaderMap) -> bool {
     only(headers, "x-keylatch") == Some("release")
         && only(headers, CONTENT_TYPE.as_str()) == Some("application/json")

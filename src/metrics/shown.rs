@@ -2,15 +2,15 @@
 
 use crate::text::quote;
 
-/// How many bytes of a name are shown.
+/// Number of bytes of a name that are shown.
 const NAME_SHOWN: usize = 64;
 
-/// Returns the bytes of a name, of which `more` are left out: as they are if a person can read them, and as redis-cli
-/// shows them otherwise.
+/// Returns a name, of which `more` bytes are left out: as it is if a person can read it, and otherwise as redis-cli
+/// shows it.
 pub(super) fn name(name: &[u8], more: usize) -> String {
     let readable = match std::str::from_utf8(name) {
         Ok(readable) => Some(readable),
-        // The last character is cut.
+        // The last character is cut off.
         Err(error) if more > 0 && error.error_len().is_none() => std::str::from_utf8(&name[..error.valid_up_to()]).ok(),
         Err(_) => None,
     };
@@ -22,7 +22,7 @@ pub(super) fn name(name: &[u8], more: usize) -> String {
     shown
 }
 
-/// Returns the bytes of a name, or the first of them.
+/// Returns a name, or its first bytes.
 pub(super) fn short_name(bytes: &[u8]) -> String {
     let shown = &bytes[..bytes.len().min(NAME_SHOWN)];
     name(shown, bytes.len() - shown.len())

@@ -1,11 +1,12 @@
-//! Requests that a page of another site makes a browser send.
+//! Recognition of requests that a page of another site makes a browser send.
 
 use hyper::HeaderMap;
 use hyper::header::{HOST, ORIGIN};
 
 const SITE: &str = "sec-fetch-site";
 
-/// Returns whether a browser says that a page of another origin makes it send a request. Who is no browser says nothing.
+/// Returns true if a browser says that a page of another origin makes it send a request. A client that is no browser
+/// says nothing.
 pub(super) fn is_of_other_page(headers: &HeaderMap) -> bool {
     let is_at = |host: &str| {
         let origin = only(headers, ORIGIN.as_str()).and_then(|origin| origin.split_once("://"));
@@ -15,12 +16,12 @@ pub(super) fn is_of_other_page(headers: &HeaderMap) -> bool {
         || (headers.contains_key(ORIGIN) && !only(headers, HOST.as_str()).is_some_and(is_at))
 }
 
-/// Returns whether a browser says that its user asks, by an address or a bookmark, and no page.
+/// Returns true if a browser says that its user asks, by an address or a bookmark, and no page.
 pub(super) fn is_of_no_page(headers: &HeaderMap) -> bool {
     only(headers, SITE) == Some("none")
 }
 
-/// Returns whether a browser says that it follows a link, to show the answer in place of the page.
+/// Returns true if a browser says that it follows a link, to show the answer in place of the page.
 pub(super) fn is_link(headers: &HeaderMap) -> bool {
     only(headers, "sec-fetch-mode") == Some("navigate") && only(headers, "sec-fetch-dest") == Some("document")
 }

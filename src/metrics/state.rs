@@ -1,4 +1,4 @@
-//! What a page is sent, as JSON: the past at first, and the state every second.
+//! Data that a page is sent, as JSON: the history at first, and the state every second.
 
 use std::collections::VecDeque;
 
@@ -16,16 +16,16 @@ use crate::observe::histogram::Counts;
 use crate::observe::slow_log::Entry;
 use crate::resp::RequestBuffer;
 
-/// How many locks a page shows.
+/// Number of locks that a page shows.
 const LOCKS_SHOWN: usize = 200;
-/// How many slow calls a page shows.
+/// Number of slow calls that a page shows.
 const SLOW_SHOWN: usize = 20;
-/// The bounds of the plots of durations: powers of two from 64 microseconds to 18 minutes.
+/// Bounds of the plots of durations: powers of two from 64 microseconds to 18 minutes.
 const POWERS: std::ops::RangeInclusive<u32> = 6..=30;
 
-/// The figures that a page shows, by their names in INFO, which are texts.
+/// Figures that a page shows as texts, by their names in INFO.
 const TEXTS: &[&str] = &["keylatch_version", "redis_version", "tcp_port", "maxmemory_policy", "durability"];
-/// The figures that a page shows, by their names in INFO, which are numbers.
+/// Figures that a page shows as numbers, by their names in INFO.
 const NUMBERS: &[&str] = &[
     "uptime_in_seconds",
     "rdb_last_save_age_seconds",
@@ -52,9 +52,9 @@ const NUMBERS: &[&str] = &[
     "expired_while_held_total",
 ];
 
-/// The figures of an engine, likewise.
+/// Figures of an engine that a page shows as texts.
 const ENGINE_TEXTS: &[&str] = &["engine", "engine_process", "engine_endpoint", "engine_version", "engine_leader"];
-/// The figures of an engine, likewise.
+/// Figures of an engine that a page shows as numbers.
 const ENGINE_NUMBERS: &[&str] = &[
     "engine_size",
     "engine_revision",
@@ -70,7 +70,7 @@ const ENGINE_NUMBERS: &[&str] = &[
     "engine_reloads",
 ];
 
-/// Returns the past, as a list of values for each plot.
+/// Returns the history, as a list of values for each plot.
 pub(super) fn history(points: &VecDeque<Point>) -> Value {
     let column = |value: fn(&Point) -> i64| points.iter().map(value).collect::<Vec<i64>>();
     json!({
@@ -85,7 +85,6 @@ pub(super) fn history(points: &VecDeque<Point>) -> Value {
     })
 }
 
-/// Returns the state.
 pub(super) fn state(namespace: &Namespace, handlers: &'static Handlers, figures: &Figures) -> Value {
     let mut state = shown_figures(figures, TEXTS, NUMBERS);
     let locks = overview(namespace, handlers, LOCKS_SHOWN).unwrap_or_default();
@@ -105,14 +104,14 @@ pub(super) fn state(namespace: &Namespace, handlers: &'static Handlers, figures:
     state.into()
 }
 
-/// Shows figures by their names in INFO.
+/// Returns figures, by their names in INFO.
 fn shown_figures(figures: &Figures, texts: &[&str], numbers: &[&str]) -> Map<String, Value> {
     let texts = texts.iter().map(|field| ((*field).to_owned(), figures.text(field).into_owned().into()));
     let numbers = numbers.iter().map(|field| ((*field).to_owned(), figures.number(field).into()));
     texts.chain(numbers).collect()
 }
 
-/// Shows the cluster that the data is in, and what is asked of it.
+/// Returns the state of the cluster that the data is in, and figures of the requests to it.
 fn shown_engine(namespace: &Namespace, figures: &Figures) -> Value {
     let mut engine = shown_figures(figures, ENGINE_TEXTS, ENGINE_NUMBERS);
     let stats = &namespace.observed.engine;
@@ -121,7 +120,7 @@ fn shown_engine(namespace: &Namespace, figures: &Figures) -> Value {
     engine.into()
 }
 
-/// Returns how many durations there are up to each bound, with percentiles in microseconds.
+/// Returns the number of durations in the range up to each bound, with percentiles in microseconds.
 fn shown_durations(durations: &Counts) -> Value {
     let bounds: Vec<u64> = POWERS.map(|power| 1 << power).collect();
     json!({

@@ -1,8 +1,8 @@
-//! Who asks over HTTP, and what they may see.
+//! Visitors over HTTP: their users, and what these may see.
 //!
 //! The users are those of ACL. A page shows what INFO, LOCK.LIST, CLIENT LIST and SLOWLOG GET show, so its user must be
-//! allowed to call these, and the metrics of Prometheus are INFO. Attempts with a wrong password go into the ACL log.
-//! Locks are released by one user alone, whom the settings name.
+//! allowed to call these commands; the metrics of Prometheus require INFO. Attempts with a wrong password go into the
+//! ACL log. Locks are released only by the user that the settings name.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -17,18 +17,18 @@ use crate::namespace::Namespace;
 use crate::resp::RequestBuffer;
 use crate::spec::{Names, Renames};
 
-/// What errors are counted as that AUTH would reply.
+/// Error of AUTH by which a wrong password is counted.
 const WRONG_PASSWORD: &[u8] = b"WRONGPASS invalid username-password pair or user is disabled.";
 
 /// A command on which an answer is based.
 type Source = &'static [&'static str];
 
-/// What the metrics of Prometheus are based on.
+/// Commands on which the metrics of Prometheus are based.
 pub(super) const METRICS: &[Source] = &[&["INFO", "all"]];
-/// What the page is based on.
+/// Commands on which the page is based.
 pub(super) const PAGE: &[Source] = &[&["INFO", "all"], &["LOCK.LIST", "0"], &["CLIENT", "LIST"], &["SLOWLOG", "GET"]];
 
-/// Why somebody may not see something.
+/// Reason for which a visitor is refused.
 pub(super) enum Refusal {
     /// User name and password are missing or wrong.
     Unknown,
@@ -43,16 +43,16 @@ pub(super) enum Refusal {
 /// A peer and its user.
 pub(super) struct Visitor {
     access: Access,
-    /// Whether it gave a name and a password.
+    /// True if the peer gave a name and a password.
     is_named: bool,
 }
 
 impl Visitor {
-    /// Authenticates a peer by the `Authorization` header of its request, if there is one, and checks that it may call
-    /// what its answer is based on.
+    /// Authenticates a peer by the `Authorization` header of its request, if there is one, and checks that its user may
+    /// call the commands on which the answer is based.
     ///
     /// # Errors
-    /// Why it may not see the answer.
+    /// The reason for which the peer may not see the answer.
     pub(super) fn admit(
         namespace: &Namespace,
         authorization: Option<&[u8]>,
@@ -71,27 +71,24 @@ impl Visitor {
         }
         if let Some(command) = visitor.lacking(namespace, sources) {
             record_refused_visit(namespace, &caller, &caller.access.user().name, Some(&command));
-            // Without a name, it may have another user to name.
+            // A peer that gave no name may have another user to name.
             return Err(if visitor.is_named { Refusal::Forbidden(command) } else { Refusal::Unknown });
         }
         Ok(visitor)
     }
 
-    /// Returns whether a page of this visitor may still be shown, after changes of the users.
+    /// Returns true if a page of this visitor may still be shown, after changes of the users.
     pub(super) fn may_still_follow(&mut self, namespace: &Namespace) -> bool {
         let acl = &namespace.acl;
-        match self.is_named {
-            true => {
-                self.access.follow(acl) && self.access.user().is_enabled() && self.lacking(namespace, PAGE).is_none()
-            }
-            false => {
-                self.access = Access::new(acl);
-                !self.access.needs_authentication() && self.lacking(namespace, PAGE).is_none()
-            }
+        if self.is_named {
+            self.access.follow(acl) && self.access.user().is_enabled() && self.lacking(namespace, PAGE).is_none()
+        } else {
+            self.access = Access::new(acl);
+            !self.access.needs_authentication() && self.lacking(namespace, PAGE).is_none()
         }
     }
 
-    /// Returns the first command that the user may not call.
+    /// Returns the first command of the sources that the user may not call.
     fn lacking(&self, namespace: &Namespace, sources: &[Source]) -> Option<String> {
         let renames = Renames::default();
         sources.iter().find_map(|source| {
@@ -104,17 +101,17 @@ impl Visitor {
     }
 }
 
-/// Returns the name of the user who may release locks from the page, if the settings name one. Not where an engine keeps
-/// the locks, whose calls are not executed here.
+/// Returns the name of the user who may release locks from the page, if the settings name one; `None` where an engine
+/// keeps the locks, because its calls are not executed here.
 pub(super) fn releaser(namespace: &Namespace) -> Option<Vec<u8>> {
     let user = namespace.settings.current().metrics_release_user.clone();
     user.filter(|user| !user.is_empty() && namespace.engine().is_none())
 }
 
-/// Authenticates the visitor who wants to release a lock: only as the user whom the settings name, and with a password.
+/// Authenticates a visitor who wants to release a lock: only as the user that the settings name, and with a password.
 ///
 /// # Errors
-/// Why it may not.
+/// The reason for which the visitor may not release locks.
 pub(super) fn admit_to_release(
     namespace: &Namespace,
     authorization: Option<&[u8]>,
@@ -122,7 +119,8 @@ pub(super) fn admit_to_release(
     guesses: &Guesses,
 ) -> Result<Caller, Refusal> {
     let (user, password) = authorization.and_then(read_basic).ok_or(Refusal::Unknown)?;
-    // Browsers send the name that they have for the page first: whatever its password is, they have to ask for another.
+    // Browsers first send the user that they have for the page: whatever its password is, they have to ask for another
+    // one.
     if releaser(namespace).as_deref() != Some(&user) {
         return Err(Refusal::Unknown);
     }
@@ -142,7 +140,7 @@ pub(super) fn admit_to_release(
     Ok(caller)
 }
 
-/// Authenticates a caller. The password of the user who may release locks cannot be tried as often as one likes.
+/// Authenticates a caller. Attempts at the password of the user who may release locks are limited.
 fn log_in(
     namespace: &Namespace,
     caller: &mut Caller,
@@ -163,7 +161,7 @@ fn log_in(
     Ok(())
 }
 
-/// Parses user and password of HTTP Basic; without a name, it is the default user.
+/// Parses user and password of HTTP Basic; an empty name stands for the default user.
 fn read_basic(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (scheme, encoded) = header.split_at_checked("Basic ".len())?;
     if !scheme.eq_ignore_ascii_case(b"Basic ") {
