@@ -1,6 +1,6 @@
-//! Accepting: the tasks at the ports, and the workers that connections are handed to.
+//! Accepting of connections: the tasks at the ports, and the workers that connections are handed to.
 //!
-//! It knows no command, and of the protocol only the line that rejects a connection.
+//! Nothing here knows a command, and of the protocol only the line that rejects a connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ use crate::runtime::executor::{Executor, supervise};
 use crate::runtime::panics::{Panics, Site};
 use crate::upkeep;
 
-/// How long to wait after a failed accept, usually because file descriptors ran out.
+/// Pause after a failed accept, usually because file descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// One runtime that serves connections, its executor and its pool of buffers.
@@ -76,7 +76,7 @@ pub(super) struct Shared {
     pub(super) runtime: Handle,
     pub(super) ports: Mutex<Ports>,
     pub(super) handshakes: Arc<Handshakes>,
-    /// The first load, for a short time of which no connection is accepted.
+    /// The first load; for a short time of it, no connection is accepted.
     pub(super) opening: FirstLoad,
     pub(super) tasks: TaskTracker,
     /// The accepting tasks, which are also in `tasks`.
@@ -84,7 +84,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Starts the tasks that end the server, and, where the clock runs, those that follow it.
+    /// Starts the tasks that end the server, and, where the clock runs, the tasks that follow the clock.
     pub(super) fn start_tasks(self: &Arc<Self>, may_clock_run: bool) {
         self.tasks.spawn(self.clone().end_clients());
         self.tasks.spawn(self.clone().end_after_waits());
@@ -136,7 +136,7 @@ impl Shared {
         supervise(self.namespace.instance.panics.clone(), name, work)
     }
 
-    /// Lets changes of the settings change the ports.
+    /// Registers an observer that applies changes of the settings to the ports.
     pub(super) fn follow_settings(self: &Arc<Self>) {
         let follower = Arc::downgrade(self);
         let follow =
@@ -194,7 +194,7 @@ impl Shared {
         self.namespace.end_clients();
     }
 
-    /// Stops the server when that is there which a shutdown waits for.
+    /// Stops the server once the condition that a shutdown waits for is met.
     async fn end_after_waits(self: Arc<Self>) {
         self.namespace.finish_shutdowns().await;
     }
@@ -234,8 +234,8 @@ impl Shared {
         }
     }
 
-    /// Hands a connection to the next worker, which performs the handshake; it is admitted and counted as a client
-    /// after that.
+    /// Hands a connection to the next worker, which performs the handshake; the connection is admitted and counted as a
+    /// client after that.
     fn hand_out_tls(&self, peer: Peer, config: Arc<Config>, stream: std::net::TcpStream, tls: Arc<Acceptor>) {
         let server = self.namespace.clone();
         let places = (config.maxclients as usize).saturating_sub(server.instance.admissions.connected());
@@ -283,7 +283,7 @@ impl Shared {
         let server = self.namespace.clone();
         let worker = &self.workers[self.next_worker.fetch_add(1, Relaxed) % self.workers.len()];
         let pool = worker.pool.clone();
-        // Boxed, as all that comes before: otherwise every connection would have room for it all its life.
+        // Boxed, like the futures before it: otherwise every connection would have room for them all its life.
         let begin = Box::pin(async move {
             let (stream, info) = arrival.await;
             match (stream, info) {
@@ -294,7 +294,9 @@ impl Shared {
                 (Ok(stream), None) => say_and_close(stream, Error::MaxClients).await,
                 (Err(error), info) => {
                     debug!(cause = %error, "a connection failed before it was served");
-                    info.iter().for_each(|info| server.clients.remove(info.id));
+                    if let Some(info) = info {
+                        server.clients.remove(info.id);
+                    }
                 }
             }
             None

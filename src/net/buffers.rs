@@ -1,8 +1,8 @@
-//! The buffers a connection needs only while it has work, and the lists of decoder and plan.
+//! Buffers that a connection needs only while it has work, and the lists of decoder and plan.
 //!
-//! An idle connection holds none. A connection with input borrows buffers from its worker's pool and returns them when
-//! everything is answered, so thousands of idle clients need no buffers, and the active ones of a worker reuse the same
-//! few kilobytes, which stay in the processor's cache.
+//! An idle connection holds no buffers. A connection with input borrows buffers from its worker's pool and returns them
+//! when everything is answered, so thousands of idle clients need no buffers, and the active ones of a worker reuse the
+//! same few kilobytes, which stay in the processor's cache.
 //!
 //! Invariant: pooled buffers are blank; no byte of one client is ever visible to another.
 
@@ -24,25 +24,26 @@ use crate::memory::heap::allocation_len;
 use crate::net::tenancy::Tenancy;
 use crate::resp::{Batch, Codec, Output};
 
-/// The size of one read, in bytes. The first read after a large argument is not longer even if there is more room: where
-/// another one begins in it, what is read beside that one's own buffer has to be copied.
+/// Size of one read, in bytes. The first read after a large argument is not longer even if there is more room: if
+/// another large argument begins in it, the bytes of that argument have to be copied into its own buffer.
 pub(crate) const READ_LEN: usize = 16 * 1024;
-/// The largest read buffer, in bytes, that is kept after a large request was taken out of it; and the size of a read after
-/// one that has filled its room.
+/// Size of the largest read buffer, in bytes, that is kept after a large request was taken out of it; also the size of
+/// a read after one that has filled its room.
 const INPUT_KEEP_MAX: usize = 4 * READ_LEN;
-/// How many blank buffers a pool keeps: about as many as clients are active at the same time.
+/// Number of blank buffers that a pool keeps: about as many as clients are active at the same time.
 const POOLED_MAX: usize = 16;
 
 /// The working memory of one connection.
 #[derive(Default)]
 pub struct ConnBuffers {
-    /// Finds the requests in the input.
+    /// Decoder that finds the requests in the input.
     pub codec: Codec,
     /// Input that was read and not yet executed.
     pub input: BytesMut,
-    /// Whether the last read has filled the input: there is probably more.
+    /// True if the last read has filled the input: there is probably more.
     is_filled: bool,
-    /// Whether the last read was of a large argument; kept in the pool, since other clients may send such ones as well.
+    /// True if the last read was of a large argument; kept in the pool, since other clients may send large arguments as
+    /// well.
     is_after_large: bool,
     /// Output that was not yet written.
     pub output: Output,
@@ -55,7 +56,7 @@ pub struct ConnBuffers {
 }
 
 impl ConnBuffers {
-    /// Returns whether it holds no data of a client.
+    /// Returns true if the buffers hold no data of a client.
     pub fn is_blank(&self) -> bool {
         let is_executed = self.next >= self.batch.len();
         let has_no_output = self.output.is_empty() && !self.output.is_over();
@@ -83,13 +84,13 @@ impl ConnBuffers {
         }
     }
 
-    /// Returns whether a large argument has arrived in part.
+    /// Returns true if a large argument has arrived in part.
     #[inline]
     pub fn is_receiving_large(&self) -> bool {
         self.codec.requests.is_receiving_large()
     }
 
-    /// Removes the requests of the batch, which are executed.
+    /// Removes the executed requests of the batch.
     #[inline]
     pub fn recycle(&mut self) {
         self.batch.recycle(&mut self.input);
@@ -108,7 +109,7 @@ impl ConnBuffers {
 
     fn make_room(&mut self) {
         if self.next >= self.batch.len() {
-            self.recycle(); // it may have the buffer
+            self.recycle(); // the batch may have the buffer
         }
         let len = self.input.len();
         if self.is_receiving_large() {
@@ -155,7 +156,7 @@ impl ConnBuffers {
         }
     }
 
-    /// Returns whether it holds neither requests nor replies.
+    /// Returns true if the buffers hold neither requests nor replies.
     #[inline]
     pub fn holds_nothing(&self) -> bool {
         self.input.is_empty() && self.output.is_empty() && self.next >= self.batch.len()
@@ -175,11 +176,11 @@ impl ConnBuffers {
     }
 }
 
-/// The pool of buffers of one worker, and what else its connections share.
+/// Pool of buffers of one worker, and other state that its connections share.
 pub struct BufferPool {
     /// The handlers that the connections execute commands with.
     pub(super) handlers: &'static Handlers,
-    /// What lets them enter private namespaces, in test mode.
+    /// Access to private namespaces, in test mode.
     pub(super) tenancy: Option<Arc<Tenancy>>,
     #[allow(clippy::vec_box, reason = "the buffers move to a connection and back as a pointer")]
     blank: Mutex<Vec<Box<ConnBuffers>>>,

@@ -1,4 +1,4 @@
-//! What a program that embeds the server chooses before it starts: settings, clock, address; and the start.
+//! Builder of an embedded server: settings, clock, address; and the start.
 //!
 //! No method but the last fails: starting reports the first setting that is invalid, so that a server is built in one
 //! expression.
@@ -41,10 +41,10 @@ use crate::runtime::park::block_on;
 use crate::runtime::worker;
 use crate::time::clock::Clock;
 
-/// Builds a [`Server`]: by default one on a free port of the loopback interface, with Redis' settings, that follows the
-/// system's clock and keeps data in memory only. Where two calls set the same, the later one counts.
+/// Builder of a [`Server`]: by default one on a free port of the loopback interface, with Redis' settings, that follows
+/// the system's clock and keeps data in memory only. If two calls set the same, the later one counts.
 ///
-/// It reads and writes files only if `save`, `dir`, `dbfilename` or `appendonly` is set.
+/// The server reads and writes files only if `save`, `dir`, `dbfilename` or `appendonly` is set.
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {
@@ -71,9 +71,9 @@ pub struct Builder {
     log_queue: Option<Arc<LogQueue>>,
     disk: Arc<dyn Disk>,
     handlers: &'static Handlers,
-    /// Whether it is the program's server, and not one that another program embeds.
+    /// True for the program's server, false for one that another program embeds.
     is_of_program: bool,
-    /// Why the first invalid setting was rejected.
+    /// Reason for which the first invalid setting was rejected.
     invalid: Option<String>,
 }
 
@@ -104,14 +104,15 @@ impl Builder {
         self
     }
 
-    /// Turns test mode on, as `set("test-mode", "yes")` does: the server takes faults ([`Server::inject`]) and keeps the
-    /// calls that it receives ([`Server::command_log`]), its clients can use the commands `TEST.*`, and its clock can be
-    /// moved, also if it runs at the system's pace, as it does unless [`Builder::clock`] says otherwise.
+    /// Turns test mode on, as `set("test-mode", "yes")` does: the server takes faults ([`Server::inject`]) and keeps
+    /// the calls that it receives ([`Server::command_log`]), its clients can use the commands `TEST.*`, and its clock
+    /// can be moved, also if it runs at the system's pace, as it does unless [`Builder::clock`] says otherwise.
     pub fn test_mode(self) -> Self {
         self.set("test-mode", "yes")
     }
 
-    /// Sets a setting of `redis.conf` by its name. A list is given as in a line of that file: `set("save", "60 1 300 10")`.
+    /// Sets a setting of `redis.conf` by its name. A list is given as in a line of that file:
+    /// `set("save", "60 1 300 10")`.
     ///
     /// An unknown name or an invalid value is an error of [`Builder::start`].
     pub fn set(self, name: &str, value: impl Display) -> Self {
@@ -161,21 +162,21 @@ impl Builder {
         self
     }
 
-    /// Lets `INFO memory` show the allocator's statistics; without them, only the data is counted.
+    /// Sets the source of the allocator's statistics in `INFO memory`; without them, only the data is counted.
     #[doc(hidden)]
     pub fn allocator(mut self, stats: fn() -> AllocatorStats) -> Self {
         self.allocator = Some(stats);
         self
     }
 
-    /// Lets `INFO stats` show how many lines the log has dropped.
+    /// Sets the log queue whose dropped lines `INFO stats` shows.
     #[doc(hidden)]
     pub fn log_queue(mut self, queue: Arc<LogQueue>) -> Self {
         self.log_queue = Some(queue);
         self
     }
 
-    /// Lets the server keep its files on a simulated disk.
+    /// Sets a simulated disk for the server's files.
     #[cfg(feature = "internals")]
     #[doc(hidden)]
     pub fn disk(mut self, disk: crate::persist::disk::simulated::SimulatedDisk) -> Self {
@@ -192,21 +193,22 @@ impl Builder {
     }
 
     /// Distributes connections evenly over these runtimes and accepts them on the one that calls [`Builder::start`],
-    /// instead of doing both on a thread of the server's own. The clock must not be moved from a thread of theirs.
+    /// instead of doing both on a thread of the server's own. The clock must not be moved from a thread of these
+    /// runtimes.
     #[doc(hidden)]
     pub fn workers(mut self, workers: Vec<Handle>) -> Self {
         self.workers = workers;
         self
     }
 
-    /// Binds and starts to serve on a thread that the server owns, and returns when the data is loaded, if files are set. It
-    /// does not depend on the caller's runtime, so blocking clients may run on the caller's thread.
+    /// Binds and starts to serve on a thread that the server owns, and returns when the data is loaded, if files are
+    /// set. The server does not depend on the caller's runtime, so blocking clients may run on the caller's thread.
     ///
     /// # Errors
-    /// When a setting is invalid, an address cannot be bound, a thread cannot be started, or the data cannot be loaded.
+    /// If a setting is invalid, an address cannot be bound, a thread cannot be started, or the data cannot be loaded.
     ///
     /// # Panics
-    /// If workers were given and it is called outside a tokio runtime.
+    /// If workers were given and the caller is outside a tokio runtime.
     pub fn start_blocking(self) -> io::Result<Server> {
         let (server, opening) = self.open()?;
         block_on(opening.wait())?;
@@ -216,7 +218,7 @@ impl Builder {
     /// Completes the settings.
     ///
     /// # Errors
-    /// Why no server can start with them.
+    /// The reason for which no server can start with the settings.
     fn check_settings(&mut self) -> io::Result<()> {
         if !self.is_of_program || self.config.engine != EngineKind::Memory {
             self.config.use_memory_defaults();
@@ -227,13 +229,10 @@ impl Builder {
         }
     }
 
-    /// Binds and starts to serve; until the data is loaded, with an error.
+    /// Binds and starts to serve; until the data is loaded, requests get an error.
     fn open(mut self) -> io::Result<(Server, Opening)> {
         self.check_settings()?;
-        let runtime = match self.workers.is_empty() {
-            true => OwnRuntime(Some(worker::runtime(0)?)),
-            false => OwnRuntime(None),
-        };
+        let runtime = if self.workers.is_empty() { OwnRuntime(Some(worker::runtime(0)?)) } else { OwnRuntime(None) };
         let accepting = runtime.0.as_ref().map_or_else(Handle::current, |own| own.handle().clone());
         if self.workers.is_empty() {
             self.workers.push(accepting.clone());
@@ -242,9 +241,10 @@ impl Builder {
         let may_clock_run = !self.clock.is_steered() || self.config.test_mode;
         let new_clock = self.config.test_mode.then(|| self.enter_test_mode());
         let acl = Acl::configured(&self.handlers.commands, &self.config.users()).map_err(io::Error::other)?;
-        let plain = match has_plain_port(&self.config) {
-            true => Opened::plain(&self.config, self.config.port)?,
-            false => Opened::default(),
+        let plain = if has_plain_port(&self.config) {
+            Opened::plain(&self.config, self.config.port)?
+        } else {
+            Opened::default()
         };
         let tls = Opened::tls(&self.config, self.config.tls_port)?;
         let metrics_port = MetricsPort::open(&self.config)?;
@@ -262,7 +262,9 @@ impl Builder {
         };
         let namespace = Namespace::new(&self.handlers.commands, Arc::new(instance), self.workers.len(), self.clock);
         namespace.record_startup();
-        mark.iter().for_each(|mark| mark.begin_grace(&namespace));
+        if let Some(mark) = &mark {
+            mark.begin_grace(&namespace);
+        }
         let namespace = Arc::new(namespace);
         namespace.instance.tcp_port.store(u64::from(addr.port()), Relaxed);
         let (tasks, handlers) = (TaskTracker::new(), self.handlers);
@@ -290,25 +292,27 @@ impl Builder {
         shared.ports.lock().all().into_iter().for_each(|opened| shared.listen(opened));
         metrics_port.serve(&shared.namespace, shared.handlers, &shared.tasks, &shared.accepting);
         shared.follow_settings();
-        unix.into_iter().for_each(|listener| shared.listen_unix(listener));
+        if let Some(listener) = unix {
+            shared.listen_unix(listener);
+        }
         shared.start_tasks(may_clock_run);
         drop(_inside);
         let server = Server { shared, addr, mark, files, engine, _socket_file: socket_file, _runtime: runtime };
         Ok((server, Opening { loaded, engine_ready }))
     }
 
-    /// The same as [`Builder::start_blocking`], for asynchronous callers.
+    /// Starts the server like [`Builder::start_blocking`], for asynchronous callers.
     ///
     /// # Errors
-    /// Those of [`Builder::start_blocking`].
+    /// The errors of [`Builder::start_blocking`].
     pub async fn start(self) -> io::Result<Server> {
         let (server, opening) = self.open()?;
         opening.wait().await?;
         Ok(server)
     }
 
-    /// Adds the commands of test mode, and makes the clock one that they can steer. Returns what creates the clocks of
-    /// private instances: of the same kind.
+    /// Adds the commands of test mode, and makes the clock one that they can steer. Returns a function that creates
+    /// clocks of the same kind for private instances.
     fn enter_test_mode(&mut self) -> fn() -> Clock {
         self.handlers = command::test_mode::handlers();
         if self.clock.is_steered() {
@@ -319,7 +323,7 @@ impl Builder {
     }
 }
 
-/// What the start of a server still waits for.
+/// Conditions that the start of a server still waits for.
 struct Opening {
     loaded: Loaded,
     engine_ready: Option<Ready>,

@@ -45,36 +45,37 @@ use crate::upkeep::time_travel;
 
 /// Memory of an idle connection, in bytes.
 const IDLE_LEN: usize = 1200;
-/// A change of its buffers by this many bytes is reported.
+/// Change of the connection's buffers, in bytes, above which they are reported again.
 const COUNTED_STEP: usize = 4 * 1024;
 /// The interval at which a client retries while a script keeps the server busy.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
-/// Serves one client until it disconnects, breaks the protocol or is told to close.
+/// Connection of one client, served until it disconnects, breaks the protocol or is told to close.
 pub struct Connection<S> {
     stream: S,
     namespace: Arc<Namespace>,
     client: Client,
     config: Arc<Config>,
     config_version: u64,
-    /// The generation of what the client's requests are admitted by, see [`Connection::catch_up`].
+    /// Generation of the state that admits the client's requests, see [`Connection::catch_up`].
     generation: u64,
     pool: Arc<BufferPool>,
-    /// The bytes besides [`IDLE_LEN`] that were last reported as used memory.
+    /// Bytes besides [`IDLE_LEN`] that were last reported as used memory.
     counted: usize,
-    /// The pending bytes of replies that were last reported.
+    /// Pending bytes of replies that were last reported.
     reported: usize,
-    /// Whether nothing is read or executed because too many replies are pending.
+    /// True while nothing is read or executed because too many replies are pending.
     is_throttled: bool,
-    /// What was read and executed in the turn of a client that sends a lot, while it keeps it; in bytes.
+    /// Bytes read and executed in the present turn of a client that sends a lot; 0 outside such a turn.
     turn: u32,
-    /// Whether its calls have queued work, values to be freed or records to be written, faster than that is done.
+    /// True if the client's calls have queued work, values to be freed or records to be written, faster than it is
+    /// done.
     outruns_others: bool,
-    /// Whether a fault holds a reply back, which what is pushed must not overtake.
+    /// True while a fault holds a reply back, which pushed frames must not overtake.
     is_reply_due: bool,
-    /// What of the output waits until the log is confirmed.
+    /// Output withheld until the log is confirmed.
     held: Option<Box<HeldOutput>>,
-    /// Taken from the pool while there is anything to read, execute or write.
+    /// Buffers, taken from the pool while there is anything to read, execute or write.
     buffers: Option<Box<ConnBuffers>>,
 }
 
@@ -186,7 +187,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Returns whether requests are read and executed while `waiting` bytes of replies are pending.
+    /// Returns true if requests may be read and executed while `waiting` bytes of replies are pending.
     #[inline]
     fn may_continue(&mut self, waiting: usize) -> bool {
         !self.is_throttled && self.namespace.clients.backlog.may_continue(waiting, self.reported)
@@ -197,7 +198,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     #[cold]
     fn check_backlog(&mut self, waiting: usize) -> bool {
         let clients = &self.namespace.clients;
-        // Registered before it looks: it sees that the sum has fallen, or who lets it fall sees that it is throttled.
+        // Registered before it looks: it sees that the sum has fallen, or the client that lowers the sum sees it
+        // throttled.
         clients.set_throttled(&self.client.caller.info, true);
         self.is_throttled = !clients.backlog.may_continue(waiting, self.reported);
         if !self.is_throttled {
@@ -243,7 +245,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Next::Done
     }
 
-    /// Decodes the next batch; returns whether there was one; after a protocol error the client is closed.
+    /// Decodes the next batch; returns true if there was one; after a protocol error the client is closed.
     fn decode_batch(&mut self, buffers: &mut ConnBuffers) -> bool {
         if !buffers.batch.is_empty() {
             buffers.recycle();
@@ -276,7 +278,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         true
     }
 
-    /// Lets empty requests after the last one, if there were any, use up CLIENT REPLY SKIP.
+    /// Handles empty requests after the last one, if there were any: they use up CLIENT REPLY SKIP, and show that a
+    /// replica is alive.
     fn pass_empty_requests(&mut self, buffers: &mut ConnBuffers) {
         if buffers.codec.requests.take_empties() {
             self.client.session.replies.pass_empty_request();
@@ -300,11 +303,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         run.plan(batch, *next, self.client.caller.db, plan);
         let planned = plan.of(batch, *next);
         let room = input.capacity() - input.len() + batch.spare_len();
-        // Where the replies begin; if they are to be held back only since they are executed, that is what came before, too.
+        // Begin of the replies in the stream; 0 while nothing is held back: earlier output is then held back with the
+        // replies.
         let begin = if self.namespace.log.is_confirmed() { 0 } else { output.end() };
         self.client.caller.info.buffers.set_query_buffer(batch.buffer_len() + input.len(), room);
         output.set_limit(output_max(config, &self.client.caller));
-        // Not dropped in the loop, which continues only with what owns nothing: the drop glue would be called each time.
+        // Not dropped in the loop, which continues only with values that own nothing: the drop glue would be called
+        // each time.
         let (mut executed, mut left) = (0, ManuallyDrop::new(Next::Done));
         let (clients, reclaimer) = (&self.namespace.clients, self.namespace.store.reclaimer());
         let queued = reclaimer.queued();
@@ -345,7 +350,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         left
     }
 
-    /// Does what remains of a request after its handler; returns whether the client is still connected.
+    /// Completes a request after its handler; returns whether the client is still connected.
     async fn finish(&mut self, next: Next) -> io::Result<bool> {
         match next {
             Next::Done
@@ -381,8 +386,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Waits for what the rest of a command waits for, and executes its steps; returns whether the client is still
-    /// connected.
+    /// Waits as the rest of a command demands, and executes its steps; returns whether the client is still connected.
     async fn run_rest(&mut self, rest: &mut dyn Continuation) -> io::Result<bool> {
         loop {
             // When the client disconnects, what the command has left in the store is undone.
@@ -450,8 +454,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Some(delayed.map_or(Next::Done, Next::Delay))
     }
 
-    /// Sends a reply when its time has come, and only then what is pushed to the client; returns whether the client is
-    /// still connected.
+    /// Sends a reply when its time has come, and only then the frames pushed to the client; returns whether the client
+    /// is still connected.
     async fn send_later(&mut self, delayed: DelayedReply) -> io::Result<bool> {
         self.is_reply_due = true;
         let is_here = self.meanwhile(tokio::time::sleep(delayed.time)).await;
@@ -495,7 +499,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut time_is_over = pin!(namespace.clock.reach(next_ms));
         let mut is_over = true;
         loop {
-            // While the clock is steered, what steers it ends the wait, and nudges the client afterwards.
+            // While the clock is steered, the call that steers it ends the wait, and nudges the client afterwards.
             let turn = namespace.clock.is_steered().then(|| namespace.upkeep.steering.try_lock());
             let (now, may_end_itself) = (namespace.clock.now(), !matches!(turn, Some(Err(_))));
             if let Some(unblocked) = blocked.ended(now, may_end_itself) {
@@ -524,10 +528,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Ok(Some(Unblocked::InTime));
             }
             let exchange = tokio::select! {
-                exchange = poll_fn(|cx| match blocked.is_answered() {
-                    // What the call has pushed to its own client is written after the reply.
-                    true => Poll::Ready(Ok(Exchange::Changed)),
-                    false => self.poll_exchange(cx),
+                exchange = poll_fn(|cx| {
+                    // Frames that the call has pushed to its own client are written after the reply.
+                    if blocked.is_answered() { Poll::Ready(Ok(Exchange::Changed)) } else { self.poll_exchange(cx) }
                 }) => exchange?,
                 () = &mut time_is_over, if !is_over => {
                     is_over = true;
@@ -555,7 +558,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Returns whether a blocked client stays connected after an exchange.
+    /// Returns true if a blocked client stays connected after an exchange.
     fn stays_after(&mut self, exchange: Exchange) -> bool {
         match exchange {
             Exchange::Ended => false,
@@ -568,7 +571,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Publishes how much output is pending, and since when it has exceeded the soft limit.
+    /// Publishes how much output is pending, and records the time since which it has exceeded the soft limit.
     fn record_waiting(&self) {
         let info = &self.client.caller.info;
         info.buffers.set_output_buffer(self.waiting());
@@ -580,7 +583,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Drops pending replies that the client must not get.
     fn drop_output(&mut self) {
-        self.buffers.iter_mut().for_each(|buffers| buffers.output = Output::new());
+        if let Some(buffers) = &mut self.buffers {
+            buffers.output = Output::new();
+        }
         self.held = None;
     }
 }

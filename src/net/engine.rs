@@ -12,7 +12,7 @@ use crate::namespace::Namespace;
 /// Starts the engine that the settings ask for, if any.
 ///
 /// # Errors
-/// Why it cannot be started.
+/// The reason for which the engine cannot be started.
 pub(super) fn begin(
     namespace: &Arc<Namespace>,
     handlers: &'static Handlers,

@@ -1,4 +1,4 @@
-//! Replaces `engine` in a build without the feature etcd: a start that asks for it fails.
+//! Stand-in for `engine` in a build without the feature etcd: a start that asks for an engine fails.
 
 use std::convert::Infallible;
 use std::io;
@@ -34,10 +34,10 @@ impl Ready {
     }
 }
 
-/// Fails if the settings ask for an engine.
+/// Starts no engine.
 ///
 /// # Errors
-/// Then.
+/// If the settings ask for an engine.
 pub(super) fn begin(namespace: &Arc<Namespace>, _: &'static Handlers) -> io::Result<(Option<Running>, Option<Ready>)> {
     match namespace.settings.current().engine {
         EngineKind::Memory => Ok((None, None)),

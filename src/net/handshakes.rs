@@ -11,7 +11,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// How many handshakes are allowed whatever the number of clients.
+/// Number of handshakes that are allowed whatever the number of clients.
 const ALWAYS: usize = 16;
 
 /// The handshakes of one server.
@@ -21,7 +21,7 @@ pub(crate) struct Handshakes {
     in_progress: Mutex<(u64, BTreeMap<u64, CancellationToken>)>,
 }
 
-/// One handshake in progress, until this is dropped.
+/// Handshake in progress, until it is dropped.
 pub(crate) struct Handshake {
     all: Arc<Handshakes>,
     number: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Handshake {
 
 impl Handshakes {
     /// Begins a handshake; drops the oldest if there are more than `places`, the number of clients that could still
-    /// connect. It also ends when `stop` is cancelled.
+    /// connect. The handshake also ends when `stop` is cancelled.
     pub(crate) fn begin(self: &Arc<Self>, places: usize, stop: &CancellationToken) -> Handshake {
         let is_dropped = stop.child_token();
         let (begun, in_progress) = &mut *self.in_progress.lock();
@@ -46,7 +46,7 @@ impl Handshakes {
 }
 
 impl Handshake {
-    /// Returns what is cancelled when it is dropped for a later one, or because the server stops.
+    /// Returns the token that is cancelled when the handshake is dropped for a later one, or because the server stops.
     #[cfg(feature = "metrics")]
     pub(crate) fn token(&self) -> &CancellationToken {
         &self.is_dropped

@@ -1,6 +1,6 @@
 //! The ports of a server: opened at startup, and reopened when CONFIG SET changes them.
 //!
-//! It does not accept connections. Invariant: a port that cannot be changed stays as it was.
+//! Connections are accepted elsewhere. Invariant: a port that cannot be changed stays as it was.
 
 use std::error;
 use std::fmt;
@@ -26,13 +26,13 @@ const NOT_LISTENING: &str = "Unable to listen on this port. Check server logs.";
 const NOT_BOUND: &str = "Failed to bind to specified addresses.";
 const NO_TLS: &str = "Unable to update TLS configuration. Check server logs.";
 
-/// Returns whether a server with these settings starts with a port for plain TCP connections. With port 0 there is none
+/// Returns true if a server with these settings starts with a port for plain TCP connections. With port 0 there is none
 /// if TLS or a Unix socket is configured, as in Redis; otherwise, where Redis refuses to start, a free port is used.
 pub(crate) fn has_plain_port(config: &Config) -> bool {
     config.port != 0 || takes_free_port(config)
 }
 
-/// Returns whether the operating system chooses the port.
+/// Returns true if the operating system chooses the port.
 pub(crate) fn takes_free_port(config: &Config) -> bool {
     config.port == 0 && config.tls_port == 0 && config.unixsocket.is_none()
 }
@@ -70,8 +70,8 @@ impl error::Error for ListenError {}
 pub(crate) struct Opened {
     /// The sockets until [`Opened::take`].
     fresh: Vec<Arc<TcpListener>>,
-    /// The sockets that were taken by accepting tasks. Only those own them, so when their runtime ends, nothing is left
-    /// open.
+    /// The sockets that were taken by accepting tasks. Only the tasks own them, so when their runtime ends, nothing is
+    /// left open.
     taken: Vec<Weak<TcpListener>>,
     addr: Option<SocketAddr>,
     /// The TLS acceptor, on a TLS port.
@@ -84,7 +84,7 @@ impl Opened {
     /// Opens a port for plain connections; 0 takes a free one.
     ///
     /// # Errors
-    /// When an address cannot be bound.
+    /// If an address cannot be bound.
     pub(crate) fn plain(config: &Config, port: u16) -> io::Result<Self> {
         Ok(Opened::at(bind_all(config, port)?))
     }
@@ -92,7 +92,7 @@ impl Opened {
     /// Opens a port for TLS connections; 0 opens none.
     ///
     /// # Errors
-    /// When an address cannot be bound; [`io::ErrorKind::InvalidInput`] when certificate or key cannot be used.
+    /// If an address cannot be bound; [`io::ErrorKind::InvalidInput`] if certificate or key cannot be used.
     pub(crate) fn tls(config: &Config, port: u16) -> io::Result<Self> {
         if port == 0 {
             return Ok(Opened::default());
@@ -130,8 +130,8 @@ impl Opened {
         }
     }
 
-    /// Closes this port and opens it by the first of `ways` that works. The old port is closed first, because an
-    /// address is in use even by ourselves; when the new one cannot be opened, the old one is reopened.
+    /// Closes this port and opens it in the second of `ways`. The old port is closed first, because an address is in
+    /// use even by ourselves; if the new one cannot be opened, the port is reopened in the first way.
     fn reopen(&mut self, open: impl Fn(&Config, u16) -> io::Result<Self>, ways: [(&Config, u16); 2]) -> io::Result<()> {
         self.close();
         let [(old, old_port), (new, new_port)] = ways;
@@ -167,7 +167,6 @@ impl Ports {
         Ports { plain, tls, last_plain }
     }
 
-    /// Iterates over the ports.
     pub(crate) fn all(&mut self) -> [&mut Opened; 2] {
         [&mut self.plain, &mut self.tls]
     }
@@ -208,10 +207,9 @@ impl Ports {
             self.last_plain = becomes;
         }
         if moves || changes_port {
-            self.plain.reopen(plain, [(old, was), (new, becomes)]).map_err(|cause| match changes_port {
-                true => refused("port", NOT_LISTENING, &cause),
-                false => refused("bind", NOT_BOUND, &cause),
-            })?;
+            let (name, reason) = if changes_port { ("port", NOT_LISTENING) } else { ("bind", NOT_BOUND) };
+            let reopened = self.plain.reopen(plain, [(old, was), (new, becomes)]);
+            reopened.map_err(|cause| refused(name, reason, &cause))?;
         }
         if !(moves && new.tls_port != 0 || old.tls_port != new.tls_port) {
             return Ok(());
@@ -245,11 +243,11 @@ fn refused(name: &str, reason: &str, cause: &io::Error) -> SetError {
 /// Opens the Unix socket.
 ///
 /// # Errors
-/// When its directory is missing or not writable.
+/// If its directory is missing or not writable.
 pub(crate) fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<(UnixListener, SocketFile)> {
     let failed = |error| ListenError::wrap(path.display().to_string(), None, &error);
     if is_stale_socket(path) {
-        // It would refuse the bind; Redis removes it too.
+        // A stale socket would refuse the bind; Redis removes it too.
         let _ = std::fs::remove_file(path);
     }
     let listener = UnixListener::bind(path).map_err(failed)?;
@@ -261,7 +259,7 @@ pub(crate) fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<(Un
     Ok((listener, file))
 }
 
-/// Returns whether a path is a socket on which no server listens: one that an earlier run has left behind.
+/// Returns true if a path is a socket on which no server listens: one that an earlier run has left behind.
 fn is_stale_socket(path: &Path) -> bool {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     let connect = || {
@@ -271,7 +269,7 @@ fn is_stale_socket(path: &Path) -> bool {
     is_socket && connect().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// The file of a Unix socket; removed when this is dropped, unless another server has replaced it.
+/// File of a Unix socket; removed on drop, unless another server has replaced it.
 pub(crate) struct SocketFile {
     path: PathBuf,
     /// Device and inode.
@@ -306,7 +304,7 @@ fn bind_all(config: &Config, port: u16) -> io::Result<Vec<Arc<TcpListener>>> {
 /// Binds every address; one with a leading `-` may be missing on this machine. Must be called inside a runtime.
 ///
 /// # Errors
-/// When an address cannot be bound, or none is there.
+/// If an address cannot be bound, or the machine has none of them.
 pub(crate) fn bind_addresses(addresses: &[String], port: u16, backlog: u32) -> io::Result<Vec<Arc<TcpListener>>> {
     let mut listeners: Vec<Arc<TcpListener>> = Vec::new();
     for address in addresses {

@@ -1,7 +1,8 @@
 //! The metrics port: its sockets, its connections, and the limits on what a peer can occupy.
 //!
-//! A connection serves one request. As long as it has not been answered, it lasts for a few seconds at most, and when
-//! there are too many, the oldest is closed; a page that follows the server lasts as long as it reads.
+//! A connection serves one request. Until the request is answered, the connection lasts for a few seconds at most, and
+//! when there are too many such connections, the oldest is closed; a page that follows the server lasts as long as it
+//! reads.
 
 use std::convert::Infallible;
 use std::io;
@@ -31,12 +32,13 @@ use crate::net::handshakes::{Handshake, Handshakes};
 use crate::net::listener::bind_addresses;
 use crate::runtime::executor::supervise;
 
-/// How many connections may wait for their answer.
+/// Maximum number of connections that wait for their answer.
 const PENDING_MAX: usize = 64;
-/// How long a connection may last, from its beginning to the end of its answer.
+/// Maximum duration of a connection, from its beginning to the end of its answer.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How many headers a request may have, and how many bytes in all.
+/// Maximum number of headers of a request.
 const HEADERS_MAX: usize = 64;
+/// Maximum length of all headers of a request, in bytes.
 const HEAD_LEN_MAX: usize = 16 * 1024;
 
 /// The open port.
@@ -48,7 +50,7 @@ impl MetricsPort {
     /// Opens the port, if the settings ask for it; must be called inside a runtime.
     ///
     /// # Errors
-    /// When an address cannot be bound.
+    /// If an address cannot be bound.
     pub(crate) fn open(config: &Config) -> io::Result<Self> {
         let listeners = match config.metrics_port {
             0 => Vec::new(),
@@ -84,11 +86,11 @@ impl MetricsPort {
     }
 }
 
-/// What the connections of the port share.
+/// State shared by the connections of the port.
 struct Service {
     namespace: Arc<Namespace>,
     metrics: Arc<Metrics>,
-    /// The connections that wait for their answer.
+    /// Connections that wait for their answer.
     pending: Arc<Handshakes>,
     tasks: TaskTracker,
 }

@@ -1,4 +1,4 @@
-//! Replaces `metrics_port` in a build without metrics: a startup that asks for the port fails.
+//! Stand-in for `metrics_port` in a build without metrics: a startup that asks for the port fails.
 
 use std::io;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use crate::config::Config;
 use crate::dispatch::Handlers;
 use crate::namespace::Namespace;
 
-/// No port.
+/// Stand-in for the metrics port.
 pub(crate) struct MetricsPort;
 
 impl MetricsPort {
     /// Opens nothing.
     ///
     /// # Errors
-    /// When the settings ask for the port.
+    /// If the settings ask for the port.
     pub(crate) fn open(config: &Config) -> io::Result<Self> {
         match config.metrics_port {
             0 => Ok(MetricsPort),

@@ -1,8 +1,8 @@
-//! The mark of a running server: a file in `dir` that a shutdown removes unless locks are held, so that a start that
-//! finds it follows a crash or such a shutdown.
+//! Mark of a running server: a file in `dir` that a shutdown removes unless locks are held, so that a start that finds
+//! the file follows a crash or such a shutdown.
 //!
-//! The locks are gone then while their holders still believe in them. With `restart-grace-ms` the server serves no keys
-//! for as long as such a belief may last.
+//! The locks are gone then, while their holders still rely on them. With `restart-grace-ms` the server serves no keys
+//! for as long as holders may do so.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -18,20 +18,20 @@ use crate::namespace::Namespace;
 /// The mark of this server; removed when it is dropped.
 pub(super) struct RestartMark {
     path: PathBuf,
-    /// Locked while the server runs, so that no other one takes the mark for its own.
+    /// Locked while the server runs, so that no other server takes the mark for its own.
     file: File,
-    /// Whether it was there before: the server before this one has crashed, or stopped while locks were held.
+    /// True if the mark was there before: the previous server has crashed, or stopped while locks were held.
     is_left: bool,
-    /// Whether it stays for the next start.
+    /// True if the mark stays for the next start.
     stays: bool,
     grace_ms: u64,
 }
 
 impl RestartMark {
-    /// Sets the mark of a server with these settings, if it is to have one.
+    /// Sets the mark of a server, if its settings ask for one.
     ///
     /// # Errors
-    /// When the file cannot be created: a crash would go unnoticed.
+    /// If the file cannot be created: a crash would go unnoticed.
     pub(super) fn of(config: &Config) -> io::Result<Option<Self>> {
         let (grace_ms, port) = (config.restart_grace_ms, config.port.max(config.tls_port));
         if grace_ms == 0 {
@@ -53,7 +53,7 @@ impl RestartMark {
             file.set_len(0)?;
             writeln!(file, "{}", std::process::id())?;
             file.sync_all()?;
-            // It must be there after a power failure, too.
+            // The file must be there after a power failure, too.
             path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())?;
             Ok(file)
         };
@@ -61,7 +61,7 @@ impl RestartMark {
         Ok(Some(RestartMark { path, file, is_left, stays: false, grace_ms }))
     }
 
-    /// Lets a server that finds the mark serve no keys for the time that the settings say.
+    /// Refuses all keys for `grace_ms` if the last process left its mark.
     pub(super) fn begin_grace(&self, namespace: &Namespace) {
         if self.is_left {
             warn!(
@@ -80,11 +80,12 @@ impl RestartMark {
 
 impl Drop for RestartMark {
     fn drop(&mut self) {
-        // One that stays behind only delays the next start.
+        // A mark that stays behind only delays the next start.
         if !self.stays {
             let _ = fs::remove_file(&self.path);
         }
-        // Closing the file alone would not do: a process that is being forked has it open until it executes its program.
+        // Closing the file alone would not do: a process that is being forked has it open until it executes its
+        // program.
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }

@@ -27,7 +27,7 @@ pub struct Server {
     pub(super) files: Files,
     /// The engine, if the data is in a cluster.
     pub(super) engine: Option<Running>,
-    /// Tells the next start whether this server has crashed.
+    /// Mark that tells the next start whether this server has crashed.
     pub(super) mark: Option<RestartMark>,
     /// The file of the Unix socket, which is removed with the server.
     pub(super) _socket_file: Option<SocketFile>,
@@ -48,7 +48,7 @@ impl Drop for OwnRuntime {
 }
 
 impl Server {
-    /// Returns the first TCP address it listens on.
+    /// Returns the first TCP address that the server listens on.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -62,9 +62,9 @@ impl Server {
         format!("{scheme}://{}{}", user.unwrap_or_default(), self.addr)
     }
 
-    /// Advances the clock, from one deadline to the next. When this returns, every key whose TTL is over
-    /// has expired at its own instant, every blocked call past its timeout has timed out, and every client past its idle
-    /// timeout was told to close.
+    /// Advances the clock, from one deadline to the next. When this returns, every key whose TTL is over has expired at
+    /// its own instant, every blocked call past its timeout has timed out, and every client past its idle timeout was
+    /// told to close.
     ///
     /// # Panics
     /// If the server uses the system's clock: build it with
@@ -78,7 +78,7 @@ impl Server {
     /// administrator sets the date; keys whose absolute deadline has passed expire.
     ///
     /// # Panics
-    /// As for [`Server::advance`].
+    /// If the server uses the system's clock, see [`Server::advance`].
     pub fn set_wall_ms(&self, unix_ms: i64) {
         self.check_steered();
         self.namespace().clock.set_wall_ms(unix_ms);
@@ -104,7 +104,6 @@ impl Server {
         &self.shared.namespace
     }
 
-    /// Returns the handlers of commands.
     pub(super) fn handlers(&self) -> &'static Handlers {
         self.shared.handlers
     }
@@ -120,8 +119,8 @@ impl Server {
         self.namespace().persistence.abandon_files(|| _ = std::fs::remove_file(path)); // it may not be there
     }
 
-    /// Keeps the data until the process ends, which ends with this server: the operating system frees all of it at once,
-    /// where dropping it would free each key.
+    /// Leaves the data allocated until the process ends, which ends with this server: the operating system frees all of
+    /// it at once, where dropping it would free each key.
     pub(crate) fn leave_data(&self) {
         static LEFT: OnceLock<Arc<Namespace>> = OnceLock::new();
         let _ = LEFT.set(self.shared.namespace.clone()); // only the first server is of the program

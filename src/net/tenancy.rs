@@ -1,4 +1,4 @@
-//! Creates private namespaces when a client enters them, and keeps each until its clients have been gone for a while.
+//! Private namespaces: created when a client enters them, and kept until their clients have been gone for a while.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,27 +16,26 @@ use crate::runtime::executor::supervise;
 use crate::time::clock::Clock;
 use crate::upkeep;
 
-/// Why no namespace is created.
+/// Error text when no further namespace is created.
 pub(super) const TOO_MANY: &str = "too many private instances";
 
-/// What a server in test mode needs to create namespaces.
+/// State from which a server in test mode creates namespaces.
 pub(crate) struct Tenancy {
-    /// The main namespace.
     pub(crate) main: Arc<Namespace>,
     /// The handlers of all commands.
     pub(crate) handlers: &'static Handlers,
-    /// Creates the clock of a namespace.
+    /// Function that creates the clock of a namespace.
     pub(crate) new_clock: fn() -> Clock,
-    /// The runtime of the tasks that keep namespaces in order.
+    /// Runtime of the tasks of private namespaces.
     pub(crate) runtime: Handle,
     /// The tasks of the server.
     pub(crate) tasks: TaskTracker,
-    /// Where files would be.
+    /// Disk on which files would be.
     pub(crate) disk: Arc<dyn Disk>,
 }
 
 impl Tenancy {
-    /// Adds a client to the namespace that it wants to enter; `None` if that would be one too many.
+    /// Adds a client to the namespace that it wants to enter; `None` if there would be one namespace too many.
     pub(crate) fn admit(&self, destination: &Destination, client: &ClientInfo) -> Option<Admitted> {
         let Destination::Private { user, .. } = destination else {
             let info = self.main.clients.adopt(client, self.main.clock.now());
@@ -50,10 +49,10 @@ impl Tenancy {
         Some(admitted)
     }
 
-    /// Makes a namespace of a name that replicates another one; returns when it has all data.
+    /// Creates a namespace that replicates another one; returns when the replica has all data.
     ///
     /// # Errors
-    /// When there is one of this name, or there are too many.
+    /// If there is a namespace of this name, or there are too many.
     pub(crate) async fn make_replica(&self, primary: &Arc<Namespace>, name: &[u8]) -> Result<()> {
         let founded = self.main.found_private(name, || Namespace::new_replica(&self.main, name, primary));
         let (replica, is_new) = founded.ok_or(Error::other(TOO_MANY))?;
@@ -74,13 +73,13 @@ impl Tenancy {
         self.tasks.spawn_on(sweep, &self.runtime);
         self.tasks.spawn_on(keep(namespace.clone()), &self.runtime);
         if namespace.tenant.stop.is_cancelled() {
-            namespace.clients.end_all(); // those of the others were ended before this one could be found
+            namespace.clients.end_all(); // the clients of the others were ended before this one could be found
         }
     }
 }
 
-/// Keeps a private namespace until no client has been in it for the time of `namespace-linger`, nor in one that it shares its
-/// clock with.
+/// Ends a private namespace once no client has been in it, nor in one with which it shares its clock, for the time of
+/// `namespace-linger`.
 async fn keep(namespace: Arc<Namespace>) {
     loop {
         let served = namespace.clients.served();

@@ -1,4 +1,4 @@
-//! TLS: builds the acceptor of a listener from the `tls-*` settings.
+//! TLS acceptor of a listener, built from the `tls-*` settings.
 //!
 //! rustls implements the protocol; this file loads certificates and keys, and reloads them when a setting has changed.
 //! It opens no socket.
@@ -30,7 +30,7 @@ use crate::text::read_file;
 /// The timeout of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Accepts TLS connections by the settings in force.
+/// Acceptor of TLS connections, by the settings in force.
 pub(crate) struct Acceptor {
     current: Mutex<(Arc<Config>, TlsAcceptor)>,
 }
@@ -40,7 +40,7 @@ impl Acceptor {
     ///
     /// # Errors
     ///
-    /// Names the setting and the cause, when a file is missing or invalid.
+    /// If a file is missing or invalid; the error names the setting and the cause.
     pub(crate) fn new(config: &Config) -> io::Result<Self> {
         let made = make(config).map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
         Ok(Acceptor { current: Mutex::new((Arc::new(config.clone()), made)) })
@@ -50,7 +50,7 @@ impl Acceptor {
     ///
     /// # Errors
     ///
-    /// When the client does not speak TLS, has no trusted certificate, or takes longer than ten seconds.
+    /// If the client does not speak TLS, has no trusted certificate, or takes longer than ten seconds.
     pub(crate) async fn accept(&self, stream: TcpStream, config: &Arc<Config>) -> io::Result<TlsStream<TcpStream>> {
         let shaking = self.current(config).accept(stream);
         tokio::time::timeout(HANDSHAKE, shaking).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
@@ -74,7 +74,7 @@ impl Acceptor {
 ///
 /// # Errors
 ///
-/// Names the setting and the cause.
+/// The setting and the cause.
 fn make(config: &Config) -> Result<TlsAcceptor, String> {
     let certificates = certificates(required(&config.tls_cert_file, "tls-cert-file")?, "tls-cert-file")?;
     let key_path = required(&config.tls_key_file, "tls-key-file")?;
@@ -89,9 +89,10 @@ fn make(config: &Config) -> Result<TlsAcceptor, String> {
         None => builder.with_no_client_auth(),
     };
     let mut server = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified(certificates, key)?)));
-    server.session_storage = match config.tls_session_caching {
-        true => ServerSessionMemoryCache::new(config.tls_session_cache_size as usize),
-        false => Arc::new(NoServerSessionStorage {}),
+    server.session_storage = if config.tls_session_caching {
+        ServerSessionMemoryCache::new(config.tls_session_cache_size as usize)
+    } else {
+        Arc::new(NoServerSessionStorage {})
     };
     Ok(TlsAcceptor::from(Arc::new(server)))
 }
@@ -134,10 +135,10 @@ fn versions(config: &Config) -> Result<Vec<&'static SupportedProtocolVersion>, S
             _ => return Err(format!("tls-protocols: unknown protocol '{word}'")),
         }
     }
-    match versions.is_empty() {
-        true => Err("tls-protocols: only TLSv1.2 and TLSv1.3 are supported".into()),
-        false => Ok(versions),
+    if versions.is_empty() {
+        return Err("tls-protocols: only TLSv1.2 and TLSv1.3 are supported".into());
     }
+    Ok(versions)
 }
 
 /// Returns the verifier of client certificates, or `None` when clients need none.

@@ -1,4 +1,4 @@
-//! Replaces `tls` in a build without TLS: a startup that asks for TLS fails.
+//! Stand-in for `tls` in a build without TLS: a startup that asks for TLS fails.
 
 use std::convert::Infallible;
 use std::io;

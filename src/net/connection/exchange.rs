@@ -1,4 +1,4 @@
-//! What a connection reads and writes: replies that are written at once, input that is read, frames that are pushed.
+//! Input and output of a connection: replies that are written at once, input that is read, frames that are pushed.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -15,20 +15,22 @@ use crate::net::connection::{Connection, Exchange};
 use crate::runtime::executor::has_no_other_task;
 use crate::runtime::wakes;
 
-/// How many bytes of pushed frames are moved to the output at a time; the rest stays shared.
+/// Number of bytes of pushed frames that are moved to the output at a time; the rest stays shared.
 const PUSH_PORTION: usize = 64 * 1024;
-/// How many bytes of a client that sends a lot are read before others have their turn.
+/// Number of bytes that are read from a client that sends a lot before others have their turn.
 const TURN_LEN: u64 = 1024 * 1024;
-/// What a command counts in that, besides its own bytes. After a read of short commands a turn is over; 18 commands of 10
-/// kB are one. With less, the waits of others grow by more than the CPU time falls.
+/// Number of bytes that a command counts as in [`TURN_LEN`], besides its own bytes. After a read of short commands a
+/// turn is over; 18 commands of 10 kB are one. With a smaller number, the waits of others grow by more than the CPU
+/// time falls.
 const COMMAND_LEN: u64 = 48 * 1024;
-/// How many slices one vectored write takes.
+/// Maximum number of slices of one vectored write.
 const SLICES: usize = 16;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// Returns whether the client continues before others, after `len` bytes of it were read and `commands` executed: one
-    /// that sends little, or one that sends a lot until that has taken a while. Its replies are written together then, it
-    /// is woken less often, and a large argument is still in the processor's cache once it is complete.
+    /// Returns true if the client continues before others, after `len` bytes of its input were read and `commands`
+    /// executed: a client that sends little, or one that sends a lot, until that has taken a while. In the latter case
+    /// its replies are written together, it is woken less often, and a large argument is still in the processor's cache
+    /// once it is complete.
     #[inline]
     pub(super) fn keeps_turn(&mut self, len: usize, commands: u64) -> bool {
         len < READ_LEN && self.turn == 0 || self.keeps_long_turn(len, commands)
@@ -56,7 +58,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Reads what can be read before the replies so far are written, while the client keeps its turn.
     #[cold]
     fn poll_read_ahead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Exchange>> {
-        self.buffers.iter_mut().for_each(|buffers| buffers.prepare_input());
+        if let Some(buffers) = &mut self.buffers {
+            buffers.prepare_input();
+        }
         let read = self.poll_read(cx);
         if read.is_pending() {
             self.turn = 0;
@@ -64,9 +68,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         read
     }
 
-    /// Writes what can be written, then reads what can be read. Without input or output it holds no buffers.
+    /// Writes what can be written, then reads what can be read. Without input or output the connection holds no
+    /// buffers.
     pub(super) fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Exchange>> {
-        // What is not executed because replies wait must not pile up, and replies as long as a read are written first.
+        // Input that is not executed because replies wait must not pile up, and replies as long as a read are written
+        // first.
         if self.turn > 0
             && !self.is_throttled
             && self.waiting() < READ_LEN
@@ -106,7 +112,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if may_continue {
             buffers.settle();
         }
-        // Frames pushed while output is pending are handled once the client has read that, or its reply is there.
+        // Frames pushed while output is pending are handled once the client has read it, or the reply that is due is
+        // there.
         let takes_pushes = buffers.output.is_empty() && !self.is_reply_due;
         let awaited = if takes_pushes { ENDS | NUDGE | PUSHED } else { ENDS | NUDGE };
         if let Some(blank) = self.buffers.take_if(|buffers| buffers.is_blank()) {
@@ -148,17 +155,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let Some(buffers) = &mut self.buffers {
             while !buffers.output.is_empty() {
                 let (log, client) = (&self.namespace.log, self.client.caller.info.id);
-                // A replica may have what is not durable here.
-                let writable = match log.is_confirmed() || self.client.session.feed.is_some() {
-                    true => buffers.output.len(),
-                    false => {
-                        let held = self.held.get_or_insert_default();
-                        // The last of those that are ready does the work that its reply and the others' wait for.
-                        if has_no_other_task() && held.is_held(&buffers.output, log) {
-                            wakes::run_deferred();
-                        }
-                        held.writable(&buffers.output, log, client, cx.waker())
+                // A replica may get records that are not durable here.
+                let writable = if log.is_confirmed() || self.client.session.feed.is_some() {
+                    buffers.output.len()
+                } else {
+                    let held = self.held.get_or_insert_default();
+                    // The last connection that is ready does the work that its reply and those of the others wait for.
+                    if has_no_other_task() && held.is_held(&buffers.output, log) {
+                        wakes::run_deferred();
                     }
+                    held.writable(&buffers.output, log, client, cx.waker())
                 };
                 if writable == 0 {
                     break;

@@ -18,7 +18,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Writes what comes next to a replica, as much as it accepts; ready when the connection must close.
+    /// Writes the next data of the feed, as much as the replica accepts; ready when the connection must close.
     #[cold]
     pub(super) fn poll_feed(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
         loop {
@@ -29,7 +29,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let was_online = feed.replica().state() == ReplicaState::Online;
             let filled = feed.poll_fill(cx, &mut buffers.output);
             if !was_online && feed.replica().state() == ReplicaState::Online {
-                // It had acknowledged the snapshot before this knew that all of it was sent.
+                // The replica had acknowledged the snapshot before the feed knew that all of it was sent.
                 self.namespace.replicas.unblock_waiters(&self.namespace.clients);
                 self.namespace.follow_replicas(self.namespace.clock.now());
             }

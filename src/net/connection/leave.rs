@@ -1,4 +1,4 @@
-//! How a client leaves its namespace: when its connection ends, or to enter another one.
+//! Leaving of a namespace: at the end of a connection, or to enter another namespace.
 
 use crate::client::session::Client;
 use crate::dispatch::denials::record_refused_entry;
@@ -11,8 +11,8 @@ use crate::net::tenancy::TOO_MANY;
 use crate::store::{Cx, Origin};
 
 impl<S> Connection<S> {
-    /// Ends what the client has begun in its namespace: subscriptions, watches, locks bound to the connection. These end at once if
-    /// it leaves for another namespace.
+    /// Ends the client's subscriptions and watches, and releases the locks bound to the connection; they are released
+    /// at once if the client leaves for another namespace.
     pub(super) async fn leave(&mut self, is_farewell: bool) {
         self.unsubscribe();
         while self.client.session.is_known_to_shards() && self.namespace.store.busy_flag().is_occupied() {
@@ -24,7 +24,7 @@ impl<S> Connection<S> {
         serve_remaining_keys(&self.namespace, self.pool.handlers);
     }
 
-    /// Enters another namespace, unless that is refused; what the client has begun in this one ends.
+    /// Enters another namespace, unless that is refused; subscriptions, watches and locks in the present one end.
     pub(super) async fn enter(&mut self, entry: &mut Entry) {
         let tenancy = self.pool.tenancy.clone();
         let admitted = tenancy.and_then(|tenancy| tenancy.admit(&entry.destination, &self.client.caller.info));
@@ -58,7 +58,7 @@ impl<S> Connection<S> {
         self.catch_up();
     }
 
-    /// Makes a namespace that replicates this one.
+    /// Creates a namespace that replicates the present one.
     pub(super) async fn make_replica(&mut self, replica: &mut NewReplica) {
         let Some(tenancy) = self.pool.tenancy.clone() else {
             replica.refusal = Some(Error::other(TOO_MANY));
@@ -101,7 +101,7 @@ impl<S> Connection<S> {
 
     /// Removes the client from its namespace, and releases the locks bound to the connection.
     fn deregister(&mut self) {
-        // First it is gone: no lock is bound to it from then on.
+        // The client counts as gone from here on: no lock is bound to it any more.
         self.client.caller.info.outbox.close();
         self.namespace.clients.remove(self.client.caller.info.id);
         self.namespace.observed.monitors.remove(self.client.caller.info.id);

@@ -17,7 +17,7 @@ use crate::net::connection::{BUSY_PAUSE, Connection};
 use crate::runtime::panics::caught;
 use crate::store::{Cx, Origin};
 
-/// How long a client that is being closed may take to read its last replies.
+/// Time that a client being closed may take to read its last replies.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -56,15 +56,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.stream.shutdown().await
     }
 
-    /// Undoes what a command has left in the store as soon as no busy script holds that.
+    /// Undoes what a command has left in the store, as soon as no busy script holds the store.
     pub(super) async fn abandon_soon(&mut self, rest: &mut dyn Continuation) {
         while !self.abandon(rest) {
             tokio::time::sleep(BUSY_PAUSE).await;
         }
     }
 
-    /// Puts in order what a panic in a call of this client has left half done, and serves those for whom it has made keys
-    /// ready.
+    /// Repairs what a panic in a call of this client has left half done, and serves the clients for which the call has
+    /// made keys ready.
     fn recover(&mut self) {
         let (namespace, handlers) = (&self.namespace, self.pool.handlers);
         namespace.instance.panics.catch("recovery", || {

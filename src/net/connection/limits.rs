@@ -1,4 +1,4 @@
-//! The limits of a client: of its input, its output and its memory, and of what it leaves to be freed.
+//! Limits of a client: of its input, its output and its memory, and of the values that it leaves to be freed.
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,16 +11,17 @@ use crate::net::connection::{BUSY_PAUSE, Connection};
 
 /// The minimum of the size limit of a request whose parts are each within `client-query-buffer-limit`, in bytes.
 const REQUEST_LEN_MAX: usize = 1024 * 1024 * 1024;
-/// A client that has to authenticate and has not is closed when more bytes of replies than this wait for it.
+/// Maximum of pending replies, in bytes, of a client that has to authenticate and has not; above it, the client is
+/// closed.
 const UNAUTHENTICATED_OUTPUT_MAX: u64 = 17 * 1024;
-/// How often a client looks whether enough was freed before it continues in any case: for ten seconds.
+/// Number of looks whether enough was freed before a client continues in any case: for ten seconds.
 const LOOKS_MAX: usize = 1000;
 
-/// The number of looks after which a snapshot is given up that writes nothing: the disk stands still.
+/// Number of looks after which a snapshot that writes nothing is given up: the disk stands still.
 const STILL_LOOKS_MAX: usize = 100;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// Returns whether the client exceeds a memory limit. The soft limit depends on time, so it is only recorded here;
+    /// Returns true if the client exceeds a memory limit. The soft limit depends on time, so it is only recorded here;
     /// the server's housekeeping checks it.
     pub(super) fn is_over_limits(&mut self) -> bool {
         let (waiting, is_over) =
@@ -38,14 +39,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         false
     }
 
-    /// Returns whether the client's limit is exceeded by the `waiting` bytes of replies, and for a replica the log that waits,
-    /// or was while requests were executed.
+    /// Returns true if the client's limit is exceeded by the `waiting` bytes of replies, and for a replica the log that
+    /// waits, or `was_exceeded` while requests were executed.
     #[cold]
     fn has_too_much_output(&self, waiting: usize, was_exceeded: bool) -> bool {
         let waiting = waiting + self.client.session.feed.as_ref().map_or(0, |feed| feed.waiting() as usize);
-        let limit = match self.client.caller.access.needs_authentication() {
-            true => Some(UNAUTHENTICATED_OUTPUT_MAX),
-            false => self.client.caller.info.output_limit(&self.config).hard(),
+        let limit = if self.client.caller.access.needs_authentication() {
+            Some(UNAUTHENTICATED_OUTPUT_MAX)
+        } else {
+            self.client.caller.info.output_limit(&self.config).hard()
         };
         let is_too_much = was_exceeded || limit.is_some_and(|limit| waiting as u64 > limit);
         if is_too_much {
@@ -58,8 +60,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         is_too_much
     }
 
-    /// Returns whether the client's unexecuted input is too large: one argument, a request, or a transaction's queue.
-    /// Checked before anything of it is executed.
+    /// Returns true if the client's unexecuted input is too large: one argument, a request, or a transaction's queue.
+    /// Checked before any of it is executed.
     pub(super) fn is_greedy(&mut self) -> bool {
         let Some(buffers) = &self.buffers else { return false };
         let limit = self.config.client_query_buffer_limit;
@@ -98,9 +100,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         info.outbox.is_ending()
     }
 
-    /// Waits until enough of the large values that were deleted is freed, so that nobody fills the memory by making and
-    /// deleting some, and until the append-only file has taken enough of what was written. Returns whether the client is
-    /// still connected.
+    /// Waits until enough of the deleted large values is freed, so that no client fills the memory by making and
+    /// deleting some, and until the append-only file has taken enough of the log. Returns whether the client is still
+    /// connected.
     pub(super) async fn wait_for_others(&mut self) -> io::Result<bool> {
         self.outruns_others = false;
         let namespace = self.namespace.clone();
@@ -119,7 +121,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     break;
                 }
             }
-            // As long as the disk takes, as in Redis; who does not want to wait disconnects.
+            // Waits as long as the disk takes, as in Redis; a client that does not want to wait disconnects.
             while namespace.log.is_behind() {
                 tokio::time::sleep(BUSY_PAUSE).await;
             }

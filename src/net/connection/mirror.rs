@@ -1,4 +1,4 @@
-//! A client of a namespace whose data is in a cluster waits until the mirror is up to date.
+//! Waits of a client for the cluster that has its data: for a fresh mirror, or for the outcome of a call.
 
 use std::io;
 use std::pin::pin;
@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::net::connection::Connection;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// Waits for what a cluster says, also after the client has said that it sends nothing more; returns whether the client is
-    /// still connected.
+    /// Waits for an answer of the cluster, also after the client has said that it sends nothing more; returns whether
+    /// the client is still connected.
     pub(super) async fn await_commit(&mut self, work: impl Future<Output = ()>) -> io::Result<bool> {
         let mut work = pin!(work);
         let is_here = self.meanwhile(&mut work).await?;
@@ -30,7 +30,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         refreshed: oneshot::Receiver<Result<(), Error>>,
     ) -> io::Result<bool> {
         let mut outcome = Err(Error::NoQuorum);
-        // It is closed if the server stops.
+        // The channel is closed if the server stops.
         let is_here = self.await_commit(async { outcome = refreshed.await.unwrap_or(Err(Error::NoQuorum)) }).await?;
         let freshness = self.client.session.freshness.get_or_insert_default();
         match outcome {
