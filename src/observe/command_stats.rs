@@ -16,7 +16,7 @@ use crate::spec::CommandSpec;
 use crate::store::Lookups;
 use crate::time::clock::{Clock, TickRate};
 
-/// The statistics of one thread.
+/// Command statistics of one thread.
 pub(crate) struct CommandStats {
     is_leased: AtomicBool,
     turns: AtomicU64,
@@ -27,7 +27,7 @@ pub(crate) struct CommandStats {
     turn_max_requests: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
-    /// One for each command and subcommand, by [`CommandSpec::number`].
+    /// One row for each command and subcommand, by [`CommandSpec::number`].
     rows: Box<[Row]>,
 }
 
@@ -44,30 +44,30 @@ struct Row {
 /// Totals of one command, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// How many calls were executed.
+    /// Number of calls executed.
     pub count: u64,
-    /// Their total time, in nanoseconds.
+    /// Total time of the calls, in nanoseconds.
     pub ns: u64,
-    /// How many of the calls failed.
+    /// Number of calls that failed.
     pub failed: u64,
-    /// How many calls were rejected before execution.
+    /// Number of calls rejected before execution.
     pub rejected: u64,
 }
 
 /// Totals of the batches of all threads, and of the look-ups in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turns {
-    /// How many batches were executed.
+    /// Number of batches executed.
     pub count: u64,
-    /// Their total time, in nanoseconds.
+    /// Total time of the batches, in nanoseconds.
     pub ns: u64,
-    /// The time of the longest, in nanoseconds.
+    /// Time of the longest batch, in nanoseconds.
     pub max_ns: u64,
-    /// The requests of the largest.
+    /// Number of requests of the largest batch.
     pub max_requests: u64,
-    /// How many keys that were read existed.
+    /// Number of keys read that existed.
     pub hits: u64,
-    /// How many keys that were read did not exist.
+    /// Number of keys read that did not exist.
     pub misses: u64,
 }
 
@@ -144,8 +144,8 @@ impl AllCommandStats {
         }
     }
 
-    /// Leases the statistics of a thread that no other client uses. Clients are assigned to threads in rotation, so
-    /// each client's search begins at its own. There are as many as threads; an additional thread, which exists while a
+    /// Leases statistics that no other batch uses. Clients are assigned to threads in rotation, so each client's search
+    /// begins at the statistics of its thread. There are as many as threads; an additional thread, which exists while a
     /// script keeps another one busy, gets the last one, which may be shared: a count may be lost but nothing blocks.
     #[inline]
     fn lease(&self, client: u64) -> &CommandStats {
@@ -249,10 +249,10 @@ pub struct CallTimer<'n> {
     clock: &'n Clock,
     rate: TickRate,
     begun: u64,
-    /// When the last call ended, in ticks.
+    /// End of the last call, in ticks.
     last: Cell<u64>,
     lookups: Cell<Lookups>,
-    /// The duration in nanoseconds from which a call must be reported to the caller.
+    /// Duration in nanoseconds from which a call must be reported to the caller.
     record_from_ns: Cell<u64>,
     tracks: Cell<bool>,
 }
@@ -311,7 +311,7 @@ impl<'n> CallTimer<'n> {
         self.last.set(self.clock.ticks());
     }
 
-    /// Lets the running call be reported when it ends, however short it is.
+    /// Requests a report of the running call, however short it is.
     pub fn report_next(&self) {
         self.record_from_ns.set(0);
     }
@@ -327,7 +327,7 @@ impl<'n> CallTimer<'n> {
         }
     }
 
-    /// Takes back a call that has just been counted: it has blocked its client, and is counted when it ends.
+    /// Takes back a call that has just been counted, because it has blocked its client and is counted when it ends.
     pub fn take_back(&self, command: &CommandSpec, ns: u64) {
         let row = &self.rows[command.number];
         row.calls.store(row.calls.load(Relaxed).saturating_sub(1), Relaxed);

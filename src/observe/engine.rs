@@ -1,4 +1,4 @@
-//! What INFO shows of an engine: what it has asked of the cluster, how long that took, and what became of it.
+//! Statistics of an engine for INFO: requests to the cluster, their durations and outcomes.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
@@ -6,46 +6,46 @@ use parking_lot::Mutex;
 
 use crate::observe::histogram::{Counts, Histogram};
 
-/// Counters of an engine, and how long its requests took.
+/// Counters of an engine, and the durations of its requests.
 #[derive(Default)]
 pub(crate) struct EngineStats {
     /// Transactions that were sent for calls.
     pub(crate) transactions: AtomicU64,
     /// Calls that were executed for clients, or again for blocked ones.
     pub(crate) calls: AtomicU64,
-    /// How often calls were executed again because others had changed their keys.
+    /// Number of times that calls were executed again because others had changed their keys.
     pub(crate) conflicts: AtomicU64,
     /// Reads of the cluster's revision.
     pub(crate) barriers: AtomicU64,
     /// Transactions whose outcome was not known at first.
     pub(crate) unknown: AtomicU64,
-    /// Transactions whose clients were told that it is not known.
+    /// Transactions whose clients were told that the outcome is not known.
     pub(crate) uncertain: AtomicU64,
-    /// How often the changes of the cluster were followed from another place.
+    /// Number of times that a watch of the cluster's changes was begun.
     pub(crate) watches: AtomicU64,
-    /// How often all keys were loaded again.
+    /// Number of times that all keys were loaded again.
     pub(crate) reloads: AtomicU64,
-    /// Everything up to this revision is in the mirror.
+    /// Revision up to which the mirror is complete.
     pub(crate) revision: AtomicI64,
-    /// The largest revision that the cluster has told.
+    /// Largest revision that the cluster has reported.
     pub(crate) cluster_revision: AtomicI64,
-    /// The number of this process among those that serve the data.
+    /// Number of this process among those that serve the data.
     pub(crate) process: AtomicU64,
-    /// What is known of the cluster.
+    /// State of the cluster, as far as known.
     pub(crate) cluster: Mutex<ClusterState>,
     durations: Mutex<Durations>,
 }
 
-/// What is known of the cluster.
+/// State of the cluster, as far as known.
 #[derive(Clone, Default)]
 pub(crate) struct ClusterState {
-    /// The endpoint that is asked.
+    /// Endpoint in use.
     pub(crate) endpoint: String,
-    /// Its version.
+    /// Version of etcd at the endpoint.
     pub(crate) version: String,
-    /// The member that leads, as that endpoint knows; 0 while none does.
+    /// Leading member, as known to the endpoint; 0 while there is none.
     pub(crate) leader: u64,
-    /// The size of its database, in bytes.
+    /// Size of the endpoint's database, in bytes.
     pub(crate) size: i64,
 }
 
@@ -57,27 +57,26 @@ struct Durations {
 }
 
 impl EngineStats {
-    /// Records how long a transaction took, in microseconds.
+    /// Records the duration of a transaction, in microseconds.
     pub(crate) fn record_transaction(&self, us: u64) {
         self.durations.lock().transactions.record(us);
     }
 
-    /// Records how long a read of the cluster's revision took, in microseconds.
+    /// Records the duration of a read of the cluster's revision, in microseconds.
     pub(crate) fn record_barrier(&self, us: u64) {
         self.durations.lock().barriers.record(us);
     }
 
-    /// Returns how long transactions took, in microseconds.
+    /// Returns the durations of transactions, in microseconds.
     pub(crate) fn transaction_durations(&self) -> Counts {
         self.durations.lock().transactions.counts()
     }
 
-    /// Returns how long reads of the cluster's revision took, in microseconds.
+    /// Returns the durations of reads of the cluster's revision, in microseconds.
     pub(crate) fn barrier_durations(&self) -> Counts {
         self.durations.lock().barriers.counts()
     }
 
-    /// Resets the counters and durations.
     pub(crate) fn clear(&self) {
         let counters = [&self.transactions, &self.calls, &self.conflicts, &self.barriers, &self.unknown];
         let counters = counters.into_iter().chain([&self.uncertain, &self.watches, &self.reloads]);

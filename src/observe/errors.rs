@@ -1,18 +1,18 @@
-//! Error statistics: how many error replies there were, in total and by prefix.
+//! Error statistics: number of error replies, in total and by prefix.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-/// From this many prefixes on, a new prefix made up by a script is not counted separately.
+/// Number of prefixes from which on a new prefix made up by a script is not counted separately.
 const PREFIXES_MAX: usize = 128;
-/// The name for such prefixes, which is Valkey's.
+/// Name under which such prefixes are counted, as in Valkey.
 const OVERFLOW: &[u8] = b"ERRORSTATS_OVERFLOW";
-/// How far into an error its prefix may reach, `-` included.
+/// Number of bytes of an error, `-` included, in which its prefix must end.
 const PREFIX_REACH: usize = 32;
 
-/// Counts error replies.
+/// Counters of error replies.
 #[derive(Default)]
 pub struct ErrorCounts {
     total: AtomicU64,
@@ -35,10 +35,8 @@ impl ErrorCounts {
         let prefix = line.iter().take(PREFIX_REACH - 1).position(|byte| *byte == b' ');
         let prefix = prefix.map_or(&b"ERR"[..], |end| &line[..end]);
         let mut by_prefix = self.by_prefix.lock();
-        let counted = match by_prefix.contains_key(prefix) || by_prefix.len() < prefixes_max {
-            true => prefix,
-            false => OVERFLOW,
-        };
+        let is_counted = by_prefix.contains_key(prefix) || by_prefix.len() < prefixes_max;
+        let counted = if is_counted { prefix } else { OVERFLOW };
         *by_prefix.entry(counted.into()).or_default() += 1;
     }
 

@@ -1,6 +1,6 @@
-//! The last locks that were handed over to clients that had waited for them: from whom, to whom, and after which times.
+//! Latest hand-overs of locks to clients that had waited for them: previous holder, new holder, and times.
 //!
-//! Something is recorded only where a client waits: a lock that nobody waits for costs nothing here.
+//! A hand-over is recorded only where a client waits: a lock without waiters costs nothing here.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -11,58 +11,57 @@ use crate::client::info::ClientCopy;
 use crate::store::{Hold, LockHolder, LockRecord};
 use crate::time::clock::Now;
 
-/// How many hand-overs are kept.
+/// Number of hand-overs kept.
 const KEPT: usize = 50;
-/// How many locks are remembered that have ended and were not handed over yet.
+/// Number of ended holds kept whose lock was not handed over yet.
 const ENDS_KEPT: usize = 256;
-/// For how many microseconds several clients get a lock from the same holder, from the first one on.
+/// Time from the first hand-over on, in microseconds, in which several clients get a lock from the same holder.
 const TOGETHER_US: u64 = 50_000;
-/// How many bytes of a key are kept.
+/// Number of bytes of a key kept.
 const KEY_KEPT: usize = 128;
 
-/// A lock that was handed over.
+/// Hand-over of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Handover {
-    /// The database of its key.
     pub(crate) db: usize,
-    /// The key, or the first bytes of it.
+    /// The key, truncated to [`KEY_KEPT`] bytes.
     pub(crate) key: Vec<u8>,
-    /// How many bytes of the key are left out.
+    /// Number of bytes of the key left out.
     pub(crate) key_rest: usize,
-    /// The client that held it before, if it is known.
+    /// Previous holder, if it is known.
     pub(crate) from: Option<ClientCopy>,
-    /// For how many microseconds that one held it, if it is known who it was or that there was one.
+    /// Duration of the previous hold, in microseconds; may be known where the holder is not.
     pub(crate) held_us: Option<u64>,
-    /// The client that has it now.
+    /// New holder.
     pub(crate) to: ClientCopy,
-    /// For how many microseconds that one had waited.
+    /// Time for which the new holder had waited, in microseconds.
     pub(crate) waited_us: u64,
-    /// When, in milliseconds since 1970.
+    /// Time of the hand-over, in milliseconds since 1970.
     pub(crate) unix_ms: i64,
 }
 
-/// The end of a lock that others are queued for.
+/// End of a hold of a lock that other clients are queued for.
 #[derive(Clone)]
 struct End {
     client: Option<Arc<dyn LockHolder>>,
     held_us: u64,
-    /// When the first client got the lock after it, in monotonic microseconds.
+    /// Time at which the first client got the lock afterwards, in monotonic microseconds.
     used_us: Option<u64>,
 }
 
-/// The last hand-overs, and the ends that lead to the next ones.
+/// The last hand-overs, and the ends of holds that lead to the next ones.
 #[derive(Default)]
 pub(crate) struct Handovers(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
     last: VecDeque<Handover>,
-    /// By the database and the hash of the key.
+    /// Ends of holds, by the database and the hash of the key.
     ends: BTreeMap<(usize, u64), End>,
 }
 
 impl Handovers {
-    /// Records who has held a lock that others are queued for, and that has just ended.
+    /// Records that a hold has ended of a lock that other clients are queued for.
     pub(crate) fn record_end(&self, lock: (usize, u64), record: &LockRecord, at_us: u64) {
         let held_us = record.held_us(at_us);
         let end = End { client: record.hold.as_ref().map(Hold::share), held_us, used_us: None };
@@ -102,15 +101,14 @@ impl Handovers {
         self.0.lock().last.iter().rev().cloned().collect()
     }
 
-    /// Forgets all of them.
     pub(super) fn clear(&self) {
         *self.0.lock() = Kept::default();
     }
 }
 
 impl Kept {
-    /// Returns the end after which a lock is acquired: that of the holder before for the first client, and for those who
-    /// share the lock with it from then on. One that has gone to others is out of date.
+    /// Returns the end of the previous hold for a client that acquires a lock: the first client, and those that share
+    /// the lock with it from then on. An end that was used longer than [`TOGETHER_US`] ago is out of date, and removed.
     fn take_end(&mut self, lock: (usize, u64), now_us: u64) -> Option<End> {
         let end = self.ends.get_mut(&lock)?;
         let since_us = *end.used_us.get_or_insert(now_us);

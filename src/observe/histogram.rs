@@ -1,4 +1,4 @@
-//! Latency histogram, with a relative error of at most one per cent.
+//! Latency histogram with a relative error of at most one per cent.
 //!
 //! The buckets are those of an HDR histogram from 1 ns to 1 s with two significant digits, as Redis has it, so that
 //! quantiles come out the same. Values below 256 have a bucket each; every doubling after that has 128. Each run of 128
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use once_cell::race::OnceBox;
 
-/// Shorter durations count as this one, in nanoseconds.
+/// Minimum of counted durations, in nanoseconds; shorter ones count as this one.
 const MIN_NS: u64 = 1;
-/// Longer durations count as this one, in nanoseconds.
+/// Maximum of counted durations, in nanoseconds; longer ones count as this one.
 const MAX_NS: u64 = 1_000_000_000;
 const PAGE: usize = 128;
 const PAGES: usize = 24;
@@ -23,7 +23,7 @@ type Page = [AtomicU64; PAGE];
 
 type Pages = [OnceBox<Page>; PAGES];
 
-/// A histogram of durations; until the first one it takes eight bytes, because most commands are never called.
+/// Histogram of durations; until the first one it takes eight bytes, because most commands are never called.
 #[derive(Default)]
 pub(crate) struct Histogram(OnceBox<Pages>);
 
@@ -55,7 +55,6 @@ impl Histogram {
         }
     }
 
-    /// Returns the counts.
     pub(crate) fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         self.add_to(&mut counts);
@@ -127,8 +126,8 @@ impl Counts {
         self.0.iter().sum()
     }
 
-    /// Returns how many durations each of the ranges between these bounds has, which are ascending; those beyond the
-    /// last bound come last. A bucket across a bound counts below it.
+    /// Returns the number of durations in each of the ranges between ascending bounds; the last range has the durations
+    /// beyond the last bound. A bucket across a bound counts below it.
     #[cfg(feature = "metrics")]
     pub fn between(&self, bounds: &[u64]) -> Vec<u64> {
         let mut ranges = vec![0; bounds.len() + 1];

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-/// How many samples are kept per event.
+/// Number of samples kept per event.
 const SAMPLES_MAX: usize = 160;
 
 /// A call of a command.
@@ -26,9 +26,9 @@ pub struct LatencyEvents {
 /// The samples of one event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Series {
-    /// The samples that are kept, oldest first.
+    /// Kept samples, oldest first.
     pub samples: Vec<Sample>,
-    /// The longest ever, in milliseconds.
+    /// Longest duration ever, in milliseconds.
     pub max_ms: u64,
 }
 

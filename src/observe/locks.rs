@@ -1,4 +1,4 @@
-//! What INFO shows of locks: how many were acquired, waited for and lost, and for how long.
+//! Statistics of locks for INFO: acquisitions, waits and losses, and durations.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,7 +18,7 @@ pub struct LockStats {
     pub timed_out: AtomicU64,
     /// Calls of LOCK.ACQUIRE that were refused because they would have waited for ever.
     pub deadlocks: AtomicU64,
-    /// Locks, holders and clients looked at to find that out.
+    /// Locks, holders and clients visited by the searches for deadlocks.
     pub deadlock_steps: AtomicU64,
     /// Locks that expired before they were released.
     pub expired: AtomicU64,
@@ -35,18 +35,18 @@ struct Durations {
 }
 
 impl LockStats {
-    /// Records that a lock was acquired after a wait, which is 0 for one that was free.
+    /// Records that a lock was acquired after a wait, whose duration is 0 for a free lock.
     pub fn record_acquired(&self, waited_us: u64) {
         self.acquired.fetch_add(1, Relaxed);
         self.durations.lock().waits.record(waited_us);
     }
 
-    /// Records that a lock was released or lost, and for how long it was held.
+    /// Records that a lock was released or lost, and the duration of the hold.
     pub fn record_ended(&self, held_us: u64) {
         self.durations.lock().holds.record(held_us);
     }
 
-    /// Records that so many locks, holders and clients were looked at because a client was about to wait.
+    /// Records the number of locks, holders and clients visited by the search for a deadlock before a client waits.
     pub(crate) fn record_deadlock_steps(&self, count: usize) {
         self.deadlock_steps.fetch_add(count as u64, Relaxed);
     }
@@ -56,7 +56,7 @@ impl LockStats {
         self.durations.lock().waits.counts()
     }
 
-    /// Returns for how long locks were held, in microseconds.
+    /// Returns the durations of ended holds, in microseconds.
     pub fn holds(&self) -> Counts {
         self.durations.lock().holds.counts()
     }

@@ -1,7 +1,7 @@
 //! Observability: counters, latency, the slow log, MONITOR.
 //!
-//! Nothing here makes decisions; `dispatch` records after each call, and the commands that report it only read. What
-//! every call pays for is in [`command_stats`]; all else is rare.
+//! Nothing here makes decisions; `dispatch` records after each call, and the commands that report it only read. Every
+//! call pays only for [`command_stats`]; all else is rare.
 
 pub(crate) mod command_stats;
 mod engine;
@@ -53,7 +53,7 @@ pub struct Observed {
     pub monitors: Monitors,
     /// Rates per second.
     pub sampler: Sampler,
-    /// Wakes what shows the state every second, after the rates were computed.
+    /// Wakes the publisher of the state, every second, after the rates were computed.
     pub sampled: Notify,
     /// Unknown commands that clients have called.
     pub unknown: UnknownCommands,
@@ -100,8 +100,8 @@ impl Observed {
         self.sampled.notify_one();
     }
 
-    /// Resets what CONFIG RESETSTAT resets; `totals` are those of all databases, and the caller holds the store
-    /// exclusively.
+    /// Resets the statistics that CONFIG RESETSTAT covers; `totals` are those of all databases, and the caller holds
+    /// the store exclusively.
     pub fn clear(&self, clients: &Clients, totals: &Totals, now_ms: u64) {
         self.stats.clear(clients, totals, now_ms);
         self.command_stats.clear();

@@ -15,12 +15,12 @@ use crate::time::clock::Now;
 #[derive(Default)]
 pub struct Monitors {
     clients: Mutex<Vec<Arc<ClientInfo>>>,
-    /// Their number, which is read at the beginning of every batch.
+    /// Number of the clients, which is read at the beginning of every batch.
     count: AtomicUsize,
 }
 
 impl Monitors {
-    /// Returns whether no client runs MONITOR.
+    /// Returns true if no client runs MONITOR.
     pub fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
     }
@@ -30,7 +30,7 @@ impl Monitors {
         self.count.load(Relaxed)
     }
 
-    /// Returns whether a client runs MONITOR.
+    /// Returns true if a client runs MONITOR.
     pub fn has(&self, id: u64) -> bool {
         self.clients.lock().iter().any(|client| client.id == id)
     }

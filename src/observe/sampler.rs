@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-/// The counters since the start of everything whose rate is shown.
+/// Values of the counters whose rates are shown, since the start; or these rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Commands executed.
@@ -13,8 +13,9 @@ pub struct Counted {
     pub bytes_in: u64,
     /// Bytes written.
     pub bytes_out: u64,
-    /// Bytes read from a primary, and written to replicas.
+    /// Bytes read from a primary.
     pub link_bytes_in: u64,
+    /// Bytes written to replicas.
     pub link_bytes_out: u64,
     /// Batches executed.
     pub turns: u64,
@@ -26,7 +27,7 @@ pub struct Counted {
     pub barriers: u64,
 }
 
-/// Samples counters over time.
+/// Rates and peak memory, computed from samples of the counters.
 #[derive(Default)]
 pub struct Sampler {
     inner: Mutex<Inner>,

@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use crate::memory::heap::{allocation_len, list_len};
 use crate::store::{MemoryAccount, Share};
 
-/// How many arguments of a call are kept; the last one then states how many more there were.
+/// Maximum number of arguments kept; if a call has more, the last one kept states how many are left out.
 const ARGS_MAX: usize = 32;
-/// How many bytes of an argument are kept.
+/// Maximum number of bytes of an argument kept.
 const ARG_LEN_MAX: usize = 128;
 
 /// The slow calls, latest first.
@@ -45,9 +45,9 @@ impl Inner {
 pub struct Entry {
     /// The id: entries are numbered from the start, without reuse.
     pub id: i64,
-    /// When the call ended, in seconds since 1970.
+    /// Time at which the call ended, in seconds since 1970.
     pub unix_s: i64,
-    /// How long it took, in microseconds.
+    /// Duration of the call, in microseconds.
     pub duration_us: u64,
     /// The arguments of the call, truncated.
     pub args: Vec<Vec<u8>>,
@@ -74,8 +74,8 @@ impl SlowLog {
         SlowLog { inner: Mutex::new(inner) }
     }
 
-    /// Adds a call, assigns its id, and removes the oldest until at most `max_len` are left. With a `max_len` of 0 it assigns
-    /// no id.
+    /// Adds a call, assigns its id, and removes the oldest until at most `max_len` are left. With a `max_len` of 0 it
+    /// assigns no id.
     pub fn push(&self, entry: Entry, max_len: usize) {
         if max_len == 0 {
             return;

@@ -21,7 +21,7 @@ pub struct ScriptUsage {
     pub functions: usize,
     /// Libraries: `number_of_libraries`.
     pub libraries: usize,
-    /// Memory of their texts, in bytes: `used_memory_functions`.
+    /// Memory of the libraries' texts, in bytes: `used_memory_functions`.
     pub libraries_bytes: usize,
 }
 
@@ -50,9 +50,9 @@ pub struct Stats {
     pub bytes_in: AtomicU64,
     /// Bytes written to clients.
     pub bytes_out: AtomicU64,
-    /// Bytes read from a primary, which are among those read.
+    /// Bytes read from a primary; included in [`Stats::bytes_in`].
     pub link_bytes_in: AtomicU64,
-    /// Bytes written to replicas, which are among those written.
+    /// Bytes written to replicas; included in [`Stats::bytes_out`].
     pub link_bytes_out: AtomicU64,
     /// Clients closed because of `client-output-buffer-limit`.
     pub output_limit_disconnections: AtomicU64,
@@ -68,19 +68,21 @@ pub struct Stats {
     pub acl_denied_channel: AtomicU64,
     /// EVAL scripts evicted because there were too many.
     pub evicted_scripts: AtomicU64,
-    /// Replicas that have asked for all data, those that have continued where they were, and those that could not.
+    /// Full synchronisations of replicas.
     pub full_syncs: AtomicU64,
+    /// Partial resynchronisations of replicas.
     pub partial_syncs: AtomicU64,
+    /// Requests of replicas for a partial resynchronisation that were refused.
     pub refused_partial_syncs: AtomicU64,
     /// Commands of the primary, or of replicas, that have failed.
     pub replication_errors: AtomicU64,
-    /// How long memory usage has exceeded the limit.
+    /// Time for which memory usage has exceeded the limit.
     pub shortage: Shortage,
 }
 
-/// Measures how long memory usage has exceeded the limit.
+/// Measurement of the time for which memory usage has exceeded the limit.
 pub struct Shortage {
-    /// When that began, in monotonic milliseconds, or [`NEVER`].
+    /// Time since which the limit has been exceeded, in monotonic milliseconds, or [`NEVER`].
     since_ms: AtomicU64,
     past_ms: AtomicU64,
 }
@@ -103,10 +105,10 @@ impl Shortage {
         }
     }
 
-    /// Forgets what was before a time, in monotonic milliseconds.
+    /// Forgets the time before `now_ms`, in monotonic milliseconds.
     fn clear(&self, now_ms: u64) {
         self.past_ms.store(0, Relaxed);
-        // Nothing fails where the limit is not exceeded.
+        // Fails only while the limit is not exceeded, when there is nothing to reset.
         let _ = self.since_ms.fetch_update(Relaxed, Relaxed, |since_ms| (since_ms != NEVER).then_some(now_ms));
     }
 
@@ -121,7 +123,7 @@ impl Shortage {
     }
 }
 
-/// Values of counters at the last CONFIG RESETSTAT, which are subtracted.
+/// Values of counters at the last CONFIG RESETSTAT, which are subtracted from the present ones.
 #[derive(Default)]
 pub struct Forgotten {
     /// Expired keys.

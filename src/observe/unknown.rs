@@ -1,4 +1,4 @@
-//! Logs unknown commands that clients call: each once, so the log shows what an application misses without repeating
+//! Log of unknown commands that clients call: each once, so the log shows what an application misses without repeating
 //! it.
 
 use std::collections::BTreeSet;
@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use parking_lot::Mutex;
 use tracing::{Level, debug, enabled};
 
-/// How many names are kept; after that, nothing is logged.
+/// Number of names kept; once it is reached, nothing is logged.
 const NAMES_MAX: usize = 128;
-/// How many bytes of a name are kept.
+/// Number of bytes of a name kept.
 const NAME_LEN_MAX: usize = 64;
 
-/// The names that were logged.
+/// Names that were logged.
 #[derive(Default)]
 pub struct UnknownCommands {
     names: Mutex<BTreeSet<Vec<u8>>>,
