@@ -30,37 +30,37 @@ type Subscribers = Mutex<OrderedMap<u64, Arc<ClientInfo>>>;
 /// A channel or pattern with subscribers.
 struct Audience {
     subscribers: Subscribers,
-    /// What it matches if it is a pattern.
+    /// Compiled pattern, if the name is one.
     pattern: Option<Box<Pattern<Bytes>>>,
 }
 
-/// Connects publishers with subscribers.
+/// Registry of subscriptions, which connects publishers with subscribers.
 pub struct Hub {
     /// The channels, patterns and shard channels that have subscribers, by [`ChannelKind`].
     topics: [Topics; 3],
     last_subscription: AtomicU64,
-    /// The account that the memory of subscriptions is reported to.
+    /// Account of the memory of subscriptions.
     memory_account: Arc<MemoryAccount>,
 }
 
 #[derive(Default)]
 struct Topics {
     by_name: RwLock<Names<Audience>>,
-    /// How many there are, so that publishing without subscribers takes no lock.
+    /// Number of names, so that publishing without subscribers takes no lock.
     count: AtomicUsize,
 }
 
 /// A message to publish.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
-    /// The channel it was published to.
+    /// The channel that the message was published to.
     pub channel: &'a [u8],
     /// The content.
     pub payload: &'a [u8],
 }
 
 impl Message<'_> {
-    /// Writes it for a subscriber of its channel.
+    /// Writes the message for a subscriber of its channel.
     fn write(self, kind: &str, reply: &mut Reply<'_>) {
         reply.push(3);
         reply.bulk(kind.as_bytes());
@@ -68,7 +68,7 @@ impl Message<'_> {
         reply.bulk(self.payload);
     }
 
-    /// Writes it for a subscriber of a pattern that matches.
+    /// Writes the message for a subscriber of a matching pattern.
     fn write_matched(self, pattern: &[u8], reply: &mut Reply<'_>) {
         reply.push(4);
         reply.bulk(b"pmessage");
@@ -84,13 +84,13 @@ impl Hub {
         Hub { topics: Default::default(), last_subscription: AtomicU64::new(0), memory_account: memory_account.clone() }
     }
 
-    /// Returns whether there are subscribers of channels, by name or by pattern: a cheap check before a message is
+    /// Returns true if there are subscribers of channels, by name or by pattern: a cheap check before a message is
     /// built.
     pub fn has_channel_subscribers(&self) -> bool {
         self.count(ChannelKind::Channel) > 0 || self.count(ChannelKind::Pattern) > 0
     }
 
-    /// Returns whether there are any subscribers.
+    /// Returns true if there are any subscribers.
     pub fn has_subscribers(&self) -> bool {
         self.has_channel_subscribers() || self.count(ChannelKind::ShardChannel) > 0
     }
@@ -117,7 +117,7 @@ impl Hub {
         by_name.keys().filter(matches).cloned().collect()
     }
 
-    /// Sends a message to the subscribers of its channel, by name or by pattern; returns how many they are.
+    /// Sends a message to the subscribers of its channel, by name or by pattern; returns how many accepted it.
     pub fn publish(&self, message: Message<'_>, config: &Config, now: Now) -> usize {
         let heard = self.deliver(ChannelKind::Channel, "message", message, config, now);
         let patterns = &self.topics[ChannelKind::Pattern as usize];
@@ -134,7 +134,7 @@ impl Hub {
         heard + heard_by_pattern.sum::<usize>()
     }
 
-    /// Returns how many subscribers a message to a channel has here.
+    /// Returns how many subscribers of this hub a message to a channel reaches.
     pub(crate) fn receivers(&self, channel: &[u8]) -> usize {
         let by_name = self.topics[ChannelKind::Pattern as usize].by_name.read();
         let matches = |audience: &&Audience| audience.pattern.as_ref().is_some_and(|pattern| pattern.matches(channel));
@@ -142,7 +142,7 @@ impl Hub {
         self.subscriber_count(ChannelKind::Channel, channel) + of_patterns.sum::<usize>()
     }
 
-    /// Sends a message to the subscribers of its shard channel; returns how many they are.
+    /// Sends a message to the subscribers of its shard channel; returns how many accepted it.
     pub fn publish_to_shard(&self, message: Message<'_>, config: &Config, now: Now) -> usize {
         self.deliver(ChannelKind::ShardChannel, "smessage", message, config, now)
     }
@@ -210,7 +210,7 @@ impl Hub {
         client.session.set_subscriptions(channel_kind, own.len());
     }
 
-    /// Returns the clients with a subscription that `is_meant` accepts; some more than once.
+    /// Returns the clients of the subscriptions that `is_meant` accepts; a client of several is returned several times.
     pub fn subscribers_where(
         &self,
         is_meant: impl Fn(ChannelKind, &[u8], &ClientInfo) -> bool,
@@ -251,7 +251,7 @@ fn held_for(by_name: &Names<Audience>, own: &Names<u64>, name: &[u8]) -> usize {
         + hash_map_len::<Bytes, u64>(own.capacity())
 }
 
-/// Queues a message for all subscribers; returns how many they are.
+/// Queues a message for all subscribers; returns how many accepted it.
 fn send(subscribers: &Subscribers, push_frame: &mut PushFrame<'_>, config: &Config, now: Now) -> usize {
     let subscribers = subscribers.lock();
     subscribers.values().filter(|client| client.push(push_frame, config, now)).count()

@@ -1,10 +1,10 @@
-//! Publishes keyspace notifications, invalidates tracked keys that change, and announces lost locks.
+//! Observer of the store: publishes keyspace notifications, invalidates tracked keys that change, announces lost locks.
 //!
 //! The store emits events while the key's shard is locked (see [`store::event`](crate::store::event)), and the
 //! notifications go into the outboxes of the subscribers at once, so those of a key are in the order of its changes.
 //! Nothing here reads a key or waits for a client.
 //!
-//! Lock order: a shard, then the settings kept here, then those of publishing and tracking.
+//! Lock order: a shard, then the settings of the [`Notifier`], then the locks of [`Hub`] and [`Tracking`].
 
 use std::any::Any;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::resp::{Protocol, Reply};
 use crate::store::{Classes, KeyspaceObserver, Loss, LostLock, Origin};
 use crate::time::clock::Clock;
 
-/// The observer of the store. It has its own copy of the settings, because CONFIG SET may hold its lock for long.
+/// Observer of the store. Has its own copy of the settings, because CONFIG SET may hold their lock for long.
 pub struct Notifier {
     hub: Arc<Hub>,
     tracking: Arc<Tracking>,
@@ -43,8 +43,8 @@ impl Notifier {
         Notifier { hub, tracking, clock, locks, config: RwLock::new(config) }
     }
 
-    /// Tells the holder of a lock that it is lost, if it can be sent pushes, and everybody on the lock's channel, which is
-    /// never sent the token.
+    /// Announces a lost lock: to its holder, if the holder can be sent push messages, and on the lock's channel,
+    /// without the token.
     fn announce(&self, lost: &LostLock<'_>) {
         let (record, reason) = (lost.record, lost.loss.as_str());
         let (config, now) = (self.config.read().clone(), self.clock.now());
@@ -72,9 +72,10 @@ impl Notifier {
         let classes = config.notify_keyspace_events;
         *self.config.write() = config;
         // Without `K` or `E` there is no channel to publish to.
-        match classes.has_any(Classes::KEYSPACE) || classes.has_any(Classes::KEYEVENT) {
-            true => classes,
-            false => Classes::default(),
+        if classes.has_any(Classes::KEYSPACE) || classes.has_any(Classes::KEYEVENT) {
+            classes
+        } else {
+            Classes::default()
         }
     }
 }
@@ -107,7 +108,7 @@ impl KeyspaceObserver for Arc<Notifier> {
 
     fn on_lost_lock(&self, lost: &LostLock<'_>) {
         let holder = lost.record.hold.as_ref().map(|hold| hold.holder() as &dyn Any);
-        // One of a client of another process is counted there.
+        // The process of a remote client counts its locks.
         if !holder.is_some_and(|holder| holder.is::<ClientCopy>()) {
             self.locks.record_ended(lost.record.held_us(lost.at_us));
             if let Some(lock) = lost.awaited {

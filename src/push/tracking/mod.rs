@@ -1,11 +1,10 @@
-//! Client-side caching: which clients have read which keys, which prefixes are broadcast, and the invalidation of
-//! changed keys.
+//! Client-side caching: recorded reads, broadcast prefixes, and the invalidation of changed keys.
 //!
 //! A client that tracks keeps copies of keys it has read. [`Tracking`] records its reads, and a change of a key sends
 //! an invalidation to all its readers. Both happen while the key's shard is locked, so no change is lost between a read
 //! and its record. In broadcasting mode reads are not recorded: the client is notified of every changed key that begins
-//! with one of its prefixes and that its user may read, for all keys of a batch at once. A command that changes the users
-//! or the user of a client broadcasts first what has changed before it, by the permissions of then.
+//! with one of its prefixes and that its user may read, for all keys of a batch at once. A command that changes the
+//! users or the user of a client first broadcasts the earlier changes, by the permissions that were in force then.
 //!
 //! While no client tracks keys, nothing here is called: the [`EventSink`] of the store checks that.
 //!
@@ -37,23 +36,23 @@ use table::{Readers, Table};
 /// The channel of invalidation messages for RESP2 clients.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
-/// Connects changes of keys with the clients that track them.
+/// Clients that track keys, their recorded reads, and their prefixes.
 pub struct Tracking {
     clients: Arc<Clients>,
-    /// The users, of whom each is told of the keys that it may read.
+    /// Users, by whose permissions broadcast keys are filtered.
     acl: Arc<Acl>,
     state: Mutex<State>,
-    /// Whether keys wait to be broadcast.
+    /// True while keys wait to be broadcast.
     has_invalidations: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
-    /// All clients that track, by id.
+    /// Clients that track, by id.
     trackers: HashMap<u64, Arc<ClientInfo>, ahash::RandomState>,
     table: Table,
     prefixes: Prefixes,
-    /// Reports the memory of table and prefixes.
+    /// Reported memory of table and prefixes.
     share: Share,
 }
 
@@ -106,14 +105,14 @@ impl Invalidation<'_> {
 }
 
 impl Tracking {
-    /// Creates the state without clients; redirection targets are looked up in `clients`, and the permissions of clients
-    /// in `acl`. Its memory counts as used memory.
+    /// Creates the state without clients; redirection targets are looked up in `clients`, and the permissions of
+    /// clients in `acl`. Its memory counts as used memory.
     pub fn new(clients: Arc<Clients>, acl: Arc<Acl>, memory_account: &Arc<MemoryAccount>) -> Self {
         let state = State { share: Share::new(memory_account.clone()), ..State::default() };
         Tracking { clients, acl, state: Mutex::new(state), has_invalidations: AtomicBool::new(false) }
     }
 
-    /// Turns tracking on for a client, or changes its mode; prefixes are added to those it has.
+    /// Turns tracking on for a client, or changes its mode; new prefixes are added to the client's present ones.
     pub fn join(&self, client: &Arc<ClientInfo>, flags: Flags, redirect: u64, prefixes: &[&[u8]], events: &EventSink) {
         let mut state = self.state.lock();
         client.tracking.set(flags | ON | client.tracking.flags() & CACHING, redirect);
@@ -152,14 +151,14 @@ impl Tracking {
         self.state.lock().prefixes.of(client)
     }
 
-    /// Counts what is tracked.
+    /// Returns the totals of tracking.
     pub fn tracked(&self) -> Tracked {
         let State { trackers, table, prefixes, .. } = &*self.state.lock();
         Tracked { clients: trackers.len(), keys: table.len(), items: table.items(), prefixes: prefixes.len() }
     }
 
-    /// Records that a client has read keys; must be called while their shards are still locked. When more than `max_keys`
-    /// keys would be recorded, the readers of other keys get an invalidation, and those keys are dropped.
+    /// Records that a client has read keys; must be called while their shards are still locked. When more than
+    /// `max_keys` keys would be recorded, the readers of other keys get an invalidation, and those keys are dropped.
     pub fn remember<'k>(
         &self,
         client: &ClientInfo,
@@ -242,13 +241,14 @@ impl Tracking {
         }
     }
 
-    /// Returns whether there is anything to broadcast.
+    /// Returns true if there is anything to broadcast.
     #[inline]
     pub fn has_invalidations(&self) -> bool {
         self.has_invalidations.load(Relaxed)
     }
 
-    /// Broadcasts the keys that have changed since the last broadcast, to each client those that its user may read.
+    /// Broadcasts the keys that have changed since the last broadcast; each client gets the keys that its user may
+    /// read.
     #[cold]
     pub fn broadcast(&self, (config, now): (&Config, Now)) {
         let mut state = self.state.lock();

@@ -1,4 +1,4 @@
-//! The prefixes of clients in broadcasting mode. No prefix of a client begins with another one of it.
+//! Prefixes of clients in broadcasting mode. The prefixes of one client do not overlap.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use crate::client::info::ClientInfo;
 use crate::memory::heap::allocation_len;
 use crate::memory::ordered_map::OrderedMap;
 
-/// All prefixes.
+/// Prefixes of all clients.
 #[derive(Default)]
 pub(super) struct Prefixes {
     by_name: OrderedMap<Box<[u8]>, Prefix>,
-    /// How many prefixes there are of each length: a key is looked up once per length, not once per prefix.
+    /// Number of prefixes of each length: a key is looked up once per length, not once per prefix.
     lengths: BTreeMap<usize, usize>,
     /// Memory of the names and of their clients.
     held: usize,
@@ -20,15 +20,13 @@ pub(super) struct Prefixes {
 /// The broadcast state of one prefix.
 #[derive(Default)]
 pub(super) struct Prefix {
-    /// The clients with this prefix, by id.
+    /// Clients with this prefix, by id.
     pub(super) clients: OrderedMap<u64, Arc<ClientInfo>>,
-    /// The keys that have changed since the last broadcast, each with the client that changed it last, where that
-    /// matters.
+    /// Keys that have changed since the last broadcast, each with the client that changed it last, if a client did.
     pub(super) changed: BTreeMap<Box<[u8]>, Option<u64>>,
 }
 
 impl Prefixes {
-    /// Returns the number of prefixes.
     pub(super) fn len(&self) -> usize {
         self.by_name.len()
     }
@@ -95,7 +93,7 @@ impl Prefixes {
     }
 }
 
-/// Returns the memory counted for each client of a prefix: its name, and its place among all prefixes.
+/// Returns the memory charged to a client for a prefix: the name, and its entry in the map.
 fn name_len(name: &[u8]) -> isize {
     const PLACE_LEN: usize = 256;
     (allocation_len(name.len()) + PLACE_LEN) as isize
@@ -104,14 +102,13 @@ fn name_len(name: &[u8]) -> isize {
 /// Two overlapping prefixes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Overlap<'a> {
-    /// A new one and one that the client has.
+    /// A new prefix, and one that the client has.
     Existing(&'a [u8], &'a [u8]),
-    /// A new one and another new one.
+    /// Two new prefixes.
     Provided(&'a [u8], &'a [u8]),
 }
 
-/// Finds the first overlap of new prefixes, in their order, with those that a client has, which are sorted, and with
-/// each other.
+/// Finds the first overlap of new prefixes, in their order, with the sorted prefixes of the client or with each other.
 pub(crate) fn find_overlap<'a>(existing: &'a [Box<[u8]>], provided: &[&'a [u8]]) -> Option<Overlap<'a>> {
     let mut sorted: Vec<(&[u8], usize)> = provided.iter().copied().zip(0..).collect();
     sorted.sort_unstable();
@@ -131,7 +128,7 @@ pub(crate) fn find_overlap<'a>(existing: &'a [Box<[u8]>], provided: &[&'a [u8]])
         if let Some(other) = find_existing(existing, prefix) {
             return Some(Overlap::Existing(prefix, other));
         }
-        // If it overlaps with an earlier one, that overlap was found already.
+        // An overlap with an earlier prefix was found in the turn of that prefix.
         let overlaps = |other: &&&[u8]| other.starts_with(prefix) || prefix.starts_with(other);
         if is_involved[at]
             && let Some(other) = provided[at + 1..].iter().find(overlaps)
@@ -142,7 +139,8 @@ pub(crate) fn find_overlap<'a>(existing: &'a [Box<[u8]>], provided: &[&'a [u8]])
     None
 }
 
-/// Finds the first existing prefix that overlaps with a new one. Only the empty one may be a prefix of others.
+/// Finds the first existing prefix that overlaps with a new one. Of existing prefixes, only the empty one may be a
+/// prefix of others.
 fn find_existing<'a>(existing: &'a [Box<[u8]>], prefix: &[u8]) -> Option<&'a [u8]> {
     let after = existing.partition_point(|other| &other[..] < prefix);
     let before = after.checked_sub(1).map(|at| &existing[at]);

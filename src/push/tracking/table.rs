@@ -1,4 +1,4 @@
-//! Which clients have read which keys.
+//! Table of recorded reads: the clients that have read each key.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use smallvec::SmallVec;
 use crate::memory::heap::{allocation_len, hash_map_len, list_len};
 use crate::store::usage::Dice;
 
-/// The ids of the clients that have read a key, sorted.
+/// Ids of the clients that have read a key, sorted.
 pub(super) type Readers = SmallVec<[u64; 2]>;
 
-/// The readers of keys. Entries are in a list so that a random one can be chosen.
+/// Readers of keys. The entries are in a list so that a random one can be chosen.
 pub(super) struct Table {
     places: HashMap<Arc<[u8]>, usize, ahash::RandomState>,
     entries: Vec<(Arc<[u8]>, Readers)>,
@@ -23,8 +23,9 @@ pub(super) struct Table {
     dice: Dice,
 }
 
-/// The mean length of keys above which the table counts as full, in bytes, and the minimum of the sum of all lengths.
+/// Mean length of keys, in bytes, above which the table counts as full, once their total length exceeds [`BYTES_MIN`].
 const KEY_BYTES: usize = 256;
+/// Total length of keys, in bytes, up to which the table does not count as full because of long keys.
 const BYTES_MIN: usize = 64 * 1024 * 1024;
 
 impl Default for Table {
@@ -36,12 +37,11 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Returns the number of keys.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Returns whether there are more keys than allowed, or very long ones; 0 is no limit.
+    /// Returns true if there are more keys than allowed, or very long ones; 0 is no limit.
     pub(super) fn is_over(&self, max_keys: usize) -> bool {
         let bytes_max = max_keys.saturating_mul(KEY_BYTES).max(BYTES_MIN);
         max_keys != 0 && (self.len() > max_keys || self.bytes > bytes_max)
@@ -52,7 +52,6 @@ impl Table {
         self.items
     }
 
-    /// Returns the memory of the table.
     pub(super) fn memory(&self) -> usize {
         let entries = list_len::<(Arc<[u8]>, Readers)>(self.entries.capacity());
         self.held + hash_map_len::<Arc<[u8]>, usize>(self.places.capacity()) + entries
