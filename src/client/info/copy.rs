@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::client::info::ClientInfo;
 use crate::store::LockHolder;
 
-/// Bit that is set only in the ids of clients of other processes.
+/// Bit in the ids of clients of other processes, which no client of this process has in its id.
 const REMOTE: u64 = 1 << 63;
 
 /// Visible facts of a client that holds locks.

@@ -7,7 +7,7 @@ use crate::client::info::LockName;
 use crate::client::info::held_locks::ClientLocks;
 use crate::store::{LockHolder, MemoryAccount};
 
-/// Bit that is set only in the ids of former clients.
+/// Bit in the ids of former clients, which no connected client has in its id.
 const FORMER: u64 = 1 << 62;
 
 /// Stand-in for the clients of a user that have acquired locks before the server was started, or at its primary.
