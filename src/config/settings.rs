@@ -271,9 +271,9 @@ supported! {
         /// Serves it at these addresses, written as in `bind`. At a loopback address, requests must name the host by
         /// its address or as localhost.
         "metrics-bind" !hidden metrics_bind: Vec<String> = "127.0.0.1 -::1", Kind::Addresses, Start, Supported;
-        /// Lets the page release locks, in the name of this ACL user alone: its password is asked for (HTTP Basic, not
-        /// encrypted), and it needs all commands of the category @admin, and LOCK.RELEASE with the lock's key. Empty:
-        /// nothing can be changed through the port.
+        /// Allows the page to release locks, in the name of this ACL user alone: its password is asked for (HTTP Basic,
+        /// not encrypted), and it needs all commands of the category @admin, and LOCK.RELEASE with the lock's key.
+        /// Empty: nothing can be changed through the port.
         "metrics-release-user" !hidden metrics_release_user: Option<Vec<u8>> = "", Kind::Text, Runtime, Supported;
     }
     "General" {
@@ -289,16 +289,16 @@ supported! {
         /// this many milliseconds, so that no client can believe any more that it holds a lock that is gone: the longest
         /// TTL of a lock. A file in `dir`, named by the port, tells the next start. 0 disables that.
         "restart-grace-ms" !hidden restart_grace_ms: u64 = "0", Kind::Int(0, i64::MAX), Start, Supported;
-        /// What LOCK.ACQUIRE with BLOCK does where clients would wait for each other in a cycle: `error` replies -DEADLOCK at
-        /// once, `wait` waits as long as BLOCK says, and LOCK.INFO shows the cycle.
+        /// Selects the result of LOCK.ACQUIRE with BLOCK where clients would wait for each other in a cycle: `error`
+        /// replies -DEADLOCK at once, `wait` waits as long as BLOCK says, and LOCK.INFO shows the cycle.
         "lock-deadlock" !hidden lock_deadlock: OnDeadlock = "error", Kind::Choice(OnDeadlock::WORDS), Runtime, Supported;
-        /// How long what belongs to a session is kept after its connection closed, in milliseconds, so that a client that
-        /// connects again keeps it: locks of SESSION (LOCK.RESUME), and its place in their queues. QUIT and RESET end a session at
-        /// once.
+        /// The time in milliseconds for which the state of a session is kept after its connection closed, so that a
+        /// client that connects again keeps it: locks of SESSION (LOCK.RESUME), and its place in their queues. QUIT and
+        /// RESET end a session at once.
         "session-grace-ms" !hidden session_grace_ms: u64 = "0", Kind::Int(0, i64::MAX), Runtime, Supported;
-        /// How long the fence of a string (SETIFGREATER) is remembered when its key is deleted or expires, in milliseconds, so
-        /// that a late writer is refused then, too: longer than a holder of a lock can stand still and write all the same.
-        /// 0 forgets it at once.
+        /// The time in milliseconds for which the fence of a string (SETIFGREATER) is remembered after its key was
+        /// deleted or has expired, so that a late writer is refused then, too: longer than a holder of a lock can stand
+        /// still and write all the same. 0 forgets it at once.
         "fence-memory-ms" !hidden fence_memory_ms: u64 = "300000", Kind::Int(0, i64::MAX), Runtime, Supported;
         /// Writes the process id to this file and removes the file at exit.
         "pidfile" pidfile: Option<PathBuf> = "", Kind::Path, Start, Supported;
@@ -309,7 +309,7 @@ supported! {
         "shutdown-on-sigint" shutdown_on_sigint: ShutdownOptions = "default", Kind::ShutdownOptions, Runtime, Supported;
         /// Shuts down with these options on SIGTERM; see SHUTDOWN.
         "shutdown-on-sigterm" shutdown_on_sigterm: ShutdownOptions = "default", Kind::ShutdownOptions, Runtime, Supported;
-        /// How many seconds a shutdown waits for replicas that lack changes; 0 does not wait.
+        /// The number of seconds that a shutdown waits for replicas that lack changes; 0 does not wait.
         "shutdown-timeout" shutdown_timeout_s: u64 = "10", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// Prints the startup banner even when the log does not go to a terminal.
         "always-show-logo" always_show_logo: bool = "no", Kind::Switch, Start, Supported;
@@ -357,7 +357,7 @@ supported! {
         "tls-client-cert-file" tls_client_cert_file: Option<PathBuf> = "", Kind::Path, Runtime, Supported;
         /// The private key of that certificate, in a PEM file.
         "tls-client-key-file" tls_client_key_file: Option<PathBuf> = "", Kind::Path, Runtime, Supported;
-        /// Lets clients of TLSv1.2 resume a session, which saves half of the handshake.
+        /// Allows clients of TLSv1.2 to resume a session, which saves half of the handshake.
         "tls-session-caching" tls_session_caching: bool = "yes", Kind::Switch, Runtime, Supported;
         /// The number of sessions that can be resumed.
         "tls-session-cache-size" tls_session_cache_size: u32 = "20480", Kind::Int(0, INT_MAX), Runtime, Supported;
@@ -371,7 +371,8 @@ supported! {
         /// The number of writes that TEST.FAILOVER can forget; 0 remembers none. Those before the last 64 MB are not
         /// remembered, either.
         "test-journal-max" !hidden %own test_journal_max: usize = "1000", Kind::Int(0, INT_MAX), Runtime, Supported;
-        /// How long a private instance stays after its last connection was closed, in milliseconds of real time.
+        /// The time in milliseconds of real time for which a private instance stays after its last connection was
+        /// closed.
         "namespace-linger" !hidden namespace_linger_ms: u64 = "5000", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// Writes the TCP port to this file, atomically, once the server is ready, and removes the file at exit.
         "port-file" !hidden port_file: Option<PathBuf> = "", Kind::Path, Start, Supported;
@@ -412,7 +413,7 @@ supported! {
             Runtime, Supported;
         /// Records events that take this many milliseconds, for LATENCY; 0 records none.
         "latency-monitor-threshold" %own latency_monitor_threshold: u64 = "0", Kind::Int(0, i64::MAX), Runtime, Supported;
-        /// Keeps a latency histogram of every command.
+        /// Records a latency histogram of every command.
         "latency-tracking" %own latency_tracking: bool = "yes", Kind::Switch, Runtime, Supported;
         /// The latency percentiles that INFO shows.
         "latency-tracking-info-percentiles" %own latency_tracking_info_percentiles: Vec<f64> = "50 99 99.9",
@@ -463,7 +464,7 @@ supported! {
         "maxmemory-policy" %own maxmemory_policy: Policy = "noeviction", Kind::Choice(Policy::WORDS), Runtime, Supported;
         /// The number of keys sampled to choose one to evict; more is more exact and slower.
         "maxmemory-samples" %own maxmemory_samples: u32 = "5", Kind::Int(1, 64), Runtime, Supported;
-        /// How long clients may wait for eviction: from 0, hardly at all, to 100, without limit.
+        /// The limit of the time that clients wait for eviction: from 0, hardly at all, to 100, without limit.
         "maxmemory-eviction-tenacity" %own maxmemory_eviction_tenacity: u32 = "10", Kind::Int(0, 100), Runtime, Supported;
         /// Makes the counter of a key's uses rise more slowly the higher it is, with an LFU policy.
         "lfu-log-factor" %own lfu_log_factor: u32 = "10", Kind::Int(0, INT_MAX), Runtime, Supported;
@@ -498,8 +499,8 @@ supported! {
         /// Waits this many microseconds after each key that is loaded; one in so many keys of a negative number. For
         /// tests.
         "key-load-delay" !hidden %own key_load_delay: i64 = "0", Kind::Int(INT_MIN, INT_MAX), Runtime, Supported;
-        /// Does not start when the snapshot or the append-only file that the settings name is missing, instead of starting
-        /// without keys.
+        /// Refuses to start when the snapshot or the append-only file that the settings name is missing, instead of
+        /// starting without keys.
         "refuse-empty-start" !hidden refuse_empty_start: bool = "no", Kind::Switch, Start, Supported;
         /// Logs every write to an append-only file, and loads that at the start instead of the snapshot.
         "appendonly" %own ^fixed appendonly: bool = "no", Kind::Switch, Runtime, Supported;
@@ -512,7 +513,7 @@ supported! {
         "appendfsync" %own appendfsync: AppendFsync = "everysec", Kind::Choice(AppendFsync::WORDS), Runtime, Supported;
         /// Rewrites the append-only file when it has grown by this percentage since the last time; 0 never does.
         "auto-aof-rewrite-percentage" %own auto_aof_rewrite_percentage: u32 = "100", Kind::Int(0, INT_MAX), Runtime, Supported;
-        /// Does not rewrite an append-only file by itself that is smaller than this.
+        /// The size below which an append-only file is not rewritten automatically, in bytes.
         "auto-aof-rewrite-min-size" %own auto_aof_rewrite_min_size: u64 = "67108864", Kind::Memory(0, LONG_MAX), Runtime, Supported;
         /// Writes the data as a snapshot when an append-only file is rewritten; otherwise as commands, which take more space
         /// and time and have no checksum.
@@ -527,11 +528,11 @@ supported! {
         /// Writes checksums into the append-only file and its manifest, as annotations that Redis 7.0 and later skip; a
         /// change takes effect with the next rewrite.
         "aof-checksum" !hidden %own aof_checksum: bool = "yes", Kind::Switch, Runtime, Supported;
-        /// Keeps append-only files that are no longer needed. For tests.
+        /// Retains append-only files that are no longer needed. For tests.
         "aof-disable-auto-gc" %own aof_disable_auto_gc: bool = "no", Kind::Switch, Runtime, Supported;
     }
     "Engine" {
-        /// Where the data is: in the memory of this process (`memory`), or in an etcd cluster (`etcd`) that any number of
+        /// The place of the data: the memory of this process (`memory`), or an etcd cluster (`etcd`) that any number of
         /// processes serve together. With `etcd` there are no snapshots, no append-only file and no replicas.
         "engine" !hidden engine: EngineKind = "memory", Kind::Choice(EngineKind::WORDS), Start, Supported;
         /// The members of the cluster as URLs, separated by commas: http://HOST:PORT, or https:// for TLS.
@@ -551,11 +552,11 @@ supported! {
         /// For how many milliseconds a command waits for the cluster, at most: then the reply is -NOQUORUM if it was not
         /// executed, and -UNCERTAIN if that is not known.
         "etcd-timeout" !hidden etcd_timeout_ms: u64 = "5000", Kind::Int(100, INT_MAX), Runtime, Supported;
-        /// Whether a read waits until it sees everything that was acknowledged before it (`linearizable`), or sees what has
-        /// arrived at this process (`local`), which may be old.
+        /// The consistency of reads: a read waits until it sees everything that was acknowledged before it
+        /// (`linearizable`), or sees the changes that have arrived at this process (`local`), which may be old.
         "etcd-reads" !hidden etcd_reads: EtcdReads = "linearizable", Kind::Choice(EtcdReads::WORDS), Runtime, Supported;
-        /// How far the wall clocks of the servers may be apart, in milliseconds: a server that starts then counts a TTL up to its
-        /// date and this time. With -1 it trusts no clock, and counts the whole TTL again.
+        /// The maximum difference between the wall clocks of the servers, in milliseconds: a server that starts then
+        /// counts a TTL up to its date and this time. With -1 it trusts no clock, and counts the whole TTL again.
         "etcd-clock-skew-max" !hidden etcd_clock_skew_max_ms: i64 = "-1", Kind::Int(-1, INT_MAX), Start, Supported;
         /// The largest value of a key, in bytes as in a dump; a write of a larger one fails. etcd itself takes 1.5 MB.
         "etcd-value-max" !hidden etcd_value_max: usize = "1048576", Kind::Memory(1024, 1 << 20), Runtime, Supported;
@@ -568,14 +569,14 @@ supported! {
         "masterauth" ~"primaryauth" ?secret masterauth: Option<Vec<u8>> = "", Kind::Bytes, Runtime, Supported;
         /// The user as whom a replica logs in to its primary; without it, the default user.
         "masteruser" ~"primaryuser" ?secret masteruser: Option<Vec<u8>> = "", Kind::Text, Runtime, Supported;
-        /// Lets a replica serve clients without a link to its primary; otherwise they get -MASTERDOWN.
+        /// Allows a replica to serve clients without a link to its primary; otherwise they get -MASTERDOWN.
         "replica-serve-stale-data" | "slave-serve-stale-data" replica_serve_stale_data: bool = "yes", Kind::Switch, Runtime, Supported;
         /// Rejects writes of clients on a replica. What they write otherwise is not sent to replicas of the replica, nor is
         /// it in the append-only file.
         "replica-read-only" | "slave-read-only" replica_read_only: bool = "yes", Kind::Switch, Runtime, Supported;
         /// The priority by which Sentinel selects a replica to be promoted, the lowest first; 0 is never promoted.
         "replica-priority" | "slave-priority" replica_priority: u32 = "100", Kind::Int(0, INT_MAX), Runtime, Supported;
-        /// Lets Sentinel tell clients of this replica.
+        /// Allows Sentinel to tell clients of this replica.
         "replica-announced" replica_announced: bool = "yes", Kind::Switch, Runtime, Supported;
         /// The address that a replica tells its primary, where the primary does not see the right one.
         "replica-announce-ip" | "slave-announce-ip" replica_announce_ip: Option<Vec<u8>> = "", Kind::Text, Runtime, Supported;
@@ -597,16 +598,16 @@ supported! {
         "repl-diskless-sync" %own repl_diskless_sync: bool = "yes", Kind::Switch, Runtime, Supported;
         /// Waits this many seconds for more replicas before a snapshot is sent to all that have asked for one.
         "repl-diskless-sync-delay" %own repl_diskless_sync_delay_s: u64 = "5", Kind::Int(0, INT_MAX), Runtime, Supported;
-        /// Does not wait longer once this many replicas have asked; 0 is no such number.
+        /// Ends the wait of `repl-diskless-sync-delay` once this many replicas have asked; 0 is no such number.
         "repl-diskless-sync-max-replicas" %own repl_diskless_sync_max_replicas: usize = "0", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// Pings the replicas at this interval, in seconds.
         "repl-ping-replica-period" | "repl-ping-slave-period" %own repl_ping_replica_period_s: u64 = "10", Kind::Int(1, INT_MAX), Runtime, Supported;
         /// Forgets the latest changes, and logs none, once there have been no replicas for this many seconds; 0 keeps them.
         "repl-backlog-ttl" %own repl_backlog_ttl_s: u64 = "3600", Kind::Int(0, i64::MAX), Runtime, Supported;
-        /// Keeps this many bytes of the latest changes for replicas that come back; one that lacks more reads on from the
-        /// append-only file, if there is one and it was not rewritten since.
+        /// Retains this many bytes of the latest changes for replicas that come back; one that lacks more reads on from
+        /// the append-only file, if there is one and it was not rewritten since.
         "repl-backlog-size" %own repl_backlog_size: u64 = "1048576", Kind::Raised(16 * 1024), Runtime, Supported;
-        /// Does not count a replica that was silent for this many seconds; 0 disables `min-replicas-to-write`.
+        /// Ignores a replica that was silent for this many seconds; 0 disables `min-replicas-to-write`.
         "min-replicas-max-lag" | "min-slaves-max-lag" %own min_replicas_max_lag_s: u32 = "10", Kind::Int(0, INT_MAX), Runtime, Supported;
     }
     "Scripts" {

@@ -65,13 +65,13 @@ struct Words {
     /// The lock: a key of the server
     #[arg(value_name = "NAME")]
     name: Option<OsString>,
-    /// What runs while the lock is held
+    /// The command to run while the lock is held
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    /// How long the lock outlives its last renewal
+    /// The TTL of the lock after each renewal
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     ttl: Duration,
-    /// How long to wait, at most; 0 not at all (default: without limit)
+    /// The time to wait, at most; 0 not at all (default: without limit)
     #[arg(short, long, value_name = "TIME", value_parser = duration, alias = "timeout")]
     wait: Option<Duration>,
     /// Do not wait, as --wait 0
@@ -80,13 +80,13 @@ struct Words {
     /// The exit status when the lock is held by another
     #[arg(short = 'E', long, value_name = "NUMBER", default_value = "75")]
     conflict_exit_code: u8,
-    /// When the lock is lost: term, kill, or warn
+    /// On the loss of the lock: term, kill, or warn
     #[arg(long, value_name = "HOW", default_value = "term", hide_possible_values = true)]
     on_lost: OnLost,
-    /// How long after TERM a lost lock sends KILL
+    /// The time from TERM to KILL after a lost lock
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     kill_after: Duration,
-    /// What the lock is for; others are shown it beside user@host:pid
+    /// The purpose of the lock; others are shown it after user@host:pid
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     meta: Option<OsString>,
     /// Tell about the wait also without a terminal
