@@ -16,7 +16,7 @@ const HEADER_LEN: usize = 8;
 
 const TOO_MANY: &str = "intsets are limited to far fewer integers";
 
-/// Returns how many bytes an integer takes.
+/// Returns the number of bytes that an integer needs.
 #[inline]
 fn width_of(int: i64) -> usize {
     if i16::try_from(int).is_ok() {
@@ -28,7 +28,7 @@ fn width_of(int: i64) -> usize {
     }
 }
 
-/// Returns an intset of integers that ascend.
+/// Creates the intset of ascending integers.
 pub(crate) fn of_sorted(ints: &[i64]) -> Vec<u8> {
     let width = ints.first().into_iter().chain(ints.last()).map(|int| width_of(*int)).max().unwrap_or(width_of(0));
     let len = u32::try_from(ints.len()).expect(TOO_MANY);
@@ -81,22 +81,22 @@ impl<'a> IntSet<'a> {
         u32::from_le_bytes([a, b, c, d]) as usize
     }
 
-    /// Returns whether there is no integer.
+    /// Returns true if there are no integers.
     #[inline]
     pub(crate) fn is_empty(self) -> bool {
         self.bytes.len() == HEADER_LEN
     }
 
-    /// Returns whether an integer is in the set.
+    /// Returns true if an integer is in the set.
     #[inline]
     pub(crate) fn contains(self, int: i64) -> bool {
         self.search(int).is_ok()
     }
 
-    /// Returns the integer with an index, in ascending order.
+    /// Returns the integer at an index, in ascending order.
     ///
     /// # Panics
-    /// If there are not that many.
+    /// If the index is out of range.
     #[inline]
     pub(crate) fn get(self, index: usize) -> i64 {
         let body = &self.bytes[HEADER_LEN..];
@@ -125,7 +125,7 @@ impl<'a> IntSet<'a> {
         (0..self.len()).map(move |index| self.get(index))
     }
 
-    /// Returns the index of an integer, or the one where it would be inserted.
+    /// Returns the index of an integer, or as an error the index to insert it at.
     fn search(self, int: i64) -> Result<usize, usize> {
         // New integers are often greater than all others.
         if self.max().is_none_or(|max| int > max) {
@@ -153,7 +153,7 @@ fn search_by<const WIDTH: usize>(
     ints.binary_search_by(|own| compare(*own))
 }
 
-/// An intset to be edited.
+/// Editor of an intset.
 #[derive(Debug)]
 pub(crate) struct IntSetMut<B>(B);
 
@@ -164,13 +164,13 @@ impl<B: Blob> IntSetMut<B> {
         IntSetMut(blob)
     }
 
-    /// Borrows the set to be read.
+    /// Borrows the set for reading.
     #[inline]
     pub(crate) fn as_set(&self) -> IntSet<'_> {
         IntSet::new(self.0.bytes())
     }
 
-    /// Adds an integer. Returns whether it was not in the set.
+    /// Adds an integer. Returns true if it is new.
     pub(crate) fn add(&mut self, int: i64) -> bool {
         let set = self.as_set();
         let (len, width) = (set.len(), set.width());
@@ -185,7 +185,7 @@ impl<B: Blob> IntSetMut<B> {
         true
     }
 
-    /// Removes an integer. Returns whether it was in the set.
+    /// Removes an integer. Returns true if it was in the set.
     pub(crate) fn remove(&mut self, int: i64) -> bool {
         let set = self.as_set();
         let (len, width) = (set.len(), set.width());
@@ -196,8 +196,8 @@ impl<B: Blob> IntSetMut<B> {
         true
     }
 
-    /// Rewrites the set with wider integers, and adds one that needs this width. It is less or greater than all
-    /// others, since it does not fit into theirs.
+    /// Rewrites the set with wider integers, and adds an integer that needs this width. It is less or greater than all
+    /// others, since it does not fit into their width.
     fn widen_and_add(&mut self, int: i64) {
         let set = self.as_set();
         let width = width_of(int);

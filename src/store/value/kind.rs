@@ -1,4 +1,5 @@
-//! The data types, and what each of them implements: how its values are found in an entry and changed there.
+//! The data types, and the trait that each of them implements: access to its values in an entry, for reading and
+//! changing.
 
 use crate::store::entry::Entry;
 
@@ -50,8 +51,8 @@ pub enum Packing {
     Other,
 }
 
-/// A data type: how handlers read and change a value. A new type adds to the store its own file, and a variant of
-/// [`Type`], of [`ValueRef`](super::ValueRef) and of [`Value`](super::Value).
+/// A data type: access of handlers to its values. A new type adds to the store its own file, and a variant of [`Type`],
+/// of [`ValueRef`](super::ValueRef) and of [`Value`](super::Value).
 pub trait Kind {
     /// The type's name.
     const TYPE: Type;
@@ -78,13 +79,15 @@ pub trait Kind {
         entry.memory()
     }
 
-    /// Returns a lower bound of the deadlines of the value's elements, in milliseconds since 1970; `None` without any.
+    /// Returns a lower bound of the deadlines of the value's elements, in milliseconds since 1970; `None` if there are
+    /// none.
     #[inline]
     fn nearest_deadline(_: &Entry) -> Option<i64> {
         None
     }
 
-    /// Returns whether the value of an entry is empty, so that its key is deleted. An empty string is not.
+    /// Returns true if the value of an entry is empty, so that its key is deleted. An empty string does not count as
+    /// empty.
     fn is_empty(entry: &Entry) -> bool;
 }
 
@@ -92,7 +95,7 @@ impl Entry {
     /// Returns the value as a given type.
     ///
     /// # Errors
-    /// [`WrongType`] when it is of another type.
+    /// [`WrongType`] if the value is of another type.
     #[inline]
     pub fn get<K: Kind>(&self) -> Result<K::Ref<'_>, WrongType> {
         if self.is_of(K::TYPE) { Ok(K::read(self)) } else { Err(WrongType) }

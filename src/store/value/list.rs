@@ -2,8 +2,8 @@
 //!
 //! A chunk is a listpack without header and terminator in a buffer with room at both ends, so that elements are added
 //! and removed at either end of the list without moving others. A list becomes long when it exceeds the limit of a
-//! node, and is packed again when a single chunk of at most half of that remains. The functions that add take the
-//! limit as an argument.
+//! node, and is packed again when a single chunk of at most half the limit remains. The functions that add elements
+//! take the limit as an argument.
 
 #[cfg(test)]
 mod tests;
@@ -31,14 +31,14 @@ pub(crate) enum List {}
 pub(crate) enum ListRef<'e> {
     /// The elements in their order.
     Packed(Listpack<'e>),
-    /// Above the limits of packed ones.
+    /// Above the limits of packed lists.
     Big(&'e BigList),
 }
 
-/// A list borrowed to be changed.
+/// A list borrowed for a change.
 pub(crate) struct ListMut<'e>(&'e mut Entry);
 
-/// A node of a list, as dumps have it.
+/// A node of a list, as in dumps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Node<'a> {
     /// A listpack of this many elements, without header and terminator.
@@ -48,7 +48,6 @@ pub(crate) enum Node<'a> {
 }
 
 impl<'e> ListRef<'e> {
-    /// Returns the number of elements.
     #[inline]
     pub(crate) fn len(self) -> usize {
         match self {
@@ -97,7 +96,7 @@ impl<'e> ListRef<'e> {
         }
     }
 
-    /// Returns the element with an index.
+    /// Returns the element at an index.
     pub(crate) fn get(self, index: usize) -> Option<Item<'e>> {
         match self {
             ListRef::Packed(listpack) => listpack.seek(index.cast_signed()).map(|at| listpack.get(at)),
@@ -114,7 +113,7 @@ impl<'e> ListRef<'e> {
         }
     }
 
-    /// Iterates over the nodes; a packed list is one.
+    /// Iterates over the nodes; a packed list is a single node.
     pub(crate) fn nodes(self) -> impl ExactSizeIterator<Item = Node<'e>> {
         let nodes: SmallVec<[Node<'e>; 1]> = match self {
             ListRef::Packed(listpack) => std::iter::once(Node::Packed(listpack.elements(), listpack.len())).collect(),
@@ -132,7 +131,7 @@ fn node_of(chunk: &Chunk) -> Node<'_> {
 }
 
 impl ListMut<'_> {
-    /// Adds elements at an end, one after the other. Returns the number of all elements then.
+    /// Adds elements at an end, one after the other. Returns the number of all elements afterwards.
     #[inline]
     pub(crate) fn push<'t>(
         &mut self,
@@ -161,11 +160,13 @@ impl ListMut<'_> {
             Form::Big(big) => return texts.for_each(|text| big.push(text, at, limit)),
         };
         if texts.len() == 1 {
-            let element = texts.next().map(Encoded::of);
-            return element.into_iter().for_each(|element| match at {
-                End::Head => packed.push_front(element),
-                End::Tail => packed.push_back(element),
-            });
+            if let Some(element) = texts.next().map(Encoded::of) {
+                match at {
+                    End::Head => packed.push_front(element),
+                    End::Tail => packed.push_back(element),
+                }
+            }
+            return;
         }
         let mut elements: SmallVec<[Encoded<'_>; 8]> = texts.map(Encoded::of).collect();
         match at {
@@ -177,7 +178,7 @@ impl ListMut<'_> {
         }
     }
 
-    /// Removes the element at an end; returns whether there was one. It is passed to `read` before.
+    /// Passes the element at an end to `read` and removes it; returns true if there was one.
     #[inline]
     pub(crate) fn pop(&mut self, at: End, limit: NodeLimit, read: impl FnOnce(Item<'_>)) -> bool {
         if let Some(Value::List(big)) = self.0.value_mut() {
@@ -206,7 +207,9 @@ impl ListMut<'_> {
         match self.form() {
             Form::Packed(mut packed) => {
                 let position = packed.as_listpack().seek(index.cast_signed());
-                position.into_iter().for_each(|position| _ = packed.remove_range(position, count));
+                if let Some(position) = position {
+                    packed.remove_range(position, count);
+                }
             }
             Form::Big(big) => {
                 big.remove(index, count, limit);
@@ -215,7 +218,7 @@ impl ListMut<'_> {
         }
     }
 
-    /// Removes elements equal to a text: at most `max_count`, beginning at an end. Returns how many.
+    /// Removes up to `max_count` elements equal to a text, beginning at an end. Returns their number.
     pub(crate) fn remove_equal(&mut self, text: &[u8], max_count: usize, from: End, limit: NodeLimit) -> usize {
         match self.form() {
             Form::Big(big) => {
@@ -237,12 +240,14 @@ impl ListMut<'_> {
         }
     }
 
-    /// Replaces the element with an index, which exists.
+    /// Replaces the element at an index, which exists.
     pub(crate) fn set(&mut self, index: usize, text: &[u8], limit: NodeLimit) {
         match self.make_room(text.len(), 1, limit.node) {
             Form::Packed(mut packed) => {
                 let position = packed.as_listpack().seek(index.cast_signed());
-                position.into_iter().for_each(|position| packed.replace(position, Encoded::of(text)));
+                if let Some(position) = position {
+                    packed.replace(position, Encoded::of(text));
+                }
             }
             Form::Big(big) => {
                 big.set(index, text, limit);
@@ -251,7 +256,7 @@ impl ListMut<'_> {
         }
     }
 
-    /// Inserts an element before or after the first one equal to `pivot`; returns whether there is one.
+    /// Inserts an element before or after the first one equal to `pivot`; returns false if there is none.
     pub(crate) fn insert_beside(&mut self, pivot: &[u8], is_after: bool, text: &[u8], limit: NodeLimit) -> bool {
         let found = match self.form() {
             Form::Packed(packed) => packed.as_listpack().find(HEADER_LEN, pivot, 0).map(|at| (0, at - HEADER_LEN)),
@@ -264,23 +269,24 @@ impl ListMut<'_> {
                 let at = if is_after { listpack.next(at).unwrap_or(listpack.end()) } else { at };
                 packed.insert_before(at, Encoded::of(text));
             }
-            // One that has just become long has the elements at the same places in its only chunk.
+            // A list that has just become long has the elements at the same offsets in its only chunk.
             Form::Big(big) => big.insert_beside(spot, is_after, text, limit),
         }
         true
     }
 
     fn form(&mut self) -> Form<'_> {
-        match self.0.packed_bytes().is_some() {
-            true => Form::Packed(ListpackMut::new(&mut *self.0)),
-            false => match self.0.value_mut() {
+        if self.0.packed_bytes().is_some() {
+            Form::Packed(ListpackMut::new(&mut *self.0))
+        } else {
+            match self.0.value_mut() {
                 Some(Value::List(big)) => Form::Big(big),
                 _ => unreachable!("the type of the value was checked"),
-            },
+            }
         }
     }
 
-    /// Converts a packed list to a long one if that many bytes in that many elements would exceed the limit.
+    /// Converts a packed list to a long one if `count` more elements of `bytes` in all would exceed the limit.
     fn make_room(&mut self, bytes: usize, count: usize, limit: ListLimit) -> Form<'_> {
         if let Form::Packed(packed) = self.form() {
             let listpack = packed.as_listpack();
@@ -309,20 +315,19 @@ impl ListMut<'_> {
     }
 }
 
-/// How the elements of a list to be changed lie.
+/// Form of the elements of a list borrowed for a change.
 enum Form<'e> {
     Packed(ListpackMut<&'e mut Entry>),
     Big(&'e mut BigList),
 }
 
-/// Collects the elements of a new list.
+/// Builder of a new list.
 pub(crate) struct ListBuilder {
     list: BigList,
     limit: NodeLimit,
 }
 
 impl ListBuilder {
-    /// Begins an empty list.
     pub(crate) fn new(limit: NodeLimit) -> Self {
         ListBuilder { list: BigList::default(), limit }
     }
@@ -332,7 +337,7 @@ impl ListBuilder {
         self.list.push(text, End::Tail, self.limit);
     }
 
-    /// Adds a node at the end; one without elements is left out.
+    /// Adds a node at the end; a node without elements is left out.
     pub(crate) fn push_node(&mut self, node: Node<'_>) {
         match node {
             Node::Packed(_, 0) => {}

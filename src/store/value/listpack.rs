@@ -23,7 +23,7 @@ pub(crate) const HEADER_LEN: usize = 6;
 /// The last byte of a listpack.
 pub(crate) const END: u8 = 0xFF;
 
-/// In the header: there are too many elements for 16 bits, or were once, so they must be counted.
+/// Value of the header's count: there are too many elements for 16 bits, or once were, so they must be counted.
 const COUNT_UNKNOWN: usize = 0xFFFF;
 
 /// Returns the header of a listpack of `count` elements, which are `elements_len` bytes long.
@@ -88,7 +88,7 @@ impl<'a> Listpack<'a> {
         &self.bytes[HEADER_LEN..self.end()]
     }
 
-    /// Returns the number of elements. Those of a listpack that had 65535 or more at some time are counted one by one.
+    /// Returns the number of elements. If a listpack has ever had 65535 or more, they are counted one by one.
     #[inline]
     pub(crate) fn len(self) -> usize {
         match self.header_count() {
@@ -97,13 +97,12 @@ impl<'a> Listpack<'a> {
         }
     }
 
-    /// Returns whether there is no element.
     #[inline]
     pub(crate) fn is_empty(self) -> bool {
         self.bytes.len() == HEADER_LEN + 1
     }
 
-    /// Returns the offset of the terminator, where an element can be inserted but none lies.
+    /// Returns the offset of the terminator, where an element can be inserted.
     #[inline]
     pub(crate) fn end(self) -> usize {
         self.bytes.len() - 1
@@ -121,13 +120,13 @@ impl<'a> Listpack<'a> {
         self.prev(self.end())
     }
 
-    /// Returns the position after that of an element.
+    /// Returns the position of the element after a position.
     #[inline]
     pub(crate) fn next(self, at: usize) -> Option<usize> {
         self.filled(next(self.bytes, at))
     }
 
-    /// Returns the position before that of an element, or before the terminator.
+    /// Returns the position of the element before a position or before the terminator.
     #[inline]
     pub(crate) fn prev(self, at: usize) -> Option<usize> {
         (at > HEADER_LEN).then(|| prev(self.bytes, at))
@@ -139,11 +138,11 @@ impl<'a> Listpack<'a> {
         item_at(self.bytes, at)
     }
 
-    /// Returns the position of the element with an index; -1 is the last one. It is reached from the nearer end.
+    /// Returns the position of the element at an index; -1 is the last one. It is reached from the nearer end.
     pub(crate) fn seek(self, index: isize) -> Option<usize> {
         let steps = index.unsigned_abs();
         let count = self.header_count();
-        // Of elements that are not counted, either end may be the nearer one.
+        // With an unknown count, either end may be the nearer one.
         let (forward, steps) = match (index >= 0, count) {
             (true, COUNT_UNKNOWN) => (true, steps),
             (false, COUNT_UNKNOWN) => (false, steps - 1),
@@ -194,7 +193,7 @@ impl<'a> IntoIterator for Listpack<'a> {
     }
 }
 
-/// Bytes that can be edited in place, wherever they lie.
+/// Bytes that can be edited in place, in memory of any owner.
 pub(crate) trait Blob {
     /// Borrows the bytes.
     fn bytes(&self) -> &[u8];
@@ -248,7 +247,7 @@ impl<B: Blob + ?Sized> Blob for &mut B {
     }
 }
 
-/// A listpack to be edited. Every edit moves the bytes behind it once.
+/// Editor of a listpack. Every edit moves the bytes after it once.
 #[derive(Debug)]
 pub(crate) struct ListpackMut<B>(B);
 
@@ -259,7 +258,7 @@ impl<B: Blob> ListpackMut<B> {
         ListpackMut(blob)
     }
 
-    /// Borrows the listpack to be read.
+    /// Borrows the listpack for reading.
     #[inline]
     pub(crate) fn as_listpack(&self) -> Listpack<'_> {
         Listpack::new(self.0.bytes())
@@ -283,13 +282,14 @@ impl<B: Blob> ListpackMut<B> {
         self.insert_before(HEADER_LEN, element);
     }
 
-    /// Inserts an element before the one at a position, or before the terminator. It gets that position.
+    /// Inserts an element before the element at a position, or before the terminator. The new element gets that
+    /// position.
     #[inline]
     pub(crate) fn insert_before(&mut self, at: usize, element: Encoded<'_>) {
         self.insert_all_before(at, &[element]);
     }
 
-    /// Inserts elements, in their order, before the one at a position, or before the terminator.
+    /// Inserts elements, in their order, before the element at a position, or before the terminator.
     #[inline]
     pub(crate) fn insert_all_before(&mut self, at: usize, elements: &[Encoded<'_>]) {
         self.splice(at..at, 0, elements);
@@ -312,21 +312,21 @@ impl<B: Blob> ListpackMut<B> {
         self.splice(at..end, removed, elements);
     }
 
-    /// Removes the element at a position. Returns the position of the next one, which is the same.
+    /// Removes the element at a position. Returns the position of the next element, which is the same.
     #[inline]
     pub(crate) fn remove(&mut self, at: usize) -> Option<usize> {
         self.remove_range(at, 1)
     }
 
-    /// Removes `count` elements from a position on, or all of them if there are fewer. Returns the position of the
-    /// next one, which is the same.
+    /// Removes `count` elements from a position on, or all of them if there are fewer. Returns the position of the next
+    /// element, which is the same.
     #[inline]
     pub(crate) fn remove_range(&mut self, at: usize, count: usize) -> Option<usize> {
         self.replace_range(at, count, &[]);
         self.as_listpack().filled(at)
     }
 
-    /// Replaces a range of bytes, which are `removed` elements, by elements.
+    /// Replaces a range of bytes, which contains `removed` elements, by elements.
     fn splice(&mut self, range: Range<usize>, removed: usize, elements: &[Encoded<'_>]) {
         let listpack = self.as_listpack();
         let count = match listpack.header_count() {

@@ -8,8 +8,8 @@
 //! +-------------------------------------------+-----------+
 //! ```
 //!
-//! A text that is a canonical integer of 63 bits is always stored as one, so that two members are equal exactly if
-//! their words are, or if both are entries with the same text.
+//! A text that is a canonical integer of 63 bits is always stored as an integer, so that two members are equal exactly
+//! if their words are, or if both are entries with the same text.
 //!
 //! Invariant, which every `unsafe` block below leans on: a word with the lowest bit 0 came from [`Entry::into_raw`],
 //! and this member alone owns that entry.
@@ -25,13 +25,13 @@ use crate::store::value::listpack;
 
 /// The lowest bit of a word that holds an integer.
 const INT: usize = 1;
-/// The integers that fit in a word beside that bit.
+/// Range of the integers that fit in a word beside that bit.
 const MIN: i64 = (isize::MIN >> 1) as i64;
 const MAX: i64 = (isize::MAX >> 1) as i64;
-/// How long an integer outside of these is at least.
+/// Minimum length of an integer outside of this range.
 const LONG_INT_LEN: usize = 10;
 
-/// A member of a set, owned.
+/// A member of a set.
 #[repr(transparent)]
 pub(crate) struct Member(NonNull<u8>);
 
@@ -40,21 +40,21 @@ unsafe impl Send for Member {}
 // SAFETY: as above.
 unsafe impl Sync for Member {}
 
-/// What a member is looked up by: its text, parsed once.
+/// Key of a member in a table: its text, parsed once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name<'k>(Form<'k>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form<'k> {
-    /// Within [`MIN`] and [`MAX`].
+    /// Canonical integer within [`MIN`] and [`MAX`].
     Int(i64),
-    /// No canonical integer, or one outside of them.
+    /// Any other text, including larger canonical integers.
     Text(&'k [u8]),
 }
 
 impl<'k> Name<'k> {
-    /// Returns the name of a member that is given as an integer if it is one; `buffer` is used for an integer that is
-    /// stored as text.
+    /// Returns the name of a member, which is given as an integer if it is a canonical one; `buffer` is used for an
+    /// integer that is stored as text.
     #[inline]
     pub(crate) fn of_item(item: listpack::Item<'k>, buffer: &'k mut itoa::Buffer) -> Self {
         match item {
@@ -66,7 +66,7 @@ impl<'k> Name<'k> {
 }
 
 impl Name<'_> {
-    /// Passes on the text of the member.
+    /// Passes the text of the member to `read`.
     pub(super) fn with_bytes<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
         match self.0 {
             Form::Int(int) => read(itoa::Buffer::new().format(int).as_bytes()),
@@ -75,7 +75,7 @@ impl Name<'_> {
     }
 }
 
-/// An integer is hashed as eight bytes. It never equals a text, so their hashes need not differ.
+/// An integer is hashed as eight bytes. It never equals a text, so the hashes of integers and texts need not differ.
 impl Hash for Name<'_> {
     #[inline]
     fn hash<S: State>(&self, state: &mut S) {
@@ -87,7 +87,6 @@ impl Hash for Name<'_> {
 }
 
 impl Member {
-    /// Creates a member.
     pub(crate) fn new(name: Name<'_>) -> Self {
         let word = match name.0 {
             Form::Int(int) => {
@@ -99,7 +98,7 @@ impl Member {
         Member(word)
     }
 
-    /// Creates a member that is given as an integer if it is one.
+    /// Creates a member, which is given as an integer if it is a canonical one.
     pub(crate) fn of(item: listpack::Item<'_>) -> Self {
         Member::new(Name::of_item(item, &mut itoa::Buffer::new()))
     }
@@ -111,7 +110,7 @@ impl Member {
         (word & INT != 0).then_some((word as isize >> 1) as i64)
     }
 
-    /// Returns what the member is: an integer, also one that is stored as text, or a text.
+    /// Returns the member as an integer, even if it is stored as text, or as a text.
     #[inline]
     pub(crate) fn item(&self) -> listpack::Item<'_> {
         match self.entry().map(Entry::key) {
@@ -126,7 +125,7 @@ impl Member {
         Member::new(self.name())
     }
 
-    /// Returns what the member is looked up by.
+    /// Returns the key of the member in a table.
     #[inline]
     pub(super) fn name(&self) -> Name<'_> {
         match self.entry() {
@@ -248,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_table_of_members_behaves_as_a_plain_set() {
-        // Fewer steps where each takes a thousand times as long.
+        // Fewer steps under Miri, where each takes a thousand times as long.
         let steps = if cfg!(miri) { 2_000 } else { 100_000 };
         let (mut table, mut model) = (Table::<Member>::new(Hasher::new()), HashSet::new());
         let mut random = 1_u64;

@@ -6,7 +6,7 @@
 //!
 //! A data type implements [`Kind`]. Handlers name the type where they look a key up (`view.get::<Str>(key, how)`) and
 //! where they change one (`view.edit::<Str>(key, event)`), so the type is checked in one place, which has one error:
-//! [`WrongType`]. What is done to values of all types (copying, serialising, digesting) matches on [`ValueRef`].
+//! [`WrongType`]. Operations on values of all types (copying, serialising, digesting) match on [`ValueRef`].
 
 mod big;
 pub(crate) mod hash;
@@ -39,7 +39,7 @@ pub(crate) use string::{SHARED_MIN, Str, StringHint};
 
 /// A borrowed value of any type.
 pub(crate) enum ValueRef<'e> {
-    /// A string, and how it was stored.
+    /// A string, and the hint about its encoding.
     String(Str<'e>, StringHint),
     /// A list.
     List(ListRef<'e>),
@@ -54,7 +54,7 @@ pub(crate) enum ValueRef<'e> {
 }
 
 impl Entry {
-    /// Borrows the value, whatever its type.
+    /// Borrows the value of any type.
     pub(crate) fn contents(&self) -> ValueRef<'_> {
         match self.kind() {
             Type::String => ValueRef::String(self.string(), self.hint()),

@@ -10,10 +10,10 @@
 //!   +------------------------------+   +------------------------------+
 //! ```
 //!
-//! Elements are ordered by score and, where scores are equal, by the bytes of the member. The tree holds a copied
-//! handle of each member ([`Member`]); the bytes stay where the hash table of the sorted set keeps them, and are read
-//! only where two scores are equal. An inner node knows the first element of each child exactly and how many elements
-//! are below it, so a rank costs one descent.
+//! Elements are ordered by score and, if scores are equal, by the bytes of the member. The tree holds a copied handle
+//! of each member ([`Member`]); the bytes stay in the hash table of the sorted set, and are read only if two scores are
+//! equal. An inner node knows the first element of each child exactly and the number of elements below it, so a rank
+//! costs one descent.
 //!
 //! A full node first gives elements to a neighbour; two full neighbours become three nodes. Random insertion therefore
 //! fills nodes to four fifths. At both edges of the tree a full node stays full and a new one begins, so ascending and
@@ -79,7 +79,6 @@ impl<M: Member> RankTree<M> {
         tree
     }
 
-    /// Returns the number of elements.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -94,12 +93,11 @@ impl<M: Member> RankTree<M> {
         self.nodes
     }
 
-    /// Frees all nodes.
     pub(crate) fn clear(&mut self) {
         *self = RankTree::new();
     }
 
-    /// Inserts an element. The caller has made sure that the tree does not contain it.
+    /// Inserts an element. The caller guarantees that the tree does not contain it.
     pub(crate) fn insert(&mut self, score: f64, member: M) {
         debug_assert!(!score.is_nan(), "a score is a number");
         self.len += 1;
@@ -122,7 +120,8 @@ impl<M: Member> RankTree<M> {
         self.remove_found(&mut ByKey { score, bytes })
     }
 
-    /// Changes the score of an element; returns whether it exists. It stays in its leaf where the order allows.
+    /// Changes the score of an element; returns true if it exists. The element stays in its leaf if the order allows
+    /// it.
     pub(crate) fn update(&mut self, score: f64, bytes: &[u8], new_score: f64) -> bool {
         debug_assert!(!new_score.is_nan(), "a score is a number");
         let Some(root) = self.root.as_deref_mut() else { return false };
@@ -166,7 +165,7 @@ impl<M: Member> RankTree<M> {
         }
     }
 
-    /// Returns the rank of an element: how many precede it.
+    /// Returns the rank of an element: the number of elements before it.
     pub(crate) fn rank_of(&self, score: f64, bytes: &[u8]) -> Option<usize> {
         let mut node = self.root.as_deref()?;
         let mut rank = 0;
@@ -193,8 +192,8 @@ impl<M: Member> RankTree<M> {
         self.descend(|scores, _| scores.partition_point(|other| *other <= score))
     }
 
-    /// Returns the rank of the first element for which `precedes` is false; it must be true of all elements before that
-    /// one and of none after it.
+    /// Returns the rank of the first element for which `precedes` is false; `precedes` must be true for all elements
+    /// before that element and false for all after it.
     pub(crate) fn partition_point(&self, mut precedes: impl FnMut(f64, &[u8]) -> bool) -> usize {
         self.descend(|scores, members| node::partition(scores.len(), |at| precedes(scores[at], members[at].bytes())))
     }
@@ -205,7 +204,7 @@ impl<M: Member> RankTree<M> {
         Iter { root: self.root.as_deref(), ranks: self.clamp(ranks), front: none, back: none }
     }
 
-    /// Finds the rank that divides the elements, given how each node's keys are divided.
+    /// Finds the rank that divides the elements; `divide` divides the keys of each node.
     fn descend(&self, mut divide: impl FnMut(&[f64], &[M]) -> usize) -> usize {
         let Some(mut node) = self.root.as_deref() else { return 0 };
         let mut rank = 0;
@@ -270,11 +269,11 @@ impl<M: Member> fmt::Debug for RankTree<M> {
 #[derive(Clone)]
 pub(crate) struct Iter<'a, M> {
     root: Option<&'a Node<M>>,
-    /// The ranks still to be returned.
+    /// Ranks still to be returned.
     ranks: Range<usize>,
-    /// The elements from `ranks.start` to the end of their leaf, or nothing if that leaf is still to be found.
+    /// Elements from `ranks.start` to the end of their leaf, or nothing if that leaf is still to be found.
     front: (&'a [f64], &'a [M]),
-    /// The elements from the start of their leaf to `ranks.end`, or nothing.
+    /// Elements from the start of their leaf to `ranks.end`, or nothing.
     back: (&'a [f64], &'a [M]),
 }
 
@@ -286,7 +285,7 @@ impl<M: Member> Iter<'_, M> {
         self.front.1.get(count).copied()
     }
 
-    /// Folds all elements, a leaf at a time; `prepare` gets each handle `ahead` elements earlier where both are in the
+    /// Folds all elements, a leaf at a time; `prepare` gets each handle `ahead` elements earlier if both are in the
     /// same leaf.
     pub(crate) fn fold_prepared<B>(
         mut self,
@@ -302,7 +301,9 @@ impl<M: Member> Iter<'_, M> {
             let (scores, members) = (&self.front.0[..count], &self.front.1[..count]);
             members.iter().take(ahead).for_each(|member| prepare(*member));
             for (at, (score, member)) in scores.iter().zip(members).enumerate() {
-                members.get(at + ahead).into_iter().for_each(|member| prepare(*member));
+                if let Some(member) = members.get(at + ahead) {
+                    prepare(*member);
+                }
                 result = visit(result, (*score, *member));
             }
             self.ranks.start += count;

@@ -1,11 +1,11 @@
-//! Scores of sorted sets: in a listpack as integers or texts, everywhere else as numbers.
+//! Scores of sorted sets: integers or texts in a listpack, numbers everywhere else.
 //!
-//! As in Redis, a score that is an integer is stored as one, and any other as its shortest text.
+//! A score that is an integer is stored as an integer, and any other as its shortest text, as in Redis.
 
 use crate::store::value::listpack::{Encoded, Item};
 use crate::text::double::{DoubleText, as_integer, parse_double, write_double};
 
-/// A score as it is stored.
+/// A score in its stored form.
 pub(super) enum ScoreText {
     Int(i64),
     Text(DoubleText),
@@ -35,7 +35,7 @@ pub(super) fn read_score(item: Item<'_>) -> f64 {
     checked_score(item).expect("scores are written here, or were checked")
 }
 
-/// Reads a score from elsewhere; `None` if it is no number.
+/// Reads a score from elsewhere; `None` if it is not a number.
 #[inline]
 pub(crate) fn checked_score(item: Item<'_>) -> Option<f64> {
     match item {
@@ -44,17 +44,17 @@ pub(crate) fn checked_score(item: Item<'_>) -> Option<f64> {
     }
 }
 
-/// The score of an element. That of a packed one is decoded only where it is used.
+/// The score of an element. A packed score is decoded only where it is used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Score<'e> {
-    /// The number.
+    /// A number.
     Number(f64),
-    /// The element of the listpack.
+    /// An element of a listpack.
     Packed(Item<'e>),
 }
 
 impl Score<'_> {
-    /// Returns the number.
+    /// Returns the score as a number.
     #[inline]
     pub(crate) fn get(self) -> f64 {
         match self {

@@ -1,7 +1,7 @@
 //! Sets: small ones packed in their entries, as an intset or a listpack; large ones as a table of members.
 //!
-//! The first member decides: an integer begins an intset, anything else a listpack. Beyond the limits, which the caller
-//! passes, a set becomes a table, and stays one.
+//! The first member decides: an integer creates an intset, anything else a listpack. Beyond the limits, which the
+//! caller passes, a set becomes a table, and stays one.
 
 mod members;
 mod random;
@@ -19,7 +19,7 @@ use crate::time::clock::Deadline;
 pub(crate) use crate::store::value::big::set::BigSet;
 pub(crate) use members::Members;
 
-/// The length above which nothing is added to a listpack, in bytes, whatever the limits are.
+/// Length in bytes beyond which nothing is added to a listpack, whatever the limits are.
 const LISTPACK_LEN_MAX: usize = 1 << 30;
 
 /// The data type of sets.
@@ -32,21 +32,21 @@ pub(crate) enum SetRef<'e> {
     Ints(IntSet<'e>),
     /// The members in the order of insertion.
     Packed(Listpack<'e>),
-    /// Above the limits of packed ones.
+    /// Above the limits of packed sets.
     Big(&'e BigSet),
 }
 
-/// A set borrowed to be changed.
+/// A set borrowed for a change.
 pub(crate) struct SetMut<'e>(&'e mut Entry);
 
-/// What decides how a set is stored.
+/// Parameters that decide the encoding of a set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules<'a> {
-    /// The limit of a listpack.
+    /// Limit of a listpack.
     packed: PackedLimit,
-    /// The maximum number of members of an intset.
+    /// Maximum number of members of an intset.
     ints: usize,
-    /// Hashes the members of a large set.
+    /// Hasher of the members of a large set.
     hasher: &'a Hasher,
 }
 
@@ -57,14 +57,13 @@ impl<'a> Rules<'a> {
         Rules { packed: limits.set, ints: limits.intset_entries, hasher }
     }
 
-    /// Returns how many members a packed set may have, depending on what they are.
+    /// Returns the maximum number of members of a packed set, whose limit depends on the members.
     pub(crate) fn packed_max(self) -> usize {
         self.packed.entries.max(self.ints)
     }
 }
 
 impl<'e> SetRef<'e> {
-    /// Returns the number of members.
     #[inline]
     pub(crate) fn len(self) -> usize {
         match self {
@@ -83,7 +82,7 @@ impl<'e> SetRef<'e> {
         }
     }
 
-    /// Returns whether a member is in the set; an integer must be given as one.
+    /// Returns true if a member is in the set; an integer must be given as one.
     #[inline]
     pub(crate) fn contains(self, member: Item<'_>) -> bool {
         match (self, member) {
@@ -94,8 +93,8 @@ impl<'e> SetRef<'e> {
         }
     }
 
-    /// Returns an iterator over the members: those of an intset in ascending order, of a listpack in the order of
-    /// insertion, of a table in no particular order. Integers are returned as such.
+    /// Returns an iterator over the members: of an intset in ascending order, of a listpack in the order of insertion,
+    /// of a table in no particular order. Integers are returned as integers.
     pub(crate) fn iter(self) -> Members<'e> {
         match self {
             SetRef::Ints(ints) => Members::of_ints(ints),
@@ -117,13 +116,13 @@ impl Set {
 }
 
 impl SetMut<'_> {
-    /// Borrows the set to be read.
+    /// Borrows the set for reading.
     #[inline]
     pub(crate) fn as_ref(&self) -> SetRef<'_> {
         Set::read(self.0)
     }
 
-    /// Chooses how to store an empty set to which `count` members will be added, the first of which is given.
+    /// Chooses the encoding of an empty set to which `count` members will be added, beginning with `first`.
     pub(crate) fn start(&mut self, first: Item<'_>, count: usize, rules: Rules<'_>) {
         match first {
             Item::Int(_) if count <= rules.ints => self.0.set_packed(Packing::Other, IntSet::EMPTY.bytes()),
@@ -132,7 +131,7 @@ impl SetMut<'_> {
         }
     }
 
-    /// Converts a packed set if the `count` members that will be added exceed the limit alone.
+    /// Converts a packed set if the `count` members that will be added alone exceed the limit.
     #[inline]
     pub(crate) fn expect(&mut self, count: usize, rules: Rules<'_>) {
         let max = match self.as_ref() {
@@ -145,7 +144,7 @@ impl SetMut<'_> {
         }
     }
 
-    /// Adds a member; an integer must be given as one. Returns whether it was not in the set.
+    /// Adds a member; an integer must be given as one. Returns true if it is new.
     #[inline]
     pub(crate) fn add(&mut self, member: Item<'_>, rules: Rules<'_>) -> bool {
         match self.big_mut() {
@@ -190,7 +189,7 @@ impl SetMut<'_> {
         }
     }
 
-    /// Returns whether an intset may become a listpack to which a text is added.
+    /// Returns true if an intset may become a listpack to which a text is added.
     fn ints_fit_beside(&self, text: &[u8], limit: PackedLimit) -> bool {
         let SetRef::Ints(ints) = self.as_ref() else { return false };
         let longest = ints.min().into_iter().chain(ints.max()).map(|int| Item::Int(int).len()).max();
@@ -207,7 +206,7 @@ impl SetMut<'_> {
         self.0.set_packed(Packing::Listpack, &bytes);
     }
 
-    /// Converts the set, whatever it is stored as, to an intset, if it holds only integers and not too many.
+    /// Converts a set in any encoding to an intset, if it holds only integers and not too many.
     pub(crate) fn shrink_to_ints(&mut self, rules: Rules<'_>) {
         let set = self.as_ref();
         if set.len() > rules.ints || !set.iter().all(|member| matches!(member, Item::Int(_))) {
@@ -218,7 +217,7 @@ impl SetMut<'_> {
         self.0.set_packed(Packing::Other, &intset::of_sorted(&sorted));
     }
 
-    /// Removes a member; an integer must be given as one. Returns whether it was in the set.
+    /// Removes a member; an integer must be given as one. Returns true if it was in the set.
     pub(crate) fn remove(&mut self, member: Item<'_>) -> bool {
         if let Some(big) = self.big_mut() {
             return big.remove(member);
@@ -252,7 +251,6 @@ impl SetMut<'_> {
     }
 }
 
-/// Returns the position of a member.
 #[inline]
 fn position(listpack: Listpack<'_>, member: Item<'_>) -> Option<usize> {
     member.with_text(|text| listpack.find(HEADER_LEN, text, 0))

@@ -1,7 +1,7 @@
 //! Sorted sets: small ones packed in their entries, large ones as a table of members beside a tree ordered by score.
 //!
-//! Members are ordered by score, and by their bytes where scores are equal. Everything that concerns a range of them is
-//! expressed by ranks: a range of scores or of members is translated into ranks first.
+//! Members are ordered by score, and by their bytes if scores are equal. All operations on a range of members use
+//! ranks: a range of scores or of members is translated into ranks first.
 
 mod packed;
 #[cfg(test)]
@@ -22,10 +22,10 @@ use crate::text::bounds::{LexRange, ScoreRange};
 pub(crate) use crate::store::value::big::sorted_set::{BigSortedSet, ScoreTable};
 pub(crate) use crate::store::value::score::{Score, checked_score};
 
-/// The size that a packed sorted set does not exceed, in bytes, whatever its limits.
+/// Maximum size of a packed sorted set in bytes, whatever its limits.
 const PACKED_LEN_MAX: usize = 1 << 30;
 
-/// How many elements before it is returned a member is brought into the cache.
+/// Number of elements between the prefetching of a member and its return.
 const PREFETCHED: usize = 8;
 
 /// The data type of sorted sets.
@@ -36,11 +36,11 @@ pub(crate) enum SortedSet {}
 pub(crate) enum SortedSetRef<'e> {
     /// Member and score alternate, in the order of scores.
     Packed(Listpack<'e>),
-    /// Above the limits of packed ones.
+    /// Above the limits of packed sorted sets.
     Big(&'e BigSortedSet),
 }
 
-/// A sorted set borrowed to be changed.
+/// A sorted set borrowed for a change.
 pub(crate) struct SortedSetMut<'e>(&'e mut Entry);
 
 /// An iterator over members with their scores, in ascending or in descending order.
@@ -71,7 +71,7 @@ impl<'e> Iterator for Elements<'e> {
                 Some((items.next_back()?, Score::Packed(score)))
             }
             (Source::Big(elements), is_reversed) => {
-                // Members lie anywhere in memory.
+                // Members are scattered in memory.
                 elements.prefetch_ahead(PREFETCHED);
                 let next = if is_reversed { elements.next_back() } else { elements.next() };
                 next.map(|(member, score)| (Item::Text(member), Score::Number(score)))
@@ -96,7 +96,6 @@ impl<'e> Iterator for Elements<'e> {
 }
 
 impl<'e> SortedSetRef<'e> {
-    /// Returns the number of members.
     pub(crate) fn len(self) -> usize {
         match self {
             SortedSetRef::Packed(listpack) => listpack.len() / 2,
@@ -124,7 +123,7 @@ impl<'e> SortedSetRef<'e> {
         }
     }
 
-    /// Returns the rank of a member, how many precede it, and its score.
+    /// Returns the rank of a member, which is the number of members before it, and its score.
     pub(crate) fn rank(self, member: &[u8]) -> Option<(usize, f64)> {
         match self {
             SortedSetRef::Packed(listpack) => {
@@ -136,7 +135,7 @@ impl<'e> SortedSetRef<'e> {
         }
     }
 
-    /// Returns the elements at a range of ranks, which exist, from its end to its start if it `is_reversed`.
+    /// Returns the elements at a range of ranks, which exist; from its end to its start if `is_reversed`.
     pub(crate) fn elements(self, ranks: Range<usize>, is_reversed: bool) -> Elements<'e> {
         let source = match self {
             SortedSetRef::Packed(listpack) => Source::Packed(packed::items(listpack, ranks)),
@@ -161,7 +160,7 @@ impl<'e> SortedSetRef<'e> {
 
     /// Returns the ranks of the elements whose members are in a range; all scores should be equal.
     ///
-    /// Where they are not, the members are in no order. As in Redis, the first run of members in the range is found
+    /// If they are not equal, the members are in no order. As in Redis, the first run of members in the range is found
     /// then, or the last one if the search `is_reversed`.
     pub(crate) fn ranks_by_member(self, range: &LexRange<'_>, is_reversed: bool) -> Range<usize> {
         match self {
@@ -183,9 +182,9 @@ impl<'e> SortedSetRef<'e> {
 }
 
 impl SortedSetMut<'_> {
-    /// Sets the score of a member to what `choose` returns for the present one, which is `None` for a missing member;
-    /// if that is `None`, nothing changes. A sorted set that exceeds the limit of packed ones becomes a big one, whose
-    /// members are hashed by `hasher`.
+    /// Sets the score of a member to the result of `choose` for the present one, which is `None` for a missing member;
+    /// nothing changes if the result is `None`. A sorted set that exceeds the limit of packed ones becomes a big one,
+    /// whose members are hashed by `hasher`.
     pub(crate) fn put(
         &mut self,
         member: &[u8],
@@ -217,14 +216,14 @@ impl SortedSetMut<'_> {
         }
     }
 
-    /// Makes it a big one if it is packed and `entries` members exceed the limit of packed ones.
+    /// Converts a packed sorted set to a big one if `entries` members exceed the limit of packed ones.
     pub(crate) fn prepare_for(&mut self, entries: usize, (limit, hasher): (PackedLimit, &Hasher)) {
         if self.0.value().is_none_or(|value| !matches!(value, Value::SortedSet(_))) && !limit.admits(entries, 0) {
             self.unpack(hasher);
         }
     }
 
-    /// Removes a member; returns whether it existed.
+    /// Removes a member; returns true if it existed.
     pub(crate) fn remove(&mut self, member: &[u8]) -> bool {
         if let Some(Value::SortedSet(set)) = self.0.value_mut() {
             return set.remove(member);
@@ -251,7 +250,7 @@ impl SortedSetMut<'_> {
         Listpack::new(self.0.packed_bytes().expect("a big one was ruled out"))
     }
 
-    /// Turns a packed one into a big one.
+    /// Converts a packed sorted set to a big one.
     #[cold]
     fn unpack(&mut self, hasher: &Hasher) -> &mut BigSortedSet {
         let set = BigSortedSet::from_ascending(SortedSetRef::Packed(self.listpack()).iter(), hasher);
@@ -264,8 +263,8 @@ impl SortedSetMut<'_> {
 }
 
 impl SortedSet {
-    /// Creates an entry of the elements, which are in ascending order and have different members: packed if the limit
-    /// admits that.
+    /// Creates an entry of elements that are in ascending order and have different members: packed if the limit admits
+    /// it.
     pub(crate) fn entry<'e>(
         key: &[u8],
         elements: impl Iterator<Item = (Item<'e>, Score<'e>)> + Clone,
@@ -283,7 +282,7 @@ impl SortedSet {
         Self::packed_entry(key, elements)
     }
 
-    /// Creates an entry of a set that was combined from others: packed if the limit admits that.
+    /// Creates an entry of a set that was combined from others: packed if the limit admits it.
     pub(crate) fn entry_of(key: &[u8], set: BigSortedSet, limit: PackedLimit) -> Entry {
         let elements = SortedSetRef::Big(&set).iter();
         let mut total = 0;
@@ -292,10 +291,7 @@ impl SortedSet {
                 total += len;
                 limit.admits(1, len) && total < PACKED_LEN_MAX
             });
-        match is_packed {
-            true => Self::packed_entry(key, SortedSetRef::Big(&set).iter()),
-            false => Self::big_entry(key, set),
-        }
+        if is_packed { Self::packed_entry(key, SortedSetRef::Big(&set).iter()) } else { Self::big_entry(key, set) }
     }
 
     fn packed_entry<'e>(key: &[u8], elements: impl Iterator<Item = (Item<'e>, Score<'e>)>) -> Entry {

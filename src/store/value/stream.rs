@@ -16,7 +16,7 @@ pub(crate) enum Stream {}
 /// A borrowed stream.
 pub(crate) type StreamRef<'e> = &'e BigStream;
 
-/// A stream borrowed to be changed.
+/// A stream borrowed for a change.
 pub(crate) type StreamMut<'e> = &'e mut BigStream;
 
 /// The memory of the boxes between an entry and its stream.
@@ -56,7 +56,7 @@ impl Kind for Stream {
         Entry::stream(key, BigStream::default(), None)
     }
 
-    /// A stream without entries stays: it has a last ID, and groups.
+    /// Returns false: a stream without entries stays, because it has a last ID, and groups.
     fn is_empty(_: &Entry) -> bool {
         false
     }

@@ -5,10 +5,10 @@ use bytes::Bytes;
 use crate::store::entry::Entry;
 use crate::store::value::{Kind, Type};
 
-/// The length from which a string is kept as shared bytes, so that a reply can carry it without a copy.
+/// Length from which on a string is stored as shared bytes, so that a reply can carry it without a copy.
 pub(crate) const SHARED_MIN: usize = 16 * 1024;
 
-/// How a string was stored, which decides the encoding that `OBJECT ENCODING` reports.
+/// History of a string that decides the encoding reported by `OBJECT ENCODING`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StringHint {
     /// Stored as a whole: an integer, embedded or raw, by its content.
@@ -16,16 +16,16 @@ pub enum StringHint {
     Plain,
     /// Stored as a whole by a command that does not recognise integers.
     NotInt,
-    /// Edited in place, or prepared for that.
+    /// Edited in place, or prepared for edits.
     Raw,
 }
 
 /// A borrowed string value: short ones as a slice, long ones as bytes that can be shared.
 #[derive(Clone, Copy, Debug)]
 pub enum Str<'a> {
-    /// Lies inside the entry.
+    /// A slice inside the entry.
     Inline(&'a [u8]),
-    /// Can be cloned without copying.
+    /// Bytes that can be shared without copying.
     Shared(&'a Bytes),
 }
 
@@ -50,7 +50,7 @@ impl<'a> Str<'a> {
         self.as_slice().len()
     }
 
-    /// Returns the bytes as an owned value; long ones are shared, short ones copied.
+    /// Returns the bytes as an owned value; long strings are shared, short ones copied.
     pub fn to_bytes(self) -> Bytes {
         match self {
             Str::Inline(slice) => Bytes::copy_from_slice(slice),
@@ -86,7 +86,7 @@ impl Kind for Str<'_> {
     }
 }
 
-/// A string borrowed to be changed in place.
+/// A string borrowed for a change in place.
 pub struct StringMut<'e>(&'e mut Entry);
 
 impl StringMut<'_> {
@@ -101,7 +101,7 @@ impl StringMut<'_> {
         self.0.set_text(value, deadline, drop);
     }
 
-    /// Sets how the string was stored.
+    /// Sets the hint about the encoding.
     pub fn set_hint(&mut self, hint: StringHint) {
         self.0.set_hint(hint);
     }

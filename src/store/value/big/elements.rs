@@ -1,6 +1,6 @@
 //! The table of the elements of a large collection, and the walk of a snapshot over them.
 //!
-//! Elements are visited in the order of a scan, whose positions keep their meaning while the table grows and shrinks.
+//! Elements are visited in the order of a scan, whose positions stay valid while the table grows and shrinks.
 
 use std::collections::HashSet;
 use std::ops::Deref;
@@ -10,12 +10,11 @@ use crate::store::table::{Hasher, Item, Table, scan_position};
 use crate::store::value::big::walk::{Element, Part, Record};
 use crate::store::value::member::{Member, Name};
 
-/// What lies in the table of a large collection.
+/// Item in the table of a large collection.
 pub(in crate::store::value) trait Named: Item {
-    /// Returns what it is looked up by.
     fn key(&self) -> Self::Key<'_>;
 
-    /// Passes on the bytes that a key stands for.
+    /// Passes the bytes of a key to `read`.
     fn with_name<R>(key: Self::Key<'_>, read: impl FnOnce(&[u8]) -> R) -> R;
 }
 
@@ -42,14 +41,14 @@ impl Named for Member {
 /// The elements of a large collection.
 pub(in crate::store::value) struct Elements<T: Named> {
     table: Table<T>,
-    /// While a snapshot visits them.
+    /// Walk of a snapshot that visits the elements.
     walk: Option<Box<ElementWalk<T>>>,
 }
 
 struct ElementWalk<T> {
-    /// The scan position up to which elements were visited.
+    /// Scan position up to which elements were visited.
     position: u64,
-    /// The elements beyond the position that are not to be visited: they are in the record, or were added after the cut.
+    /// Elements beyond the position that are not to be visited: they are in the record, or were added after the cut.
     passed_over: HashSet<Box<[u8]>, ahash::RandomState>,
     record: Record,
     element_of: fn(&T) -> Element<'_>,
@@ -65,12 +64,11 @@ impl<T: Named> Deref for Elements<T> {
 }
 
 impl<T: Named> Elements<T> {
-    /// Creates an empty table.
     pub(super) fn new(hasher: Hasher) -> Self {
         Elements { table: Table::new(hasher), walk: None }
     }
 
-    /// Borrows an element to be changed.
+    /// Borrows an element for a change.
     #[inline]
     pub(super) fn find_mut(&mut self, hash: u64, key: T::Key<'_>) -> Option<&mut T> {
         if self.walk.is_some() {
@@ -79,7 +77,7 @@ impl<T: Named> Elements<T> {
         self.table.find_mut(hash, key)
     }
 
-    /// Adds an element that is missing; see [`Table::insert`].
+    /// Adds a missing element; see [`Table::insert`].
     #[inline]
     pub(super) fn insert(&mut self, hash: u64, element: T) -> Option<(usize, usize)> {
         if self.walk.is_some() {
@@ -108,7 +106,9 @@ impl<T: Named> Elements<T> {
         T::with_name(key, |name| {
             if !walk.passed_over.contains(name) {
                 let element = self.table.find(hash, key);
-                element.iter().for_each(|element| walk.record.add((walk.element_of)(element)));
+                if let Some(element) = element {
+                    walk.record.add((walk.element_of)(element));
+                }
                 walk.passed_over.insert(name.into());
             }
         });

@@ -11,19 +11,19 @@ use crate::store::value::big::elements::Elements;
 use crate::store::value::big::walk::{Element, Part, Record};
 use crate::time::clock::Deadline;
 
-/// The bytes of values whose freeing costs as much as that of one entry.
+/// Number of bytes of values that costs as much to free as one entry.
 const PAGE_LEN: usize = 4096;
 
-/// A hash above the limits of packed ones.
+/// A hash above the limits of packed hashes.
 pub(crate) struct BigHash {
     fields: Elements<Entry>,
     /// Bytes of the entries.
     memory: usize,
-    /// The deadlines of fields, if there are any.
+    /// Deadlines of fields, if there are any.
     deadlines: Option<Box<Deadlines>>,
 }
 
-/// The deadlines of fields: of each bucket of the table a lower bound, in milliseconds since 1970.
+/// The deadlines of fields: a lower bound for each bucket of the table, in milliseconds since 1970.
 #[derive(Default)]
 struct Deadlines {
     bounds: DeadlineTree,
@@ -43,7 +43,6 @@ impl BigHash {
         BigHash { fields: Elements::new(hasher), memory: 0, deadlines: None }
     }
 
-    /// Returns the number of fields.
     pub(crate) fn len(&self) -> usize {
         self.fields.count()
     }
@@ -61,7 +60,7 @@ impl BigHash {
         self.memory
     }
 
-    /// Returns the cost of freeing it, in units of one allocation.
+    /// Returns the cost of freeing the hash, in units of one allocation.
     pub(in crate::store::value) fn effort(&self) -> usize {
         self.len() + self.memory / PAGE_LEN
     }
@@ -89,7 +88,7 @@ impl BigHash {
         hash
     }
 
-    /// Prefetches the field with a hash.
+    /// Prefetches the field with this hash.
     #[inline]
     pub(crate) fn prefetch_field(&self, hash: u64) {
         self.fields.prefetch_entry(hash);
@@ -115,7 +114,7 @@ impl BigHash {
         self.fields.sample(count, dice)
     }
 
-    /// Sets a field; returns whether it is new. An existing one loses its deadline unless it `keeps` it.
+    /// Sets a field; returns true if it is new. An existing field loses its deadline unless it `keeps` it.
     #[inline]
     pub(in crate::store::value) fn set(&mut self, field: &[u8], value: &[u8], keeps: bool) -> bool {
         let hash = self.fields.hash(field);
@@ -136,7 +135,7 @@ impl BigHash {
         }
     }
 
-    /// Removes a field; returns whether there was one.
+    /// Removes a field; returns true if it existed.
     pub(in crate::store::value) fn remove(&mut self, field: &[u8]) -> bool {
         let hash = self.fields.hash(field);
         let Some((entry, merged)) = self.fields.remove(hash, field) else { return false };
@@ -159,12 +158,13 @@ impl BigHash {
         self.record_deadline(hash, old.is_some(), deadline);
     }
 
-    /// Returns a lower bound of the deadlines; `None` without any.
+    /// Returns a lower bound of the deadlines; `None` if there are none.
     pub(in crate::store::value) fn nearest_deadline(&self) -> Option<i64> {
         self.deadlines.as_ref().map(|deadlines| i64::try_from(deadlines.bounds.earliest()).unwrap_or(i64::MAX))
     }
 
-    /// Removes up to `max_count` fields whose deadlines have passed, and passes them on; or a few more, of one bucket.
+    /// Removes up to `max_count` fields whose deadlines have passed, or a few more from one bucket, and appends them to
+    /// `expired`.
     pub(in crate::store::value) fn remove_expired(
         &mut self,
         now_ms: i64,
@@ -189,13 +189,13 @@ impl BigHash {
         }
     }
 
-    /// Begins the walk of a snapshot over the fields, or ends it.
+    /// Begins or ends the walk of a snapshot over the fields.
     pub(super) fn set_record(&mut self, record: Option<Record>) {
         self.fields
             .set_record(record, |entry| Element::Field(entry.key(), entry.string().as_slice(), deadline_of(entry)));
     }
 
-    /// Returns the record, while the fields are visited.
+    /// Returns the record while the fields are visited.
     pub(super) fn record(&self) -> Option<&Record> {
         self.fields.record()
     }
@@ -215,7 +215,7 @@ impl BigHash {
         self.record_deadline(hash, false, deadline);
     }
 
-    /// Counts the deadline that a field has got or lost, and lowers the bound of its bucket.
+    /// Counts a new or removed deadline of a field, and lowers the bound of its bucket.
     #[inline]
     fn record_deadline(&mut self, hash: u64, had_one: bool, deadline: Option<i64>) {
         if !had_one && deadline.is_none() {

@@ -21,17 +21,16 @@ pub(crate) use chunk::End;
 pub(in crate::store::value) use chunk::FRAME_LEN;
 pub(in crate::store::value) use chunk::{Chunk, listpack_of};
 
-/// A list above the limits of packed ones. No chunk is empty.
+/// A list above the limits of packed lists. No chunk is empty.
 #[derive(Default)]
 pub(crate) struct BigList {
     chunks: VecDeque<Chunk>,
-    /// The number of elements.
     len: usize,
-    /// The memory of the chunks' buffers.
+    /// Memory of the chunks' buffers.
     buffers: usize,
-    /// The memory of the deque.
+    /// Memory of the deque.
     deque: usize,
-    /// While a snapshot visits the chunks.
+    /// Walk of a snapshot that visits the chunks.
     walk: Option<Box<ListWalk>>,
 }
 
@@ -41,22 +40,22 @@ impl fmt::Debug for BigList {
     }
 }
 
-/// Which share of a list's memory a new chunk at one of its ends takes at once, so that it is not reallocated with every
-/// doubling.
+/// Divisor of a list's memory that gives the initial room of a new chunk at one of its ends, so that the chunk is not
+/// reallocated with every doubling.
 const SPARE_SHARE: usize = 8;
 
-/// What decides about the nodes of a list.
+/// Limits of the nodes of a list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeLimit {
     /// The limit of a packed list, and of each node of a longer one.
     pub node: ListLimit,
-    /// From this length on, in bytes, an element of a long list is a node of its own; 0 if only those are that no node
-    /// of several elements may hold.
+    /// Length in bytes from which on an element of a long list gets a node of its own; with 0, only elements do that no
+    /// node of several elements may hold.
     pub large_min: usize,
 }
 
 impl NodeLimit {
-    /// Returns whether an element is a node of its own in a long list.
+    /// Returns true if an element of this length gets a node of its own in a long list.
     #[inline]
     fn is_large(self, len: usize) -> bool {
         match self.large_min {
@@ -66,11 +65,10 @@ impl NodeLimit {
     }
 }
 
-/// The place of an element: the index of its chunk, and its offset there.
+/// Position of an element: the index of its chunk, and its offset there.
 pub(in crate::store::value) type Spot = (usize, usize);
 
 impl BigList {
-    /// Returns the number of elements.
     #[inline]
     pub(in crate::store::value) fn len(&self) -> usize {
         self.len
@@ -82,7 +80,7 @@ impl BigList {
         self.buffers + self.deque
     }
 
-    /// Returns the cost of freeing it, in units of one allocation.
+    /// Returns the cost of freeing the list, in units of one allocation.
     pub(crate) fn effort(&self) -> usize {
         self.chunks.len() + pages(self.buffers)
     }
@@ -136,14 +134,14 @@ impl BigList {
             End::Head => (0, 0),
             End::Tail => (self.chunks.len(), self.chunks.len().wrapping_sub(1)),
         };
-        // The other end of the list goes on to grow.
+        // The other end of the list will grow.
         if self.chunks.len() > 1 {
             self.edit(neighbour, Chunk::seal);
         }
         self.insert_chunk(index, new_chunk(text, at, limit, self.buffers / SPARE_SHARE));
     }
 
-    /// Removes the element at an end; returns whether there was one. It is passed to `read` before.
+    /// Passes the element at an end to `read` and removes it; returns true if there was one.
     #[inline]
     pub(in crate::store::value) fn pop(&mut self, at: End, read: impl FnOnce(Item<'_>)) -> bool {
         if self.walk.is_some() {
@@ -181,7 +179,7 @@ impl BigList {
             }
             return None;
         }
-        // The number of elements from the wanted one to the end, itself included.
+        // The number of elements from the wanted one to the end, including the wanted one.
         let mut left = self.len - index;
         for (number, chunk) in self.chunks.iter().enumerate().rev() {
             match left.checked_sub(chunk.len() + 1) {
@@ -192,14 +190,14 @@ impl BigList {
         None
     }
 
-    /// Returns the place of an element.
+    /// Returns the position of an element.
     fn spot(&self, index: usize) -> Option<Spot> {
         let (number, index) = self.locate(index)?;
         let chunk = &self.chunks[number];
         Some((number, if chunk.plain_text().is_some() { 0 } else { chunk.offset_of(index) }))
     }
 
-    /// Returns the place of the first element equal to a text.
+    /// Returns the position of the first element equal to a text.
     pub(in crate::store::value) fn find(&self, text: &[u8]) -> Option<Spot> {
         self.chunks.iter().enumerate().find_map(|(number, chunk)| Some((number, chunk.find(text)?)))
     }
@@ -231,7 +229,7 @@ impl BigList {
         ListItems { front: ChunkItems::new(&[]), chunks: self.chunks.iter(), back: ChunkItems::new(&[]) }
     }
 
-    /// Replaces the element with an index, which exists.
+    /// Replaces the element at an index, which exists.
     pub(in crate::store::value) fn set(&mut self, index: usize, text: &[u8], limit: NodeLimit) {
         let Some((number, offset)) = self.spot(index) else { return };
         let chunk = &self.chunks[number];
@@ -250,7 +248,7 @@ impl BigList {
         self.insert((number, offset), text, limit);
     }
 
-    /// Inserts an element before or after the one at a place.
+    /// Inserts an element before or after the element at a position.
     pub(in crate::store::value) fn insert_beside(
         &mut self,
         (number, offset): Spot,
@@ -267,7 +265,7 @@ impl BigList {
         self.insert(spot, text, limit);
     }
 
-    /// Inserts an element at a place: the offset of an element, or of none at the end of a chunk.
+    /// Inserts an element at a position: the offset of an element, or the end of a chunk.
     fn insert(&mut self, (number, offset): Spot, text: &[u8], limit: NodeLimit) {
         let is_large = limit.is_large(text.len());
         let admits =
@@ -291,7 +289,7 @@ impl BigList {
                 let behind = self.edit(number, |chunk| chunk.split_off(offset));
                 self.insert_chunk(number + 1, behind);
                 self.edit(number, Chunk::seal);
-                // The offset is that of its end now, and it has room.
+                // The offset is the end of the chunk now, and the chunk has room.
                 self.insert((number, offset), text, limit);
             }
         }
@@ -320,7 +318,9 @@ impl BigList {
         let joint = emptied.start;
         if self.walk.is_some() {
             emptied.clone().for_each(|number| self.before_change(number));
-            self.walk.iter_mut().for_each(|walk| walk.removed(joint, emptied.len()));
+            if let Some(walk) = &mut self.walk {
+                walk.removed(joint, emptied.len());
+            }
         }
         for chunk in self.chunks.drain(emptied) {
             self.len -= chunk.len();
@@ -330,7 +330,7 @@ impl BigList {
         self.fit_capacity();
     }
 
-    /// Removes elements equal to a text: at most `max_count`, beginning at an end. Returns how many.
+    /// Removes up to `max_count` elements equal to a text, beginning at an end. Returns their number.
     pub(in crate::store::value) fn remove_equal(
         &mut self,
         text: &[u8],
@@ -342,7 +342,7 @@ impl BigList {
         for step in 0..self.chunks.len() {
             let number = if from == End::Head { step } else { self.chunks.len() - 1 - step };
             if self.walk.is_some() && self.chunks[number].find(text).is_none() {
-                continue; // or it would count as changed
+                continue; // an edit would count as a change
             }
             let in_chunk = self.edit(number, |chunk| chunk.remove_equal(text, max_count - removed, from));
             if in_chunk > 0 {
@@ -361,7 +361,7 @@ impl BigList {
         removed
     }
 
-    /// Merges a chunk with its neighbours where they have become small.
+    /// Merges a chunk with its neighbours if they have become small.
     fn merge_around(&mut self, number: usize, limit: NodeLimit) {
         for left in [number, number.wrapping_sub(1)] {
             let Some((chunk, next)) = self.chunks.get(left).zip(self.chunks.get(left.wrapping_add(1))) else {
@@ -379,13 +379,15 @@ impl BigList {
     fn merge_all(&mut self, limit: NodeLimit) {
         let mut walk = self.walk.take();
         let chunks = std::mem::take(self).chunks;
-        // For the walk: where each of the new chunks was.
+        // Former indexes of the new chunks, for the walk.
         let mut places = Vec::new();
         for (number, chunk) in chunks.into_iter().enumerate().filter(|(_, chunk)| !chunk.is_empty()) {
             match self.chunks.back() {
                 Some(last) if last.merges_with(&chunk, limit.node) => {
                     if let Some(walk) = &mut walk {
-                        places.last().into_iter().for_each(|place| walk.before_change(*place, last));
+                        if let Some(place) = places.last() {
+                            walk.before_change(*place, last);
+                        }
                         walk.before_change(number, &chunk);
                     }
                     self.edit(self.chunks.len() - 1, |last| last.merge(&chunk));
@@ -398,7 +400,9 @@ impl BigList {
                 }
             }
         }
-        walk.iter_mut().for_each(|walk| walk.renumber(&places));
+        if let Some(walk) = &mut walk {
+            walk.renumber(&places);
+        }
         self.walk = walk;
     }
 
@@ -417,12 +421,12 @@ impl BigList {
         self.before_change(if end == End::Head { 0 } else { self.chunks.len().wrapping_sub(1) });
     }
 
-    /// Begins the walk of a snapshot over the chunks, or ends it.
+    /// Begins or ends the walk of a snapshot over the chunks.
     pub(super) fn set_record(&mut self, record: Option<Record>) {
         self.walk = record.map(|record| Box::new(ListWalk::new(self.chunks.len(), record)));
     }
 
-    /// Returns the record, while the chunks are visited.
+    /// Returns the record while the chunks are visited.
     pub(in crate::store::value) fn record(&self) -> Option<&Record> {
         self.walk.as_ref().map(|walk| walk.record())
     }
@@ -433,7 +437,7 @@ impl BigList {
         Some(walk.as_mut()?.visit(|index| chunks.get(index), is_time_up))
     }
 
-    /// Changes a chunk, and accounts for that.
+    /// Changes a chunk, and accounts for the change.
     #[inline]
     fn edit<R>(&mut self, number: usize, change: impl FnOnce(&mut Chunk) -> R) -> R {
         if self.walk.is_some() {
@@ -451,7 +455,9 @@ impl BigList {
         self.len += chunk.len();
         self.buffers += chunk.memory();
         self.chunks.insert(number, chunk);
-        self.walk.iter_mut().for_each(|walk| walk.inserted(number));
+        if let Some(walk) = &mut self.walk {
+            walk.inserted(number);
+        }
         self.deque = list_len::<Chunk>(self.chunks.capacity());
     }
 
@@ -466,13 +472,15 @@ impl BigList {
             self.before_change(number);
         }
         let chunk = self.chunks.remove(number)?;
-        self.walk.iter_mut().for_each(|walk| walk.removed(number, 1));
+        if let Some(walk) = &mut self.walk {
+            walk.removed(number, 1);
+        }
         self.len -= chunk.len();
         self.buffers -= chunk.memory();
         Some(chunk)
     }
 
-    /// Gives room for chunks back when an eighth of it is used.
+    /// Shrinks the deque when less than an eighth of it is used.
     fn fit_capacity(&mut self) {
         if self.chunks.capacity() > 64 && self.chunks.len() < self.chunks.capacity() / 8 {
             self.chunks.shrink_to(self.chunks.capacity() / 4);
@@ -483,10 +491,7 @@ impl BigList {
 
 /// Creates a chunk of one element, with room for more at one end.
 fn new_chunk(text: &[u8], at: End, limit: NodeLimit, room: usize) -> Chunk {
-    match limit.is_large(text.len()) {
-        true => Chunk::plain(text),
-        false => Chunk::begin(text, at, limit.node, room),
-    }
+    if limit.is_large(text.len()) { Chunk::plain(text) } else { Chunk::begin(text, at, limit.node, room) }
 }
 
 /// An iterator over elements of a list, from either end.

@@ -1,4 +1,4 @@
-//! Values that do not lie inside an entry: long strings, long packed collections, and one large form of each type.
+//! Values outside an entry: long strings, long packed collections, and one large form of each type.
 
 pub(super) mod elements;
 pub(super) mod hash;
@@ -20,10 +20,10 @@ use sorted_set::BigSortedSet;
 use stream::BigStream;
 use text::{LongText, pages};
 
-/// The effort from which a value that is freed counts. To free a smaller one takes no longer than to find its key.
+/// Minimum effort that is counted when a value is freed. Freeing a smaller value takes no longer than finding its key.
 pub(in crate::store) const EFFORT_COUNTED: usize = 64;
 
-/// A value that is too large, or too structured, to lie inside an entry.
+/// A value that is too large, or too structured, to be stored inside an entry.
 #[derive(Debug)]
 pub(crate) enum Value {
     /// A string of at least [`SHARED_MIN`](super::SHARED_MIN) bytes.
@@ -48,7 +48,7 @@ pub(super) const fn boxes_len<T>() -> usize {
 }
 
 impl Value {
-    /// Returns the bytes allocated, with the box that this enum lies in.
+    /// Returns the bytes allocated, including the box of this enum.
     #[cold]
     pub(in crate::store) fn boxed_memory(&self) -> usize {
         allocation_len(size_of::<Value>()) + self.memory()
@@ -67,8 +67,8 @@ impl Value {
         }
     }
 
-    /// Returns the cost of freeing the value, in units of one allocation. One that a snapshot visits counts as large, even
-    /// if little is left of it.
+    /// Returns the cost of freeing the value, in units of one allocation. A value that a snapshot visits counts as
+    /// large, even if little is left of it.
     pub(crate) fn effort(&self) -> usize {
         let effort = match self {
             Value::Text(text) => text.effort(),

@@ -9,20 +9,18 @@ use crate::store::value::big::walk::{Element, Part, Record};
 use crate::store::value::listpack::Item;
 use crate::store::value::member::{Member, Name};
 
-/// A set above the limits of packed ones.
+/// A set above the limits of packed sets.
 pub(crate) struct BigSet {
     members: Elements<Member>,
-    /// The bytes allocated for members that are no integers.
+    /// Bytes allocated for members that are not integers.
     texts: usize,
 }
 
 impl BigSet {
-    /// Creates an empty set.
     pub(crate) fn new(hasher: Hasher) -> Self {
         BigSet { members: Elements::new(hasher), texts: 0 }
     }
 
-    /// Returns the number of members.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.members.count()
@@ -37,13 +35,13 @@ impl BigSet {
         hash
     }
 
-    /// Prefetches the member with a hash.
+    /// Prefetches the member with this hash.
     #[inline]
     pub(crate) fn prefetch_member(&self, hash: u64) {
         self.members.prefetch_entry(hash);
     }
 
-    /// Returns whether a member is in the set.
+    /// Returns true if a member is in the set.
     #[inline]
     pub(in crate::store::value) fn contains(&self, member: Item<'_>) -> bool {
         let mut buffer = itoa::Buffer::new();
@@ -51,7 +49,7 @@ impl BigSet {
         self.members.find(self.members.hash(name), name).is_some()
     }
 
-    /// Adds a member. Returns whether it was not in the set.
+    /// Adds a member. Returns true if it is new.
     #[inline]
     pub(in crate::store::value) fn add(&mut self, member: Item<'_>) -> bool {
         let mut buffer = itoa::Buffer::new();
@@ -64,7 +62,7 @@ impl BigSet {
         is_new
     }
 
-    /// Adds a member that is known not to be in the set.
+    /// Adds a member that is known to be missing.
     pub(in crate::store::value) fn add_new(&mut self, member: Item<'_>) {
         let mut buffer = itoa::Buffer::new();
         let name = Name::of_item(member, &mut buffer);
@@ -76,14 +74,14 @@ impl BigSet {
         self.members.insert(hash, member);
     }
 
-    /// Removes a member. Returns whether it was in the set.
+    /// Removes a member. Returns true if it was in the set.
     pub(in crate::store::value) fn remove(&mut self, member: Item<'_>) -> bool {
         self.take(member).is_some()
     }
 
     /// Removes a random member.
     pub(in crate::store::value) fn pop(&mut self, dice: &mut Dice) -> Option<Member> {
-        // The name borrows from the table, which the removal changes: it is read from a copy.
+        // The name borrows from the table, which the removal changes, so it is read from a copy.
         let chosen = self.members.random(dice)?.copy();
         self.take(chosen.item())
     }
@@ -111,17 +109,18 @@ impl BigSet {
         self.members.sample(count, dice)
     }
 
-    /// Visits the members at a position; returns the next one, if any. See [`Table::scan`](crate::store::table::Table::scan).
+    /// Visits the members at a position; returns the next position, if any. See
+    /// [`Table::scan`](crate::store::table::Table::scan).
     pub(crate) fn scan(&self, position: u64, mut visit: impl FnMut(Item<'_>)) -> Option<u64> {
         self.members.scan(position, |member| visit(member.item()))
     }
 
-    /// Begins the walk of a snapshot over the members, or ends it.
+    /// Begins or ends the walk of a snapshot over the members.
     pub(super) fn set_record(&mut self, record: Option<Record>) {
         self.members.set_record(record, |member| Element::Member(member.item()));
     }
 
-    /// Returns the record, while the members are visited.
+    /// Returns the record while the members are visited.
     pub(super) fn record(&self) -> Option<&Record> {
         self.members.record()
     }
@@ -136,7 +135,7 @@ impl BigSet {
         self.members.memory() + self.texts
     }
 
-    /// Returns the cost of freeing it, in units of one allocation.
+    /// Returns the cost of freeing the set, in units of one allocation.
     pub(in crate::store::value) fn effort(&self) -> usize {
         1 + self.len()
     }

@@ -12,14 +12,14 @@
 //!   +----------------------------------+
 //! ```
 //!
-//! A member lies in memory once, in its entry. The table owns the entries; the tree has their addresses. The score is
-//! in both, so that a look-up needs no tree and a range no table.
+//! A member is stored in memory once, in its entry. The table owns the entries; the tree has their addresses. The score
+//! is in both, so that a look-up needs no tree and a range no table.
 //!
-//! Invariant, on which the `unsafe` blocks below rest: every handle in the tree is that of an entry in the table, which
+//! Invariant, on which the `unsafe` blocks below rest: every handle in the tree refers to an entry in the table, which
 //! is not reallocated while it is there, because its value has a fixed length and is overwritten in place. An entry
-//! leaves the tree before it is freed; one that the tree does not find is never freed. Nobody outside this file gets a
-//! handle, only members borrowed from the set. Every score is made a number here, whatever it was, because the tree
-//! finds nothing by one that is none.
+//! leaves the tree before it is freed; an entry that the tree does not find is never freed. No code outside this file
+//! gets a handle, only members borrowed from the set. A score that is not a number is replaced here, because the tree
+//! could not find an element by it.
 
 #![allow(unsafe_code)] // members are read through their addresses; see SAFETY
 
@@ -39,12 +39,12 @@ use crate::store::value::rank_tree::{self, Member, RankTree};
 use crate::store::value::score::Score;
 use crate::text::bounds::{LexRange, ScoreRange};
 
-/// The address of a member's entry. It does not leave this file.
+/// Address of a member's entry. It does not leave this file.
 #[derive(Clone, Copy)]
 struct Handle(EntryHandle);
 
 impl Handle {
-    /// Asks the processor to bring the member into its cache.
+    /// Prefetches the member.
     #[inline]
     fn prefetch(self) {
         prefetch(self.0.address());
@@ -70,10 +70,12 @@ impl<'e> BigElements<'e> {
         (unsafe { handle.0.key() }, score)
     }
 
-    /// Prefetches the member that comes `count` after the next one, if it is near that.
+    /// Prefetches the member that comes `count` after the next one, if it is nearby.
     #[inline]
     pub(in crate::store::value) fn prefetch_ahead(&self, count: usize) {
-        self.0.ahead(count).into_iter().for_each(Handle::prefetch);
+        if let Some(handle) = self.0.ahead(count) {
+            handle.prefetch();
+        }
     }
 
     /// Folds all elements, with each member prefetched `ahead` elements earlier.
@@ -107,7 +109,7 @@ impl DoubleEndedIterator for BigElements<'_> {
     }
 }
 
-/// A sorted set above the limits of packed ones.
+/// A sorted set above the limits of packed sorted sets.
 pub(crate) struct BigSortedSet {
     members: ScoreTable,
     tree: RankTree<Handle>,
@@ -120,7 +122,7 @@ pub(crate) struct ScoreTable {
     memory: usize,
 }
 
-/// Returns a score as a number. No command gives anything else; a bug that did must cost a wrong score at most.
+/// Returns a score as a number. No command gives anything else; after a bug, at most a score is wrong.
 #[inline]
 fn number(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
@@ -139,7 +141,7 @@ fn score_in(entry: &Entry) -> f64 {
     f64::from_ne_bytes(*bytes.expect("the value of a member is its score"))
 }
 
-/// Overwrites the score in the entry of a member, in place.
+/// Overwrites the score in the entry of a member in place.
 #[inline]
 fn set_score_in(entry: &mut Entry, score: f64) {
     Blob::write(entry, 0, &score.to_ne_bytes());
@@ -151,12 +153,12 @@ fn order((score, member): (f64, Handle), (other, other_member): (f64, Handle)) -
     by_score.then_with(|| member.bytes().cmp(other_member.bytes()))
 }
 
-/// Begins what is logged when table and tree of a set disagree, which is a bug.
+/// Beginning of the log message for a set whose table and tree disagree, which is a bug.
 const LOST: &str = "a member of a sorted set is not in its order";
 
 impl BigSortedSet {
-    /// Creates a set of elements that should be in ascending order and have different members; others are sorted, and of
-    /// equal members the last counts.
+    /// Creates a set of elements that should be in ascending order and have different members; otherwise they are
+    /// sorted, and the last of equal members counts.
     pub(crate) fn from_ascending<'e>(
         elements: impl Iterator<Item = (Item<'e>, Score<'e>)>,
         hasher: &Hasher,
@@ -170,13 +172,9 @@ impl BigSortedSet {
             last = element;
             element.filter(|_| is_ordered)
         }));
-        match is_ordered {
-            true => BigSortedSet { members, tree },
-            false => members.finish(),
-        }
+        if is_ordered { BigSortedSet { members, tree } } else { members.finish() }
     }
 
-    /// Returns the number of members.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.tree.len()
@@ -187,7 +185,7 @@ impl BigSortedSet {
         self.members.table.memory() + self.tree.memory() + self.members.memory
     }
 
-    /// Returns the cost of freeing it, in units of one allocation.
+    /// Returns the cost of freeing the set, in units of one allocation.
     pub(in crate::store::value) fn effort(&self) -> usize {
         self.members.table.count() + self.tree.effort()
     }
@@ -214,7 +212,7 @@ impl BigSortedSet {
         hash
     }
 
-    /// Prefetches the member with a hash.
+    /// Prefetches the member with this hash.
     #[inline]
     pub(crate) fn prefetch_member(&self, hash: u64) {
         self.members.table.prefetch_entry(hash);
@@ -252,12 +250,12 @@ impl BigSortedSet {
         self.members.table.scan(position, |entry| visit(entry.key(), score_in(entry)))
     }
 
-    /// Begins the walk of a snapshot over the members, or ends it.
+    /// Begins or ends the walk of a snapshot over the members.
     pub(super) fn set_record(&mut self, record: Option<Record>) {
         self.members.table.set_record(record, |entry| Element::Scored(entry.key(), score_in(entry)));
     }
 
-    /// Returns the record, while the members are visited.
+    /// Returns the record while the members are visited.
     pub(super) fn record(&self) -> Option<&Record> {
         self.members.table.record()
     }
@@ -267,15 +265,16 @@ impl BigSortedSet {
         self.members.table.visit(is_time_up)
     }
 
-    /// Sets the score of a member to what `choose` returns for the present one; if that is `None`, nothing changes.
+    /// Sets the score of a member to the result of `choose` for the present one; nothing changes if that is `None`.
     pub(in crate::store::value) fn put(&mut self, member: &[u8], choose: impl FnOnce(Option<f64>) -> Option<f64>) {
         let hash = self.members.table.hash(member);
         if let Some(entry) = self.members.table.find_mut(hash, member) {
             let old = score_in(entry);
             if let Some(score) = choose(Some(old)).map(number).filter(|score| *score != old) {
-                match self.tree.update(old, member, score) {
-                    true => set_score_in(entry, score),
-                    false => error!("{LOST}: the score of a member stays"),
+                if self.tree.update(old, member, score) {
+                    set_score_in(entry, score);
+                } else {
+                    error!("{LOST}: the score of a member stays");
                 }
             }
         } else if let Some(score) = choose(None).map(number) {
@@ -284,10 +283,10 @@ impl BigSortedSet {
         }
     }
 
-    /// Removes a member; returns whether it existed.
+    /// Removes a member; returns true if it existed.
     pub(in crate::store::value) fn remove(&mut self, member: &[u8]) -> bool {
         let Some(entry) = self.members.remove(member) else { return false };
-        // Should the tree panic, or not find it, the entry that it may still refer to is leaked.
+        // If the tree panics, or does not find the entry, the entry to which it may still refer is leaked.
         let entry = ManuallyDrop::new(entry);
         match self.tree.remove(score_in(&entry), member) {
             Some(_) => drop(ManuallyDrop::into_inner(entry)),
@@ -305,12 +304,12 @@ impl BigSortedSet {
 }
 
 impl ScoreTable {
-    /// Creates an empty one.
+    /// Creates an empty table.
     pub(crate) fn new(hasher: &Hasher) -> Self {
         ScoreTable { table: Elements::new(hasher.clone()), memory: 0 }
     }
 
-    /// Adds a member with a score and returns its handle; one that is there gets the score, and `None` is returned.
+    /// Adds a member with a score and returns its handle; an existing member gets the score, and `None` is returned.
     fn put(&mut self, member: &[u8], score: f64) -> Option<Handle> {
         let hash = self.table.hash(member);
         if let Some(entry) = self.table.find_mut(hash, member) {
@@ -320,7 +319,7 @@ impl ScoreTable {
         Some(self.insert(hash, member, score))
     }
 
-    /// Adds a member with a score; one that is there gets the score that `merge` makes of its own and this one.
+    /// Adds a member with a score; an existing member gets the result of `merge` for its own score and the given one.
     pub(crate) fn add(&mut self, member: &[u8], score: f64, merge: impl FnOnce(f64, f64) -> f64) {
         let hash = self.table.hash(member);
         match self.table.find_mut(hash, member) {
@@ -348,7 +347,7 @@ impl ScoreTable {
         Some(entry)
     }
 
-    /// Orders the members.
+    /// Orders the members by their scores.
     pub(crate) fn finish(self) -> BigSortedSet {
         let elements = self.table.iter().map(|entry| (score_in(entry), Handle(entry.handle())));
         let mut elements: Vec<(f64, Handle)> = elements.collect();
@@ -416,9 +415,9 @@ mod tests {
         set.put(b"a", |_| Some(7.0));
         assert_eq!(set.score(b"a"), Some(5.0));
         assert!(set.remove(b"a"));
-        // The order has it still, and its memory can be read.
+        // The tree still has the entry, and its memory can be read.
         assert_eq!(elements_of(&set), [("a".to_owned(), 1.0), ("b".to_owned(), 2.0)]);
-        // What refers to the entry stays, so that a search for leaks does not count it as one.
+        // The set stays reachable, so that a leak check does not report the entry.
         static KEPT: std::sync::Mutex<Option<BigSortedSet>> = std::sync::Mutex::new(None);
         *KEPT.lock().expect("no other test has it") = Some(set);
     }

@@ -1,19 +1,20 @@
-//! The walk of a snapshot over the elements of a value, whatever its type.
+//! The walk of a snapshot over the elements of a value of any type.
 
 use crate::store::entry::Entry;
 use crate::store::value::big::Value;
 use crate::store::value::big::text::LongText;
 use crate::store::value::big::walk::{Part, Record};
 
-/// From how many bytes on a value is visited in steps. A smaller one is written in less time than a step takes. In unit
-/// tests small ones are, too.
+/// Size in bytes from which on a value is visited in steps. A smaller one is written in less time than a step takes. In
+/// unit tests small values are visited in steps, too.
 const LARGE_MIN: usize = if cfg!(test) { 512 } else { 64 << 10 };
 
-/// The same for strings. A shorter one is shared with the snapshot, and then copied if it is changed in place.
+/// Size in bytes from which on a string is visited in steps. A shorter one is shared with the snapshot, and copied if
+/// it is then changed in place.
 const LONG_TEXT_MIN: usize = if cfg!(test) { 512 } else { 4 << 20 };
 
 impl Value {
-    /// Returns whether the elements are visited in steps.
+    /// Returns true if the elements are visited in steps.
     pub(super) fn is_large(&self) -> bool {
         match self {
             Value::Text(text) => text.bytes().len() >= LONG_TEXT_MIN,
@@ -22,7 +23,7 @@ impl Value {
         }
     }
 
-    /// Begins the walk over the elements, or ends it.
+    /// Begins or ends the walk over the elements.
     fn set_record(&mut self, record: Option<Record>) {
         match self {
             Value::Text(text) => text.set_record(record),
@@ -35,7 +36,7 @@ impl Value {
         }
     }
 
-    /// Returns the record, while the elements are visited.
+    /// Returns the record while the elements are visited.
     pub(super) fn record(&self) -> Option<&Record> {
         match self {
             Value::Text(text) => text.record(),
@@ -62,7 +63,7 @@ impl Value {
 }
 
 impl Entry {
-    /// Returns the string, if it is a long one.
+    /// Returns the string if it is a long one.
     pub(crate) fn long_text(&self) -> Option<&LongText> {
         match self.value() {
             Some(Value::Text(text)) => Some(text),
@@ -70,12 +71,12 @@ impl Entry {
         }
     }
 
-    /// Returns whether a snapshot visits the elements of the value in steps.
+    /// Returns true if a snapshot visits the elements of the value in steps.
     pub(crate) fn is_large(&self) -> bool {
         self.value().is_some_and(Value::is_large)
     }
 
-    /// Returns the record of the value, while its elements are visited.
+    /// Returns the record of the value while its elements are visited.
     pub(in crate::store) fn record(&self) -> Option<&Record> {
         self.value().and_then(Value::record)
     }
@@ -94,8 +95,8 @@ impl Entry {
         }
     }
 
-    /// Visits elements until the time is up, at least one; returns what is known of the record by then, or `None` if there
-    /// is none. With the last part the walk ends.
+    /// Visits elements until the time is up, at least one; returns the part of the record collected by then, or `None`
+    /// if there is no record. The walk ends with the last part.
     pub(in crate::store) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
         let part = self.value_mut()?.visit_elements(is_time_up)?;
         if part.is_last {

@@ -13,7 +13,7 @@ use crate::store::value::big::walk::{Element, Part, Record};
 /// The page size of the system, in bytes.
 const PAGE_LEN: usize = 4096;
 
-/// How many bytes of a string a snapshot visits at once.
+/// Number of bytes of a string that a snapshot visits at once.
 const PIECE_LEN: usize = if cfg!(test) { 1000 } else { 256 << 10 };
 
 /// Returns the cost of freeing a long allocation: the system reclaims its pages one by one.
@@ -24,17 +24,17 @@ pub(in crate::store::value) fn pages(len: usize) -> usize {
 /// A long string with its capacity, which shared bytes do not expose.
 pub(crate) struct LongText {
     bytes: Bytes,
-    /// How many bytes fit into the allocation.
+    /// Size of the allocation in bytes.
     capacity: usize,
-    /// While a snapshot visits the string.
+    /// Walk of a snapshot that visits the string.
     walk: Option<Box<TextWalk>>,
 }
 
 /// The walk of a snapshot over the pieces of a string.
 struct TextWalk {
-    /// The length at the cut, in bytes.
+    /// Length at the cut, in bytes.
     len: usize,
-    /// The number of the next piece to visit.
+    /// Number of the next piece to visit.
     next: usize,
     /// Pieces that have changed before they were visited, by their numbers.
     kept: BTreeMap<usize, MarkedBytes>,
@@ -47,7 +47,7 @@ impl LongText {
         LongText { bytes: Bytes::copy_from_slice(text), capacity: text.len(), walk: None }
     }
 
-    /// Keeps bytes that others may share, and that have no spare capacity worth mentioning.
+    /// Creates a string from bytes that may be shared, and have no spare capacity worth mentioning.
     pub(in crate::store) fn shared(bytes: Bytes) -> Self {
         LongText { capacity: bytes.len(), bytes, walk: None }
     }
@@ -69,22 +69,21 @@ impl LongText {
         pages(self.capacity)
     }
 
-    /// Returns the allocated bytes.
     pub(crate) fn memory(&self) -> usize {
         allocation_len(self.capacity) + SHARED_BYTES_LEN
     }
 
     /// Overwrites part of the string from `offset` on, padding it with zero bytes if it is too short.
     ///
-    /// It grows to the full size class of the allocator, which reserves that anyway. The classes are a fifth apart, so
-    /// the cost of appending is amortised.
+    /// The string grows to the full size class of the allocator, which reserves that anyway. The classes are a fifth
+    /// apart, so the cost of appending is amortised.
     pub(in crate::store) fn write_range(&mut self, offset: usize, patch: &[u8]) {
         let end = offset + patch.len();
         self.before_change(offset..end);
         let mut own = match std::mem::take(&mut self.bytes).try_into_mut() {
             Ok(own) if end <= own.capacity() => own,
             Ok(own) => grown(own, end),
-            // A reply still shares the bytes; only then are they copied.
+            // Only bytes that a reply still shares are copied.
             Err(shared) => {
                 let mut own = BytesMut::with_capacity(allocation_len(end.max(shared.len())));
                 own.extend_from_slice(&shared);
@@ -101,12 +100,12 @@ impl LongText {
 }
 
 impl LongText {
-    /// Returns how many pieces a snapshot visits.
+    /// Returns the number of pieces that a snapshot visits.
     pub(crate) fn pieces(&self) -> usize {
         self.bytes.len().div_ceil(PIECE_LEN)
     }
 
-    /// Keeps what a snapshot has not visited of a range that is about to change.
+    /// Saves the pieces in a range that is about to change and that a snapshot has not visited.
     fn before_change(&mut self, range: Range<usize>) {
         let Some(walk) = &mut self.walk else { return };
         let last = walk.len.div_ceil(PIECE_LEN).min(range.end.div_ceil(PIECE_LEN));
@@ -117,13 +116,13 @@ impl LongText {
         }
     }
 
-    /// Begins the walk of a snapshot over the pieces, or ends it.
+    /// Begins or ends the walk of a snapshot over the pieces.
     pub(super) fn set_record(&mut self, record: Option<Record>) {
         let len = self.bytes.len();
         self.walk = record.map(|record| Box::new(TextWalk { len, next: 0, kept: BTreeMap::new(), record }));
     }
 
-    /// Returns the record, while the pieces are visited.
+    /// Returns the record while the pieces are visited.
     pub(super) fn record(&self) -> Option<&Record> {
         self.walk.as_ref().map(|walk| &walk.record)
     }
@@ -157,7 +156,7 @@ impl fmt::Debug for LongText {
 }
 
 impl From<Bytes> for LongText {
-    /// Takes over bytes that are not shared; copies shared ones, and those with far too much capacity.
+    /// Takes over bytes that are not shared; copies shared bytes, and bytes with far too much capacity.
     fn from(bytes: Bytes) -> Self {
         match bytes.try_into_mut() {
             Ok(own) if allocation_len(own.capacity()) == allocation_len(own.len()) => {

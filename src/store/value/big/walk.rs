@@ -1,9 +1,10 @@
-//! The walk of a snapshot over the elements of a large value: it takes many short steps, between which commands change the
-//! value.
+//! The walk of a snapshot over the elements of a large value: it takes many short steps, between which commands change
+//! the value.
 //!
-//! The walk begins when that of the keys reaches the value or when the value is about to change, whichever comes first.
-//! From then on a [`Record`] collects the elements as they were: those that a step visits, and those that a command is
-//! about to change before a step has visited them. It lies in the value, so that it goes wherever the value goes.
+//! The walk begins when the walk over the keys reaches the value or when the value is about to change, whichever comes
+//! first. From then on a [`Record`] collects the elements as they were at that time: elements that a step visits, and
+//! elements that a command is about to change before a step has visited them. The record is part of the value, so that
+//! it moves with the value.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::memory::marked::MarkedBytes;
 use crate::store::value::listpack::Item;
 
-/// An element of a large value, as it is written.
+/// An element of a large value, as it is written to a snapshot.
 pub(crate) enum Element<'e> {
     /// A field of a hash, its value, and its deadline in milliseconds since 1970.
     Field(&'e [u8], &'e [u8], Option<i64>),
@@ -23,88 +24,87 @@ pub(crate) enum Element<'e> {
     Piece(&'e [u8]),
     /// A node of a list that is a single element.
     Plain(&'e [u8]),
-    /// The elements of another node of a list, and how many these are.
+    /// The elements of any other node of a list, and their number.
     Packed(&'e [u8], usize),
     /// A node of a stream: the ID of its first entry, and the listpack.
     Chunk([u8; 16], &'e [u8]),
 }
 
-/// Appends an element as a snapshot has it.
+/// Function that appends an element in the format of a snapshot.
 pub(crate) type WriteElement = Box<dyn Fn(Element<'_>, &mut MarkedBytes) + Send + Sync>;
 
-/// What the walks of one snapshot have in common.
+/// State shared by the walks of one snapshot.
 #[derive(Default)]
 pub(crate) struct Progress {
-    /// How many records have begun and are not finished.
+    /// Number of records that have begun and are not finished.
     unfinished: AtomicUsize,
-    /// The number of the last record.
+    /// Number of the last record.
     last: AtomicU64,
-    /// Whether something was dropped before it was visited.
+    /// True once something was dropped before it was visited.
     is_lost: AtomicBool,
 }
 
 impl Progress {
-    /// Returns whether there are records that have begun and are not finished.
+    /// Returns true if there are records that have begun and are not finished.
     pub(crate) fn has_unfinished(&self) -> bool {
         self.unfinished.load(Relaxed) > 0
     }
 
-    /// Notes that something was dropped before it was visited, so that the snapshot is not whole.
+    /// Notes that something was dropped before it was visited, so that the snapshot is incomplete.
     pub(crate) fn lose(&self) {
         self.is_lost.store(true, Relaxed);
     }
 
-    /// Returns whether something was lost.
+    /// Returns true if something was lost.
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost.load(Relaxed)
     }
 }
 
-/// What a snapshot writes of a large value, as far as it is known and not yet taken.
+/// The snapshot record of a large value, as far as it is collected and not yet taken.
 pub(crate) struct Record {
     progress: Arc<Progress>,
     number: u64,
     bytes: MarkedBytes,
-    /// How many elements are not in the record yet.
+    /// Number of elements that are not in the record yet.
     left: usize,
     body: RecordBody,
 }
 
-/// How the elements of a record are written.
+/// The elements of a record, and the function that writes them.
 pub(crate) struct RecordBody {
-    /// How many there are.
+    /// Number of elements.
     pub(crate) elements: usize,
     pub(crate) write: WriteElement,
-    /// What comes behind them.
+    /// Bytes after the elements.
     pub(crate) tail: MarkedBytes,
 }
 
 impl Record {
-    /// Begins a record with what comes before the elements.
+    /// Begins a record with the bytes before the elements.
     pub(crate) fn new(progress: &Arc<Progress>, head: MarkedBytes, body: RecordBody) -> Self {
         progress.unfinished.fetch_add(1, Relaxed);
         let number = progress.last.fetch_add(1, Relaxed) + 1;
         Record { progress: progress.clone(), number, bytes: head, left: body.elements, body }
     }
 
-    /// Returns the number of the record, which no other of the snapshot has.
+    /// Returns the number of the record, which is unique in the snapshot.
     pub(in crate::store) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Adds an element.
     pub(super) fn add(&mut self, element: Element<'_>) {
         (self.body.write)(element, &mut self.bytes);
         self.left = self.left.wrapping_sub(1);
     }
 
-    /// Adds an element that was written before, see [`Record::written`].
+    /// Adds an element in the form returned by [`Record::written`].
     pub(super) fn add_written(&mut self, bytes: &MarkedBytes) {
         self.bytes.append(bytes);
         self.left = self.left.wrapping_sub(1);
     }
 
-    /// Returns an element as it is written, to be added when its turn comes.
+    /// Returns an element in its written form, to be added when its turn comes.
     pub(super) fn written(&self, element: Element<'_>) -> MarkedBytes {
         let mut bytes = MarkedBytes::default();
         (self.body.write)(element, &mut bytes);
@@ -112,7 +112,7 @@ impl Record {
         bytes
     }
 
-    /// Takes what there is. `is_last` if all elements were added.
+    /// Takes the bytes collected so far; `is_last` ends the record, to which all elements were added.
     pub(super) fn take(&mut self, is_last: bool) -> Part {
         if is_last {
             self.bytes.append(&self.body.tail);
@@ -130,11 +130,10 @@ impl Drop for Record {
     }
 }
 
-/// A part of a record; the parts follow each other without anything between them.
+/// A part of a record; the parts are written without anything between them.
 pub(crate) struct Part {
-    /// The number of the record.
     pub(crate) number: u64,
     pub(crate) bytes: MarkedBytes,
-    /// Whether the record ends with it.
+    /// True if the record ends with this part.
     pub(crate) is_last: bool,
 }

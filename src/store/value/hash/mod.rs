@@ -1,9 +1,9 @@
 //! Hashes: small ones packed in their entries, large ones as a table of entries whose keys are the fields.
 //!
 //! A packed hash is a listpack in which field and value alternate, or field, value and deadline. It becomes a
-//! [`BigHash`] when it passes a limit of the settings, and never goes back. In a big hash a field is the key of an
-//! [`Entry`] and its value the entry's string, so that a long value is shared with replies as that of a key is; the
-//! field's deadline is the entry's.
+//! [`BigHash`] when it exceeds a limit of the settings, and is never converted back. In a big hash a field is the key
+//! of an [`Entry`] and its value the entry's string, so that a long value is shared with replies as the value of a key
+//! is; the field's deadline is the entry's.
 //!
 //! Deadlines of fields are wall-clock times, as in the format of Redis that packed hashes are stored and dumped in.
 
@@ -26,7 +26,7 @@ pub(crate) use packed::PackedHash;
 pub(crate) use text::{HashText, Pair};
 pub(crate) use visible::VisibleHash;
 
-/// The length up to which a listpack may grow, whatever the settings allow, as in Redis.
+/// Maximum length of a listpack, whatever the settings allow, as in Redis.
 const PACKED_LEN_MAX: usize = 1 << 30;
 
 /// The data type of hashes.
@@ -37,12 +37,12 @@ pub(crate) enum Hash {}
 pub(crate) enum HashRef<'e> {
     /// In a listpack.
     Packed(PackedHash<'e>),
-    /// Above the limits of packed ones.
+    /// Above the limits of packed hashes.
     Big(&'e BigHash),
 }
 
 impl<'e> HashRef<'e> {
-    /// Returns a lower bound of the deadlines of the fields, in milliseconds since 1970; `None` without any.
+    /// Returns a lower bound of the deadlines of the fields, in milliseconds since 1970; `None` if there are none.
     #[inline]
     pub(crate) fn nearest_deadline(self) -> Option<i64> {
         match self {
@@ -51,7 +51,6 @@ impl<'e> HashRef<'e> {
         }
     }
 
-    /// Returns the number of fields.
     pub(crate) fn len(self) -> usize {
         match self {
             HashRef::Packed(packed) => packed.len(),
@@ -68,8 +67,8 @@ impl<'e> HashRef<'e> {
         }
     }
 
-    /// Returns the deadline of a field, which may have none, in milliseconds since 1970; `None` if there is no such
-    /// field.
+    /// Returns the deadline of a field in milliseconds since 1970: `Some(None)` for a field without one, `None` for a
+    /// missing field.
     pub(crate) fn deadline(self, field: &[u8]) -> Option<Option<i64>> {
         match self {
             HashRef::Packed(packed) => packed.find(field).map(|at| packed.deadline_at(at)),
@@ -90,12 +89,12 @@ impl<'e> HashRef<'e> {
         }
     }
 
-    /// Returns whether there is a field.
+    /// Returns true if the field exists.
     pub(crate) fn contains(self, field: &[u8]) -> bool {
         self.get(field).is_some()
     }
 
-    /// Visits all fields: those of a packed hash in the order in which they were added.
+    /// Visits all fields; the fields of a packed hash in the order of their addition.
     #[inline]
     pub(crate) fn for_each(self, mut visit: impl FnMut(HashText<'e>, HashText<'e>)) {
         match self {
@@ -107,7 +106,7 @@ impl<'e> HashRef<'e> {
         }
     }
 
-    /// Returns whether `holds` for the deadline of any field, or for `None` if there is a field without one.
+    /// Returns true if `holds` for the deadline of any field, or for `None` if there is a field without one.
     pub(crate) fn any_timed(self, mut holds: impl FnMut(Option<i64>) -> bool) -> bool {
         match self {
             HashRef::Packed(packed) => packed.timed().any(|(_, _, deadline)| holds(deadline)),
@@ -115,7 +114,7 @@ impl<'e> HashRef<'e> {
         }
     }
 
-    /// Visits the fields at a scan position, all of a packed hash, with their deadlines; see
+    /// Visits the fields at a scan position, all fields of a packed hash, with their deadlines; see
     /// [`Table::scan`](crate::store::table::Table::scan).
     pub(crate) fn scan(
         self,
@@ -134,7 +133,7 @@ impl<'e> HashRef<'e> {
         }
     }
 
-    /// Returns a random field with its value, each with the same probability; `None` of an empty hash.
+    /// Returns a random field with its value, each with the same probability; `None` for an empty hash.
     pub(crate) fn random(self, dice: &mut Dice) -> Option<Pair<'e>> {
         match self {
             HashRef::Packed(packed) if packed.is_empty() => None,
@@ -170,26 +169,26 @@ fn pair_of(entry: &Entry) -> Pair<'_> {
     (HashText::Inline(entry.key()), entry.string().into())
 }
 
-/// What decides how a hash is stored when something is added.
+/// Parameters that decide the encoding of a hash to which something is added.
 #[derive(Clone, Copy)]
 pub(crate) struct HashGrowth<'a> {
-    /// Up to which size it stays packed.
+    /// Limit of a packed hash.
     pub limit: PackedLimit,
-    /// What hashes the fields of a large one.
+    /// Hasher of the fields of a large hash.
     pub hasher: &'a Hasher,
 }
 
-/// A hash borrowed to be changed.
+/// A hash borrowed for a change.
 pub(crate) struct HashMut<'e>(&'e mut Entry);
 
 impl HashMut<'_> {
-    /// Sets a field, which loses its deadline; returns whether it is new.
+    /// Sets a field, which loses its deadline; returns true if it is new.
     #[inline]
     pub(crate) fn set(&mut self, field: &[u8], value: &[u8], growth: HashGrowth<'_>) -> bool {
         self.set_with(field, value, false, growth)
     }
 
-    /// Sets a field, which keeps its deadline; returns whether it is new.
+    /// Sets a field, which keeps its deadline; returns true if it is new.
     pub(crate) fn set_keeping_deadline(&mut self, field: &[u8], value: &[u8], growth: HashGrowth<'_>) -> bool {
         self.set_with(field, value, true, growth)
     }
@@ -210,14 +209,14 @@ impl HashMut<'_> {
         is_new
     }
 
-    /// Prepares for a number of fields that are set next, new ones or not.
+    /// Prepares for setting `count` fields, new or not.
     pub(crate) fn expect_fields(&mut self, count: usize, growth: HashGrowth<'_>) {
         if !growth.limit.admits(count, 0) {
             self.enlarged(growth.hasher);
         }
     }
 
-    /// Removes a field; returns whether there was one.
+    /// Removes a field; returns true if it existed.
     pub(crate) fn remove(&mut self, field: &[u8]) -> bool {
         match self.big() {
             Some(big) => big.remove(field),

@@ -1,7 +1,8 @@
 //! Packed hashes: a listpack in which field and value alternate, or one in which a deadline follows each value.
 //!
-//! The second form is that of a hash one of whose fields has got a deadline: the time in milliseconds since 1970, or 0
-//! for none. It is in the order of the deadlines, fields without one last, so that the nearest one is the first.
+//! The second form is used once a field of the hash has got a deadline: the time in milliseconds since 1970, or 0 for
+//! none. It is in the order of the deadlines, with fields without a deadline last, so that the nearest deadline is the
+//! first.
 
 use crate::store::entry::Entry;
 use crate::store::value::Packing;
@@ -25,27 +26,25 @@ impl<'e> PackedHash<'e> {
         PackedHash { listpack, has_deadlines: packing == Packing::Other }
     }
 
-    /// Returns the listpack.
     pub(crate) fn listpack(self) -> Listpack<'e> {
         self.listpack
     }
 
-    /// Returns whether a deadline, which may be none, follows each value.
+    /// Returns true if a deadline, or 0, follows each value.
     pub(crate) fn has_deadlines(self) -> bool {
         self.has_deadlines
     }
 
-    /// Returns the number of fields.
     pub(super) fn len(self) -> usize {
         self.listpack.len() / self.width()
     }
 
-    /// Returns whether there is no field.
+    /// Returns true if there is no field.
     pub(super) fn is_empty(self) -> bool {
         self.listpack.is_empty()
     }
 
-    /// Returns how many elements a field takes.
+    /// Returns the number of elements per field.
     #[inline]
     fn width(self) -> usize {
         if self.has_deadlines { 3 } else { 2 }
@@ -57,13 +56,13 @@ impl<'e> PackedHash<'e> {
         self.listpack.find(HEADER_LEN, field, self.width() - 1)
     }
 
-    /// Returns the position of the value of the field at a position.
+    /// Returns the position of the value, given the position of its field.
     #[inline]
     pub(super) fn value_at(self, at: usize) -> usize {
         self.listpack.next(at).expect("a value follows each field")
     }
 
-    /// Returns the position of the field behind the one at a position.
+    /// Returns the position of the next field, given the position of a field.
     fn next(self, at: usize) -> Option<usize> {
         let last = self.value_at(at);
         let last = if self.has_deadlines { self.listpack.next(last)? } else { last };
@@ -88,7 +87,6 @@ impl<'e> PackedHash<'e> {
         read_deadline(self.listpack.get(self.listpack.next(self.value_at(at))?))
     }
 
-    /// Returns the earliest deadline.
     pub(super) fn nearest_deadline(self) -> Option<i64> {
         if !self.has_deadlines {
             return None;
@@ -106,7 +104,7 @@ impl<'e> PackedHash<'e> {
         Timed { items: self.listpack.iter(), has_deadlines: self.has_deadlines }
     }
 
-    /// Returns the position of the first field without a deadline, or with one later than `at_ms`.
+    /// Returns the position of the first field without a deadline, or with a deadline later than `at_ms`.
     fn place_of(self, at_ms: i64) -> usize {
         let mut next = self.listpack.first();
         while let Some(at) = next {
@@ -119,7 +117,7 @@ impl<'e> PackedHash<'e> {
     }
 }
 
-/// The fields of a packed hash with their values and deadlines.
+/// An iterator over the fields of a packed hash with their values and deadlines.
 pub(super) struct Timed<'e> {
     items: Items<'e>,
     has_deadlines: bool,
@@ -136,7 +134,7 @@ impl<'e> Iterator for Timed<'e> {
     }
 }
 
-/// Reads the element behind a value: a deadline, or 0 for none.
+/// Reads the element after a value: a deadline, or 0 for none.
 #[inline]
 fn read_deadline(item: Item<'_>) -> Option<i64> {
     item.to_int().filter(|at_ms| *at_ms != 0)
@@ -146,7 +144,7 @@ fn packed(entry: &Entry) -> PackedHash<'_> {
     PackedHash::new(Listpack::new(entry.packed_bytes().expect("the caller has found a packed hash")), entry.packing())
 }
 
-/// Sets a field; returns whether it is new. An existing one loses its deadline unless it `keeps` it.
+/// Sets a field; returns true if it is new. An existing field loses its deadline unless it `keeps` it.
 pub(super) fn set(entry: &mut Entry, field: &[u8], value: &[u8], keeps: bool) -> bool {
     let hash = packed(entry);
     let (found, width) = (hash.find(field), hash.width());
@@ -164,7 +162,7 @@ pub(super) fn set(entry: &mut Entry, field: &[u8], value: &[u8], keeps: bool) ->
     found.is_none()
 }
 
-/// Removes a field; returns whether there was one.
+/// Removes a field; returns true if it existed.
 pub(super) fn remove(entry: &mut Entry, field: &[u8]) -> bool {
     let hash = packed(entry);
     let (found, width) = (hash.find(field), hash.width());
@@ -187,7 +185,7 @@ pub(super) fn set_deadline(entry: &mut Entry, field: &[u8], deadline: Option<i64
     ListpackMut::new(entry).insert_all_before(place, &elements);
 }
 
-/// Converts the hash to the form with deadlines, if it is not yet.
+/// Converts the hash to the form with deadlines, unless it has this form.
 fn add_deadlines(entry: &mut Entry) {
     let hash = packed(entry);
     if hash.has_deadlines {
@@ -201,7 +199,7 @@ fn add_deadlines(entry: &mut Entry) {
     entry.set_packed(Packing::Other, &bytes);
 }
 
-/// Removes up to `max_count` fields whose deadlines have passed, and passes them on.
+/// Removes up to `max_count` fields whose deadlines have passed, and appends them to `expired`.
 pub(super) fn remove_expired(entry: &mut Entry, now_ms: i64, max_count: usize, expired: &mut Vec<Box<[u8]>>) {
     let hash = packed(entry);
     let (mut next, mut count) = (hash.listpack.first(), 0); // the nearest deadlines are first

@@ -1,4 +1,4 @@
-//! Hashes against an ordered map of the standard library.
+//! Tests of hashes against an ordered map of the standard library.
 
 use std::collections::BTreeMap;
 

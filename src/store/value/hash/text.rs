@@ -1,18 +1,18 @@
-//! Fields and values of a hash, borrowed from where they are stored.
+//! Fields and values of a hash, borrowed from the hash.
 
 use bytes::Bytes;
 
 use crate::store::value::Str;
 use crate::store::value::listpack::Item;
 
-/// A field, or the value of one, as it is stored.
+/// A field or a value, as it is stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HashText<'e> {
-    /// Lies in the hash.
+    /// Bytes inside the hash.
     Inline(&'e [u8]),
     /// A canonical decimal number.
     Int(i64),
-    /// Can be cloned without copying.
+    /// Bytes that can be shared without copying.
     Shared(&'e Bytes),
 }
 
@@ -27,7 +27,7 @@ impl HashText<'_> {
         }
     }
 
-    /// Returns the integer that the string is, if it is canonical.
+    /// Returns the string as an integer, if it is a canonical one.
     #[inline]
     pub(crate) fn to_int(self) -> Option<i64> {
         match self {
@@ -37,7 +37,6 @@ impl HashText<'_> {
         }
     }
 
-    /// Returns the length of the string.
     pub(crate) fn len(self) -> usize {
         self.with(<[u8]>::len)
     }

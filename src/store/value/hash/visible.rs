@@ -1,23 +1,23 @@
-//! A hash as readers see it: a field whose time is over is not there, removed or not.
+//! The readers' view of a hash: an expired field is missing, removed or not.
 //!
-//! On a primary it is removed before it is read. A replica leaves that to its primary, and nothing is removed while clients
-//! are paused.
+//! On a primary an expired field is removed before it is read. A replica leaves that to its primary, and nothing is
+//! removed while clients are paused.
 
 use crate::store::cx::Cx;
 use crate::store::usage::Dice;
 use crate::store::usage::Selection;
 use crate::store::value::hash::{HashRef, HashText, Pair};
 
-/// A borrowed hash without the fields whose time is over.
+/// A borrowed hash without its expired fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VisibleHash<'e> {
     hash: HashRef<'e>,
-    /// The time, in milliseconds since 1970, if the time of a field may be over by it.
+    /// The time, in milliseconds since 1970, if a field may have expired by then.
     now_ms: Option<i64>,
 }
 
 impl<'e> VisibleHash<'e> {
-    /// Creates the view of a hash for a call. In the replay of a log all fields are there until it says otherwise.
+    /// Creates the view of a hash for a call. In the replay of a log no field expires until the log removes it.
     #[inline]
     pub(crate) fn new(hash: HashRef<'e>, cx: &Cx) -> Self {
         let is_due = |at_ms: i64| at_ms <= cx.now.wall_ms() && cx.expires_keys();
@@ -25,12 +25,12 @@ impl<'e> VisibleHash<'e> {
         VisibleHash { hash, now_ms }
     }
 
-    /// Returns whether the time of all fields is over.
+    /// Returns true if all fields have expired.
     pub(crate) fn is_empty(self) -> bool {
         self.now_ms.is_some() && !self.hash.any_timed(|deadline| self.shows(deadline))
     }
 
-    /// Returns whether the hash is packed, so that a scan visits all of it at once.
+    /// Returns true if the hash is packed, so that a scan visits all of it at once.
     pub(crate) fn is_packed(self) -> bool {
         matches!(self.hash, HashRef::Packed(_))
     }
@@ -64,7 +64,8 @@ impl<'e> VisibleHash<'e> {
         }
     }
 
-    /// Returns the deadline of a field, which may have none, in milliseconds since 1970; `None` if there is no such field.
+    /// Returns the deadline of a field in milliseconds since 1970: `Some(None)` for a field without one, `None` for a
+    /// missing field.
     pub(crate) fn deadline(self, field: &[u8]) -> Option<Option<i64>> {
         self.hash.deadline(field).filter(|deadline| self.shows(*deadline))
     }
@@ -98,7 +99,7 @@ impl<'e> VisibleHash<'e> {
         })
     }
 
-    /// Returns what draws random fields.
+    /// Returns a source of random fields.
     pub(crate) fn draw(self) -> Draw<'e> {
         match self.now_ms {
             None => Draw::Whole(self.hash),
@@ -107,16 +108,16 @@ impl<'e> VisibleHash<'e> {
     }
 }
 
-/// Random fields of a hash.
+/// Source of random fields of a hash.
 pub(crate) enum Draw<'e> {
-    /// Of all that there are.
+    /// All fields of the hash.
     Whole(HashRef<'e>),
-    /// Of these.
+    /// The fields that have not expired.
     Of(Vec<Pair<'e>>),
 }
 
 impl<'e> Draw<'e> {
-    /// Returns a random field with its value, each with the same probability; `None` without any.
+    /// Returns a random field with its value, each with the same probability; `None` if there are none.
     pub(crate) fn one(&self, dice: &mut Dice) -> Option<Pair<'e>> {
         match self {
             Draw::Whole(hash) => hash.random(dice),

@@ -1,10 +1,10 @@
-//! Intsets against a `BTreeSet`, against bytes made by Redis, and against damaged bytes.
+//! Tests of intsets against a `BTreeSet`, against bytes made by Redis, and against damaged bytes.
 
 use std::collections::BTreeSet;
 
 use super::{IntSet, IntSetMut};
 
-/// A small generator of numbers that repeats for every seed.
+/// A small generator of numbers, the same ones for every run with the same seed.
 struct Random(u64);
 
 impl Random {

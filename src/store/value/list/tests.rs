@@ -1,4 +1,4 @@
-//! Lists against a deque of strings.
+//! Tests of lists against a deque of strings.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ fn limit(setting: i32, large_min: usize) -> NodeLimit {
     NodeLimit { node: ListLimit::new(setting), large_min }
 }
 
-/// A list beside the deque that it must equal.
+/// A list and the deque that it must equal.
 struct Pair {
     entry: Entry,
     model: VecDeque<Vec<u8>>,
@@ -77,7 +77,7 @@ impl Pair {
         found.iter().for_each(|at| self.model.insert(at + usize::from(is_after), text.to_vec()));
     }
 
-    /// Checks everything that can be read, and the sums that are kept.
+    /// Checks all read access, and the sums.
     fn check(&self) {
         let list = self.list();
         assert_eq!(list.len(), self.model.len());
@@ -107,7 +107,7 @@ impl Pair {
     }
 }
 
-/// A small generator of numbers that repeats for every seed.
+/// A small generator of numbers, the same ones for every run with the same seed.
 struct Random(u64);
 
 impl Random {
@@ -226,7 +226,7 @@ fn what_is_left_of_a_long_list_gives_its_memory_back() {
     pair.push(&texts, End::Tail);
     let payload: usize = texts.iter().map(Vec::len).sum();
     assert!(pair.entry.memory() < payload + texts.len() * 3, "{} for {payload}", pair.entry.memory());
-    // Every other element in the middle, so that neighbours become small one after the other.
+    // Removes most elements in the middle, so that neighbours become small one after the other.
     for index in (1..9_999).rev().filter(|index| index % 8 != 0) {
         pair.remove(index, 1);
     }

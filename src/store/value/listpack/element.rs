@@ -1,14 +1,14 @@
-//! The elements of listpacks: how one string or integer is encoded, read, compared and stepped over.
+//! The elements of listpacks: encoding, reading, comparing and stepping over a string or an integer.
 //!
-//! The first byte of an element tells its encoding and, for short strings, the length. After the content comes the
-//! length of what precedes, 7 bits a byte, written so that it can be read backwards.
+//! The first byte of an element determines its encoding and, for short strings, the length. After the content comes the
+//! length of the preceding bytes of the element, 7 bits a byte, written so that it can be read backwards.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The length of strings whose length does not lie in the first byte any more.
+/// Smallest length of strings that does not fit in the first byte.
 const SHORT_END: usize = 1 << 6;
-/// The length of strings whose length does not lie in 12 bits any more.
+/// Smallest length of strings that does not fit in 12 bits.
 const MEDIUM_END: usize = 1 << 12;
 
 // The first byte, combined with the upper bits of a length or integer.
@@ -20,10 +20,10 @@ const INT_16: u8 = 0xF1;
 const INT_24: u8 = 0xF2;
 const INT_32: u8 = 0xF3;
 const INT_64: u8 = 0xF4;
-/// Begins no element.
+/// A byte that is not the first byte of any element.
 const NO_ELEMENT: u8 = 0xFF;
 
-/// The size of an element with its trailing length, by its first byte; 0 if that byte is not enough to know it.
+/// Size of an element with its trailing length, by its first byte; 0 if it depends on further bytes.
 const SIZES: [u8; 256] = sizes();
 
 const fn sizes() -> [u8; 256] {
@@ -61,7 +61,6 @@ impl<'a> Item<'a> {
         parse_int(text).map_or(Item::Text(text), Item::Int)
     }
 
-    /// Returns the string.
     pub(crate) fn to_cow(self) -> Cow<'a, [u8]> {
         match self {
             Item::Text(text) => Cow::Borrowed(text),
@@ -78,7 +77,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Returns the integer that the string is, if it is canonical.
+    /// Returns the string as an integer, if it is a canonical one.
     #[inline]
     pub(crate) fn to_int(self) -> Option<i64> {
         match self {
@@ -87,7 +86,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Returns whether the string equals another one.
+    /// Returns true if the string equals another one.
     #[inline]
     pub(crate) fn is(self, text: &[u8]) -> bool {
         match self {
@@ -96,7 +95,6 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Returns the length of the string.
     #[inline]
     pub(crate) fn len(self) -> usize {
         self.with_text(<[u8]>::len)
@@ -135,7 +133,7 @@ impl<'a> Encoded<'a> {
         Encoded { head, head_len, tail_len: 1, tail: [head_len, 0, 0, 0, 0], text: &[] }
     }
 
-    /// Encodes a string that is not an integer, or that is to be stored as a string all the same.
+    /// Encodes a string that is not an integer, or is to be stored as a string all the same.
     #[inline]
     fn of_text(text: &'a [u8]) -> Self {
         let [a, b, c, d, ..] = text.len().to_le_bytes();
@@ -156,16 +154,16 @@ impl<'a> Encoded<'a> {
         usize::from(self.head_len) + self.text.len() + usize::from(self.tail_len)
     }
 
-    /// Returns what is stored, in three parts.
+    /// Returns the bytes to store, in three parts.
     #[inline]
     pub(crate) fn parts(&self) -> [&[u8]; 3] {
         [&self.head[..usize::from(self.head_len)], self.text, &self.tail[..usize::from(self.tail_len)]]
     }
 
-    /// Writes the stored element to a place of its length.
+    /// Writes the stored element to a slice of its length.
     #[inline]
     pub(crate) fn write_into(&self, place: &mut [u8]) {
-        // One byte before and behind a short text: not worth the calls that copy slices.
+        // One byte before and after a short text: not worth the calls that copy slices.
         if let ([first, text @ .., last], 1, 1) = (&mut *place, self.head_len, self.tail_len) {
             *first = self.head[0];
             text.copy_from_slice(self.text);
@@ -223,13 +221,14 @@ pub(super) fn parse_int(text: &[u8]) -> Option<i64> {
     if is_negative { 0_i64.checked_sub_unsigned(size) } else { i64::try_from(size).ok() }
 }
 
-/// Returns whether a text certainly is stored between one byte before it and one behind: it is short, and no integer.
+/// Returns true if a text is certainly stored between one byte before it and one after it: it is short, and not an
+/// integer.
 #[inline]
 pub(crate) fn is_short_text(text: &[u8]) -> bool {
     text.len() < SHORT_END && !matches!(text.first(), Some(b'-' | b'0'..=b'9'))
 }
 
-/// Writes a text for which [`is_short_text`] holds to a place that is two bytes longer.
+/// Writes a text for which [`is_short_text`] is true to a slice that is two bytes longer.
 #[inline]
 pub(crate) fn write_short_text(text: &[u8], place: &mut [u8]) {
     if let [first, middle @ .., last] = place {
@@ -239,7 +238,7 @@ pub(crate) fn write_short_text(text: &[u8], place: &mut [u8]) {
     }
 }
 
-/// Writes a string as an element at an offset, as [`Encoded::of`] would. Returns the offset behind it.
+/// Writes a string as an element at an offset, as [`Encoded::of`] would. Returns the offset after it.
 #[inline]
 pub(crate) fn put_text(bytes: &mut [u8], at: usize, text: &[u8]) -> usize {
     if !is_short_text(text) {
@@ -250,7 +249,7 @@ pub(crate) fn put_text(bytes: &mut [u8], at: usize, text: &[u8]) -> usize {
     end
 }
 
-/// Writes an integer as an element at an offset, as [`Encoded::of_int`] would. Returns the offset behind it.
+/// Writes an integer as an element at an offset, as [`Encoded::of_int`] would. Returns the offset after it.
 #[inline]
 pub(crate) fn put_int(bytes: &mut [u8], at: usize, int: i64) -> usize {
     match int {
@@ -274,7 +273,7 @@ fn put(bytes: &mut [u8], at: usize, element: &Encoded<'_>) -> usize {
     end
 }
 
-/// Returns how many bytes store the length of an element that is `len` bytes long. The limits are one less than the
+/// Returns the number of bytes that store the length of an element of `len` bytes. The limits are one less than the
 /// bits allow, as in Redis.
 #[inline]
 fn trailing_length_size(len: usize) -> usize {
@@ -333,11 +332,11 @@ fn decode(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     }
 }
 
-/// Checks the element at the start of `bytes`, which may be anything. Returns the bytes behind it.
+/// Checks the element at the start of `bytes`, which may be anything. Returns the bytes after it.
 pub(super) fn split_checked(bytes: &[u8]) -> Option<&[u8]> {
     let (_, len) = decode(bytes)?;
     if trailing_length_size(len) == 1 {
-        // Nearly all elements; the call that compares slices takes longer than the rest.
+        // Taken for nearly all elements; the call that compares slices takes longer than the rest.
         let (tail, behind) = bytes[len..].split_first()?;
         return (usize::from(*tail) == len).then_some(behind);
     }
@@ -358,7 +357,7 @@ pub(crate) fn first(bytes: &[u8]) -> (Item<'_>, usize) {
     (item, len + trailing_length_size(len))
 }
 
-/// Returns the offset behind an element.
+/// Returns the offset after an element.
 #[inline]
 pub(crate) fn next(bytes: &[u8], at: usize) -> usize {
     match SIZES[usize::from(bytes[at])] {
@@ -397,7 +396,7 @@ fn trusted(bytes: &[u8]) -> (Item<'_>, usize) {
 /// `skip` elements after each.
 pub(crate) fn find(bytes: &[u8], mut at: usize, needle: &[u8], skip: usize) -> Option<usize> {
     let int = parse_int(needle);
-    // A string of the same length has this first byte. Names differ at their ends more than at their beginnings.
+    // A string of the same length has this first byte. Names differ more at their ends than at their beginnings.
     let first = if needle.len() < SHORT_END { SHORT_TEXT | needle.len() as u8 } else { NO_ELEMENT };
     let last = *needle.last().unwrap_or(&first);
     while at < bytes.len() {
@@ -432,7 +431,7 @@ pub(crate) struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// Iterates over elements that have neither header nor terminator.
+    /// Iterates over elements without header and terminator.
     #[inline]
     pub(crate) fn new(elements: &'a [u8]) -> Self {
         Items { bytes: elements, range: 0..elements.len() }
@@ -444,13 +443,13 @@ impl<'a> Items<'a> {
         Items { bytes: &bytes[..range.end], range }
     }
 
-    /// Returns where the elements lie that are still to come.
+    /// Returns the range of the elements still to come.
     #[inline]
     pub(crate) fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 
-    /// Steps over a number of elements without reading them; `None` if there are fewer.
+    /// Steps over `count` elements without reading them; `None` if there are fewer.
     #[inline]
     pub(crate) fn advance(&mut self, count: usize) -> Option<()> {
         for _ in 0..count {

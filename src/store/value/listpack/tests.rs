@@ -1,9 +1,9 @@
-//! Listpacks against a vector of strings, against bytes made by Redis, and against damaged bytes.
+//! Tests of listpacks against a vector of strings, against bytes made by Redis, and against damaged bytes.
 
 use super::element::{Encoded, Item, Items, find, item_at, next, parse_int, prev, put_int, put_text};
 use super::{Blob, HEADER_LEN, Listpack, ListpackMut, header};
 
-/// A small generator of numbers that repeats for every seed.
+/// A small generator of numbers, the same ones for every run with the same seed.
 struct Random(u64);
 
 impl Random {
@@ -313,7 +313,7 @@ fn items_convert() {
     assert_eq!((items[0].to_int(), items[1].to_int()), (None, Some(-42)));
     assert!(items[1].is(b"-42") && !items[1].is(b"-042") && !items[1].is(b"42") && !items[0].is(b"tex"));
     assert_eq!(items[1].with_text(<[u8]>::to_vec), b"-42");
-    // What was stored as a string stays one.
+    // An element that was stored as a string stays a string.
     assert_eq!(Item::Text(b"12").to_int(), Some(12));
     assert_eq!(Encoded::from(Item::Text(b"12")).parts().concat(), b"\x8212\x03");
     assert_eq!(Encoded::from(Item::Int(12)).parts().concat(), b"\x0c\x01");

@@ -8,19 +8,18 @@ use std::ops::Range;
 
 use crate::store::table::prefetch;
 
-/// The elements that fit in a leaf: with 8-byte handles, a leaf takes 1024 bytes.
+/// Number of elements that fit in a leaf: with 8-byte handles, a leaf takes 1024 bytes.
 pub(super) const LEAF_MAX: usize = 63;
-/// The children that fit in an inner node, which then takes as much as a leaf.
+/// Number of children that fit in an inner node, which then takes as much memory as a leaf.
 pub(super) const INNER_MAX: usize = 31;
 
 const CACHE_LINE: usize = 64;
-/// The first bytes of a node, in which the scores lie.
+/// Length of the start of a node that contains the scores.
 const SCORES_LEN: usize = 8 * (LEAF_MAX + 1);
 
-/// A handle to the bytes of a member. It is copied freely: the tree neither owns nor frees what it refers to, and after
-/// a handle has been removed from the tree its bytes are never read again.
+/// A handle to the bytes of a member. It is copied freely: the tree neither owns nor frees the bytes, and after a
+/// handle has been removed from the tree its bytes are never read again.
 pub(crate) trait Member: Copy {
-    /// Returns the member.
     fn bytes(&self) -> &[u8];
 }
 
@@ -49,15 +48,15 @@ pub(super) struct Keys<M, const N: usize> {
 /// A node with children.
 #[repr(C)]
 pub(super) struct Inner<M> {
-    /// The first element of each child.
+    /// First element of each child.
     keys: Keys<M, INNER_MAX>,
-    /// The elements below each child.
+    /// Number of elements below each child.
     counts: [usize; INNER_MAX],
-    /// The children; those beyond the number of keys are absent.
+    /// Children; `None` beyond the number of keys.
     children: [Option<Box<Node<M>>>; INNER_MAX],
 }
 
-/// Which edges of the tree a node lies at. Nodes at an edge may hold less than the minimum.
+/// The edges of the tree at which a node lies. Nodes at an edge may hold less than the minimum.
 #[derive(Clone, Copy)]
 pub(super) struct Edge {
     left: bool,
@@ -77,15 +76,14 @@ impl Edge {
     }
 }
 
-/// How to find one element.
+/// Strategy to find one element.
 pub(super) trait Seek<M> {
-    /// Returns the child that has the element, if the tree contains it.
+    /// Returns the index of the child that has the element, if the tree contains it.
     fn child(&mut self, inner: &Inner<M>) -> usize;
-    /// Returns the element's position.
     fn position(&mut self, leaf: &Leaf<M>) -> Option<usize>;
 }
 
-/// Finds an element by score and member.
+/// Strategy that finds an element by score and member.
 pub(super) struct ByKey<'a> {
     pub(super) score: f64,
     pub(super) bytes: &'a [u8],
@@ -101,24 +99,24 @@ impl<M: Member> Seek<M> for ByKey<'_> {
     }
 }
 
-/// An element that has been found, for a change.
+/// A found element, for a change.
 pub(super) struct Place<'a, M> {
     pub(super) leaf: &'a mut Leaf<M>,
     pub(super) at: usize,
     edge: Edge,
-    /// The first element of the next leaf.
+    /// First element of the next leaf.
     above: Option<(f64, M)>,
 }
 
 impl<M: Member> Place<'_, M> {
-    /// Returns whether this leaf is where an element with this key belongs.
+    /// Returns true if an element with this key belongs in this leaf.
     pub(super) fn covers(&self, score: f64, bytes: &[u8]) -> bool {
         let precedes = |(other, member): (f64, M)| other < score || other == score && member.bytes() <= bytes;
         (self.edge.left || precedes(self.leaf.first())) && !self.above.is_some_and(precedes)
     }
 }
 
-/// Returns the first position below `len` of which `precedes` is false.
+/// Returns the first position below `len` for which `precedes` is false.
 pub(super) fn partition(len: usize, mut precedes: impl FnMut(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, len);
     while low < high {
@@ -133,7 +131,7 @@ pub(super) fn partition(len: usize, mut precedes: impl FnMut(usize) -> bool) -> 
 }
 
 impl<M: Member, const N: usize> Keys<M, N> {
-    /// Creates an empty array; the handle fills the unused places.
+    /// Creates an empty array; the handle fills the unused slots.
     pub(super) fn new(filler: M) -> Self {
         Keys { len: 0, scores: [0.0; N], members: [filler; N] }
     }
@@ -159,11 +157,12 @@ impl<M: Member, const N: usize> Keys<M, N> {
         self.len = len as u16;
     }
 
-    /// Returns the position of a key, or where it would be inserted. Members are read only where scores are equal.
+    /// Returns the position of a key, or as an error the position to insert it at. Members are read only if scores are
+    /// equal.
     #[inline]
     pub(super) fn find(&self, score: f64, bytes: &[u8]) -> Result<usize, usize> {
         let scores = self.scores();
-        // Counting all of them takes less time than a binary search, each step of which waits for the one before.
+        // Comparing all scores takes less time than a binary search, each step of which waits for the one before.
         let low = scores.iter().map(|other| usize::from(*other < score)).sum::<usize>();
         if scores.get(low).is_none_or(|other| *other != score) {
             return Err(low);
@@ -238,8 +237,7 @@ impl<M: Member, const N: usize> Keys<M, N> {
 }
 
 impl<M: Member> Node<M> {
-    /// Asks the processor to bring the scores into its cache: a binary search alone would wait for one line after the
-    /// other.
+    /// Prefetches the scores: a binary search alone would wait for one cache line after the other.
     #[inline]
     pub(super) fn prefetch_scores(&self) {
         let start: *const u8 = std::ptr::from_ref(self).cast();
@@ -253,7 +251,7 @@ impl<M: Member> Node<M> {
         }
     }
 
-    /// Returns how many elements or children fit.
+    /// Returns the number of elements or children that fit.
     pub(super) fn max(&self) -> usize {
         match self {
             Node::Leaf(_) => LEAF_MAX,
@@ -261,7 +259,7 @@ impl<M: Member> Node<M> {
         }
     }
 
-    /// Returns the elements or children below which a node is merged or filled up.
+    /// Returns the number of elements or children below which a node is merged or filled up.
     pub(super) fn min(&self) -> usize {
         self.max() * 2 / 5
     }
@@ -278,7 +276,7 @@ impl<M: Member> Node<M> {
         }
     }
 
-    /// Counts the elements.
+    /// Returns the number of elements below the node.
     pub(super) fn count(&self) -> usize {
         match self {
             Node::Leaf(leaf) => leaf.len(),
@@ -286,7 +284,7 @@ impl<M: Member> Node<M> {
         }
     }
 
-    /// Returns the leaf of a rank, which is below the number of elements, and the position within the leaf.
+    /// Returns the leaf of a rank, which must exist, and the position within the leaf.
     pub(super) fn leaf_at(&self, mut rank: usize) -> (&Leaf<M>, usize) {
         let mut node = self;
         loop {
@@ -339,7 +337,7 @@ impl<M: Member> Node<M> {
         }
     }
 
-    /// Finds an element and changes or removes it. `act` returns a result, and whether it removed the element; `above`
+    /// Finds an element and changes or removes it. `act` returns a result, and true if it removed the element; `above`
     /// is the first element after this node.
     pub(super) fn change<R>(
         &mut self,
@@ -375,7 +373,7 @@ impl<M: Member> Node<M> {
         Some((result, removed))
     }
 
-    /// Removes some of the elements, but not all, and leaves nodes as empty as they become.
+    /// Removes some of the elements, but not all, and may leave nodes too empty.
     pub(super) fn remove_range(&mut self, ranks: Range<usize>, nodes: &mut usize, removed: &mut impl FnMut(M)) {
         match self {
             Node::Leaf(leaf) => {
@@ -396,7 +394,7 @@ impl<M: Member> Node<M> {
         inner.rebalance(at, edge, nodes);
     }
 
-    /// Returns whether a key belongs at the start or at the end of the node.
+    /// Returns the ends of the node, start and end, at which a key belongs.
     fn ends_of(&self, score: f64, bytes: &[u8]) -> Edge {
         match self {
             Node::Leaf(leaf) => {
@@ -415,7 +413,7 @@ impl<M: Member> Node<M> {
         })
     }
 
-    /// Moves the last `count` elements or children to the right neighbour; returns how many elements moved.
+    /// Moves the last `count` elements or children to the right neighbour; returns the number of elements moved.
     fn give_tail(&mut self, count: usize, right: &mut Self) -> usize {
         match (self, right) {
             (Node::Leaf(left), Node::Leaf(right)) => {
@@ -427,7 +425,7 @@ impl<M: Member> Node<M> {
         }
     }
 
-    /// Moves the first `count` elements or children to the left neighbour; returns how many elements moved.
+    /// Moves the first `count` elements or children to the left neighbour; returns the number of elements moved.
     fn give_head(&mut self, count: usize, left: &mut Self) -> usize {
         match (left, self) {
             (Node::Leaf(left), Node::Leaf(right)) => {
@@ -483,13 +481,13 @@ impl<M: Member> Inner<M> {
         self.children[0].take()
     }
 
-    /// Returns the child in which a key belongs.
+    /// Returns the index of the child in which a key belongs.
     #[inline]
     pub(super) fn child_of(&self, score: f64, bytes: &[u8]) -> usize {
         self.keys.find(score, bytes).unwrap_or_else(|at| at.saturating_sub(1))
     }
 
-    /// Returns the child of a rank, and the rank within that child.
+    /// Returns the index of the child of a rank, and the rank within that child.
     fn child_at(&self, mut rank: usize) -> (usize, usize) {
         let mut at = 0;
         while at + 1 < self.len() && rank >= self.counts[at] {
@@ -499,7 +497,7 @@ impl<M: Member> Inner<M> {
         (at, rank)
     }
 
-    /// Counts the elements before a child.
+    /// Returns the number of elements before a child.
     #[inline]
     pub(super) fn count_before(&self, at: usize) -> usize {
         self.counts[..at].iter().sum()
@@ -573,7 +571,7 @@ impl<M: Member> Inner<M> {
         [at.checked_sub(1), after].into_iter().flatten().min_by_key(|beside| self.child(*beside).len())
     }
 
-    /// Makes room for a key in a full child; this node is not full. Returns how many nodes were added.
+    /// Makes room for a key in a full child; this node is not full. Returns the number of nodes added.
     fn make_room(&mut self, at: usize, edge: Edge, score: f64, member: M) -> usize {
         let child = self.child(at);
         let max = child.max();
@@ -587,7 +585,7 @@ impl<M: Member> Inner<M> {
         if edge.left && ends.left {
             self.split(at, max - least, (score, member));
             if least == 0 {
-                // The left one is now empty, and the key will be its first.
+                // The left child is now empty, and the key will be its first.
                 self.keys.set(at, score, member);
             }
             return 1;
@@ -607,7 +605,7 @@ impl<M: Member> Inner<M> {
         1
     }
 
-    /// Adds a node after a child and moves the last `count` elements or children of the child into it. Where none move,
+    /// Adds a node after a child and moves the last `count` elements or children of the child into it. If none move,
     /// `key` will be the first element.
     fn split(&mut self, at: usize, count: usize, key: (f64, M)) {
         let child = self.child_mut(at);
@@ -618,8 +616,8 @@ impl<M: Member> Inner<M> {
         self.add(at + 1, key, moved, added);
     }
 
-    /// Drops a child that is empty; merges one that is too empty with a neighbour, or fills it up. At an edge of the
-    /// tree a child is not filled up.
+    /// Drops an empty child; merges a child that is too empty with a neighbour, or fills it up. At an edge of the tree
+    /// a child is not filled up.
     fn rebalance(&mut self, mut at: usize, edge: Edge, nodes: &mut usize) {
         while at < self.len() {
             let child = self.child(at);

@@ -1,10 +1,10 @@
-//! The tree against a sorted vector, its invariants, and its size.
+//! Tests of the tree against a sorted vector, of its invariants, and of its size.
 
 use std::cmp::Ordering;
 
 use super::*;
 
-/// A member of up to five bytes; the last byte tells handles of equal members apart.
+/// A member of up to five bytes; the last byte distinguishes handles of equal members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Name([u8; 8]);
 
@@ -35,7 +35,7 @@ impl Member for Id {
     }
 }
 
-/// A splitmix64 generator: every run does the same.
+/// A splitmix64 generator, the same in every run.
 struct Random(u64);
 
 impl Random {
@@ -56,7 +56,7 @@ impl Random {
     }
 }
 
-/// How a run chooses scores.
+/// Distribution of the scores in a run.
 #[derive(Clone, Copy, Debug)]
 enum Scores {
     Few,
@@ -83,7 +83,7 @@ fn order(left: &(f64, impl Member), right: (f64, &[u8])) -> Ordering {
     left.0.partial_cmp(&right.0).expect("scores are numbers").then_with(|| left.1.bytes().cmp(right.1))
 }
 
-/// What a walk over a subtree finds.
+/// Result of a walk over a subtree.
 struct Found {
     count: usize,
     depth: usize,
@@ -134,13 +134,13 @@ fn same(tree: &RankTree<Name>, model: &[(f64, Name)]) {
     assert!(tree.range(..).rev().eq(model.iter().rev().copied()), "elements differ backwards");
 }
 
-/// A tree and a sorted vector that undergo the same operations.
+/// A tree and a sorted vector with the same operations applied.
 struct Pair {
     tree: RankTree<Name>,
     model: Vec<(f64, Name)>,
     random: Random,
     scores: Scores,
-    /// How many different members there are.
+    /// Number of different members.
     names: usize,
     steps: usize,
 }
@@ -159,7 +159,7 @@ impl Pair {
         self.model.binary_search_by(|element| order(element, (score, bytes)))
     }
 
-    /// An element of the set, or one that usually is not in it.
+    /// Returns an element of the set, or an element that usually is not in it.
     fn choose(&mut self) -> (f64, Name) {
         if self.model.is_empty() || self.random.below(8) == 0 {
             return (self.score(), Name::new(self.random.below(self.names) as u64, 0));
@@ -227,7 +227,7 @@ impl Pair {
         start..(start + self.random.below(longest + 1)).min(self.model.len())
     }
 
-    /// Walks a range from both ends at once.
+    /// Iterates over a range from both ends at once.
     fn walk(&mut self) {
         let ranks = self.ranks();
         let (mut elements, mut expected) = (self.tree.range(ranks.clone()), self.model[ranks].iter().copied());
@@ -252,7 +252,7 @@ impl Pair {
         assert_eq!(removed, self.model.drain(ranks).map(|(_, name)| name).collect::<Vec<_>>());
     }
 
-    /// A batch of operations, most of which are insertions if the set is to grow and removals if it is to shrink.
+    /// Performs operations, mostly insertions to `grow` the set, otherwise mostly removals.
     fn batch(&mut self, operations: usize, grow: bool) {
         for _ in 0..operations {
             match self.random.below(100) {

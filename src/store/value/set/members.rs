@@ -20,20 +20,20 @@ enum Form<'e> {
 }
 
 impl<'e> Members<'e> {
-    /// Iterates over those of an intset.
+    /// Iterates over the members of an intset.
     #[inline]
     pub(super) fn of_ints(ints: IntSet<'e>) -> Self {
         let left = ints.len();
         Members { form: Form::Ints(ints, 0..left), left }
     }
 
-    /// Iterates over those of a listpack.
+    /// Iterates over the members of a listpack.
     #[inline]
     pub(super) fn of_listpack(listpack: Listpack<'e>) -> Self {
         Members { form: Form::Packed(listpack.iter()), left: listpack.len() }
     }
 
-    /// Iterates over those of a large set.
+    /// Iterates over the members of a large set.
     #[inline]
     pub(super) fn of_big(big: &'e BigSet) -> Self {
         Members { form: Form::Big(Box::new(big.iter())), left: big.len() }

@@ -1,5 +1,5 @@
-//! Random choice of members. Every member of a packed set, and nearly every one of a large set, is equally likely; see
-//! [`Table::random`](crate::store::table::Table::random).
+//! Random choice of members. Every member of a packed set, and nearly every member of a large set, is equally likely;
+//! see [`Table::random`](crate::store::table::Table::random).
 
 use crate::store::usage::{Dice, Selection};
 use crate::store::value::intset;
@@ -34,7 +34,7 @@ impl<'e> SetRef<'e> {
 }
 
 impl SetMut<'_> {
-    /// Removes random members, all of them if there are not more than `count`, and passes each to `take`.
+    /// Removes `count` random members, or all if there are fewer, and passes each to `take`.
     pub(crate) fn pop(&mut self, count: usize, dice: &mut Dice, mut take: impl FnMut(Item<'_>)) {
         if let Some(big) = self.big_mut() {
             (0..count).map_while(|_| big.pop(dice)).for_each(|member| take(member.item()));
@@ -66,7 +66,7 @@ impl SetMut<'_> {
     }
 }
 
-/// Returns whether a member stays; otherwise it is taken.
+/// Returns true if a member stays; otherwise passes it to `take`.
 fn keep(item: Item<'_>, selection: &mut Selection, dice: &mut Dice, take: &mut impl FnMut(Item<'_>)) -> bool {
     let is_taken = selection.takes(dice);
     if is_taken {

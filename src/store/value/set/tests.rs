@@ -1,4 +1,4 @@
-//! Tests of sets, in every form beside the standard library's.
+//! Tests of sets in every encoding against a set of the standard library.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ fn a_set_behaves_as_a_plain_one_in_every_form() {
         let (mut entry, mut model) = (Set::create(b"key"), Model::new());
         let mut memory_max = 0;
         for step in 0..steps {
-            // Grows, shrinks to nothing, and grows again.
+            // The set grows, shrinks to nothing, and grows again.
             let (is_growing, number) = (step / (steps / 4) % 2 == 0, dice.below(range));
             let member = member(number);
             let mut set = Set::write(&mut entry);
@@ -172,7 +172,7 @@ fn what_holds_only_integers_can_become_an_intset_again() {
 /// Limits, and a function that returns texts.
 type Form = (Limits, fn(usize) -> Vec<u8>);
 
-/// The forms of a set: intset, listpack, table.
+/// The encodings of a set: intset, listpack, table.
 fn forms() -> [Form; 3] {
     let int = |number: usize| (number as i64 * 1000 - 5000).to_string().into_bytes();
     [(limits(500, 64, 500), int), (limits(500, 64, 0), member), (limits(0, 0, 0), member)]

@@ -12,7 +12,7 @@ pub(super) fn rank_at(listpack: Listpack<'_>, at: usize) -> usize {
     Items::within(listpack.bytes(), HEADER_LEN..at).count() / 2
 }
 
-/// Returns the members and scores at a range of ranks.
+/// Iterates over the members and scores at a range of ranks.
 pub(super) fn items(listpack: Listpack<'_>, ranks: Range<usize>) -> Items<'_> {
     let offset = |rank: usize| listpack.seek(2 * rank as isize).unwrap_or(listpack.end());
     let range = if ranks.is_empty() { HEADER_LEN..HEADER_LEN } else { offset(ranks.start)..offset(ranks.end) };
@@ -41,8 +41,8 @@ pub(super) fn ranks_by_score(listpack: Listpack<'_>, range: &ScoreRange) -> Rang
     start..end
 }
 
-/// Returns the ranks of the first run of members in a range, or of the last one. As in Redis, there is none if the last
-/// member is below the range or the first one above it.
+/// Returns the ranks of the first run of members in a range, or of the last one. As in Redis, the result is empty if
+/// the last member is below the range or the first member above it.
 pub(super) fn ranks_by_member(listpack: Listpack<'_>, range: &LexRange<'_>, is_reversed: bool) -> Range<usize> {
     let member_at = |at: Option<usize>| at.map(|at| listpack.get(at));
     let above = |member: Item<'_>| member.with_text(|text| range.admits_above(text));
@@ -66,7 +66,7 @@ pub(super) fn ranks_by_member(listpack: Listpack<'_>, range: &LexRange<'_>, is_r
         end -= 1;
         start -= 1;
     }
-    // The last one that is not above the range is at `end - 1`; the run goes down from there.
+    // The last member that is not above the range is at `end - 1`; the run goes down from there.
     let mut items = items_before(listpack, end);
     while let Some(_score) = items.next_back()
         && items.next_back().is_some_and(above)
@@ -86,11 +86,11 @@ pub(super) fn insert<B: Blob>(listpack: &mut ListpackMut<B>, score: f64, encoded
     listpack.insert_all_before(at, &[encoded, ScoreText::new(score).encoded()]);
 }
 
-/// Changes the score of the element at a position, and moves it where the order asks for that.
+/// Changes the score of the element at a position, and moves the element if the order requires it.
 pub(super) fn change_score<B: Blob>(listpack: &mut ListpackMut<B>, at: usize, score: f64) {
     let borrowed = listpack.as_listpack();
     let Some(score_at) = borrowed.next(at) else { return };
-    // Its own text is copied, because the listpack is changed.
+    // The member's text is copied, because the listpack changes.
     let member = borrowed.get(at).to_cow().into_owned();
     let precedes = |other: usize| order(borrowed, other, score, &member) == Ordering::Less;
     let previous = borrowed.prev(at).and_then(|score_at| borrowed.prev(score_at));
@@ -102,7 +102,7 @@ pub(super) fn change_score<B: Blob>(listpack: &mut ListpackMut<B>, at: usize, sc
     insert(listpack, score, Encoded::of(&member), &member);
 }
 
-/// Returns the position of the first element behind an element with this score and member, or the end.
+/// Returns the position of the first element after an element with this score and member, or the end.
 fn place_of(listpack: Listpack<'_>, score: f64, member: &[u8]) -> usize {
     // Scores often ascend.
     let last = listpack.last().and_then(|at| listpack.prev(at));

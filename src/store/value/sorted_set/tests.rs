@@ -1,4 +1,4 @@
-//! Sorted sets against a sorted vector: packed ones, big ones, and those that grow from one to the other.
+//! Tests of sorted sets against a sorted vector: packed ones, big ones, and ones that grow from one to the other.
 
 use super::*;
 use crate::text::bounds::{LexBound, ScoreBound};
@@ -8,7 +8,7 @@ const ALWAYS_PACKED: PackedLimit = PackedLimit { entries: usize::MAX, len: usize
 const ALWAYS_BIG: PackedLimit = PackedLimit { entries: 0, len: 0 };
 const SCORES: [f64; 9] = [f64::NEG_INFINITY, -1e300, -1.5, 0.0, 5e-324, 1.0, 3.25, 4e18, f64::INFINITY];
 
-/// What a sorted set must contain: scores and members in ascending order.
+/// Expected content of a sorted set: scores and members in ascending order.
 #[derive(Default)]
 struct Model(Vec<(f64, Vec<u8>)>);
 
@@ -40,7 +40,7 @@ fn members(elements: Elements<'_>) -> Vec<(f64, Vec<u8>)> {
     elements.map(|(member, score)| (score.get(), member.to_cow().into_owned())).collect()
 }
 
-/// Compares an entry with the model: by look-ups, ranges, ranks and scans, and the memory it reports.
+/// Compares an entry with the model: by look-ups, ranges, ranks and scans, and the reported memory.
 fn check(entry: &Entry, model: &Model, dice: &mut Dice) {
     let set = SortedSet::read(entry);
     let len = model.0.len();
@@ -80,7 +80,7 @@ fn check(entry: &Entry, model: &Model, dice: &mut Dice) {
     }
 }
 
-/// Returns one of a few members: integers, names, one that is long, and the empty one.
+/// Returns one of a few members: integers, names, a long member, and the empty one.
 fn name(number: usize) -> Vec<u8> {
     match number {
         0 => Vec::new(),

@@ -6,24 +6,24 @@ use crate::store::value::listpack::{
     END, Encoded, HEADER_LEN, Item, Items, find, first, header, is_short_text, item_at, next, prev, write_short_text,
 };
 
-/// The bytes that a listpack has besides its elements; limits count them too.
+/// Length of a listpack's header and terminator; limits count them, too.
 pub(in crate::store::value) const FRAME_LEN: usize = HEADER_LEN + 1;
 
-/// What Redis adds to the length of an element to estimate how long it will be when it is stored.
+/// Overhead that Redis adds to the length of an element to estimate its stored length.
 const ELEMENT_OVERHEAD: usize = 8;
 
-/// The first buffer of a chunk that grows.
+/// Minimum size of the buffer of a growing chunk.
 const BUFFER_LEN_MIN: usize = 256;
 
 /// Elements of a list. An offset is the distance of an element from the first one.
 #[derive(Debug)]
 pub(in crate::store::value) struct Chunk {
-    /// The elements lie in `start..end`; the rest is room for more.
+    /// Elements in `start..end`; the rest is room for more.
     buffer: Box<[u8]>,
     start: u32,
     end: u32,
     count: u32,
-    /// The buffer is the text of a single element, which is too long for a chunk of several.
+    /// True if the buffer is the text of a single element, which is too long for a chunk of several.
     is_plain: bool,
 }
 
@@ -48,7 +48,7 @@ impl Chunk {
         Chunk { buffer: text.into(), start: 0, end: 0, count: 1, is_plain: true }
     }
 
-    /// Creates a chunk of one element with room for more at one end, for `room` bytes from the beginning.
+    /// Creates a chunk of one element, with room for more at one end, initially `room` bytes.
     pub(super) fn begin(text: &[u8], at: End, limit: ListLimit, room: usize) -> Self {
         let room = room.min(limit.bytes_max());
         let len = if room < BUFFER_LEN_MIN { 0 } else { allocation_len(room) };
@@ -63,25 +63,24 @@ impl Chunk {
         if self.is_plain { Chunk::plain(&self.buffer) } else { Chunk::of(self.elements(), self.len()) }
     }
 
-    /// Returns the number of elements.
     #[inline]
     pub(in crate::store::value) fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// Returns whether there are no elements, so that the chunk is to be removed.
+    /// Returns true if there are no elements, so that the chunk is to be removed.
     #[inline]
     pub(in crate::store::value) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Returns the text if it is a single element of its own chunk.
+    /// Returns the text of the only element of a plain chunk.
     #[inline]
     pub(in crate::store::value) fn plain_text(&self) -> Option<&[u8]> {
         self.is_plain.then_some(&self.buffer)
     }
 
-    /// Returns the bytes of the elements; none if it is plain.
+    /// Returns the bytes of the elements; empty for a plain chunk.
     #[inline]
     pub(in crate::store::value) fn elements(&self) -> &[u8] {
         &self.buffer[self.start as usize..self.end as usize]
@@ -93,19 +92,19 @@ impl Chunk {
         allocation_len(self.buffer.len())
     }
 
-    /// Returns the length of a listpack of the elements.
+    /// Returns the length of the elements' listpack.
     #[inline]
     pub(in crate::store::value) fn listpack_len(&self) -> usize {
         self.used() + FRAME_LEN
     }
 
-    /// Returns whether an element of a length may be added.
+    /// Returns true if an element of this length may be added.
     #[inline]
     pub(super) fn admits(&self, len: usize, limit: ListLimit) -> bool {
         !self.is_plain && limit.admits(self.listpack_len() + len + ELEMENT_OVERHEAD, self.len() + 1)
     }
 
-    /// Returns whether this chunk and another one are to be merged: together they use at most half of the limit, so
+    /// Returns true if this chunk and another one are to be merged: together they use at most half of the limit, so
     /// that the result is not split again soon.
     pub(super) fn merges_with(&self, other: &Chunk, limit: ListLimit) -> bool {
         !self.is_plain
@@ -120,10 +119,10 @@ impl Chunk {
         *self = Chunk::of(&elements, self.len() + other.len());
     }
 
-    /// Adds an element at an end. Returns by how much the memory of the buffer has grown.
+    /// Adds an element at an end. Returns the growth of the buffer's memory.
     #[inline(always)] // the calls would be a third of the work
     pub(super) fn push(&mut self, text: &[u8], at: End, limit: ListLimit) -> isize {
-        // Most texts are short, and written without being encoded before.
+        // Most texts are short, and are written without being encoded first.
         if !is_short_text(text) {
             return self.push_encoded(text, at, limit);
         }
@@ -140,7 +139,7 @@ impl Chunk {
         growth
     }
 
-    /// Returns the place of a new element at an end, and by how much the memory of the buffer has grown.
+    /// Returns the space for a new element at an end, and the growth of the buffer's memory.
     #[inline(always)] // see Chunk::push
     fn take_room(&mut self, len: usize, at: End, limit: ListLimit) -> (&mut [u8], isize) {
         let mut growth = 0;
@@ -162,7 +161,7 @@ impl Chunk {
         (&mut self.buffer[from..from + len], growth)
     }
 
-    /// Removes the element at an end, one of several, which is passed to `read` before.
+    /// Passes the element at an end, one of several, to `read` and removes it.
     #[inline]
     pub(super) fn pop(&mut self, at: End, read: impl FnOnce(Item<'_>)) {
         self.count -= 1;
@@ -181,12 +180,13 @@ impl Chunk {
         }
     }
 
-    /// Returns the offset of an element; that of none is the length of all.
+    /// Returns the offset of an element; for the index after the last, the length of all elements.
     pub(super) fn offset_of(&self, index: usize) -> usize {
         let elements = self.elements();
-        match index <= self.len() / 2 {
-            true => (0..index).fold(0, |at, _| next(elements, at)),
-            false => (index..self.len()).fold(elements.len(), |at, _| prev(elements, at)),
+        if index <= self.len() / 2 {
+            (0..index).fold(0, |at, _| next(elements, at))
+        } else {
+            (index..self.len()).fold(elements.len(), |at, _| prev(elements, at))
         }
     }
 
@@ -232,7 +232,7 @@ impl Chunk {
         self.count -= count as u32;
     }
 
-    /// Removes elements equal to a text: at most `max_count`, beginning at an end. Returns how many.
+    /// Removes up to `max_count` elements equal to a text, beginning at an end. Returns their number.
     pub(in crate::store::value) fn remove_equal(&mut self, text: &[u8], max_count: usize, from: End) -> usize {
         if let Some(own) = self.plain_text() {
             let is_equal = own == text;
@@ -253,7 +253,7 @@ impl Chunk {
         let removed = found.len().min(max_count);
         let found = &found[found.len() - removed..];
         let Some((first, _)) = found.first() else { return 0 };
-        // What lies between two of them moves forward.
+        // The bytes between two removed elements move forward.
         let mut to = self.start as usize + first;
         for (number, (_, end)) in found.iter().enumerate() {
             let next = found.get(number + 1).map_or(self.used(), |(start, _)| *start);
@@ -276,7 +276,7 @@ impl Chunk {
         behind
     }
 
-    /// Gives room back when it is more than an eighth of the buffer: nothing is added any more.
+    /// Frees the room if it is more than an eighth of the buffer: nothing will be added any more.
     pub(super) fn seal(&mut self) {
         if !self.is_plain && self.buffer.len() - self.used() > self.buffer.len() / 8 {
             *self = self.copy();
@@ -315,31 +315,30 @@ impl Chunk {
             }
         }
         let (start, end) = (self.start as usize, self.end as usize);
-        let at = match is_front {
-            true => {
-                let new_start = start + old_len - new_len;
-                self.buffer.copy_within(start..start + offset, new_start);
-                self.start = new_start as u32;
-                new_start + offset
-            }
-            false => {
-                self.buffer.copy_within(start + offset + old_len..end, start + offset + new_len);
-                self.end = (end + new_len - old_len) as u32;
-                start + offset
-            }
+        let at = if is_front {
+            let new_start = start + old_len - new_len;
+            self.buffer.copy_within(start..start + offset, new_start);
+            self.start = new_start as u32;
+            new_start + offset
+        } else {
+            self.buffer.copy_within(start + offset + old_len..end, start + offset + new_len);
+            self.end = (end + new_len - old_len) as u32;
+            start + offset
         };
-        element.iter().for_each(|element| self.write(at, element));
+        if let Some(element) = element {
+            self.write(at, element);
+        }
     }
 
     /// Makes room for `len` bytes at an end: in the buffer, if an eighth of it is free, else in a larger one. Returns
-    /// by how much its memory has grown.
+    /// the growth of its memory.
     #[cold]
     fn make_room(&mut self, len: usize, at: End, limit: ListLimit) -> isize {
         let (used, old_len) = (self.used(), self.buffer.len());
         let free = old_len - used;
         if free >= len && free >= old_len / 8 {
-            // Half of the room stays at the other end, so that elements which are added at both ends by turns do not
-            // move the others each time.
+            // Half of the room stays at the other end, so that elements added at both ends by turns do not move the
+            // others each time.
             let spare = (free - len) / 2;
             let start = if at == End::Head { free - spare } else { spare };
             self.buffer.copy_within(self.start as usize..self.end as usize, start);
@@ -366,13 +365,13 @@ pub(super) struct ChunkItems<'a> {
 }
 
 impl<'a> ChunkItems<'a> {
-    /// Iterates over elements that lie elsewhere.
+    /// Iterates over the elements of a listpack outside a chunk.
     #[inline]
     pub(super) fn new(elements: &'a [u8]) -> Self {
         ChunkItems { items: Items::new(elements), plain: None }
     }
 
-    /// Iterates over elements before or after an offset.
+    /// Iterates over the elements of a chunk in a range of offsets.
     #[inline]
     pub(super) fn within(chunk: &'a Chunk, range: std::ops::Range<usize>) -> Self {
         ChunkItems { items: Items::within(chunk.elements(), range), plain: None }

@@ -15,9 +15,9 @@
 //! The fields of the first entry come first, so that entries with the same fields store only values. Entries are
 //! deleted by a flag, so nothing moves. The deltas count from the first entry's ID, the key of the chunk.
 //!
-//! A chunk has the listpack's elements from the second one on. The header, the first element, which changes with every
-//! entry, and the terminator are made when the listpack is asked for. So a chunk whose listpack is a few bytes longer
-//! than the limit of 4096 still fits into an allocation of that size, and not into the next one of 5120.
+//! A chunk stores the listpack's elements from the second one on. The header, the first element, which changes with
+//! every entry, and the terminator are made when the listpack is asked for. So a chunk whose listpack is a few bytes
+//! longer than the limit of 4096 still fits into an allocation of that size, and does not need the next one of 5120.
 //!
 //! Bytes are appended to spare room: neither a move nor an allocation per entry.
 
@@ -26,60 +26,59 @@ use crate::store::limits::StreamLimit;
 use crate::store::value::big::stream::StreamId;
 use crate::store::value::listpack::{self, Encoded, HEADER_LEN, Item, Items, Listpack, put_int, put_text};
 
-/// The flag of a deleted entry.
+/// Flag of a deleted entry.
 const DELETED: i64 = 1;
-/// The flag of an entry with the fields of the first one.
+/// Flag of an entry with the fields of the first entry.
 const SAME_FIELDS: i64 = 2;
 
-/// The last byte of a listpack.
 const END: u8 = 0xFF;
-/// What a listpack of less than 128 entries that are not deleted has besides the elements that a chunk stores.
+/// Length of the parts of a listpack that a chunk does not store, with less than 128 live entries.
 const FRAME_LEN: usize = HEADER_LEN + 2 + 1;
 
-/// The most that an element takes besides its text.
+/// Maximum length of an element without its text.
 const ELEMENT_OVERHEAD_MAX: usize = 10;
 
-/// The room of the first chunk of a stream at its creation.
+/// Initial room of the first chunk of a stream.
 const ROOM_MIN: usize = 128;
 
 /// Consecutive entries.
 #[derive(Debug)]
 pub(crate) struct Chunk {
-    /// The elements from the number of deleted entries on lie in `..len`; the rest is room for more.
+    /// Elements in `..len`, from the number of deleted entries on; the rest is room for more.
     buffer: Box<[u8]>,
     len: u32,
-    /// The number of entries that are not deleted.
+    /// Number of entries that are not deleted.
     live: u32,
 }
 
-/// What precedes the entries of a chunk.
+/// Part of a chunk that precedes the entries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Master {
-    /// The number of entries that are not deleted.
+    /// Number of entries that are not deleted.
     pub(super) live: usize,
-    /// The number of fields of the first entry.
+    /// Number of fields of the first entry.
     fields: usize,
-    /// Where the fields begin.
+    /// Offset of the fields.
     fields_at: usize,
-    /// Where the entries begin.
+    /// Offset of the entries.
     pub(super) entries_at: usize,
 }
 
 /// An entry in its chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// Where it begins.
+    /// Offset of the entry.
     pub(super) at: usize,
     flags: i64,
     pub(super) id: StreamId,
-    /// The number of fields.
+    /// Number of fields.
     fields: usize,
-    /// Where the values, or the fields and values, begin.
+    /// Offset of the values, or of the fields and values.
     content_at: usize,
 }
 
 impl Place {
-    /// Returns whether the entry is deleted.
+    /// Returns true if the entry is deleted.
     pub(super) fn is_deleted(&self) -> bool {
         self.flags & DELETED != 0
     }
@@ -93,10 +92,10 @@ impl Place {
     }
 }
 
-/// Iterates over the fields and values of an entry.
+/// An iterator over the fields and values of an entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Fields<'a> {
-    /// The fields of the first entry, if the entry has the same ones.
+    /// Fields of the first entry, if the entry has the same fields.
     shared: Option<Items<'a>>,
     items: Items<'a>,
     left: usize,
@@ -122,8 +121,7 @@ impl<'a> Iterator for Fields<'a> {
 impl ExactSizeIterator for Fields<'_> {}
 
 impl Chunk {
-    /// Creates a chunk without entries, for entries with the fields of `pairs`. `room` is the size that it will grow
-    /// to.
+    /// Creates a chunk without entries, for entries with the fields of `pairs`. `room` is the expected final size.
     pub(super) fn new(pairs: &[&[u8]], room: usize) -> Self {
         let fields = || pairs.iter().step_by(2);
         let len = fields().map(|field| Encoded::of(field).len()).sum::<usize>() + 3 * ELEMENT_OVERHEAD_MAX;
@@ -145,7 +143,6 @@ impl Chunk {
         Chunk { len: buffer.len() as u32, buffer, live: live as u32 }
     }
 
-    /// Returns the listpack.
     pub(crate) fn to_listpack(&self) -> Vec<u8> {
         let (live, elements) = (Encoded::of_int(i64::from(self.live)), self.elements());
         let mut bytes = Vec::with_capacity(FRAME_LEN + ELEMENT_OVERHEAD_MAX + elements.len());
@@ -162,14 +159,12 @@ impl Chunk {
         &self.buffer[..self.len as usize]
     }
 
-    /// Returns the length of the listpack.
     #[inline]
     fn listpack_len(&self) -> usize {
         let live_len = if self.live < 128 { 2 } else { Encoded::of_int(i64::from(self.live)).len() };
         FRAME_LEN - 2 + live_len + self.len as usize
     }
 
-    /// Returns the bytes allocated.
     #[inline]
     pub(super) fn memory(&self) -> usize {
         allocation_len(self.buffer.len())
@@ -180,20 +175,20 @@ impl Chunk {
         Chunk { buffer: self.elements().into(), ..*self }
     }
 
-    /// Gives spare room back that another class of allocations saves; called when the next chunk begins.
+    /// Frees spare room if that makes the allocation smaller; called when the next chunk begins.
     pub(super) fn seal(&mut self) {
         if allocation_len(self.len as usize) < self.memory() {
             *self = self.copy();
         }
     }
 
-    /// Returns whether another entry, of `added_len` bytes of fields and values, goes into this chunk.
+    /// Returns true if another entry, with `added_len` bytes of fields and values, fits in this chunk.
     #[inline]
     pub(super) fn has_room(&self, limit: StreamLimit, added_len: usize) -> bool {
         limit.has_room(self.listpack_len() + added_len, self.live as usize + self.natural_at(0).0)
     }
 
-    /// Returns a number that is not negative, and the offset behind it.
+    /// Returns the number at an offset, which is not negative, and the offset after it.
     #[inline]
     fn natural_at(&self, at: usize) -> (usize, usize) {
         match self.buffer[at] {
@@ -205,8 +200,8 @@ impl Chunk {
         }
     }
 
-    /// Appends an entry; `pairs` are fields and values alternating, `room` the size that the chunk will grow to. Returns
-    /// by how much its memory has grown.
+    /// Appends an entry; `pairs` are alternating fields and values, `room` is the expected final size of the chunk.
+    /// Returns the growth of the chunk's memory.
     pub(super) fn append(&mut self, id: StreamId, master_id: StreamId, pairs: &[&[u8]], room: usize) -> isize {
         let is_same = self.has_fields(pairs);
         let (ms, seq) = id.since(master_id);
@@ -219,38 +214,35 @@ impl Chunk {
         let mut at = put_int(buffer, self.len as usize, if is_same { SAME_FIELDS } else { 0 });
         at = put_int(buffer, at, ms);
         at = put_int(buffer, at, seq);
-        let elements = match is_same {
-            true => {
-                at = pairs.iter().skip(1).step_by(2).fold(at, |at, value| put_text(buffer, at, value));
-                3 + pairs.len() / 2
-            }
-            false => {
-                at = put_int(buffer, at, pairs.len() as i64 / 2);
-                at = pairs.iter().fold(at, |at, part| put_text(buffer, at, part));
-                4 + pairs.len()
-            }
+        let elements = if is_same {
+            at = pairs.iter().skip(1).step_by(2).fold(at, |at, value| put_text(buffer, at, value));
+            3 + pairs.len() / 2
+        } else {
+            at = put_int(buffer, at, pairs.len() as i64 / 2);
+            at = pairs.iter().fold(at, |at, part| put_text(buffer, at, part));
+            4 + pairs.len()
         };
         self.len = put_int(buffer, at, elements as i64) as u32;
         self.live += 1;
         growth
     }
 
-    /// Makes room for `needed` more bytes: doubled up to `room`, beyond that exactly. Returns by how much the memory
-    /// has grown.
+    /// Makes room for `needed` more bytes: doubles the buffer up to `room`, beyond that grows it exactly. Returns the
+    /// growth of the memory.
     fn make_room(&mut self, needed: usize, room: usize) -> isize {
         let (len, capacity, before) = (self.len as usize, self.buffer.len(), self.memory());
         if capacity - len >= needed {
             return 0;
         }
         let wanted = (len + needed).max(ROOM_MIN).max((capacity * 2).min(room));
-        // A class of allocations is used to its end.
+        // Allocations are rounded up to their size class.
         let mut buffer = vec![0; allocation_len(wanted)].into_boxed_slice();
         buffer[..len].copy_from_slice(self.elements());
         self.buffer = buffer;
         self.memory() as isize - before as isize
     }
 
-    /// Returns whether the entry to be added has the fields of the first one, in the same order.
+    /// Returns true if the entry to be added has the fields of the first entry, in the same order.
     #[inline]
     fn has_fields(&self, pairs: &[&[u8]]) -> bool {
         let (fields, mut at) = self.natural_at(self.natural_at(0).1);
@@ -274,12 +266,12 @@ impl Chunk {
         Master { live: self.live as usize, fields, fields_at, entries_at }
     }
 
-    /// Returns whether an offset lies behind the last entry.
+    /// Returns true if an offset is after the last entry.
     pub(super) fn is_end(&self, at: usize) -> bool {
         at >= self.end()
     }
 
-    /// Returns the offset behind the last entry.
+    /// Returns the offset after the last entry.
     pub(super) fn end(&self) -> usize {
         self.len as usize
     }
@@ -293,7 +285,7 @@ impl Chunk {
         Place { at, flags, id: StreamId::after(master_id, delta), fields, content_at: items.range().start }
     }
 
-    /// Returns the offset behind an entry.
+    /// Returns the offset after an entry.
     pub(super) fn after(&self, place: &Place) -> usize {
         (0..=place.elements()).fold(place.content_at, |at, _| listpack::next(self.elements(), at))
     }
@@ -317,7 +309,7 @@ impl Chunk {
 
     /// Marks an entry as deleted, without counting it.
     pub(super) fn mark_deleted(&mut self, place: &Place) {
-        // Flags are less than 128, which is one byte.
+        // Flags are less than 128, so they are one byte.
         self.buffer[place.at] = (place.flags | DELETED) as u8;
     }
 
@@ -327,7 +319,7 @@ impl Chunk {
         let (dead, behind) = self.natural_at(0);
         let dead = dead + deleted;
         if behind == 2 && dead < 128 {
-            // Small numbers are one byte, and the length behind stays the same.
+            // Small numbers are one byte, so the length after them stays the same.
             self.buffer[0] = dead as u8;
             return;
         }
@@ -338,8 +330,8 @@ impl Chunk {
         (self.len, self.buffer) = (elements.len() as u32, elements.into());
     }
 
-    /// Checks bytes from elsewhere; returns the number of entries that are not deleted, and the first and the last
-    /// ID, deleted or not.
+    /// Checks bytes from elsewhere; returns the number of entries that are not deleted, and the first and the last ID,
+    /// including deleted entries.
     pub(crate) fn validate(bytes: &[u8], master_id: StreamId) -> Option<(usize, StreamId, StreamId)> {
         let listpack = Listpack::validate(bytes)?;
         let mut items = listpack.iter();
@@ -385,15 +377,17 @@ impl Chunk {
     }
 }
 
-/// Returns the length of an entry with these differences to the first ID.
+/// Returns the encoded length of an entry whose ID differs from the first one by `ms` and `seq`.
 #[cold]
 fn exact_len((ms, seq): (i64, i64), pairs: &[&[u8]], is_same: bool) -> usize {
     let ints: usize = [0, ms, seq, pairs.len() as i64 + 4].map(|int| Encoded::of_int(int).len()).iter().sum();
     let len = |part: &&[u8]| Encoded::of(part).len();
-    ints + match is_same {
-        true => pairs.iter().skip(1).step_by(2).map(len).sum::<usize>(),
-        false => Encoded::of_int(pairs.len() as i64 / 2).len() + pairs.iter().map(len).sum::<usize>(),
-    }
+    let parts = if is_same {
+        pairs.iter().skip(1).step_by(2).map(len).sum::<usize>()
+    } else {
+        Encoded::of_int(pairs.len() as i64 / 2).len() + pairs.iter().map(len).sum::<usize>()
+    };
+    ints + parts
 }
 
 /// Reads a number that is not negative.

@@ -1,4 +1,4 @@
-//! Consumer groups: how far a group has read, and which entries its consumers have not acknowledged.
+//! Consumer groups: the last entry that a group has read, and the entries that its consumers have not acknowledged.
 
 use std::ops::{Deref, DerefMut};
 
@@ -15,39 +15,39 @@ pub(crate) type ConsumerNumber = u32;
 /// A consumer group.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
-    /// The ID of the last entry that was delivered.
+    /// ID of the last entry that was delivered.
     pub(crate) last: StreamId,
-    /// How many entries were read, if that is known.
+    /// Number of entries read, if it is known.
     pub(crate) read: Option<u64>,
-    /// The entries that were delivered and not acknowledged.
+    /// Entries that were delivered and not acknowledged.
     pending: OrderedMap<StreamId, Pending>,
-    /// The same entries by the times of their deliveries.
+    /// Pending entries by the times of their deliveries.
     by_time: OrderedMap<(i64, StreamId), ()>,
-    /// The consumers' numbers by their names.
+    /// Numbers of the consumers by their names.
     numbers: OrderedMap<Box<[u8]>, ConsumerNumber>,
-    /// The consumers by their numbers.
+    /// Consumers by their numbers.
     consumers: Vec<Option<Consumer>>,
-    /// The numbers without a consumer.
+    /// Numbers without a consumer.
     free: Vec<ConsumerNumber>,
-    /// The bytes of the consumers' names.
+    /// Bytes of the consumers' names.
     names_len: usize,
-    /// The bytes allocated for what is pending for the consumers.
+    /// Bytes allocated for the consumers' pending entries.
     consumers_len: usize,
 }
 
 /// An entry that was delivered and not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pending {
-    /// When it was delivered last, in wall-clock milliseconds.
+    /// Time of the last delivery, in wall-clock milliseconds.
     pub(crate) time: i64,
-    /// How often it was delivered.
+    /// Number of deliveries.
     pub(crate) count: u64,
-    /// To whom.
+    /// Consumer of the last delivery.
     pub(crate) consumer: ConsumerNumber,
 }
 
 impl Pending {
-    /// The count of deliveries after one more.
+    /// Returns the count of deliveries after one more.
     pub(crate) fn next_count(count: u64) -> u64 {
         count.saturating_add(1).min(COUNT_MAX)
     }
@@ -56,13 +56,12 @@ impl Pending {
 /// A consumer of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Consumer {
-    /// Its name.
     pub(crate) name: Box<[u8]>,
-    /// When it tried last to read or claim, in wall-clock milliseconds.
+    /// Time of the last attempt to read or claim, in wall-clock milliseconds.
     pub(crate) seen: i64,
-    /// When it read or claimed last; -1 is never.
+    /// Time of the last successful read or claim, in wall-clock milliseconds; -1 for never.
     pub(crate) active: i64,
-    /// The entries that it has to acknowledge.
+    /// Entries that the consumer has to acknowledge.
     pub(crate) pending: OrderedMap<StreamId, ()>,
 }
 
@@ -72,7 +71,6 @@ impl Group {
         Group { last, read, ..Group::default() }
     }
 
-    /// Returns the bytes allocated.
     fn memory(&self) -> usize {
         self.pending.memory()
             + self.by_time.memory()
@@ -83,14 +81,14 @@ impl Group {
             + 2 * self.names_len
     }
 
-    /// Returns a copy, whose lists have no spare room.
+    /// Returns a copy without spare room in its lists.
     fn copy(&self) -> Self {
         let mut copy = self.clone();
         copy.consumers_len = copy.consumers().map(|consumer| consumer.pending.memory()).sum();
         copy
     }
 
-    /// Changes what is pending for a consumer.
+    /// Changes the pending entries of a consumer.
     fn change_pending(&mut self, number: ConsumerNumber, change: impl FnOnce(&mut OrderedMap<StreamId, ()>)) {
         let pending = &mut self.consumer_mut(number).pending;
         let before = pending.memory();
@@ -104,7 +102,7 @@ impl Group {
         &self.pending
     }
 
-    /// Iterates over these entries in the order of their deliveries.
+    /// Iterates over the pending entries in the order of their deliveries, each with its time.
     pub(crate) fn pending_by_time(&self) -> impl Iterator<Item = (i64, StreamId)> {
         self.by_time.keys().copied()
     }
@@ -124,17 +122,16 @@ impl Group {
         self.numbers.get(name).copied()
     }
 
-    /// Returns the consumer with a number.
     pub(crate) fn consumer(&self, number: ConsumerNumber) -> &Consumer {
         self.consumers[number as usize].as_ref().expect("numbers in use have consumers")
     }
 
-    /// Returns the consumer with a number, to set its times.
+    /// Returns a consumer, to set its times.
     pub(crate) fn consumer_mut(&mut self, number: ConsumerNumber) -> &mut Consumer {
         self.consumers[number as usize].as_mut().expect("numbers in use have consumers")
     }
 
-    /// Creates a consumer, unless it exists; returns its number, and whether it was created.
+    /// Creates a consumer, unless it exists; returns its number, and true if it was created.
     pub(crate) fn create_consumer(&mut self, name: &[u8], now: i64) -> (ConsumerNumber, bool) {
         if let Some(number) = self.find_consumer(name) {
             return (number, false);
@@ -150,7 +147,7 @@ impl Group {
         (number, true)
     }
 
-    /// Deletes a consumer with its pending entries; returns their number.
+    /// Deletes a consumer with its pending entries; returns the number of these.
     pub(crate) fn delete_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let number = self.numbers.remove(name)?;
         let consumer = self.consumers[number as usize].take()?;
@@ -183,7 +180,7 @@ impl Group {
         self.change_pending(pending.consumer, |pending| _ = pending.insert(id, ()));
     }
 
-    /// Removes a pending entry; returns what it was.
+    /// Removes a pending entry and returns it.
     pub(crate) fn release(&mut self, id: StreamId) -> Option<Pending> {
         let pending = self.pending.remove(&id)?;
         self.by_time.remove(&(pending.time, id));
@@ -191,30 +188,28 @@ impl Group {
         Some(pending)
     }
 
-    /// Returns whether an entry is still to be delivered, or to be acknowledged.
+    /// Returns true if the group has still to read or to acknowledge an entry.
     pub(super) fn refers_to(&self, id: StreamId) -> bool {
         id > self.last || self.pending.contains_key(&id)
     }
 }
 
-/// The groups of a stream by their names.
+/// The groups of a stream, by name.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     by_name: OrderedMap<Box<[u8]>, Group>,
-    /// The bytes allocated by the groups and their names.
+    /// Bytes allocated by the groups and their names.
     memory: usize,
 }
 
 impl Groups {
-    /// No groups.
     pub(super) const EMPTY: Groups = Groups { by_name: OrderedMap::EMPTY, memory: 0 };
 
-    /// Returns the bytes allocated.
     pub(super) fn memory(&self) -> usize {
         self.by_name.memory() + self.memory
     }
 
-    /// Returns a copy, whose lists have no spare room.
+    /// Returns a copy without spare room in its lists.
     pub(super) fn copy(&self) -> Self {
         let by_name: OrderedMap<_, _> = self.by_name.iter().map(|(name, group)| (name.clone(), group.copy())).collect();
         let memory = by_name.iter().map(|(name, group)| allocation_len(name.len()) + group.memory()).sum();
@@ -233,13 +228,13 @@ impl Groups {
         self.by_name.iter().map(|(name, group)| (&**name, group))
     }
 
-    /// Borrows a group to change it.
+    /// Borrows a group for a change.
     pub(super) fn get_mut(&mut self, name: &[u8]) -> Option<GroupMut<'_>> {
         let group = self.by_name.get_mut(name)?;
         Some(GroupMut { before: group.memory(), group, total: &mut self.memory })
     }
 
-    /// Adds a group; returns whether the name was unused.
+    /// Adds a group; returns false if the name is used.
     pub(super) fn insert(&mut self, name: &[u8], group: Group) -> bool {
         if self.by_name.contains_key(name) {
             return false;
@@ -249,19 +244,19 @@ impl Groups {
         true
     }
 
-    /// Removes a group; returns whether it existed.
+    /// Removes a group; returns true if it existed.
     pub(super) fn remove(&mut self, name: &[u8]) -> bool {
         let Some(group) = self.by_name.remove(name) else { return false };
         self.memory -= allocation_len(name.len()) + group.memory();
         true
     }
 
-    /// Returns whether any group has still to read or to acknowledge an entry.
+    /// Returns true if any group has still to read or to acknowledge an entry.
     pub(super) fn refer_to(&self, id: StreamId) -> bool {
         self.by_name.values().any(|group| group.refers_to(id))
     }
 
-    /// Removes an entry from the pending ones of all groups; returns whether any had it.
+    /// Removes an entry from the pending entries of all groups; returns true if any group had it.
     pub(super) fn forget(&mut self, id: StreamId) -> bool {
         let Groups { by_name, memory } = self;
         let mut is_found = false;
@@ -273,7 +268,7 @@ impl Groups {
     }
 }
 
-/// A group borrowed to be changed; afterwards its memory is counted.
+/// Guard of a group that is being changed; its memory is counted at the end.
 pub(crate) struct GroupMut<'a> {
     group: &'a mut Group,
     total: &'a mut usize,

@@ -4,19 +4,18 @@ use std::ops::Deref;
 
 use crate::text::{DIGITS_MAX, put_digits};
 
-/// The ID of an entry: a time and a number among the entries of that time.
+/// The ID of an entry: a time and a sequence number among the entries with that time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StreamId {
     /// Usually a time in milliseconds since 1970.
     pub(crate) ms: u64,
-    /// Counts the entries with the same time.
+    /// Sequence number among the entries with the same time.
     pub(crate) seq: u64,
 }
 
-/// The text of an ID.
 #[derive(Clone, Debug)]
 pub(crate) struct IdText {
-    /// The text is the end of this.
+    /// Buffer whose end is the text.
     bytes: [u8; 2 * DIGITS_MAX + 1],
     start: usize,
 }
@@ -36,7 +35,6 @@ impl StreamId {
     /// The largest ID.
     pub(crate) const MAX: StreamId = StreamId { ms: u64::MAX, seq: u64::MAX };
 
-    /// Creates an ID.
     pub(crate) const fn new(ms: u64, seq: u64) -> Self {
         StreamId { ms, seq }
     }
@@ -66,7 +64,7 @@ impl StreamId {
         IdText { bytes, start }
     }
 
-    /// Returns the bytes that sort like the IDs, as dumps contain them.
+    /// Returns the bytes of the ID, which sort like the IDs, as contained in dumps.
     pub(crate) fn to_bytes(self) -> [u8; 16] {
         self.bits().to_be_bytes()
     }
@@ -76,7 +74,7 @@ impl StreamId {
         Self::from_bits(u128::from_be_bytes(bytes))
     }
 
-    /// Returns the number that sorts like the IDs.
+    /// Returns the ID as a number that sorts like the IDs.
     pub(super) fn bits(self) -> u128 {
         u128::from(self.ms) << 64 | u128::from(self.seq)
     }

@@ -1,6 +1,6 @@
-//! Streams: an ordered map of packed chunks of entries, and the groups of consumers beside.
+//! Streams: an ordered map of packed chunks of entries, and the consumer groups.
 //!
-//! The chunks have the format of Redis' nodes, so a dump copies them. `chunk.rs` reads and writes one, `walk.rs`
+//! The chunks have the format of Redis' nodes, so a dump copies them. `chunk.rs` reads and writes a chunk, `walk.rs`
 //! iterates over the entries, `trim.rs` deletes them, `group.rs` has the consumer groups.
 
 mod chunk;
@@ -28,33 +28,32 @@ pub(crate) use walk::{StreamEntry, Walk, entries_of};
 use group::{COUNT_MAX, Groups};
 use steps::StreamWalk;
 
-/// The largest chunk, whatever the limit: 1 GB.
+/// Maximum length of a chunk, even without a limit: 1 GB.
 const CHUNK_LEN_MAX: usize = 1 << 30;
 
-/// The size that a chunk is expected to grow to if its limit is larger.
+/// Expected final size of a chunk with a larger limit.
 const ROOM_MAX: usize = 4096;
 
-/// A stream.
 #[derive(Default)]
 pub(crate) struct BigStream {
-    /// The chunks by the IDs of their first entries, deleted or not.
+    /// Chunks by the IDs of their first entries, including deleted ones.
     chunks: OrderedMap<StreamId, Chunk>,
-    /// The bytes allocated by the chunks.
+    /// Bytes allocated by the chunks.
     chunks_len: usize,
-    /// The nodes of Redis' tree of the chunks, without its root.
+    /// Number of nodes of the radix tree that Redis would have for the chunks, without its root.
     tree_nodes: usize,
-    /// The number of entries.
+    /// Number of entries.
     len: usize,
-    /// The ID of the first entry; the smallest one without entries.
+    /// ID of the first entry; [`StreamId::MIN`] without entries.
     first: StreamId,
-    /// The largest ID so far.
+    /// Largest ID so far.
     last: StreamId,
-    /// The largest ID of a deleted entry.
+    /// Largest ID of a deleted entry.
     max_deleted: StreamId,
-    /// How many entries were ever added.
+    /// Number of entries ever added.
     added: u64,
     groups: Groups,
-    /// While a snapshot visits the chunks.
+    /// Walk of a snapshot that visits the chunks.
     walk: Option<Box<StreamWalk>>,
 }
 
@@ -68,7 +67,7 @@ impl BigStream {
     /// The largest count of entries or deliveries: replies have signed integers of 64 bits.
     pub(crate) const COUNT_MAX: u64 = COUNT_MAX;
 
-    /// What a missing key reads as.
+    /// Empty stream, which a missing key reads as.
     pub(in crate::store::value) const EMPTY: BigStream = BigStream {
         chunks: OrderedMap::EMPTY,
         chunks_len: 0,
@@ -87,7 +86,7 @@ impl BigStream {
         self.chunks.memory() + self.chunks_len + self.groups.memory()
     }
 
-    /// Returns the cost of freeing it, in units of one allocation.
+    /// Returns the cost of freeing the stream, in units of one allocation.
     pub(super) fn effort(&self) -> usize {
         /// The length of an allocation of average groups.
         const PIECE: usize = 256;
@@ -101,12 +100,11 @@ impl BigStream {
         BigStream { chunks, chunks_len, groups: self.groups.copy(), walk: None, ..*self }
     }
 
-    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns the ID of the first entry; the smallest one without entries.
+    /// Returns the ID of the first entry; [`StreamId::MIN`] without entries.
     pub(crate) fn first(&self) -> StreamId {
         self.first
     }
@@ -126,12 +124,12 @@ impl BigStream {
         self.max_deleted
     }
 
-    /// Returns how many entries were ever added.
+    /// Returns the number of entries ever added.
     pub(crate) fn added(&self) -> u64 {
         self.added
     }
 
-    /// Sets the largest ID, and the two counters that are given.
+    /// Sets the largest ID, and the counters that are given.
     pub(crate) fn set_last(&mut self, last: StreamId, added: Option<u64>, max_deleted: Option<StreamId>) {
         self.last = last;
         self.added = added.unwrap_or(self.added);
@@ -148,27 +146,25 @@ impl BigStream {
         Walk::new(&self.chunks, start, end, true)
     }
 
-    /// Returns an entry.
     pub(crate) fn get(&self, id: StreamId) -> Option<StreamEntry<'_>> {
         self.range(id, id).next()
     }
 
-    /// Returns the number of chunks.
     pub(crate) fn chunk_count(&self) -> usize {
         self.chunks.len()
     }
 
-    /// Returns the chunks with the IDs of their first entries.
+    /// Iterates over the chunks with the IDs of their first entries.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = (StreamId, &Chunk)> {
         self.chunks.iter().map(|(id, chunk)| (*id, chunk))
     }
 
-    /// Returns how many nodes the radix tree of the chunks would have in Redis.
+    /// Returns the number of nodes that the radix tree of the chunks would have in Redis.
     pub(crate) fn tree_nodes(&self) -> usize {
         self.tree_nodes + 1
     }
 
-    /// Appends an entry, whose ID is larger than all before; `pairs` are fields and values alternating.
+    /// Appends an entry, whose ID is larger than all IDs before; `pairs` are alternating fields and values.
     pub(crate) fn append(&mut self, id: StreamId, pairs: &[&[u8]], limit: StreamLimit) {
         debug_assert!(id > self.last);
         let max_len = if limit.bytes == 0 { CHUNK_LEN_MAX } else { limit.bytes.min(CHUNK_LEN_MAX) };
@@ -178,7 +174,9 @@ impl BigStream {
         let is_first = self.chunks.is_empty();
         if self.walk.is_some() {
             let last = self.chunks.keys().next_back().copied();
-            last.into_iter().for_each(|last| self.before_change(last));
+            if let Some(last) = last {
+                self.before_change(last);
+            }
         }
         match self.chunks.last_mut() {
             Some((&master_id, chunk)) if chunk.has_room(limit, added_len) => {
@@ -204,15 +202,14 @@ impl BigStream {
         }
     }
 
-    /// Adds a chunk behind all others, a checked listpack of `live` entries that are not deleted; for values that are
+    /// Adds a chunk after all others, a checked listpack with `live` entries that are not deleted; for values that are
     /// read from a dump.
     pub(crate) fn push_chunk(&mut self, id: StreamId, listpack: &[u8], live: usize) {
         self.insert_chunk(id, Chunk::from_checked(listpack, live));
         self.len += live;
     }
 
-    /// Sets the ID of the first entry to that of the entry which is first; for values that are read from a
-    /// dump.
+    /// Sets the ID of the first entry from the chunks; for values that are read from a dump.
     pub(crate) fn restore_first(&mut self) {
         self.find_first();
     }
@@ -247,13 +244,13 @@ impl BigStream {
         }
     }
 
-    /// Begins the walk of a snapshot over the chunks, or ends it.
+    /// Begins or ends the walk of a snapshot over the chunks.
     pub(super) fn set_record(&mut self, record: Option<Record>) {
         let last = self.chunks.keys().next_back().copied();
         self.walk = record.map(|record| Box::new(StreamWalk::new(last, record)));
     }
 
-    /// Returns the record, while the chunks are visited.
+    /// Returns the record while the chunks are visited.
     pub(super) fn record(&self) -> Option<&Record> {
         self.walk.as_ref().map(|walk| walk.record())
     }
@@ -263,17 +260,15 @@ impl BigStream {
         Some(self.walk.as_mut()?.visit(&self.chunks, is_time_up))
     }
 
-    /// Returns the number of groups.
     pub(crate) fn group_count(&self) -> usize {
         self.groups.len()
     }
 
-    /// Returns a group.
     pub(crate) fn group(&self, name: &[u8]) -> Option<&Group> {
         self.groups.get(name)
     }
 
-    /// Borrows a group to change it.
+    /// Borrows a group for a change.
     pub(crate) fn group_mut(&mut self, name: &[u8]) -> Option<GroupMut<'_>> {
         self.groups.get_mut(name)
     }
@@ -283,27 +278,27 @@ impl BigStream {
         self.groups.iter()
     }
 
-    /// Adds a group; returns whether its name was unused.
+    /// Adds a group; returns false if its name is used.
     pub(crate) fn add_group(&mut self, name: &[u8], group: Group) -> bool {
         self.groups.insert(name, group)
     }
 
-    /// Removes a group; returns whether it existed.
+    /// Removes a group; returns true if it existed.
     pub(crate) fn remove_group(&mut self, name: &[u8]) -> bool {
         self.groups.remove(name)
     }
 
-    /// Returns whether any group has still to read or to acknowledge an entry.
+    /// Returns true if any group has still to read or to acknowledge an entry.
     pub(crate) fn is_referred_to(&self, id: StreamId) -> bool {
         self.groups.refer_to(id)
     }
 
-    /// Returns whether entries behind an ID may have been deleted.
+    /// Returns true if entries after an ID may have been deleted.
     pub(crate) fn has_gaps_from(&self, id: StreamId) -> bool {
         self.len > 0 && self.max_deleted != StreamId::MIN && id <= self.max_deleted
     }
 
-    /// Returns how many entries were ever added up to an ID, where that can be known.
+    /// Returns the number of entries ever added up to an ID, if it can be known.
     pub(crate) fn added_up_to(&self, id: StreamId) -> Option<u64> {
         if self.added == 0 {
             return Some(0);
@@ -327,7 +322,7 @@ impl BigStream {
         }
     }
 
-    /// Returns how many entries a group has still to read, where that can be known.
+    /// Returns the number of entries that a group has still to read, if it can be known.
     pub(crate) fn lag(&self, group: &Group) -> Option<i64> {
         let left = |read: u64| (self.added as i64).wrapping_sub(read as i64);
         if self.added == 0 || self.len == 0 {
@@ -342,7 +337,8 @@ impl BigStream {
         }
     }
 
-    /// Returns how many entries a group has read after the entry `id`, if it had read `read` up to `last` before.
+    /// Returns the number of entries read by a group after the entry `id`, given the last ID `last` and the number
+    /// `read` before.
     pub(crate) fn read_after(&self, (last, read): (StreamId, Option<u64>), id: StreamId) -> Option<u64> {
         match read {
             Some(read) if last >= self.first && !self.has_gaps_from(last) => Some(read + 1),

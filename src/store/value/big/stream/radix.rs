@@ -1,19 +1,19 @@
 //! The number of nodes that the radix tree of a stream's chunks would have in Redis, as XINFO STREAM reports it.
 //!
-//! A key of the tree is an ID of 16 bytes. A node is a run of bytes that keys have in common, a branch, or the
-//! end of a key. The number is kept up to date as chunks come and go, because counting takes a pass over all of them:
-//! only the neighbours of a key decide how many nodes it adds.
+//! A key of the tree is an ID of 16 bytes. A node is a run of bytes that keys have in common, a branch, or the end of a
+//! key. The number is updated when chunks come and go, because counting takes a pass over all of them: only the
+//! neighbours of a key decide how many nodes it adds.
 
 use crate::memory::ordered_map::OrderedMap;
 use crate::store::value::big::stream::StreamId;
 
-/// The length of a key in bytes.
+/// Length of a key in bytes.
 const LEN: usize = size_of::<u128>();
 
-/// Returns how many nodes a key adds to the tree of the other keys; it removes as many when it goes.
+/// Returns the number of nodes that a key adds to the tree of the other keys; its removal removes as many.
 pub(super) fn nodes_of<V>(key: StreamId, others: &OrderedMap<StreamId, V>) -> usize {
     let neighbours = [before(key, others), others.range(key..).next().map(|(id, _)| *id)];
-    // How deep in the tree the key leaves those that are most similar.
+    // Depth at which the key branches off the most similar keys.
     let Some(depth) = neighbours.into_iter().flatten().map(|other| common(key, other)).max() else { return 1 };
     let own = 1 + usize::from(depth + 1 < LEN);
     let rest = u128::MAX >> (8 * depth.min(LEN - 1));
@@ -25,8 +25,8 @@ pub(super) fn nodes_of<V>(key: StreamId, others: &OrderedMap<StreamId, V>) -> us
     if end == depth {
         return own; // the others branch there already
     }
-    // They have a run of bytes in common that reaches deeper: it is cut in two by a branch, if there are bytes left on
-    // both sides of it.
+    // The similar keys have a run of bytes in common that reaches deeper: a branch cuts it in two, if there are bytes
+    // left on both sides of the branch.
     let outer = [before(first, others), last.next().and_then(|next| others.range(next..).next()).map(|(id, _)| *id)];
     let start = outer.into_iter().flatten().map(|other| common(key, other) + 1).max().unwrap_or(0);
     own + usize::from(depth > start) + usize::from(end > depth + 1)
@@ -36,7 +36,7 @@ fn before<V>(key: StreamId, others: &OrderedMap<StreamId, V>) -> Option<StreamId
     others.range(..key).next_back().map(|(id, _)| *id)
 }
 
-/// Returns how many bytes two keys have in common at their start.
+/// Returns the length of the common prefix of two keys in bytes.
 fn common(one: StreamId, other: StreamId) -> usize {
     (one.bits() ^ other.bits()).leading_zeros() as usize / 8
 }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
     use crate::store::usage::Dice;
 
-    /// Counts the nodes of the subtree of some sorted keys, which agree in their first `depth` bytes.
+    /// Counts the nodes of the subtree of sorted keys that agree in their first `depth` bytes.
     fn count(keys: &[[u8; LEN]], depth: usize) -> usize {
         let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return 0 };
         let common = first.iter().zip(last).skip(depth).take_while(|(one, other)| one == other).count();
@@ -78,7 +78,7 @@ mod tests {
                 keys.insert(key, ());
             }
             if round % 3 == 0 {
-                // The number stays small enough that keys are missing beside others.
+                // The number stays small enough that neighbours of keys are missing.
                 let victim = keys.keys().copied().nth(round % keys.len().max(1));
                 victim.iter().for_each(|victim| {
                     keys.remove(victim);

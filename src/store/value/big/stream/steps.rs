@@ -10,9 +10,9 @@ use crate::store::value::big::walk::{Element, Part, Record};
 
 /// The state of a walk.
 pub(super) struct StreamWalk {
-    /// From where on chunks have not been visited; `None` if all were.
+    /// ID from which on chunks have not been visited; `None` if all were.
     next: Option<StreamId>,
-    /// The last chunk of the cut.
+    /// ID of the last chunk of the cut.
     last: StreamId,
     /// Chunks that have changed before they were visited.
     kept: BTreeMap<StreamId, MarkedBytes>,
@@ -26,12 +26,11 @@ impl StreamWalk {
         StreamWalk { next, last, kept: BTreeMap::new(), record }
     }
 
-    /// Returns the record.
     pub(super) fn record(&self) -> &Record {
         &self.record
     }
 
-    /// Keeps a chunk that is about to change, if it is one of the cut that was not visited.
+    /// Saves a chunk that is about to change, if it is a chunk of the cut that was not visited.
     pub(super) fn before_change(&mut self, id: StreamId, chunk: &Chunk) {
         if self.next.is_some_and(|next| next <= id) && id <= self.last && !self.kept.contains_key(&id) {
             let written = self.record.written(Element::Chunk(id.to_bytes(), &chunk.to_listpack()));

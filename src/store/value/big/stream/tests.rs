@@ -1,4 +1,4 @@
-//! Streams against an ordered map of the standard library.
+//! Tests of streams against an ordered map of the standard library.
 
 use std::collections::BTreeMap;
 
@@ -231,7 +231,7 @@ fn a_pending_entry_has_one_consumer_and_leaves_with_it() {
     assert_eq!(stream.memory(), empty);
 }
 
-/// What a test does to a group: assigns an entry, releases one, or deletes a consumer.
+/// A step of a test with a group: assigns an entry, releases one, or deletes a consumer.
 type GroupStep = (u8, u64, i64, u8);
 
 proptest! {

@@ -2,48 +2,47 @@
 
 use crate::store::value::big::stream::{BigStream, Chunk, StreamId};
 
-/// Which entries a trim deletes.
+/// The entries that a trim deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// The oldest, until this many are left.
+    /// The oldest entries, until this many are left.
     Len(usize),
-    /// Those with smaller IDs.
+    /// Entries with smaller IDs.
     MinId(StreamId),
 }
 
-/// What a deletion does to groups that have not acknowledged the entry.
+/// Treatment of a deleted entry in groups that have not acknowledged it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum References {
-    /// They keep it among their pending entries.
+    /// The entry stays among their pending entries.
     #[default]
     Keep,
-    /// It is removed from their pending entries.
+    /// The entry is removed from their pending entries.
     Delete,
-    /// The entry stays until all groups have read and acknowledged it.
+    /// The entry is not deleted until all groups have read and acknowledged it.
     Acknowledged,
 }
 
 /// A trim of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trim {
-    /// Which entries are deleted.
     pub(crate) bound: Bound,
-    /// Whether only whole chunks are deleted.
+    /// True if only whole chunks are deleted.
     pub(crate) is_approximate: bool,
-    /// How many entries are deleted at most; 0 is no limit.
+    /// Maximum number of entries to delete; 0 is no limit.
     pub(crate) limit: usize,
-    /// What becomes of references.
+    /// Treatment of references by groups.
     pub(crate) references: References,
 }
 
 /// The outcome of a trim.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Trimmed {
-    /// How many entries were deleted.
+    /// Number of deleted entries.
     pub(crate) deleted: usize,
-    /// Whether references were removed, also to entries that had been deleted before.
+    /// True if references were removed, including references to entries that had been deleted before.
     pub(crate) has_forgotten: bool,
-    /// The first chunk that was left alone.
+    /// ID of the first chunk that was left alone.
     pub(crate) rest: Option<StreamId>,
 }
 
@@ -88,7 +87,7 @@ impl BigStream {
         trimmed
     }
 
-    /// Deletes entries of one chunk, and removes references to them and to those of it that were deleted before.
+    /// Deletes entries of one chunk, and removes references to them and to entries of the chunk deleted before.
     fn trim_inside(&mut self, id: StreamId, trim: &Trim, trimmed: &mut Trimmed) {
         self.before_change(id);
         let BigStream { chunks, groups, len, .. } = self;
@@ -116,14 +115,15 @@ impl BigStream {
             deleted += 1;
             *len -= 1;
         }
-        match deleted == master.live {
-            true => self.drop_chunk(id),
-            false => self.change_chunk(id, |chunk| chunk.count_deleted(deleted)),
+        if deleted == master.live {
+            self.drop_chunk(id);
+        } else {
+            self.change_chunk(id, |chunk| chunk.count_deleted(deleted));
         }
         trimmed.deleted += deleted;
     }
 
-    /// Deletes an entry; returns whether it existed. The largest deleted ID is updated.
+    /// Deletes an entry; returns true if it existed. Updates the largest deleted ID.
     pub(crate) fn delete(&mut self, id: StreamId) -> bool {
         let Some((&master_id, chunk)) = self.chunks.floor_mut(&id) else { return false };
         let master = chunk.master();
@@ -159,18 +159,18 @@ impl BigStream {
         true
     }
 
-    /// Removes an entry from the pending ones of all groups; returns whether any had it.
+    /// Removes an entry from the pending entries of all groups; returns true if any group had it.
     pub(crate) fn forget(&mut self, id: StreamId) -> bool {
         self.groups.forget(id)
     }
 
-    /// Finds the first entry again.
+    /// Updates the ID of the first entry.
     pub(super) fn find_first(&mut self) {
         self.first = self.range(StreamId::MIN, StreamId::MAX).next().map_or(StreamId::MIN, |entry| entry.id);
     }
 }
 
-/// Returns the last ID of a chunk, deleted or not.
+/// Returns the last ID of a chunk, including deleted entries.
 fn last_of(id: StreamId, chunk: &Chunk) -> StreamId {
     chunk.entry_at(id, &chunk.master(), chunk.before(chunk.end())).id
 }

@@ -7,13 +7,12 @@ use crate::store::value::big::stream::id::StreamId;
 /// An entry of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamEntry<'a> {
-    /// Its ID.
     pub(crate) id: StreamId,
-    /// Its fields and values.
+    /// Fields and values.
     pub(crate) fields: Fields<'a>,
 }
 
-/// Iterates over entries in a range of IDs, in one direction.
+/// An iterator over entries in a range of IDs, in one direction.
 pub(crate) struct Walk<'a> {
     chunks: ordered_map::Range<'a, StreamId, Chunk>,
     current: Option<Position<'a>>,
@@ -26,12 +25,12 @@ struct Position<'a> {
     id: StreamId,
     chunk: &'a Chunk,
     master: Master,
-    /// Forwards the offset of the next entry, backwards the end of the next one.
+    /// Offset of the next entry, or backwards its end.
     at: usize,
 }
 
 impl<'a> Walk<'a> {
-    /// Begins a walk over the entries of some chunks, which are ordered by the IDs of their first entries.
+    /// Creates an iterator over entries of chunks that are ordered by the IDs of their first entries.
     pub(super) fn new(
         chunks: &'a OrderedMap<StreamId, Chunk>,
         start: StreamId,
@@ -43,10 +42,7 @@ impl<'a> Walk<'a> {
             Some((id, _)) => *id,
             None => start,
         };
-        let chunks = match start <= end {
-            true => chunks.range(first..=end),
-            false => chunks.range(StreamId::MIN..StreamId::MIN),
-        };
+        let chunks = if start <= end { chunks.range(first..=end) } else { chunks.range(StreamId::MIN..StreamId::MIN) };
         let mut walk = Walk { chunks, current: None, start, end, backwards };
         walk.enter();
         walk
@@ -74,16 +70,13 @@ impl<'a> Iterator for Walk<'a> {
                 self.enter();
                 continue;
             }
-            let place = match self.backwards {
-                true => {
-                    *at = chunk.before(*at);
-                    chunk.entry_at(*id, master, *at)
-                }
-                false => {
-                    let place = chunk.entry_at(*id, master, *at);
-                    *at = chunk.after(&place);
-                    place
-                }
+            let place = if self.backwards {
+                *at = chunk.before(*at);
+                chunk.entry_at(*id, master, *at)
+            } else {
+                let place = chunk.entry_at(*id, master, *at);
+                *at = chunk.after(&place);
+                place
             };
             let is_beyond = if self.backwards { place.id < self.start } else { place.id > self.end };
             if is_beyond {
@@ -98,7 +91,7 @@ impl<'a> Iterator for Walk<'a> {
     }
 }
 
-/// Calls `visit` with the entries of a node: a listpack that was made of one, and the ID of its first entry.
+/// Calls `visit` with the entries of a node, given as a listpack made from a chunk, and the ID of its first entry.
 pub(crate) fn entries_of(first: StreamId, listpack: &[u8], mut visit: impl FnMut(StreamEntry<'_>)) {
     let chunk = Chunk::from_checked(listpack, 0);
     let master = chunk.master();
