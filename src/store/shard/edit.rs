@@ -12,39 +12,39 @@ use crate::store::shard::keys::{is_expired, record_use};
 use crate::store::table::Place;
 use crate::store::value::{Kind, WrongType};
 
-/// Borrows the value of a key, existing or not, to be read and changed. When dropped, it accounts for the change:
-/// memory, deletion of a key whose value became empty, and the event. Without a change only the memory is settled, and
-/// a missing key stays missing.
+/// Guard of a key's value, existing or not, to read and change it. When dropped, it accounts for the change: memory,
+/// deletion of a key whose value became empty, and the event. Without a change only the memory is settled, and a
+/// missing key stays missing.
 pub struct Edit<'v, K: Kind> {
     keys: &'v mut Keys,
     key: Key<'v>,
     event: &'static Event,
     cx: &'v mut ChangeCx,
-    /// The position of the entry, if the key exists. The shard is borrowed, so it stays valid.
+    /// Position of the entry, if the key exists. It stays valid, because the shard is borrowed.
     place: Option<Place>,
-    /// The memory of the entry that the shard has counted.
+    /// Memory of the entry that the shard has counted.
     memory: usize,
     is_new: bool,
-    /// Whether the key is to be deleted, whatever it holds.
+    /// True if the key is to be deleted, even if its value is not empty.
     is_emptied: bool,
-    /// Whether watchers and blocked clients are not concerned.
+    /// True if watchers and blocked clients are not notified.
     is_quiet: bool,
-    /// Whether elements of the value had deadlines.
+    /// True if elements of the value had deadlines.
     had_deadlines: bool,
     changes: u64,
-    /// Whether the value was borrowed mutably, so that its memory may differ.
+    /// True once the value was borrowed mutably, so that its memory may differ.
     is_lent: bool,
-    /// Whether the value was changed, even if that is not counted.
+    /// True once the value was changed, even if the change is not counted.
     is_changed: bool,
-    /// Whether the event is emitted even if nothing has changed.
+    /// True if the event is emitted even if nothing has changed.
     is_touched: bool,
-    /// Whether it is shown that a key was created, though it is deleted in the end.
+    /// True if the creation of a key is published even though the key is deleted in the end.
     is_passing_shown: bool,
     kind: PhantomData<K>,
 }
 
 impl Keys {
-    /// Opens the value of a key to be changed; that is a use of the key.
+    /// Opens the value of a key for a change; this is a use of the key.
     #[inline(always)] // see View::edit
     pub(crate) fn open<'v, K: Kind>(
         &'v mut self,
@@ -63,7 +63,7 @@ impl Keys {
                 }
                 (Some(place), K::memory(entry), K::nearest_deadline(entry).is_some())
             }
-            // One that has expired and cannot be deleted yet counts as missing.
+            // An expired key that cannot be deleted yet counts as missing.
             Some(_) => {
                 self.delete_expired(key, cx);
                 (None, 0, false)
@@ -92,17 +92,17 @@ impl Keys {
 }
 
 impl<K: Kind> Edit<'_, K> {
-    /// Returns whether the key exists.
+    /// Returns true if the key exists.
     pub fn exists(&self) -> bool {
         self.place.is_some()
     }
 
-    /// Returns whether anything was changed so far.
+    /// Returns true if anything was changed so far.
     pub fn is_changed(&self) -> bool {
         self.changes > 0
     }
 
-    /// Borrows the value to be read; a missing key reads as the empty value.
+    /// Borrows the value for reading; a missing key reads as the empty value.
     #[inline]
     pub fn value(&self) -> K::Ref<'_> {
         match self.entry() {
@@ -116,34 +116,36 @@ impl<K: Kind> Edit<'_, K> {
         **self.cx
     }
 
-    /// Sets the event of the change, where it depends on what is changed.
+    /// Sets the event of the change, if it depends on the change.
     pub fn set_event(&mut self, event: &'static Event) {
         self.event = event;
     }
 
-    /// Makes the changes ones that are counted and logged and have an event, but are not noticed by watchers, blocked
-    /// clients and caches: what a consumer of a stream has read and acknowledged is not content.
+    /// Makes the changes quiet: they are counted and logged and have an event, but watchers, blocked clients and caches
+    /// are not notified. For example, the entries that a consumer of a stream has read and acknowledged are not
+    /// content.
     pub fn keep_quiet(&mut self) {
         self.is_quiet = true;
     }
 
-    /// Lets blocked clients notice quiet changes.
+    /// Notifies blocked clients of quiet changes.
     pub fn wake_blocked(&mut self) {
         self.keys.interests.mark_ready(self.key);
     }
 
-    /// Counts more changes of the value than the calls of [`Edit::change`], as where one call adds several elements.
+    /// Counts more changes of the value than the calls of [`Edit::change`], for example if one call adds several
+    /// elements.
     pub fn count_more(&mut self, changes: usize) {
         self.is_changed |= changes > 0;
         self.changes += changes as u64;
     }
 
-    /// Makes it a change that is logged, even if it does not count.
+    /// Marks the change as one to be logged, even if it does not count.
     pub fn record(&mut self) {
         self.is_changed = true;
     }
 
-    /// Makes it a change that a key is created which is empty, and so deleted, in the end.
+    /// Publishes the creation of a key that is empty, and so deleted, in the end.
     pub fn show_passing(&mut self) {
         self.is_passing_shown = true;
     }
@@ -153,14 +155,14 @@ impl<K: Kind> Edit<'_, K> {
         self.is_touched = true;
     }
 
-    /// Borrows the value to be changed; a missing key is created.
+    /// Borrows the value for a change; a missing key is created.
     #[inline]
     pub fn change(&mut self) -> K::Mut<'_> {
         self.changes += 1;
         self.change_uncounted()
     }
 
-    /// Borrows the value for a part of a change that is counted elsewhere, as [`Edit::change`] does.
+    /// Borrows the value, as [`Edit::change`] does, for a part of a change that is counted elsewhere.
     #[inline]
     pub fn change_uncounted(&mut self) -> K::Mut<'_> {
         self.is_changed = true;
@@ -171,22 +173,22 @@ impl<K: Kind> Edit<'_, K> {
         K::write(self.entry_mut().expect("it was created where it was missing"))
     }
 
-    /// Deletes the key in the end, as if each of its elements had been removed, and counts `changes`. The value stays
-    /// readable until then, and is freed as a whole, in the background if it is large.
+    /// Marks the key for deletion at the end, as if each of its elements had been removed, and counts `changes`. The
+    /// value stays readable until then, and is freed as a whole, in the background if it is large.
     pub fn empty(&mut self, changes: usize) {
         self.is_emptied = true;
         self.lend();
         self.count_more(changes);
     }
 
-    /// Borrows the value of an existing key for something that does not count as a change, such as another encoding, or
-    /// that is counted later.
+    /// Borrows the value of an existing key for an operation that is not counted as a change, such as another encoding,
+    /// or is counted later.
     pub fn annotate(&mut self) -> Option<K::Mut<'_>> {
         self.lend();
         self.entry_mut().map(K::write)
     }
 
-    /// Begins a change, which is over when the guard is dropped without a panic.
+    /// Begins a change, which ends when the guard is dropped without a panic.
     #[inline]
     fn lend(&mut self) {
         self.keys.unfinished += u16::from(!self.is_lent);
@@ -203,7 +205,8 @@ impl<K: Kind> Edit<'_, K> {
         self.is_new = true;
     }
 
-    /// Accounts for what the value takes now, and for the deadlines of its elements. Returns whether it is empty.
+    /// Accounts for the present memory of the value, and for the deadlines of its elements. Returns true if the value
+    /// is empty.
     #[inline]
     fn settle(&mut self) -> bool {
         if self.is_new
@@ -234,8 +237,8 @@ impl<K: Kind> Edit<'_, K> {
 
 impl<K: Kind> Drop for Edit<'_, K> {
     fn drop(&mut self) {
-        // A value whose change was interrupted is not looked at: what is wrong with it could panic again. The change stays
-        // unfinished, so that the shard recovers.
+        // A value whose change was interrupted is not looked at: it may be damaged and could panic again. The change
+        // stays unfinished, so that the shard recovers.
         if !std::thread::panicking() {
             self.account();
             self.keys.unfinished -= u16::from(self.is_lent);
@@ -247,7 +250,7 @@ impl<K: Kind> Edit<'_, K> {
     /// Accounts for the change, if there was one.
     #[inline]
     fn account(&mut self) {
-        // A value that was not lent is as before, and so not empty.
+        // A value that was not lent is unchanged, and so not empty.
         let is_empty = self.is_lent && self.settle() || self.is_emptied;
         if !self.is_changed && !self.is_touched {
             return;
@@ -264,9 +267,10 @@ impl<K: Kind> Edit<'_, K> {
         if self.is_new {
             self.keys.emit(self.key, event::NEW);
         }
-        match self.is_changed {
-            true => self.keys.changed(self.key, self.event, self.changes, self.cx),
-            false => self.keys.touched(self.key, self.event, self.cx),
+        if self.is_changed {
+            self.keys.changed(self.key, self.event, self.changes, self.cx);
+        } else {
+            self.keys.touched(self.key, self.event, self.cx);
         }
         if is_empty {
             self.keys.emit(self.key, Event::DEL);

@@ -10,30 +10,30 @@ use crate::store::shard::Keys;
 use crate::time::clock::Now;
 
 impl Keys {
-    /// The funnel: sets the entry of an existing key to one whose value was changed, or is the same: the key keeps its
-    /// fence.
+    /// The funnel: sets the entry of an existing key to an entry with a changed value or the same value. The key keeps
+    /// its fence.
     pub(crate) fn rebuild(&mut self, key: Key<'_>, entry: Entry, event: &'static Event, cx: &mut ChangeCx) {
         let fence = self.interests.fence(key);
         self.replace(key, entry, false, event, 1, cx);
         self.set_fence(key, fence);
     }
 
-    /// Returns the fence of a key; 0 without one.
+    /// Returns the fence of a key; 0 if there is none.
     pub(crate) fn fence(&self, key: Key<'_>) -> i64 {
         self.interests.fence(key)
     }
 
-    /// Returns the fence of a key, or that of a removed one while it is remembered.
+    /// Returns the fence of a key, or its retired fence while it is remembered.
     pub(crate) fn fence_or_memory(&self, key: Key<'_>, cx: &Cx) -> i64 {
         self.interests.fence_since(key, self.forgotten_until_ms(cx.now).saturating_add(1))
     }
 
-    /// Forgets the fences of removed keys that were remembered for long enough.
+    /// Forgets the fences of removed keys whose time is over.
     pub(in crate::store) fn forget_retired_fences(&mut self, now: Now) {
         self.interests.forget_retired_fences(self.forgotten_until_ms(now));
     }
 
-    /// Forgets the fences of all removed keys; returns whether there were any.
+    /// Forgets the fences of all removed keys; returns true if there were any.
     pub(in crate::store) fn forget_all_retired_fences(&mut self) -> bool {
         let has_any = self.interests.fences().remembered().0 > 0;
         if has_any {
@@ -42,13 +42,13 @@ impl Keys {
         has_any
     }
 
-    /// Returns until when keys were removed whose fences are forgotten, in monotonic milliseconds.
+    /// Returns the time, in monotonic milliseconds, up to which the fences of removed keys are forgotten.
     fn forgotten_until_ms(&self, now: Now) -> i64 {
         let memory_ms = i64::try_from(self.sweep_timer.fence_memory_ms()).unwrap_or(i64::MAX);
         now.mono_ms().cast_signed().saturating_sub(memory_ms)
     }
 
-    /// Adds the fence of a key that a former process has removed, unless the key is there, or that was too long ago.
+    /// Adds the retired fence of a key that an earlier process has removed, unless the key exists or its time is over.
     pub(crate) fn load_retired_fence(&mut self, key: Key<'_>, retired: Retired, cx: &Cx) {
         if retired.at_ms > self.forgotten_until_ms(cx.now) && self.find_undeleted(key).is_none() {
             self.interests.load_retired(key, retired);

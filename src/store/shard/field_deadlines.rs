@@ -15,12 +15,12 @@ pub(in crate::store) struct FieldDeadlines {
     pub(in crate::store) hashes: usize,
     /// Fields that have expired since the store was created.
     pub(in crate::store) expired: u64,
-    /// Of `expired`, those that the sweeper removed.
+    /// Number of the fields in `expired` that the sweeper removed.
     pub(in crate::store) swept: u64,
 }
 
 impl FieldDeadlines {
-    /// Swaps the deadlines of two shards. What has expired stays counted where it was.
+    /// Swaps the deadlines of two shards. The counts of expired fields stay with their shards.
     pub(in crate::store) fn swap(one: &mut Option<Box<Self>>, other: &mut Option<Box<Self>>) {
         let counts =
             |fields: &Option<Box<Self>>| fields.as_ref().map_or((0, 0), |fields| (fields.expired, fields.swept));
@@ -40,12 +40,11 @@ impl FieldDeadlines {
         std::mem::take(&mut self.bounds)
     }
 
-    /// Returns the bytes allocated.
     pub(in crate::store) fn memory(&self) -> usize {
         allocation_len(size_of::<Self>()) + self.bounds.memory()
     }
 
-    /// After entries moved between buckets, the receiving bucket gets the bound of the giving one.
+    /// Lowers the bound of bucket `to` to that of bucket `from`, after entries moved from one to the other.
     pub(in crate::store) fn inherit_bound(&mut self, from: usize, to: usize) {
         if self.bounds.bound(from) != NEVER {
             self.bounds.lower(to, self.bounds.bound(from));
@@ -59,12 +58,12 @@ pub(in crate::store) fn nearest_deadline(entry: &Entry) -> Option<i64> {
     if entry.is_of(Type::Hash) { Hash::nearest_deadline(entry) } else { None }
 }
 
-/// Returns whether an entry is a hash with a field that has a TTL of its own.
+/// Returns true if an entry is a hash with a field that has a TTL of its own.
 pub(crate) fn has_field_ttl(entry: &Entry) -> bool {
     nearest_deadline(entry).is_some()
 }
 
-/// Returns the wall clock's time in milliseconds since 1970.
+/// Returns the wall-clock time in milliseconds since 1970.
 pub(in crate::store) fn wall_ms(now: Now) -> u64 {
     u64::try_from(now.wall_ms()).unwrap_or(0)
 }

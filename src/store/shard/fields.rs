@@ -1,12 +1,13 @@
-//! The deadlines of fields of hashes: an index of their own beside that of keys, and the removal of expired fields.
+//! The deadlines of fields of hashes: an index beside the index of keys' deadlines, and the removal of expired fields.
 //!
 //! The index is a second tournament tree over the buckets of the shard's table: a lower bound of the nearest deadline
 //! of any field of the hashes in a bucket. A hash knows its nearest deadline itself, packed or not. So the path of keys
-//! does not know of fields, eviction by TTL neither, and a shard without such a hash pays for one pointer.
+//! does not know of fields, nor does eviction by TTL, and a shard without such a hash pays for one pointer.
 //!
-//! Invariants: a bound may be too early, never too late; `hashes` is the number of hashes in the table one of whose
-//! fields has a deadline. Both are kept by the funnel: after an edit, where an entry comes or goes, and where a bucket
-//! is split or merged. Deadlines of fields are wall-clock times, so these bounds need no correction when that is set.
+//! Invariants: a bound may be too early, never too late; `hashes` is the number of hashes in the table with a deadline
+//! on a field. Both are maintained by the funnel: after an edit, when an entry comes or goes, and when a bucket is
+//! split or merged. Deadlines of fields are wall-clock times, so these bounds need no correction when the wall clock is
+//! set.
 
 use crate::store::changes::ChangeCx;
 use crate::store::cx::Cx;
@@ -22,7 +23,7 @@ use crate::store::value::{Hash, Kind};
 use crate::time::clock::Deadline;
 
 impl Keys {
-    /// Records that a value has had deadlines of fields or not, and the nearest one that it has now.
+    /// Records the change of a value's field deadlines: `had_any` before, and the nearest deadline after it.
     #[inline]
     pub(super) fn record_fields(&mut self, key: Key<'_>, had_any: bool, nearest: Option<i64>, cx: &Cx) {
         if had_any || nearest.is_some() {
@@ -41,7 +42,7 @@ impl Keys {
         }
     }
 
-    /// Records that an entry has gone, and the buckets that were merged then.
+    /// Records the removal of an entry, and of the buckets that were merged then.
     #[cold]
     pub(super) fn forget_fields(&mut self, entry: &Entry, merged: Option<(usize, usize)>) {
         let Some(fields) = &mut self.fields else { return };
@@ -52,16 +53,19 @@ impl Keys {
         }
     }
 
-    /// Records that the value of a key, if it has one, is about to be overwritten by a string.
+    /// Records that the value of a key, if there is one, is about to be overwritten by a string.
     #[cold]
     pub(super) fn forget_overwritten(&mut self, key: Key<'_>) {
         let had_any = self.table().find(key.hash, key.bytes).is_some_and(|entry| nearest_deadline(entry).is_some());
-        self.fields.iter_mut().for_each(|fields| fields.hashes -= usize::from(had_any));
+        if let Some(fields) = &mut self.fields {
+            fields.hashes -= usize::from(had_any);
+        }
     }
 
-    /// Removes the expired fields of a hash, so that a call that follows does not find them. Where they have to stay, a reader
-    /// does not see them ([`VisibleHash`](crate::store::value::VisibleHash)), and for one that `writes` they are removed all
-    /// the same: only a replica that clients may write to has one, and it logs nothing of its own.
+    /// Removes the expired fields of a hash, so that the call that follows does not find them. If expired fields have
+    /// to stay, a reader does not see them ([`VisibleHash`](crate::store::value::VisibleHash)), but for a call that
+    /// `writes` they are removed all the same: only a replica that clients may write to executes such a call, and it
+    /// logs nothing of its own.
     #[inline]
     pub(crate) fn expire_fields(&mut self, key: Key<'_>, writes: bool, cx: &Cx) {
         let is_due = |fields: &FieldDeadlines| fields.bounds.earliest() <= wall_ms(cx.now);
@@ -74,14 +78,14 @@ impl Keys {
         self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_some()
     }
 
-    /// Removes up to `max` expired fields of a hash, unless they have to stay; returns how many.
+    /// Removes up to `max` expired fields of a hash, unless they have to stay; returns their number.
     #[cold]
     pub(in crate::store) fn expire_fields_of(&mut self, key: Key<'_>, max: usize, cx: &Cx) -> usize {
         if self.keeps_expired(cx) { 0 } else { self.remove_expired_fields(key, max, cx) }
     }
 
-    /// The funnel: removes up to `max` expired fields of a hash; returns how many. Each of them is logged as HDEL, and
-    /// a hash that becomes empty is deleted, as it is in a replay of these.
+    /// The funnel: removes up to `max` expired fields of a hash; returns their number. Each of them is logged as HDEL,
+    /// and a hash that becomes empty is deleted, as in a replay of these HDELs.
     #[cold]
     fn remove_expired_fields(&mut self, key: Key<'_>, max: usize, cx: &Cx) -> usize {
         let may_expire = |entry: &&Entry| !is_due(entry, cx) && nearest_deadline(entry).is_some();
@@ -102,7 +106,9 @@ impl Keys {
         }
         self.events.pass_half_way(key.hash);
         self.resized(growth);
-        self.fields.iter_mut().for_each(|fields| fields.expired += expired.len() as u64);
+        if let Some(fields) = &mut self.fields {
+            fields.expired += expired.len() as u64;
+        }
         expired.iter().for_each(|field| self.events.log_field_removal(self.db(), key.bytes, field));
         if is_empty && let Some(emptied) = self.detach(key) {
             self.reclaimer.free(emptied);

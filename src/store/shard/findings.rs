@@ -1,4 +1,4 @@
-//! What is counted of an entry after a panic; see [`recover`](super::recover).
+//! Measurements of an entry after a panic; see [`recover`](super::recover).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,7 +7,7 @@ use crate::store::shard::field_deadlines::nearest_deadline;
 use crate::store::value::{Hash, Kind, List, Set, SortedSet, Type};
 use crate::time::clock::Deadline;
 
-/// What is found out about an entry; a value that panics even when it is looked at counts as nothing.
+/// Measurements of an entry; all zero for a value that panics even when it is read.
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) memory: usize,
@@ -28,7 +28,7 @@ impl Findings {
     }
 }
 
-/// Returns whether the value is one whose key is deleted.
+/// Returns true if the value is an empty collection, whose key is deleted.
 fn is_empty(entry: &Entry) -> bool {
     match entry.kind() {
         Type::Hash => Hash::is_empty(entry),

@@ -1,4 +1,4 @@
-//! Locks that several clients hold at once: each holder with a deadline of its own, and the key with the last of them.
+//! Locks with several holders: each holder has its own deadline, and the key has the latest of them.
 
 use crate::store::changes::ChangeCx;
 use crate::store::cx::Cx;
@@ -12,13 +12,13 @@ use crate::store::shard::Keys;
 use crate::time::clock::Deadline;
 
 impl Keys {
-    /// Returns the holders of the lock that a key is, if it is one that several can hold.
+    /// Returns the holders of a shared lock or a semaphore.
     pub(crate) fn holders(&self, key: Key<'_>) -> Option<&Holders> {
         self.interests.holders(key)
     }
 
-    /// Changes the holders of the lock that a key is, or begins to know them. The key's deadline must follow, see
-    /// [`Keys::follow_holders`].
+    /// Changes, adds or removes the holders of a shared lock or a semaphore. The key's deadline must be updated
+    /// afterwards, see [`Keys::follow_holders`].
     pub(crate) fn change_holders<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<Box<Holders>>) -> T) -> T {
         self.before_remark(key);
         self.unfinished += 1;
@@ -29,8 +29,7 @@ impl Keys {
         result
     }
 
-    /// Changes what is known of the holder of a lock that holds it with a token, if there is one.
-    /// It is logged.
+    /// Changes the record of the holder with this token, if there is one, and logs the change.
     pub(crate) fn change_held(&mut self, key: Key<'_>, token: &[u8], cx: &Cx, change: impl FnOnce(&mut LockRecord)) {
         let hash = self.key(token).hash;
         if let Some(number) = self.holders(key).and_then(|holders| holders.find(hash, token)) {
@@ -41,7 +40,7 @@ impl Keys {
         self.log_lock(key, cx);
     }
 
-    /// Forgets the holders of a lock, and returns them.
+    /// Removes the holders of a lock and returns them.
     pub(super) fn take_holders(&mut self, key: Key<'_>) -> Vec<Holder> {
         if self.holders(key).is_none() {
             return Vec::new();
@@ -52,7 +51,8 @@ impl Keys {
         holders
     }
 
-    /// Lets a key be a lock with these holders, each with how many permits it has and until when, without announcing anything.
+    /// Makes a key a lock with these holders, each with its number of permits and deadline, without announcing
+    /// anything.
     pub(super) fn adopt_holders(
         &mut self,
         key: Key<'_>,
@@ -72,8 +72,8 @@ impl Keys {
         }
     }
 
-    /// Ends one of several holders: with a loss that is announced, or because it has released the lock. The last one takes the
-    /// key along.
+    /// Ends one of several holders: with a loss that is announced, or because it has released the lock. With the last
+    /// holder the key is deleted.
     pub(crate) fn end_holder(
         &mut self,
         key: Key<'_>,
@@ -90,17 +90,16 @@ impl Keys {
         if let Some(loss) = loss {
             self.announce_loss(key, &holder.record, loss, cx);
         }
-        match self.holders(key).is_some() {
-            true => {
-                self.follow_holders(key, cx);
-                self.interests.mark_ready(key);
-            }
-            false => _ = self.delete(key, last_holder_event(loss), cx),
+        if self.holders(key).is_some() {
+            self.follow_holders(key, cx);
+            self.interests.mark_ready(key);
+        } else {
+            self.delete(key, last_holder_event(loss), cx);
         }
         Some(holder)
     }
 
-    /// Ends the holders whose time is over; not in a replay, which does that itself.
+    /// Ends the holders whose time is over; not in a replay, which contains the ends.
     pub(crate) fn end_due_holders(&mut self, key: Key<'_>, cx: &Cx) {
         if !cx.expires_keys() || self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_some() {
             return;
@@ -116,17 +115,17 @@ impl Keys {
         }
     }
 
-    /// Returns up to `max_count` locks of which one of several holders has ended by a time, each with its hash.
+    /// Returns up to `max_count` locks with a holder, among several, that has ended by `now_ms`, each with its hash.
     pub(in crate::store) fn ended_holders(&self, now_ms: u64, max_count: usize) -> Vec<(u64, Box<[u8]>)> {
         self.interests.ended(now_ms, max_count)
     }
 
-    /// Returns when the first of several holders of a lock ends, in monotonic milliseconds, or [`NEVER`].
+    /// Returns the time when the first of several holders of a lock ends, in monotonic milliseconds, or [`NEVER`].
     pub(in crate::store) fn next_holder_end_ms(&self) -> u64 {
         self.interests.next_end_ms()
     }
 
-    /// Releases what is bound to the connection of a client, which has closed; logs the change.
+    /// Ends the holders that are bound to the closed connection of a client; logs the change.
     pub(super) fn end_session_holders(&mut self, key: Key<'_>, client: u64, cx: &mut ChangeCx) {
         let Some(holders) = self.holders(key) else { return };
         let bound = holders.of_session(client);
@@ -138,7 +137,7 @@ impl Keys {
         }
     }
 
-    /// Sets the key's deadline to that of the holder that lasts longest.
+    /// Sets the key's deadline to the latest deadline of a holder.
     pub(crate) fn follow_holders(&mut self, key: Key<'_>, cx: &mut ChangeCx) {
         let Some(holders) = self.holders(key) else { return };
         let deadline = holders.deadline();
@@ -148,7 +147,7 @@ impl Keys {
         }
     }
 
-    /// Logs the deadline of a lock that several hold, and the holders, which no call has changed.
+    /// Logs the deadline and the holders of a lock with several holders, where no call has changed it.
     pub(super) fn log_holders(&self, key: Key<'_>, cx: &Cx) {
         if let Some(entry) = self.find_undeleted(key).filter(|_| self.holders(key).is_some()) {
             let unix_ms = entry.deadline().map(|deadline| deadline.wall_ms(cx.now));
@@ -157,13 +156,14 @@ impl Keys {
         }
     }
 
-    /// Handles the change of a key that several hold as a lock: another value ends them all, another deadline is that of each.
+    /// Handles the change of the key of a lock with several holders: another value ends all of them, another deadline
+    /// becomes the deadline of each.
     pub(super) fn pass_to_holders(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
         if self.holders(key).is_none() {
             return;
         }
         match (self.find_undeleted(key), event.on_holders()) {
-            (None, _) => {} // what follows ends them
+            (None, _) => {} // `follow_lock` ends them
             (Some(_), OnHolders::Keep) => {}
             (Some(_), OnHolders::End) => self.lose_lock(key, Loss::Overwritten, cx),
             (Some(entry), OnHolders::SetDeadline) => {
@@ -174,7 +174,7 @@ impl Keys {
     }
 }
 
-/// Returns the event of the deletion of a lock whose last holder has ended.
+/// Returns the event of a lock's deletion after its last holder has ended.
 fn last_holder_event(loss: Option<Loss>) -> &'static Event {
     match loss {
         Some(Loss::Expired) => event::EXPIRED,

@@ -1,5 +1,5 @@
-//! Images of the keys of a shard, and setting keys back to them: a bulk version of the funnel, whose caller tells watchers
-//! and caches of all keys at once.
+//! Images of the keys of a shard, and restoring keys from them: a bulk version of the funnel, whose caller notifies
+//! watchers and caches of all keys at once.
 
 use crate::store::changes::ChangeCx;
 use crate::store::cx::Cx;
@@ -14,10 +14,11 @@ use crate::store::shard::locks::is_text;
 use crate::store::unlogged;
 
 impl Keys {
-    /// Returns the image of a key, even of one that has expired and is not deleted yet; `None` of a missing key.
+    /// Returns the image of a key, or `None` for a missing key. An expired key that is not deleted yet has an image,
+    /// too.
     ///
     /// # Errors
-    /// When more would be copied than the limit admits.
+    /// [`TooLarge`] if more would be copied than the limit admits.
     pub(crate) fn image(&self, key: Key<'_>, limit: &mut CopyLimit) -> Result<Option<Image>, TooLarge> {
         let Some(entry) = self.find_undeleted(key) else { return Ok(None) };
         if !limit.admits(entry) {
@@ -27,8 +28,9 @@ impl Keys {
         Ok(Some(Image { entry: entry.copy(key.bytes), fence: self.fence(key), lock }))
     }
 
-    /// Sets a key back to what it was, without an event, or removes it; returns whether it is what the image says. One that
-    /// has expired meanwhile is removed. A lock that the key is now is lost, unless it is that of the image.
+    /// Restores a key from an image, or removes it, without an event; returns false if the image has expired meanwhile,
+    /// so that the key was removed instead. The present lock of the key is lost, unless the image contains the same
+    /// lock.
     pub(crate) fn restore(&mut self, key: Key<'_>, image: Option<&Image>, cx: &mut ChangeCx) -> bool {
         let alive = image.filter(|image| !is_expired(&image.entry, cx));
         let lock = alive.and_then(|image| image.lock.as_ref());
@@ -44,8 +46,8 @@ impl Keys {
         image.is_some() == alive.is_some()
     }
 
-    /// Lets a key be the lock again that it was, if it still has that value. What belongs to a session that is over is
-    /// released. Returns whether it is that lock now.
+    /// Restores the lock of a key from an image, if the key still has the lock's value. Holders bound to a session that
+    /// is over are released. Returns true if all holders were restored.
     pub(crate) fn restore_lock(
         &mut self,
         key: Key<'_>,
@@ -71,7 +73,7 @@ impl Keys {
         if left.is_empty() {
             self.drop_entry(key, cx);
         }
-        unlogged::remove_lock(self.db(), key.bytes); // who sets it back logs that, if it is to be
+        unlogged::remove_lock(self.db(), key.bytes); // the caller logs it if it is to be logged
         over.is_empty()
     }
 
@@ -85,14 +87,13 @@ impl Keys {
         }
     }
 
-    /// Calls `visit` with the key of each entry.
     pub(crate) fn for_each_key(&self, mut visit: impl FnMut(Key<'_>)) {
         for bucket in 0..self.table().buckets() {
             self.table().for_each_in(bucket, |entry| visit(self.key(entry.key())));
         }
     }
 
-    /// Raises the flags of those who watch existing keys.
+    /// Raises the flags of the watchers of existing keys.
     pub(crate) fn raise_watchers(&mut self, cx: &Cx) {
         let existing = self.interests.keys().filter(|key| self.unexpired(*key, cx).is_some());
         let existing: Vec<(u64, Box<[u8]>)> = existing.map(|key| (key.hash, key.bytes.into())).collect();

@@ -1,11 +1,11 @@
 //! The keys of a shard, and the only functions that change them (the funnel).
 //!
-//! [`Keys`] alone owns the table. It lends it out for reading ([`Keys::table`]), and an entry to be changed only to its own
-//! mutators and to the guard [`Edit`](super::Edit). Each of them updates the counters (memory, deadlines) and ends in
-//! `Keys::changed`, the single choke point: it counts the change, raises the flags of the key's watchers, marks the key as
-//! ready for clients blocked on it, and emits the event, which logs what no command has removed. `FLUSHALL`, `FLUSHDB` and
-//! `SWAPDB`, which change all keys at once, go through the bulk twin, [`Keys::clear`] and [`Keys::swap`], which end in
-//! `Keys::all_changed`; so do the keys that a replica has loaded beside its own.
+//! [`Keys`] alone owns the table. It lends the table for reading ([`Keys::table`]), and an entry to be changed only to
+//! its own mutators and to the guard [`Edit`](super::Edit). Each of them updates the counters (memory, deadlines) and
+//! ends in `Keys::changed`, the single choke point: it counts the change, raises the flags of the key's watchers, marks
+//! the key as ready for clients blocked on it, and emits the event, which logs removals that no command has caused.
+//! `FLUSHALL`, `FLUSHDB` and `SWAPDB`, which change all keys at once, go through the bulk twin, [`Keys::clear`] and
+//! [`Keys::swap`], which end in `Keys::all_changed`; so do the keys that a replica has loaded beside its own.
 
 mod count;
 
@@ -32,10 +32,10 @@ use crate::store::value::{Hash, Kind, Str, StringHint, Type, VisibleHash};
 use crate::store::walk::{Beside, Entries, Walk};
 use crate::time::clock::{Deadline, Now};
 
-/// The keys of a shard, what is counted of them, and who is interested in them.
+/// The keys of a shard, with their counters and the interests in them.
 ///
-/// The order of the fields is that in which commands need them, because a pipeline of reads goes through all 64 shards:
-/// a GET touches the first cache line alone.
+/// The order of the fields is the order in which commands need them, because a pipeline of reads goes through all 64
+/// shards: a GET touches the first cache line alone.
 #[repr(C)]
 pub(crate) struct Keys {
     memory_account: Arc<MemoryAccount>,
@@ -46,18 +46,18 @@ pub(crate) struct Keys {
     /// The value of `memory` at the last report.
     reported_memory: usize,
     pub(super) events: Arc<EventSink>,
-    /// How many changes have begun and not ended: more than are under way when a panic has interrupted some, see
+    /// Number of changes that have begun and not ended. It stays too large if a panic has interrupted a change, see
     /// [`Keys::recover`].
     pub(super) unfinished: u16,
-    /// The number of the shard in its database.
+    /// Number of the shard in its database.
     index: u16,
-    /// The number of the database, for events.
+    /// Number of the database, for events.
     db: u32,
     pub(super) interests: Interests,
     /// Keys with a deadline.
     pub(in crate::store) with_ttl: usize,
     pub(in crate::store) deadlines: DeadlineTree,
-    /// The offset of the wall clock that `deadlines` was computed with, in milliseconds.
+    /// Offset of the wall clock, in milliseconds, that `deadlines` was computed with.
     wall_offset_ms: i64,
     pub(super) sweep_timer: Arc<SweepTimer>,
     pub(super) reclaimer: Arc<Reclaimer>,
@@ -65,14 +65,14 @@ pub(crate) struct Keys {
     /// All memory at the last report.
     reported: usize,
     pub(super) expired: u64,
-    /// The deadlines of fields of hashes, once there was one.
+    /// Deadlines of fields of hashes, once there was one.
     pub(in crate::store) fields: Option<Box<FieldDeadlines>>,
-    /// While a snapshot has not visited all keys.
+    /// Walk of a snapshot that has not visited all keys.
     pub(super) walk: Option<Box<Walk>>,
 }
 
 impl Keys {
-    /// Creates no keys, for a shard of a database; it allocates on first use.
+    /// Creates an empty collection for a shard of a database; it allocates on first use.
     pub(super) fn new((db, index): (usize, usize), services: &Services) -> Self {
         let Services { hasher, sweep_timer, memory_account, events, reclaimer, tail_work } = services.clone();
         Keys {
@@ -104,7 +104,7 @@ impl Keys {
         self.index as usize
     }
 
-    /// Returns the number of its database.
+    /// Returns the number of the shard's database.
     pub(crate) fn db(&self) -> usize {
         self.db as usize
     }
@@ -114,8 +114,8 @@ impl Keys {
         &self.table
     }
 
-    /// Prepares the change of a key: gives it to the walk of a snapshot as it is, and adds its name to those that are to be
-    /// logged, if changes are. It stands wherever an entry is lent to be changed, comes or goes.
+    /// Prepares the change of a key: gives the unchanged key to the walk of a snapshot, and adds its name to the
+    /// unlogged keys if changes are logged. Called wherever an entry is lent to be changed, added or removed.
     #[inline(always)]
     fn before_change(&mut self, key: Key<'_>) {
         if self.events.is_observed() {
@@ -132,14 +132,14 @@ impl Keys {
         }
     }
 
-    /// Prepares a change of what is known of a key besides its value.
+    /// Prepares a change of a key's state besides its value.
     pub(super) fn before_remark(&mut self, key: Key<'_>) {
         if self.events.is_walked() {
             self.give_to_walk(key);
         }
     }
 
-    /// Begins the change of all keys, with which locks are lost. A walk of a snapshot stays with the keys.
+    /// Begins the change of all keys, by which locks are lost. A walk of a snapshot stays with the keys.
     fn before_all_change(&mut self, loss: Loss, cx: &mut ChangeCx) {
         self.unfinished += 1;
         self.lose_all_locks(loss, cx);
@@ -149,27 +149,28 @@ impl Keys {
         }
     }
 
-    /// Borrows the table for reading, and what records a use of an entry.
+    /// Borrows the table for reading, with the parts that record a use of an entry.
     #[inline(always)] // see Keys::lookup
     pub(super) fn table_and_usage(&mut self) -> (&Table<Entry>, &MemoryAccount, &mut Dice) {
         (&self.table, &self.memory_account, &mut self.dice)
     }
 
-    /// Borrows the entry of a key to be changed.
+    /// Borrows the entry of a key for a change.
     #[inline]
     pub(in crate::store) fn lend(&mut self, key: Key<'_>) -> Option<&mut Entry> {
         self.before_change(key);
         self.table.find_mut(key.hash, key.bytes)
     }
 
-    /// Borrows the entry of a key at its located position to be changed; the table must not have changed since.
+    /// Borrows the entry of a key at its located position for a change; the table must not have changed since.
     #[inline]
     pub(super) fn entry_mut(&mut self, key: Key<'_>, place: Place) -> Option<&mut Entry> {
         self.before_change(key);
         self.table.at_mut(place)
     }
 
-    /// Borrows the entry of a key, in which nothing but the record may be changed, and what is known beside it.
+    /// Borrows the entry of a key, in which the caller may change only the record, and the key's state besides the
+    /// entry.
     pub(super) fn entry_and_beside(&mut self, key: Key<'_>) -> (Option<&mut Entry>, Beside<'_>) {
         let beside = Beside { fence: self.interests.fence(key), lock: self.interests.held_lock(key) };
         (self.table.find_mut(key.hash, key.bytes), beside)
@@ -185,7 +186,7 @@ impl Keys {
         self.table.count()
     }
 
-    /// Returns whether there are no keys.
+    /// Returns true if there are no keys.
     pub(in crate::store) fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -227,14 +228,14 @@ impl Keys {
         self.table.at(place)
     }
 
-    /// Returns the usage of a key with an LFU policy, where it outlives the value.
+    /// Returns the usage of a key with an LFU policy, for a write that does not count as a use.
     #[cold]
     pub(crate) fn counted_usage(&mut self, key: Key<'_>, cx: &Cx) -> Option<u32> {
         let counts = self.memory_account.rule().counts();
         self.peek(key, cx).filter(|_| counts).map(Entry::usage)
     }
 
-    /// Deletes an expired key, unless that is disabled for now; in either case there is no entry.
+    /// Deletes an expired key, unless that is disabled for now; returns `None` in either case.
     #[cold]
     pub(super) fn delete_expired(&mut self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
         if self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_some() {
@@ -255,7 +256,7 @@ impl Keys {
         self.expired += 1;
     }
 
-    /// Returns the entry of a key, even one that has expired and is not deleted yet.
+    /// Returns the entry of a key, including an expired one that is not deleted yet.
     pub(crate) fn find_undeleted(&self, key: Key<'_>) -> Option<&Entry> {
         self.table.find(key.hash, key.bytes)
     }
@@ -272,7 +273,7 @@ impl Keys {
         }
     }
 
-    /// Sets how the string of a key was stored. This is not a change, because the value stays the same.
+    /// Sets the hint about the encoding of a string. This is not a change, because the value stays the same.
     pub(crate) fn set_hint(&mut self, key: Key<'_>, hint: StringHint) {
         self.before_remark(key);
         if let Some(entry) = self.table.find_mut(key.hash, key.bytes) {
@@ -280,7 +281,7 @@ impl Keys {
         }
     }
 
-    /// The funnel: sets a key to a string, whatever it held before.
+    /// The funnel: sets a key to a string, replacing any value.
     #[inline(always)] // the call would be a thirtieth of a SET
     pub(crate) fn set_text(
         &mut self,
@@ -373,7 +374,7 @@ impl Keys {
         self.unfinished -= 1;
     }
 
-    /// The funnel: sets the entry of a key, replacing an existing one; `is_new` tells whether that counts as a new key.
+    /// The funnel: sets the entry of a key, replacing an existing one; with `is_new` the key counts as new.
     pub(crate) fn replace(
         &mut self,
         key: Key<'_>,
@@ -406,14 +407,14 @@ impl Keys {
         entry
     }
 
-    /// Deletes a key and frees its entry; returns whether it existed.
+    /// Deletes a key and frees its entry; returns true if it existed.
     pub(crate) fn delete(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx) -> bool {
         let removed = self.remove(key, event, cx);
         removed.map(|entry| self.reclaimer.free(entry)).is_some()
     }
 
-    /// The funnel: deletes a key and frees its entry, by one look-up; returns whether it existed. One that has expired did
-    /// not, and is deleted as such.
+    /// The funnel: deletes a key and frees its entry, with one look-up; returns true if it existed. An expired key did
+    /// not exist, and is deleted as expired.
     #[inline]
     pub(crate) fn delete_existing(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx) -> bool {
         let Some((place, entry)) = self.table.locate(key.hash, key.bytes) else { return false };
@@ -429,7 +430,7 @@ impl Keys {
         entry.map(|entry| self.reclaimer.free(entry)).is_some()
     }
 
-    /// The bulk version of the funnel: removes every key and returns what there was.
+    /// The bulk version of the funnel: removes every key and returns the former contents.
     pub(crate) fn clear(&mut self, cx: &mut ChangeCx) -> Contents {
         self.before_all_change(Loss::Flushed, cx);
         let empty = Table::new(self.table.hasher().clone());
@@ -449,7 +450,8 @@ impl Keys {
         old
     }
 
-    /// The bulk version of the funnel: swaps all keys with those of another shard. Watchers stay with their databases.
+    /// The bulk version of the funnel: swaps all keys with the keys of another shard. Watchers stay with their
+    /// databases.
     pub(crate) fn swap(&mut self, other: &mut Keys, cx: &mut ChangeCx) {
         self.before_all_change(Loss::Swapped, cx);
         other.before_all_change(Loss::Swapped, cx);
@@ -471,12 +473,12 @@ impl Keys {
         other.unfinished -= 1;
     }
 
-    /// Counts a change that is not one of a key.
+    /// Counts a change that is not a change of a key.
     pub(in crate::store) fn count_change(&mut self) {
         self.changes += 1;
     }
 
-    /// Handles every change of a key, whatever its cause. It counts as `count` changes for INFO.
+    /// Handles every change of a key, of any cause. It counts as `count` changes in INFO.
     #[inline]
     pub(super) fn changed(&mut self, key: Key<'_>, event: &'static Event, count: u64, cx: &mut ChangeCx) {
         self.changes += count;
@@ -486,7 +488,7 @@ impl Keys {
         }
     }
 
-    /// Handles the change of all keys: those of `old`, and those that are here now. An expired key from elsewhere is no
+    /// Handles the change of all keys: the keys of `old`, and the present keys. An expired key from elsewhere is no
     /// change for its watchers: for them it was missing before and is missing now.
     fn all_changed(&mut self, old: &Table<Entry>, loss: Loss, cx: &Cx) {
         let Keys { table, interests, .. } = &*self;
@@ -503,7 +505,7 @@ impl Keys {
         }
     }
 
-    /// Deletes watched keys that have expired elsewhere, without raising the flags of their watchers.
+    /// Deletes watched keys that had expired in the other shard, without raising the flags of their watchers.
     fn delete_expired_watched(&mut self, cx: &Cx) {
         let expired = |key: &Key<'_>| self.find_undeleted(*key).is_some_and(|entry| is_expired(entry, cx));
         let keys: Vec<(u64, Box<[u8]>)> =
@@ -521,8 +523,8 @@ impl Keys {
         outcome.unwrap_or_else(|panic| resume_unwind(panic));
     }
 
-    /// Removes the entry of a key that is created again. A key that has expired and cannot be deleted yet is missing
-    /// for the call, so it must be missing in the replay of the log, too.
+    /// Removes the entry of a key that is about to be created again. An expired key that cannot be deleted yet is
+    /// missing for the call, so it must be missing in the replay of the log, too.
     pub(super) fn displace(&mut self, key: Key<'_>, cx: &mut ChangeCx) {
         let Some(displaced) = self.detach(key) else { return };
         self.interests.forget_fence(key);
@@ -533,8 +535,9 @@ impl Keys {
         self.reclaimer.free(displaced);
     }
 
-    /// Moves entries from a bucket on until enough were moved; see [`Store::compact`](crate::store::Store::compact).
-    /// Returns the bucket to continue with, unless that was the last. Only the addresses of entries change.
+    /// Relocates entries, from a bucket on, until enough were moved; see
+    /// [`Store::compact`](crate::store::Store::compact). Returns the bucket to continue with, or `None` after the last.
+    /// Only the addresses of entries change.
     pub(crate) fn compact(&mut self, first: usize, moved: &mut Moved) -> Option<usize> {
         for bucket in first..self.table.buckets() {
             if moved.is_enough() {
@@ -548,7 +551,7 @@ impl Keys {
         None
     }
 
-    /// Records that the entries' memory has grown or shrunk.
+    /// Records a change of the entries' memory.
     #[inline]
     pub(super) fn resized(&mut self, growth: isize) {
         self.memory = self.memory.wrapping_add_signed(growth);
@@ -565,7 +568,7 @@ impl Keys {
         (self.reported, self.reported_memory) = (held, self.memory);
     }
 
-    /// Removes an entry from the table; every caller ends in `changed`.
+    /// Removes an entry from the table; every caller must end in `changed`.
     pub(super) fn detach(&mut self, key: Key<'_>) -> Option<Entry> {
         self.before_change(key);
         self.events.pass_half_way(key.hash);
@@ -573,8 +576,8 @@ impl Keys {
         self.detach_at(place)
     }
 
-    /// Removes the entry at a located position, as [`Keys::detach`] does after its preparations; the table must not have
-    /// changed since.
+    /// Removes the entry at a located position, as [`Keys::detach`] does after its preparations; the table must not
+    /// have changed since.
     #[inline]
     fn detach_at(&mut self, place: Place) -> Option<Entry> {
         let (entry, merged) = self.table.remove_at(place)?;
@@ -590,13 +593,13 @@ impl Keys {
         Some(entry)
     }
 
-    /// Reserves space for `keys` keys in a shard that is empty.
+    /// Reserves space for `keys` keys in an empty shard.
     pub(crate) fn reserve(&mut self, keys: usize) {
         self.table.reserve(keys);
         self.report();
     }
 
-    /// Inserts an entry of a missing key into the table; every caller ends in `changed`.
+    /// Inserts the entry of a missing key into the table; every caller must end in `changed`.
     pub(super) fn attach(&mut self, key: Key<'_>, entry: Entry, cx: &mut ChangeCx) {
         self.before_change(key);
         let (memory, deadline) = (entry.memory(), entry.deadline());
@@ -607,7 +610,9 @@ impl Keys {
         self.events.pass_creation(key.hash);
         if let Some((from, to)) = split {
             self.inherit_bound(from, to);
-            self.fields.iter_mut().for_each(|fields| fields.inherit_bound(from, to));
+            if let Some(fields) = &mut self.fields {
+                fields.inherit_bound(from, to);
+            }
         }
         if let Some(deadline) = deadline {
             self.record_deadline(key.hash, deadline, cx);
@@ -619,7 +624,7 @@ impl Keys {
         self.resized(memory as isize);
     }
 
-    /// After entries moved between buckets, the receiving bucket gets the bound of the giving one.
+    /// Lowers the bound of bucket `to` to that of bucket `from`, after entries moved from one to the other.
     fn inherit_bound(&mut self, from: usize, to: usize) {
         if !self.deadlines.is_unused() && self.deadlines.bound(from) != NEVER {
             self.deadlines.lower(to, self.deadlines.bound(from));
@@ -638,7 +643,7 @@ impl Keys {
         }
     }
 
-    /// Keeps the bounds of absolute deadlines from being too late after the wall clock was set forward.
+    /// Corrects the bounds of absolute deadlines, which would be too late, after the wall clock was set forward.
     pub(in crate::store) fn follow_wall_clock(&mut self, now: Now) {
         let offset_ms = now.wall_offset_ms();
         if offset_ms > self.wall_offset_ms && !self.deadlines.is_unused() {
@@ -649,7 +654,7 @@ impl Keys {
 }
 
 impl Drop for Keys {
-    /// A store beside another one, whose memory is counted together, comes to its end before that one.
+    /// Withdraws the report of a store beside another one: their memory is counted together, and the other one goes on.
     fn drop(&mut self) {
         self.memory_account.report(self.reported, 0);
     }
@@ -661,8 +666,8 @@ impl Entries for Keys {
     }
 }
 
-/// Records a use of a key. Where only the time counts, this is a comparison with the present tick: a key that is used
-/// all the time is written to once per tick.
+/// Records a use of a key. If only the time counts, this is a comparison with the present tick: a key that is used all
+/// the time is written to once per tick.
 #[inline]
 pub(super) fn record_use(entry: &Entry, memory_account: &MemoryAccount, dice: &mut Dice, now: Now) {
     if entry.usage() != memory_account.stamp() {
@@ -670,20 +675,21 @@ pub(super) fn record_use(entry: &Entry, memory_account: &MemoryAccount, dice: &m
     }
 }
 
-/// Returns whether a key counts as missing because of time: its own deadline has passed, or those of all its fields.
+/// Returns true if a key counts as missing because of time: its own deadline has passed, or the deadlines of all its
+/// fields.
 #[inline]
 pub(super) fn is_expired(entry: &Entry, cx: &Cx) -> bool {
     is_due(entry, cx)
         || nearest_deadline(entry).is_some_and(|at_ms| at_ms <= cx.now.wall_ms() && has_no_field(entry, cx))
 }
 
-/// Returns whether the deadline of a key has passed.
+/// Returns true if the deadline of a key has passed.
 #[inline]
 pub(super) fn is_due(entry: &Entry, cx: &Cx) -> bool {
     entry.deadline().is_some_and(|deadline| cx.has_expired(deadline))
 }
 
-/// Returns whether the time of all fields of a hash is over.
+/// Returns true if all fields of a hash have expired.
 #[cold]
 fn has_no_field(entry: &Entry, cx: &Cx) -> bool {
     VisibleHash::new(Hash::read(entry), cx).is_empty()

@@ -1,4 +1,4 @@
-//! Keys that come from a file: a bulk version of the funnel, because nobody watches or logs what is loaded.
+//! Loading keys from a file: a bulk version of the funnel, because loaded keys have no watchers and are not logged.
 
 use crate::store::changes::ChangeCx;
 use crate::store::entry::Entry;
@@ -7,7 +7,7 @@ use crate::store::shard::Keys;
 use crate::store::shard::field_deadlines::nearest_deadline;
 
 impl Keys {
-    /// Adds a key from a file, with its fence; returns its name if it was there already.
+    /// Adds a key from a file, with its fence; returns its name if it existed already.
     pub(crate) fn load(&mut self, key: Key<'_>, entry: Entry, fence: i64, cx: &mut ChangeCx) -> Option<Box<[u8]>> {
         self.unfinished += 1;
         let is_there = self.find_undeleted(key).is_some();
@@ -18,7 +18,7 @@ impl Keys {
         self.attach(key, entry, cx);
         self.record_fields(key, false, nearest, cx);
         match fence {
-            0 => self.interests.forget_fence(key), // that of a removed key
+            0 => self.interests.forget_fence(key), // a retired fence
             fence => self.set_fence(key, fence),
         }
         self.unfinished -= 1;

@@ -1,4 +1,4 @@
-//! Clients that watch keys of a shard or are blocked on them, and locks among these: what becomes of a lock when its key
+//! Clients that watch keys of a shard or are blocked on them, and locks among the keys: the fate of a lock when its key
 //! changes, and the queue for it.
 
 use std::collections::VecDeque;
@@ -18,17 +18,17 @@ use crate::store::shard::keys::is_expired;
 use crate::store::value::Str;
 
 impl Keys {
-    /// Returns what is known of the one holder of the lock that a key is.
+    /// Returns the record of the holder of an exclusive lock.
     pub(crate) fn lock(&self, key: Key<'_>) -> Option<&LockRecord> {
         self.interests.lock(key)
     }
 
-    /// Returns what is known of the holders of the lock that a key is.
+    /// Returns the known holders of a lock.
     pub(crate) fn held_lock(&self, key: Key<'_>) -> Option<HeldLock<'_>> {
         self.interests.held_lock(key)
     }
 
-    /// Changes what is known of the one holder of the lock that a key is, or begins to know it.
+    /// Changes, adds or removes the record of the holder of an exclusive lock.
     pub(crate) fn change_lock<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<LockRecord>) -> T) -> T {
         self.before_remark(key);
         self.unfinished += 1;
@@ -38,7 +38,7 @@ impl Keys {
         result
     }
 
-    /// Ends a lock: forgets what was known of it, and returns that. The key is removed or overwritten by the caller.
+    /// Ends a lock: removes its record and returns it. The caller removes or overwrites the key.
     pub(crate) fn end_lock(&mut self, key: Key<'_>) -> Option<LockRecord> {
         self.lock(key)?;
         let record = self.change_lock(key, Option::take)?;
@@ -46,7 +46,7 @@ impl Keys {
         Some(record)
     }
 
-    /// Lets a key be a lock of which this is known, or none, without announcing anything.
+    /// Makes a key a lock with this record, or no lock, without announcing anything.
     pub(crate) fn adopt_lock(&mut self, key: Key<'_>, record: Option<LockRecord>) {
         self.end_lock(key);
         self.take_holders(key);
@@ -61,12 +61,12 @@ impl Keys {
         queue.into_iter().for_each(|waiter| self.interests.join_queue(key, waiter));
     }
 
-    /// Lets the log know what is known of a lock now.
+    /// Passes the present state of a lock to the log.
     pub(super) fn record_lock(&self, key: Key<'_>) {
         self.events.record_lock(self.db(), key.bytes, self.held_lock(key));
     }
 
-    /// Logs what is known of a lock, which no call has changed, if it is one and there is a log.
+    /// Logs the state of a lock, where no call has changed it, if the key is a lock and there is a log.
     pub(super) fn log_lock(&self, key: Key<'_>, cx: &Cx) {
         if self.events.is_logged()
             && let Some(lock) = self.held_lock(key)
@@ -75,12 +75,12 @@ impl Keys {
         }
     }
 
-    /// Ends a lock that its holders have not released, if the key is one, and announces the loss.
+    /// Ends a lock that its holders have not released, if the key is a lock, and announces the loss.
     pub(crate) fn lose_lock(&mut self, key: Key<'_>, loss: Loss, cx: &Cx) {
         self.lose_holders_unless(key, loss, |_| false, cx);
     }
 
-    /// Ends all locks before their keys go: a walk of a snapshot is still given them as they are.
+    /// Ends all locks before their keys are removed. A walk of a snapshot still gets the keys unchanged.
     pub(super) fn lose_all_locks(&mut self, loss: Loss, cx: &Cx) {
         if self.interests.has_locks() {
             let held = self.interests.locks().filter(|lock| lock.held.is_some());
@@ -89,7 +89,7 @@ impl Keys {
         }
     }
 
-    /// Ends a lock as [`Keys::lose_lock`] does; the loss is announced to all but those holders whom `is_kept` names.
+    /// Ends a lock as [`Keys::lose_lock`] does; the loss is announced to all holders for which `is_kept` returns false.
     pub(crate) fn lose_holders_unless(
         &mut self,
         key: Key<'_>,
@@ -113,7 +113,7 @@ impl Keys {
         self.events.emit_lost_lock(&LostLock { key: key.bytes, record, loss, at_us: cx.now.mono_us(), awaited });
     }
 
-    /// Releases a lock as far as it is still bound to the connection of a client, which has closed; logs the change.
+    /// Releases a lock as far as it is still bound to the closed connection of a client; logs the change.
     pub(crate) fn end_session_lock(&mut self, key: Key<'_>, client: u64, cx: &mut ChangeCx) {
         self.peek(key, cx);
         if self.lock(key).is_some_and(|record| record.is_bound_to(client)) {
@@ -123,8 +123,8 @@ impl Keys {
         self.end_session_holders(key, client, cx);
     }
 
-    /// Handles the change of a key, which may be a lock: the lock is lost unless the key still has its token, and one
-    /// that is free is marked as ready for the clients queued for it. `loss` tells why a missing key is missing.
+    /// Handles the change of a key that may be a lock: the lock is lost unless the key still has its value, and a free
+    /// lock is marked as ready for the clients queued for it. `loss` is the reason for the absence of a missing key.
     pub(super) fn follow_lock(&mut self, key: Key<'_>, loss: Loss, cx: &Cx) {
         let entry = self.find_undeleted(key).filter(|entry| !is_expired(entry, cx));
         let is_free = entry.is_none();
@@ -137,17 +137,17 @@ impl Keys {
         }
     }
 
-    /// Returns whether clients are queued for the lock and for others besides.
+    /// Returns true if clients are queued for the lock that ask for other locks at the same time.
     pub(crate) fn has_queued_for_several(&self, key: Key<'_>) -> bool {
         self.interests.queued_for_several(key).next().is_some()
     }
 
-    /// Returns the clients queued for the lock and for others besides, but for those that are away.
+    /// Returns the connected clients queued for the lock that ask for other locks at the same time.
     pub(crate) fn queued_for_several(&self, key: Key<'_>) -> Vec<LockWaiter> {
         self.interests.queued_for_several(key).filter(|waiter| !waiter.is_away).copied().collect()
     }
 
-    /// Returns the clients queued for several locks whose token holds this one already.
+    /// Returns the clients queued for several locks whose token holds this lock already.
     pub(crate) fn queued_holders(&self, key: Key<'_>) -> Vec<LockWaiter> {
         let mut several = self.interests.queued_for_several(key).filter(|waiter| !waiter.is_away).peekable();
         if several.peek().is_none() {
@@ -173,8 +173,8 @@ impl Keys {
         self.interests.unwatch(key, flag);
     }
 
-    /// Handles the change of a key: raises the flags of its watchers, and marks it as ready if a client is blocked that
-    /// waits for what it holds now.
+    /// Handles the change of a key: raises the flags of its watchers, and marks it as ready if its present value, or
+    /// none, serves a blocked client.
     pub(super) fn notify_interested(&mut self, key: Key<'_>) {
         self.interests.raise_flags(key);
         if self.interests.has_waiters(key) {
@@ -183,13 +183,13 @@ impl Keys {
         }
     }
 
-    /// Appends a client to the queue of a key, to be served from it.
+    /// Appends a client to the queue of a key, to be served when the key changes.
     pub(crate) fn enqueue(&mut self, key: Key<'_>, waiter: Waiter) {
         self.interests.enqueue(key, waiter);
     }
 
-    /// Reverts [`Keys::enqueue`] and [`Keys::join_queue`]. Those who were queued for a lock behind this client, and not
-    /// only for its holders, may be served now.
+    /// Reverts [`Keys::enqueue`] and [`Keys::join_queue`]. Clients that were queued for a lock behind this client, and
+    /// not only because the lock was held, may be served now.
     pub(crate) fn dequeue(&mut self, key: Key<'_>, number: u64) {
         let was_first = self.interests.dequeue(key, number);
         self.follow_first(key, was_first);
@@ -201,18 +201,18 @@ impl Keys {
         }
     }
 
-    /// Keeps the place of a client in the queue for a lock, by the number of its wait, while it is away.
+    /// Reserves the position of a disconnected client in the queue for a lock, by the number of its wait.
     pub(crate) fn leave_for_now(&mut self, key: Key<'_>, number: u64) {
         let was_first = self.interests.leave_for_now(key, number);
         self.follow_first(key, was_first);
     }
 
-    /// Removes a client from the queue for a lock, who was served.
+    /// Removes a client that was served from the queue for a lock.
     pub(crate) fn leave_queue(&mut self, key: Key<'_>, number: u64) {
         self.interests.dequeue(key, number);
     }
 
-    /// Returns the first client blocked on a key, after the one with a number, that waits for what the key holds now.
+    /// Returns the first client blocked on a key, after the wait `after`, that its present value, or none, serves.
     pub(crate) fn next_waiter(&mut self, key: Key<'_>, after: u64, cx: &Cx) -> Option<Waiter> {
         if !self.interests.has_waiters(key) {
             return None;
@@ -226,8 +226,8 @@ impl Keys {
         self.interests.take_ready(self.db(), ready);
     }
 
-    /// Releases a lock that a client has acquired since a time, in monotonic microseconds, and was not told of; logs the
-    /// change.
+    /// Releases a lock that a client has acquired at `since_us` (monotonic microseconds) or later without being told;
+    /// logs the change.
     pub(crate) fn return_lock(
         &mut self,
         key: Key<'_>,
@@ -236,7 +236,7 @@ impl Keys {
         cx: &mut ChangeCx,
     ) {
         self.peek(key, cx);
-        // A time before the start, which only a lock of a cluster has, is the start itself for those who are queued.
+        // A lock of a cluster may have been acquired before the start of this server, which then counts as its start.
         let acquired_us = |record: &LockRecord| record.since_us.max(0).cast_unsigned();
         let is_it = |record: &LockRecord| record.is_held_by(client, token) && acquired_us(record) >= since_us;
         if self.lock(key).is_some_and(is_it) {
@@ -248,7 +248,7 @@ impl Keys {
         let number = number.filter(|number| holders.get(*number).is_some_and(|holder| is_it(&holder.record)));
         match number {
             None => {}
-            // No call logs that the key goes.
+            // No call logs the deletion of the key.
             Some(_) if holders.len() == 1 => {
                 self.take_holders(key);
                 self.delete(key, event::RELEASED, cx);
@@ -260,12 +260,13 @@ impl Keys {
         }
     }
 
-    /// Lets the clients queued for a lock be served, if that is possible now.
+    /// Marks a lock as ready for the clients queued for it, to be served if possible.
     pub(crate) fn mark_lock_ready(&mut self, key: Key<'_>) {
         self.interests.mark_ready(key);
     }
 
-    /// Lets a client join the queue for a lock: at the place that was kept, if there is one with its number, else at the end.
+    /// Adds a client to the queue for a lock: at its reserved position, found by the number of the wait, or else at the
+    /// end.
     pub(crate) fn join_queue(&mut self, key: Key<'_>, waiter: LockWaiter) {
         if !self.interests.take_up(key, waiter) {
             self.interests.join_queue(key, waiter);
@@ -277,8 +278,7 @@ impl Keys {
         self.interests.lock_queue(key)
     }
 
-    /// Deletes the expired ones of the keys that clients are queued for, as locks, and ends those of several holders who have
-    /// ended.
+    /// Deletes the expired locks that clients are queued for, and ends holders, among several, whose time is over.
     pub(crate) fn expire_awaited_locks(&mut self, cx: &Cx) {
         let is_any_due = self.deadlines.earliest().min(self.interests.next_end_ms()) <= cx.now.mono_ms();
         if is_any_due && self.interests.counts().queued > 0 {
@@ -292,8 +292,8 @@ impl Keys {
         }
     }
 
-    /// Visits the locks of this shard from a position on, each with its position and in their order, until `visit` returns
-    /// false; returns whether it never did.
+    /// Visits the locks of this shard from a position on, in the order of their positions and each with its position,
+    /// until `visit` returns false; returns true if it never did.
     pub(crate) fn visit_locks(
         &self,
         position: u64,
@@ -304,14 +304,14 @@ impl Keys {
             .all(|(position, lock)| visit(position, &lock, self.find_undeleted(lock.key)))
     }
 
-    /// Visits the locks of this shard, each with its entry, in no order.
+    /// Visits the locks of this shard, each with its entry, in no particular order.
     pub(crate) fn for_each_lock(&self, mut visit: impl FnMut(&SeenLock<'_>, Option<&Entry>)) {
         self.interests.locks().for_each(|lock| visit(&lock, self.find_undeleted(lock.key)));
     }
 }
 
 impl HeldLock<'_> {
-    /// Returns whether an entry has the value of such a lock.
+    /// Returns true if an entry has the value of such a lock.
     fn is_value(self, entry: &Entry) -> bool {
         match self {
             HeldLock::Exclusive(record) => is_text(entry, &record.token),
@@ -320,7 +320,7 @@ impl HeldLock<'_> {
     }
 }
 
-/// Returns whether an entry is a string with this value.
+/// Returns true if an entry is a string with this value.
 pub(super) fn is_text(entry: &Entry, value: &[u8]) -> bool {
     entry.get::<Str>().is_ok_and(|text| *text.as_slice() == *value)
 }

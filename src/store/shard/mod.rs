@@ -1,5 +1,5 @@
-//! One shard: part of the keys of a database ([`Keys`]), and what becomes of them without a call: expiry and eviction
-//! (`sweep.rs`), and the clients that wait for them (`locks.rs`).
+//! One shard: part of the keys of a database ([`Keys`]), with expiry and eviction (`sweep.rs`), and the clients that
+//! wait for keys (`locks.rs`).
 
 mod edit;
 mod fences;
@@ -27,26 +27,26 @@ pub(crate) use keys::Keys;
 use keys::is_expired;
 pub(crate) use totals::Totals;
 
-/// Holds part of the keys of a database.
+/// Part of the keys of a database.
 ///
-/// A shard is to take no power of two, so that not all first lines of shards fall into the same few sets of the processor's
-/// cache.
+/// The size of a shard should not be a power of two, so that the first cache lines of all shards do not fall into the
+/// same few sets of the processor's cache.
 #[repr(C)]
 pub(crate) struct Shard {
     pub(crate) keys: Keys,
-    /// What was removed without a call, once something was.
+    /// Counts of keys that were removed without a call, once there was one.
     removed: Option<Box<Removed>>,
 }
 
 /// Counts of the keys that were removed without a call.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Removed {
-    /// Of the keys that have expired, those that the sweeper deleted.
+    /// Expired keys that the sweeper deleted.
     pub(super) swept: u64,
     pub(super) evicted: u64,
 }
 
-// With the lock in front and padded to 128 bytes, 64 of them are 24 KB and not 32.
+// With the lock in front and padded to 128 bytes, 64 shards are 24 KB and not 32.
 const _: () = assert!(size_of::<Shard>() <= 376);
 
 impl Shard {
@@ -55,14 +55,13 @@ impl Shard {
         Shard { keys: Keys::new(place, services), removed: None }
     }
 
-    /// Puts in order what a panic has left half done: see [`Keys::recover`]. What it has kept from being logged is handed
-    /// over. Must be called on the thread of the panic.
+    /// Repairs the shard after a panic, see [`Keys::recover`], and hands over the keys whose changes the panic has kept
+    /// from being logged. Must be called on the thread of the panic.
     pub(crate) fn recover(&mut self, cx: &Cx) {
         self.keys.events.interrupt_call();
         self.keys.recover(cx);
     }
 
-    /// Returns the totals of this shard.
     pub(crate) fn totals(&self) -> Totals {
         let Removed { swept, evicted } = self.removed();
         Totals { swept, evicted, ..self.keys.totals() }
@@ -77,13 +76,13 @@ impl Shard {
         count(self.removed.get_or_insert_default());
     }
 
-    /// Returns how many keys and fields the sweeper has removed.
+    /// Returns the number of keys and fields that the sweeper has removed.
     pub(crate) fn swept_count(&self) -> u64 {
         self.removed().swept + self.keys.fields.as_ref().map_or(0, |fields| fields.swept)
     }
 
-    /// Visits the keys at a scan position, each with whether it has expired; see
-    /// [`Table::scan`](crate::store::table::Table::scan). Deletes the expired ones for which `visit` returns true.
+    /// Visits the keys at a scan position, each with a flag that it has expired; see
+    /// [`Table::scan`](crate::store::table::Table::scan). Deletes the expired keys for which `visit` returns true.
     pub(crate) fn scan(&mut self, position: u64, cx: &Cx, mut visit: impl FnMut(&Entry, bool) -> bool) -> Option<u64> {
         let mut expired = Vec::new();
         let next = self.keys.table().scan(position, |entry| {

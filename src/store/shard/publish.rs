@@ -1,4 +1,4 @@
-//! What follows a change of a key: the log is told, then whoever is interested in the key.
+//! Publication of a key's change: to the log first, then to all that have an interest in the key.
 
 use crate::store::changes::ChangeCx;
 use crate::store::cx::Cx;
@@ -18,7 +18,7 @@ impl Keys {
         self.announce(key, event, cx);
     }
 
-    /// Tells whoever is interested in a key that it has changed.
+    /// Notifies all that have an interest in a key of its change.
     fn announce(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
         self.notify_interested(key);
         self.events.emit_change(self.db(), key.bytes, event, cx);
@@ -32,7 +32,7 @@ impl Keys {
         }
     }
 
-    /// Handles a change that watchers, blocked clients and caches are not told of.
+    /// Handles a change of which watchers, blocked clients and caches are not notified.
     pub(super) fn changed_quietly(&mut self, key: Key<'_>, event: &'static Event, count: u64, cx: &mut ChangeCx) {
         self.changes += count;
         cx.changes_mut().add();
@@ -40,14 +40,14 @@ impl Keys {
         self.emit(key, event);
     }
 
-    /// Announces a change of a key that stays the same.
+    /// Announces a change of a key whose value stays the same.
     pub(super) fn touched(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
         if !self.interests.is_empty() || self.events.is_observed() {
             self.announce(key, event, cx);
         }
     }
 
-    /// Lets the log know that a key has changed, and with an event that is its own record, logs that.
+    /// Passes the change of a key to the log, which writes a record for an event that is its own record.
     pub(super) fn record_change(&self, key: Key<'_>, event: &'static Event) {
         if self.events.is_logged() {
             self.events.log_change(self.db(), key.bytes, event);
@@ -74,12 +74,12 @@ impl Keys {
         self.publish_change(key, event, cx);
     }
 
-    /// Emits that a value was replaced, by one of the same type or of another.
+    /// Emits that a value was replaced, by a value of the same type or of another.
     pub(crate) fn emit_overwritten(&self, key: Key<'_>, is_same_type: bool) {
         self.emit(key, if is_same_type { event::OVERWRITTEN } else { event::RETYPED });
     }
 
-    /// Returns the type of a key if there is an observer of events that may be told of it.
+    /// Returns the type of a key if there is an observer of events.
     pub(crate) fn observed_type(&self, key: Key<'_>, cx: &Cx) -> Option<Type> {
         if !self.events.is_observed() {
             return None;
@@ -87,12 +87,12 @@ impl Keys {
         self.unexpired(key, cx).map(Entry::kind)
     }
 
-    /// Logs the deletion of a key that has expired, and is created again before it was deleted.
+    /// Logs the deletion of an expired key that is created again before it was deleted.
     pub(super) fn log_removal(&self, key: Key<'_>) {
         self.events.log_removal(self.db(), key.bytes);
     }
 
-    /// Handles that an expired key is set again before it was deleted.
+    /// Handles the setting of an expired key before it was deleted.
     #[cold]
     pub(super) fn record_revival(&mut self, key: Key<'_>, cx: &mut ChangeCx) {
         self.expired += 1;

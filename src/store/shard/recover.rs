@@ -1,8 +1,8 @@
-//! What a shard does after a panic has interrupted the change of a key: it counts again what it has.
+//! Recovery of a shard after a panic has interrupted the change of a key: a recount.
 //!
-//! A panic is a bug, and what it leaves half done is unknown: the keys are what they are, but memory, deadlines and
-//! counters are kept by differences, and would stay wrong. So a change that has begun is marked until it ends, and a shard
-//! with a mark left over is gone through once.
+//! A panic is a bug, and the state that it leaves behind is unknown: the keys are the truth, but memory, deadlines and
+//! counters are maintained by differences, and would stay wrong. So a change that has begun is counted as unfinished
+//! until it ends, and a shard with an unfinished change left over is recounted once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,8 +14,8 @@ use crate::store::lock::Loss;
 use crate::store::shard::Keys;
 
 impl Keys {
-    /// Counts everything again if a panic has interrupted a change. Whoever is interested in a key is told that it has
-    /// changed: any of them may have.
+    /// Recounts everything if a panic has interrupted a change. All that have an interest in a key are notified of a
+    /// change: any key may have changed.
     pub(crate) fn recover(&mut self, cx: &Cx) {
         if self.unfinished == 0 {
             return;

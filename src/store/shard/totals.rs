@@ -1,4 +1,4 @@
-//! What is counted of shards.
+//! Totals of the counters of shards.
 
 /// Totals of one or more shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,15 +13,15 @@ pub struct Totals {
     pub changes: u64,
     /// Keys that have expired since the store was created.
     pub expired: u64,
-    /// Of these, the keys that the sweeper deleted before they were looked up.
+    /// Part of `expired`: keys that the sweeper deleted before they were looked up.
     pub swept: u64,
     /// Keys evicted since the store was created.
     pub evicted: u64,
     /// Fields of hashes that have expired since the store was created.
     pub expired_fields: u64,
-    /// Of these, the fields that the sweeper removed before a call could find them.
+    /// Part of `expired_fields`: fields that the sweeper removed before a call could find them.
     pub swept_fields: u64,
-    /// Hashes one of whose fields has a TTL.
+    /// Hashes with a TTL on a field.
     pub with_field_ttl: usize,
     /// Watched keys, existing or not.
     pub watched: usize,
@@ -31,9 +31,9 @@ pub struct Totals {
     pub locks: usize,
     /// Clients queued for locks.
     pub queued: usize,
-    /// Fences of removed keys that are remembered.
+    /// Remembered fences of removed keys.
     pub retired_fences: usize,
-    /// Bytes taken by the names of these keys.
+    /// Bytes taken by the names of the keys of `retired_fences`.
     pub retired_fence_bytes: usize,
 }
 

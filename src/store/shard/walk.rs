@@ -8,7 +8,7 @@ use crate::store::shard::Keys;
 use crate::store::walk::{Beside, Visitor, Walk, WalkSink};
 
 impl Keys {
-    /// Lets a walk over the present keys and fences begin, if there are any.
+    /// Begins a walk over the present keys and fences, if there are any.
     pub(in crate::store) fn begin_walk(&mut self, sink: &Arc<dyn WalkSink>) {
         self.walk = (!self.is_empty() || self.interests.has_fences()).then(|| Box::new(Walk::new(self.db(), sink)));
     }
@@ -22,12 +22,12 @@ impl Keys {
         });
     }
 
-    /// Returns what is known of a key beside its entry.
+    /// Returns the state of a key besides its entry.
     fn beside(&self, key: Key<'_>) -> Beside<'_> {
         Beside { fence: self.fence(key), lock: self.held_lock(key) }
     }
 
-    /// Lets the walk find a key whose value has come from another one, if its record has begun.
+    /// Adds a key to the walk whose value has come from another key, if the value's record has begun.
     #[cold]
     pub(super) fn follow_record(&mut self, key: Key<'_>) {
         if self.find_undeleted(key).is_some_and(|entry| entry.record().is_some()) {
@@ -35,7 +35,7 @@ impl Keys {
         }
     }
 
-    /// Goes on with the walk over the keys until the time is up; returns whether it is over, or `None` where there is none.
+    /// Continues the walk over the keys until the time is up; returns true if it is over, `None` if there is none.
     pub(in crate::store) fn walk(&mut self, is_time_up: &dyn Fn() -> bool, visitor: &mut dyn Visitor) -> Option<bool> {
         let is_over = self.with_walk(|walk, keys| {
             if !walk.visit_retired(keys.interests.fences(), is_time_up, visitor) {
@@ -45,7 +45,9 @@ impl Keys {
             let beside = |entry: &Entry| if has_any { keys.beside(keys.key(entry.key())) } else { Beside::default() };
             for name in walk.scan(keys.table(), beside, is_time_up, visitor) {
                 let (entry, beside) = keys.entry_and_beside(keys.key(&name));
-                entry.into_iter().for_each(|entry| walk.begin(entry, beside));
+                if let Some(entry) = entry {
+                    walk.begin(entry, beside);
+                }
             }
             walk.is_over(keys)
         })?;
@@ -65,7 +67,7 @@ impl Keys {
         self.with_walk(|walk, keys| walk.visit_begun(keys, number, is_time_up, visitor)).unwrap_or(false)
     }
 
-    /// Returns whether there is a walk.
+    /// Returns true if there is a walk.
     pub(in crate::store) fn has_walk(&self) -> bool {
         self.walk.is_some()
     }
@@ -76,7 +78,7 @@ impl Keys {
         self.walk = None;
     }
 
-    /// Does something with the walk, if there is one, and with the keys.
+    /// Runs a closure on the walk, if there is one, and on the keys.
     fn with_walk<R>(&mut self, act: impl FnOnce(&mut Walk, &mut Keys) -> R) -> Option<R> {
         let mut walk = self.walk.take()?;
         let result = act(&mut walk, self);

@@ -1,4 +1,4 @@
-//! What is counted of the keys of a shard, and how it is counted again after a panic.
+//! Counters of the keys of a shard, and the recount after a panic.
 
 use crate::store::cx::Cx;
 use crate::store::expire::DeadlineTree;
@@ -28,12 +28,14 @@ impl Keys {
         }
     }
 
-    /// Counts the keys, their memory and their deadlines; returns the keys of collections that were left empty.
+    /// Recounts the keys, their memory and their deadlines; returns the keys of empty collections.
     pub(in crate::store::shard) fn recount(&mut self, cx: &Cx) -> Vec<Box<[u8]>> {
         self.table.recount();
         self.interests.recount(self.index());
         self.deadlines = DeadlineTree::default();
-        self.fields.iter_mut().for_each(|fields| drop(fields.take_bounds()));
+        if let Some(fields) = &mut self.fields {
+            drop(fields.take_bounds());
+        }
         self.follow_wall_clock(cx.now);
         (self.memory, self.with_ttl) = (0, 0);
         let (mut empty, mut with_fields) = (Vec::new(), Vec::new());
