@@ -1,4 +1,4 @@
-//! Which shards a view has locked, and how: the one door from a call to the data.
+//! The shards that a view has locked: the only access from a call to the data.
 
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
@@ -9,7 +9,7 @@ use crate::store::shard::Shard;
 
 /// The shards that a view has locked.
 pub(super) enum Access<'a> {
-    /// A shard of a database.
+    /// One shard of a database.
     One(&'a Shards, MutexGuard<'a, Shard>),
     Few(SmallVec<[(usize, MutexGuard<'a, Shard>); 8]>),
     /// Shards locked by another view.
@@ -47,7 +47,8 @@ impl<'a> Access<'a> {
         Access::One(shards, shards[shard_of(hash)].lock())
     }
 
-    /// Locks the shard of the next call's key instead; returns whether that is possible: not where this takes several.
+    /// Locks the shard of the next call's key instead; returns false if that is not possible, because the view has
+    /// locked several shards.
     #[inline]
     pub(super) fn move_on(&mut self, hashes: &[u64]) -> bool {
         match (&*self, hashes) {
@@ -55,7 +56,7 @@ impl<'a> Access<'a> {
             (Access::One(shards, shard), [hash]) => {
                 if shard.keys.index() != shard_of(*hash) {
                     let shards = *shards;
-                    *self = Access::Closed; // a thread holds one shard, or locks several in their order
+                    *self = Access::Closed; // a thread holds one shard at a time, or locks several in their order
                     *self = Access::one(shards, *hash);
                 }
                 true
@@ -85,7 +86,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Calls `act` with a shard of a database, or of the present one; for calls that declare no keys.
+    /// Calls `act` with a shard of a database, by default the present one; for calls that declare no keys.
     pub(super) fn with_shard<T>(&mut self, db: Option<usize>, index: usize, act: impl FnOnce(&mut Shard) -> T) -> T {
         match self {
             Access::Gate(databases, present) => act(&mut databases.at(db.unwrap_or(*present)).shards()[index].lock()),
@@ -94,12 +95,12 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Returns whether no keys are declared, and any shard may be locked.
+    /// Returns true if no keys are declared, so that any shard may be locked.
     pub(super) fn is_open(&self) -> bool {
         matches!(self, Access::Gate(..) | Access::Whole(..))
     }
 
-    /// Calls `act` with the shard of a key of any database, locked or not; not in a view of nothing.
+    /// Calls `act` with the shard of a key of any database, locked or not; does nothing in a view of nothing.
     pub(super) fn with_any(&mut self, db: usize, key: Key<'_>, act: impl FnOnce(&mut Shard)) {
         match self {
             Access::Gate(..) | Access::Whole(..) => self.with_shard(Some(db), shard_of(key.hash), act),
@@ -108,7 +109,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Calls `act` with every locked shard; with those of all databases if no keys were declared.
+    /// Calls `act` with every locked shard; if no keys were declared, with the shards of all databases.
     pub(super) fn each_shard(&mut self, mut act: impl FnMut(&mut Shard)) {
         match self {
             Access::One(_, shard) => act(shard),
@@ -120,7 +121,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Borrows everything; for calls declared EXCLUSIVE. Returns the number of the present database, too.
+    /// Borrows everything, with the number of the present database; for calls declared EXCLUSIVE.
     pub(super) fn whole(&mut self) -> (&mut Databases, usize) {
         match self {
             Access::Whole(databases, db) => (databases, *db),
@@ -142,7 +143,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Returns the numbers of the locked shards; `None` if that may be any.
+    /// Returns the numbers of the locked shards; `None` if they may be any.
     pub(super) fn numbers(&self) -> Option<SmallVec<[usize; 8]>> {
         match self {
             Access::One(_, shard) => Some(std::iter::once(shard.keys.index()).collect()),
@@ -153,7 +154,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Lends all that is locked, in database `db` if everything is.
+    /// Lends all locked shards, in database `db` if everything is locked.
     pub(super) fn lend(&mut self, db: usize) -> Access<'_> {
         match self {
             Access::One(_, shard) => Access::Borrowed(std::iter::once((shard.keys.index(), &mut **shard)).collect()),
@@ -177,7 +178,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Returns whether the keys with these hashes are locked.
+    /// Returns true if the keys with these hashes are locked.
     pub(super) fn covers(&self, hashes: &[u64]) -> bool {
         let mut indexes = hashes.iter().map(|hash| shard_of(*hash));
         match self {
@@ -194,7 +195,7 @@ impl<'a> Access<'a> {
     }
 
     /// Returns the numbers of the databases that were ever used, in ascending order; for calls declared EXCLUSIVE, and
-    /// those without keys.
+    /// calls without keys.
     pub(super) fn used_databases(&self) -> Vec<usize> {
         match self {
             Access::Whole(databases, _) => databases.used(),

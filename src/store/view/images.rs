@@ -8,21 +8,21 @@ use crate::store::key::{Key, shard_of};
 use crate::store::lock::LockHolder;
 use crate::store::view::View;
 
-/// The keys of all databases as they are and were.
+/// Access to the images of the keys of all databases.
 pub(crate) struct Images<'v, 'a>(&'v mut View<'a>);
 
 impl<'a> View<'a> {
-    /// Returns the keys of all databases as they are and were; for calls declared EXCLUSIVE.
+    /// Returns access to the images of keys; for calls declared EXCLUSIVE.
     pub(crate) fn images(&mut self) -> Images<'_, 'a> {
         Images(self)
     }
 }
 
 impl Images<'_, '_> {
-    /// Returns the image of a key of any database; `None` of a missing key.
+    /// Returns the image of a key of any database; `None` for a missing key.
     ///
     /// # Errors
-    /// When more would be copied than the limit admits.
+    /// [`TooLarge`] if more would be copied than the limit admits.
     pub(crate) fn of(
         &mut self,
         db: usize,
@@ -51,15 +51,16 @@ impl Images<'_, '_> {
         (images, too_large)
     }
 
-    /// Sets a key of any database back to what it was, or removes it; returns whether it is what the image says. Watchers
-    /// and caches are told by [`Images::raise_watchers`] and [`Images::announce`]. What the call logs does not depend on it.
+    /// Restores a key of any database from an image, or removes it; returns false if the image has expired meanwhile.
+    /// Watchers and caches are notified by [`Images::raise_watchers`] and [`Images::announce`]. It adds nothing to the
+    /// call's log record.
     pub(crate) fn restore(&mut self, db: usize, key: Key<'_>, image: Option<&Image>) -> bool {
         let View { access, cx, .. } = &mut *self.0;
         let cx = &mut ChangeCx::new(**cx);
         access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.restore(key, image, cx))
     }
 
-    /// Lets a key of any database be the lock again that it was; returns whether it is that now.
+    /// Restores the lock of a key of any database; returns true if all holders were restored.
     pub(crate) fn restore_lock(
         &mut self,
         db: usize,
@@ -72,13 +73,13 @@ impl Images<'_, '_> {
         access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.restore_lock(key, lock, is_connected, cx))
     }
 
-    /// Raises the flags of those who watch existing keys; to be called before and after keys are restored.
+    /// Raises the flags of the watchers of existing keys; to be called before and after keys are restored.
     pub(crate) fn raise_watchers(&mut self) {
         let View { access, cx, .. } = &mut *self.0;
         access.whole().0.each_shard_mut(|shard| shard.keys.raise_watchers(cx));
     }
 
-    /// Tells the clients that cache keys to forget all.
+    /// Tells the clients that cache keys to forget all keys.
     pub(crate) fn announce(&mut self) {
         self.0.access.whole().0.services().events.emit_flush();
     }

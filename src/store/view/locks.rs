@@ -13,30 +13,30 @@ use crate::store::lock_text;
 use crate::store::view::{Ttl, View};
 use crate::time::clock::Deadline;
 
-/// The locks among the keys of a view.
+/// Access to the locks among the keys of a view.
 pub(crate) struct Locks<'v, 'a>(&'v mut View<'a>);
 
 impl<'a> View<'a> {
-    /// Returns the locks among the keys.
+    /// Returns access to the locks among the keys.
     pub(crate) fn locks(&mut self) -> Locks<'_, 'a> {
         Locks(self)
     }
 }
 
 impl<'v> Locks<'v, '_> {
-    /// Returns what is known of the one holder of the lock that a key is.
+    /// Returns the record of the holder of an exclusive lock.
     pub(crate) fn record(self, key: Key<'_>) -> Option<&'v LockRecord> {
         self.0.keys(key).0.lock(key)
     }
 
-    /// Returns the holders of the lock that a key is, if it is one that several can hold.
+    /// Returns the holders of a shared lock or a semaphore.
     pub(crate) fn holders(self, key: Key<'_>) -> Option<&'v Holders> {
         let (keys, cx) = self.0.keys(key);
         keys.end_due_holders(key, cx);
         keys.holders(key)
     }
 
-    /// Changes the holders of the lock that a key is, or begins to know them; the key's deadline follows.
+    /// Changes, adds or removes the holders of a shared lock or a semaphore; the key's deadline follows.
     pub(crate) fn change_holders<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<Box<Holders>>) -> T) -> T {
         let (keys, cx) = self.0.keys(key);
         let result = keys.change_holders(key, change);
@@ -44,7 +44,7 @@ impl<'v> Locks<'v, '_> {
         result
     }
 
-    /// Sets how many permits a semaphore has.
+    /// Sets the size of a semaphore.
     pub(crate) fn resize(&mut self, key: Key<'_>, size: u32, event: &'static Event) {
         let (keys, _) = self.0.keys(key);
         keys.change_holders(key, |holders| holders.iter_mut().for_each(|holders| holders.resize(size)));
@@ -52,8 +52,7 @@ impl<'v> Locks<'v, '_> {
         self.mark_ready(key);
     }
 
-    /// Returns the clients queued for more permits than a semaphore has that has become smaller, the first time that this is
-    /// asked.
+    /// Returns the clients queued for more permits than a semaphore has, if it has become smaller since the last call.
     pub(crate) fn take_excessive(&mut self, key: Key<'_>) -> Vec<LockWaiter> {
         let (keys, _) = self.0.keys(key);
         let Some((size, _)) = keys.holders(key).and_then(Holders::permits) else { return Vec::new() };
@@ -65,28 +64,29 @@ impl<'v> Locks<'v, '_> {
         keys.lock_queue(key).into_iter().flatten().filter(is_excessive).copied().collect()
     }
 
-    /// Returns the clients queued for several locks whose token holds this one already.
+    /// Returns the clients queued for several locks whose token holds this lock already.
     pub(crate) fn queued_holders(&mut self, key: Key<'_>) -> Vec<LockWaiter> {
         self.0.keys(key).0.queued_holders(key)
     }
 
-    /// Returns whether clients are queued for the lock and for others besides.
+    /// Returns true if clients are queued for the lock that ask for other locks at the same time.
     pub(crate) fn has_queued_for_several(&mut self, key: Key<'_>) -> bool {
         self.0.keys(key).0.has_queued_for_several(key)
     }
 
-    /// Returns the clients queued for a lock of any database and for others besides; for calls that need the whole store.
+    /// Returns the clients queued for a lock of any database that ask for other locks at the same time; for calls that
+    /// need the whole store.
     pub(crate) fn queued_for_several(&mut self, db: usize, key: Key<'_>) -> Vec<u64> {
         let queued = self.0.access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.queued_for_several(key));
         queued.into_iter().map(|waiter| waiter.client).collect()
     }
 
-    /// Lets the clients queued for a lock be served at the end of the call, if that is possible then.
+    /// Marks a lock as ready: its queued clients are served at the end of the call, if possible then.
     pub(crate) fn mark_ready(&mut self, key: Key<'_>) {
         self.0.keys(key).0.mark_lock_ready(key);
     }
 
-    /// Changes what is known of the holder of a lock of any database that holds it with a token, if there is one; for calls that
+    /// Changes the record of the holder with this token, if there is one, of a lock of any database; for calls that
     /// declare no keys.
     pub(crate) fn change_held(&mut self, db: usize, key: Key<'_>, token: &[u8], change: impl FnOnce(&mut LockRecord)) {
         let View { access, cx, .. } = &mut *self.0;
@@ -97,7 +97,7 @@ impl<'v> Locks<'v, '_> {
         });
     }
 
-    /// Removes a client from the queue for a lock, by the number of its wait: it was served.
+    /// Removes a client that was served from the queue for a lock, by the number of its wait.
     pub(crate) fn leave_queue(&mut self, key: Key<'_>, number: u64) {
         self.0.keys(key).0.leave_queue(key, number);
     }
@@ -108,8 +108,8 @@ impl<'v> Locks<'v, '_> {
         keys.end_holder(key, number, loss, cx)
     }
 
-    /// Lets `look` see what is known of the holders of a lock of any database, and its deadline, unless it has expired; for calls
-    /// that need the whole store, those that declare no keys, and those that have locked this one.
+    /// Calls `look` with the known holders of a lock of any database, and its deadline, unless it has expired; for
+    /// calls that need the whole store, calls that declare no keys, and calls that have locked this key.
     pub(crate) fn inspect<T>(
         &mut self,
         db: usize,
@@ -126,48 +126,49 @@ impl<'v> Locks<'v, '_> {
         seen
     }
 
-    /// Changes what is known of the one holder of the lock that a key is, or begins to know it.
+    /// Changes, adds or removes the record of the holder of an exclusive lock.
     pub(crate) fn change<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<LockRecord>) -> T) -> T {
         self.0.keys(key).0.change_lock(key, change)
     }
 
-    /// Ends a lock that its holder releases; the key is to be deleted then.
+    /// Ends a lock that its holder releases; the caller must delete the key afterwards.
     pub(crate) fn end(&mut self, key: Key<'_>) -> Option<LockRecord> {
         self.0.keys(key).0.end_lock(key)
     }
 
-    /// Ends a lock that its holder has not released, if the key is one, and announces the loss.
+    /// Ends a lock that its holder has not released, if the key is a lock, and announces the loss.
     pub(crate) fn lose(&mut self, key: Key<'_>, loss: Loss) {
         let (keys, cx) = self.0.keys(key);
         keys.lose_lock(key, loss, cx);
     }
 
-    /// Releases a lock of any database as far as it is bound to a connection that has closed; for calls that declare no keys.
+    /// Releases a lock of any database as far as it is bound to a closed connection; for calls that declare no keys.
     pub(crate) fn end_of_session(&mut self, db: usize, key: Key<'_>, client: u64) {
         let View { access, cx, .. } = &mut *self.0;
         access.with_any(db, key, |shard| shard.keys.end_session_lock(key, client, cx));
     }
 
-    /// Releases a lock of any database that a client has acquired since a time, in monotonic microseconds, and was not told of;
-    /// for calls that declare no keys.
+    /// Releases a lock of any database that a client has acquired without being told; `acquired` is the client's id and
+    /// the earliest time of the acquisition, in monotonic microseconds. For calls that declare no keys.
     pub(crate) fn take_back(&mut self, db: usize, key: Key<'_>, token: &[u8], acquired: (u64, u64)) {
         let View { access, cx, .. } = &mut *self.0;
         access.with_any(db, key, |shard| shard.keys.return_lock(key, token, acquired, cx));
     }
 
-    /// Keeps the place of a client in the queue for a lock of any database while it is away; for calls that declare no keys.
+    /// Reserves the position of a disconnected client in the queue for a lock of any database; for calls that declare
+    /// no keys.
     pub(crate) fn leave_for_now(&mut self, db: usize, key: Key<'_>, number: u64) {
         self.0.access.with_any(db, key, |shard| shard.keys.leave_for_now(key, number));
     }
 
-    /// Lets a client join the queue for a lock, at the place with its number if that was kept, to be served when it can have
-    /// the lock.
+    /// Adds a client to the queue for a lock, at its reserved position if there is one with its number. It is served
+    /// when it can have the lock.
     pub(crate) fn join_queue(&mut self, key: Key<'_>, waiter: LockWaiter) {
         self.0.keys(key).0.join_queue(key, waiter);
     }
 
-    /// Lets a client take its place in the queue for a lock of any database again, which it had left because it was served, to be
-    /// served if the lock is free; for calls that declare no keys.
+    /// Puts a client that was served back into the queue for a lock of any database, at its former position. It is
+    /// served if the lock is free. For calls that declare no keys.
     pub(crate) fn rejoin_queue(&mut self, db: usize, key: Key<'_>, waiter: LockWaiter) {
         self.0.access.with_any(db, key, |shard| {
             shard.keys.join_queue(key, waiter);
@@ -180,26 +181,27 @@ impl<'v> Locks<'v, '_> {
         self.0.keys(key).0.lock_queue(key)
     }
 
-    /// Returns the queue for a lock of any database; for calls that need the whole store, and those that declare no keys.
+    /// Returns the queue for a lock of any database; for calls that need the whole store, and calls that declare no
+    /// keys.
     pub(crate) fn queue_in(&mut self, db: usize, key: Key<'_>) -> Vec<LockWaiter> {
         self.0.access.with_shard(Some(db), shard_of(key.hash), |shard| {
             shard.keys.lock_queue(key).map_or_else(Vec::new, |queue| queue.iter().copied().collect())
         })
     }
 
-    /// Deletes the expired ones of the keys that have a queue, in all databases, and ends holders whose time is over; for calls
+    /// Deletes the expired keys that have a queue, in all databases, and ends holders whose time is over; for calls
     /// declared EXCLUSIVE.
     pub(crate) fn expire_awaited(&mut self) {
         let View { access, cx, .. } = &mut *self.0;
         access.whole().0.each_shard_mut(|shard| shard.keys.expire_awaited_locks(cx));
     }
 
-    /// Returns the fence of a key; 0 without one.
+    /// Returns the fence of a key; 0 if there is none.
     pub(crate) fn fence(&mut self, key: Key<'_>) -> i64 {
         self.0.keys(key).0.fence(key)
     }
 
-    /// Returns the fence of a key, or that of a removed one while it is remembered; 0 without one.
+    /// Returns the fence of a key, or its retired fence while it is remembered; 0 if there is none.
     pub(crate) fn fence_or_memory(&mut self, key: Key<'_>) -> i64 {
         let (keys, cx) = self.0.keys(key);
         keys.fence_or_memory(key, cx)
@@ -210,14 +212,15 @@ impl<'v> Locks<'v, '_> {
         self.0.keys(key).0.set_fence(key, fence);
     }
 
-    /// Lets the holders of a lock hold it until so many milliseconds later, or earlier; for calls that need the whole store.
+    /// Moves the deadlines of a lock's holders by `by_ms` milliseconds; for calls that need the whole store.
     pub(crate) fn move_holders(&mut self, key: Key<'_>, by_ms: i64) {
         let (keys, cx) = self.0.keys(key);
         keys.change_holders(key, |holders| holders.iter_mut().for_each(|holders| holders.move_all(by_ms)));
         keys.follow_holders(key, cx);
     }
 
-    /// Returns the text of a lock of any database, if the key is one and locked, or no keys are declared.
+    /// Returns the text of a lock of any database, if the key is a lock, and is locked by this view or no keys are
+    /// declared.
     pub(crate) fn text(&mut self, db: usize, key: Key<'_>) -> Option<Vec<u8>> {
         let View { access, cx, .. } = &mut *self.0;
         let (mut text, now) = (None, cx.now);
@@ -227,8 +230,9 @@ impl<'v> Locks<'v, '_> {
         text
     }
 
-    /// Lets a key of any database be the lock that a text says, if it has that value; `former` stands for the clients of a user. For
-    /// calls that need the whole store, and those that declare no keys.
+    /// Restores the lock of a key of any database from a text, if the key has its value, and returns its largest
+    /// fencing token; `former` returns the stand-in holder for the clients of a user. For calls that need the whole
+    /// store, and calls that declare no keys.
     pub(crate) fn adopt_text(
         &mut self,
         db: usize,
@@ -246,13 +250,13 @@ impl<'v> Locks<'v, '_> {
         (0..SHARDS).for_each(|shard| self.for_each_of(shard, &mut visit));
     }
 
-    /// Visits the locks that [`Locks::for_each`] does in the shard with this number.
+    /// Visits the locks of the shard with this number, as [`Locks::for_each`] does.
     pub(crate) fn for_each_of(&mut self, shard: usize, visit: impl FnMut(&SeenLock<'_>, Option<&Entry>)) {
         self.0.access.with_shard(None, shard, |shard| shard.keys.for_each_lock(visit));
     }
 
-    /// Visits the locks of this database from a position on, each with its position and entry and in their order, until
-    /// `visit` returns false; for calls that declare no keys.
+    /// Visits the locks of this database from a position on, in the order of their positions and each with its position
+    /// and entry, until `visit` returns false; for calls that declare no keys.
     pub(crate) fn visit(&mut self, position: u64, mut visit: impl FnMut(u64, &SeenLock<'_>, Option<&Entry>) -> bool) {
         for shard in shard_at(position)..SHARDS {
             if !self.0.access.with_shard(None, shard, |shard| shard.keys.visit_locks(position, &mut visit)) {
@@ -261,8 +265,8 @@ impl<'v> Locks<'v, '_> {
         }
     }
 
-    /// Removes a key that gets another name or database, and returns its entry. The event is emitted later. A lock that
-    /// the key is does not follow it, and is lost for this reason.
+    /// Removes a key that gets another name or database, and returns its entry. The event is emitted later. If the key
+    /// is a lock, the lock is lost for this reason.
     pub(crate) fn take_away(&mut self, key: Key<'_>, loss: Loss) -> Option<Entry> {
         if !self.0.exists(key) {
             return None;

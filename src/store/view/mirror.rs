@@ -1,4 +1,4 @@
-//! A store that mirrors a cluster: its keys become what they are there. For calls that declare no keys.
+//! Mirroring a cluster: keys are set to their state in the cluster. For calls that declare no keys.
 
 use crate::store::entry::Entry;
 use crate::store::event::Event;
@@ -7,8 +7,8 @@ use crate::store::lock::{LockRecord, LockWaiter};
 use crate::store::view::View;
 
 impl View<'_> {
-    /// Sets a key of any database to what it is in the cluster, with its fence, or removes it. It is no lock then, and nobody
-    /// is queued for it. Its events are emitted separately, by [`View::emit_in`].
+    /// Sets a key of any database to its entry and fence in the cluster, or removes it. It is no lock afterwards, and
+    /// has no queue. The key's events are emitted separately, by [`View::emit_in`].
     pub(crate) fn adopt(&mut self, db: usize, key: Key<'_>, entry: Option<Entry>, fence: i64) {
         self.adopt_lock(db, key, None, []);
         let View { access, cx, .. } = self;
@@ -21,7 +21,7 @@ impl View<'_> {
         });
     }
 
-    /// Lets a key of any database be the lock that it is in the cluster, with the queue for it, or no lock.
+    /// Gives a key of any database its lock in the cluster, with the queue for it, or no lock.
     pub(crate) fn adopt_lock(
         &mut self,
         db: usize,
@@ -45,7 +45,7 @@ impl View<'_> {
         self.access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.emit(key, event));
     }
 
-    /// Lets `look` see what is known of the lock that a key of any database is, if it is one.
+    /// Calls `look` with the record of the exclusive lock of a key of any database, if it is one.
     pub(crate) fn look_at_lock<T>(
         &mut self,
         db: usize,

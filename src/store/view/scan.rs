@@ -6,11 +6,11 @@ use crate::store::shard::{Shard, Totals};
 use crate::store::table::SCAN_POSITIONS;
 use crate::store::view::View;
 
-/// How many buckets are sampled for keys with a TTL.
+/// Number of buckets that are sampled for keys with a TTL.
 const MEAN_TTL_STEPS: usize = 1000;
 
 impl View<'_> {
-    /// Visits the keys of one bucket at a cursor that have not expired; returns the next cursor, or 0 at the end.
+    /// Visits the unexpired keys of one bucket at a cursor; returns the next cursor, or 0 at the end.
     ///
     /// Every key that exists from cursor 0 to the end is visited at least once.
     pub fn scan(&mut self, cursor: u64, mut visit: impl FnMut(&Entry)) -> u64 {
@@ -22,8 +22,8 @@ impl View<'_> {
         })
     }
 
-    /// Visits keys as [`View::scan`] does, and those that have expired and are not deleted yet; whether a key has is the
-    /// second argument. Deletes those for which `visit` returns true.
+    /// Visits keys as [`View::scan`] does, including expired keys that are not deleted yet; the second argument of
+    /// `visit` is true for these. Deletes the expired keys for which `visit` returns true.
     pub(crate) fn scan_undeleted(&mut self, cursor: u64, mut visit: impl FnMut(&Entry, bool) -> bool) -> u64 {
         let (mut index, mut position) = ((cursor / SCAN_POSITIONS) as usize, cursor % SCAN_POSITIONS);
         if index >= SHARDS {
@@ -70,15 +70,16 @@ impl View<'_> {
         sum / count.max(1)
     }
 
-    /// Deletes every key of this database, or of all. Their memory is freed in the background.
+    /// Deletes every key of this database, or of all databases. Their memory is freed in the background.
     pub fn clear(&mut self, all_databases: bool) {
         let View { access, cx, .. } = self;
         let (databases, db) = access.whole();
         let mut old = Vec::new();
         let mut clear = |shard: &mut Shard| old.push(shard.keys.clear(cx));
-        match all_databases {
-            true => databases.each_shard_mut(clear),
-            false => databases.at_mut(db).shards_mut().iter_mut().for_each(|shard| clear(shard.get_mut())),
+        if all_databases {
+            databases.each_shard_mut(clear);
+        } else {
+            databases.at_mut(db).shards_mut().iter_mut().for_each(|shard| clear(shard.get_mut()));
         }
         let services = databases.services();
         self.cx.changes_mut().add();
@@ -99,8 +100,8 @@ impl View<'_> {
         cx.changes_mut().add();
     }
 
-    /// Swaps the keys of all databases with those of a store [beside](crate::store::Store::beside) this one, of which the
-    /// other view is. It counts as a change.
+    /// Swaps the keys of all databases with the keys of a store [beside](crate::store::Store::beside) this one, given
+    /// by its view. It counts as a change.
     pub(crate) fn exchange(&mut self, other: &mut View<'_>) {
         let View { access, cx, .. } = self;
         let ((databases, _), (others, _)) = (access.whole(), other.access.whole());
@@ -109,11 +110,11 @@ impl View<'_> {
         let services = databases.services();
         services.events.emit_flush();
         services.events.record_all(None);
-        services.sweep_timer.lower(0); // the deadlines that have come are not known to the sweeper
+        services.sweep_timer.lower(0); // the sweeper does not know the new deadlines
     }
 
     /// Returns the numbers of the databases that were ever used, in ascending order; for calls declared EXCLUSIVE, and
-    /// those without keys.
+    /// calls without keys.
     pub fn used_databases(&self) -> Vec<usize> {
         self.access.used_databases()
     }

@@ -6,11 +6,11 @@ use crate::store::key::{Key, shard_of};
 use crate::store::queues::Waiter;
 use crate::store::view::View;
 
-/// The clients that wait for changes of the keys of a view.
+/// Access to the clients that wait for changes of the keys of a view.
 pub(crate) struct Waiting<'v, 'a>(&'v mut View<'a>);
 
 impl<'a> View<'a> {
-    /// Returns the clients that wait for changes of keys.
+    /// Returns access to the clients that wait for changes of keys.
     pub(crate) fn waiting(&mut self) -> Waiting<'_, 'a> {
         Waiting(self)
     }
@@ -23,12 +23,12 @@ impl Waiting<'_, '_> {
         keys.watch(key, flag, cx);
     }
 
-    /// Reverts [`Waiting::watch`] of a key of any database; for calls that declare no keys, or have locked this one.
+    /// Reverts [`Waiting::watch`] for a key of any database; for calls that declare no keys, or have locked this key.
     pub(crate) fn unwatch(&mut self, db: usize, key: Key<'_>, flag: &WatchFlag) {
         self.0.access.with_any(db, key, |shard| shard.keys.unwatch(key, flag));
     }
 
-    /// Reverts [`Waiting::watch`] of a key of this database; for calls that declare no keys.
+    /// Reverts [`Waiting::watch`] for a key of this database; for calls that declare no keys.
     pub(crate) fn forget(&mut self, key: Key<'_>, flag: &WatchFlag) {
         self.0.access.with_shard(None, shard_of(key.hash), |shard| shard.keys.unwatch(key, flag));
     }
@@ -50,20 +50,20 @@ impl Waiting<'_, '_> {
         self.0.keys(key).0.enqueue(key, waiter);
     }
 
-    /// Reverts [`Waiting::enqueue`], and the joining of a lock's queue, of a key of any database, for the wait with a number;
-    /// for calls that declare no keys, or have locked this one.
+    /// Reverts [`Waiting::enqueue`], and the joining of a lock's queue, for a key of any database, by the number of the
+    /// wait; for calls that declare no keys, or have locked this key.
     pub(crate) fn dequeue(&mut self, db: usize, key: Key<'_>, number: u64) {
         self.0.access.with_any(db, key, |shard| shard.keys.dequeue(key, number));
     }
 
-    /// Returns the first client blocked on a key, after the one with a number, that waits for what the key holds now.
+    /// Returns the first client blocked on a key, after the wait `after`, that its present value, or none, serves.
     pub(crate) fn next(&mut self, key: Key<'_>, after: u64) -> Option<Waiter> {
         let (keys, cx) = self.0.keys(key);
         keys.next_waiter(key, after, cx)
     }
 
-    /// Takes the changed keys with blocked clients of the locked shards, or of all if no keys were declared, each with the
-    /// number of its database and in the order of their changes; see also
+    /// Takes the changed keys with blocked clients of the locked shards, or of all shards if no keys were declared,
+    /// each with the number of its database and in the order of their changes; see also
     /// [`GateGuard::take_ready`](crate::store::GateGuard::take_ready).
     pub(crate) fn take_ready(&mut self) -> Vec<(usize, Box<[u8]>)> {
         let mut ready = ReadyKeys::default();

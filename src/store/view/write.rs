@@ -1,4 +1,4 @@
-//! How handlers change keys: they set, edit, move and delete them.
+//! Changes of keys by handlers: setting, editing, moving and deleting.
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -15,7 +15,7 @@ use crate::store::view::{Ttl, View};
 use crate::time::clock::Deadline;
 
 impl View<'_> {
-    /// Opens the value of a key to be changed in place, or created; the look-up is a use of the key.
+    /// Opens the value of a key to change it in place, or to create it; the look-up is a use of the key.
     ///
     /// # Errors
     /// [`WrongType`] when the key holds something else.
@@ -37,12 +37,12 @@ impl View<'_> {
         self.keys(key).0.set_usage(key, usage);
     }
 
-    /// Sets how the string of a key was stored; it is not a change, because the value stays the same.
+    /// Sets the hint about the encoding of a string; it is not a change, because the value stays the same.
     pub fn set_hint(&mut self, key: Key<'_>, hint: StringHint) {
         self.keys(key).0.set_hint(key, hint);
     }
 
-    /// Sets a key to a string, whatever it held before, without a copy of long shared bytes; `event` names the change.
+    /// Sets a key to a string, replacing any value, without a copy of long shared bytes; `event` names the change.
     pub fn set<'v>(&mut self, key: Key<'_>, value: impl Into<Str<'v>>, ttl: Ttl, event: &'static Event) {
         self.set_text(key, value.into(), ttl, event);
     }
@@ -61,7 +61,7 @@ impl View<'_> {
     }
 
     /// Returns the deadline of a key after a write.
-    #[inline(always)] // as it was in each of the two
+    #[inline(always)] // as it was in each of the two callers
     fn deadline_after(&mut self, key: Key<'_>, ttl: Ttl) -> Option<Deadline> {
         match ttl {
             Ttl::Clear => None,
@@ -70,13 +70,15 @@ impl View<'_> {
         }
     }
 
-    /// Sets a key without counting that as a use of it.
+    /// Sets a key without counting this as a use of it.
     #[cold]
     fn set_without_use(&mut self, key: Key<'_>, value: Str<'_>, deadline: Option<Deadline>, event: &'static Event) {
         let (keys, cx) = self.keys(key);
         let before = keys.counted_usage(key, cx);
         keys.set_text(key, value, deadline, event, cx);
-        before.iter().for_each(|usage| keys.set_usage(key, *usage));
+        if let Some(usage) = before {
+            keys.set_usage(key, usage);
+        }
     }
 
     /// Sets a key to a string that the caller has created; a long one is taken over without a copy. Its hint is
@@ -93,9 +95,10 @@ impl View<'_> {
         if let Some(before) = keys.observed_type(key, cx).filter(|_| event.replaces()) {
             keys.emit_overwritten(key, before == Type::String);
         }
-        match is_new || event.replaces() {
-            true => keys.replace(key, entry, is_new, event, 1, cx),
-            false => keys.rebuild(key, entry, event, cx),
+        if is_new || event.replaces() {
+            keys.replace(key, entry, is_new, event, 1, cx);
+        } else {
+            keys.rebuild(key, entry, event, cx);
         }
         self.exists(key); // deletes the key if the new deadline has passed
     }
@@ -113,8 +116,8 @@ impl View<'_> {
         }
     }
 
-    /// Adds a key with this hash from a file, with its fence, in the database with this number; returns its name
-    /// if it was there already, and is replaced. For views without declared keys.
+    /// Adds a key from a file, with its fence, in a database; returns its name if it existed already and was replaced.
+    /// For views without declared keys.
     pub(crate) fn load(&mut self, db: usize, hash: u64, entry: Entry, fence: i64) -> Option<Box<[u8]>> {
         let bytes: SmallVec<[u8; 64]> = entry.key().into();
         let View { access, cx, .. } = self;
@@ -122,21 +125,21 @@ impl View<'_> {
         access.with_shard(Some(db), shard_of(hash), |shard| shard.keys.load(key, entry, fence, cx))
     }
 
-    /// Adds the fence of a key with this hash that a former process has removed from the database with this number. For
-    /// views without declared keys.
+    /// Adds the retired fence of a key that an earlier process has removed from a database. For views without declared
+    /// keys.
     pub(crate) fn load_retired_fence(&mut self, db: usize, key: Key<'_>, retired: Retired) {
         let View { access, cx, .. } = self;
         access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.load_retired_fence(key, retired, cx));
     }
 
-    /// Deletes a key; returns whether it existed.
+    /// Deletes a key; returns true if it existed.
     #[inline]
     pub fn remove(&mut self, key: Key<'_>) -> bool {
         let (keys, cx) = self.keys(key);
         keys.delete_existing(key, Event::DEL, cx)
     }
 
-    /// Deletes a key, even one that has expired and is not deleted yet; returns whether it was there.
+    /// Deletes a key, including an expired one that is not deleted yet; returns true if it was there.
     pub fn discard(&mut self, key: Key<'_>) -> bool {
         let (keys, cx) = self.keys(key);
         keys.delete(key, Event::DEL, cx)
@@ -158,8 +161,8 @@ impl View<'_> {
         }
     }
 
-    /// Sets the entry of a key without the event that a value was replaced; returns whether it was of the same type if
-    /// there was one, and an observer.
+    /// Sets the entry of a key without the event that a value was replaced. If there was a value and there is an
+    /// observer, returns true if the types are the same.
     fn put_untold(&mut self, key: Key<'_>, entry: Entry, event: &'static Event) -> Option<bool> {
         let (keys, cx) = self.keys(key);
         let (before, after) = (keys.observed_type(key, cx), entry.kind());
@@ -167,8 +170,8 @@ impl View<'_> {
         before.map(|before| before == after)
     }
 
-    /// Sets the entry of a key, whatever it held before; the key counts as new only if it was missing, and all of it as
-    /// `count` changes.
+    /// Sets the entry of a key, replacing any value. The key counts as new only if it was missing, and the whole call
+    /// as `count` changes.
     pub(crate) fn overwrite(&mut self, key: Key<'_>, entry: Entry, event: &'static Event, count: u64) {
         let is_new = !self.exists(key); // a look-up deletes an expired key, so that it counts as new
         let (keys, cx) = self.keys(key);
@@ -184,14 +187,14 @@ impl View<'_> {
         keys.rebuild(key, entry, Event::NONE, cx);
     }
 
-    /// Emits an event in addition to a change, or that summarises several unnamed ones.
+    /// Emits an event in addition to a change, or an event that summarises several unnamed ones.
     #[inline]
     pub fn emit(&mut self, key: Key<'_>, event: &'static Event) {
         self.keys(key).0.emit(key, event);
     }
 
-    /// Moves a value, with its deadline, from one key to another, overwriting it; returns whether there was one. The
-    /// events, of the old name and of the new, are emitted when both keys have changed.
+    /// Moves a value, with its deadline, from one key to another, overwriting it; returns true if there was a value.
+    /// The events, of the old name and of the new, are emitted when both keys have changed.
     pub fn rename(&mut self, (from, to): (Key<'_>, Key<'_>), events: [&'static Event; 2]) -> bool {
         let Some(entry) = self.locks().take_away(from, Loss::Renamed) else { return false };
         self.exists(to); // a look-up deletes an expired key, so that it counts as new
