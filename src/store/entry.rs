@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A key of 256 bytes or more has its length in a field of its own. The usage, 24 bits that the shard interprets
-//! (`usage.rs`), is written through `&Entry` while others may read: it shares an atomic word with the key's short
-//! length.
+//! (`usage.rs`), is written through `&Entry` while other threads may read: it shares an atomic word with the key's
+//! short length.
 //!
 //! The kind byte holds the data type of the value in its upper three bits and the encoding of the value in two more:
 //! for strings the [`StringHint`], for packed collections the [`Packing`](crate::store::value::Packing).
@@ -48,27 +48,28 @@ const ALIGN: usize = 8;
 /// The largest slack the one-byte field can hold; with more, the entry is reallocated.
 const SLACK_MAX: usize = u8::MAX as usize;
 
-/// The value area holds a pointer to a [`Value`].
+/// Set if the value area holds a pointer to a [`Value`].
 const BOXED: u8 = 1;
 /// The bits of the value's encoding; none is set for a string with [`StringHint::Plain`] and for a listpack.
 const ENCODING: u8 = NOT_INT | RAW;
-/// The encoding of a packed collection that is no plain listpack, see [`Packing::Other`](crate::store::value::Packing::Other).
+/// The encoding of a packed collection other than a plain listpack, see
+/// [`Packing::Other`](crate::store::value::Packing::Other).
 const OTHER_PACKING: u8 = 1 << 1;
 /// The encoding of a string with [`StringHint::NotInt`].
 const NOT_INT: u8 = 1 << 1;
 /// The encoding of a string with [`StringHint::Raw`].
 const RAW: u8 = 1 << 2;
-/// A deadline lies between header and key. The bit's value equals the deadline's length.
+/// Set if a deadline lies between header and key. The bit's value equals the deadline's length.
 const TIMED: u8 = 1 << 3;
-/// The key's length lies before the key.
+/// Set if the key's length lies before the key.
 const LONG_KEY: u8 = 1 << 4;
-/// The kind byte holds the data type from this bit on.
+/// Position of the data type in the kind byte.
 const TYPE_SHIFT: u32 = 5;
 
-/// The bits that say where things lie, not what they are.
+/// Bits that describe the layout, not the value.
 const STRUCTURE: u8 = BOXED | TIMED | LONG_KEY;
 
-/// How many bits of the header's last word are the key's length; the rest are the usage.
+/// Number of bits of the header's last word that hold the key's length; the other bits hold the usage.
 const KEY_LEN_BITS: u32 = 8;
 const SHORT_KEY_MAX: usize = (1 << KEY_LEN_BITS) - 1;
 const KEY_LEN: usize = size_of::<u64>();
@@ -82,11 +83,11 @@ struct Header {
     key_len_and_usage: AtomicU32,
 }
 
-/// Owns one key, its value and its optional deadline.
+/// One key, its value and its optional deadline, in one owned allocation.
 #[repr(transparent)] // a member of a set is borrowed as one
 pub struct Entry(NonNull<Header>);
 
-/// A boxed value may move to another thread with its entry, and be read by several.
+/// Assertion that a boxed value may move to another thread with its entry, and be read by several threads.
 const _: () = {
     const fn is_send_and_sync<T: Send + Sync>() {}
     is_send_and_sync::<Value>();
@@ -125,13 +126,13 @@ impl Entry {
         Self::build(key, bytes, deadline, BOXED | kind, 0)
     }
 
-    /// Allocates and fills an entry; `value` is the content of the value area, `spare` the room left for growth.
+    /// Allocates and fills an entry; `value` is the content of the value area, `spare` the room for growth.
     #[inline]
     fn build(key: &[u8], value: &[u8], deadline: Option<Deadline>, kind: u8, spare: usize) -> Self {
         Self::build_of_parts(key, &[value], deadline, kind, spare)
     }
 
-    /// Builds an entry, as [`Entry::build`] does, with the content of the value area in parts.
+    /// Builds an entry as [`Entry::build`] does, with the content of the value area in parts.
     #[inline(always)] // so that the loop over a single part is none
     fn build_of_parts(key: &[u8], value: &[&[u8]], deadline: Option<Deadline>, mut kind: u8, spare: usize) -> Self {
         let len = value.iter().map(|part| part.len()).sum::<usize>();
@@ -194,7 +195,7 @@ impl Entry {
         word.store(word.load(Relaxed) & SHORT_KEY_MAX as u32 | usage << KEY_LEN_BITS, Relaxed);
     }
 
-    /// Takes over the usage of another entry of the same key.
+    /// Takes over the usage of another entry.
     fn used_as(self, other: u32) -> Self {
         self.set_usage(other);
         self
@@ -206,13 +207,13 @@ impl Entry {
         Type::ALL[usize::from(self.header().kind >> TYPE_SHIFT)]
     }
 
-    /// Returns whether the value is of the given data type.
+    /// Returns true if the value is of the given data type.
     #[inline]
     pub fn is_of(&self, kind: Type) -> bool {
         self.header().kind >> TYPE_SHIFT == kind as u8
     }
 
-    /// Returns the string that an entry of this type holds.
+    /// Returns the string; the caller has checked that the value is one.
     #[inline]
     pub fn string(&self) -> Str<'_> {
         match self.value() {
@@ -228,7 +229,7 @@ impl Entry {
         *self = new.used_as(self.usage());
     }
 
-    /// Returns when the key expires.
+    /// Returns the deadline of the key.
     pub fn deadline(&self) -> Option<Deadline> {
         if self.header().kind & TIMED == 0 {
             return None;
@@ -251,8 +252,8 @@ impl Entry {
         }
     }
 
-    /// Replaces the value with a string and sets the deadline; in place when it fits. Otherwise the old entry is passed
-    /// to `free`. Returns by how many bytes the entry's memory has grown.
+    /// Replaces the value with a string and sets the deadline, in place if the string fits. Otherwise passes the old
+    /// entry to `free`. Returns the growth of the entry's memory in bytes.
     #[inline(always)] // the call would be a fiftieth of a SET
     pub fn set_text<'v>(
         &mut self,
@@ -283,7 +284,7 @@ impl Entry {
         0
     }
 
-    /// Replaces the entry by another one with the same key and usage; returns by how many bytes its memory has grown.
+    /// Replaces the entry by another one with the same key and usage; returns the growth of its memory in bytes.
     #[inline(never)] // keeps the path where the value fits short
     fn replace(&mut self, value: Str<'_>, deadline: Option<Deadline>, free: impl FnOnce(Entry)) -> isize {
         let new = Self::text(self.key(), value, deadline).used_as(self.usage());
@@ -342,7 +343,7 @@ impl Entry {
         *self = boxed.used_as(self.usage());
     }
 
-    /// Returns how the string was stored.
+    /// Returns the hint about the string's encoding.
     pub fn hint(&self) -> StringHint {
         match self.header().kind {
             kind if kind & RAW != 0 => StringHint::Raw,
@@ -351,7 +352,7 @@ impl Entry {
         }
     }
 
-    /// Sets how the string was stored.
+    /// Sets the hint about the string's encoding.
     pub fn set_hint(&mut self, hint: StringHint) {
         let header = self.header_mut();
         header.kind &= !ENCODING;
@@ -391,13 +392,13 @@ impl Entry {
         std::mem::replace(self, moved)
     }
 
-    /// Returns the bytes this entry takes from the allocator, boxed value included.
+    /// Returns the bytes that the entry takes from the allocator, boxed value included.
     #[inline]
     pub fn memory(&self) -> usize {
         allocation_len(self.size()) + self.value().map_or(0, Value::boxed_memory)
     }
 
-    /// Gives back the room that a packed collection has for growth.
+    /// Frees the room that a packed collection has for growth.
     pub(crate) fn fit(&mut self) {
         let Header { kind, slack, .. } = *self.header();
         let fitted_size = (self.size() - usize::from(slack)).next_multiple_of(ALIGN);
@@ -428,7 +429,7 @@ impl Entry {
         std::mem::ManuallyDrop::new(self).0.cast()
     }
 
-    /// Returns the entry of a pointer.
+    /// Returns the entry behind a pointer.
     ///
     /// # Safety
     /// The pointer came from [`Entry::into_raw`] and is used this once.
@@ -443,14 +444,13 @@ impl Entry {
         *self = rebuilt;
     }
 
-    /// Returns the boxed value, if there is one.
     #[inline]
     pub(crate) fn value(&self) -> Option<&Value> {
         // SAFETY: the pointer came from Box::into_raw and is owned by this entry (invariant 3).
         self.value_pointer().map(|pointer| unsafe { &*pointer })
     }
 
-    /// Returns the boxed value, if there is one, to change it. It must stay of the same type.
+    /// Returns the boxed value, if there is one, to change it. The value must keep its type.
     #[inline]
     pub(crate) fn value_mut(&mut self) -> Option<&mut Value> {
         // SAFETY: as in `value`, and `&mut self` makes the borrow exclusive.
@@ -465,7 +465,7 @@ impl Entry {
         Some(unsafe { self.at(self.value_at()).cast::<*mut Value>().read_unaligned() })
     }
 
-    /// Panics where the value area is a pointer, which must be neither overwritten nor copied as if it were the value.
+    /// Panics if the value area is a pointer, which must be neither overwritten nor copied as if it were the value.
     #[inline]
     fn assert_not_boxed(&self) {
         assert!(self.header().kind & BOXED == 0, "the value lies in the entry");
@@ -476,7 +476,7 @@ impl Entry {
         self.header().value_len as usize + self.header().slack as usize
     }
 
-    /// Returns where the key is and how long.
+    /// Returns the offset and the length of the key.
     #[inline]
     fn key_area(&self) -> (usize, usize) {
         let Header { kind, key_len_and_usage, .. } = self.header();
@@ -539,11 +539,11 @@ impl Entry {
     }
 }
 
-/// The address of an entry that another owner keeps, for a structure that only reads the key. It is copied freely.
+/// Address of an entry with another owner, for a structure that only reads the key. It is copied freely.
 #[derive(Clone, Copy)]
 pub(crate) struct EntryHandle(NonNull<Header>);
 
-// SAFETY: a handle is an address; what it refers to is read as through `&Entry`, which may be shared.
+// SAFETY: a handle is an address; the entry behind it is only read, as through `&Entry`, which may be shared.
 unsafe impl Send for EntryHandle {}
 // SAFETY: as above.
 unsafe impl Sync for EntryHandle {}
@@ -567,15 +567,15 @@ impl EntryHandle {
     /// For the lifetime of the result, the entry must be neither dropped nor reallocated.
     #[inline]
     pub(crate) unsafe fn key<'e>(self) -> &'e [u8] {
-        let entry = ManuallyDrop::new(Entry(self.0)); // which is not freed here
+        let entry = ManuallyDrop::new(Entry(self.0)); // not freed here
         let key: *const [u8] = entry.key();
         // SAFETY: the caller promises that the allocation stays, and a key never changes.
         unsafe { &*key }
     }
 }
 
-/// The bytes of a packed collection, inside the entry or in a box of their own; they move there when they grow too
-/// long.
+/// Byte access to a packed collection, inside the entry or in a box of its own; the bytes move to a box when they grow
+/// too long.
 impl Blob for Entry {
     #[inline]
     fn bytes(&self) -> &[u8] {
@@ -638,7 +638,7 @@ impl Drop for Entry {
     }
 }
 
-/// Frees a boxed value; apart, because there are many types of them and most entries have none.
+/// Frees a boxed value. A function of its own, because there are many types of values and most entries have none.
 ///
 /// # Safety
 /// The pointer came from [`Box::into_raw`] and is not used again.

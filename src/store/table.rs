@@ -12,11 +12,11 @@
 //! Items beyond six lie in a list of exactly the length it needs (`table/overflow.rs`).
 //! The table grows by splitting one bucket at a time and shrinks by merging one at a time, so no
 //! insertion ever waits for a rehash, and a bucket's number is decided by the low bits of the hash.
-//! Buckets are allocated 64 at a time; a table that has fewer holds the power of two that it needs.
+//! Buckets are allocated 64 at a time; a table with fewer buckets has allocated the next power of two.
 //! A scan walks the hash space with the bits reversed: a bucket is then one interval of it, splitting
 //! cuts that interval in two, merging joins two, and a cursor keeps its meaning through both.
 //!
-//! It knows no time, no watchers and no statistics; those belong to the shard.
+//! The table knows no time, no watchers and no statistics; the shard has those.
 
 mod bucket;
 mod item;
@@ -31,30 +31,30 @@ use bucket::{Bucket, SLOTS, tag};
 
 pub(crate) use item::{Hasher, Item};
 
-/// How many positions a scan of one table has; a cursor is below this.
+/// Number of positions of a scan of one table; a cursor is smaller.
 pub(crate) const SCAN_POSITIONS: u64 = 1 << SCAN_BITS;
 
 const SCAN_BITS: u32 = 40;
-/// Buckets are allocated by the chunk, so that growing moves none but the first few.
+/// Number of buckets allocated at a time, so that growing moves only the first few.
 const CHUNK: usize = 64;
 /// Mean items per bucket above which one bucket is split, in thirds: 16/3. A sixth of the keys is then in overflow
-/// lists; at 15/3 it would be a seventh, for half a byte more per key.
+/// lists; with 15/3 a seventh would be, for half a byte more per key.
 const GROW_THIRDS: usize = 16;
 /// Mean items per bucket below which one bucket is merged, in thirds: 5/3.
 const SHRINK_THIRDS: usize = 5;
 
-/// Up to how many items in a bucket and its overflow list a random choice weighs them equally. At most one bucket in
-/// ten thousand has more.
+/// Number of items, in a bucket and its overflow list, up to which a random choice weighs them equally. At most one
+/// bucket in ten thousand has more.
 const REACH: usize = 4 * SLOTS;
 
-/// How many items there must be for each one of a sample for it to be drawn one by one: drawing is cheaper then than a
-/// pass over all, and an item that was drawn before is rare.
+/// Minimum number of items per sampled item from which on a sample is drawn item by item: drawing is cheaper then than
+/// a pass over all items, and an item drawn twice is rare.
 const DRAWN_SHARE: usize = 3;
 
-/// How many buckets before they are visited the items of a bucket are prefetched.
+/// Number of buckets between the prefetching of a bucket's items and their visit.
 const BUCKETS_AHEAD: usize = 2;
 
-/// How far into an entry the second prefetch reaches, in bytes: past the header, the deadline and a common key.
+/// Offset of the second prefetch in an entry, in bytes: past the header, the deadline and a common key.
 const PREFETCH_AHEAD: usize = 40;
 
 /// The position of an item, valid until the table changes.
@@ -65,16 +65,16 @@ pub(crate) struct Place {
     at: usize,
 }
 
-/// Finds items by their keys.
+/// Hash table of items with keys.
 pub(crate) struct Table<T: Item> {
-    /// All of [`CHUNK`] buckets, except that a single one may be shorter.
+    /// Chunks of [`CHUNK`] buckets, except that a single one may be shorter.
     chunks: Vec<Box<[Bucket<T>]>>,
     /// Buckets in use: `mask + 1 <= buckets <= 2 * (mask + 1)`, or 0 before the first insertion.
     buckets: usize,
     /// Selects the hash bits that number the buckets not yet split in this round.
     mask: usize,
     len: usize,
-    /// The bytes of overflow lists.
+    /// Bytes of overflow lists.
     overflow: usize,
     hasher: Hasher,
 }
@@ -93,18 +93,16 @@ impl<T: Item> Table<T> {
             counts.fold((0, 0), |(len, overflow), (items, outside)| (len + items, overflow + outside));
     }
 
-    /// Returns what hashes the keys.
     pub(crate) fn hasher(&self) -> &Hasher {
         &self.hasher
     }
 
-    /// Returns the number of items.
     pub(crate) fn count(&self) -> usize {
         self.len
     }
 
     /// Returns the bytes allocated, without the items. The last bucket of an empty table is left out: a shard in which
-    /// keys come and go one at a time keeps it.
+    /// keys come and go one at a time has one.
     pub(crate) fn memory(&self) -> usize {
         let chunk = match &self.chunks[..] {
             [] => return 0,
@@ -153,7 +151,7 @@ impl<T: Item> Table<T> {
         bucket.at_mut(at)
     }
 
-    /// Reserves buckets for `items` items in an empty table: inserting these splits no bucket.
+    /// Reserves buckets for `items` items in an empty table: inserting them splits no bucket.
     pub(crate) fn reserve(&mut self, items: usize) {
         let buckets = items.saturating_mul(3).div_ceil(GROW_THIRDS);
         while self.len == 0 && self.buckets < buckets {
@@ -161,7 +159,7 @@ impl<T: Item> Table<T> {
         }
     }
 
-    /// Adds an item whose key is known to be absent. Returns the bucket that was split to make room and the new
+    /// Adds an item whose key is known to be absent. Returns the bucket that was split to make room, and the new
     /// bucket, if any.
     pub(crate) fn insert(&mut self, hash: u64, item: T) -> Option<(usize, usize)> {
         if self.buckets == 0 {
@@ -178,8 +176,8 @@ impl<T: Item> Table<T> {
         self.remove_at(place)
     }
 
-    /// Removes the item at a located position; the table must not have changed since. Returns it, and the number of the last
-    /// bucket with that of the bucket into which it was merged, if any.
+    /// Removes the item at a located position; the table must not have changed since. Returns the item, and if buckets
+    /// were merged, the number of the last bucket and the number of the bucket into which it was merged.
     #[inline]
     pub(crate) fn remove_at(&mut self, place: Place) -> Option<(T, Option<(usize, usize)>)> {
         let (item, freed) = self.bucket_mut(place.bucket).take_at(place.at)?;
@@ -197,7 +195,7 @@ impl<T: Item> Table<T> {
         (index < self.buckets).then_some(index)
     }
 
-    /// Asks the processor to bring the bucket of a hash into its cache; the first step of a coming look-up.
+    /// Prefetches the bucket of a hash: the first step of a coming look-up.
     #[inline]
     pub(crate) fn prefetch_bucket(&self, hash: u64) {
         if let Some(index) = self.bucket_of(hash) {
@@ -205,19 +203,18 @@ impl<T: Item> Table<T> {
         }
     }
 
-    /// Asks the processor to bring in the item that a hash probably belongs to; the bucket should be in the cache by
-    /// now.
+    /// Prefetches the item that probably has this hash; the bucket should be in the cache by now.
     #[inline]
     pub(crate) fn prefetch_entry(&self, hash: u64) {
         let Some(index) = self.bucket_of(hash) else { return };
         for address in self.bucket(index).near(tag(hash)).filter_map(T::address) {
             prefetch(address);
-            // Half of the short entries begin in one cache line and have the end of their key in the next.
+            // Half of the short entries begin in one cache line and have the end of their key in the next one.
             prefetch(address.wrapping_add(PREFETCH_AHEAD));
         }
     }
 
-    /// Returns an item that probably belongs to a hash, without comparing keys.
+    /// Returns an item that probably has this hash, without comparing keys.
     #[inline]
     pub(crate) fn candidate(&self, hash: u64) -> Option<&T> {
         self.bucket(self.bucket_of(hash)?).candidate(tag(hash))
@@ -235,15 +232,15 @@ impl<T: Item> Table<T> {
 
     /// Visits the bucket at a scan position; returns the position after it, or `None` at the end.
     ///
-    /// Every item that is present from the first position to the end is visited, however the table
-    /// grows or shrinks in between, and none twice.
+    /// Every item that is present from the first position to the end is visited, however the table grows or shrinks in
+    /// between, and no item twice.
     pub(crate) fn scan(&self, position: u64, mut visit: impl FnMut(&T)) -> Option<u64> {
         let index = self.bucket_at(position)?;
         // A bucket numbered by n bits of the hash covers the positions that begin with those n bits.
         let is_split = index > self.mask || index + self.mask + 1 < self.buckets;
         let bits = (self.mask + 1).trailing_zeros() + u32::from(is_split);
         let width = SCAN_POSITIONS >> bits;
-        // A bucket that was merged since the last step holds items of positions visited before.
+        // A bucket that was merged since the last step holds items whose positions were visited before.
         let is_merged = position & (width - 1) != 0;
         let next = (position & !(width - 1)) + width;
         self.prefetch_ahead(self.bucket_at(next), self.bucket_at(next + width));
@@ -255,13 +252,12 @@ impl<T: Item> Table<T> {
         (next < SCAN_POSITIONS).then_some(next)
     }
 
-    /// Returns the bucket at a scan position, if there is one; behind the end, one at the beginning.
+    /// Returns the bucket at a scan position, if there is one; after the end, a bucket at the beginning.
     fn bucket_at(&self, position: u64) -> Option<usize> {
         self.bucket_of(position.reverse_bits() >> (u64::BITS - SCAN_BITS))
     }
 
-    /// Asks the processor to bring in what is needed next: the items of the first bucket, which should be in the cache by
-    /// now, and the second bucket.
+    /// Prefetches the items of the first bucket, which should be in the cache by now, and the second bucket.
     fn prefetch_ahead(&self, first: Option<usize>, second: Option<usize>) {
         if let Some(index) = second {
             prefetch(self.bucket(index));
@@ -286,7 +282,7 @@ impl<T: Item> Table<T> {
     /// Moves part of the items of the next bucket to split into a new one at the end.
     fn split(&mut self) -> (usize, usize) {
         let to = self.buckets;
-        self.add_bucket(); // which widens the mask when a round begins
+        self.add_bucket(); // widens the mask when a round begins
         let from = to & self.mask;
         self.place_all_of(from);
         // The items of the next buckets to split lie anywhere in memory.
@@ -328,7 +324,7 @@ impl<T: Item> Table<T> {
         }
     }
 
-    /// Returns how many buckets are allocated.
+    /// Returns the number of buckets allocated.
     fn capacity(&self) -> usize {
         match &self.chunks[..] {
             [only] => only.len(),
@@ -349,8 +345,8 @@ impl<T: Item> Table<T> {
         }
     }
 
-    /// Frees a chunk that is no longer used, or half of the only one. It is not soon allocated again: three times the
-    /// items must come before a bucket is split.
+    /// Frees a chunk that is no longer used, or half of the only one. It is not allocated again soon: the number of
+    /// items must triple before a bucket is split.
     fn give_back(&mut self) {
         if let [only] = &mut self.chunks[..] {
             if self.buckets * 2 <= only.len() {
@@ -373,7 +369,7 @@ impl<T: Item> Table<T> {
     }
 }
 
-/// What only the values of keys need.
+/// Operations that only the tables of values need.
 impl<T: Item> Table<T> {
     /// Returns the hash of a key.
     #[inline]
@@ -395,8 +391,8 @@ impl<T: Item> Table<T> {
 
     /// Returns a random item, or `None` if there is none.
     ///
-    /// A bucket is chosen, and refused in proportion to the slots that are empty in it, so that each item of a bucket
-    /// with at most [`REACH`] items is as likely as any other.
+    /// A bucket is chosen, and rejected in proportion to its empty slots, so that each item of a bucket with at most
+    /// [`REACH`] items is as likely as any other.
     pub(crate) fn random(&self, dice: &mut Dice) -> Option<&T> {
         if self.len == 0 {
             return None;
@@ -412,8 +408,8 @@ impl<T: Item> Table<T> {
         }
     }
 
-    /// Returns `count` different random items, or all if there are fewer. Few of many are drawn one by one, more are
-    /// selected in one pass over all.
+    /// Returns `count` different random items, or all if there are fewer. A few of many are drawn one by one, more are
+    /// selected in one pass over all items.
     pub(crate) fn sample(&self, count: usize, dice: &mut Dice) -> Vec<&T> {
         if count.saturating_mul(DRAWN_SHARE) >= self.len {
             let mut selection = Selection::new(count, self.len);
@@ -436,12 +432,11 @@ pub(crate) fn scan_position(hash: u64) -> u64 {
     hash.reverse_bits() >> (u64::BITS - SCAN_BITS)
 }
 
-/// Returns empty buckets.
 fn chunk<T: Item>(buckets: usize) -> Box<[Bucket<T>]> {
     std::iter::repeat_with(Bucket::default).take(buckets).collect()
 }
 
-/// Changes the number of buckets; those that go are empty.
+/// Changes the number of buckets; removed buckets are empty.
 fn resize<T: Item>(chunk: &mut Box<[Bucket<T>]>, buckets: usize) {
     let mut resized = std::mem::take(chunk).into_vec();
     resized.reserve_exact(buckets.saturating_sub(resized.len()));

@@ -1,4 +1,4 @@
-//! How a table finds an entry.
+//! Entries as items of a hash table.
 
 use crate::store::entry::Entry;
 use crate::store::table::{Hasher, Item};

@@ -41,7 +41,7 @@ impl Entry {
         *self = new.used_as(self.usage());
     }
 
-    /// Reallocates the entry to change the length of its packed collection, or moves that into a box.
+    /// Reallocates the entry to change the length of its packed collection, or moves the collection into a box.
     #[cold]
     pub(super) fn splice_elsewhere(&mut self, range: Range<usize>, parts: &[&[u8]], new_len: usize) {
         let rebuilt = {

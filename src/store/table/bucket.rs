@@ -1,4 +1,4 @@
-//! A bucket of the hash table: slots, their tags, and the items for which there is no slot.
+//! A bucket of the hash table: slots, their tags, and the items that do not fit in the slots.
 
 use super::item::Item;
 use super::overflow::Overflow;
@@ -11,7 +11,7 @@ pub(super) struct Bucket<T> {
     /// Tag of each slot, 0 where the slot is empty; the last two bytes are always 0.
     tags: [u8; 8],
     slots: [Option<T>; SLOTS],
-    /// The items beyond six; if there are any, no slot is empty.
+    /// Items beyond six; if there are any, no slot is empty.
     overflow: Option<Overflow<T>>,
 }
 
@@ -22,7 +22,7 @@ impl<T> Default for Bucket<T> {
 }
 
 impl<T: Item> Bucket<T> {
-    /// Finds the item of a key, and its position: the few whose tags match are compared by key.
+    /// Finds the item of a key, and its position: the few items whose tags match are compared by key.
     #[inline]
     pub(super) fn find(&self, tag: u8, key: T::Key<'_>) -> Option<(usize, &T)> {
         let slot = |slot: usize| self.slots.get(slot)?.as_ref().filter(|item| item.is(key)).map(|item| (slot, item));
@@ -52,24 +52,24 @@ impl<T: Item> Bucket<T> {
         }
     }
 
-    /// Returns the items that have slots and a tag, without comparing keys.
+    /// Returns the items in slots with this tag, without comparing keys.
     #[inline]
     pub(super) fn near(&self, tag: u8) -> impl Iterator<Item = &T> {
         self.candidates_in_slots(tag).filter_map(|slot| self.slots.get(slot)?.as_ref())
     }
 
-    /// Returns an item with a tag, without comparing keys.
+    /// Returns an item with this tag, without comparing keys.
     #[inline]
     pub(super) fn candidate(&self, tag: u8) -> Option<&T> {
         self.near(tag).next().or_else(|| self.overflow.as_ref()?.candidates(tag).next())
     }
 
-    /// Finds the slots with a tag, by comparing all tags at once.
+    /// Finds the slots with this tag, by comparing all tags at once.
     #[inline]
     fn candidates_in_slots(&self, tag: u8) -> impl Iterator<Item = usize> + use<T> {
         const LOW: u64 = 0x0101_0101_0101_0101;
         let differing = u64::from_le_bytes(self.tags) ^ (LOW * u64::from(tag));
-        // The highest bit of a byte is set where `differing` is zero; a false positive is settled by the key.
+        // The highest bit of a byte is set where `differing` is zero; a false positive is rejected by the key.
         let mut matches = differing.wrapping_sub(LOW) & !differing & (LOW << 7);
         std::iter::from_fn(move || {
             let slot = (matches != 0).then(|| (matches.trailing_zeros() / 8) as usize)?;
@@ -78,7 +78,7 @@ impl<T: Item> Bucket<T> {
         })
     }
 
-    /// Adds an item. Returns by how many bytes the memory outside the bucket has grown.
+    /// Adds an item. Returns the growth of the memory outside the bucket in bytes.
     #[inline]
     pub(super) fn place(&mut self, tag: u8, item: T) -> usize {
         match self.slots.iter().position(Option::is_none) {
@@ -95,8 +95,8 @@ impl<T: Item> Bucket<T> {
         }
     }
 
-    /// Removes the item at a position, and fills its slot with one that had none. Returns by how many bytes the memory
-    /// outside the bucket has shrunk.
+    /// Removes the item at a position, and fills its slot with an item from the overflow list. Returns the item, and
+    /// the bytes by which the memory outside the bucket has shrunk.
     #[inline]
     pub(super) fn take_at(&mut self, position: usize) -> Option<(T, usize)> {
         let before = self.outside();
@@ -111,7 +111,7 @@ impl<T: Item> Bucket<T> {
         Some((item, before - self.outside()))
     }
 
-    /// Takes the bucket apart.
+    /// Calls `take` with each item.
     pub(super) fn into_each(self, mut take: impl FnMut(T)) {
         self.slots.into_iter().flatten().for_each(&mut take);
         if let Some(overflow) = self.overflow {
@@ -119,28 +119,27 @@ impl<T: Item> Bucket<T> {
         }
     }
 
-    /// Returns the bytes allocated outside the bucket, without what the items own.
+    /// Returns the bytes allocated outside the bucket, without memory owned by the items.
     pub(super) fn outside(&self) -> usize {
         self.overflow.as_ref().map_or(0, Overflow::memory)
     }
 
-    /// Visits the items that have slots.
+    /// Visits the items in slots.
     pub(super) fn in_slots(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().flatten()
     }
 
-    /// Visits all items.
     pub(super) fn items(&self) -> impl Iterator<Item = &T> {
         self.in_slots().chain(self.overflow.iter().flat_map(Overflow::items))
     }
 
-    /// Visits all items, to change them.
+    /// Visits all items mutably.
     pub(super) fn items_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().flatten().chain(self.overflow.iter_mut().flat_map(Overflow::items_mut))
     }
 }
 
-/// Returns eight bits of the hash that are not used to number buckets; never 0, which marks an empty slot.
+/// Returns eight bits of the hash that do not number buckets; never 0, which marks an empty slot.
 #[inline]
 pub(super) fn tag(hash: u64) -> u8 {
     ((hash >> 56) as u8) | 1

@@ -1,18 +1,18 @@
-//! What a table holds, and what it is hashed with.
+//! Items of a table, and their hasher.
 
 use std::hash::Hash;
 
 use ahash::RandomState;
 
-/// Hashes keys; its keys are random, so that a peer cannot choose keys that collide.
+/// Hasher of keys with random keys of its own, so that a peer cannot choose keys that collide.
 pub(crate) type Hasher = RandomState;
 
-/// What fills a slot of a table: one word, which is never zero.
+/// Item in a slot of a table: one word, which is never zero.
 pub(crate) trait Item: Sized {
-    /// What an item is looked up by; its hash is the item's.
+    /// Key of an item; the hash of the key is the hash of the item.
     type Key<'k>: Copy + Hash;
 
-    /// Returns whether this is the item of a key.
+    /// Returns true if this is the item of a key.
     fn is(&self, key: Self::Key<'_>) -> bool;
 
     /// Returns the hash of the item's key.

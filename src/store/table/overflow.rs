@@ -1,4 +1,5 @@
-//! The items for which a bucket has no slot: a list with their tags, in one allocation of exactly the length it needs.
+//! The items that do not fit in a bucket's slots: a list with their tags, in one allocation of exactly the length it
+//! needs.
 //!
 //! ```text
 //! +-------+----------------+--------+------+------+-----+
@@ -8,7 +9,7 @@
 //!   a multiple of 8 bytes: 8 for up to six items
 //! ```
 //!
-//! Invariant, which every `unsafe` block below leans on: the pointer is that of an allocation with the layout of its
+//! Invariant, which every `unsafe` block below leans on: the pointer points to an allocation with the layout of its
 //! count, which is not 0; it is owned by this list alone, and the count, the tags and the items in it are initialised.
 
 #![allow(unsafe_code)] // the list above behind one word; see SAFETY at each block
@@ -25,7 +26,7 @@ use crate::memory::heap::allocation_len;
 const ALIGN: usize = 8;
 const COUNT_LEN: usize = size_of::<u16>();
 
-/// One item or more.
+/// List of one item or more.
 pub(super) struct Overflow<T> {
     start: NonNull<u8>,
     items: PhantomData<T>,
@@ -37,32 +38,30 @@ unsafe impl<T: Send> Send for Overflow<T> {}
 unsafe impl<T: Sync> Sync for Overflow<T> {}
 
 impl<T> Overflow<T> {
-    /// Returns the bytes allocated for the list, without what the items own.
+    /// Returns the bytes allocated for the list, without memory owned by the items.
     pub(super) fn memory(&self) -> usize {
         allocation_len(Self::layout(self.count()).size())
     }
 
-    /// Returns the items.
     #[inline]
     pub(super) fn items(&self) -> &[T] {
         // SAFETY: the invariant.
         unsafe { slice::from_raw_parts(self.first(), self.count()) }
     }
 
-    /// Returns the items, to change them.
     #[inline]
     pub(super) fn items_mut(&mut self) -> &mut [T] {
         // SAFETY: the invariant; `&mut self` makes the borrow exclusive.
         unsafe { slice::from_raw_parts_mut(self.first(), self.count()) }
     }
 
-    /// Finds the items with a tag.
+    /// Finds the items with this tag.
     #[inline]
     pub(super) fn candidates(&self, tag: u8) -> impl Iterator<Item = &T> {
         self.tags().iter().zip(self.items()).filter(move |(own, _)| **own == tag).map(|(_, item)| item)
     }
 
-    /// Adds an item at the end of a list, or begins one.
+    /// Adds an item at the end of a list, or creates the list.
     pub(super) fn push(list: &mut Option<Self>, tag: u8, item: T) {
         let old = list.take();
         let last = old.as_ref().map_or(0, Self::count);
@@ -75,12 +74,12 @@ impl<T> Overflow<T> {
         }
     }
 
-    /// Removes the last item of a list; the list ends with its last one.
+    /// Removes the last item of a list, and with the only item the list.
     pub(super) fn pop(list: &mut Option<Self>) -> Option<(u8, T)> {
         let old = list.take()?;
         let last = old.count() - 1;
-        // SAFETY: `last` is within the list. The item is moved out, and the list is then cut before it or, if it was the
-        // only one, freed without the item.
+        // SAFETY: `last` is within the list. The item is moved out, and the list is then shortened by it or, if it was
+        // the only one, freed without the item.
         unsafe {
             let popped = (old.tag_at(last).read(), old.first().add(last).read());
             match last {
@@ -100,7 +99,7 @@ impl<T> Overflow<T> {
         Self::pop(list).map(|(_, item)| item)
     }
 
-    /// Takes the list apart.
+    /// Calls `take` with each item.
     pub(super) fn into_each(self, mut take: impl FnMut(T)) {
         let own = ManuallyDrop::new(self);
         for at in 0..own.count() {
@@ -138,7 +137,7 @@ impl<T> Overflow<T> {
     /// Moves a list to an allocation for another number of items.
     ///
     /// # Safety
-    /// The items and tags beyond the old number are not initialised: the caller writes them at once. Those beyond the
+    /// The items and tags beyond the old number are not initialised: the caller writes them at once. Items beyond the
     /// new number are not dropped: the caller has moved them out.
     unsafe fn resized(old: Option<Self>, count: usize) -> Self {
         let layout = Self::layout(count);
@@ -163,7 +162,7 @@ impl<T> Overflow<T> {
     /// Frees the allocation, but not the items.
     ///
     /// # Safety
-    /// The list is not used again, neither by `drop`.
+    /// The list is not used again, not even by `drop`.
     unsafe fn free(&self) {
         // SAFETY: allocated with the layout of its count, which never changes; the rest is promised by the caller.
         unsafe { dealloc(self.start.as_ptr(), Self::layout(self.count())) };
