@@ -11,7 +11,7 @@ use crate::store::relocation::Moved;
 /// The position of the next entries to move.
 #[derive(Default)]
 pub(super) struct Cursor {
-    /// The index of the database among those in use.
+    /// Index of the database among the databases in use.
     at: usize,
     shard: usize,
     bucket: usize,

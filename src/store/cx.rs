@@ -20,12 +20,12 @@ impl Cx {
         Cx { now, origin, lookup: Lookup::ALL }
     }
 
-    /// Returns whether keys expire. In the replay of a log they do not: it contains the deletions of expired keys.
+    /// Returns true if keys expire. In the replay of a log they do not: it contains the deletions of expired keys.
     pub fn expires_keys(&self) -> bool {
         !matches!(self.origin, Origin::Primary | Origin::Replay)
     }
 
-    /// Returns whether a key with this deadline counts as missing.
+    /// Returns true if a key with this deadline counts as missing.
     #[inline]
     pub fn has_expired(&self, deadline: Deadline) -> bool {
         deadline.is_due(self.now) && self.expires_keys()
@@ -56,13 +56,13 @@ impl Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookup(u8);
 
-/// The look-up is a use of the key, unless disabled for the caller.
+/// Flag: the look-up is a use of the key, unless disabled for the caller.
 const USE: u8 = 1;
-/// It is a use of the key in any case.
+/// Flag: the look-up is a use of the key in any case.
 const USE_ALWAYS: u8 = 1 << 1;
-/// It counts in INFO, as a hit or as a miss.
+/// Flag: the look-up counts in INFO, as a hit or as a miss.
 const COUNT: u8 = 1 << 2;
-/// A miss emits an event.
+/// Flag: a miss emits an event.
 const MISS: u8 = 1 << 3;
 
 impl Lookup {
@@ -84,7 +84,7 @@ impl Lookup {
     /// The effects allowed for a caller after CLIENT NO-TOUCH.
     pub const NO_TOUCH: Lookup = Lookup(!USE);
 
-    /// Returns the effects allowed for a caller whose look-ups are uses of keys, or are not.
+    /// Returns the effects allowed for a caller whose look-ups count as uses of keys if `is_use`.
     pub fn allowed(is_use: bool) -> Self {
         if is_use { Lookup::ALL } else { Lookup::NO_TOUCH }
     }
@@ -99,19 +99,19 @@ impl Lookup {
         Lookup(bits)
     }
 
-    /// Returns whether the look-up is a use of the key, for a caller with these allowed effects.
+    /// Returns true if the look-up is a use of the key, for a caller with these allowed effects.
     #[inline]
     pub fn is_use(self, allowed: Lookup) -> bool {
         self.0 & (allowed.0 | USE_ALWAYS) & (USE | USE_ALWAYS) != 0
     }
 
-    /// Returns whether it counts in INFO.
+    /// Returns true if the look-up counts in INFO.
     #[inline]
     pub fn is_counted(self) -> bool {
         self.0 & COUNT != 0
     }
 
-    /// Returns whether a miss emits an event, for a caller with these allowed effects.
+    /// Returns true if a miss emits an event, for a caller with these allowed effects.
     #[inline]
     pub fn reports_miss(self, allowed: Lookup) -> bool {
         self.0 & allowed.0 & MISS != 0

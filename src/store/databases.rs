@@ -1,7 +1,7 @@
-//! The databases of a store: the first ones, which a client can select in every store, and in a store without a limit
-//! any others, each made when it is first used.
+//! The databases of a store: the *near* ones, which a client can select in every store, and in a store without a limit
+//! any number of *far* ones, each created on first use.
 //!
-//! Those others are in lists that only grow, so that a call which shares the gate with others can add one.
+//! Far databases are in linked lists that only grow, so that a call which shares the gate with other calls can add one.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -15,11 +15,10 @@ use crate::store::key::{SHARDS, shard_of};
 use crate::store::services::Services;
 use crate::store::shard::Shard;
 
-/// How many databases beyond the first ones a store may have: a sweep visits every shard of all of them, which takes
-/// about a millisecond.
+/// Limit of far databases: a sweep visits every shard of all databases, which takes about a millisecond with this many.
 pub(super) const FAR_MAX: usize = 1_000;
 
-/// The number of lists for databases beyond the first ones: enough that each is short.
+/// Number of linked lists of far databases: enough to keep each list short.
 const LISTS: usize = 256;
 
 pub(super) type Shards = Box<[CachePadded<Mutex<Shard>>]>;
@@ -31,11 +30,11 @@ pub(super) struct Database {
     services: Services,
 }
 
-/// The databases, by number.
+/// All databases of a store, by number.
 pub(crate) struct Databases {
-    /// Those from 0 up.
+    /// Near databases, by number.
     near: Box<[Database]>,
-    /// The others.
+    /// Far databases, by number modulo [`LISTS`].
     far: OnceLock<Box<Far>>,
     far_count: Arc<AtomicUsize>,
     services: Services,
@@ -87,13 +86,12 @@ impl Database {
 }
 
 impl Databases {
-    /// Creates the first `count` databases, empty; those beyond are counted in `far_count`.
+    /// Creates the near databases, `count` of them, empty. Far databases will be counted in `far_count`.
     pub(super) fn new(count: usize, far_count: Arc<AtomicUsize>, services: &Services) -> Self {
         let near = (0..count).map(|number| Database::new(number, services)).collect();
         Databases { near, far: OnceLock::new(), far_count, services: services.clone() }
     }
 
-    /// Returns a database.
     #[inline]
     pub(super) fn at(&self, db: usize) -> &Database {
         self.near.get(db).unwrap_or_else(|| self.far_at(db))
@@ -115,13 +113,9 @@ impl Databases {
         }
     }
 
-    /// Returns a database.
     #[inline]
     pub(super) fn at_mut(&mut self, db: usize) -> &mut Database {
-        match db < self.near.len() {
-            true => &mut self.near[db],
-            false => self.far_at_mut(db),
-        }
+        if db < self.near.len() { &mut self.near[db] } else { self.far_at_mut(db) }
     }
 
     #[cold]
@@ -149,27 +143,27 @@ impl Databases {
         used
     }
 
-    /// Calls `act` with every shard of the databases that were ever used, one locked at a time.
+    /// Calls `act` with every shard of the databases that were ever used, one locked shard at a time.
     pub(super) fn each_shard(&self, mut act: impl FnMut(&mut Shard)) {
         let used = self.used().into_iter().filter_map(|db| self.at(db).shards.get());
         used.flatten().for_each(|shard| act(&mut shard.lock()));
     }
 
-    /// Calls `act` with every shard of these databases; there is nothing to lock.
+    /// Calls `act` with every shard of the databases that were ever used, without locking: the access is exclusive.
     pub(super) fn each_shard_mut(&mut self, mut act: impl FnMut(&mut Shard)) {
         for db in self.used() {
             self.at_mut(db).shards_mut().iter_mut().for_each(|shard| act(shard.get_mut()));
         }
     }
 
-    /// Returns what all shards share.
+    /// Returns the services that all shards share.
     pub(super) fn services(&self) -> &Services {
         &self.services
     }
 
-    /// Swaps the keys of two databases by calling `swap` with each two of their shards.
+    /// Swaps the keys of two databases by calling `swap` with each pair of their shards.
     pub(super) fn swap(&mut self, one: usize, other: usize, mut swap: impl FnMut(&mut Shard, &mut Shard)) {
-        // Two databases are lent at a time only through their shards, which are moved out meanwhile.
+        // Only one database can be borrowed mutably at a time, so the shards of the first are moved out meanwhile.
         let mut shards = std::mem::take(self.at_mut(one).shards_mut());
         let others = self.at_mut(other).shards_mut().iter_mut();
         let swapped = catch_unwind(AssertUnwindSafe(|| {
@@ -179,7 +173,7 @@ impl Databases {
         swapped.unwrap_or_else(|panic| resume_unwind(panic));
     }
 
-    /// Swaps the keys of all databases with those of another store by calling `swap` with each two shards.
+    /// Swaps the keys of all databases with the keys of another store by calling `swap` with each pair of shards.
     pub(super) fn exchange(&mut self, other: &mut Databases, mut swap: impl FnMut(&mut Shard, &mut Shard)) {
         let used: BTreeSet<usize> = self.used().into_iter().chain(other.used()).collect();
         for db in used {

@@ -1,8 +1,9 @@
 //! Keyspace events: the names of changes, and the sink that passes them on.
 //!
-//! An event is data, declared beside the rows of the commands that cause it; the store itself defines only those that
-//! no command causes: new keys, key misses, expired and evicted keys. Every change of a key passes `Keys::changed`,
-//! which emits its event while the shard is locked, so that events come in the order of the changes.
+//! An event is data, declared beside the rows of the commands that cause it; the store itself defines only the events
+//! that no command causes: new keys, key misses, expired and evicted keys. Every change of a key passes
+//! `Keys::changed`, which emits its event while the shard is locked, so that the order of events is the order of
+//! changes.
 //!
 //! Invariant: without a subscriber, an event costs one load of a word of the [`EventSink`].
 
@@ -16,14 +17,15 @@ use crate::store::held_lock::HeldLock;
 use crate::store::lock::{Loss, LostLock};
 use crate::store::unlogged::{self, Interrupted};
 
-/// A set of classes of events, and of the two kinds of channels they are published to.
+/// A set of classes of events, and of the two kinds of channels that events are published to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Classes(u32);
 
 impl Classes {
-    /// The letters of the classes, in the order of the bits and in that in which `notify-keyspace-events` is printed.
+    /// The letters of the classes, in the order of the bits, which is the order in which `notify-keyspace-events` is
+    /// printed.
     pub const LETTERS: &'static [u8] = b"g$lshzxetdnocKEm";
-    /// How many of the classes the letter `A` stands for: the first ones.
+    /// Number of classes that the letter `A` stands for: the first ones.
     pub const ALL_COUNT: usize = 10;
     /// The bits of `n`, `o` and `c`.
     const NOT_PRINTED_WITH_ALL: u32 = 0b111 << Self::ALL_COUNT;
@@ -58,7 +60,7 @@ impl Classes {
     /// Missing keys that a client tried to read.
     pub const MISSED: Classes = Classes(1 << 15);
 
-    /// Those of all events, whatever channels they are published to.
+    /// All classes of events, without the flags of the channels.
     pub(crate) const EVENTS: Classes = Classes(!(Self::KEYSPACE.0 | Self::KEYEVENT.0) & ((1 << 16) - 1));
 
     /// Returns the bits of the set.
@@ -66,7 +68,7 @@ impl Classes {
         self.0
     }
 
-    /// Returns the set with these bits, of those that there are.
+    /// Returns the set with these bits; unknown bits are ignored.
     pub(crate) fn from_bits(bits: u32) -> Self {
         Classes(bits & ((1 << 16) - 1))
     }
@@ -80,8 +82,7 @@ impl Classes {
         Classes(text.iter().map(bit).fold(0, |bits, bit| bits | bit))
     }
 
-    /// Formats the letters as Redis does. When all that `A` stands for are set, `n`, `o` and `c` are not printed even
-    /// if they are set.
+    /// Formats the letters as Redis does. If the letter `A` is printed, `n`, `o` and `c` are not, even if they are set.
     pub fn to_letters(self) -> Vec<u8> {
         let all = (1 << Self::ALL_COUNT) - 1;
         let (abbreviated, rest): (&[u8], _) = match self.0 & all == all {
@@ -92,38 +93,38 @@ impl Classes {
         abbreviated.iter().copied().chain(letters).collect()
     }
 
-    /// Returns whether any of the others is in this set.
+    /// Returns true if any of the others is in this set.
     pub fn has_any(self, others: Classes) -> bool {
         self.0 & others.0 != 0
     }
 }
 
-/// The names of a change: one event, two in a row, or none. Declared as a constant and passed by reference, so that it
-/// costs nothing without a subscriber.
+/// The names of a change: one event, two in a row, or none. Declared as a constant and passed by reference, so that an
+/// event costs nothing without a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The names, each with its class; unused ones have no class.
+    /// Names, each with its class; an unused name has no class.
     names: [(Classes, &'static str); 2],
-    /// Whether a string that is set with it replaces the value, which is an event, too.
+    /// Set if setting a string with this event replaces the value, which emits a further event.
     replaces: bool,
-    /// Whether it is a deletion that is logged as such, because no call logs it.
+    /// Set if the event is a deletion that is logged on its own, because no call logs it.
     is_record: bool,
-    /// What becomes of those who hold the key as a lock together with others.
+    /// Effect on the holders of a shared lock.
     on_holders: OnHolders,
 }
 
-/// What a change of the key of a lock means to its holders, where there are several.
+/// Effect of a change of a lock's key on the lock's holders, where there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnHolders {
-    /// They hold it no longer.
+    /// The holders lose the lock.
     End,
-    /// They hold it until the key's new deadline.
+    /// The holders hold the lock until the key's new deadline.
     SetDeadline,
-    /// It follows from what has become of them.
+    /// None: the change itself follows from a change of the holders.
     Keep,
 }
 
-/// The place of an unused name.
+/// Filler for an unused name.
 const UNNAMED: (Classes, &str) = (Classes(0), "");
 
 /// A key did not exist before; emitted before the event of the command that creates it.
@@ -137,13 +138,13 @@ pub(super) const RETYPED: &Event =
 pub(super) const MISSED: &Event = &Event::one(Classes::MISSED, "keymiss");
 /// A key has expired.
 pub(super) const EXPIRED: &Event = &Event::one(Classes::EXPIRED, "expired").recorded();
-/// Fields of a hash have expired; each is logged where it is removed.
+/// Fields of a hash have expired; each field is logged when it is removed.
 pub(super) const FIELDS_EXPIRED: &Event = &Event::one(Classes::HASH, "hexpired");
-/// A key was deleted by something that no call logs: the end of a session, or of a MIGRATE.
+/// A key was deleted by something that no call logs: the end of a session, or a MIGRATE.
 pub(super) const RELEASED: &Event = &Event::one(Classes::GENERIC, "del").recorded();
-/// The last ones of the holders of a lock hold it until another time.
+/// The latest deadline of a lock's holders has changed.
 pub(crate) const HELD_UNTIL: &Event = &Event::one(Classes::GENERIC, "expire").keeping_holders();
-/// Some of the holders of a lock hold it without limit.
+/// Some holders of a lock hold it without a deadline.
 pub(crate) const HELD_ON: &Event = &Event::one(Classes::GENERIC, "persist").keeping_holders();
 /// A key was evicted.
 pub(super) const EVICTED: &Event = &Event::one(Classes::EVICTED, "evicted").recorded();
@@ -165,37 +166,37 @@ impl Event {
         Event { names: [self.names[0], (class, name)], ..self }
     }
 
-    /// Declares that a string that is set with this event replaces the value, instead of changing it.
+    /// Declares that setting a string with this event replaces the value, instead of changing it.
     pub const fn replacing(self) -> Self {
         Event { replaces: true, ..self }
     }
 
-    /// Declares that the deadline alone changes: those who hold the key as a lock together hold it until then.
+    /// Declares that only the deadline changes: the holders of a shared lock hold it until the new deadline.
     pub(crate) const fn setting_deadline(self) -> Self {
         Event { on_holders: OnHolders::SetDeadline, ..self }
     }
 
-    /// Declares that the change follows from what has become of those who hold the key as a lock together.
+    /// Declares that the change follows from a change of the holders of a shared lock.
     pub(crate) const fn keeping_holders(self) -> Self {
         Event { on_holders: OnHolders::Keep, ..self }
     }
 
-    /// Returns what the change means to those who hold the key as a lock together.
+    /// Returns the effect on the holders of a shared lock.
     pub(super) fn on_holders(&self) -> OnHolders {
         self.on_holders
     }
 
-    /// Returns whether a string that is set with it replaces the value.
+    /// Returns true if setting a string with this event replaces the value.
     pub(super) fn replaces(&self) -> bool {
         self.replaces
     }
 
-    /// Declares that it is a deletion which no call logs.
+    /// Declares that the event is a deletion which no call logs.
     const fn recorded(self) -> Self {
         Event { is_record: true, ..self }
     }
 
-    /// Returns why a lock is lost whose key is missing after a change with this name.
+    /// Returns the reason for the loss of a lock whose key is missing after this event.
     pub(super) fn loss(&self) -> Loss {
         match self.names[0].0 {
             Classes::EXPIRED => Loss::Expired,
@@ -204,7 +205,7 @@ impl Event {
         }
     }
 
-    /// Returns the origin of a change with this name in a call of `caller`: expiry and eviction are their own origin.
+    /// Returns the origin of the event in a call of `caller`: expiry and eviction are origins of their own.
     fn origin(&self, caller: Origin) -> Origin {
         match self.names[0].0 {
             Classes::EXPIRED => Origin::Expiry,
@@ -214,7 +215,7 @@ impl Event {
     }
 }
 
-/// Observes changes of keys. It is called while their shards are locked, so it must not read keys or block.
+/// Observer of changes of keys. It is called while shards are locked, so it must not read keys or block.
 pub trait KeyspaceObserver: Send + Sync {
     /// Publishes an event of a class that has subscribers: the number of the database, the key, and the event's name.
     fn on_event(&self, db: usize, key: &[u8], event: &'static str, class: Classes);
@@ -229,33 +230,34 @@ pub trait KeyspaceObserver: Send + Sync {
     fn on_lost_lock(&self, lost: &LostLock<'_>);
 }
 
-/// Receives the deletions that no command causes, so that a replay of the log repeats them, and the names of all keys that
-/// change.
+/// Log of the deletions that no command causes, so that a replay of the log repeats them, and of the names of all
+/// changed keys.
 pub trait ChangeLog: Send + Sync {
-    /// Logs the deletion of a key, whose shard is locked: it has expired, was evicted, or was deleted by a command that
-    /// is not logged itself.
+    /// Logs the deletion of a key that has expired, was evicted, or was deleted by a command that is not logged itself.
+    /// The key's shard is locked.
     fn append_removal(&self, db: usize, key: &[u8]);
 
-    /// Logs the deadline of a key, in milliseconds since 1970, or that it has none; its shard is locked. No call has changed it.
+    /// Logs the deadline of a key, in milliseconds since 1970, or its absence, where no call has changed it. The key's
+    /// shard is locked.
     fn append_deadline(&self, db: usize, key: &[u8], unix_ms: Option<i64>);
 
-    /// Logs what is known of a lock, as a text; its shard is locked. No call has changed it.
+    /// Logs the state of a lock, as a text, where no call has changed it. The key's shard is locked.
     fn append_lock(&self, db: usize, key: &[u8], text: &[u8]);
 
-    /// Logs the removal of a field that has expired from a hash, whose shard is locked.
+    /// Logs the removal of an expired field from a hash. The key's shard is locked.
     fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]);
 
-    /// Notes that a key has changed, whose shard is locked.
+    /// Notes the change of a key. The key's shard is locked.
     fn record_change(&self, db: usize, key: &[u8]);
 
-    /// Notes that any keys of a database, or of all, may have changed. The whole store is locked.
+    /// Notes that any keys of a database, or of all databases, may have changed. The whole store is locked.
     fn record_all(&self, db: Option<usize>);
 
-    /// Notes what is known now of the lock that a key is, if it is one.
+    /// Notes the present state of the lock of a key; `None` if the key is not a lock.
     fn record_lock(&self, db: usize, key: &[u8], lock: Option<HeldLock<'_>>);
 }
 
-/// Observes nothing and logs nothing.
+/// An observer and log that does nothing.
 pub(super) struct Nobody;
 
 impl KeyspaceObserver for Nobody {
@@ -284,11 +286,12 @@ impl ChangeLog for Nobody {
     fn record_lock(&self, _: usize, _: &[u8], _: Option<HeldLock<'_>>) {}
 }
 
-/// Not a class: the observer gets every change.
+/// Flag beside the classes: the observer gets every change.
 const CHANGES: u32 = 1 << 31;
-/// Not a class: deletions that no command causes are logged.
+/// Flag beside the classes: deletions that no command causes are logged.
 const LOG: u32 = 1 << 30;
-/// Not a class: a snapshot walks over the keys, and is given those that change before it has reached them.
+/// Flag beside the classes: a snapshot walks over the keys, and is given each key that changes before the walk reaches
+/// it.
 const WALKED: u32 = 1 << 29;
 
 /// Passes the events of the subscribed classes on to the observer. Shared by a store and its shards.
@@ -297,10 +300,10 @@ pub struct EventSink {
     observer: Box<dyn KeyspaceObserver>,
     log: Arc<dyn ChangeLog>,
     interrupted: Mutex<Option<Interrupted>>,
-    /// The hash of the key whose next changes panic half-way, for tests; 0 is none.
+    /// Hash of the key whose next changes panic half-way, for tests; 0 for none.
     #[cfg(feature = "internals")]
     armed: std::sync::atomic::AtomicU64,
-    /// The hash of the key whose next creation panics, once.
+    /// Hash of the key whose next creation panics, once.
     #[cfg(feature = "internals")]
     armed_once: std::sync::atomic::AtomicU64,
 }
@@ -320,7 +323,7 @@ impl EventSink {
         }
     }
 
-    /// Creates a sink that nobody is behind.
+    /// Creates a sink without observer and log.
     pub(super) fn silent() -> Self {
         EventSink::new(Nobody, Arc::new(Nobody))
     }
@@ -333,36 +336,37 @@ impl EventSink {
             .fetch_update(Relaxed, Relaxed, |subscribed| Some(subscribed & (CHANGES | LOG | WALKED) | classes.0));
     }
 
-    /// Sets whether the observer gets every change, whatever its event.
+    /// Sets or clears the flag that the observer gets every change, whatever its event.
     pub fn set_tracked(&self, is_tracked: bool) {
         self.choose(CHANGES, is_tracked);
     }
 
-    /// Sets whether deletions that no command causes are logged.
+    /// Sets or clears the flag that deletions which no command causes are logged.
     pub(super) fn set_logged(&self, is_logged: bool) {
         self.choose(LOG, is_logged);
     }
 
     fn choose(&self, bit: u32, is_set: bool) {
-        match is_set {
-            true => self.subscribed.fetch_or(bit, Relaxed),
-            false => self.subscribed.fetch_and(!bit, Relaxed),
+        if is_set {
+            self.subscribed.fetch_or(bit, Relaxed)
+        } else {
+            self.subscribed.fetch_and(!bit, Relaxed)
         };
     }
 
-    /// Lets changes of the key with this hash panic half-way from now on; with 0, of none.
+    /// Makes changes of the key with this hash panic half-way from now on; of no key with 0.
     #[cfg(feature = "internals")]
     pub fn arm(&self, hash: u64) {
         self.armed.store(hash, Relaxed);
     }
 
-    /// Lets the next creation of the key with this hash panic.
+    /// Makes the next creation of the key with this hash panic.
     #[cfg(feature = "internals")]
     pub fn arm_once(&self, hash: u64) {
         self.armed_once.store(hash, Relaxed);
     }
 
-    /// Like [`EventSink::pass_half_way`], where a key is created.
+    /// Marks a point where a key is created, see [`EventSink::pass_half_way`].
     #[inline(always)]
     pub(super) fn pass_creation(&self, hash: u64) {
         #[cfg(feature = "internals")]
@@ -372,7 +376,7 @@ impl EventSink {
         self.pass_half_way(hash);
     }
 
-    /// A place where the change of a key is half done: tests let it panic here.
+    /// Marks a point where the change of a key is half done: tests make it panic here.
     #[inline(always)]
     pub(super) fn pass_half_way(&self, _hash: u64) {
         #[cfg(feature = "internals")]
@@ -381,7 +385,7 @@ impl EventSink {
         }
     }
 
-    /// Returns whether the observer has subscribed to anything.
+    /// Returns true if the observer has subscribed to anything.
     #[inline]
     pub(super) fn is_observed(&self) -> bool {
         self.subscribed.load(Relaxed) != 0
@@ -397,24 +401,24 @@ impl EventSink {
         self.emit_names(db, key, event);
     }
 
-    /// Returns whether changes are logged.
+    /// Returns true if changes are logged.
     #[inline]
     pub(super) fn is_logged(&self) -> bool {
         self.subscribed.load(Relaxed) & LOG != 0
     }
 
-    /// Returns whether a snapshot walks over the keys.
+    /// Returns true if a snapshot walks over the keys.
     #[inline]
     pub(super) fn is_walked(&self) -> bool {
         self.subscribed.load(Relaxed) & WALKED != 0
     }
 
-    /// Sets whether a snapshot walks over the keys.
+    /// Sets or clears the flag that a snapshot walks over the keys.
     pub(super) fn set_walked(&self, is_walked: bool) {
         self.choose(WALKED, is_walked);
     }
 
-    /// Logs a change of a key if its event is a record, and notes its name in any case.
+    /// Logs a change of a key if its event is a record; notes the key's name in any case.
     pub(super) fn log_change(&self, db: usize, key: &[u8], event: &'static Event) {
         if event.is_record {
             self.log.append_removal(db, key);
@@ -423,7 +427,7 @@ impl EventSink {
         self.log.record_change(db, key);
     }
 
-    /// Remembers which keys the call on this thread has changed, which has panicked and logs nothing any more.
+    /// Remembers the keys changed by this thread's call, which has panicked and will not be logged.
     #[cold]
     pub(super) fn interrupt_call(&self) {
         let unlogged = unlogged::take();
@@ -432,12 +436,12 @@ impl EventSink {
         }
     }
 
-    /// Remembers which keys calls have changed that have panicked.
+    /// Remembers the keys changed by calls that have panicked.
     pub(super) fn interrupt(&self, changed: Interrupted) {
         self.interrupted.lock().get_or_insert_default().add(&changed);
     }
 
-    /// Takes what was remembered of calls that have panicked.
+    /// Takes the keys changed by calls that have panicked.
     pub(super) fn take_interrupted(&self) -> Option<Interrupted> {
         self.interrupted.lock().take()
     }
@@ -450,7 +454,7 @@ impl EventSink {
         }
     }
 
-    /// Logs the deadline of a key, in milliseconds since 1970, or that it has none, if there is a log.
+    /// Logs the deadline of a key, in milliseconds since 1970, or its absence, if there is a log.
     pub(super) fn log_deadline(&self, db: usize, key: &[u8], unix_ms: Option<i64>) {
         if self.is_logged() {
             self.log.append_deadline(db, key, unix_ms);
@@ -458,7 +462,7 @@ impl EventSink {
         }
     }
 
-    /// Logs what is known of a lock, as a text.
+    /// Logs the state of a lock, as a text.
     pub(super) fn log_lock(&self, db: usize, key: &[u8], text: &[u8]) {
         self.log.append_lock(db, key, text);
         unlogged::remove_lock(db, key);
@@ -471,14 +475,14 @@ impl EventSink {
         }
     }
 
-    /// Notes that any keys of a database, or of all, may have changed, if there is a log.
+    /// Notes that any keys of a database, or of all databases, may have changed, if there is a log.
     pub(super) fn record_all(&self, db: Option<usize>) {
         if self.subscribed.load(Relaxed) & LOG != 0 {
             self.log.record_all(db);
         }
     }
 
-    /// Notes what is known now of the lock that a key is, if there is a log.
+    /// Notes the present state of the lock of a key, or that the key is not a lock, if there is a log.
     pub(super) fn record_lock(&self, db: usize, key: &[u8], lock: Option<HeldLock<'_>>) {
         if self.is_logged() {
             self.log.record_lock(db, key, lock);
@@ -501,7 +505,7 @@ impl EventSink {
         self.observer.on_lost_lock(lost);
     }
 
-    /// Emits the deletion of all keys of a database, or of all.
+    /// Emits the deletion of all keys of a database, or of all databases.
     pub(super) fn emit_flush(&self) {
         if self.subscribed.load(Relaxed) & CHANGES != 0 {
             self.observer.on_flush();

@@ -1,4 +1,4 @@
-//! Eviction: which keys are removed when memory runs out.
+//! Eviction: the removal of keys when memory runs out.
 //!
 //! LRU and LFU are approximated as in Redis: a few keys are sampled, the best candidates of many samples are kept in a
 //! pool, and the best of these is evicted. Two things differ from Redis. Candidates are scored again every time, and
@@ -19,12 +19,11 @@ use crate::store::table::Hasher;
 use crate::store::usage::{Dice, UsageRule};
 use crate::time::clock::Now;
 
-/// The size of the pool of candidates.
 const POOL_MAX: usize = 16;
-/// How often new candidates are sampled because other threads have used or removed all of them.
+/// Limit of samplings in one eviction: other threads may use or remove all candidates meanwhile.
 const ATTEMPTS_MAX: usize = 100;
 
-/// Selects the keys to evict, as `maxmemory-policy` does.
+/// The keys to evict, as set by `maxmemory-policy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// The least recently used key with a TTL.
@@ -70,7 +69,7 @@ impl Policy {
         Policy::Noeviction,
     ];
 
-    /// Returns the name of this policy.
+    /// Returns the name of the policy.
     pub fn as_str(self) -> &'static str {
         Self::WORDS[self as usize]
     }
@@ -80,17 +79,17 @@ impl Policy {
         Self::ALL.into_iter().find(|policy| policy.as_str() == word)
     }
 
-    /// Returns whether the policy needs the time of the last use of keys.
+    /// Returns true if the policy needs the time of the last use of keys.
     pub fn is_lru(self) -> bool {
         matches!(self, Policy::VolatileLru | Policy::AllkeysLru)
     }
 
-    /// Returns whether the policy needs the frequency of use of keys.
+    /// Returns true if the policy needs the frequency of use of keys.
     pub fn is_lfu(self) -> bool {
         matches!(self, Policy::VolatileLfu | Policy::AllkeysLfu)
     }
 
-    /// Returns whether the policy needs the usage of keys, their frequency or their last use.
+    /// Returns true if the policy needs the usage of keys, their frequency or their last use.
     pub(crate) fn needs_usage(self) -> bool {
         self.is_lfu() || matches!(self, Policy::VolatileLru | Policy::AllkeysLru)
     }
@@ -125,24 +124,24 @@ struct Candidate {
     db: usize,
     hash: u64,
     key: Box<[u8]>,
-    /// Its usage when it was sampled.
+    /// Usage of the key when it was sampled.
     usage: u32,
 }
 
 impl Evictor {
-    /// Creates an evictor without a policy to evict.
+    /// Creates an evictor with the policy not to evict.
     pub(crate) fn new(hasher: Hasher) -> Self {
         let dice = Dice::new(hasher.hash_one("evictor"));
         Evictor { policy: Policy::Noeviction, samples: 1, pool: Vec::new(), dice, hasher }
     }
 
-    /// Sets the policy and how many keys are sampled per choice.
+    /// Sets the policy and the number of keys sampled per choice.
     pub(super) fn set_policy(&mut self, policy: Policy, samples: usize) {
         self.pool.clear();
         (self.policy, self.samples) = (policy, samples);
     }
 
-    /// Evicts keys until no more than `goal` bytes are used, but at most `max`.
+    /// Evicts keys, `max` at most, until no more than `goal` bytes are used.
     pub(super) fn evict_to(
         &mut self,
         goal: isize,
@@ -161,7 +160,7 @@ impl Evictor {
         if memory_account.held() > goal { Eviction::Unfinished } else { Eviction::Enough }
     }
 
-    /// Evicts one key; returns false when there was none to evict.
+    /// Evicts one key; returns false if there is none to evict.
     fn evict_one(&mut self, hold: &mut GateGuard<'_>, memory_account: &Arc<MemoryAccount>, cx: &Cx) -> bool {
         match self.policy {
             Policy::Noeviction => false,
@@ -192,7 +191,7 @@ impl Evictor {
         false
     }
 
-    /// Samples a few keys of a database and keeps the good candidates; returns how many it sampled.
+    /// Samples a few keys of a database and keeps the good candidates; returns the number of keys sampled.
     fn sample_candidates(&mut self, hold: &mut GateGuard<'_>, db: usize, rule: UsageRule, now: Now) -> usize {
         let Evictor { samples, pool, dice, hasher, policy } = self;
         let (first, mut found) = (dice.below(SHARDS), 0);
@@ -282,7 +281,7 @@ impl Evictor {
     }
 }
 
-/// Forgets the fences of removed keys; returns whether there were any.
+/// Forgets the fences of removed keys; returns true if there were any.
 pub(super) fn forget_retired_fences(hold: &mut GateGuard<'_>) -> bool {
     let mut has_any = false;
     for db in hold.used() {

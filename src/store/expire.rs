@@ -2,10 +2,10 @@
 //!
 //! The table's buckets are the leaves of a tournament tree: each leaf holds a lower bound of the deadlines in its
 //! bucket, each inner node the minimum of 64 children. Setting a deadline lowers a path of the tree; the sweep descends
-//! to the leaves that may be due, checks the handful of entries there and raises the bound to what it found. A bound
-//! may be too early, which costs one needless check, and is never too late, which would miss an expiry. So removing a
-//! key or extending its TTL touches nothing here, and a lock that is acquired and released a million times leaves
-//! nothing behind.
+//! to the leaves that may be due, checks the handful of entries there and raises the bound to the earliest deadline
+//! found. A bound may be too early, which costs one needless check, and is never too late, which would miss an expiry.
+//! So removing a key or extending its TTL touches nothing here, and a lock that is acquired and released a million
+//! times leaves nothing behind.
 //!
 //! Cost: 8 bytes per bucket, which is about 2 bytes per key, and only in shards where a TTL was ever set.
 
@@ -16,7 +16,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 
 const FANOUT: usize = 64;
 
-/// A lower bound of the deadlines in every bucket of a table, in monotonic milliseconds.
+/// Tournament tree of the deadlines of a table: a lower bound for each bucket, in monotonic milliseconds.
 #[derive(Default)]
 pub(crate) struct DeadlineTree {
     /// `levels[0]` has one bound per bucket, every further level one per 64 of the level below, the last exactly one.
@@ -24,12 +24,11 @@ pub(crate) struct DeadlineTree {
 }
 
 impl DeadlineTree {
-    /// Returns whether no deadline has been set since the tree was created.
+    /// Returns true if no deadline has been set since the tree was created.
     pub(crate) fn is_unused(&self) -> bool {
         self.levels.is_empty()
     }
 
-    /// Returns the bytes of all levels.
     pub(crate) fn memory(&self) -> usize {
         self.levels.iter().map(|level| level.capacity() * size_of::<u64>()).sum()
     }
@@ -39,7 +38,6 @@ impl DeadlineTree {
         self.levels.last().and_then(|top| top.first()).copied().unwrap_or(NEVER)
     }
 
-    /// Returns the bound of one bucket.
     pub(crate) fn bound(&self, bucket: usize) -> u64 {
         self.levels.first().and_then(|leaves| leaves.get(bucket)).copied().unwrap_or(NEVER)
     }
@@ -57,7 +55,7 @@ impl DeadlineTree {
         }
     }
 
-    /// Replaces the bound of a bucket with the one found by checking its entries.
+    /// Replaces the bound of a bucket with the earliest deadline found among its entries.
     pub(crate) fn set(&mut self, bucket: usize, at_ms: u64) {
         if self.bound(bucket) == at_ms {
             return;
@@ -91,10 +89,10 @@ impl DeadlineTree {
         Some(index)
     }
 
-    /// Finds the first bucket from one on that may hold a deadline.
+    /// Finds the first bucket, from `bucket` on, that may hold a deadline.
     pub(crate) fn bounded_from(&self, bucket: usize) -> Option<usize> {
         let (mut index, mut depth) = (bucket, 0);
-        // Upwards, until a node to the right has something below it; then down to the first of that.
+        // Upwards, until a node to the right has a bound; then down to the first leaf with a bound below that node.
         loop {
             let level = self.levels.get(depth)?;
             let family_end = (index / FANOUT * FANOUT + FANOUT).min(level.len());
@@ -119,7 +117,7 @@ impl DeadlineTree {
         }
     }
 
-    /// Makes room for a bucket, and for the levels above it.
+    /// Extends the levels to include a bucket.
     fn cover(&mut self, bucket: usize) {
         if self.levels.first().is_some_and(|leaves| bucket < leaves.len()) {
             return;
@@ -146,14 +144,14 @@ impl DeadlineTree {
     }
 }
 
-/// The sweeper's alarm: wakes it when a deadline is set that is earlier than the one it waits for.
+/// Alarm of the sweeper: wakes it when a deadline is set that is earlier than the time it waits for.
 pub struct SweepTimer {
     due_ms: AtomicU64,
-    /// Until when expired keys are kept (invisibly), in monotonic milliseconds.
+    /// Time until which expired keys are kept (invisibly), in monotonic milliseconds.
     frozen_until_ms: AtomicU64,
-    /// Whether expired keys are kept (invisibly) until a primary says that they are gone.
+    /// Set while expired keys are kept (invisibly) until a primary reports their deletion.
     is_following: AtomicBool,
-    /// How long the fences of removed keys are remembered, in milliseconds.
+    /// Time for which the fences of removed keys are remembered, in milliseconds.
     fence_memory_ms: AtomicU64,
     wake: Box<dyn Fn() + Send + Sync>,
 }
@@ -170,32 +168,31 @@ impl SweepTimer {
         }
     }
 
-    /// Prevents expired keys from being deleted until then; they are invisible all the same.
+    /// Prevents the deletion of expired keys until `until_ms` (monotonic milliseconds); they are invisible all the
+    /// same.
     pub fn freeze(&self, until_ms: u64) {
         self.frozen_until_ms.store(until_ms, Ordering::Release);
     }
 
-    /// Keeps expired keys until a primary says that they are gone, or no longer.
+    /// Begins or ends keeping expired keys until a primary reports their deletion.
     pub fn follow(&self, is_following: bool) {
         self.is_following.store(is_following, Ordering::Release);
-        (self.wake)(); // what has expired meanwhile is due
+        (self.wake)(); // keys that have expired meanwhile are due
     }
 
-    /// Returns until when expired keys must not be deleted, if that is after `now_ms`.
+    /// Returns the time before which expired keys must not be deleted, if it is after `now_ms`.
     pub fn frozen_until_ms(&self, now_ms: u64) -> Option<u64> {
-        let until_ms = match self.is_following.load(Ordering::Acquire) {
-            true => NEVER,
-            false => self.frozen_until_ms.load(Ordering::Acquire),
-        };
+        let is_following = self.is_following.load(Ordering::Acquire);
+        let until_ms = if is_following { NEVER } else { self.frozen_until_ms.load(Ordering::Acquire) };
         (now_ms < until_ms).then_some(until_ms)
     }
 
-    /// Sets how long the fences of removed keys are remembered, in milliseconds.
+    /// Sets the time for which the fences of removed keys are remembered, in milliseconds.
     pub fn remember_fences(&self, memory_ms: u64) {
         self.fence_memory_ms.store(memory_ms, Ordering::Relaxed);
     }
 
-    /// Returns how long the fences of removed keys are remembered, in milliseconds.
+    /// Returns the time for which the fences of removed keys are remembered, in milliseconds.
     pub fn fence_memory_ms(&self) -> u64 {
         self.fence_memory_ms.load(Ordering::Relaxed)
     }
@@ -207,7 +204,7 @@ impl SweepTimer {
         }
     }
 
-    /// Returns when the next sweep is needed, in monotonic milliseconds, or [`NEVER`].
+    /// Returns the time of the next sweep, in monotonic milliseconds, or [`NEVER`].
     pub fn due_ms(&self) -> u64 {
         self.due_ms.load(Ordering::Acquire)
     }
@@ -217,12 +214,13 @@ impl SweepTimer {
         (self.wake)();
     }
 
-    /// Resets the timer, calls `sweep` and sets the next time that it found; returns that, or an earlier one that was
-    /// set meanwhile. It does not wake the sweeper, which is the caller and would sweep again without end.
+    /// Resets the timer, calls `sweep` and sets the time of the next sweep that it returns. Returns that time, or an
+    /// earlier one that was set meanwhile. Does not wake the sweeper, which is the caller and would sweep again without
+    /// end.
     ///
     /// The order keeps deadlines from being lost. A deadline is set under the shard's lock: either before the sweep
-    /// reaches the shard, which then finds it, or after the timer was reset, so that [`SweepTimer::lower`] moves it
-    /// earlier.
+    /// reaches the shard, which then finds the deadline, or after the timer was reset, so that [`SweepTimer::lower`]
+    /// moves it earlier.
     pub fn rearm(&self, sweep: impl FnOnce() -> u64) -> u64 {
         self.due_ms.store(NEVER, Ordering::Release);
         let at_ms = sweep();

@@ -1,9 +1,11 @@
-//! Fences of keys: the largest fencing token that a string was written with, so that a write with a smaller one is refused.
+//! Fences of keys: the largest fencing token that a string was written with, so that writes with a smaller one are
+//! refused.
 //!
-//! They lie beside the keys of a shard, because few keys have one. A fence belongs to the value: it is kept while that is
-//! changed in place, and forgotten when the key gets another value. When the key is removed it is *retired*: a late writer
-//! must be refused then, too, so it is remembered for `fence-memory-ms`, or until there are [`RETIRED_MAX`] later ones, or
-//! these have names of [`RETIRED_BYTES_MAX`] together, or memory is needed for keys.
+//! Fences are stored apart from the keys of a shard, because few keys have one. A fence belongs to the value: it is
+//! kept while the value is changed in place, and forgotten when the key gets another value. When the key is removed,
+//! its fence is *retired*: a late writer must be refused then, too, so the fence is remembered for `fence-memory-ms`,
+//! or until there are [`RETIRED_MAX`] later ones, or the names of the later keys take [`RETIRED_BYTES_MAX`] together,
+//! or memory is needed for keys.
 
 use std::collections::VecDeque;
 
@@ -13,16 +15,16 @@ use hashbrown::hash_table::Entry as Slot;
 use crate::memory::heap::{allocation_len, list_len};
 use crate::store::key::Key;
 
-/// The beginning of the word of a PING that tells the fence of a key, in the append-only file and to replicas. Servers that
-/// know nothing of fences take it for a PING.
+/// Prefix of the argument of a PING that carries the fence of a key, in the append-only file and to replicas. Servers
+/// that know nothing of fences treat it as a PING.
 const WORD: &[u8] = b"keylatch-fence:";
 
-/// Returns the word of a PING that tells the fence of a key.
+/// Returns the argument of a PING that carries the fence of a key.
 pub(crate) fn word(key: &[u8], fence: i64) -> Vec<u8> {
     [WORD, itoa::Buffer::new().format(fence).as_bytes(), b" ", key].concat()
 }
 
-/// Returns the key and the fence that such a word tells.
+/// Returns the key and the fence in such an argument.
 pub(crate) fn of_word(word: &[u8]) -> Option<(&[u8], i64)> {
     let rest = word.strip_prefix(WORD)?;
     let blank = rest.iter().position(|byte| *byte == b' ')?;
@@ -30,11 +32,11 @@ pub(crate) fn of_word(word: &[u8]) -> Option<(&[u8], i64)> {
     Some((&rest[blank + 1..], fence))
 }
 
-/// How many fences of removed keys a shard remembers: a quarter of a million in a database.
+/// Limit of retired fences in a shard: a quarter of a million in a database.
 pub(super) const RETIRED_MAX: usize = 4096;
-/// The most memory for the names of removed keys whose fences a shard remembers, in bytes: 16 MB in a database.
+/// Limit of the memory for the names of removed keys with retired fences in a shard, in bytes: 16 MB in a database.
 pub(super) const RETIRED_BYTES_MAX: usize = 256 << 10;
-/// How many entries of the queue of removed keys may be out of date, besides as many as there are removed keys.
+/// Number of stale entries allowed in the queue of removed keys, besides as many as there are removed keys.
 const STALE_MAX: usize = 64;
 
 /// A key with its fence.
@@ -42,19 +44,19 @@ struct Fenced {
     hash: u64,
     key: Box<[u8]>,
     fence: i64,
-    /// When the key was removed, in monotonic milliseconds, which are negative before the server was started; [`LIVE`]
-    /// while it is there.
+    /// Time of the key's removal, in monotonic milliseconds, negative before the start of the server; [`LIVE`] while
+    /// the key exists.
     retired_ms: i64,
 }
 
-/// Stands for a key that is there.
+/// Value of `retired_ms` for a key that exists.
 const LIVE: i64 = i64::MAX;
 
 /// The fence of a removed key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Retired {
     pub(crate) fence: i64,
-    /// When the key was removed, in monotonic milliseconds, which are negative before the server was started.
+    /// Time of the key's removal, in monotonic milliseconds, negative before the start of the server.
     pub(crate) at_ms: i64,
 }
 
@@ -65,13 +67,13 @@ pub(super) struct Fences(Option<Box<Table>>);
 #[derive(Default)]
 struct Table {
     keys: HashTable<Fenced>,
-    /// Memory of the keys.
+    /// Memory of the keys' names.
     bytes: usize,
-    /// The removed keys, by time and hash, in order. An entry is out of date when the key got another fence since.
+    /// Queue of the removed keys, by time and hash, in order. An entry is stale if the key got another fence since.
     retired: VecDeque<(i64, u64)>,
-    /// How many entries of it were dropped.
+    /// Number of entries dropped from the front of the queue.
     taken: u64,
-    /// How many keys are removed, and the memory of their names.
+    /// Number of removed keys, and the memory of their names.
     removed: usize,
     removed_bytes: usize,
 }
@@ -81,27 +83,26 @@ impl Fenced {
         (self.retired_ms != LIVE).then_some(Retired { fence: self.fence, at_ms: self.retired_ms })
     }
 
-    /// Returns whether the key has this hash and was removed then.
+    /// Returns true if the key has this hash and was removed at this time.
     fn is_retired_at(&self, at_ms: i64, hash: u64) -> bool {
         self.hash == hash && self.retired_ms == at_ms
     }
 }
 
 impl Table {
-    /// Counts a key that is removed now.
     fn count_removed(&mut self, key_len: usize) {
         self.removed += 1;
         self.removed_bytes += allocation_len(key_len);
     }
 
-    /// Counts a key that is not removed any more.
+    /// Removes a key from the count of removed keys.
     fn discount_removed(&mut self, key_len: usize) {
         self.removed -= 1;
         self.removed_bytes -= allocation_len(key_len);
     }
 
-    /// Drops the entries of the queue that are out of date, if there are many. Positions behind dropped ones grow, so that a
-    /// visit which is under way may see a key twice, and misses none.
+    /// Drops the stale entries of the queue, if there are many. The positions of the entries after a dropped one grow,
+    /// so that a visit in progress may see a key twice, and misses none.
     fn drop_stale(&mut self) {
         if self.retired.len() > 2 * self.removed + STALE_MAX {
             let (keys, before) = (&self.keys, self.retired.len());
@@ -115,7 +116,7 @@ impl Table {
 }
 
 impl Fences {
-    /// Returns how many fences of removed keys are remembered, and the memory of their names.
+    /// Returns the number of retired fences, and the memory of their names.
     pub(super) fn remembered(&self) -> (usize, usize) {
         self.0.as_deref().map_or((0, 0), |table| (table.removed, table.removed_bytes))
     }
@@ -124,23 +125,24 @@ impl Fences {
         self.0.is_none()
     }
 
-    /// Returns the fence of a key that is there; 0 without one.
+    /// Returns the fence of an existing key; 0 if there is none.
     pub(super) fn get(&self, key: Key<'_>) -> i64 {
         self.find(key).filter(|fenced| fenced.retired_ms == LIVE).map_or(0, |fenced| fenced.fence)
     }
 
-    /// Returns the fence of a key, or the one that it had when it was removed, unless that was before a time.
+    /// Returns the fence of a key, or its retired fence unless the key was removed before `since_ms`; 0 if there is
+    /// none.
     pub(super) fn get_since(&self, key: Key<'_>, since_ms: i64) -> i64 {
         self.find(key).filter(|fenced| fenced.retired_ms >= since_ms).map_or(0, |fenced| fenced.fence)
     }
 
-    /// Returns the fence of a removed key.
+    /// Returns the retired fence of a removed key.
     pub(super) fn retired(&self, key: Key<'_>) -> Option<Retired> {
         self.find(key).and_then(Fenced::retired)
     }
 
-    /// Calls `visit` with removed keys, by time, from a position on, until it returns true; returns the position behind the
-    /// last one then, and `None` after all. Positions keep their meaning while keys are removed and forgotten.
+    /// Calls `visit` with removed keys, by time, from a position on, until it returns true; returns the position after
+    /// the last key then, or `None` at the end of the queue. Positions stay valid while keys are removed and forgotten.
     pub(super) fn visit_retired(&self, from: u64, mut visit: impl FnMut(&[u8], Retired) -> bool) -> Option<u64> {
         let table = self.0.as_deref()?;
         let first = from.max(table.taken);
@@ -180,7 +182,7 @@ impl Fences {
         }
     }
 
-    /// Adds a key that a former process has removed, unless a greater fence is known of it.
+    /// Adds a key that an earlier process has removed, unless a fence at least as large is known.
     pub(super) fn load_retired(&mut self, key: Key<'_>, Retired { fence, at_ms }: Retired) {
         if self.find(key).is_some_and(|fenced| fenced.fence >= fence) {
             return;
@@ -197,7 +199,7 @@ impl Fences {
         self.forget_excess();
     }
 
-    /// Records that a key was removed.
+    /// Records the removal of a key.
     pub(super) fn retire(&mut self, key: Key<'_>, now_ms: i64) {
         let Some(table) = &mut self.0 else { return };
         if let Some(fenced) = table.keys.find_mut(key.hash, |fenced| *fenced.key == *key.bytes)
@@ -210,7 +212,7 @@ impl Fences {
         }
     }
 
-    /// Forgets the fences of the keys that were removed first, while there are too many, or their names too long.
+    /// Forgets the oldest retired fences while there are too many, or their names take too much memory.
     fn forget_excess(&mut self) {
         let is_excess = |table: &Table| table.removed > RETIRED_MAX || table.removed_bytes > RETIRED_BYTES_MAX;
         while self.0.as_deref().is_some_and(is_excess) {
@@ -218,14 +220,14 @@ impl Fences {
         }
     }
 
-    /// Forgets the fences of keys that were removed by a time.
+    /// Forgets the fences of keys that were removed at `until_ms` or before.
     pub(super) fn forget_retired(&mut self, until_ms: i64) {
         while self.0.as_ref().and_then(|table| table.retired.front()).is_some_and(|(at_ms, _)| *at_ms <= until_ms) {
             self.forget_first();
         }
     }
 
-    /// Forgets the fence of the key that was removed first.
+    /// Forgets the oldest retired fence.
     fn forget_first(&mut self) {
         let Some(table) = &mut self.0 else { return };
         let first = table.retired.pop_front();
@@ -241,7 +243,6 @@ impl Fences {
         self.shrink();
     }
 
-    /// Forgets the fence of a key.
     pub(super) fn forget(&mut self, key: Key<'_>) {
         let Some(table) = &mut self.0 else { return };
         if let Ok(slot) = table.keys.find_entry(key.hash, |fenced| *fenced.key == *key.bytes) {
@@ -256,7 +257,7 @@ impl Fences {
         self.shrink();
     }
 
-    /// Gives memory back that is not needed any more.
+    /// Frees memory that is no longer needed.
     fn shrink(&mut self) {
         let Some(table) = &mut self.0 else { return };
         if table.keys.is_empty() {
@@ -266,7 +267,7 @@ impl Fences {
         }
     }
 
-    /// Returns the memory that they take.
+    /// Returns the memory of the fences.
     pub(super) fn memory(&self) -> usize {
         let table = self.0.as_deref();
         table.map_or(0, |table| {

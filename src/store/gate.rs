@@ -1,7 +1,7 @@
 //! The gate of the store: a reader-writer lock whose waiters give up when its exclusive holder takes too long.
 //!
 //! A [`ShardedLock`] alone would block its waiters until the lock is free, and a script may hold it for ever. So an
-//! exclusive holder takes the only [`BusyFlag`] before the lock, and a thread that finds the lock taken waits on the
+//! exclusive holder takes the only [`BusyFlag`] before the lock, and a thread that finds the lock held waits on the
 //! flag instead. A script that has run for too long marks the flag ([`BusyFlag::stay`]): waiters wake up and return
 //! without the lock, to answer their clients with BUSY.
 //!
@@ -17,7 +17,7 @@ use parking_lot::{Condvar, Mutex};
 
 const FREE: u8 = 0;
 const TAKEN: u8 = 1;
-/// Taken by a holder that will keep the lock for long.
+/// Taken by a holder that will hold the lock for long.
 const OCCUPIED: u8 = 2;
 
 /// A value behind a reader-writer lock.
@@ -29,34 +29,34 @@ pub(super) struct Gate<T> {
 /// Shared access to the value.
 pub(super) struct Shared<'a, T> {
     pub(super) value: ShardedLockReadGuard<'a, T>,
-    /// Whether the lock was contended.
+    /// True if the lock was contended.
     pub(super) has_waited: bool,
 }
 
 /// Exclusive access to the value.
 pub(super) struct Exclusive<'a, T> {
-    /// The value. Released before the busy flag: fields are dropped in this order.
+    /// The value. It is released before the busy flag: fields are dropped in this order.
     pub(super) value: ShardedLockWriteGuard<'a, T>,
     _seat: Taken<'a>,
-    /// Whether the lock was contended.
+    /// True if the lock was contended.
     pub(super) has_waited: bool,
 }
 
-/// Marks that an exclusive holder is present, and whether it will stay for long.
+/// Flag that an exclusive holder is present, and that it will stay for long.
 #[derive(Default)]
 pub struct BusyFlag {
     state: AtomicU8,
-    /// How many threads wait for a change of the state.
+    /// Number of threads that wait for a change of the state.
     waiting: AtomicUsize,
-    /// How many waits are over.
+    /// Number of finished waits.
     ended_waits: Mutex<usize>,
-    /// The state has changed.
+    /// Signals a change of the state.
     changed: Condvar,
-    /// A wait is over, or the holder stays for long.
+    /// Signals that a wait is over, or that the holder stays for long.
     passed: Condvar,
 }
 
-/// Releases the busy flag when it is dropped.
+/// Guard that releases the busy flag when it is dropped.
 struct Taken<'a>(&'a BusyFlag);
 
 impl<T> Gate<T> {
@@ -64,24 +64,23 @@ impl<T> Gate<T> {
         Gate { lock: ShardedLock::new(value), busy_flag: Arc::default() }
     }
 
-    /// Returns whether a thread waits for exclusive access while the caller has shared access.
+    /// Returns true if a thread waits for exclusive access while the caller has shared access.
     pub(super) fn is_awaited(&self) -> bool {
         self.busy_flag.state.load(SeqCst) != FREE
     }
 
-    /// Lets a thread pass that waits for the lock, unless the present holder stays for long; the caller has just released
-    /// it. The lock alone would let the caller in again before a thread that has to wake up first.
+    /// Gives precedence to a thread that waits for the lock, unless the present holder stays for long; the caller has
+    /// just released the lock. The lock alone would admit the caller again before a thread that has to wake up first.
     pub(super) fn let_pass(&self) {
         self.busy_flag.let_one_pass();
         self.busy_flag.wait_while(|state| state == TAKEN);
     }
 
-    /// Returns the busy flag.
     pub(super) fn busy_flag(&self) -> &Arc<BusyFlag> {
         &self.busy_flag
     }
 
-    /// Acquires the value shared; `None` when an exclusive holder stays for long.
+    /// Acquires the value shared; returns `None` if an exclusive holder stays for long.
     #[inline]
     pub(super) fn share(&self) -> Option<Shared<'_, T>> {
         let mut has_waited = false;
@@ -98,7 +97,7 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Acquires the value exclusively; `None` when another exclusive holder stays for long.
+    /// Acquires the value exclusively; returns `None` if another exclusive holder stays for long.
     #[inline]
     pub(super) fn exclude(&self) -> Option<Exclusive<'_, T>> {
         let mut has_waited = false;
@@ -127,7 +126,7 @@ impl BusyFlag {
         self.state.compare_exchange(FREE, TAKEN, SeqCst, SeqCst).is_ok()
     }
 
-    /// Returns whether an exclusive holder stays for long.
+    /// Returns true if an exclusive holder stays for long.
     #[inline]
     pub fn is_occupied(&self) -> bool {
         self.state.load(SeqCst) == OCCUPIED
@@ -144,7 +143,7 @@ impl BusyFlag {
         self.wait_while(|state| state != FREE);
     }
 
-    /// Waits while the flag is taken; returns false when its holder stays for long.
+    /// Waits while the flag is taken; returns false if its holder stays for long.
     #[cold]
     fn is_free_after_waiting(&self) -> bool {
         self.wait_while(|state| state == TAKEN);
@@ -153,7 +152,7 @@ impl BusyFlag {
 
     fn wait_while(&self, condition: impl Fn(u8) -> bool) {
         let mut ended_waits = self.ended_waits.lock();
-        // Incremented before the state is read, and `wake` reads it after the state was written: one of the two sees
+        // Incremented before the state is read; `wake` reads the count after the state was written: one of the two sees
         // the other.
         self.waiting.fetch_add(1, SeqCst);
         while condition(self.state.load(SeqCst)) {
@@ -183,7 +182,7 @@ impl BusyFlag {
 
     #[cold]
     fn wake(&self) {
-        // A waiter that has read the state and does not sleep yet holds the lock.
+        // A waiter that has read the state and does not sleep yet holds the mutex.
         let _lock = self.ended_waits.lock();
         self.changed.notify_all();
         self.passed.notify_all();

@@ -1,4 +1,4 @@
-//! Holds on the gate, through which calls get their views.
+//! Holds on the gate, which open the views of calls.
 
 use crate::store::cx::Cx;
 use crate::store::databases::Databases;
@@ -25,7 +25,7 @@ pub enum GateGuard<'a> {
 }
 
 impl GateGuard<'_> {
-    /// Returns whether the gate was contended, so that an earlier reading of the time is stale.
+    /// Returns true if the gate was contended, so that an earlier reading of the time is stale.
     #[inline]
     pub fn has_waited(&self) -> bool {
         match self {
@@ -35,7 +35,8 @@ impl GateGuard<'_> {
         }
     }
 
-    /// Opens one database: the shards of keys with these hashes, or all of it if the gate is held exclusively.
+    /// Opens one database: the shards of the keys with these hashes, or the whole database if the gate is held
+    /// exclusively.
     #[inline(always)] // a view is long: where it is returned by a call, copying it costs a fortieth of a GET
     pub fn view(&mut self, db: usize, hashes: &[u64], cx: Cx) -> View<'_> {
         match self {
@@ -58,8 +59,8 @@ impl GateGuard<'_> {
         }
     }
 
-    /// Takes the changed keys with blocked clients of all shards, each with the number of its database and in the order of
-    /// their changes: those that no view has taken, because they changed without a call or in a call that had declared
+    /// Takes the changed keys with blocked clients of all shards, each with the number of its database, in the order of
+    /// their changes. No view has taken these keys, because they changed without a call or in a call that had declared
     /// no keys.
     pub fn take_ready(&mut self) -> Vec<(usize, Box<[u8]>)> {
         let mut ready = ReadyKeys::default();
@@ -71,7 +72,7 @@ impl GateGuard<'_> {
         ready.in_order()
     }
 
-    /// Lets the shards count again in which a panic has interrupted a change.
+    /// Makes the shards recount in which a panic has interrupted a change.
     pub fn recover(&mut self, cx: &Cx) {
         for db in self.used() {
             for index in 0..SHARDS {

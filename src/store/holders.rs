@@ -1,7 +1,7 @@
 //! The holders of a lock that several clients can hold at once: a shared lock, or a semaphore.
 //!
-//! The key of such a lock is a string, too, which says only what it is; whose it is stands here, with a deadline for each
-//! holder. The key's own deadline is that of the holder that lasts longest.
+//! The key of such a lock is a string, too, whose value is only the kind of lock; the holders are stored here, each
+//! with a deadline. The key's own deadline is the latest deadline of a holder.
 
 use hashbrown::HashTable;
 
@@ -13,20 +13,21 @@ use crate::time::clock::{Deadline, us_between};
 
 /// The value of the key of a shared lock.
 const SHARED: &[u8] = b"shared:";
-/// What the value of the key of a semaphore begins with; its size follows.
+/// Prefix of the value of the key of a semaphore; the semaphore's size follows.
 const PERMITS: &[u8] = b"permits:";
 
-/// Returns whether the value of a key says that several hold a lock: that is nobody's token, also where no lock is held.
+/// Returns true if a value is the value of the key of a shared lock or a semaphore. No client may use it as a token,
+/// even where no lock is held.
 pub(crate) fn is_shared_value(value: &[u8]) -> bool {
     value.starts_with(SHARED) || value.starts_with(PERMITS)
 }
 
-/// How a lock is shared.
+/// Kind of sharing of a lock, with its parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
-    /// By any number of readers, who have the same fencing token: that of the first one of them.
+    /// Any number of readers, which have the same fencing token: the token of the first of them.
     Readers { fence: i64 },
-    /// By as many as there are permits.
+    /// Clients with one or more permits each, `size` permits in all.
     Permits { size: u32 },
 }
 
@@ -40,15 +41,14 @@ impl Sharing {
     }
 }
 
-/// One of the holders.
+/// One holder of a shared lock or a semaphore.
 pub(crate) struct Holder {
-    /// What is known of it.
     pub(crate) record: LockRecord,
-    /// How many permits it has; 0 of a shared lock.
+    /// Number of permits; 0 for a shared lock.
     pub(crate) permits: u32,
-    /// The time at which it ends to hold the lock, in monotonic milliseconds, or [`NEVER`].
+    /// End of the hold, in monotonic milliseconds, or [`NEVER`].
     pub(crate) until_ms: u64,
-    /// The hash of its token.
+    /// Hash of the token.
     token: u64,
 }
 
@@ -58,12 +58,12 @@ impl Holder {
         Holder { record, permits, until_ms, token }
     }
 
-    /// Returns its deadline, if it has one.
+    /// Returns the holder's deadline, if there is one.
     pub(crate) fn deadline(&self) -> Option<Deadline> {
         deadline_at(self.until_ms)
     }
 
-    /// Returns how many permits it has, if the lock is a semaphore.
+    /// Returns the number of permits, if the lock is a semaphore.
     pub(crate) fn count(&self) -> Option<u32> {
         Some(self.permits).filter(|permits| *permits > 0)
     }
@@ -72,22 +72,23 @@ impl Holder {
 /// The holders of a shared lock or a semaphore, in the order in which they have acquired it.
 pub struct Holders {
     sharing: Sharing,
-    /// Since when anybody has held it, in monotonic microseconds, negative if that was before the start.
+    /// Time since which there has always been a holder, in monotonic microseconds, negative if before the start of the
+    /// server.
     pub(crate) since_us: i64,
     by_number: OrderedMap<u64, Holder>,
-    /// Their numbers, by the hashes of their tokens.
+    /// Numbers of the holders, by the hashes of their tokens.
     by_token: HashTable<(u64, u64)>,
-    /// The numbers of those that are bound to connections, by the ids of the clients.
+    /// Numbers of the holders that are bound to connections, by the ids of the clients.
     by_session: HashTable<(u64, u64)>,
-    /// Their deadlines, with their numbers.
+    /// Deadlines of the holders, with their numbers.
     deadlines: OrderedMap<(u64, u64), ()>,
-    /// The number of the last one.
+    /// Number of the last holder added.
     last: u64,
-    /// How many permits are taken.
+    /// Number of permits taken.
     taken: u64,
-    /// Whether there are fewer permits than clients may be queued for.
+    /// Set once the semaphore has become smaller: there may be fewer permits than queued clients ask for.
     is_reduced: bool,
-    /// The memory of what they point to.
+    /// Heap memory of the records.
     bytes: usize,
 }
 
@@ -108,39 +109,36 @@ impl Holders {
         }
     }
 
-    /// Returns for how long anybody has held it at a time in monotonic microseconds.
+    /// Returns the time for which there has always been a holder, at `at_us` (monotonic microseconds).
     pub(crate) fn held_us(&self, at_us: u64) -> u64 {
         us_between(self.since_us, at_us)
     }
 
-    /// Returns how the lock is shared.
     pub(crate) fn sharing(&self) -> Sharing {
         self.sharing
     }
 
-    /// Sets how many permits a semaphore has; those that are taken stay so.
+    /// Sets the size of a semaphore; permits that are taken stay taken.
     pub(crate) fn resize(&mut self, size: u32) {
         self.is_reduced |= self.permits().is_some_and(|(before, _)| size < before);
         self.sharing = Sharing::Permits { size };
     }
 
-    /// Returns whether the semaphore has become smaller since this was asked last.
+    /// Returns true if the semaphore has become smaller since the last call.
     pub(crate) fn take_reduced(&mut self) -> bool {
         std::mem::take(&mut self.is_reduced)
     }
 
-    /// Returns how many permits a semaphore has, and how many of them are free.
+    /// Returns the size of a semaphore, and the number of its free permits.
     pub(crate) fn permits(&self) -> Option<(u32, u32)> {
         let Sharing::Permits { size } = self.sharing else { return None };
         Some((size, u64::from(size).saturating_sub(self.taken) as u32))
     }
 
-    /// Returns how many holders there are.
     pub(crate) fn len(&self) -> usize {
         self.by_number.len()
     }
 
-    /// Returns whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_number.is_empty()
     }
@@ -150,18 +148,17 @@ impl Holders {
         self.by_number.iter().map(|(number, holder)| (*number, holder))
     }
 
-    /// Returns the holder with a number.
     pub(crate) fn get(&self, number: u64) -> Option<&Holder> {
         self.by_number.get(&number)
     }
 
-    /// Returns the number of the holder with a token, of which the hash is given.
+    /// Returns the number of the holder with a token and the token's hash.
     pub(crate) fn find(&self, hash: u64, token: &[u8]) -> Option<u64> {
         let is_same = |(_, number): &(u64, u64)| self.get(*number).is_some_and(|holder| *holder.record.token == *token);
         self.by_token.find(hash, is_same).map(|(_, number)| *number)
     }
 
-    /// Returns whether there is a holder whose token has this hash.
+    /// Returns true if a holder's token has this hash.
     pub(crate) fn has_token(&self, hash: u64) -> bool {
         self.by_token.find(hash, |(other, _)| *other == hash).is_some()
     }
@@ -174,7 +171,7 @@ impl Holders {
         numbers
     }
 
-    /// Adds a holder, whose token none of the others has.
+    /// Adds a holder, whose token differs from the tokens of the others.
     pub(crate) fn add(&mut self, holder: Holder) {
         self.last += 1;
         self.bytes += holder.record.heap_len();
@@ -199,7 +196,7 @@ impl Holders {
         Some(holder)
     }
 
-    /// Changes what is known of a holder, but for its token.
+    /// Changes the record of a holder, except for its token.
     pub(crate) fn change<T>(&mut self, number: u64, change: impl FnOnce(&mut LockRecord) -> T) -> Option<T> {
         let holder = self.by_number.get_mut(&number)?;
         let (before, len) = (session_of(&holder.record), holder.record.heap_len());
@@ -242,7 +239,7 @@ impl Holders {
         self.by_number.values_mut().for_each(|holder| holder.until_ms = until_ms);
     }
 
-    /// Lets all holders hold the lock until so many milliseconds later, or earlier.
+    /// Moves the deadlines of all holders by `by_ms` milliseconds.
     pub(crate) fn move_all(&mut self, by_ms: i64) {
         let numbers: Vec<(u64, u64)> =
             self.deadlines.keys().copied().filter(|(until_ms, _)| *until_ms != NEVER).collect();
@@ -251,23 +248,22 @@ impl Holders {
         }
     }
 
-    /// Returns the holder that ends first, and when, in monotonic milliseconds.
+    /// Returns the earliest deadline of a holder, in monotonic milliseconds, and the number of the holder.
     pub(crate) fn first_to_end(&self) -> Option<(u64, u64)> {
         let (until_ms, number) = self.deadlines.keys().next()?;
         (*until_ms != NEVER).then_some((*until_ms, *number))
     }
 
-    /// Returns the holders.
     pub(crate) fn into_holders(self) -> impl Iterator<Item = Holder> {
         self.by_number.into_values()
     }
 
-    /// Returns when the last holder ends.
+    /// Returns the latest deadline of a holder.
     pub(crate) fn deadline(&self) -> Option<Deadline> {
         self.deadlines.keys().next_back().and_then(|(until_ms, _)| deadline_at(*until_ms))
     }
 
-    /// Returns the memory that they take.
+    /// Returns the memory of the lock's holders.
     pub(crate) fn memory(&self) -> usize {
         let tables = self.by_token.allocation_size() + self.by_session.allocation_size();
         let maps = self.by_number.memory() + self.deadlines.memory() + tables;
@@ -275,12 +271,12 @@ impl Holders {
     }
 }
 
-/// Returns the deadline at a time in monotonic milliseconds, unless that is [`NEVER`].
+/// Returns the deadline at `until_ms` (monotonic milliseconds), unless it is [`NEVER`].
 fn deadline_at(until_ms: u64) -> Option<Deadline> {
     (until_ms != NEVER).then(|| Deadline::at_mono_ms(until_ms))
 }
 
-/// Returns the client that a holder's session is of.
+/// Returns the client to whose session a holder is bound.
 fn session_of(record: &LockRecord) -> Option<u64> {
     record.session.as_ref().map(|session| session.id())
 }
@@ -290,7 +286,7 @@ fn session_hash(client: u64) -> u64 {
     client.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Gives memory back that a table does not need any more.
+/// Frees memory that a table no longer needs.
 fn shrink(table: &mut HashTable<(u64, u64)>, hash: fn(&(u64, u64)) -> u64) {
     if table.capacity() > 8 * table.len() {
         table.shrink_to(2 * table.len(), hash);

@@ -1,4 +1,4 @@
-//! Images of keys: copies of what a key is, with its TTL, fence and lock, to which it can be set back.
+//! Images of keys: copies of a key's value, TTL, fence and lock, from which the key can be restored.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,38 +9,38 @@ use crate::store::held_lock::HeldLock;
 use crate::store::holders::Sharing;
 use crate::store::lock::{Hold, LockHolder, LockRecord};
 
-/// What a key was.
+/// Former state of a key.
 pub(crate) struct Image {
-    /// Its value and deadline.
+    /// Value and deadline.
     pub(super) entry: Entry,
-    /// Its fence; 0 without one.
+    /// Fence; 0 if there was none.
     pub(super) fence: i64,
-    /// The lock that it was.
+    /// Lock, if the key was one.
     pub(crate) lock: Option<LockImage>,
 }
 
-/// An image that would be too large.
+/// Error: an image would be too large.
 pub(crate) struct TooLarge;
 
-/// How much may still be copied for images, by the time that it takes and by its size.
+/// Remaining allowance for copying images, by effort and by size.
 pub(crate) struct CopyLimit {
-    /// In allocations and pages.
+    /// Effort in allocations and pages.
     effort: usize,
     bytes: usize,
 }
 
 impl CopyLimit {
-    /// Returns the limit where no client has asked for the images: some ten milliseconds of work.
+    /// Returns the limit for images that no client has asked for: some ten milliseconds of work.
     pub(crate) fn of_checkpoint() -> Self {
         CopyLimit { effort: 100_000, bytes: 16 << 20 }
     }
 
-    /// Returns no limit.
+    /// Returns a limit that admits everything.
     pub(crate) fn none() -> Self {
         CopyLimit { effort: usize::MAX, bytes: usize::MAX }
     }
 
-    /// Returns whether an entry may be copied, and counts it then.
+    /// Returns true if an entry may be copied, and counts the copy.
     pub(super) fn admits(&mut self, entry: &Entry) -> bool {
         let left = (self.effort.checked_sub(entry.effort()), self.bytes.checked_sub(entry.memory()));
         let (Some(effort), Some(bytes)) = left else { return false };
@@ -49,15 +49,16 @@ impl CopyLimit {
     }
 }
 
-/// What was known of a lock.
+/// Former state of a lock.
 #[derive(Clone)]
 pub(crate) struct LockImage {
-    /// How it was shared, and since when; `None` of an exclusive one, which had one holder.
+    /// Kind of sharing, and the time since which there was a holder; `None` for an exclusive lock, which had one
+    /// holder.
     pub(super) shared: Option<(Sharing, i64)>,
     pub(super) holders: Arc<[HolderImage]>,
 }
 
-/// What was known of a holder of a lock, without counting as one.
+/// Former state of a holder of a lock. The client does not count as a holder because of it.
 #[derive(Clone)]
 pub(super) struct HolderImage {
     pub(super) token: Box<[u8]>,
@@ -67,7 +68,7 @@ pub(super) struct HolderImage {
     pub(super) session: Option<Arc<dyn LockHolder>>,
     pub(super) is_announced: bool,
     pub(super) meta: Option<Box<[u8]>>,
-    /// Of a holder of several.
+    /// Number of permits; 0 for a holder of any other lock than a semaphore.
     pub(super) permits: u32,
     pub(super) until_ms: u64,
 }
@@ -87,7 +88,7 @@ impl HolderImage {
         }
     }
 
-    /// Returns what is to be known of the holder again; its token has this hash.
+    /// Returns a record of the holder, which counts as one again; `token` is the hash of its token.
     pub(super) fn record(&self, token: u64) -> LockRecord {
         LockRecord {
             token: self.token.clone(),
@@ -102,17 +103,17 @@ impl HolderImage {
 }
 
 impl LockImage {
-    /// Returns that of a lock with these holders; `shared` as in [`LockImage`].
+    /// Creates the image of a lock with these holders; `shared` as in [`LockImage`].
     pub(super) fn new(shared: Option<(Sharing, i64)>, holders: Vec<HolderImage>) -> Self {
         LockImage { shared, holders: holders.into() }
     }
 
-    /// Returns the largest fencing token of its holders.
+    /// Returns the largest fencing token of the holders.
     pub(crate) fn last_fence(&self) -> i64 {
         self.holders.iter().map(|holder| holder.fence).max().unwrap_or_default()
     }
 
-    /// Returns that of a lock.
+    /// Creates the image of a lock.
     pub(crate) fn of(lock: HeldLock<'_>) -> Self {
         match lock {
             HeldLock::Exclusive(record) => {
@@ -128,12 +129,12 @@ impl LockImage {
         }
     }
 
-    /// Returns whether a holder is one of those of the image.
+    /// Returns true if the image contains this holder.
     pub(super) fn has(&self, record: &LockRecord) -> bool {
         self.holders.iter().any(|holder| holder.fence == record.fence && holder.token == record.token)
     }
 
-    /// Returns what the value of the key was.
+    /// Returns the value of the lock's key.
     pub(super) fn value(&self) -> Vec<u8> {
         match self.shared {
             Some((sharing, _)) => sharing.value(),
@@ -153,12 +154,11 @@ impl<V> Default for ByKey<V> {
 }
 
 impl<V> ByKey<V> {
-    /// Returns the value of a key.
     pub(crate) fn get(&self, db: usize, key: &[u8]) -> Option<&V> {
         self.0.get(&db)?.get(key)
     }
 
-    /// Sets the value of a key; returns the former one.
+    /// Sets the value of a key; returns the former value.
     pub(crate) fn insert(&mut self, db: usize, key: Arc<[u8]>, value: V) -> Option<V> {
         self.0.entry(db).or_default().insert(key, value)
     }
@@ -173,7 +173,7 @@ impl<V> ByKey<V> {
         self.0.iter().flat_map(|(db, keys)| keys.iter().map(|(key, value)| (*db, key, value)))
     }
 
-    /// Adds the keys of another map.
+    /// Adds the keys of another map, with default values.
     pub(crate) fn add_keys<U>(&mut self, other: &ByKey<U>)
     where
         V: Default,
@@ -181,7 +181,6 @@ impl<V> ByKey<V> {
         other.iter().for_each(|(db, key, _)| _ = self.insert(db, key.clone(), V::default()));
     }
 
-    /// Returns how many keys there are.
     pub(crate) fn len(&self) -> usize {
         self.0.values().map(HashMap::len).sum()
     }

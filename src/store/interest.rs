@@ -1,6 +1,6 @@
-//! Who is interested in a key, whether it exists or not: transactions and migrations that watch it, clients that are
-//! blocked on it, and the holder of a lock and those queued for it. The [fences](crate::store::fences) of keys are kept
-//! here, too, so that a change asks one question about all of them.
+//! Interest in keys, existing or not: transactions and migrations that watch a key, clients that are blocked on it, the
+//! holders of a lock and the clients queued for it. The [fences](crate::store::fences) of keys are kept here, too, so
+//! that a change has to look in one place only.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::store::memory_account::{MemoryAccount, Share};
 use crate::store::queues::{Queues, Waiter};
 use crate::store::value::Type;
 
-/// A flag that is raised when a watched key changes. Shared by a session and the shards it watches keys in.
+/// A flag that is raised when a watched key changes. Shared by a session and the shards of the keys that it watches.
 #[derive(Clone, Default)]
 pub struct WatchFlag(Arc<AtomicBool>);
 
 impl WatchFlag {
-    /// Returns whether a watched key has changed since the flag was created.
+    /// Returns true if a watched key has changed since the flag was created.
     pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
@@ -36,24 +36,24 @@ impl WatchFlag {
     }
 }
 
-/// The work for the tail of a call: blocked clients to serve, the log to write, or to wait until values are freed.
+/// Work for the tail of a call: clients to serve, the log to write, or a wait until values are freed.
 pub(crate) struct TailWork {
-    /// In one word, so that a call pays one load for the check. Almost always zero.
+    /// All the work in one word, so that a call pays one load for the check. Almost always zero.
     pending: AtomicU64,
-    /// How many clients are queued for locks, by the shard of the lock in whatever database: they concern only those who
-    /// write there.
+    /// Number of clients queued for locks, by the shard of the lock in any database: they concern only calls that write
+    /// in that shard.
     queued: [AtomicU32; SHARDS],
-    /// How often keys with blocked clients have changed: numbers the changes of all shards in their order.
+    /// Number of changes of keys with blocked clients: it numbers the changes of all shards in their order.
     ready_keys: AtomicU64,
 }
 
-/// One client queued for a lock: counted by the upper half of the word, which concerns the beginning of a call.
+/// Unit of the count of clients queued for locks, in the upper half of the word: it concerns the beginning of a call.
 const QUEUED: u64 = 1 << 32;
 /// Set while changes are logged.
 const LOGGED: u64 = 1 << 31;
-/// Set while so much is queued to be freed that those who add more should wait.
+/// Set while so much is queued to be freed that clients which add more should wait.
 const BEHIND: u64 = 1 << 30;
-/// The bits that count the changed keys on which clients are blocked, until those clients are served.
+/// The bits that count the changed keys with blocked clients, until those clients are served.
 const READY: u64 = BEHIND - 1;
 
 impl Default for TailWork {
@@ -67,56 +67,57 @@ impl Default for TailWork {
 }
 
 impl TailWork {
-    /// Returns whether there is any work at the end of a call.
+    /// Returns true if there is any work at the end of a call.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.pending.load(Ordering::Relaxed) & (QUEUED - 1) != 0
     }
 
-    /// Returns whether keys with blocked clients have changed.
+    /// Returns true if keys with blocked clients have changed.
     #[inline]
     pub(crate) fn has_ready_keys(&self) -> bool {
         self.pending.load(Ordering::Relaxed) & READY != 0
     }
 
-    /// Returns whether clients are queued for locks.
+    /// Returns true if clients are queued for locks.
     #[inline]
     pub(crate) fn has_lock_queues(&self) -> bool {
         self.pending.load(Ordering::Relaxed) >= QUEUED
     }
 
-    /// Returns whether clients are queued for locks in the shard of any of some keys, given by their hashes.
+    /// Returns true if clients are queued for locks in the shards of the keys with these hashes.
     #[inline]
     pub(crate) fn has_lock_queues_beside(&self, hashes: &[u64]) -> bool {
         hashes.iter().any(|hash| self.queued[shard_of(*hash)].load(Ordering::Relaxed) != 0)
     }
 
-    /// Counts clients that are queued for locks of a shard, or no longer are.
+    /// Adds to the number of clients queued for locks of a shard; the difference may be negative.
     fn add_queued(&self, shard: usize, difference: isize) {
         self.queued[shard].fetch_add(difference as u32, Ordering::Relaxed);
         self.pending.fetch_add(QUEUED.wrapping_mul(difference as u64), Ordering::Relaxed);
     }
 
-    /// Returns whether changes are logged.
+    /// Returns true if changes are logged.
     #[inline]
     pub(crate) fn is_logged(&self) -> bool {
         self.pending.load(Ordering::Relaxed) & LOGGED != 0
     }
 
-    /// Sets whether changes are logged.
+    /// Sets or clears the flag that changes are logged.
     pub(crate) fn set_logged(&self, is_logged: bool) {
         self.set(LOGGED, is_logged);
     }
 
-    /// Sets whether so much is queued to be freed that those who add more should wait.
+    /// Sets or clears the flag that so much is queued to be freed that clients which add more should wait.
     pub(super) fn set_behind(&self, is_behind: bool) {
         self.set(BEHIND, is_behind);
     }
 
     fn set(&self, bit: u64, is_set: bool) {
-        match is_set {
-            true => self.pending.fetch_or(bit, Ordering::Relaxed),
-            false => self.pending.fetch_and(!bit, Ordering::Relaxed),
+        if is_set {
+            self.pending.fetch_or(bit, Ordering::Relaxed)
+        } else {
+            self.pending.fetch_and(!bit, Ordering::Relaxed)
         };
     }
 }
@@ -143,13 +144,13 @@ impl ReadyKeys {
 /// The interest in one key.
 #[derive(Default)]
 struct Interest {
-    /// Raised when the key changes.
+    /// Flags that are raised when the key changes.
     flags: Vec<WatchFlag>,
-    /// The clients that are blocked on the key until it changes.
+    /// Clients that are blocked on the key until it changes.
     waiters: Queues,
-    /// Whether the key is one of [`Interests::ready`].
+    /// True while the key is queued in [`Interests::ready`].
     is_ready: bool,
-    /// The lock that the key is, or was when others began to wait for it.
+    /// Lock of the key, or what remains of it while clients are queued for it.
     lock: Option<Box<Lock>>,
 }
 
@@ -159,21 +160,21 @@ impl Interest {
     }
 }
 
-/// A key in which there is interest.
+/// A key with interest in it.
 struct Subject {
     hash: u64,
     key: Box<[u8]>,
     interest: Interest,
 }
 
-/// The numbers of keys in which there is interest of some kind.
+/// Numbers of keys and clients, by kind of interest.
 #[derive(Clone, Copy, Default)]
 pub(super) struct InterestCounts {
-    /// Keys that are watched.
+    /// Watched keys.
     pub(super) watched: u32,
     /// Keys with blocked clients.
     pub(super) blocking: u32,
-    /// Locks of which a holder is known.
+    /// Locks with a known holder.
     pub(super) held: u32,
     /// Clients queued for locks.
     pub(super) queued: u32,
@@ -181,24 +182,24 @@ pub(super) struct InterestCounts {
 
 /// The interests of all keys of a shard.
 pub(super) struct Interests {
-    /// By the hash of the key, which every change has at hand.
+    /// Keys with interest in them, by the hash, which every change has at hand.
     subjects: HashTable<Subject>,
     counts: InterestCounts,
-    /// Rarely there, and part of every shard.
+    /// Indexes of the locks. Boxed, because every shard has this field and few have locks.
     index: Option<Box<LockIndex>>,
     fences: Fences,
-    /// Whether there are neither interests nor fences.
+    /// True while there are neither interests nor fences.
     is_empty: bool,
-    /// Keys with blocked clients that have changed since [`Interests::take_ready`].
+    /// Keys with blocked clients that have changed since the last [`Interests::take_ready`].
     ready: Vec<ReadyKey>,
     tail_work: Arc<TailWork>,
-    /// Memory of the keys: here, and in the sessions that watch them.
+    /// Memory of the keys, here and in the sessions that watch them.
     bytes: usize,
     share: Share,
 }
 
 impl Interests {
-    /// Creates an empty set that reports its memory.
+    /// Creates an empty collection that reports its memory.
     pub(super) fn new(memory_account: Arc<MemoryAccount>, tail_work: Arc<TailWork>) -> Self {
         Interests {
             subjects: HashTable::new(),
@@ -213,7 +214,7 @@ impl Interests {
         }
     }
 
-    /// Takes out all interests, to be put back later: changes in between notify no client. The fences stay.
+    /// Takes all interests out, to be put back later: changes in between notify no client. The fences stay.
     pub(super) fn take_all(&mut self) -> Interests {
         let empty = Interests::new(self.share.account(), self.tail_work.clone());
         let mut taken = std::mem::replace(self, empty);
@@ -227,46 +228,44 @@ impl Interests {
         *self = taken;
     }
 
-    /// Returns whether no key has any interest, nor a fence.
+    /// Returns true if no key has any interest or fence.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.is_empty
     }
 
-    /// Returns whether any key has a fence.
     pub(super) fn has_fences(&self) -> bool {
         !self.fences.is_empty()
     }
 
-    /// Returns the fence of a key; 0 without one.
+    /// Returns the fence of a key; 0 if there is none.
     pub(super) fn fence(&self, key: Key<'_>) -> i64 {
         self.fences.get(key)
     }
 
-    /// Sets the fence of a key.
     pub(super) fn set_fence(&mut self, key: Key<'_>, fence: i64) {
         self.fences.set(key, fence);
         self.report();
     }
 
-    /// Returns the fences.
     pub(super) fn fences(&self) -> &Fences {
         &self.fences
     }
 
-    /// Adds the fence of a key that a former process has removed.
+    /// Adds the retired fence of a key that an earlier process has removed.
     pub(super) fn load_retired(&mut self, key: Key<'_>, retired: Retired) {
         self.fences.load_retired(key, retired);
         self.share.note_retired_fence();
         self.report();
     }
 
-    /// Returns the fence of a key, or the one that it had when it was removed since a time; 0 without one.
+    /// Returns the fence of a key, or its retired fence if it was removed at `since_ms` or later; 0 if there is none.
     pub(super) fn fence_since(&self, key: Key<'_>, since_ms: i64) -> i64 {
         self.fences.get_since(key, since_ms)
     }
 
-    /// Remembers the fence of a key that was removed, for a time; forgets that of one that is there without a fence.
+    /// Updates the fence after a change of a key: retires the fence of a removed key, forgets the retired fence of a
+    /// key that exists without a fence.
     pub(super) fn follow_fence(&mut self, key: Key<'_>, is_there: bool, now_ms: i64) {
         match is_there {
             false => self.fences.retire(key, now_ms),
@@ -277,7 +276,7 @@ impl Interests {
         self.report();
     }
 
-    /// Forgets the fences of keys that were removed by a time.
+    /// Forgets the fences of keys that were removed at `until_ms` or before.
     pub(super) fn forget_retired_fences(&mut self, until_ms: i64) {
         if self.has_fences() {
             self.fences.forget_retired(until_ms);
@@ -285,7 +284,6 @@ impl Interests {
         }
     }
 
-    /// Forgets the fence of a key.
     pub(super) fn forget_fence(&mut self, key: Key<'_>) {
         if self.has_fences() {
             self.fences.forget(key);
@@ -293,36 +291,36 @@ impl Interests {
         }
     }
 
-    /// Forgets all fences; returns them.
+    /// Forgets all fences and returns them.
     pub(super) fn take_fences(&mut self) -> Fences {
         let fences = std::mem::take(&mut self.fences);
         self.report();
         fences
     }
 
-    /// Swaps the fences with those of another shard.
+    /// Swaps the fences with the fences of another shard.
     pub(super) fn swap_fences(&mut self, other: &mut Interests) {
         std::mem::swap(&mut self.fences, &mut other.fences);
         self.report();
         other.report();
     }
 
-    /// Returns how many keys have interests of each kind.
+    /// Returns the numbers of interests of each kind.
     pub(super) fn counts(&self) -> InterestCounts {
         self.counts
     }
 
-    /// Returns whether any key is a lock of which a holder is known, or has clients queued for it.
+    /// Returns true if there are locks with known holders or queued clients.
     pub(super) fn has_locks(&self) -> bool {
         self.counts.held + self.counts.queued > 0
     }
 
-    /// Iterates over the keys.
+    /// Iterates over the keys with interest in them.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key<'_>> {
         self.subjects.iter().map(|subject| Key { bytes: &subject.key, hash: subject.hash })
     }
 
-    /// Iterates over the keys that are locks, or have clients queued for them.
+    /// Iterates over the keys that have a lock with known holders or queued clients.
     pub(super) fn locks(&self) -> impl Iterator<Item = SeenLock<'_>> {
         self.subjects.iter().filter_map(seen)
     }
@@ -353,7 +351,7 @@ impl Interests {
         self.forget_unless_wanted(key);
     }
 
-    /// Appends a client to the queue of a key.
+    /// Appends a blocked client to the queue of a key.
     pub(super) fn enqueue(&mut self, key: Key<'_>, waiter: Waiter) {
         let interest = self.interest_mut(key);
         let is_first = interest.waiters.is_empty();
@@ -365,8 +363,8 @@ impl Interests {
         self.report();
     }
 
-    /// Removes a client, by the number of its wait, from the queues of a key and of the lock that it is; returns whether it
-    /// was the first in the latter.
+    /// Removes a client, by the number of its wait, from the queue of a key and from the queue for its lock; returns
+    /// true if it was the first in the latter.
     pub(super) fn dequeue(&mut self, key: Key<'_>, number: u64) -> bool {
         let Some(interest) = self.find_mut(key) else { return false };
         if interest.waiters.remove(number) {
@@ -395,44 +393,45 @@ impl Interests {
         was_first
     }
 
-    /// Keeps the place of a client in the queue for a lock, by the number of its wait, while it is away; returns whether it was
-    /// the first there.
+    /// Reserves the position of a disconnected client in the queue for a lock, by the number of its wait; returns true
+    /// if the client was the first there.
     pub(super) fn leave_for_now(&mut self, key: Key<'_>, number: u64) -> bool {
         let leave = |lock: &mut Lock| lock.queue.leave_for_now(number);
         self.lock_queue(key).is_some() && self.change_lock(key, leave).unwrap_or_default()
     }
 
-    /// Lets a client take up a place in the queue for a lock that was kept, which has its number; returns false if it is not there.
+    /// Gives a client its reserved position in the queue for a lock, found by the number of the wait; returns false if
+    /// there is none.
     pub(super) fn take_up(&mut self, key: Key<'_>, waiter: LockWaiter) -> bool {
         self.lock_queue(key).is_some() && self.change_lock(key, |lock| lock.queue.take_up(waiter))
     }
 
-    /// Returns whether clients are blocked on a key.
+    /// Returns true if clients are blocked on a key.
     pub(super) fn has_waiters(&self, key: Key<'_>) -> bool {
         self.find(key).is_some_and(|interest| !interest.waiters.is_empty())
     }
 
-    /// Returns the first client blocked on a key, after the one with a number, that waits for what the key holds now.
+    /// Returns the first client blocked on a key, after the wait `after`, that a value of type `of`, or none, serves.
     pub(super) fn next_waiter(&self, key: Key<'_>, of: Option<Type>, after: u64) -> Option<&Waiter> {
         self.find(key)?.waiters.next(of, after)
     }
 
-    /// Returns what is known of the one holder of the lock that a key is.
+    /// Returns the record of the holder of an exclusive lock.
     pub(super) fn lock(&self, key: Key<'_>) -> Option<&LockRecord> {
         self.find(key)?.lock.as_ref()?.record.as_ref()
     }
 
-    /// Returns the holders of the lock that a key is, if it is one that several can hold.
+    /// Returns the holders of a shared lock or a semaphore.
     pub(super) fn holders(&self, key: Key<'_>) -> Option<&Holders> {
         self.find(key)?.lock.as_ref()?.holders.as_deref()
     }
 
-    /// Returns what is known of the holders of the lock that a key is.
+    /// Returns the known holders of a lock.
     pub(super) fn held_lock(&self, key: Key<'_>) -> Option<HeldLock<'_>> {
         self.find(key)?.lock.as_ref()?.held()
     }
 
-    /// Changes what is known of the one holder of the lock that a key is, or removes or adds it.
+    /// Changes, adds or removes the record of the holder of an exclusive lock.
     pub(super) fn change_record<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<LockRecord>) -> T) -> T {
         self.interest_mut(key);
         let result = self.change_lock(key, |lock| change(&mut lock.record));
@@ -440,7 +439,7 @@ impl Interests {
         result
     }
 
-    /// Changes the holders of the lock that a key is, or removes or adds them.
+    /// Changes, adds or removes the holders of a shared lock or a semaphore.
     pub(super) fn change_holders<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<Box<Holders>>) -> T) -> T {
         self.interest_mut(key);
         let before_ms = self.first_end_ms(key);
@@ -466,24 +465,24 @@ impl Interests {
         self.find(key).and_then(|interest| interest.lock.as_ref()).map_or(NEVER, |lock| lock.first_end_ms())
     }
 
-    /// Returns when the first of several holders of a lock ends, in monotonic milliseconds, or [`NEVER`].
+    /// Returns the time when the first of several holders of a lock ends, in monotonic milliseconds, or [`NEVER`].
     pub(super) fn next_end_ms(&self) -> u64 {
         self.index.as_ref().and_then(|index| index.ends.keys().next()).map_or(NEVER, |(at_ms, ..)| *at_ms)
     }
 
-    /// Returns up to `max_count` locks of which one of several holders has ended by a time, each with its hash.
+    /// Returns up to `max_count` locks with a holder, among several, that has ended by `now_ms`, each with its hash.
     pub(super) fn ended(&self, now_ms: u64, max_count: usize) -> Vec<(u64, Box<[u8]>)> {
         let ends = self.index.iter().flat_map(|index| index.ends.keys());
         let due = ends.take_while(|(at_ms, ..)| *at_ms <= now_ms).take(max_count);
         due.map(|(_, hash, key)| (*hash, key.clone())).collect()
     }
 
-    /// Adds a lock to the list of those.
+    /// Adds a lock to the index of positions.
     fn list(&mut self, key: Key<'_>) {
         self.index.get_or_insert_default().positions.insert(lock_position(key.hash), key.hash);
     }
 
-    /// Removes a lock from the list of those.
+    /// Removes a lock from the index of positions.
     fn unlist(&mut self, key: Key<'_>) {
         let Some(index) = &mut self.index else { return };
         if locks_of(&self.subjects, key.hash).next().is_none() {
@@ -492,7 +491,7 @@ impl Interests {
         self.index.take_if(|index| index.is_empty());
     }
 
-    /// Iterates over the locks from a position on, in the order of their positions, and with these.
+    /// Iterates over the locks from a position on, in the order of their positions, each with its position.
     pub(super) fn locks_from(&self, position: u64) -> impl Iterator<Item = (u64, SeenLock<'_>)> {
         let listed = self.index.iter().flat_map(move |index| index.positions.range(position..));
         listed.flat_map(|(position, hash)| locks_of(&self.subjects, *hash).map(|lock| (*position, lock)))
@@ -512,14 +511,14 @@ impl Interests {
         self.find(key)?.lock.as_ref().map(|lock| &*lock.queue).filter(|queue| !queue.is_empty())
     }
 
-    /// Returns the clients in the queue for a lock that ask for others besides.
+    /// Iterates over the clients in the queue for a lock that ask for other locks at the same time.
     pub(super) fn queued_for_several(&self, key: Key<'_>) -> impl Iterator<Item = &LockWaiter> {
         let lock = self.find(key).and_then(|interest| interest.lock.as_ref());
         let queue = lock.map(|lock| &lock.queue).filter(|queue| queue.has_several());
         queue.into_iter().flat_map(|queue| queue.iter()).filter(|waiter| waiter.mode == LockMode::Several)
     }
 
-    /// Changes a lock, which is created for that and dropped when nothing is left of it. The key is known.
+    /// Changes a lock of a known key. The lock is created for that and dropped if it is empty afterwards.
     fn change_lock<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Lock) -> T) -> T {
         let slot = self.subjects.find_mut(key.hash, |subject| *subject.key == *key.bytes);
         let mut none = None;
@@ -540,19 +539,19 @@ impl Interests {
         result
     }
 
-    /// Raises the flags of the watchers of a key, which has changed.
+    /// Raises the flags of the watchers of a changed key.
     pub(super) fn raise_flags(&self, key: Key<'_>) {
         self.find(key).iter().flat_map(|interest| &interest.flags).for_each(WatchFlag::raise);
     }
 
-    /// Marks a key as ready if any of its blocked clients waits for what it holds now.
+    /// Marks a key as ready if a value of type `of`, or none, serves any of its blocked clients.
     pub(super) fn mark_awaited(&mut self, key: Key<'_>, of: Option<Type>) {
         if self.find(key).is_some_and(|interest| interest.waiters.wait_for(of)) {
             self.mark_ready(key);
         }
     }
 
-    /// Marks a key as ready for its blocked clients, if it has any.
+    /// Marks a key as ready for its blocked clients, if there are any.
     pub(super) fn mark_ready(&mut self, key: Key<'_>) {
         let has_queue = self.lock_queue(key).is_some();
         let Some(interest) = self.find_mut(key) else { return };
@@ -565,7 +564,7 @@ impl Interests {
         self.tail_work.pending.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes the changed keys with blocked clients of this shard of a database.
+    /// Takes the changed keys with blocked clients of this shard, which belongs to database `db`.
     pub(super) fn take_ready(&mut self, db: usize, taken: &mut ReadyKeys) {
         self.tail_work.pending.fetch_sub(self.ready.len() as u64, Ordering::Relaxed);
         for ready in std::mem::take(&mut self.ready) {
@@ -576,7 +575,7 @@ impl Interests {
         }
     }
 
-    /// Counts all interests of a shard again, after a change that may not have been completed.
+    /// Counts all interests of the shard again, after a change that may not have been completed.
     pub(super) fn recount(&mut self, shard: usize) {
         let before = self.counts.queued;
         (self.counts, self.bytes, self.index) = (InterestCounts::default(), 0, None);
@@ -613,7 +612,7 @@ impl Interests {
         subject.map(|subject| &mut subject.interest)
     }
 
-    /// Returns the interest in a key, which must be forgotten again if nothing is added to it.
+    /// Returns the interest in a key. The caller must forget the key again if it adds nothing.
     fn interest_mut(&mut self, key: Key<'_>) -> &mut Interest {
         let is_same = |subject: &Subject| *subject.key == *key.bytes;
         match self.subjects.entry(key.hash, is_same, |subject| subject.hash) {
@@ -653,25 +652,25 @@ fn seen(subject: &Subject) -> Option<SeenLock<'_>> {
     Some(SeenLock { key, held: lock.held(), queue: &lock.queue })
 }
 
-/// Iterates over the locks whose keys have a hash.
+/// Iterates over the locks of the keys with a hash.
 fn locks_of(subjects: &HashTable<Subject>, hash: u64) -> impl Iterator<Item = SeenLock<'_>> {
     subjects.iter_hash(hash).filter(move |subject| subject.hash == hash).filter_map(seen)
 }
 
-/// Memory of one place in a queue, in bytes; the capacity doubles.
+/// Memory of one entry in a queue, in bytes; the capacity doubles.
 const WAITER_LEN: usize = 2 * size_of::<Waiter>();
 
-/// Returns the memory of a key here, without its flags and queue.
+/// Returns the memory of a key in this collection, without its flags and queue.
 fn interest_len(key: &[u8]) -> usize {
     allocation_len(key.len())
 }
 
-/// Returns the memory of the flags of a key, without what they point to.
+/// Returns the memory of the list of a key's flags, without the flags themselves.
 fn flags_len(flags: &Vec<WatchFlag>) -> usize {
     list_len::<WatchFlag>(flags.capacity())
 }
 
-/// Returns the memory a session needs to record a watched key.
+/// Returns the memory that a session needs to record a watched key.
 fn watch_len(key: &[u8]) -> usize {
     allocation_len(key.len()) + OrderedMap::<(usize, Box<[u8]>), ()>::entry_len()
 }

@@ -1,6 +1,6 @@
-//! What a key is looked up by, and which shard it belongs to.
+//! Keys with their hashes, and the assignment of keys to shards.
 
-/// How many shards a database has: enough that two threads rarely contend, few enough that an idle server stays small.
+/// Number of shards of a database: enough that two threads rarely contend, few enough that an idle server stays small.
 pub(crate) const SHARDS: usize = 64;
 
 /// A borrowed key with its hash, which is computed once per call.
@@ -8,7 +8,7 @@ pub(crate) const SHARDS: usize = 64;
 pub struct Key<'a> {
     /// The key's bytes.
     pub bytes: &'a [u8],
-    /// Their hash by the store's hasher.
+    /// The hash of the bytes by the store's hasher.
     pub hash: u64,
 }
 

@@ -1,19 +1,19 @@
 //! The sizes up to which a collection is stored packed: the values of the `*-max-listpack-*` settings and their like.
 
-/// All of these limits. Handlers pass what concerns them to the functions that add to a value.
+/// All limits of packed collections. Handlers pass the limit concerned to the functions that add to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Of a packed hash; an entry is a field with its value.
+    /// Limit of a packed hash; an entry is a field with its value.
     pub hash: PackedLimit,
-    /// Of a packed list, and of each node of a longer one.
+    /// Limit of a packed list, and of each node of a longer one.
     pub list: ListLimit,
-    /// Of a packed set.
+    /// Limit of a packed set.
     pub set: PackedLimit,
-    /// The maximum number of members of a set of integers in the encoding for these.
+    /// Maximum number of members of a set in the encoding for integers.
     pub intset_entries: usize,
-    /// Of a packed sorted set; an entry is a member with its score.
+    /// Limit of a packed sorted set; an entry is a member with its score.
     pub zset: PackedLimit,
-    /// Of each node of a stream.
+    /// Limit of each node of a stream.
     pub stream: StreamLimit,
 }
 
@@ -41,14 +41,14 @@ pub struct PackedLimit {
 }
 
 impl PackedLimit {
-    /// Returns whether a collection of so many entries, the longest part of which has `len` bytes, may be packed.
+    /// Returns true if a collection of so many entries, the longest part of which has `len` bytes, may be packed.
     #[inline]
     pub fn admits(self, entries: usize, len: usize) -> bool {
         entries <= self.entries && len <= self.len
     }
 }
 
-/// The limit of a list's node, as `list-max-listpack-size` gives it: a number of entries, or if negative one of five
+/// The limit of a list's node, as set by `list-max-listpack-size`: a number of entries, or if negative one of five
 /// sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListLimit(i32);
@@ -70,14 +70,14 @@ impl ListLimit {
         self.0
     }
 
-    /// Returns whether a node of so many bytes and entries is within the limit.
+    /// Returns true if a node of so many bytes and entries is within the limit.
     #[inline]
     pub fn admits(self, bytes: usize, entries: usize) -> bool {
         bytes <= self.bytes_max() && (self.0 < 0 || entries <= self.entries_max())
     }
 
-    /// Returns whether a node is so far within the limit that the list need not be one of nodes any more: at most half
-    /// of it is used, so that not every change converts the list.
+    /// Returns true if a list fits in one node with at most half of the limit used, so that a list of nodes is
+    /// converted back. Half, so that not every change converts the list.
     pub fn half_admits(self, bytes: usize, entries: usize) -> bool {
         match self.0 {
             0.. => entries <= self.entries_max() / 2,
@@ -109,7 +109,7 @@ pub struct StreamLimit {
 }
 
 impl StreamLimit {
-    /// Returns whether a node of so many bytes and entries, deleted ones included, takes another entry.
+    /// Returns true if a node of so many bytes and entries, deleted ones included, takes another entry.
     #[inline]
     pub fn has_room(self, bytes: usize, entries: usize) -> bool {
         (self.bytes == 0 || bytes < self.bytes) && (self.entries == 0 || entries < self.entries)

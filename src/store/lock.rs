@@ -1,9 +1,10 @@
-//! Locks: what is known of a lock besides its key and value, and the clients queued for it.
+//! Locks: the state of a lock besides its key and value, and the clients queued for it.
 //!
-//! A lock is an ordinary string key whose value is its owner's token; one that [several](crate::store::holders) can hold at
-//! once has another value. What `LOCK.*` adds lies beside the keys of a shard,
-//! with the key's other [interests](crate::store::interest), and only while the lock is held through `LOCK.*`, has been
-//! asked for its fence, or is waited for. The store knows of a holder only what this file says; it is a client.
+//! A lock is an ordinary string key whose value is its holder's token; a lock that [several
+//! clients](crate::store::holders) can hold at once has another value. The state added by `LOCK.*` is stored apart from
+//! the keys of a shard, with the other [interests](crate::store::interest) in the key, and only while the lock is held
+//! through `LOCK.*`, has been asked for its fence, or has clients queued for it. The store knows holders only by the
+//! trait in this file; they are clients.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -18,38 +19,38 @@ pub trait LockHolder: Any + Send + Sync {
     /// Returns the client's id.
     fn id(&self) -> u64;
 
-    /// Returns whether its connection has closed, or has left for another instance, or is about to.
+    /// Returns true if the client's connection has closed, or has left for another instance, or is about to.
     fn is_gone(&self) -> bool;
 
-    /// Returns the name of its user.
+    /// Returns the name of the client's user.
     fn user(&self) -> Option<Arc<[u8]>>;
 
-    /// Counts a lock that it holds from now on, or holds no longer, by the hash of its token.
+    /// Counts a lock that the client holds from now on, or no longer holds, by the hash of its token.
     fn count_lock(&self, token: u64, is_held: bool);
 
-    /// Remembers that a lock is to be released when its connection closes.
+    /// Remembers to release a lock when the client's connection closes.
     fn bind_lock(&self, db: usize, key: &[u8]);
 
     /// Reverts [`LockHolder::bind_lock`].
     fn unbind_lock(&self, db: usize, key: &[u8]);
 }
 
-/// The right of a client to a lock; counted as long as it exists.
+/// The hold of a client on a lock; counted as long as it exists.
 pub struct Hold {
     holder: Arc<dyn LockHolder>,
-    /// The hash of the token.
+    /// Hash of the token.
     token: u64,
 }
 
 impl Hold {
-    /// Counts a lock for a client that holds it with a token, of which the hash is given; 0 in the mirror of an engine, where
-    /// tokens are not counted.
+    /// Counts a lock that a client holds with the token of this hash; 0 in the mirror of an engine, where tokens are
+    /// not counted.
     pub fn new(holder: Arc<dyn LockHolder>, token: u64) -> Self {
         holder.count_lock(token, true);
         Hold { holder, token }
     }
 
-    /// Returns the client, without the right.
+    /// Returns the client. The returned reference does not count as a hold.
     pub fn share(&self) -> Arc<dyn LockHolder> {
         self.holder.clone()
     }
@@ -66,86 +67,90 @@ impl Drop for Hold {
     }
 }
 
-/// What is known of a holder of a lock.
+/// The state of a holder of a lock.
 pub struct LockRecord {
-    /// Its token: the value of the key, unless several can hold the lock.
+    /// The holder's token: the value of the key, unless several clients can hold the lock.
     pub token: Box<[u8]>,
-    /// The fencing token: larger than those of all locks before.
+    /// The fencing token: larger than the tokens of all locks before.
     pub fence: i64,
-    /// Since when the lock has been held, in monotonic microseconds, negative if that was before the start. Of a lock
-    /// that was not taken by LOCK.ACQUIRE it is since when there has been a record.
+    /// Start of the hold, in monotonic microseconds, negative if before the start of the server. If the lock was not
+    /// acquired by LOCK.ACQUIRE, it is the time when the record was made.
     pub since_us: i64,
-    /// The client that has acquired it; `None` if it was taken by another command.
+    /// The client that has acquired the lock; `None` if it was acquired by another command.
     pub hold: Option<Hold>,
-    /// The client whose end releases it.
+    /// The client whose disconnection releases the lock.
     pub session: Option<Arc<dyn LockHolder>>,
-    /// Whether its loss is announced.
+    /// True if the loss of the lock is announced to the client.
     pub is_announced: bool,
-    /// A text of the holder's own.
+    /// Text stored by the holder.
     pub meta: Option<Box<[u8]>>,
 }
 
 impl LockRecord {
-    /// Returns for how long the lock has been held at a time in monotonic microseconds.
+    /// Returns the time for which the lock has been held, at `at_us` (monotonic microseconds).
     pub(crate) fn held_us(&self, at_us: u64) -> u64 {
         us_between(self.since_us, at_us)
     }
 
-    /// Returns whether the lock is released when this client's connection closes.
+    /// Returns true if the lock is released when this client's connection closes.
     pub fn is_bound_to(&self, client: u64) -> bool {
         self.session.as_ref().is_some_and(|session| session.id() == client)
     }
 
-    /// Returns whether a client has acquired the lock with this token.
+    /// Returns true if this client has acquired the lock with this token.
     pub(crate) fn is_held_by(&self, client: u64, token: &[u8]) -> bool {
         *self.token == *token && self.hold.as_ref().is_some_and(|hold| hold.holder().id() == client)
     }
 
-    /// Lets the end of its session release the lock, which is this key.
+    /// Binds the lock of this key to its session, whose end releases the lock.
     pub(super) fn bind(&self, db: usize, key: &[u8]) {
-        self.session.iter().for_each(|session| session.bind_lock(db, key));
+        if let Some(session) = &self.session {
+            session.bind_lock(db, key);
+        }
     }
 
     /// Reverts [`LockRecord::bind`].
     pub(super) fn unbind(&self, db: usize, key: &[u8]) {
-        self.session.iter().for_each(|session| session.unbind_lock(db, key));
+        if let Some(session) = &self.session {
+            session.unbind_lock(db, key);
+        }
     }
 
-    /// Lets the end of another session release the lock, which is this key.
+    /// Binds the lock of this key to another session.
     pub(crate) fn set_session(&mut self, session: Arc<dyn LockHolder>, (db, key): (usize, &[u8])) {
         self.unbind(db, key);
         self.session = Some(session);
         self.bind(db, key);
     }
 
-    /// Returns the memory of what it points to.
+    /// Returns the heap memory of the record.
     pub(super) fn heap_len(&self) -> usize {
         allocation_len(self.token.len()) + self.meta.as_ref().map_or(0, |meta| allocation_len(meta.len()))
     }
 }
 
-/// Why a lock is no longer held.
+/// Reason why a lock is no longer held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// Its TTL is over.
+    /// The lock's TTL is over.
     Expired,
-    /// Its key was deleted.
+    /// The lock's key was deleted.
     Deleted,
-    /// Its key has another value.
+    /// The lock's key has another value.
     Overwritten,
-    /// Its key was renamed.
+    /// The lock's key was renamed.
     Renamed,
-    /// Its key was moved to another database.
+    /// The lock's key was moved to another database.
     Moved,
     /// All keys were deleted.
     Flushed,
-    /// Its database was swapped with another one.
+    /// The lock's database was swapped with another one.
     Swapped,
-    /// Its key was evicted.
+    /// The lock's key was evicted.
     Evicted,
-    /// Another client has released it with its token.
+    /// Another client has released the lock with its token.
     Released,
-    /// The connection that it was bound to has closed.
+    /// The connection that the lock was bound to has closed.
     Session,
 }
 
@@ -163,12 +168,12 @@ impl Loss {
         Loss::Session,
     ];
 
-    /// Returns the reason that a word is sent for.
+    /// Returns the reason with this name.
     pub(crate) fn of(word: &str) -> Option<Self> {
         Loss::ALL.into_iter().find(|loss| loss.as_str() == word)
     }
 
-    /// Returns the word that the holder is sent.
+    /// Returns the name of the reason, as it is sent to the holder.
     pub fn as_str(self) -> &'static str {
         match self {
             Loss::Expired => "expired",
@@ -189,36 +194,36 @@ impl Loss {
 pub struct LostLock<'a> {
     /// The lock's key.
     pub key: &'a [u8],
-    /// What was known of it.
+    /// The last state of the holder.
     pub record: &'a LockRecord,
-    /// Why it is lost.
+    /// The reason for the loss.
     pub loss: Loss,
-    /// When, in monotonic microseconds.
+    /// The time of the loss, in monotonic microseconds.
     pub at_us: u64,
-    /// If others are queued for it, its database and the hash of its key.
+    /// The lock's database and the hash of its key, if clients are queued for it.
     pub awaited: Option<(usize, u64)>,
 }
 
-/// How a client asks for a lock.
+/// Kind of a request for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockMode {
-    /// Alone.
+    /// An exclusive lock.
     Exclusive,
-    /// Alone, with others at the same time.
+    /// An exclusive lock, together with others at the same time.
     Several,
-    /// With other readers.
+    /// A lock shared with other readers.
     Shared,
-    /// For as many permits of a semaphore, which had so many in all when the client began to wait.
+    /// `count` permits of a semaphore, whose size was `size` when the client began to wait.
     Permits { count: u32, size: u32 },
 }
 
 impl LockMode {
-    /// Returns how many permits of a semaphore are asked for.
+    /// Returns the number of permits asked for.
     pub(crate) fn count(self) -> Option<u32> {
         if let LockMode::Permits { count, .. } = self { Some(count) } else { None }
     }
 
-    /// Returns how many permits the semaphore had that is asked for.
+    /// Returns the size of the semaphore when the client began to wait.
     pub(crate) fn size(self) -> Option<u32> {
         if let LockMode::Permits { size, .. } = self { Some(size) } else { None }
     }
@@ -227,27 +232,26 @@ impl LockMode {
 /// A client queued for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LockWaiter {
-    /// Its id.
+    /// Id of the client.
     pub(crate) client: u64,
-    /// The number of its wait, larger than those of all that began before.
+    /// Number of the wait, larger than the numbers of all waits that began before.
     pub(crate) number: u64,
-    /// How it asks for the lock.
     pub(crate) mode: LockMode,
-    /// The hash of its token.
+    /// Hash of the client's token.
     pub(crate) token: u64,
-    /// Since when it has waited, in monotonic microseconds.
+    /// Start of the wait, in monotonic microseconds.
     pub(crate) since_us: u64,
-    /// Whether its connection has ended, and its place is kept: nobody waits for it meanwhile.
+    /// True while the client is disconnected and its position is reserved.
     pub(crate) is_away: bool,
 }
 
-/// Returns the first client in a queue that is there.
+/// Returns the first connected client in a queue.
 pub(crate) fn first_of(queue: &VecDeque<LockWaiter>) -> Option<&LockWaiter> {
     queue.iter().find(|waiter| !waiter.is_away)
 }
 
-/// Returns the position of a lock among all of a database, in the order of its shard and then of its hash: this is a
-/// permutation of the bits of the hash.
+/// Returns the position of a lock in the order of all locks of a database, by shard and then by hash: a permutation of
+/// the bits of the hash.
 pub(crate) fn lock_position(hash: u64) -> u64 {
     const LOW: u32 = 40;
     const SHARD: u32 = SHARDS.ilog2();

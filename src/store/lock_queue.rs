@@ -6,11 +6,11 @@ use std::ops::Deref;
 use crate::memory::heap::list_len;
 use crate::store::lock::{LockMode, LockWaiter};
 
-/// The clients queued for a lock, in the order in which they have arrived.
+/// The clients queued for a lock, in the order of their arrival.
 #[derive(Default)]
 pub(super) struct LockQueue {
     waiters: VecDeque<LockWaiter>,
-    /// How many of them ask for several locks: others need not look for them among ten thousand.
+    /// Number of clients that ask for several locks; with 0, nothing searches a queue of ten thousand for them.
     several: usize,
 }
 
@@ -23,25 +23,24 @@ impl Deref for LockQueue {
 }
 
 impl LockQueue {
-    /// Returns whether any asks for several locks.
+    /// Returns true if any client asks for several locks.
     pub(super) fn has_several(&self) -> bool {
         self.several > 0
     }
 
-    /// Adds a client: at the end, unless it comes back, whose number tells its place.
+    /// Adds a client: at the end, or if it returns, at the position given by the number of its wait.
     pub(super) fn push(&mut self, waiter: LockWaiter) {
         self.several += asks_for_several(&waiter);
         let place = self.waiters.partition_point(|other| other.number < waiter.number);
         self.waiters.insert(place, waiter);
     }
 
-    /// Removes all.
     pub(super) fn clear(&mut self) {
         self.waiters.clear();
         self.several = 0;
     }
 
-    /// Removes a client, by the number of its wait; returns whether it was the first, if it was there.
+    /// Removes a client, by the number of its wait; returns true if it was the first, `None` if it was not queued.
     pub(super) fn remove(&mut self, number: u64) -> Option<bool> {
         let place = self.place(number)?;
         let was_first = self.is_first(place);
@@ -49,8 +48,8 @@ impl LockQueue {
         Some(was_first)
     }
 
-    /// Keeps the place of a client, by the number of its wait, while it is away; returns whether it was the first, if it was
-    /// there.
+    /// Reserves the position of a disconnected client, by the number of its wait; returns true if it was the first,
+    /// `None` if it was not queued.
     pub(super) fn leave_for_now(&mut self, number: u64) -> Option<bool> {
         let place = self.place(number)?;
         let was_first = self.is_first(place);
@@ -58,7 +57,7 @@ impl LockQueue {
         Some(was_first)
     }
 
-    /// Lets a client take up a place that was kept, which has its number; returns false if it is not there.
+    /// Gives a client its reserved position, found by the number of its wait; returns false if there is none.
     pub(super) fn take_up(&mut self, waiter: LockWaiter) -> bool {
         let Some(place) = self.place(waiter.number) else { return false };
         self.several += asks_for_several(&waiter);
@@ -67,7 +66,6 @@ impl LockQueue {
         true
     }
 
-    /// Returns the memory that it takes.
     pub(super) fn memory(&self) -> usize {
         list_len::<LockWaiter>(self.waiters.capacity())
     }
@@ -76,7 +74,7 @@ impl LockQueue {
         self.waiters.binary_search_by_key(&number, |waiter| waiter.number).ok()
     }
 
-    /// Returns whether a client that is there has nobody before it who is, too.
+    /// Returns true if the client at `place` is the first connected client.
     fn is_first(&self, place: usize) -> bool {
         !self.waiters[place].is_away && self.waiters.iter().take(place).all(|waiter| waiter.is_away)
     }

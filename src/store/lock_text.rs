@@ -1,13 +1,13 @@
-//! What is known of a lock as a text: for files, and for replicas.
+//! Text format for the state of a lock: for files, and for replicas.
 //!
 //! ```text
 //! 1 <mode> <size or fence> <since> <holders> then of each
 //! <fence> <since> <permits> <until> <flags> <length of the token> <of META> <of the user> <token><META><user>
 //! ```
 //!
-//! The mode is `x` of an exclusive lock, `s` of a shared one, `p` of a semaphore. Times are those of the wall clock: `since` in
-//! microseconds since 1970, `until` in milliseconds, -1 for never. Of the flags, 1 is SESSION, 2 NOTIFY, 4 META. A lock
-//! that was taken by another command than LOCK.ACQUIRE has no user.
+//! The mode is `x` for an exclusive lock, `s` for a shared one, `p` for a semaphore. Times are wall-clock times:
+//! `since` in microseconds since 1970, `until` in milliseconds, -1 for never. Of the flags, 1 is SESSION, 2 NOTIFY, 4
+//! META. A lock that was acquired by another command than LOCK.ACQUIRE has no user.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -19,29 +19,28 @@ use crate::store::image::{HolderImage, LockImage};
 use crate::store::lock::{LockHolder, LockRecord};
 use crate::time::clock::Now;
 
-/// The first word of a text.
+/// Version of the format, the first word of a text.
 const VERSION: i64 = 1;
 const SESSION: i64 = 1;
 const NOTIFY: i64 = 2;
 const META: i64 = 4;
 
-/// What the word of a PING begins with that tells what is known of a lock, in the append-only file and to replicas. Servers that
-/// know nothing of it take it for a PING.
+/// Prefix of the argument of a PING that carries the state of a lock, in the append-only file and to replicas. Servers
+/// that know nothing of locks treat it as a PING.
 const WORD: &[u8] = b"keylatch-lock:";
 
-/// Returns the word of a PING that tells the text of a lock.
+/// Returns the argument of a PING that carries the text of a lock.
 pub(crate) fn word(key: &[u8], text: &[u8]) -> Vec<u8> {
     [WORD, key.len().to_string().as_bytes(), b" ", key, text].concat()
 }
 
-/// Returns the key and the text that such a word tells.
+/// Returns the key and the text in such an argument.
 pub(crate) fn of_word(word: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut words = Words(word.strip_prefix(WORD)?);
     let len = words.number()?;
     Some((words.bytes(len)?, words.0))
 }
 
-/// Returns the text of a lock.
 pub(crate) fn encode(lock: HeldLock<'_>, now: Now) -> Vec<u8> {
     let mut out = Vec::new();
     let wall_us = |held_us: u64| now.wall_us().saturating_sub_unsigned(held_us);
@@ -82,11 +81,13 @@ fn push_holder(out: &mut Vec<u8>, record: &LockRecord, (permits, until_ms): (u32
         flag(record.session.is_some(), SESSION) + flag(record.is_announced, NOTIFY) + flag(record.meta.is_some(), META);
     let (fence, lens) = (record.fence, [record.token.len(), meta.len(), user.len()]);
     push(out, format_args!("{fence} {since_us} {permits} {until_ms} {flags} {} {} {} ", lens[0], lens[1], lens[2]));
-    [&*record.token, meta, user].iter().for_each(|bytes| out.extend_from_slice(bytes));
+    out.extend_from_slice(&record.token);
+    out.extend_from_slice(meta);
+    out.extend_from_slice(user);
     out.push(b' ');
 }
 
-/// Reads the words of a text.
+/// Reader of the words of a text.
 struct Words<'a>(&'a [u8]);
 
 impl<'a> Words<'a> {
@@ -108,8 +109,8 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Returns what a text says of a lock; `former` is asked for the client of a user that stands for the one that has acquired it.
-/// `None` if it is no such text.
+/// Parses the text of a lock; `former` returns the stand-in holder for the clients of a user. Returns `None` for any
+/// other text.
 pub(crate) fn decode(text: &[u8], now: Now, former: impl Fn(&[u8]) -> Arc<dyn LockHolder>) -> Option<LockImage> {
     let mut words = Words(text);
     if words.number()? != VERSION {

@@ -1,8 +1,8 @@
-//! Accounting of used memory, its limit, and how the usage of keys is recorded.
+//! Accounting of used memory, its limit, and the rule by which the usage of keys is recorded.
 //!
-//! Used memory is the sum of the store's allocations, rounded to size classes, and of what other parts report: clients'
-//! buffers, and the memory the process had at startup. It is counted, because the allocator's statistics cost
-//! microseconds; fragmentation is not included.
+//! Used memory is the sum of the store's allocations, rounded to size classes, and of the memory that other parts
+//! report: clients' buffers, and the memory of the process at startup. It is counted, because the allocator's
+//! statistics cost microseconds; fragmentation is not included.
 //!
 //! A shard reports in steps. Without a limit a step is coarse, so that reporting costs nothing; with a limit of `l`
 //! bytes it is a millionth of `l`, so that the error of all shards together is below a ten-thousandth.
@@ -17,24 +17,24 @@ use crate::time::clock::Now;
 const STEP_MAX: usize = 64 * 1024;
 /// With a limit, the step is the limit divided by this power of two.
 const STEP_SHIFT: u32 = 20;
-/// Stands for no limit.
+/// Value of `limit` without a limit.
 const NONE: usize = usize::MAX;
 
-/// The memory usage of a store and its limit. Shared by the store, its shards and all that report memory.
+/// The memory usage of a store and its limit. Shared by the store, its shards and all other parts that report memory.
 pub struct MemoryAccount {
     limit: AtomicUsize,
     step: AtomicUsize,
     /// The memory reported by the shards. Together with `outside` it never exceeds the address space.
     held: AtomicUsize,
     outside: AtomicUsize,
-    /// The part of `outside` that does not count for eviction: notifications about evicted keys, and what is about to be
-    /// freed.
+    /// Part of `outside` that does not count for eviction: notifications about evicted keys, and memory that is about
+    /// to be freed.
     exempt: AtomicUsize,
     loss: AtomicUsize,
-    /// How many threads are evicting keys right now.
+    /// Number of threads that are evicting keys right now.
     evicting: AtomicUsize,
     rule: AtomicU64,
-    /// The usage that is current now: a look-up writes the usage of a key only when it differs.
+    /// The present usage stamp: a look-up writes the usage of a key only if it differs.
     stamp: AtomicU32,
     /// Set when the shards must report in finer steps than before.
     is_coarse: AtomicBool,
@@ -42,11 +42,11 @@ pub struct MemoryAccount {
     has_retired_fences: AtomicBool,
 }
 
-/// Is no key's usage, which has 24 bits.
+/// A stamp that no key's usage equals, because a usage has 24 bits.
 const NO_STAMP: u32 = u32::MAX;
 
 impl Default for MemoryAccount {
-    /// Returns the account of a store without a limit that records when keys were last used.
+    /// Creates the account of a store without a limit, which records the time of the last use of keys.
     fn default() -> Self {
         MemoryAccount {
             limit: AtomicUsize::new(NONE),
@@ -65,7 +65,7 @@ impl Default for MemoryAccount {
 }
 
 impl MemoryAccount {
-    /// Sets how many bytes may be used; 0 is no limit.
+    /// Sets the limit in bytes; 0 is no limit.
     pub fn set_limit(&self, bytes: u64) {
         let limit = if bytes == 0 { NONE } else { usize::try_from(bytes).unwrap_or(NONE) };
         self.step.store((limit >> STEP_SHIFT).min(STEP_MAX), Relaxed);
@@ -74,35 +74,35 @@ impl MemoryAccount {
         self.loss.store(0, Relaxed);
     }
 
-    /// Returns whether the shards must report again because of a new limit; true once for each limit.
+    /// Returns true if the shards must report again because of a new limit; once for each limit.
     pub fn take_coarse(&self) -> bool {
         self.is_coarse.load(Relaxed) && self.is_coarse.swap(false, Relaxed)
     }
 
-    /// Returns whether there is a limit.
+    /// Returns true if there is a limit.
     #[inline]
     pub fn has_limit(&self) -> bool {
         self.limit.load(Relaxed) != NONE
     }
 
-    /// Returns whether more memory is used than the limit allows.
+    /// Returns true if more memory is used than the limit allows.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.counted_for_eviction() > self.limit.load(Relaxed)
     }
 
-    /// Returns how many bytes are compared with the limit: with excess fragmentation, without the exempt bytes.
+    /// Returns the bytes that are compared with the limit: with excess fragmentation, without the exempt bytes.
     #[inline]
     fn counted_for_eviction(&self) -> usize {
         self.used().saturating_add(self.loss()).saturating_sub(self.exempt())
     }
 
-    /// Returns how many bytes are lost to fragmentation beyond the tolerated share.
+    /// Returns the bytes lost to fragmentation beyond the tolerated share.
     pub fn loss(&self) -> usize {
         self.loss.load(Relaxed)
     }
 
-    /// Sets how many bytes are lost to fragmentation beyond the tolerated share.
+    /// Sets the bytes lost to fragmentation beyond the tolerated share.
     pub fn set_loss(&self, bytes: usize) {
         self.loss.store(bytes, Relaxed);
     }
@@ -112,7 +112,7 @@ impl MemoryAccount {
         Some(self.limit.load(Relaxed)).filter(|limit| *limit != NONE)
     }
 
-    /// Returns how many bytes do not count for eviction.
+    /// Returns the bytes that do not count for eviction.
     pub fn exempt(&self) -> usize {
         self.exempt.load(Relaxed)
     }
@@ -124,30 +124,30 @@ impl MemoryAccount {
         Evicting(self)
     }
 
-    /// Returns how many bytes are used.
+    /// Returns the used memory in bytes.
     #[inline]
     pub fn used(&self) -> usize {
         self.held.load(Relaxed).saturating_add(self.outside.load(Relaxed))
     }
 
-    /// Returns how many bytes the shards may hold to stay within the limit, if they hold more now; negative when even
-    /// that is not enough.
+    /// Returns the number of bytes to which the shards must shrink to stay within the limit, if they hold more now;
+    /// negative if even an empty store would not be enough.
     pub(super) fn relief_goal(&self) -> Option<isize> {
         let too_many = self.counted_for_eviction().checked_sub(self.limit.load(Relaxed)).filter(|bytes| *bytes > 0)?;
         Some(self.held().saturating_sub_unsigned(too_many))
     }
 
-    /// Returns whether fences of removed keys may be remembered since this was last asked: then they are to be forgotten.
+    /// Returns true if retired fences may have been added since the last call: they are to be forgotten then.
     pub(super) fn take_retired_fences(&self) -> bool {
         self.has_retired_fences.load(Relaxed) && self.has_retired_fences.swap(false, Relaxed)
     }
 
-    /// Returns how many bytes the shards hold, by their last reports.
+    /// Returns the bytes that the shards hold, by their last reports.
     pub fn held(&self) -> isize {
         self.held.load(Relaxed) as isize
     }
 
-    /// Returns how many bytes are used outside of the store.
+    /// Returns the bytes used outside of the store.
     pub fn outside(&self) -> usize {
         self.outside.load(Relaxed)
     }
@@ -157,20 +157,20 @@ impl MemoryAccount {
         self.outside.fetch_add(bytes.wrapping_sub(before), Relaxed);
     }
 
-    /// Reports bytes that are about to be freed; `before` is the previous report. They are used until then, but eviction
-    /// must not free other keys for them.
+    /// Reports bytes that are about to be freed; `before` is the previous report. They count as used until then, but
+    /// eviction must not remove other keys for them.
     pub(super) fn report_garbage(&self, before: usize, bytes: usize) {
         self.exempt.fetch_add(bytes.wrapping_sub(before), Relaxed);
         self.report_outside(before, bytes);
     }
 
-    /// Returns how the usage of keys is recorded.
+    /// Returns the rule by which the usage of keys is recorded.
     #[inline]
     pub fn rule(&self) -> UsageRule {
         UsageRule::from_bits(self.rule.load(Relaxed))
     }
 
-    /// Sets how the usage of keys is recorded.
+    /// Sets the rule by which the usage of keys is recorded.
     pub fn set_rule(&self, rule: UsageRule) {
         self.rule.store(rule.to_bits(), Relaxed);
         self.stamp.store(NO_STAMP, Relaxed);
@@ -192,13 +192,13 @@ impl MemoryAccount {
         self.stamp.load(Relaxed)
     }
 
-    /// Returns by how many bytes a shard may be off before it must report.
+    /// Returns the number of bytes by which a shard's last report may be off.
     #[inline]
     pub(super) fn step(&self) -> usize {
         self.step.load(Relaxed)
     }
 
-    /// Records a shard's bytes; `before` is its previous report.
+    /// Updates the report of a shard; `before` is its previous report.
     pub(super) fn report(&self, before: usize, bytes: usize) {
         self.held.fetch_add(bytes.wrapping_sub(before), Relaxed);
     }
@@ -213,7 +213,7 @@ impl Drop for Evicting<'_> {
     }
 }
 
-/// Reports the memory of something outside of the store, until it is dropped.
+/// The reported memory of something outside of the store, until it is dropped.
 #[derive(Default)]
 pub(crate) struct Share {
     memory_account: Arc<MemoryAccount>,
@@ -222,7 +222,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// A share reports a change of at least this many bytes.
+    /// The smallest change that is reported, in bytes.
     const STEP: usize = 1024;
 
     /// Creates a share of 0 bytes.
@@ -240,17 +240,16 @@ impl Share {
         Share { memory_account, bytes, is_exempt }
     }
 
-    /// Returns the account that it reports to.
     pub(crate) fn account(&self) -> Arc<MemoryAccount> {
         self.memory_account.clone()
     }
 
-    /// Notes that the fence of a removed key is remembered from now on.
+    /// Notes that a retired fence was added.
     pub(super) fn note_retired_fence(&self) {
         self.memory_account.has_retired_fences.store(true, Relaxed);
     }
 
-    /// Reports the present size.
+    /// Reports the present size, unless it differs too little from the last report.
     pub(crate) fn set(&mut self, bytes: usize) {
         if self.bytes.abs_diff(bytes) >= Self::STEP || bytes == 0 {
             self.memory_account.report_outside(self.bytes, bytes);

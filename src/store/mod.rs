@@ -8,7 +8,7 @@
 //!   commands, a long batch does so too ([`Store::hold`]).
 //! - Eviction ([`Store::evict_to_fit`]) takes the evictor between the gate and a shard, and compaction
 //!   ([`Store::compact`]) the cursor.
-//! - Nothing else takes two locks, and nothing awaits while it holds one.
+//! - No other code takes two locks, and no code awaits while it holds one.
 //!
 //! Invariant: a key is read and changed only through a [`View`], and changes only in the funnel of its [`Shard`].
 
@@ -79,5 +79,5 @@ pub(crate) use value::stream::{
 pub(crate) use value::{End, List, ListBuilder, ListRef, Node, NodeLimit, Str, StringHint, ValueRef, WrongType};
 pub(crate) use view::{Lookups, Ttl, View};
 
-/// How many cursors a scan of a database has: one for every position of every shard's table.
+/// Number of cursors of a scan of a database: one for every position of every shard's table.
 pub(crate) const SCAN_CURSORS: u64 = SHARDS as u64 * table::SCAN_POSITIONS;

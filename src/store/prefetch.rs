@@ -1,8 +1,8 @@
 //! Prefetching for the commands of a batch: every pass starts all its loads before the next pass needs them, so that
 //! the cache misses of many commands overlap.
 //!
-//! A key is looked up in two passes, bucket and entry. Where commands look elements up in large collections, two more do
-//! the same in the tables of these. The shards themselves are few enough to be cached.
+//! A key is looked up in two passes, bucket and entry. If commands look elements up in large collections, two more
+//! passes do the same in the collections' tables. The shards themselves are few enough to be cached.
 
 use smallvec::SmallVec;
 
@@ -17,12 +17,12 @@ use crate::store::value::Value;
 pub(crate) struct Element<'a> {
     /// The hash of the collection's key.
     pub(crate) key: u64,
-    /// The field or the member.
+    /// Field or member.
     pub(crate) text: &'a [u8],
 }
 
 impl GateGuard<'_> {
-    /// Prefetches what the look-ups of keys with these hashes will access.
+    /// Prefetches the memory accessed by look-ups of keys with these hashes.
     pub(crate) fn prefetch(&mut self, db: usize, hashes: &[u64]) {
         match hashes {
             // Commands on one collection: its key is prefetched once.
@@ -34,7 +34,7 @@ impl GateGuard<'_> {
         }
     }
 
-    /// Prefetches entries that come with their hashes, and what their insertion will access.
+    /// Prefetches entries, given with their hashes, and the memory accessed by their insertion.
     pub(crate) fn prefetch_insertions<'e>(&mut self, db: usize, entries: impl Iterator<Item = (u64, &'e Entry)>) {
         let hashes = entries.map(|(hash, entry)| {
             prefetch(entry.address());
@@ -62,8 +62,8 @@ impl GateGuard<'_> {
         }
     }
 
-    /// Prefetches what the look-ups of elements will access, if their collections are large; the keys should have been
-    /// prefetched.
+    /// Prefetches the memory accessed by look-ups of elements, if their collections are large; the keys should have
+    /// been prefetched.
     pub(crate) fn prefetch_elements<'e>(&mut self, db: usize, elements: impl Iterator<Item = Element<'e>>) {
         let mut found: SmallVec<[(u64, u64); 64]> = SmallVec::new();
         elements.for_each(|Element { key, text }| {
@@ -75,7 +75,6 @@ impl GateGuard<'_> {
         }
     }
 
-    /// Borrows the table of a key.
     #[inline]
     fn with_table<R>(&mut self, db: usize, key: u64, read: impl FnOnce(&Table<Entry>) -> R) -> Option<R> {
         let index = shard_of(key);
@@ -89,15 +88,15 @@ impl GateGuard<'_> {
     }
 }
 
-/// Returns the large value of the key with a hash, if there is one.
+/// Returns the large value of the key with this hash, if there is one.
 #[inline]
 fn large(table: &Table<Entry>, key: u64) -> Option<&Value> {
     table.candidate(key).and_then(Entry::value)
 }
 
 impl Value {
-    /// Prefetches the bucket of an element, and returns the element's hash; `None` if elements are not looked up in a
-    /// table.
+    /// Prefetches the bucket of an element, and returns the element's hash; `None` if the type has no table of
+    /// elements.
     #[inline]
     fn prefetch_bucket_of(&self, text: &[u8]) -> Option<u64> {
         match self {
@@ -108,7 +107,7 @@ impl Value {
         }
     }
 
-    /// Prefetches the element with a hash, whose bucket should be in the cache by now.
+    /// Prefetches the element with this hash, whose bucket should be in the cache by now.
     #[inline]
     fn prefetch_item(&self, hash: u64) {
         match self {

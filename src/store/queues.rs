@@ -10,18 +10,18 @@ use crate::store::value::Type;
 /// A client that is blocked on a key.
 #[derive(Clone)]
 pub(crate) struct Waiter {
-    /// The number of its wait, larger than those of all that began before.
+    /// Number of the wait, larger than the numbers of all waits that began before.
     pub(crate) number: u64,
-    /// The type of value that it waits for.
+    /// Type of value that the client waits for.
     pub(crate) wanted: Type,
-    /// Whether it is to be served also when the key is deleted or holds another type.
+    /// True if the client is to be served also when the key is deleted or holds another type.
     pub(crate) heeds_absence: bool,
-    /// By which it is served.
+    /// Ticket through which the client is served.
     pub(crate) ticket: Arc<dyn Any + Send + Sync>,
 }
 
 impl Waiter {
-    /// Returns whether it waits for what a key holds now.
+    /// Returns true if the client is to be served while the key holds a value of type `of`, or none.
     pub(crate) fn wants(&self, of: Option<Type>) -> bool {
         of == Some(self.wanted) || self.heeds_absence
     }
@@ -31,11 +31,11 @@ impl Waiter {
 #[derive(Default)]
 pub(super) struct Queues(Vec<Queue>);
 
-/// Those that wait for a value of the same type, in order of arrival, which is that of their numbers.
+/// The clients that wait for a value of the same type, in the order of their arrival and of their numbers.
 struct Queue {
     wanted: Type,
     waiters: VecDeque<Waiter>,
-    /// How many of them heed the absence of such a value.
+    /// Number of clients that are served in the absence of such a value, too.
     heeding: usize,
 }
 
@@ -47,17 +47,15 @@ impl Queue {
 }
 
 impl Queues {
-    /// Returns whether no client is blocked on the key.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns how many clients are blocked on the key.
     pub(super) fn len(&self) -> usize {
         self.0.iter().map(|queue| queue.waiters.len()).sum()
     }
 
-    /// Appends a client, unless it was the last to come; returns whether it did.
+    /// Appends a client, unless it is the last in its queue already; returns true if it was appended.
     pub(super) fn push(&mut self, waiter: Waiter) -> bool {
         let at = self.0.iter().position(|queue| queue.wanted == waiter.wanted).unwrap_or_else(|| {
             self.0.push(Queue { wanted: waiter.wanted, waiters: VecDeque::new(), heeding: 0 });
@@ -74,7 +72,7 @@ impl Queues {
         true
     }
 
-    /// Removes a client; returns whether it was there.
+    /// Removes a client; returns true if it was queued.
     pub(super) fn remove(&mut self, number: u64) -> bool {
         let place = |(at, queue): (usize, &Queue)| {
             queue.waiters.binary_search_by_key(&number, |waiter| waiter.number).ok().map(|place| (at, place))
@@ -89,17 +87,18 @@ impl Queues {
         true
     }
 
-    /// Returns whether any client waits for what the key holds now.
+    /// Returns true if any client is to be served while the key holds a value of type `of`, or none.
     pub(super) fn wait_for(&self, of: Option<Type>) -> bool {
         self.concerned(of).next().is_some()
     }
 
-    /// Returns the first client after the one with a number that waits for what the key holds now.
+    /// Returns the first client, after the wait `after`, that is to be served while the key holds a value of type `of`,
+    /// or none.
     pub(super) fn next(&self, of: Option<Type>, after: u64) -> Option<&Waiter> {
         self.concerned(of).filter_map(|queue| queue.next(of, after)).min_by_key(|waiter| waiter.number)
     }
 
-    /// Iterates over the queues with clients that wait for what the key holds now.
+    /// Iterates over the queues with clients that are to be served while the key holds a value of type `of`, or none.
     fn concerned(&self, of: Option<Type>) -> impl Iterator<Item = &Queue> {
         self.0.iter().filter(move |queue| of == Some(queue.wanted) || queue.heeding > 0)
     }
@@ -113,7 +112,7 @@ mod tests {
         Waiter { number, wanted, heeds_absence, ticket: Arc::new(()) }
     }
 
-    /// Returns the numbers of all clients that wait for what the key holds now, in order.
+    /// Returns the numbers of all clients that are to be served while the key holds a value of type `of`, in order.
     fn served(queues: &Queues, of: Option<Type>) -> Vec<u64> {
         let first = queues.next(of, 0);
         std::iter::successors(first, |last| queues.next(of, last.number)).map(|waiter| waiter.number).collect()

@@ -1,13 +1,15 @@
 //! Lazy freeing: frees large values on a background thread, so that no client waits for it.
 //!
-//! All removals of values (commands, expiry, eviction, overwriting, FLUSHALL) pass them here, and so do temporary values
-//! of any size. Small values are freed at once; the rest is queued for a thread that exists only while the queue is not
-//! empty. Work decides, not the number of keys: many values of medium size that are removed in a row, as by one DEL, are
-//! queued as soon as they are too much together. Until it is freed, what is queued counts as used memory.
+//! All removals of values (commands, expiry, eviction, overwriting, FLUSHALL) pass them here, and so do temporary
+//! values of any size. Small values are freed at once; large ones are queued for a thread that exists only while the
+//! queue is not empty. The effort decides, not the number of keys: many values of medium size that are removed in a
+//! row, as by one DEL, are queued as soon as their sum is too large. Until they are freed, queued values count as used
+//! memory.
 //!
-//! Who makes and deletes large values in a loop may outrun the thread, as who changes keys may outrun a snapshot that
-//! has to write what they were. Nobody can be made to wait here, where shards are locked, so the
-//! [connection](crate::net::connection) waits between two requests while [`Reclaimer::is_behind`].
+//! A client that creates and deletes large values in a loop may outrun the thread, and a client that changes keys may
+//! outrun a snapshot that has to write their former values. No client can be made to wait here, where shards are
+//! locked, so the [connection](crate::net::connection) waits between two requests while [`Reclaimer::is_behind`] is
+//! true.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,27 +27,27 @@ use crate::store::table::Table;
 use crate::store::value::EFFORT_COUNTED;
 use crate::store::walk::{Entries, Walk};
 
-/// The effort, in allocations and pages, that is freed at once, in all until the queue was emptied: about a millisecond's
-/// work. Starting a thread takes a twentieth of that.
+/// Limit of the effort, in allocations and pages, that is freed at once, counted until the queue is empty again: about
+/// a millisecond's work. Starting a thread takes a twentieth of that.
 const EFFORT_MAX: usize = 10_000;
 
-/// How many bytes an element of a large collection takes at least, with its place in a table: they tell how many
-/// allocations a number of bytes may be.
+/// Minimum size of an element of a large collection, with its slot in a table, in bytes: with it, the number of
+/// allocations is estimated from a number of bytes.
 const BYTES_PER_ALLOCATION: usize = 32;
 
-/// How many bytes may be queued and unwritten before those who add more have to wait.
+/// Number of bytes queued or unwritten beyond which clients that add more have to wait.
 const QUEUED_MAX: usize = 64 << 20;
 
-/// By how much the niceness of the thread is raised: beside a busy thread it gets a tenth of a processor.
+/// Increase of the thread's niceness: beside a busy thread it gets a tenth of a processor.
 const NICENESS: i32 = 10;
 
-/// Something to free.
+/// Memory to free.
 pub(super) enum Garbage {
     /// A key with its value.
     Entry(Entry),
     /// All keys of some shards.
     Shards(Vec<Contents>),
-    /// Something else that may be large.
+    /// Anything else that may be large.
     Other(#[expect(dead_code, reason = "it is kept only to be dropped")] Box<dyn Send>),
 }
 
@@ -59,7 +61,7 @@ impl Garbage {
         }
     }
 
-    /// Returns the bytes allocated, if they are known.
+    /// Returns the allocated bytes, if they are known.
     fn bytes(&self) -> usize {
         match self {
             Garbage::Entry(entry) => entry.memory(),
@@ -68,13 +70,13 @@ impl Garbage {
         }
     }
 
-    /// Returns the bytes that count for [`Reclaimer::is_behind`]: nobody outruns the thread by deleting all keys.
+    /// Returns the bytes that count for [`Reclaimer::is_behind`]: no client outruns the thread by deleting all keys.
     fn limited_bytes(&self) -> usize {
         if matches!(self, Garbage::Entry(_)) { self.bytes() } else { 0 }
     }
 }
 
-/// What a shard contained before it was cleared.
+/// The contents of a shard before it was cleared.
 pub(crate) struct Contents {
     pub(super) table: Table<Entry>,
     /// Bytes of entries.
@@ -84,12 +86,11 @@ pub(crate) struct Contents {
     #[expect(dead_code, reason = "it is kept only to be dropped")]
     pub(super) field_deadlines: Option<DeadlineTree>,
     pub(super) fences: Fences,
-    /// While a snapshot has not visited all keys.
+    /// The walk of a snapshot that has not visited all keys.
     pub(super) walk: Option<Box<Walk>>,
 }
 
 impl Contents {
-    /// Returns the number of keys.
     pub(super) fn keys(&self) -> usize {
         self.table.count()
     }
@@ -108,28 +109,28 @@ type Start = fn(Box<dyn FnOnce() + Send>) -> io::Result<()>;
 pub struct Reclaimer {
     queue: Mutex<Queue>,
     pending: AtomicUsize,
-    /// The bytes of the values that are queued.
+    /// Bytes of the queued values.
     pending_bytes: AtomicUsize,
-    /// The bytes that a snapshot has to write.
+    /// Bytes that a snapshot has to write.
     unwritten: AtomicUsize,
-    /// Whether a snapshot is being written, the number of times that one has written something, and whether it was given up.
+    /// State of the snapshot: true while one is being written, number of its writes, true once it was given up.
     has_snapshot: AtomicBool,
     written: AtomicU64,
     has_given_up: AtomicBool,
-    /// How often something was added to what is queued or unwritten.
+    /// Number of additions to the queued or unwritten bytes.
     queued: AtomicU64,
     freed: AtomicU64,
-    /// The effort that was freed at once since the queue was emptied.
+    /// Effort that was freed at once since the queue was emptied.
     spent: AtomicUsize,
     start: Start,
-    /// What a snapshot has not visited yet.
+    /// Removed data that a snapshot has not visited yet.
     unvisited: Mutex<Unvisited>,
     memory_account: Arc<MemoryAccount>,
-    /// Which calls ask for work at their end: while the thread is behind, that is whether to wait.
+    /// Tail work of calls, which gets the flag that the thread is behind.
     tail_work: Arc<TailWork>,
 }
 
-/// What commands do not see any more, but a snapshot does.
+/// Removed data that commands no longer see, but a snapshot does.
 #[derive(Default)]
 pub(super) struct Unvisited {
     pub(super) shards: Vec<Contents>,
@@ -140,12 +141,12 @@ pub(super) struct Unvisited {
 #[derive(Default)]
 struct Queue {
     garbage: VecDeque<Garbage>,
-    /// Whether the thread is running.
+    /// True while the thread is running.
     is_running: bool,
 }
 
 impl Reclaimer {
-    /// Creates a reclaimer that reports what is queued as used memory.
+    /// Creates a reclaimer that reports queued values as used memory.
     pub(super) fn new(memory_account: Arc<MemoryAccount>, tail_work: Arc<TailWork>) -> Self {
         let start: Start = |work| {
             let work = || {
@@ -176,13 +177,14 @@ impl Reclaimer {
         }
     }
 
-    /// Returns whether so much is queued to be freed, or to be written by a snapshot, that those who add more should wait.
+    /// Returns true if so much is queued to be freed, or to be written by a snapshot, that clients which add more
+    /// should wait.
     #[inline]
     pub fn is_behind(&self) -> bool {
         self.pending_bytes.load(Relaxed) + self.unwritten.load(Relaxed) > QUEUED_MAX
     }
 
-    /// Sets how many bytes a snapshot has to write: what was read, and what commands have changed meanwhile.
+    /// Sets the number of bytes that a snapshot has to write: data read, and former values of keys changed meanwhile.
     pub(crate) fn set_unwritten(&self, len: usize) {
         let was_behind = self.is_behind();
         self.unwritten.store(len, Relaxed);
@@ -195,13 +197,13 @@ impl Reclaimer {
         }
     }
 
-    /// Begins a snapshot, which is not given up.
+    /// Begins a snapshot.
     pub(crate) fn begin_snapshot(&self) {
         self.has_given_up.store(false, Relaxed);
         self.has_snapshot.store(true, Relaxed);
     }
 
-    /// Ends the snapshot: no command is adding anything to it any more.
+    /// Ends the snapshot. No command adds to its data any more.
     pub(crate) fn end_snapshot(&self) {
         self.has_snapshot.store(false, Relaxed);
         self.set_unwritten(0);
@@ -212,39 +214,40 @@ impl Reclaimer {
         self.written.fetch_add(1, Relaxed);
     }
 
-    /// Returns how often a snapshot has written something, while one is being written.
+    /// Returns the number of writes of the snapshot, while one is being written.
     pub(crate) fn written(&self) -> Option<u64> {
         self.has_snapshot.load(Relaxed).then(|| self.written.load(Relaxed))
     }
 
-    /// Gives up the snapshot, for which nobody waits any more.
+    /// Gives up the snapshot: no client waits for its data any more.
     pub(crate) fn give_up_snapshot(&self) {
         self.has_given_up.store(true, Relaxed);
         self.set_unwritten(0);
     }
 
-    /// Returns whether the last snapshot was given up.
+    /// Returns true if the last snapshot was given up.
     pub(crate) fn has_given_up(&self) -> bool {
         self.has_given_up.load(Relaxed)
     }
 
-    /// Lets calls know whether too much is queued. With the lock, so that the last to set it has seen what all have changed.
+    /// Publishes the flag that too much is queued. Under the lock, so that the last thread to set it has seen all
+    /// changes.
     fn publish_behind(&self) {
         let _queue = self.queue.lock();
         self.tail_work.set_behind(self.is_behind());
     }
 
-    /// Returns how often something was added to what is queued or unwritten.
+    /// Returns the number of additions to the queued or unwritten bytes.
     pub fn queued(&self) -> u64 {
         self.queued.load(Relaxed)
     }
 
-    /// Returns how many keys and other things are queued to be freed.
+    /// Returns the number of keys and other objects queued to be freed.
     pub fn pending(&self) -> usize {
         self.pending.load(Relaxed)
     }
 
-    /// Returns how many of them have been freed in the background.
+    /// Returns the number of keys and other objects freed in the background.
     pub fn freed(&self) -> u64 {
         self.freed.load(Relaxed)
     }
@@ -287,7 +290,7 @@ impl Reclaimer {
         }
     }
 
-    /// Frees an entry that was not visited, and is now, or that needs not be.
+    /// Frees an entry that a snapshot has visited at last, or need not visit.
     pub(super) fn free_visited(self: &Arc<Self>, (mut entry, memory): (Entry, usize)) {
         entry.end_record();
         self.pending_bytes.fetch_sub(memory, Relaxed);
@@ -295,17 +298,17 @@ impl Reclaimer {
         self.free(entry);
     }
 
-    /// Locks what no command sees any more, and what a snapshot is to visit before it is freed.
+    /// Locks the removed data that a snapshot must visit before it is freed.
     pub(super) fn unvisited(&self) -> MutexGuard<'_, Unvisited> {
         self.unvisited.lock()
     }
 
-    /// Frees something that may be large in the background.
+    /// Frees an object that may be large in the background.
     pub(crate) fn free_later(self: &Arc<Self>, thing: impl Send + 'static) {
         self.queue(Garbage::Other(Box::new(thing)));
     }
 
-    /// Adds an effort to that which was made at once; returns whether it is too much, and left to the thread.
+    /// Adds to the effort freed at once; returns true if the sum is too large, so that the value is left to the thread.
     #[cold]
     #[inline(never)] // as Reclaimer::queue
     fn is_too_much(&self, effort: usize) -> bool {
@@ -356,8 +359,9 @@ impl Reclaimer {
     }
 }
 
-/// Lets threads that serve clients preempt the calling one: with equal priority they would wait for the end of its time
-/// slice, which is milliseconds. On Linux only; elsewhere the priority is that of the whole process.
+/// Lowers the priority of the calling thread, so that threads which serve clients preempt it: with equal priority they
+/// would wait for the end of its time slice, which is milliseconds. On Linux only; elsewhere the priority is that of
+/// the whole process.
 fn lower_priority() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::nice(NICENESS) {

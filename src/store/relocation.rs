@@ -1,27 +1,27 @@
-//! Entries that are moved to other places in memory; see [`compact`](crate::store::compact).
+//! Moves of entries to other places in memory; see [`compact`](crate::store::compact).
 
 use crate::store::entry::Entry;
 
-/// How many entries, or how many bytes of them, are moved at a time: a quarter of a millisecond's work.
+/// Number of entries, or of bytes, moved at a time: a quarter of a millisecond's work.
 const ENTRIES_MAX: usize = 512;
 const BYTES_MAX: usize = 1 << 20;
 
 /// The entries that one step has moved.
 #[derive(Default)]
 pub(crate) struct Moved {
-    /// The allocations that the entries were moved from.
+    /// Old allocations of the entries.
     pub left: Vec<Entry>,
-    /// Bytes that were copied.
+    /// Number of bytes copied.
     pub bytes: usize,
 }
 
 impl Moved {
-    /// Returns whether the step has moved enough.
+    /// Returns true if the step has moved enough.
     pub(crate) fn is_enough(&self) -> bool {
         self.left.len() >= ENTRIES_MAX || self.bytes >= BYTES_MAX
     }
 
-    /// Allocates entries again. Returns by how many bytes their memory has grown.
+    /// Reallocates entries. Returns the growth of their memory in bytes.
     pub(crate) fn relocate<'e>(&mut self, entries: impl Iterator<Item = &'e mut Entry>) -> isize {
         let mut growth = 0;
         for entry in entries {

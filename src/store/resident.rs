@@ -1,13 +1,13 @@
-//! Fragmentation: how much more the allocator holds than was requested, in partly empty pages and in pages not yet
-//! returned to the system.
+//! Fragmentation: memory that the allocator holds beyond the requested bytes, in partly empty pages and in pages not
+//! yet returned to the system.
 //!
-//! `maxmemory` is compared with the requested memory, as in Redis. Where values of many sizes come and go, the process
-//! takes far more than that. So with a limit and a policy that evicts keys, the allocator's statistics are read
-//! whenever a small part of the limit has been evicted, and three things are done against fragmentation:
+//! `maxmemory` is compared with the requested memory, as in Redis. If values of many sizes come and go, the process
+//! takes far more. So with a limit and a policy that evicts keys, the allocator's statistics are read whenever a small
+//! part of the limit has been evicted, and three measures are taken against fragmentation:
 //!
 //! - From a twenty-fourth of the limit on, entries are defragmented ([`Store::compact`](crate::store::Store::compact)),
 //!   moving a few times as many bytes as are evicted.
-//! - What partly empty pages lose beyond a twelfth of the limit is compensated by evicting more keys.
+//! - Losses in partly empty pages beyond a twelfth of the limit are compensated by evicting more keys.
 //! - Unused pages beyond a thirty-second of the limit are returned at once by a background thread, and beyond a
 //!   sixteenth by the evicting thread, so that they do not grow faster than they are returned.
 
@@ -20,40 +20,40 @@ use tracing::warn;
 use crate::memory::allocator::AllocatorStats;
 use crate::store::MemoryAccount;
 
-/// The allocator's statistics are read when this part of the limit has been evicted.
+/// Part of the limit after whose eviction the allocator's statistics are read.
 const LOOK_SHARE: usize = 64;
-/// Partly empty pages may lose this part of the limit, or [`LOSS_MIN`], before more keys are evicted.
+/// Part of the limit that partly empty pages may lose, or [`LOSS_MIN`] if larger, before more keys are evicted.
 const LOSS_SHARE: usize = 12;
-/// They may lose this part of the limit, or half of [`LOSS_MIN`], before entries are moved.
+/// Part of the limit that partly empty pages may lose, or half of [`LOSS_MIN`] if larger, before entries are moved.
 const SCATTER_SHARE: usize = 24;
-/// A smaller loss than this, in bytes, causes no extra eviction: the allocator needs some for itself.
+/// Smallest loss, in bytes, that causes extra eviction: the allocator needs some memory for itself.
 const LOSS_MIN: usize = 8 << 20;
-/// Unused pages may be this part of the limit, or [`UNUSED_MIN`], before they are returned.
+/// Part of the limit that unused pages may be, or [`UNUSED_MIN`] if larger, before they are returned.
 const UNUSED_SHARE: usize = 32;
-/// Fewer unused bytes than this are left to the allocator, which returns them after ten seconds.
+/// Number of unused bytes left to the allocator, which returns them after ten seconds.
 const UNUSED_MIN: usize = 2 << 20;
 /// Bytes of entries moved per evicted byte.
 const MOVES_PER_EVICTION: usize = 4;
 /// The maximum number of bytes moved at once: about half a millisecond's work.
 const MOVES_AT_ONCE: isize = 256 << 10;
-/// When this many times the limit was moved and as much is lost as before, moving entries does not help.
+/// Multiple of the limit after which moving entries has not helped, if as much is lost as before.
 const MOVES_MAX: usize = 4;
 
 /// Tracks the fragmentation of the allocator.
 #[derive(Default)]
 pub(crate) struct Resident {
-    /// Bytes evicted since the statistics were read.
+    /// Bytes evicted since the statistics were last read.
     evicted: AtomicUsize,
     is_purging: Arc<AtomicBool>,
-    /// Whether entries should be moved.
+    /// True while entries should be moved.
     is_scattered: AtomicBool,
-    /// How many bytes to move now, if positive.
+    /// Number of bytes to move now, if positive.
     due: AtomicIsize,
-    /// How many bytes were moved since moving began.
+    /// Number of bytes moved since moving began.
     moved: AtomicUsize,
-    /// The loss that moving entries has failed to reduce.
+    /// Loss that moving entries has failed to reduce.
     unrecoverable: AtomicUsize,
-    /// The allocator's function, once its statistics were read.
+    /// Function of the allocator that runs a closure without its cache, once its statistics were read.
     without_cache: OnceLock<fn(&mut dyn FnMut())>,
 }
 
@@ -76,8 +76,8 @@ impl Resident {
         }
     }
 
-    /// Moves entries if necessary; `step` moves some and returns how many bytes. Moving a few at a time does not pay,
-    /// so after a step nothing is moved until enough bytes were evicted to balance it.
+    /// Moves entries if necessary; `step` moves some and returns their number of bytes. Moving a few at a time does not
+    /// pay, so after a step nothing is moved until enough bytes were evicted to balance it.
     pub(crate) fn compact(&self, memory_account: &MemoryAccount, mut step: impl FnMut() -> usize) {
         let is_due = || self.is_scattered.load(Relaxed) && self.due.load(Relaxed) > 0;
         if let Some(without_cache) = self.without_cache.get().filter(|_| is_due()) {
@@ -129,8 +129,8 @@ impl Resident {
         }
     }
 
-    /// Decides whether to move entries: when much is lost, unless moving all of them several times has not reduced the
-    /// loss.
+    /// Decides to move entries, or not: they are moved while much is lost, unless moving all of them several times has
+    /// not reduced the loss.
     fn decide(&self, lost: usize, limit: usize) {
         let max = (LOSS_MIN / 2).max(limit / SCATTER_SHARE);
         if self.moved.load(Relaxed) > limit.saturating_mul(MOVES_MAX) {

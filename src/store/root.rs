@@ -1,4 +1,4 @@
-//! All databases of one namespace, and what works on all of them: sweeping, eviction, defragmentation.
+//! All databases of one namespace, and the operations on all of them: sweeping, eviction, defragmentation.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -26,42 +26,42 @@ use crate::store::unlogged::{self, Interrupted};
 use crate::store::usage::UsageRule;
 use crate::time::clock::Now;
 
-/// The number of calls in a batch from which a thread that executes alone takes the gate exclusively.
+/// Number of calls in a batch from which on the only thread that executes commands takes the gate exclusively.
 const EXCLUSIVE_CALLS_MIN: usize = 4;
 
-/// How many expired keys one sweep removes, all shards together: half a millisecond's work. It cycles through the
-/// shards, a few keys each, so that no client waits for the same one repeatedly.
+/// Number of expired keys that one sweep removes, in all shards together: half a millisecond's work. The sweep cycles
+/// through the shards, a few keys each, so that no client waits for the same shard repeatedly.
 const SWEEP_KEYS: usize = 512;
 
-/// How long the sweeper waits while a busy script holds the gate, in milliseconds.
+/// Delay of the sweeper while a busy script holds the gate, in milliseconds.
 const SWEEP_RETRY_MS: u64 = 20;
 
 /// All databases of one namespace.
 pub struct Store {
     gate: Gate<Databases>,
-    /// That of what calls are admitted by.
+    /// Generation of the admission state, see `generation.rs`.
     generation: Generation,
     services: Services,
-    /// How many databases there are from the beginning.
+    /// Number of databases that exist from the beginning.
     databases: usize,
-    /// Whether there may be others.
+    /// True if there may be further databases.
     is_unlimited: bool,
-    /// How many of those there are.
+    /// Number of further databases.
     far_count: Arc<AtomicUsize>,
     evictor: Mutex<Evictor>,
-    /// The position of the next entries to move.
+    /// Position of the next entries to move.
     compacting: Mutex<Cursor>,
-    /// The position of the shard that the next sweep begins with.
+    /// Position of the shard that the next sweep begins with.
     sweep_next: AtomicUsize,
-    /// How many threads execute commands.
+    /// Number of threads that execute commands.
     threads: usize,
     stumbles: Stumbles,
 }
 
 impl Store {
-    /// Creates the first `databases`, empty, and lets clients use others if there is to be no limit. `threads` execute
+    /// Creates the first `databases`, empty; with `is_unlimited`, clients may use further ones. `threads` execute
     /// commands, `sweep_timer` is moved earlier by new deadlines, `memory_account` counts the memory, and `events`
-    /// passes on changes of keys.
+    /// passes changes of keys on.
     pub fn new(
         (databases, is_unlimited): (usize, bool),
         threads: usize,
@@ -82,15 +82,15 @@ impl Store {
         Store::with(services, (databases, is_unlimited), threads)
     }
 
-    /// Creates an empty store beside this one: of the same databases, with the same hasher, counted in the same memory,
-    /// without observers and log. Its keys can come to this one by [`View::exchange`](super::View::exchange).
+    /// Creates an empty store beside this one: with the same databases and hasher, counted in the same memory, without
+    /// observers and log. Its keys can be moved to this one by [`View::exchange`](super::View::exchange).
     pub(crate) fn beside(&self) -> Store {
         let services = Services { events: Arc::new(EventSink::silent()), ..self.services.clone() };
         Store::with(services, (self.databases, self.is_unlimited), self.threads)
     }
 
-    /// Creates an empty store for copies of keys: of the same databases, with the same hasher, counted in the same memory,
-    /// whose changes are told to `events`.
+    /// Creates an empty store for copies of keys: with the same databases and hasher, counted in the same memory. Its
+    /// changes are passed to `events`.
     pub(crate) fn stage(&self, events: EventSink) -> Store {
         let services = Services {
             events: Arc::new(events),
@@ -122,7 +122,7 @@ impl Store {
         }
     }
 
-    /// Acquires the gate shared with others, unless a busy script holds it.
+    /// Acquires the gate shared, unless a busy script holds it.
     pub(super) fn share_gate(&self) -> Option<gate::Shared<'_, Databases>> {
         self.gate.share()
     }
@@ -137,65 +137,66 @@ impl Store {
         &self.services.reclaimer
     }
 
-    /// Returns whether keys with blocked clients have changed and those clients were not served yet.
+    /// Returns true if keys with blocked clients have changed and those clients were not served yet.
     #[inline]
     pub fn has_ready_keys(&self) -> bool {
         self.services.tail_work.has_ready_keys()
     }
 
-    /// Returns whether clients are queued for locks.
+    /// Returns true if clients are queued for locks.
     #[inline]
     pub fn has_lock_queues(&self) -> bool {
         self.services.tail_work.has_lock_queues()
     }
 
-    /// Returns whether clients are queued for locks in the shard of any of some keys, given by their hashes.
+    /// Returns true if clients are queued for locks in the shards of the keys with these hashes.
     #[inline]
     pub fn has_lock_queues_beside(&self, hashes: &[u64]) -> bool {
         self.services.tail_work.has_lock_queues_beside(hashes)
     }
 
-    /// Returns whether a call has work at its end: [`Store::has_ready_keys`], [`Store::is_logged`] or [`Reclaimer::is_behind`].
+    /// Returns true if a call has work at its end: [`Store::has_ready_keys`], [`Store::is_logged`] or
+    /// [`Reclaimer::is_behind`].
     #[inline]
     pub fn has_tail_work(&self) -> bool {
         self.services.tail_work.is_any()
     }
 
-    /// Returns whether changes are logged.
+    /// Returns true if changes are logged.
     #[inline]
     pub fn is_logged(&self) -> bool {
         self.services.tail_work.is_logged()
     }
 
-    /// Sets whether changes are logged: by calls at their end, deletions that no command causes by the store itself.
-    /// Must be called with the gate held exclusively, so that no call is half done.
+    /// Begins or ends logging changes: calls log at their end, and the store itself logs the deletions that no command
+    /// causes. Must be called with the gate held exclusively, so that no call is half done.
     pub fn set_logged(&self, is_logged: bool) {
         self.services.tail_work.set_logged(is_logged);
         self.services.events.set_logged(is_logged);
     }
 
-    /// Takes the keys that calls have changed which a panic has ended: what they hold now is to be logged.
+    /// Takes the keys changed by calls that a panic has ended: their present values are to be logged.
     pub(crate) fn take_interrupted(&self) -> Option<Interrupted> {
         self.services.events.take_interrupted()
     }
 
-    /// Takes the keys that the call on this thread has changed, to be logged by what they hold now.
+    /// Takes the keys changed by the call on this thread: their present values are to be logged.
     pub(crate) fn take_unlogged(&self) -> Interrupted {
         unlogged::take()
     }
 
-    /// Takes the locks of which something else is known since the call on this thread, some of them more than once: to be logged
-    /// by what is known now.
+    /// Takes the locks whose state has changed in the call on this thread, some of them more than once: their present
+    /// state is to be logged.
     pub(crate) fn take_unlogged_locks(&self) -> Vec<(usize, Box<[u8]>)> {
         unlogged::take_locks()
     }
 
-    /// Forgets which keys the call on this thread has changed: that is logged.
+    /// Forgets the keys changed by the call on this thread: their changes are logged.
     pub(crate) fn forget_unlogged(&self) {
         unlogged::clear();
     }
 
-    /// Keeps for later what [`Store::take_interrupted`] has returned.
+    /// Puts back the result of [`Store::take_interrupted`] for later.
     pub(crate) fn put_back_interrupted(&self, interrupted: Interrupted) {
         self.services.events.interrupt(interrupted);
     }
@@ -218,17 +219,18 @@ impl Store {
         self.services.hasher.hash_one(bytes)
     }
 
-    /// Returns what hashes keys, and the fields and members of large values.
+    /// Returns the hasher of keys, and of the fields and members of large values.
     pub fn hasher(&self) -> &Hasher {
         &self.services.hasher
     }
 
-    /// Acquires the gate for a batch of `calls`. Where one thread executes everything, a long batch takes it
-    /// exclusively: that costs as much as the locks of a few calls and saves those of all.
+    /// Acquires the gate for a batch of `calls`. If only one thread executes commands, a long batch takes the gate
+    /// exclusively: that costs as much as the locks of a few calls and saves the locks of all.
     pub fn hold(&self, calls: usize) -> GateGuard<'_> {
-        match self.threads == 1 && calls >= EXCLUSIVE_CALLS_MIN {
-            true => self.lock_exclusive(),
-            false => self.gate.share().map_or(GateGuard::Refused, |databases| GateGuard::Shared(Shared(databases))),
+        if self.threads == 1 && calls >= EXCLUSIVE_CALLS_MIN {
+            self.lock_exclusive()
+        } else {
+            self.gate.share().map_or(GateGuard::Refused, |databases| GateGuard::Shared(Shared(databases)))
         }
     }
 
@@ -242,46 +244,46 @@ impl Store {
         }
     }
 
-    /// Returns whether a client may select a database. Of those beyond the first ones there may be a thousand.
+    /// Returns true if a client may select a database. There may be a thousand databases beyond the first ones.
     pub(crate) fn may_use(&self, db: usize) -> bool {
         db < self.databases || self.is_unlimited && self.far_count.load(Relaxed) < FAR_MAX
     }
 
-    /// Returns how many threads execute commands.
+    /// Returns the number of threads that execute commands.
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Returns whether one thread executes everything, and no other waits at the gate.
+    /// Returns true if only one thread executes commands, so that no other waits at the gate.
     pub fn has_single_worker(&self) -> bool {
         self.threads == 1
     }
 
-    /// Returns the generation of what calls are admitted by; after each acquisition of the gate, calls must be admitted
-    /// again if it has changed.
+    /// Returns the generation of the admission state. After each acquisition of the gate, calls must be admitted again
+    /// if it has changed.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.present()
     }
 
-    /// Begins a new generation: something was published by which calls are admitted. The reply must wait for
-    /// [`Store::pass_barrier`], which the end of a control call does.
+    /// Begins a new generation: the admission state has changed. The reply must wait for [`Store::pass_barrier`], which
+    /// the end of a control call does.
     pub(crate) fn renew_generation(&self) {
         self.generation.renew();
     }
 
-    /// Waits until the calls are over that were admitted by what was published before; the caller does not hold the gate.
-    /// While a busy script holds it, no other call is made.
+    /// Waits for the end of the calls that were admitted by the former state; the caller does not hold the gate. While
+    /// a busy script holds it, no other call is made.
     pub(crate) fn pass_barrier(&self) {
         drop(self.lock_exclusive());
     }
 
-    /// Returns whether a thread waits for exclusive access while the caller has shared access.
+    /// Returns true if a thread waits for exclusive access while the caller has shared access.
     pub(crate) fn is_awaited(&self) -> bool {
         self.gate.is_awaited()
     }
 
-    /// Lets a thread pass that waits for the gate; the caller has released it.
+    /// Gives precedence to a thread that waits for the gate; the caller has released it.
     pub(crate) fn let_pass(&self) {
         self.gate.let_pass();
     }
@@ -301,46 +303,46 @@ impl Store {
         }
     }
 
-    /// Returns the busy flag of the gate's exclusive holder, by which a script tells that it takes long.
+    /// Returns the busy flag of the gate's exclusive holder, with which a script reports that it takes long.
     pub fn busy_flag(&self) -> &Arc<BusyFlag> {
         self.gate.busy_flag()
     }
 
-    /// Keeps expired keys from being deleted, by sweep or look-up, until a monotonic time in milliseconds; they are
-    /// invisible all the same. A time that has passed ends that, and wakes the sweeper.
+    /// Prevents the deletion of expired keys, by sweep or look-up, until a monotonic time in milliseconds; they are
+    /// invisible all the same. A time in the past permits it again. Wakes the sweeper.
     pub fn freeze(&self, until_ms: u64) {
         self.services.sweep_timer.freeze(until_ms);
         self.services.sweep_timer.wake();
     }
 
-    /// Keeps expired keys (invisibly) until a primary says that they are gone, or no longer.
+    /// Begins or ends keeping expired keys (invisibly) until a primary reports their deletion.
     pub fn follow(&self, is_following: bool) {
         self.services.sweep_timer.follow(is_following);
     }
 
-    /// Lets the shards count again in which a panic has interrupted a change; those of a busy script do so at the next
-    /// sweep.
+    /// Makes the shards recount in which a panic has interrupted a change; if a busy script holds the gate, the next
+    /// sweep does so.
     pub fn recover(&self, cx: Cx) {
         if let Some(databases) = self.gate.share() {
             databases.value.each_shard(|shard| shard.recover(&cx));
         }
     }
 
-    /// Sets how long the fences of removed keys are remembered, in milliseconds.
+    /// Sets the time for which the fences of removed keys are remembered, in milliseconds.
     pub fn remember_fences(&self, memory_ms: u64) {
         self.services.sweep_timer.remember_fences(memory_ms);
     }
 
-    /// Deletes expired keys, a few in every shard, until the time for it is up, and returns the monotonic time, in
-    /// milliseconds, of the next sweep that is needed, or [`NEVER`]. A time that is not in the future means that there are
-    /// more. The next call continues with the next shard, so the order of the keys does not depend on the time.
-    /// `report` is told of panics; what causes them is left for later.
+    /// Deletes expired keys, a few in every shard, until `is_time_up`, and returns the monotonic time, in milliseconds,
+    /// of the next sweep needed, or [`NEVER`]. A time that is not in the future means that more keys are due. The next
+    /// call continues with the next shard, so the order of the keys does not depend on the time. Panics are passed to
+    /// `report`; the keys that cause them are left for later.
     pub fn sweep(&self, cx: Cx, is_time_up: impl Fn() -> bool, report: &dyn Fn(&(dyn Any + Send))) -> u64 {
         let (now, care) = (cx.now, Care { report, stumbles: &self.stumbles });
         if let Some(until_ms) = self.services.sweep_timer.frozen_until_ms(now.mono_ms()) {
             return until_ms;
         }
-        // While a busy script holds the gate, nothing can be swept; retry a little later.
+        // While a busy script holds the gate, nothing can be swept: retry a little later.
         let later = now.mono_ms().saturating_add(SWEEP_RETRY_MS);
         self.services.sweep_timer.rearm(|| {
             let Some(databases) = self.gate.share() else { return later };
@@ -367,24 +369,24 @@ impl Store {
         })
     }
 
-    /// Returns when the next sweep is needed, in monotonic milliseconds, or [`NEVER`].
+    /// Returns the time of the next sweep, in monotonic milliseconds, or [`NEVER`].
     pub(crate) fn next_sweep_ms(&self, now: Now) -> u64 {
         let timer = &self.services.sweep_timer;
         timer.frozen_until_ms(now.mono_ms()).unwrap_or_else(|| timer.due_ms())
     }
 
-    /// Moves some entries, cycling through the whole store. Returns how many bytes were copied.
+    /// Moves some entries, cycling through the whole store. Returns the number of bytes copied.
     pub fn compact(&self, hold: &mut GateGuard<'_>) -> usize {
         self.compacting.lock().compact(hold)
     }
 
-    /// Sets the eviction policy and how many keys are sampled per choice.
+    /// Sets the eviction policy, the number of keys sampled per choice, and the rule by which usage is recorded.
     pub fn set_policy(&self, policy: Policy, samples: usize, rule: UsageRule) {
         self.evictor.lock().set_policy(policy, samples);
         self.memory_account().set_rule(rule);
     }
 
-    /// Evicts keys until memory usage is within the limit, but at most `max`.
+    /// Evicts keys, `max` at most, until memory usage is within the limit.
     pub fn evict_to_fit(&self, hold: &mut GateGuard<'_>, cx: Cx, max: usize) -> Eviction {
         // Keys are evicted for the present excess only, not for the memory of the notifications about their eviction.
         let Some(mut goal) = self.memory_account().relief_goal() else { return Eviction::Enough };
@@ -408,7 +410,7 @@ mod tests {
     use crate::store::{Cx, Event, HeldLock, NEVER, Origin, Store, Ttl, WatchFlag};
     use crate::time::clock::{Deadline, Now};
 
-    /// Records the keys that are removed, in order.
+    /// Observer of the removed keys, in order.
     #[derive(Default)]
     struct Recorder(Mutex<Vec<Vec<u8>>>);
 
@@ -430,7 +432,7 @@ mod tests {
         fn record_lock(&self, _: usize, _: &[u8], _: Option<HeldLock<'_>>) {}
     }
 
-    /// Sweeps 2,000 keys that are due at once; returns the calls that this took, and the keys in order.
+    /// Sweeps 2,000 keys that are due at once; returns the number of calls needed, and the keys in order.
     fn swept(store: &Store, recorder: &Recorder, is_time_up: bool) -> (usize, Vec<Vec<u8>>) {
         let (before, due) = (Cx::new(Now::at_ms(0, 0), Origin::HOST), Now::at_ms(10, 10));
         for key in 0..2_000_u32 {

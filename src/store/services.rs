@@ -1,4 +1,4 @@
-//! What all shards of a store share.
+//! Services shared by all shards of a store.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::store::memory_account::MemoryAccount;
 use crate::store::reclaim::Reclaimer;
 use crate::store::table::Hasher;
 
-/// What all shards of a store share.
+/// Services shared by all shards of a store.
 #[derive(Clone)]
 pub(crate) struct Services {
     pub(super) hasher: Hasher,

@@ -1,4 +1,4 @@
-//! Removal of keys by the server: expired ones, found by their deadlines, and evicted ones.
+//! Removal of keys by the server: expired keys, found by their deadlines, and evicted keys.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,21 +15,21 @@ use crate::store::shard::{Shard, nearest_deadline, wall_ms};
 use crate::store::unlogged;
 use crate::time::clock::{Deadline, Now};
 
-/// How many bytes of bounds are kept for later deadlines when no key has a TTL any more.
+/// Size of the bounds, in bytes, that is kept for later deadlines when no key has a TTL any more.
 const DEADLINES_KEEP_MAX: usize = 4096;
 
-/// How many fields of a hash the sweep removes at once at least: they are one event, as they are in Redis.
+/// Minimum number of fields of a hash that the sweep removes at once: they are one event, as in Redis.
 const FIELDS_AT_ONCE: usize = 64;
 
-/// How long a key is left whose deletion has panicked, in milliseconds.
+/// Time for which a key is skipped after its deletion has panicked, in milliseconds.
 pub(super) const STEPPED_OVER_MS: u64 = 60_000;
 
-/// The keys whose deletion has panicked: a sweep steps over them for a while.
+/// The keys whose deletion has panicked: sweeps skip them for a while.
 #[derive(Default)]
 pub(super) struct Stumbles(Mutex<Vec<(u64, u64)>>);
 
 impl Stumbles {
-    /// Returns whether the key with this hash is left for now.
+    /// Returns true if sweeps skip the key with this hash.
     fn has(&self, hash: u64, now: Now) -> bool {
         let mut stumbles = self.0.lock();
         if !stumbles.is_empty() {
@@ -43,17 +43,17 @@ impl Stumbles {
     }
 }
 
-/// How a sweep continues after a panic.
+/// Handling of panics in a sweep.
 #[derive(Clone, Copy)]
 pub(crate) struct Care<'a> {
-    /// Is told of panics.
+    /// Receives panics.
     pub(super) report: &'a dyn Fn(&(dyn Any + Send)),
     pub(super) stumbles: &'a Stumbles,
 }
 
 impl Shard {
-    /// Deletes up to `max_count` expired keys. Returns when the next one may expire; a time in the past when more have
-    /// expired already. One whose deletion panics is left for [`STEPPED_OVER_MS`].
+    /// Deletes up to `max_count` expired keys. Returns the time when the next key may expire, a time in the past if
+    /// more keys have expired already. A key whose deletion panics is skipped for [`STEPPED_OVER_MS`].
     pub(crate) fn sweep(&mut self, cx: &Cx, max_count: usize, care: Care<'_>) -> u64 {
         let now = cx.now;
         self.keys.recover(cx);
@@ -90,8 +90,8 @@ impl Shard {
         self.keys.deadlines.earliest().min(next_field_ms).min(next_end_ms)
     }
 
-    /// Removes what has expired of a key; after a panic, the shard recovers, and the key is left for a while, as long as
-    /// `None` is returned.
+    /// Runs a closure that removes expired data of a key. After a panic, the shard recovers, the key is skipped for a
+    /// while, and `None` is returned meanwhile.
     pub(super) fn guard<T>(
         &mut self,
         care: Care<'_>,
@@ -109,13 +109,13 @@ impl Shard {
         expired
     }
 
-    /// Does something to the shard; after a panic, which is reported, the shard recovers.
+    /// Runs a closure on the shard. After a panic, which is reported, the shard recovers.
     pub(super) fn catch<T>(&mut self, care: Care<'_>, cx: &Cx, act: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let outcome = catch_unwind(AssertUnwindSafe(|| act(self)));
         outcome.inspect_err(|panic| (care.report)(&**panic)).inspect_err(|_| self.recover(cx)).ok()
     }
 
-    /// Leaves the keys that are due and in the bucket of this one for later, so that they keep no others from expiring.
+    /// Postpones the due keys in the bucket of this key, so that they do not prevent others from expiring.
     fn step_over(&mut self, key: Key<'_>, now: Now) {
         let Some(bucket) = self.keys.table().bucket_of(key.hash) else { return };
         let mut bound = NEVER;
@@ -127,8 +127,8 @@ impl Shard {
         self.keys.deadlines.set(bucket, bound);
     }
 
-    /// Removes up to `max` expired fields. Returns when the next one may expire, in monotonic milliseconds; a time in
-    /// the past when more have expired already.
+    /// Removes up to `max` expired fields. Returns the time when the next field may expire, in monotonic milliseconds,
+    /// a time in the past if more fields have expired already.
     fn sweep_fields(&mut self, max: usize, cx: &Cx, care: Care<'_>) -> u64 {
         let (now_ms, mut left) = (wall_ms(cx.now), max);
         while left > 0
@@ -140,14 +140,18 @@ impl Shard {
                 Some(at_ms) => bound = bound.min(at_ms.unsigned_abs()),
                 None => {}
             });
-            self.keys.fields.iter_mut().for_each(|fields| fields.bounds.set(bucket, bound));
+            if let Some(fields) = &mut self.keys.fields {
+                fields.bounds.set(bucket, bound);
+            }
             for bytes in &due {
                 let max = left.max(FIELDS_AT_ONCE);
                 let key = self.keys.key(bytes);
                 let removed = self.guard(care, cx, key, |shard| shard.keys.expire_fields_of(key, max, cx));
                 let removed = removed.unwrap_or_else(|| self.step_over_fields(bytes, now_ms));
                 left = left.saturating_sub(removed.max(1));
-                self.keys.fields.iter_mut().for_each(|fields| fields.swept += removed as u64);
+                if let Some(fields) = &mut self.keys.fields {
+                    fields.swept += removed as u64;
+                }
             }
         }
         match self.keys.fields.as_ref().map(|fields| fields.bounds.earliest()) {
@@ -156,8 +160,8 @@ impl Shard {
         }
     }
 
-    /// Ends up to `max_count` of the holders whose time is over, of locks that several hold. Returns when the next one ends, in
-    /// monotonic milliseconds; a time in the past when more have ended already.
+    /// Removes up to `max_count` holders whose time is over, of locks with several holders. Returns the time when the
+    /// next one ends, in monotonic milliseconds, a time in the past if more have ended already.
     fn sweep_holders(&mut self, max_count: usize, cx: &Cx, care: Care<'_>) -> u64 {
         for (hash, bytes) in self.keys.ended_holders(cx.now.mono_ms(), max_count) {
             let key = Key { bytes: &bytes, hash };
@@ -169,7 +173,7 @@ impl Shard {
         self.keys.next_holder_end_ms()
     }
 
-    /// Leaves the fields that are due in the bucket of a key for later, like [`Shard::step_over`]; returns 0.
+    /// Postpones the due fields in the bucket of a key, like [`Shard::step_over`]; returns 0.
     fn step_over_fields(&mut self, bytes: &[u8], now_ms: u64) -> usize {
         let Some(bucket) = self.keys.table().bucket_of(self.keys.key(bytes).hash) else { return 0 };
         let mut bound = NEVER;
@@ -177,19 +181,21 @@ impl Shard {
             let due_ms = nearest_deadline(entry).map_or(NEVER, i64::unsigned_abs);
             bound = bound.min(if due_ms <= now_ms { now_ms + STEPPED_OVER_MS } else { due_ms });
         });
-        self.keys.fields.iter_mut().for_each(|fields| fields.bounds.set(bucket, bound));
+        if let Some(fields) = &mut self.keys.fields {
+            fields.bounds.set(bucket, bound);
+        }
         0
     }
 
-    /// Calls `visit` for the keys, those with a time to live if `volatile`, of whole buckets from a random one on,
-    /// until `max_count` keys or all were visited. Returns how many were visited.
+    /// Calls `visit` for the keys of whole buckets, from a random bucket on, until `max_count` keys or all were
+    /// visited; only for keys with a TTL if `volatile`. Returns the number of keys visited.
     pub(crate) fn sample(&mut self, max_count: usize, volatile: bool, mut visit: impl FnMut(&Entry)) -> usize {
         let (buckets, keys) =
             (self.keys.table().buckets(), if volatile { self.keys.with_ttl } else { self.keys.table().count() });
         let max_count = max_count.min(keys);
         let (mut found, mut bucket) = (0, if keys == 0 { 0 } else { self.keys.dice.below(buckets) });
         while found < max_count {
-            // The buckets that may hold a deadline are known, so few keys with a TTL among many without are found, too.
+            // The buckets that may hold a deadline are known: so a few keys with a TTL are found among many without.
             if volatile {
                 bucket = self.keys.deadlines.bounded_from(bucket).or(self.keys.deadlines.bounded_from(0)).unwrap_or(0);
             }
@@ -210,7 +216,7 @@ impl Shard {
         if self.keys.with_ttl == 0 { NEVER } else { self.keys.deadlines.earliest() }
     }
 
-    /// Returns the key with the earliest deadline if that is at the bound [`Shard::earliest`]; otherwise it corrects a
+    /// Returns the key with the earliest deadline if the bound [`Shard::earliest`] is exact; otherwise corrects a
     /// bound.
     pub(crate) fn nearest_ttl(&mut self, now: Now) -> Option<Box<[u8]>> {
         let bound = self.keys.deadlines.earliest();
@@ -228,12 +234,12 @@ impl Shard {
         first.filter(|_| earliest_ms <= bound).map(|(_, key)| key)
     }
 
-    /// Forgets the fences of all removed keys, for want of memory; returns whether there were any.
+    /// Forgets the fences of all removed keys, for want of memory; returns true if there were any.
     pub(crate) fn forget_retired_fences(&mut self) -> bool {
         self.keys.forget_all_retired_fences()
     }
 
-    /// Evicts a key, unless its usage has changed from the one given; returns whether the key existed.
+    /// Evicts a key, unless its usage differs from `usage`; returns true if it was evicted.
     pub(crate) fn evict(&mut self, key: Key<'_>, usage: Option<u32>, cx: &Cx) -> bool {
         let found = self.keys.find_undeleted(key);
         if found.is_none_or(|entry| usage.is_some_and(|usage| usage != entry.usage())) {

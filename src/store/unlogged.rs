@@ -1,22 +1,22 @@
-//! The keys that the running call has begun to change and that are not logged yet, while changes are logged.
+//! The keys that the running call has changed, or is about to change, and that are not logged yet.
 //!
-//! A panic ends the call before it logs anything. It unwinds this thread and is caught on it, so the names are kept by
-//! thread: the recovery finds them, whatever has unwound, and a call that does not panic pays nothing for it. A reference
-//! passed to everything that changes a key would cost each call thirty instructions. A name too many does no harm, because
-//! what is logged in the end is what the key holds then.
+//! A panic ends the call before it logs anything. It unwinds this thread and is caught on it, so the keys are
+//! thread-local: the recovery finds them, however far the stack was unwound, and a call that does not panic pays
+//! nothing for it. A reference passed to everything that changes a key would cost each call thirty instructions. A key
+//! too many does no harm, because its value at the time of logging is logged.
 
 use std::cell::RefCell;
 
-/// The most bytes of names that a thread keeps room for when they are forgotten.
+/// Capacity for names, in bytes, that a thread keeps after forgetting them.
 const IDLE_CAPACITY_MAX: usize = 16 * 1024;
 
-/// The keys that calls have changed which a panic has ended: what they hold now remains to be logged.
+/// Keys changed by calls that a panic has ended: their values remain to be logged.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupted {
-    /// Where each name ends among the bytes, with the number of its database.
+    /// End of each name among the bytes, with the number of its database.
     ends: Vec<(usize, usize)>,
     bytes: Vec<u8>,
-    /// Whether any others may have changed, too.
+    /// True if any other keys may have changed, too.
     pub(crate) is_all: bool,
 }
 
@@ -27,36 +27,33 @@ impl Interrupted {
         self.ends.iter().map(move |&(db, end)| (db, &self.bytes[std::mem::replace(&mut start, end)..end]))
     }
 
-    /// Returns whether no key has changed.
+    /// Returns true if no key has changed.
     pub(super) fn is_empty(&self) -> bool {
         self.ends.is_empty() && !self.is_all
     }
 
-    /// Adds those of another call.
+    /// Adds the keys of another call.
     pub(super) fn add(&mut self, other: &Interrupted) {
         other.names().for_each(|(db, name)| self.push(db, name));
         self.is_all |= other.is_all;
     }
 
-    /// Adds a key.
     pub(crate) fn push(&mut self, db: usize, key: &[u8]) {
         self.bytes.extend_from_slice(key);
         self.ends.push((db, self.bytes.len()));
     }
 
-    /// Returns whether the last key that was added is this one.
+    /// Returns true if this key was added last.
     fn ends_with(&self, db: usize, key: &[u8]) -> bool {
         let start = self.ends.len().checked_sub(2).map_or(0, |before| self.ends[before].1);
         self.ends.last().is_some_and(|last| last.0 == db) && self.bytes[start..] == *key
     }
 
-    /// Removes the last key that was added.
     fn pop(&mut self) {
         self.ends.pop();
         self.bytes.truncate(self.ends.last().map_or(0, |last| last.1));
     }
 
-    /// Removes all of them.
     fn clear(&mut self) {
         if self.bytes.capacity() > IDLE_CAPACITY_MAX || self.ends.capacity() > IDLE_CAPACITY_MAX {
             *self = Interrupted::default();
@@ -69,11 +66,11 @@ impl Interrupted {
 
 thread_local! {
     static UNLOGGED: RefCell<Interrupted> = RefCell::default();
-    /// The locks of which something else is known since, each with the number of its database.
+    /// Locks whose state has changed, each with the number of its database.
     static LOCKS: RefCell<Vec<(usize, Box<[u8]>)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Adds a lock of which something else is known from now on.
+/// Adds a lock whose state has changed.
 pub(super) fn add_lock(db: usize, key: &[u8]) {
     LOCKS.with_borrow_mut(|locks| {
         if locks.last().is_none_or(|(last, name)| *last != db || **name != *key) {
@@ -82,12 +79,12 @@ pub(super) fn add_lock(db: usize, key: &[u8]) {
     });
 }
 
-/// Removes a lock of which that was logged.
+/// Removes a lock whose state was logged.
 pub(super) fn remove_lock(db: usize, key: &[u8]) {
     LOCKS.with_borrow_mut(|locks| locks.retain(|(other, name)| *other != db || **name != *key));
 }
 
-/// Takes the locks; none remain.
+/// Takes all locks.
 pub(super) fn take_locks() -> Vec<(usize, Box<[u8]>)> {
     LOCKS.take()
 }
@@ -106,7 +103,7 @@ pub(super) fn add_all() {
     UNLOGGED.with_borrow_mut(|unlogged| unlogged.is_all = true);
 }
 
-/// Takes the keys; none remain.
+/// Takes all keys.
 pub(super) fn take() -> Interrupted {
     UNLOGGED.take()
 }
@@ -120,7 +117,7 @@ pub(super) fn remove(db: usize, key: &[u8]) {
     });
 }
 
-/// Forgets the keys, whose changes are logged.
+/// Forgets all keys and locks, whose changes are logged.
 pub(super) fn clear() {
     UNLOGGED.with_borrow_mut(Interrupted::clear);
     LOCKS.with_borrow_mut(Vec::clear);

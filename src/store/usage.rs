@@ -1,7 +1,7 @@
-//! How recently or how often a key was used, in 24 bits of its entry.
+//! The usage of a key: the time of its last use or the frequency of its use, in 24 bits of its entry.
 //!
-//! Without an LFU policy they hold when the key was last used, in ticks of a coarse clock: `OBJECT IDLETIME` reports it
-//! and LRU policies compare it. With one they hold how often it was used: a counter of eight bits that rises with
+//! Without an LFU policy, the bits are the time of the last use, in ticks of a coarse clock: `OBJECT IDLETIME` reports
+//! it and LRU policies compare it. With an LFU policy, they are the frequency: a counter of eight bits that rises with
 //! falling probability and falls with time, and, in sixteen bits, the minute of its last update.
 //!
 //! Both clocks are monotonic and wrap around: ticks after 38 days, minutes after 45. Entries do not record the rule by
@@ -10,33 +10,32 @@
 
 use crate::time::clock::Now;
 
-/// The number of bits in an entry for the usage.
+/// Number of bits of a usage.
 const BITS: u32 = 24;
 const MASK: u32 = (1 << BITS) - 1;
-/// The length of a tick, in milliseconds. A second, as in Redis, is too long to order the keys of a small and busy
-/// cache.
+/// Length of a tick, in milliseconds. A second, as in Redis, is too long to order the keys of a small and busy cache.
 const TICK_MS: u64 = 200;
 
 const COUNT_BITS: u32 = 8;
 const COUNT_MAX: u32 = (1 << COUNT_BITS) - 1;
 const MINUTES_MASK: u32 = MASK >> COUNT_BITS;
 const MINUTE_MS: u64 = 60_000;
-/// The count of a new key; with 0 it would be the first to be evicted.
+/// Count of a new key; with 0 it would be the first to be evicted.
 const FIRST_COUNT: u32 = 5;
 
-/// How the usage of keys is recorded. Packed, because it is read at every look-up.
+/// The rule by which the usage of keys is recorded. Packed, because it is read at every look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsageRule(u64);
 
 impl UsageRule {
-    /// Records when a key was last used.
+    /// Rule that records the time of the last use.
     pub const RECENCY: UsageRule = UsageRule(0);
 
     const COUNTS: u64 = 1 << 63;
     const HALF: u32 = 31;
 
-    /// Records how often a key was used; `factor` slows the counter down, and every `decay_minutes` without use lower
-    /// it by one.
+    /// Returns a rule that records the frequency of use; `factor` slows the counter down, and every `decay_minutes`
+    /// without use lower it by one.
     pub fn frequency(factor: u32, decay_minutes: u32) -> Self {
         let half = |number: u32| u64::from(number) & ((1 << Self::HALF) - 1);
         UsageRule(Self::COUNTS | half(factor) << Self::HALF | half(decay_minutes))
@@ -52,7 +51,7 @@ impl UsageRule {
         self.0
     }
 
-    /// Returns whether the frequency of use is recorded.
+    /// Returns true if the frequency of use is recorded.
     #[inline]
     pub fn counts(self) -> bool {
         self.0 & Self::COUNTS != 0
@@ -61,19 +60,13 @@ impl UsageRule {
     /// Returns the usage of a new key.
     #[inline]
     pub fn fresh(self, now: Now) -> u32 {
-        match self.counts() {
-            true => minutes(now) << COUNT_BITS | FIRST_COUNT,
-            false => ticks(now),
-        }
+        if self.counts() { minutes(now) << COUNT_BITS | FIRST_COUNT } else { ticks(now) }
     }
 
     /// Returns the new usage of a key that had `usage` and is used now.
     #[inline]
     pub fn used(self, usage: u32, now: Now, dice: &mut Dice) -> u32 {
-        match self.counts() {
-            true => self.counted(usage, now, dice),
-            false => ticks(now),
-        }
+        if self.counts() { self.counted(usage, now, dice) } else { ticks(now) }
     }
 
     fn counted(self, usage: u32, now: Now, dice: &mut Dice) -> u32 {
@@ -85,7 +78,7 @@ impl UsageRule {
         minutes(now) << COUNT_BITS | (count + u32::from(rises))
     }
 
-    /// Returns how often a key was used, on a logarithmic scale up to 255.
+    /// Returns the frequency of a key's use, on a logarithmic scale up to 255.
     pub fn count(self, usage: u32, now: Now) -> u32 {
         let decay_minutes = self.0 & ((1 << Self::HALF) - 1);
         let elapsed = minutes(now).wrapping_sub(usage >> COUNT_BITS) & MINUTES_MASK;
@@ -93,19 +86,18 @@ impl UsageRule {
         (usage & COUNT_MAX).saturating_sub(periods as u32)
     }
 
-    /// Returns how well a key is suited for eviction; comparable among keys at the same time.
+    /// Returns the score by which keys are evicted, the highest first; comparable among keys at the same time.
     pub fn eviction_score(self, usage: u32, now: Now) -> u32 {
-        match self.counts() {
-            true => {
-                let elapsed = minutes(now).wrapping_sub(usage >> COUNT_BITS) & MINUTES_MASK;
-                (COUNT_MAX - self.count(usage, now)) << (BITS - COUNT_BITS) | elapsed
-            }
-            false => ticks(now).wrapping_sub(usage) & MASK,
+        if self.counts() {
+            let elapsed = minutes(now).wrapping_sub(usage >> COUNT_BITS) & MINUTES_MASK;
+            (COUNT_MAX - self.count(usage, now)) << (BITS - COUNT_BITS) | elapsed
+        } else {
+            ticks(now).wrapping_sub(usage) & MASK
         }
     }
 }
 
-/// Returns for how many seconds a key has not been used.
+/// Returns the number of seconds since the last use of a key.
 pub(crate) fn idle_s(usage: u32, now: Now) -> u64 {
     u64::from(ticks(now).wrapping_sub(usage) & MASK) * TICK_MS / 1000
 }
@@ -115,13 +107,13 @@ pub(crate) fn second(usage: u32) -> u64 {
     u64::from(usage) * TICK_MS / 1000
 }
 
-/// Returns the usage of a key that has been idle for `idle_s` seconds; at most what 24 bits can hold.
+/// Returns the usage of a key that has been idle for `idle_s` seconds, limited to 24 bits.
 pub(crate) fn idle_for(idle_s: u64, now: Now) -> u32 {
     let idle_ticks = idle_s.saturating_mul(1000).div_ceil(TICK_MS).min(u64::from(MASK));
     ticks(now).wrapping_sub(idle_ticks as u32) & MASK
 }
 
-/// Returns the usage of a key that was with the count `count`, on the scale of [`UsageRule::count`].
+/// Returns the usage of a key with the count `count`, on the scale of [`UsageRule::count`].
 pub(crate) fn used_often(count: u8, now: Now) -> u32 {
     minutes(now) << COUNT_BITS | u32::from(count)
 }
@@ -135,7 +127,7 @@ fn minutes(now: Now) -> u32 {
     (now.mono_ms() / MINUTE_MS) as u32 & MINUTES_MASK
 }
 
-/// A random number generator whose numbers are evenly spread but predictable (Marsaglia's xorshift).
+/// A random number generator with evenly distributed but predictable numbers (Marsaglia's xorshift).
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
@@ -154,7 +146,7 @@ impl Dice {
         self.0 >> 32
     }
 
-    /// Creates another generator, whose numbers do not depend on how many are drawn from this one later.
+    /// Creates another generator, whose numbers do not depend on later draws from this one.
     pub fn split(&mut self) -> Self {
         Dice::new(self.roll() << 32 | self.roll())
     }
@@ -165,19 +157,19 @@ impl Dice {
     }
 }
 
-/// Selects some of several things that are visited one by one, every subset of that size with the same probability.
+/// Random selection from items that are visited one by one: every subset of the wanted size has the same probability.
 pub(crate) struct Selection {
     wanted: usize,
     left: usize,
 }
 
 impl Selection {
-    /// Selects `wanted` things of `count`, or all if there are fewer.
+    /// Creates a selection of `wanted` items of `count`, or of all if there are fewer.
     pub(crate) fn new(wanted: usize, count: usize) -> Self {
         Selection { wanted: wanted.min(count), left: count }
     }
 
-    /// Returns whether the next thing is selected: with the probability of what is wanted among what is left.
+    /// Returns true if the next item is selected: with the probability of the wanted items among the remaining ones.
     #[inline]
     pub(crate) fn takes(&mut self, dice: &mut Dice) -> bool {
         let is_taken = self.wanted > 0 && dice.below(self.left.max(1)) < self.wanted;
@@ -217,7 +209,7 @@ mod tests {
             let usage = (0..uses).fold(rule.fresh(at_s(0)), |usage, _| rule.used(usage, at_s(0), dice));
             rule.count(usage, at_s(0))
         };
-        // What Redis documents: 10, 18, 142 and 255 after 100, 1000, 100,000 and a million uses.
+        // The figures of Redis' documentation: 10, 18, 142 and 255 after 100, 1000, 100,000 and a million uses.
         for (uses, expected) in [(100, 7..=13), (1000, 14..=24), (100_000, 130..=155), (1_000_000, 255..=255)] {
             let count = after(uses, &mut dice);
             assert!(expected.contains(&count), "{count} after {uses} uses");

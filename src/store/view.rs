@@ -1,7 +1,7 @@
 //! The locked shards of one call: the only way to read or change a key.
 //!
-//! A view is one guard (most calls), a few sorted guards (several keys), the gate alone (calls over a
-//! whole database, which lock shard after shard) or the whole store (scripts). Handlers do not see which.
+//! A view is one guard (most calls), a few sorted guards (several keys), the gate alone (calls over a whole database,
+//! which lock shard after shard) or the whole store (scripts). Handlers do not see the difference.
 //!
 //! - here: look-ups;
 //! - `view/write.rs`: changes of keys;
@@ -39,7 +39,7 @@ pub struct View<'a> {
     lookups: Lookups,
 }
 
-/// Counts look-ups: hits in the lower half, misses in the upper.
+/// Counter of look-ups: hits in the lower half, misses in the upper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lookups(u64);
 
@@ -69,7 +69,7 @@ impl std::ops::Add for Lookups {
     }
 }
 
-/// What a write does to the TTL of its key.
+/// Effect of a write on the TTL of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ttl {
     /// The key keeps its deadline.
@@ -101,7 +101,7 @@ impl<'a> View<'a> {
         View { access, cx: ChangeCx::new(cx), lookups: Lookups::default() }
     }
 
-    /// Moves on to the keys of the next call, as if the view was new; returns whether that is possible.
+    /// Moves on to the keys of the next call, as if the view was new; returns false if that is not possible.
     #[inline]
     pub(crate) fn move_on(&mut self, hashes: &[u64]) -> bool {
         let has_moved = self.access.move_on(hashes);
@@ -112,18 +112,18 @@ impl<'a> View<'a> {
         has_moved
     }
 
-    /// Returns whether it is a view of nothing.
+    /// Returns true if this is a view of nothing.
     pub fn is_closed(&self) -> bool {
         matches!(self.access, Access::Closed)
     }
 
-    /// Returns whether the whole store is locked.
+    /// Returns true if the whole store is locked.
     pub(crate) fn is_whole(&self) -> bool {
         matches!(self.access, Access::Whole(..))
     }
 
     /// Runs a closure on database `db` of this view, which must cover the whole store, or lock shard after shard; for
-    /// calls declared EXCLUSIVE, and those without keys.
+    /// calls declared EXCLUSIVE, and calls without keys.
     pub fn in_db<T>(&mut self, db: usize, act: impl FnOnce(&mut Self) -> T) -> T {
         let own = self.access.aim(db);
         let result = act(self);
@@ -131,13 +131,13 @@ impl<'a> View<'a> {
         result
     }
 
-    /// Lends all that this view has locked to another call, in database `db` if everything is locked.
+    /// Lends all locks of this view to another call, in database `db` if everything is locked.
     #[inline]
     pub fn lend(&mut self, db: usize, cx: Cx) -> View<'_> {
         View::of(self.access.lend(db), cx)
     }
 
-    /// Returns whether the keys with these hashes are locked by this view.
+    /// Returns true if the keys with these hashes are locked by this view.
     pub fn covers(&self, hashes: &[u64]) -> bool {
         self.access.covers(hashes)
     }
@@ -168,29 +168,29 @@ impl<'a> View<'a> {
         self.lookups
     }
 
-    /// Returns what was changed through this view.
+    /// Returns the changes made through this view.
     pub(crate) fn changes(&self) -> ChangeSet {
         self.cx.changes()
     }
 
-    /// Returns what was changed through this view, to be added to.
+    /// Returns the changes made through this view, to add to them.
     pub(crate) fn changes_mut(&mut self) -> &mut ChangeSet {
         self.cx.changes_mut()
     }
 
-    /// Lets the locked shards count again in which a panic has interrupted a change.
+    /// Makes the locked shards recount in which a panic has interrupted a change.
     pub(crate) fn recover(&mut self) {
         let View { access, cx, .. } = self;
         access.each_shard(|shard| shard.recover(cx));
     }
 
-    /// Borrows the keys of the shard that a key belongs to, and the context in which they change.
+    /// Borrows the keys of a key's shard, and the context in which they change.
     #[inline(always)] // see Access::shard
     fn keys(&mut self, key: Key<'_>) -> (&mut Keys, &mut ChangeCx) {
         (&mut self.access.shard(key).keys, &mut self.cx)
     }
 
-    /// Looks a key up; `how` selects the other effects.
+    /// Looks a key up, with the other effects given by `how`.
     #[inline(always)] // the flags are constants of the caller; see View::find
     pub fn lookup(&mut self, key: Key<'_>, how: Lookup) -> Option<&Entry> {
         match how {
@@ -203,7 +203,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Looks a key up. It is compiled once per set of flags, so that no flag is tested at run time.
+    /// Looks a key up. Compiled once per set of flags, so that no flag is tested at run time.
     #[inline(always)] // a call would be a fortieth of a GET
     fn find<const HOW: u8>(&mut self, key: Key<'_>) -> Option<&Entry> {
         let how = Lookup::from_bits(HOW);
@@ -233,7 +233,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Looks up a key that must hold a hash, for its fields whose time is not over.
+    /// Looks up a key that must hold a hash, for its unexpired fields.
     ///
     /// # Errors
     /// [`WrongType`] when the key holds something else.
@@ -243,13 +243,13 @@ impl<'a> View<'a> {
         Ok(self.get::<Hash>(key, how)?.map(|hash| VisibleHash::new(hash, &cx)))
     }
 
-    /// Returns whether a key exists; the look-up has no other effect.
+    /// Returns true if a key exists; the look-up has no other effect.
     #[inline]
     pub fn exists(&mut self, key: Key<'_>) -> bool {
         self.peek(key).is_some()
     }
 
-    /// Borrows the entries of several keys at once, `None` for missing ones; the look-ups have no effects.
+    /// Borrows the entries of several keys at once, `None` for a missing key; the look-ups have no effects.
     pub(crate) fn peek_all(&mut self, keys: &[Key<'_>]) -> SmallVec<[Option<&Entry>; 8]> {
         let View { access, cx, .. } = self;
         let shards = access.shards();
@@ -260,17 +260,17 @@ impl<'a> View<'a> {
         keys.iter().map(entry_of).collect()
     }
 
-    /// Returns the entry of a key, even one that has expired and is not deleted yet.
+    /// Returns the entry of a key, including an expired one that is not deleted yet.
     pub fn find_undeleted(&mut self, key: Key<'_>) -> Option<&Entry> {
         self.keys(key).0.find_undeleted(key)
     }
 
-    /// Returns random numbers for a call on a key.
+    /// Returns a generator of random numbers for a call on a key.
     pub(crate) fn dice(&mut self, key: Key<'_>) -> Dice {
         self.keys(key).0.dice.split()
     }
 
-    /// Returns the deadline of a key: `None` without a key, `Some(None)` without a TTL.
+    /// Returns the deadline of a key: `None` for a missing key, `Some(None)` for a key without a TTL.
     pub fn deadline(&mut self, key: Key<'_>) -> Option<Option<Deadline>> {
         self.peek(key).map(Entry::deadline)
     }

@@ -1,16 +1,18 @@
-//! The walk of a snapshot over the keys: it visits each as it was at one moment, the *cut*, while commands change them.
+//! The walk of a snapshot over the keys: it visits each key as it was at one moment, the *cut*, while commands change
+//! the keys.
 //!
 //! At the cut, with the gate held exclusively, every shard gets a [`Walk`]. A thread then visits the keys of one shard
-//! after another in the order of a scan, whose positions keep their meaning while the table grows and shrinks. Whatever
-//! changes a key that the walk has not reached gives it to the [`WalkSink`] first, as it is until then, and the walk
-//! passes over it; a key that is created after the cut is passed over, too. So each key of the cut is visited once, and
-//! nothing is copied but what changes meanwhile.
+//! after another in the order of a scan, whose positions stay valid while the table grows and shrinks. Before a key
+//! changes that the walk has not reached, the key is given to the [`WalkSink`], unchanged, and the walk passes over it;
+//! a key that is created after the cut is passed over, too. So each key of the cut is visited once, and only keys that
+//! change meanwhile are copied.
 //!
-//! The elements of a large value are visited in the same way, one level down: see [`Record`]. Its record begins when the
-//! walk reaches the key or when the key is about to change, and goes with the value if that gets another key.
+//! The elements of a large value are visited in the same way, one level down: see [`Record`]. The record of a value
+//! begins when the walk reaches the key or when the key is about to change, and stays with the value if the value gets
+//! another key.
 //!
-//! A walk belongs to the table: SWAPDB swaps both, and FLUSHALL hands both over, so that the walk goes on in what is no
-//! longer there for commands.
+//! A walk belongs to the table: SWAPDB swaps both, and FLUSHALL hands both over, so that the walk continues in data
+//! that commands no longer see.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,52 +24,53 @@ use crate::store::key::Key;
 use crate::store::table::{SCAN_POSITIONS, Table, scan_position};
 use crate::store::value::{Part, Record};
 
-/// What is known of a key beside its entry.
+/// State of a key besides its entry.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Beside<'a> {
-    /// Its fence; 0 without one.
+    /// Fence; 0 if there is none.
     pub(crate) fence: i64,
-    /// The lock that it is.
+    /// Lock of the key.
     pub(crate) lock: Option<HeldLock<'a>>,
 }
 
-/// Takes what is about to change before the walk has reached it. It is called while the key's shard is locked.
+/// Receiver of keys that are about to change before the walk has reached them. It is called while the key's shard is
+/// locked.
 pub(crate) trait WalkSink: Send + Sync {
-    /// Takes a key as it was at the cut, with the number that its database had then.
+    /// Receives a key as it was at the cut, with the number that its database had then.
     fn add_former(&self, db: usize, entry: &Entry, beside: Beside<'_>);
 
-    /// Takes the fence of a key that was removed before the cut, with the number that its database had then. It may be
-    /// given twice.
+    /// Receives the fence of a key that was removed before the cut, with the number that its database had then. It may
+    /// be given twice.
     fn add_retired(&self, db: usize, key: &[u8], retired: Retired);
 
     /// Begins the record of a key with a large value; `None` if the value is not large.
     fn begin_record(&self, db: usize, entry: &Entry, beside: Beside<'_>) -> Option<Record>;
 
-    /// Takes note that keys were dropped before they were visited.
+    /// Notes that keys were dropped before they were visited.
     fn lose(&self);
 }
 
-/// Takes what the walk visits.
+/// Receiver of the visited keys.
 pub(crate) trait Visitor {
-    /// Takes a key: the number that its database had at the cut, and the key with its value.
+    /// Receives a key and its value, with the number that its database had at the cut.
     fn visit(&mut self, db: usize, entry: &Entry, beside: Beside<'_>);
 
-    /// Takes the fence of a removed key, as [`WalkSink::add_retired`] does.
+    /// Receives the fence of a removed key, as [`WalkSink::add_retired`] does.
     fn visit_retired(&mut self, db: usize, key: &[u8], retired: Retired);
 
-    /// Takes a part of the record of a large value.
+    /// Receives a part of the record of a large value.
     fn add_part(&mut self, part: Part);
 }
 
-/// Where the keys of a walk are.
+/// The container of the keys of a walk.
 pub(super) trait Entries {
-    /// Borrows the entry of a key, in which nothing but the record may be changed.
+    /// Borrows the entry of a key. The caller may change nothing in it but the record.
     fn entry(&mut self, key: &[u8]) -> Option<&mut Entry>;
 }
 
 /// The walk over the keys of one table, and over the elements of their values.
 pub(super) struct Walk {
-    /// Unless all keys were visited.
+    /// Walk over the keys, unless all were visited.
     scan: Option<Scan>,
     /// Keys with a large value whose record has begun. Some may have been deleted since, or their records finished.
     begun: Vec<Box<[u8]>>,
@@ -79,9 +82,9 @@ struct Scan {
     db: usize,
     /// The scan position up to which keys were visited.
     position: u64,
-    /// The position from which on fences of removed keys are to be visited; `None` when all were.
+    /// Position from which on fences of removed keys are to be visited; `None` if all were.
     retired_from: Option<u64>,
-    /// The keys beyond the position that are not to be visited: they were given to the sink, or created after the cut.
+    /// Keys beyond the position that are not to be visited: they were given to the sink, or created after the cut.
     passed_over: HashSet<Box<[u8]>, ahash::RandomState>,
     sink: Arc<dyn WalkSink>,
 }
@@ -95,13 +98,12 @@ impl Drop for Scan {
 }
 
 impl Walk {
-    /// Begins a walk.
     pub(super) fn new(db: usize, sink: &Arc<dyn WalkSink>) -> Self {
         let scan = Scan { db, position: 0, retired_from: Some(0), passed_over: HashSet::default(), sink: sink.clone() };
         Walk { scan: Some(scan), begun: Vec::new() }
     }
 
-    /// Begins a walk that visits a large value which has come from elsewhere with its record.
+    /// Creates a walk over nothing but a large value that has come from elsewhere with its record.
     pub(super) fn of_begun() -> Self {
         Walk { scan: None, begun: Vec::new() }
     }
@@ -111,7 +113,7 @@ impl Walk {
         self.begun.push(key.into());
     }
 
-    /// Returns whether nothing is left to visit.
+    /// Returns true if nothing is left to visit.
     pub(super) fn is_over(&mut self, entries: &mut dyn Entries) -> bool {
         self.forget_finished(entries);
         self.scan.is_none() && self.begun.is_empty()
@@ -121,8 +123,8 @@ impl Walk {
         self.begun.retain(|key| entries.entry(key).is_some_and(|entry| entry.record().is_some()));
     }
 
-    /// Gives a key to the sink that is about to change, unless it was reached or given before. `entry` is what it holds,
-    /// if it exists, and `retired` the fence that is remembered, if it was removed.
+    /// Gives a key that is about to change to the sink, unless the walk has reached it or it was given before. `entry`
+    /// is its entry, if it exists, and `retired` its retired fence, if it was removed.
     pub(super) fn before_change(
         &mut self,
         key: Key<'_>,
@@ -139,12 +141,16 @@ impl Walk {
             Some(entry) if entry.is_large() => self.begin(entry, beside),
             Some(entry) => scan.sink.add_former(scan.db, entry, beside),
             None if scan.retired_from.is_none() => {}
-            None => retired.into_iter().for_each(|retired| scan.sink.add_retired(scan.db, key.bytes, retired)),
+            None => {
+                if let Some(retired) = retired {
+                    scan.sink.add_retired(scan.db, key.bytes, retired);
+                }
+            }
         }
     }
 
-    /// Visits fences of keys that were removed before the cut, until the time is up; returns whether all were visited. It
-    /// comes before the first scan.
+    /// Visits fences of keys that were removed before the cut, until the time is up; returns true if all were visited.
+    /// To be called before the first scan.
     pub(super) fn visit_retired(
         &mut self,
         fences: &Fences,
@@ -172,8 +178,8 @@ impl Walk {
         }
     }
 
-    /// Visits keys until the time is up, or until it finds some with a large value, whose names it returns: their records
-    /// are to begin.
+    /// Visits keys until the time is up, or until it finds keys with a large value, and returns the names of these:
+    /// their records are to begin.
     pub(super) fn scan<'k>(
         &mut self,
         table: &Table<Entry>,
@@ -189,9 +195,10 @@ impl Walk {
             }
             let next = table.scan(*position, |entry| {
                 if passed_over.is_empty() || !passed_over.remove(entry.key()) {
-                    match entry.is_large() {
-                        true => large.push(entry.key().into()),
-                        false => visitor.visit(*db, entry, beside(entry)),
+                    if entry.is_large() {
+                        large.push(entry.key().into());
+                    } else {
+                        visitor.visit(*db, entry, beside(entry));
                     }
                 }
             });
@@ -203,8 +210,8 @@ impl Walk {
         large
     }
 
-    /// Visits elements of a large value whose record has begun, if there is one; of that with a number, if one is given.
-    /// Returns whether it has.
+    /// Visits elements of a large value whose record has begun, if there is one; with a number, only of the record with
+    /// this number. Returns true if it has visited any.
     pub(super) fn visit_begun(
         &mut self,
         entries: &mut dyn Entries,
@@ -216,14 +223,19 @@ impl Walk {
         self.begun.iter().any(|key| visit_elements(entries.entry(key), number, is_time_up, visitor))
     }
 
-    /// Ends the records that have begun.
+    /// Ends the walk and the records that have begun.
     pub(super) fn end(&mut self, entries: &mut dyn Entries) {
         self.scan = None;
-        self.begun.drain(..).for_each(|key| entries.entry(&key).into_iter().for_each(Entry::end_record));
+        for key in self.begun.drain(..) {
+            if let Some(entry) = entries.entry(&key) {
+                entry.end_record();
+            }
+        }
     }
 }
 
-/// Visits elements of an entry, if its record has begun, and has the number, if one is given. Returns whether it has.
+/// Visits elements of an entry, if its record has begun and has the given number, if any. Returns true if it has
+/// visited any.
 pub(super) fn visit_elements(
     entry: Option<&mut Entry>,
     number: Option<u64>,

@@ -13,43 +13,43 @@ use crate::store::root::Store;
 use crate::store::value::{Part, Progress};
 use crate::store::walk::{Beside, Entries, Visitor, WalkSink, visit_elements};
 
-/// What a step of the walk over the store has left to do.
+/// Result of a step of the walk over the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Walked {
     /// There is more to visit.
     More,
     /// A busy script holds the gate.
     Blocked,
-    /// A command gives the large value that is to be visited another place just now.
+    /// A command is moving the large value that is to be visited next.
     Moving,
     /// All keys of the cut were visited or given to the sink.
     All,
 }
 
-/// Where in the store the walk goes on.
+/// Position of the walk in the store.
 pub(crate) struct WalkCursor {
-    /// The number of the shard, counted through the databases in use.
+    /// Number of the shard, counted through the databases in use.
     shard: usize,
-    /// How many shards in a row had no walk.
+    /// Number of shards in a row that had no walk.
     finished: usize,
-    /// The number of the record of a large value of which some parts were visited, and not the last.
+    /// Number of the record of a large value of which some parts were visited, but not the last.
     record: Option<u64>,
     progress: Arc<Progress>,
 }
 
 impl WalkCursor {
-    /// Creates the cursor of a walk that has not begun; its records have this progress.
+    /// Creates the cursor of a walk that has not begun; `progress` is shared with its records.
     pub(crate) fn new(progress: &Arc<Progress>) -> Self {
         WalkCursor { shard: 0, finished: 0, record: None, progress: progress.clone() }
     }
 
-    /// Returns whether some parts of a record were visited, and not the last: nothing else may be written before that.
+    /// Returns true if some parts of a record were visited, but not the last: nothing else may be written before that.
     pub(crate) fn is_in_record(&self) -> bool {
         self.record.is_some()
     }
 }
 
-/// Notes of which record a part was visited last.
+/// Visitor that notes the record of the last visited part.
 struct Parts<'v> {
     visitor: &'v mut dyn Visitor,
     record: &'v mut Option<u64>,
@@ -71,8 +71,8 @@ impl Visitor for Parts<'_> {
 }
 
 impl Store {
-    /// Lets a walk begin: the cut is now. What changes before the walk has reached it goes to the sink. Only one walk may be
-    /// under way. Returns how many keys there are.
+    /// Begins a walk: the cut is now. Keys that change before the walk has reached them go to the sink. Only one walk
+    /// may be in progress. Returns the number of keys.
     pub(crate) fn begin_walk(&self, held: &mut Exclusive<'_>, sink: &Arc<dyn WalkSink>) -> usize {
         let mut count = 0;
         held.0.value.each_shard_mut(|shard| {
@@ -83,7 +83,7 @@ impl Store {
         count
     }
 
-    /// Goes on with the walk until the time is up: visits keys of one shard, which is locked meanwhile, or elements of one
+    /// Continues the walk until the time is up: visits keys of one shard, which is locked meanwhile, or elements of one
     /// large value.
     pub(crate) fn walk(
         &self,
@@ -96,7 +96,7 @@ impl Store {
             let used = databases.value.used();
             let count = used.len() * SHARDS;
             let lock = |shard: usize| databases.value.at(used[shard / SHARDS]).shards()[shard % SHARDS].lock();
-            // First what is begun, so that what is kept of large values is not kept for long.
+            // Records that have begun come first, so that copies of large values are not kept for long.
             if cursor.progress.has_unfinished() {
                 let (number, first) = (cursor.record, cursor.shard);
                 let visitor = &mut Parts { visitor, record: &mut cursor.record };
@@ -104,16 +104,17 @@ impl Store {
                 let is_visited = shards.any(|shard| {
                     let mut shard = lock(shard);
                     let is_visited = shard.keys.visit_begun(number, is_time_up, visitor);
-                    MutexGuard::unlock_fair(shard); // who waits for it is next
+                    MutexGuard::unlock_fair(shard); // a thread that waits for it is next
                     is_visited
                 });
-                return match is_visited || self.visit_begun_unseen(number, is_time_up, visitor) {
-                    true => Walked::More,
-                    false => Walked::Moving,
+                return if is_visited || self.visit_begun_unseen(number, is_time_up, visitor) {
+                    Walked::More
+                } else {
+                    Walked::Moving
                 };
             }
             if cursor.finished >= count {
-                // SWAPDB may have exchanged shards that were passed and such that were not; while the gate is shared it cannot.
+                // SWAPDB may have exchanged visited shards with others; while the gate is shared it cannot.
                 let Some(left) = (0..count).find(|shard| lock(*shard).keys.has_walk()) else {
                     drop(databases);
                     return self.walk_unseen(is_time_up, visitor);
@@ -139,8 +140,8 @@ impl Store {
         }
     }
 
-    /// Visits elements of a large value that no command sees any more, and whose record has begun. Returns whether there is
-    /// one.
+    /// Visits elements of a large value that commands no longer see, and whose record has begun. Returns true if there
+    /// is one.
     fn visit_begun_unseen(
         &self,
         number: Option<u64>,
@@ -160,7 +161,7 @@ impl Store {
         true
     }
 
-    /// Visits keys that no command sees any more, and frees those that were visited.
+    /// Visits keys that commands no longer see, and frees the visited ones.
     fn walk_unseen(&self, is_time_up: &dyn Fn() -> bool, visitor: &mut dyn Visitor) -> Walked {
         let Some(mut contents) = self.reclaimer().unvisited().shards.pop() else { return Walked::All };
         contents.walk(is_time_up, visitor);
@@ -168,7 +169,7 @@ impl Store {
         Walked::More
     }
 
-    /// Ends the walk, whether it has visited all keys or not.
+    /// Ends the walk. It need not have visited all keys.
     pub(crate) fn end_walk(&self) {
         self.events().set_walked(false);
         let mut held = self.exclusive();
@@ -182,7 +183,7 @@ impl Store {
 }
 
 impl Contents {
-    /// Goes on with the walk over the keys.
+    /// Continues the walk over the keys.
     fn walk(&mut self, is_time_up: &dyn Fn() -> bool, visitor: &mut dyn Visitor) {
         let Some(mut walk) = self.walk.take() else { return };
         if !walk.visit_retired(&self.fences, is_time_up, visitor) {
@@ -195,7 +196,9 @@ impl Contents {
         let beside = |entry: &Entry| Beside { fence: fence_of(entry), lock: None }; // locks have ended with their keys
         for name in walk.scan(&self.table, beside, is_time_up, visitor) {
             let fence = fence(&name, self);
-            self.entry(&name).into_iter().for_each(|entry| walk.begin(entry, Beside { fence, lock: None }));
+            if let Some(entry) = self.entry(&name) {
+                walk.begin(entry, Beside { fence, lock: None });
+            }
         }
         self.walk = (!walk.is_over(self)).then_some(walk);
     }
@@ -208,8 +211,9 @@ impl Contents {
     }
 
     fn end_walk(&mut self) {
-        let walk = self.walk.take();
-        walk.into_iter().for_each(|mut walk| walk.end(self));
+        if let Some(mut walk) = self.walk.take() {
+            walk.end(self);
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The walk visits the keys of the cut as they were then, whatever happens meanwhile.
+//! Tests of the walk: it visits the keys of the cut as they were then, whatever changes meanwhile.
 
 mod large;
 
@@ -28,19 +28,19 @@ type Keys = BTreeMap<(usize, Vec<u8>), (Vec<u8>, i64)>;
 /// Removed keys with their databases: the fence.
 type Fences = BTreeMap<(usize, Vec<u8>), i64>;
 
-/// Collects what the walk is given.
+/// Collector of all that the walk is given.
 #[derive(Default)]
 struct Collected {
     keys: Mutex<Keys>,
     /// The fences of removed keys, with their databases.
     retired: Mutex<Fences>,
-    /// The records of large values: what was read of them so far.
+    /// Records of large values, as far as they were read.
     records: Mutex<BTreeMap<u64, MarkedBytes>>,
     progress: Arc<Progress>,
 }
 
 impl Collected {
-    /// Adds a key, which nobody may have added before.
+    /// Adds a key, which must not have been added before.
     fn add(&self, db: usize, key: &[u8], value: Vec<u8>, fence: i64) {
         let before = self.keys.lock().insert((db, key.to_vec()), (value, fence));
         assert!(before.is_none(), "{} of database {db} was visited twice", key.escape_ascii());
@@ -161,7 +161,7 @@ fn shown(entry: &Entry) -> Vec<u8> {
     ordered(&lines, matches!(entry.contents(), ValueRef::List(_) | ValueRef::Stream(_)))
 }
 
-/// What happens to the store.
+/// An action on the store.
 #[derive(Clone, Debug)]
 enum Action {
     Set {
@@ -186,38 +186,38 @@ enum Action {
         db: usize,
     },
     FlushAll,
-    /// An element of a collection is set or added.
+    /// Sets or adds an element of a collection.
     Add {
         db: usize,
         key: u16,
         element: u16,
         value: u8,
     },
-    /// An element of a collection is removed.
+    /// Removes an element of a collection.
     Take {
         db: usize,
         key: u16,
         element: u16,
     },
-    /// A collection gets the key of another.
+    /// Gives a collection the key of another.
     Rename {
         db: usize,
         from: u16,
         to: u16,
     },
-    /// The walk goes on by so many buckets.
+    /// Takes `steps` steps of the walk.
     Walk {
         steps: u8,
     },
 }
 
-/// How many different keys a database may have.
+/// Number of different keys of a database.
 const KEYS: u16 = 600;
 
-/// Large values have numbers above those of the other keys.
+/// Numbers of the keys with large values, above the numbers of the other keys.
 const COLLECTIONS: std::ops::Range<u16> = KEYS..KEYS + 12;
 
-/// How many different elements a collection may have.
+/// Number of different elements of a collection.
 const ELEMENTS: u16 = 120;
 
 fn is_ordered(key: u16) -> bool {
@@ -343,7 +343,7 @@ fn all_retired(store: &Store, now: Now) -> Fences {
     retired
 }
 
-/// Takes steps of the walk, of a bucket each; returns whether it is over.
+/// Takes `steps` steps of the walk, of a bucket each; returns true if it is over.
 fn walk(store: &Store, cursor: &mut WalkCursor, mut collected: &Collected, steps: usize) -> bool {
     (0..steps).any(|_| store.walk(cursor, &|| true, &mut collected) == Walked::All)
 }
@@ -392,7 +392,7 @@ fn a_walk_that_is_given_up_leaves_nothing_behind() {
     let collected = Arc::<Collected>::default();
     let sink: Arc<dyn WalkSink> = collected.clone();
     store.begin_walk(&mut store.exclusive(), &sink);
-    // Of these the records have begun: one is deleted, one goes with all keys, and one stays.
+    // The records of these keys have begun: one key is deleted, one goes with all keys, and one stays.
     [600, 601].into_iter().for_each(|key| perform(&store, &Action::Take { db: 0, key, element: 0 }, &mut now));
     perform(&store, &Action::Remove { db: 0, key: 600 }, &mut now);
     perform(&store, &Action::Flush { db: 0 }, &mut now);

@@ -12,7 +12,7 @@ fn limits() -> Limits {
     Limits { hash: small, zset: small, set: small, ..Limits::default() }
 }
 
-/// What is to be done to an element.
+/// A change of an element.
 struct Change<'c> {
     key: Key<'c>,
     hasher: &'c Hasher,
@@ -20,11 +20,11 @@ struct Change<'c> {
     element: u16,
     /// The element, long enough for a value of many to be a large one.
     text: &'c [u8],
-    /// What it is set to; `None` to remove it.
+    /// New value of the element; `None` to remove it.
     value: Option<u8>,
 }
 
-/// Sets, adds or removes an element of a value, whose type the number of its key says.
+/// Sets, adds or removes an element of a value, whose type follows from the number of its key.
 pub(super) fn change(store: &Store, (db, key): (usize, u16), element: u16, value: Option<u8>, cx: Cx) {
     let name = key.to_le_bytes();
     let text = format!("element {element} {}", "x".repeat(usize::from(element) % 40));
