@@ -1,7 +1,7 @@
 //! The allocator of the binary: jemalloc, for size classes 8 or 16 bytes apart.
 //!
-//! Where they are 8 bytes apart, an allocation of 24, 40 or 56 bytes begins at a multiple of 8 only, so every alignment
-//! above 8 is asked for. Where they are 16 bytes apart the same requests are correct, too.
+//! With size classes 8 bytes apart, an allocation of 24, 40 or 56 bytes begins at a multiple of 8 only, so every
+//! alignment above 8 is requested explicitly. With size classes 16 bytes apart the same requests are correct, too.
 
 #![allow(unsafe_code)] // the calls of jemalloc; see SAFETY at each block
 
@@ -12,32 +12,32 @@ use tikv_jemalloc_sys as jemalloc;
 
 /// The alignment of every allocation: size classes are multiples of at least 8 bytes.
 const SMALL_ALIGN: usize = 8;
-/// The alignment of allocations whose size is a multiple of it, because size classes of 16 bytes and more that are
-/// chosen for such a size are themselves multiples of 16.
+/// Alignment of allocations whose size is a multiple of it: size classes of 16 bytes and more that are chosen for such
+/// a size are themselves multiples of 16.
 const MIDDLE_ALIGN: usize = 16;
 
-/// Allocates with jemalloc.
+/// The global allocator jemalloc.
 #[derive(Clone, Copy, Debug)]
 pub struct Jemalloc;
 
-/// Returns the size to ask for, and the flags that ask for an alignment. Most allocations need no flags, and jemalloc
-/// serves requests without flags by a shorter path.
+/// Returns the size to request, and the flags for the alignment. Most allocations need no flags, and jemalloc serves
+/// requests without flags by a shorter path.
 #[inline]
 const fn request(size: usize, align: usize) -> (usize, c_int) {
     if align <= SMALL_ALIGN {
         (size, 0)
     } else if align == MIDDLE_ALIGN {
-        // Overflows for no layout: its size, rounded up to its alignment, is at most isize::MAX.
+        // No overflow for any layout: its size, rounded up to its alignment, is at most isize::MAX.
         (size.next_multiple_of(MIDDLE_ALIGN), 0)
     } else {
         (size, jemalloc::MALLOCX_ALIGN(align))
     }
 }
 
-// SAFETY: jemalloc never unwinds. What it returns has at least the size asked for. Its alignment is that of the layout:
-// `request` rounds sizes up so that a size class without a flag is a multiple of the alignment, and jemalloc places the
-// allocations of a class one after the other from the beginning of a page. Allocation and deallocation compute the same
-// request from the same layout.
+// SAFETY: jemalloc never unwinds. Its allocations have at least the requested size. They have the alignment of the
+// layout: `request` rounds sizes up so that a size class without a flag is a multiple of the alignment, and jemalloc
+// places the allocations of a class one after the other from the beginning of a page. Allocation and deallocation
+// compute the same request from the same layout.
 unsafe impl GlobalAlloc for Jemalloc {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -89,7 +89,7 @@ mod tests {
         for align in (0..=12).map(|bits| 1 << bits) {
             for size in (1..=300).chain([1000, 4096, 5000, 16_384, 20_000]) {
                 let layout = Layout::from_size_align(size, align).expect("valid");
-                // Several, because one of them is aligned to anything.
+                // Several, because a single one may be aligned by chance.
                 let all: Vec<*mut u8> = (0..5)
                     .map(|number| {
                         // SAFETY: the size is not 0.

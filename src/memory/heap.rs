@@ -1,25 +1,25 @@
 //! Heap usage of data structures, in bytes: pure arithmetic, because asking the allocator costs more than most
 //! commands.
 //!
-//! The size classes are jemalloc's, the binary's allocator. With another one the figures are estimates.
+//! The size classes are jemalloc's, the binary's allocator. With another allocator the figures are estimates.
 
-/// The control block of shared bytes ([`bytes::Bytes`]), allocated once they are cloned or have spare capacity.
+/// Size of the control block of shared bytes ([`bytes::Bytes`]), allocated once they are cloned or have spare capacity.
 pub(crate) const SHARED_BYTES_LEN: usize = allocation_len(3 * size_of::<usize>());
 
-/// The two reference counters that [`std::sync::Arc`] puts before its value.
+/// Size of the two reference counters that [`std::sync::Arc`] puts before its value.
 pub(crate) const COUNTED_LEN: usize = 16;
 
-/// How far apart the allocator's smallest size classes are, in bytes: what jemalloc was built with, by the same
-/// variable (`.cargo/config.toml`).
+/// Distance of the allocator's smallest size classes, in bytes: jemalloc was built with the same variable
+/// (`.cargo/config.toml`).
 pub(crate) const QUANTUM: usize = match option_env!("JEMALLOC_SYS_WITH_LG_QUANTUM") {
     Some(lg) if matches!(lg.as_bytes(), b"3") => 8,
     _ => 16,
 };
 
-/// The last of the size classes that are [`QUANTUM`] apart.
+/// Last of the size classes that are [`QUANTUM`] apart.
 const LINEAR_MAX: usize = 8 * QUANTUM;
 
-/// Returns the bytes that the allocator sets aside for `len`: multiples of 8 up to 64, or of 16 up to 128, then four
+/// Returns the bytes that the allocator reserves for `len`: multiples of 8 up to 64, or of 16 up to 128, then four
 /// sizes between a power of two and the next.
 #[inline]
 pub(crate) const fn allocation_len(len: usize) -> usize {
@@ -35,8 +35,8 @@ pub(crate) const fn list_len<T>(capacity: usize) -> usize {
     if capacity == 0 { 0 } else { allocation_len(capacity * size_of::<T>()) }
 }
 
-/// Returns the bytes of a hash map's table that has room for `capacity` entries: an eighth of the buckets stays free,
-/// and each has a byte of control data beside its entry.
+/// Returns the bytes of a hash map's table with room for `capacity` entries: an eighth of the buckets stays free, and
+/// each bucket has a byte of control data beside its entry.
 pub(crate) const fn hash_map_len<K, V>(capacity: usize) -> usize {
     const GROUP: usize = 16;
     let buckets = match capacity {

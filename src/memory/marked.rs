@@ -1,8 +1,8 @@
-//! Bytes of which some ranges are marked, to be treated differently by their reader.
+//! Bytes with marked ranges, which their reader treats differently.
 
 use std::ops::{Deref, DerefMut, Range};
 
-/// Bytes and the marked ranges among them, in their order. They only grow, at their end.
+/// Bytes and the marked ranges among them, in their order. They grow only at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MarkedBytes {
     bytes: Vec<u8>,
@@ -10,7 +10,7 @@ pub struct MarkedBytes {
 }
 
 impl MarkedBytes {
-    /// Marks what was appended from an offset on.
+    /// Marks the bytes from an offset on.
     pub(crate) fn mark_from(&mut self, start: usize) {
         self.marks.push(start..self.bytes.len());
     }
@@ -22,19 +22,19 @@ impl MarkedBytes {
         self.marks.extend(other.marks.iter().map(|mark| before + mark.start..before + mark.end));
     }
 
-    /// Frees what is allocated and not used.
+    /// Frees unused capacity.
     pub(crate) fn shrink(&mut self) {
         self.bytes.shrink_to_fit();
         self.marks.shrink_to_fit();
     }
 
-    /// Returns the bytes, none of which is marked.
+    /// Returns the bytes, none of which may be marked.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         debug_assert!(self.marks.is_empty(), "a mark is lost");
         self.bytes
     }
 
-    /// Returns the bytes, and which of them are marked.
+    /// Returns the bytes and the marked ranges.
     pub(crate) fn into_parts(self) -> (Vec<u8>, Vec<Range<usize>>) {
         (self.bytes, self.marks)
     }

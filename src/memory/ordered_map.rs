@@ -1,12 +1,12 @@
-//! An ordered map that knows how much memory it takes.
+//! An ordered map that counts its memory.
 //!
 //! The nodes of [`std::collections::BTreeMap`] are between five and eleven elevenths full, depending on the order of
-//! the insertions, and a map does not tell: whoever counts its memory can only guess. Here the entries lie in sorted
-//! chunks whose capacities are known. Entries that are added in ascending order fill the chunks, and take half of what
-//! they take in a `BTreeMap`.
+//! the insertions, and a map does not report it: its memory can only be estimated. Here the entries are in sorted
+//! chunks whose capacities are known. Entries that are added in ascending order fill the chunks, and take half of the
+//! memory that they take in a `BTreeMap`.
 //!
-//! A look-up is a binary search for the chunk, and one in it. A change moves the entries behind it in its chunk, and
-//! every 32nd insertion in the middle the chunks behind its own: a word for every twenty entries of the map.
+//! A look-up is a binary search for the chunk, and one in the chunk. A change moves the entries after it in its chunk,
+//! and every 32nd insertion in the middle moves the chunks after its own: a word for every twenty entries of the map.
 
 use std::borrow::Borrow;
 use std::collections::VecDeque;
@@ -15,47 +15,44 @@ use std::ops::{Bound, RangeBounds};
 
 use crate::memory::heap::list_len;
 
-/// The most entries of a chunk.
+/// Maximum number of entries of a chunk.
 const CHUNK_MAX: usize = 64;
-/// A chunk with fewer entries is merged with a neighbour, if both fit into one that has room for more.
+/// Number of entries below which a chunk is merged with a neighbour, if both fit into one chunk with room for more.
 const CHUNK_MIN: usize = CHUNK_MAX / 4;
-/// The most entries of merged chunks.
+/// Maximum number of entries of merged chunks.
 const MERGED_MAX: usize = CHUNK_MAX * 3 / 4;
 
 type Chunk<K, V> = Vec<(K, V)>;
 
 /// A map in the order of its keys.
 pub(crate) struct OrderedMap<K, V> {
-    /// None is empty.
+    /// Chunks, none of which is empty.
     chunks: VecDeque<Chunk<K, V>>,
     len: usize,
-    /// The bytes allocated by the chunks.
+    /// Bytes allocated by the chunks.
     chunks_len: usize,
 }
 
-/// The position of an entry: its chunk, and its place there.
+/// Position of an entry: the index of its chunk, and its index there.
 type Position = (usize, usize);
 
 impl<K, V> OrderedMap<K, V> {
-    /// An empty map, which takes no memory.
     pub(crate) const EMPTY: Self = OrderedMap { chunks: VecDeque::new(), len: 0, chunks_len: 0 };
 
-    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns whether there are no entries.
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Returns the bytes allocated, without what keys and values point to.
+    /// Returns the bytes allocated, without memory that keys and values point to.
     pub(crate) fn memory(&self) -> usize {
         list_len::<Chunk<K, V>>(self.chunks.capacity()) + self.chunks_len
     }
 
-    /// Returns the bytes of one of many entries, for those who count entries one by one: chunks are full after
+    /// Returns the bytes of one of many entries, for callers that count entries one by one: chunks are full after
     /// insertions in ascending order, and seven tenths full after insertions in random order.
     pub(crate) const fn entry_len() -> usize {
         size_of::<(K, V)>() * 5 / 4
@@ -81,7 +78,7 @@ impl<K, V> OrderedMap<K, V> {
         self.chunks.into_iter().flatten().map(|(_, value)| value)
     }
 
-    /// Iterates over the values, to change them.
+    /// Iterates over the values mutably.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.chunks.iter_mut().flatten().map(|(_, value)| value)
     }
@@ -91,7 +88,7 @@ impl<K, V> OrderedMap<K, V> {
         self.chunks.back_mut()?.last_mut().map(|(key, value)| (&*key, value))
     }
 
-    /// Keeps the entries that `is_kept` accepts.
+    /// Retains the entries for which `is_kept` returns true.
     pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(&K, &mut V) -> bool) {
         self.chunks.iter_mut().for_each(|chunk| {
             chunk.retain_mut(|(key, value)| is_kept(key, value));
@@ -110,13 +107,13 @@ impl<K, V> OrderedMap<K, V> {
 }
 
 impl<K: Ord, V> OrderedMap<K, V> {
-    /// Returns the position of a key, or where it would be.
+    /// Returns the position of a key, or as an error the position to insert it at.
     fn position<Q: Ord + ?Sized>(&self, key: &Q) -> Result<Position, Position>
     where
         K: Borrow<Q>,
     {
         let chunk = match self.chunks.back() {
-            // Almost always something is added behind all others.
+            // Almost always the key is after all others.
             Some(last) if last[0].0.borrow() <= key => self.chunks.len() - 1,
             Some(_) => self.chunks.partition_point(|chunk| chunk[0].0.borrow() <= key).saturating_sub(1),
             None => return Err((0, 0)),
@@ -134,7 +131,7 @@ impl<K: Ord, V> OrderedMap<K, V> {
         Some(&self.chunks[chunk][at].1)
     }
 
-    /// Returns the value of a key, to change it.
+    /// Returns the value of a key mutably.
     pub(crate) fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -143,7 +140,7 @@ impl<K: Ord, V> OrderedMap<K, V> {
         Some(&mut self.chunks[chunk][at].1)
     }
 
-    /// Returns whether there is a key.
+    /// Returns true if the map contains a key.
     pub(crate) fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -163,7 +160,7 @@ impl<K: Ord, V> OrderedMap<K, V> {
         &mut self.chunks[chunk][at].1
     }
 
-    /// Sets the value of a key; returns the former one.
+    /// Sets the value of a key; returns the former value.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self.position(&key) {
             Ok((chunk, at)) => Some(std::mem::replace(&mut self.chunks[chunk][at].1, value)),
@@ -174,7 +171,7 @@ impl<K: Ord, V> OrderedMap<K, V> {
         }
     }
 
-    /// Inserts an entry at a position; returns where it is afterwards.
+    /// Inserts an entry at a position; returns its final position.
     fn insert_at(&mut self, (mut chunk, mut at): Position, entry: (K, V)) -> Position {
         self.len += 1;
         if self.chunks.get(chunk).is_none_or(|full| full.len() == CHUNK_MAX) {
@@ -187,7 +184,7 @@ impl<K: Ord, V> OrderedMap<K, V> {
         (chunk, at)
     }
 
-    /// Makes room in a full chunk, or creates the first one; returns the position again.
+    /// Makes room in a full chunk, or creates the first one; returns the new position of the insertion.
     fn add_chunk(&mut self, chunk: usize, at: usize) -> Position {
         let is_last = chunk + 1 >= self.chunks.len();
         if is_last && at >= self.chunks.get(chunk).map_or(0, Vec::len) {
@@ -278,18 +275,18 @@ impl<K: Ord, V> OrderedMap<K, V> {
         Range { chunks: &self.chunks, next: next.min(end), end }
     }
 
-    /// Returns the entry with the largest key that is not above this one.
+    /// Returns the entry with the largest key that is at most this key.
     pub(crate) fn floor_mut(&mut self, key: &K) -> Option<(&K, &mut V)> {
         let (chunk, at) = match self.position(key) {
             Ok(position) => position,
-            // Only the first chunk may begin above the key.
+            // Only the first chunk may begin with a larger key.
             Err((chunk, at)) => (chunk, at.checked_sub(1)?),
         };
         let (key, value) = &mut self.chunks[chunk][at];
         Some((key, value))
     }
 
-    /// Returns a position behind the end of a chunk as that of the next chunk.
+    /// Returns the start of the next chunk for a position after the end of a chunk, and any other position unchanged.
     fn start_of_next(&self, (chunk, at): Position) -> Position {
         match self.chunks.get(chunk) {
             Some(entries) if at == entries.len() => (chunk + 1, 0),
@@ -298,7 +295,7 @@ impl<K: Ord, V> OrderedMap<K, V> {
     }
 }
 
-/// Makes room for more entries, doubling that of a chunk, which never gets room for more than its maximum.
+/// Makes room for `more` entries, doubling the capacity of a chunk, up to its maximum.
 fn reserve<K, V>(chunk: &mut Chunk<K, V>, more: usize) {
     let needed = chunk.len() + more;
     if needed > chunk.capacity() {
@@ -323,7 +320,7 @@ impl<K, V> Default for OrderedMap<K, V> {
     }
 }
 
-/// A copy has no spare room.
+/// The copy has no spare room.
 impl<K: Clone, V: Clone> Clone for OrderedMap<K, V> {
     fn clone(&self) -> Self {
         let mut copy = OrderedMap { chunks: self.chunks.clone(), len: 0, chunks_len: 0 };
@@ -355,7 +352,7 @@ impl<'a, K, V> IntoIterator for &'a OrderedMap<K, V> {
     }
 }
 
-/// Iterates over entries of an [`OrderedMap`].
+/// An iterator over entries of an [`OrderedMap`].
 pub(crate) struct Range<'a, K, V> {
     chunks: &'a VecDeque<Chunk<K, V>>,
     next: Position,
@@ -397,7 +394,7 @@ mod tests {
 
     use super::*;
 
-    /// A sequence of numbers that look random.
+    /// Returns the next number of a pseudo-random sequence.
     fn random(seed: &mut u64) -> u64 {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         *seed >> 33
@@ -415,7 +412,7 @@ mod tests {
     fn it_is_the_ordered_map_of_the_standard_library() {
         let (mut map, mut model, mut seed) = (OrderedMap::EMPTY, BTreeMap::new(), 7);
         for round in 0..30_000u64 {
-            // It grows, is emptied but for a few, and grows again.
+            // The map grows, is emptied but for a few entries, and grows again.
             let (key, grows) = (random(&mut seed) % 2000, round % 10_000 < 5000);
             match random(&mut seed) % 4 {
                 0 if grows => assert_eq!(map.remove(&key), model.remove(&key)),

@@ -1,7 +1,7 @@
-//! Memory for entries of medium length, in places 8 bytes apart.
+//! Memory for entries of medium length, with sizes 8 bytes apart.
 //!
 //! jemalloc has four sizes between a power of two and the next, so an entry of 168 bytes takes 192. Entries from
-//! [`LEN_MIN`] to [`LEN_MAX`] bytes are therefore placed in chunks of 32 KB of our own, each for one size:
+//! [`LEN_MIN`] to [`LEN_MAX`] bytes are therefore placed in chunks of 32 KB, each for one size:
 //!
 //! ```text
 //! +--------------------------------------+-------+-------+-----+------+
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Chunks come from the allocator and are aligned to their length, so that the address of an entry gives its chunk. A
-//! thread has one of several pools, so that threads rarely wait for each other; an entry is freed to the pool of its
-//! chunk, by whichever thread. A chunk without entries is returned, unless it is the only one with free places.
+//! thread uses one of several pools, so that threads rarely wait for each other; an entry is freed to the pool of its
+//! chunk, by any thread. A chunk without entries is returned, unless it is the only one with free places.
 //!
 //! Invariants, which every `unsafe` block below leans on:
 //! 1. A chunk in the list of a pool is allocated, its header is initialised, `pool` never changes, and
@@ -31,11 +31,11 @@ use parking_lot::Mutex;
 
 use crate::memory::heap;
 
-/// The lengths of the entries. Shorter ones lose at most 8 bytes to the allocator's sizes; of longer ones, a chunk would
-/// have too few.
+/// Lengths of the entries. Shorter entries lose at most 8 bytes to the allocator's size classes; a chunk would have too
+/// few longer ones.
 const LEN_MIN: usize = 136;
 const LEN_MAX: usize = 512;
-/// The distance of two sizes.
+/// Distance between two sizes.
 const STEP: usize = 8;
 const SIZES: usize = (LEN_MAX - LEN_MIN) / STEP + 1;
 
@@ -48,11 +48,11 @@ const CHUNK: Layout = match Layout::from_size_align(CHUNK_LEN, CHUNK_LEN) {
 const WORD_BITS: usize = u64::BITS as usize;
 const WORDS: usize = (CHUNK_LEN / LEN_MIN).div_ceil(WORD_BITS);
 
-/// How many threads never wait for each other.
+/// Number of pools, and so of threads that never wait for each other.
 const POOLS: usize = 8;
 
-/// Returns whether chunks are used: with other allocators they would lose as much as they save. In unit tests they would
-/// hide what AddressSanitizer looks for, so there they are used only where `KEYLATCH_SLAB` is set, to test them with
+/// Returns true if chunks are used: with other allocators they would lose as much as they save. In unit tests they
+/// would hide errors from AddressSanitizer, so there they are used only if `KEYLATCH_SLAB` is set, to test them with
 /// entries.
 #[inline(always)]
 fn is_used() -> bool {
@@ -68,10 +68,10 @@ fn is_used() -> bool {
 /// The free places of each size.
 type Pool = [Mutex<Places>; SIZES];
 
-/// Part of the allocator, and so common to all instances in a process.
+/// All pools. They are part of the allocator, and so common to all instances in a process.
 static ALL: [Pool; POOLS] = [const { [const { Mutex::new(Places::new()) }; SIZES] }; POOLS];
 
-/// The pool of the thread that is the next to need one.
+/// Pool of the next thread that needs one.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -84,41 +84,43 @@ thread_local! {
 /// The size of the layout is not 0; its alignment is at most 8.
 #[inline]
 pub(crate) unsafe fn alloc(layout: Layout) -> *mut u8 {
-    match is_used() && is_medium(layout.size()) {
-        true => alloc_medium(layout.size()),
+    if is_used() && is_medium(layout.size()) {
+        alloc_medium(layout.size())
+    } else {
         // SAFETY: promised by the caller.
-        false => unsafe { alloc::alloc(layout) },
+        unsafe { alloc::alloc(layout) }
     }
 }
 
 /// Frees the memory of an entry.
 ///
 /// # Safety
-/// It was allocated by [`alloc()`] with this layout, and is not used again.
+/// The memory was allocated by [`alloc()`] with this layout, and is not used again.
 #[inline]
 pub(crate) unsafe fn dealloc(start: NonNull<u8>, layout: Layout) {
-    match is_used() && is_medium(layout.size()) {
+    if is_used() && is_medium(layout.size()) {
         // SAFETY: promised by the caller.
-        true => unsafe { free_medium(start, layout.size()) },
+        unsafe { free_medium(start, layout.size()) }
+    } else {
         // SAFETY: promised by the caller.
-        false => unsafe { alloc::dealloc(start.as_ptr(), layout) },
+        unsafe { alloc::dealloc(start.as_ptr(), layout) }
     }
 }
 
-/// Returns the bytes that an entry of a size takes; the size is a multiple of 8.
+/// Returns the bytes that an entry of this size takes; the size is a multiple of 8.
 #[inline]
 pub(crate) const fn allocation_len(size: usize) -> usize {
     if is_medium(size) { size } else { heap::allocation_len(size) }
 }
 
-/// Returns the room to leave in an entry of a size that grows: what the allocator's size would have, or half of that
-/// where an entry takes no more than it asks for.
+/// Returns the room to leave in an entry of this size that grows: the rest of the allocator's size class, or half of
+/// that if the entry takes no more than its size.
 pub(crate) const fn room_for_growth(size: usize) -> usize {
     let room = heap::allocation_len(size) - size;
     if is_medium(size) { room / 2 } else { room }
 }
 
-/// Returns the bytes in places that are free.
+/// Returns the bytes in free places.
 pub(crate) fn free_bytes() -> usize {
     let free = |(size, places): (usize, &Mutex<Places>)| places.lock().free * (LEN_MIN + size * STEP);
     ALL.iter().flat_map(|pool| pool.iter().enumerate()).map(free).sum()
@@ -146,7 +148,7 @@ fn next_pool() -> u8 {
 /// The place was allocated by [`alloc_medium`] with this size, and is not used again.
 #[inline(never)]
 unsafe fn free_medium(place: NonNull<u8>, size: usize) {
-    // SAFETY: the place lies in a chunk, whose start is at the multiple of its length before it.
+    // SAFETY: the place lies in a chunk, which starts at the preceding multiple of the chunks' length.
     let chunk: NonNull<Chunk> = unsafe { place.sub(place.addr().get() % CHUNK_LEN) }.cast();
     // SAFETY: the chunk has an entry, so it is allocated, and its pool never changes (invariant 1).
     let pool = unsafe { (&raw const (*chunk.as_ptr()).pool).read() };
@@ -154,7 +156,7 @@ unsafe fn free_medium(place: NonNull<u8>, size: usize) {
     // SAFETY: promised by the caller; this is the list of the chunk's pool and size.
     let empty = unsafe { ALL[usize::from(pool)][(size - LEN_MIN) / STEP].lock().give_back(chunk, index) };
     if let Some(chunk) = empty {
-        // SAFETY: it has no entry, and is in no list any more.
+        // SAFETY: the chunk has no entry, and is no longer in a list.
         unsafe { free_chunk(chunk) };
     }
 }
@@ -174,22 +176,22 @@ struct Chunk {
     pool: u8,
 }
 
-/// Which places of a chunk are free.
+/// The free places of a chunk.
 struct Marks {
-    /// A bit for each free place.
+    /// Bit set of the free places.
     free: [u64; WORDS],
-    /// The chunk's index in the list of those with free places, if it has any.
+    /// Index of the chunk in the list of chunks with free places, if it has any.
     at: u32,
-    /// How many places are free.
+    /// Number of free places.
     count: u16,
-    /// How many places there are.
+    /// Number of places.
     places: u16,
 }
 
-/// The chunks for one size that have free places. The first is filled first, and others lose their entries meanwhile.
+/// The chunks of one size with free places. The first is filled first; the others lose entries meanwhile.
 struct Places {
     chunks: Vec<NonNull<Chunk>>,
-    /// How many places are free in them.
+    /// Number of free places in these chunks.
     free: usize,
 }
 
@@ -221,10 +223,10 @@ impl Places {
         Some(unsafe { chunk.cast::<u8>().add(HEADER_LEN + (word * WORD_BITS + bit) * size) })
     }
 
-    /// Takes a place back. Returns the chunk if it is empty and to be freed.
+    /// Frees a place. Returns the chunk if it is empty and to be freed.
     ///
     /// # Safety
-    /// The chunk is one of this pool and size, and the entry of the place with the index is not used again.
+    /// The chunk is one of this pool and size, and the entry in the place is not used again.
     unsafe fn give_back(&mut self, chunk: NonNull<Chunk>, index: usize) -> Option<NonNull<Chunk>> {
         // SAFETY: the chunk has an entry, so it is allocated, and its pool is locked (invariant 1).
         let marks = unsafe { &mut (*chunk.as_ptr()).marks };
@@ -243,7 +245,7 @@ impl Places {
         })
     }
 
-    /// Removes a chunk from the list, and moves the last one to its place.
+    /// Removes a chunk from the list, and moves the last one to its index.
     fn remove(&mut self, at: usize) {
         self.chunks.swap_remove(at);
         if let Some(moved) = self.chunks.get(at) {
@@ -274,7 +276,7 @@ impl Places {
 mod tests {
     use super::*;
 
-    /// The free places of a size in all pools.
+    /// Returns the number of free places of a size in all pools.
     fn free_places(size: usize) -> usize {
         ALL.iter().map(|pool| pool[(size - LEN_MIN) / STEP].lock().free).sum()
     }
@@ -320,7 +322,7 @@ mod tests {
         }
         // SAFETY: as above.
         places.into_iter().for_each(|place| unsafe { free_medium(place, SIZE) });
-        // Other tests use pools of other threads for a moment.
+        // Tests on other threads use other pools meanwhile.
         let mine = &ALL[usize::from(MINE.get().expect("it was used"))][(SIZE - LEN_MIN) / STEP];
         assert!(mine.lock().free < 8 * per_chunk);
     }
@@ -340,7 +342,7 @@ mod tests {
                 list.give_back(chunk, (offset - HEADER_LEN) / SIZE).map(|chunk| free_chunk(chunk)).is_some()
             }
         };
-        // Every second one, and the same number again.
+        // Every second place, and the same number again.
         let rest: Vec<_> = places.iter().skip(1).step_by(2).copied().collect();
         places.iter().step_by(2).for_each(|place| assert!(!free(&mut list, *place)));
         assert_eq!((list.free, list.chunks.len()), (2 * per_chunk, 4));
