@@ -1,13 +1,11 @@
-//! The ranges of scores and of members that commands on sorted sets take: `(1.5 +inf`, `[a (b`.
+//! Ranges of scores and of members in the arguments of sorted set commands: `(1.5 +inf`, `[a (b`.
 
 use crate::text::until_nul;
 
-/// A range of scores. An end may be infinite, and is part of the range or not.
+/// A range of scores. An end may be infinite, and is included or excluded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ScoreRange {
-    /// The lower end.
     pub min: ScoreBound,
-    /// The upper end.
     pub max: ScoreBound,
 }
 
@@ -16,15 +14,15 @@ pub(crate) struct ScoreRange {
 pub(crate) struct ScoreBound {
     /// The score, which is not NaN.
     pub score: f64,
-    /// Whether the score itself is outside of the range.
+    /// True if the score itself is outside of the range.
     pub is_excluded: bool,
 }
 
 impl ScoreBound {
-    /// Reads a score, with a `(` before it if it is excluded.
+    /// Parses a score, with a `(` before it if it is excluded.
     ///
     /// Redis uses another function here than for scores to store: an empty text is 0, the text ends at its first NUL, a
-    /// number out of range is infinite or 0, and hexadecimal ones are refused (since 8.0).
+    /// number out of range is infinite or 0, and hexadecimal numbers are rejected (since 8.0).
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let (is_excluded, digits) = match text {
             [b'(', digits @ ..] => (true, digits),
@@ -39,24 +37,23 @@ impl ScoreBound {
 }
 
 impl ScoreRange {
-    /// Reads both ends.
     pub(crate) fn parse(min: &[u8], max: &[u8]) -> Option<Self> {
         Some(ScoreRange { min: ScoreBound::parse(min)?, max: ScoreBound::parse(max)? })
     }
 
-    /// Returns whether no score can be in the range.
+    /// Returns true if no score can be in the range.
     pub(crate) fn is_empty(&self) -> bool {
         let ScoreRange { min, max } = self;
         min.score > max.score || min.score == max.score && (min.is_excluded || max.is_excluded)
     }
 
-    /// Returns whether a score is not below the lower end.
+    /// Returns true if a score is not below the lower end.
     #[inline]
     pub(crate) fn admits_above(&self, score: f64) -> bool {
         if self.min.is_excluded { score > self.min.score } else { score >= self.min.score }
     }
 
-    /// Returns whether a score is not above the upper end.
+    /// Returns true if a score is not above the upper end.
     #[inline]
     pub(crate) fn admits_below(&self, score: f64) -> bool {
         if self.max.is_excluded { score < self.max.score } else { score <= self.max.score }
@@ -66,9 +63,7 @@ impl ScoreRange {
 /// A range of members in the order of their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LexRange<'a> {
-    /// The lower end.
     pub min: LexBound<'a>,
-    /// The upper end.
     pub max: LexBound<'a>,
 }
 
@@ -77,16 +72,16 @@ pub(crate) struct LexRange<'a> {
 pub(crate) enum LexBound<'a> {
     /// `-`: before all members.
     First,
-    /// `[`: this member, which is part of the range.
+    /// `[`: this member, included.
     Included(&'a [u8]),
-    /// `(`: this member, which is not part of the range.
+    /// `(`: this member, excluded.
     Excluded(&'a [u8]),
     /// `+`: after all members.
     Last,
 }
 
 impl<'a> LexBound<'a> {
-    /// Reads an end. As in Redis, what follows a NUL after `-` and `+` does not count.
+    /// Parses an end. As in Redis, text after a NUL that follows `-` or `+` is ignored.
     pub(crate) fn parse(text: &'a [u8]) -> Option<Self> {
         match text {
             [b'-'] | [b'-', 0, ..] => Some(LexBound::First),
@@ -99,12 +94,11 @@ impl<'a> LexBound<'a> {
 }
 
 impl<'a> LexRange<'a> {
-    /// Reads both ends.
     pub(crate) fn parse(min: &'a [u8], max: &'a [u8]) -> Option<Self> {
         Some(LexRange { min: LexBound::parse(min)?, max: LexBound::parse(max)? })
     }
 
-    /// Returns whether no member can be in the range.
+    /// Returns true if no member can be in the range.
     pub(crate) fn is_empty(&self) -> bool {
         use LexBound::{Excluded, First, Included, Last};
         match (self.min, self.max) {
@@ -115,7 +109,7 @@ impl<'a> LexRange<'a> {
         }
     }
 
-    /// Returns whether a member is not before the lower end.
+    /// Returns true if a member is not before the lower end.
     #[inline]
     pub(crate) fn admits_above(&self, member: &[u8]) -> bool {
         match self.min {
@@ -126,7 +120,7 @@ impl<'a> LexRange<'a> {
         }
     }
 
-    /// Returns whether a member is not after the upper end.
+    /// Returns true if a member is not after the upper end.
     #[inline]
     pub(crate) fn admits_below(&self, member: &[u8]) -> bool {
         match self.max {

@@ -1,4 +1,4 @@
-//! Double-precision numbers as Redis reads and writes them: scores, distances, coordinates and the replies with them.
+//! Double-precision numbers as Redis reads and writes them: scores, distances, coordinates and replies with them.
 
 use std::ops::Deref;
 
@@ -7,7 +7,7 @@ use rustc_apfloat::ieee::Double;
 
 use crate::text::long_double::parse_finite;
 
-/// The room for the text of a double: a sign and 17 digits followed by 7 zeros are the longest.
+/// Room for the text of a double: the longest is a sign and 17 digits followed by 7 zeros.
 const TEXT_LEN_MAX: usize = 32;
 
 /// The text of a double, on the stack.
@@ -39,10 +39,10 @@ impl Deref for DoubleText {
     }
 }
 
-/// Writes a double with the fewest digits that identify it, as Redis has done since 7.2: integers of up to 62 bits in
-/// full, other numbers with an exponent where they would be long otherwise.
+/// Writes a double with the fewest digits that identify it, as Redis does since 7.2: integers of up to 62 bits in full,
+/// other numbers with an exponent if they would be long otherwise.
 ///
-/// NaN is `nan` whatever its sign: Redis keeps NaN out of its values, so no reply shows one.
+/// NaN is written as `nan` whatever its sign: Redis keeps NaN out of its values, so no reply shows one.
 pub fn write_double(value: f64) -> DoubleText {
     let mut text = DoubleText::EMPTY;
     match value {
@@ -58,7 +58,8 @@ pub fn write_double(value: f64) -> DoubleText {
     text
 }
 
-/// Returns the integer of up to 62 bits that a number is: such scores are written in full, and packed as integers.
+/// Returns a number as an integer, if it is one of up to 62 bits: such scores are written in full, and packed as
+/// integers.
 #[inline]
 pub(crate) fn as_integer(value: f64) -> Option<i64> {
     const MAX: f64 = (i64::MAX / 2) as f64;
@@ -71,49 +72,44 @@ fn write_digits(value: f64, text: &mut DoubleText) {
         text.push(b"-");
     }
     let (digits, exponent) = shortest_digits(value.abs());
-    // The power of ten that the last digit stands for.
+    // Exponent of the power of ten of the last digit.
     let last = exponent - digits.len as i32 + 1;
     let is_plain = if last >= 0 { last < 8 } else { last > -7 || exponent.abs() < 4 };
-    match is_plain {
-        true if last >= 0 => {
-            text.push(&digits);
-            text.push_zeros(last as usize);
-        }
-        true if exponent >= 0 => {
-            let (whole, fraction) = digits.split_at(exponent as usize + 1);
-            text.push(whole);
+    if is_plain && last >= 0 {
+        text.push(&digits);
+        text.push_zeros(last as usize);
+    } else if is_plain && exponent >= 0 {
+        let (whole, fraction) = digits.split_at(exponent as usize + 1);
+        text.push(whole);
+        text.push(b".");
+        text.push(fraction);
+    } else if is_plain {
+        text.push(b"0.");
+        text.push_zeros(exponent.unsigned_abs() as usize - 1);
+        text.push(&digits);
+    } else {
+        let (first, rest) = digits.split_at(1);
+        text.push(first);
+        if !rest.is_empty() {
             text.push(b".");
-            text.push(fraction);
+            text.push(rest);
         }
-        true => {
-            text.push(b"0.");
-            text.push_zeros(exponent.unsigned_abs() as usize - 1);
-            text.push(&digits);
-        }
-        false => {
-            let (first, rest) = digits.split_at(1);
-            text.push(first);
-            if !rest.is_empty() {
-                text.push(b".");
-                text.push(rest);
-            }
-            text.push(if exponent < 0 { b"e-" } else { b"e+" });
-            text.push(itoa::Buffer::new().format(exponent.unsigned_abs()).as_bytes());
-        }
+        text.push(if exponent < 0 { b"e-" } else { b"e+" });
+        text.push(itoa::Buffer::new().format(exponent.unsigned_abs()).as_bytes());
     }
 }
 
-/// Returns the fewest digits that identify a positive number, the nearest ones, and the power of ten that the first one
-/// stands for.
+/// Returns the fewest digits that identify a positive number, nearest to it, and the exponent of the power of ten of
+/// the first digit.
 fn shortest_digits(value: f64) -> (DoubleText, i32) {
     let (digits, exponent) = split_decimal(zmij::Buffer::new().format_finite(value));
-    // A number that ends half a unit behind its last digit has two nearest texts. Redis takes the larger one, as std
-    // does; the crate takes the even one.
+    // A number that lies half a unit of the last digit away from two texts has two nearest texts. Redis takes the
+    // larger one, as std does; the crate takes the even one.
     let may_be_tie = lowest_bit(value) == exponent - digits.len as i32;
     if may_be_tie { split_decimal(&format!("{value:e}")) } else { (digits, exponent) }
 }
 
-/// Returns the power of two that the lowest bit of a positive number stands for, of those that are set.
+/// Returns the exponent of the power of two of the lowest set bit of a positive number.
 fn lowest_bit(value: f64) -> i32 {
     const MANTISSA_BITS: u32 = f64::MANTISSA_DIGITS - 1;
     let (mantissa, exponent) =
@@ -122,8 +118,8 @@ fn lowest_bit(value: f64) -> i32 {
     exponent.max(1) - f64::MAX_EXP + 1 - MANTISSA_BITS as i32 + zeros as i32
 }
 
-/// Splits a decimal text, as `12.5`, `0.001` or `1.5e-9`, into its digits without the zeros around them, and the power
-/// of ten of the first one.
+/// Splits a decimal text, such as `12.5`, `0.001` or `1.5e-9`, into its digits without the zeros around them, and the
+/// exponent of the power of ten of the first digit.
 fn split_decimal(text: &str) -> (DoubleText, i32) {
     let (mantissa, power) = text.split_once('e').unwrap_or((text, "0"));
     let power: i32 = power.parse().expect("an exponent is a number");
@@ -138,7 +134,7 @@ fn split_decimal(text: &str) -> (DoubleText, i32) {
     (digits, power + whole.len() as i32 - 1 - zeros as i32)
 }
 
-/// Reads a double as C's `strtod` does, but the whole text must be one: decimal or hexadecimal, or infinity.
+/// Reads a double as C's `strtod` does, but the whole text must be a number: decimal or hexadecimal, or infinity.
 ///
 /// Returns `None` for blanks or anything else around the number, for NaN, and for a number that overflows to infinity
 /// or underflows to zero.
@@ -164,7 +160,7 @@ pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
     }
 }
 
-/// Returns whether a decimal number that reads as zero is zero, and not merely too small.
+/// Returns true if a decimal number that reads as zero is zero, and not merely too small.
 fn is_zero(magnitude: &[u8]) -> bool {
     magnitude.iter().take_while(|byte| !matches!(byte, b'e' | b'E')).all(|byte| matches!(byte, b'0' | b'.'))
 }
@@ -231,7 +227,7 @@ mod tests {
         let mut bits = 0x9e37_79b9_7f4a_7c15_u64;
         for round in 0..200_000_u64 {
             bits = bits.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(round | 1);
-            // All magnitudes in turn, then those where the notation changes.
+            // All magnitudes in turn, then magnitudes at which the notation changes.
             let value = match round % 3 {
                 0 => f64::from_bits(bits),
                 1 => (bits >> 12) as f64 / 10f64.powi((bits % 30) as i32),
@@ -256,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Texts that redis-server 7.0.15 takes as scores, and how it reads them.
+    /// Texts that redis-server 7.0.15 accepts as scores, and their values.
     const READ: &[(&str, f64)] = &[
         ("0", 0.0),
         ("-0", -0.0),
@@ -292,7 +288,7 @@ mod tests {
         ("0.1000000000000000055511151231257827021181583404541015625", 0.1),
     ];
 
-    /// Texts that it refuses.
+    /// Texts that redis-server rejects as scores.
     const REFUSED: &[&str] = &[
         "",
         " ",

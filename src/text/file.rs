@@ -4,14 +4,15 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Reads a regular file. Anything else is refused: a pipe that nobody writes, or a terminal, would hold up the thread that
+/// Reads a regular file. Any other file is refused: a pipe without a writer, or a terminal, would block the thread that
 /// reads it, and with it all clients that this thread serves.
 ///
 /// # Errors
-/// When it is no regular file, or cannot be read.
+/// If the file is not regular, or cannot be read.
 pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    match fs::metadata(path)?.is_file() {
-        true => fs::read(path),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "Not a regular file")),
+    if fs::metadata(path)?.is_file() {
+        fs::read(path)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "Not a regular file"))
     }
 }

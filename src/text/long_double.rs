@@ -8,21 +8,21 @@ use num_bigint::BigUint;
 use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float, Round};
 
-/// Names the 80-bit type.
+/// The 80-bit type.
 pub(crate) type LongDouble = X87DoubleExtended;
 
-/// The length in bytes from which a text is refused regardless of its content: the size of the buffer that Redis copies
+/// Length in bytes from which on a text is rejected regardless of its content: the size of the buffer that Redis copies
 /// it to.
 const TEXT_LEN_MAX: usize = 5 * 1024;
 
-/// Larger exponents are clamped to this: no text is long enough to compensate such an exponent.
+/// Limit to which larger exponents are clamped: no text is long enough to compensate such an exponent.
 const EXPONENT_MAX: i32 = 100_000;
 
-/// The number of decimals that are written, before trailing zeros are removed, and ten to the power of it.
+/// Number of decimals that are written, before trailing zeros are removed, and ten to the power of it.
 const DECIMALS: usize = 17;
 const DECIMALS_SCALE: u128 = 10u128.pow(DECIMALS as u32);
 
-/// What to subtract from the stored exponent when the significand is taken for an integer.
+/// Number to subtract from the stored exponent when the significand is interpreted as an integer.
 const EXPONENT_BIAS: i32 = 16_383 + 63;
 
 /// Reads a number as `strtold` does: decimal or hexadecimal, or infinity; rounds to nearest, ties to even.
@@ -46,24 +46,23 @@ pub(crate) fn parse(text: &[u8]) -> Option<LongDouble> {
     Some(if negative { -value } else { value })
 }
 
-/// Returns whether a number is not infinite.
+/// Returns true if a number is finite.
 pub(crate) fn is_finite(value: LongDouble) -> bool {
     value.is_finite()
 }
 
-/// Adds two numbers; returns `None` when the sum is NaN or infinite.
+/// Adds two numbers; returns `None` if the sum is NaN or infinite.
 pub(crate) fn add(a: LongDouble, b: LongDouble) -> Option<LongDouble> {
     Some((a + b).value).filter(|sum| sum.is_finite())
 }
 
-/// Returns the smallest integer that is not below the product of a number and an integer, or the nearest one that 64
-/// bits can hold.
+/// Returns the smallest integer that is not below the product of a number and an integer, clamped to 64 bits.
 pub(crate) fn ceil_of_product(value: LongDouble, factor: u32) -> i64 {
     let product = (value * LongDouble::from_u128(u128::from(factor)).value).value;
     product.to_i128_r(64, Round::TowardPositive, &mut false).value as i64
 }
 
-/// Writes a finite number in decimals, rounded half to even after the 17th, without trailing zeros.
+/// Writes a finite number in decimal, rounded half to even after the 17th decimal, without trailing zeros.
 pub(crate) fn format(value: LongDouble) -> Vec<u8> {
     let bits = value.to_bits();
     let (significand, exponent) = (bits as u64, (bits >> 64) as i32 & 0x7fff);
@@ -79,9 +78,9 @@ pub(crate) fn format(value: LongDouble) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Reads digits with at most one point, and an exponent; hexadecimal ones come without their `0x`.
+/// Reads digits with at most one point, and an exponent; hexadecimal digits come without their `0x`.
 ///
-/// Returns `None` when that is not all of the text, and when the number overflows to infinity or underflows to zero.
+/// Returns `None` if that is not all of the text, or if the number overflows to infinity or underflows to zero.
 pub(super) fn parse_finite<F: Float>(text: &[u8], hex: bool) -> Option<F> {
     let (prefix, mark) = if hex { ("0x", b'p') } else { ("", b'e') };
     let (mantissa, exponent) = match text.iter().position(|byte| byte.to_ascii_lowercase() == mark) {
@@ -107,7 +106,7 @@ pub(super) fn parse_finite<F: Float>(text: &[u8], hex: bool) -> Option<F> {
     (value.is_finite() && value.is_zero() == zero).then_some(value)
 }
 
-/// Reads what follows the `e` or `p`: a sign, perhaps, and at least one digit.
+/// Reads the exponent after the `e` or `p`: an optional sign, and at least one digit.
 fn parse_exponent(text: &[u8]) -> Option<i32> {
     let (sign, digits) = match text {
         [b'-', digits @ ..] => (-1, digits),
@@ -125,7 +124,7 @@ fn parse_exponent(text: &[u8]) -> Option<i32> {
     Some(sign * exponent)
 }
 
-/// Writes `significand` halved `halvings` times, which is at least once.
+/// Writes `significand` halved `halvings` times, at least once.
 fn format_fraction(significand: u64, halvings: u32) -> String {
     // Below 2^121, so it fits; and 128 halvings or more leave nothing to round up.
     let scaled = u128::from(significand) * DECIMALS_SCALE;
@@ -183,7 +182,7 @@ mod tests {
         ("3.0000000000000000001", "0", "3"),
     ];
 
-    /// What it rejected as "not a valid float", as value and as increment.
+    /// Texts that Redis 7.0.15 rejects as "not a valid float", as value and as increment.
     const REFUSED: &[&str] = &[
         "",
         " 1",

@@ -23,7 +23,8 @@ pub(crate) fn until_nul(word: &[u8]) -> &[u8] {
     &word[..memchr::memchr(0, word).unwrap_or(word.len())]
 }
 
-/// Returns the operating system's error text without what Rust adds: the number, or that a name was looked up.
+/// Returns the operating system's error text without Rust's additions: the number, or the note that a name was looked
+/// up.
 pub(crate) fn system_text(cause: &std::io::Error) -> String {
     let text = cause.to_string();
     let own = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);

@@ -1,8 +1,8 @@
-//! Numbers and amounts of memory, as Redis parses them in config files and `CONFIG SET`, and as C's functions do.
+//! Numbers and amounts of memory, parsed as Redis does in config files and `CONFIG SET`, and as C's functions do.
 
 use crate::text::until_nul;
 
-/// The length of the longest text of a [`u64`].
+/// Length of the longest text of a [`u64`].
 pub(crate) const DIGITS_MAX: usize = 20;
 
 /// The digits of the numbers below 100.
@@ -16,7 +16,7 @@ static PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Writes the decimal digits of a number before the offset `end` of `text`; returns the offset of the first one.
+/// Writes the decimal digits of a number before the offset `end` of `text`; returns the offset of the first digit.
 /// Written in place, because a copy from itoa's buffer costs every integer reply 35 instructions.
 #[inline]
 pub(crate) fn put_digits(text: &mut [u8], end: usize, mut number: u64) -> usize {
@@ -61,7 +61,7 @@ pub(crate) fn parse_c_integer(word: &[u8], base: u32) -> Option<i64> {
 }
 
 /// Reads an integer as C's `strtoull` does, but the whole text must be a number: blanks and a sign may precede the
-/// digits, and a negative number counts down from 2^64. `None` also for one out of range.
+/// digits, and a negative number counts down from 2^64. Returns `None` for a number out of range, too.
 pub(crate) fn parse_c_unsigned(word: &[u8]) -> Option<u64> {
     let start = word.iter().position(|byte| !is_c_blank(*byte))?;
     let (is_negative, digits) = sign_and_digits(&word[start..])?;
@@ -72,12 +72,12 @@ pub(crate) fn parse_c_unsigned(word: &[u8]) -> Option<u64> {
     Some(if is_negative { number.wrapping_neg() } else { number })
 }
 
-/// Returns whether a byte is a blank for C's `isspace`.
+/// Returns true if a byte is a blank for C's `isspace`.
 pub(crate) fn is_c_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// Splits a sign off; returns whether it is a minus, and what follows, which is not empty.
+/// Splits a sign off; returns true for a minus, and the text after the sign, which must not be empty.
 fn sign_and_digits(word: &[u8]) -> Option<(bool, &[u8])> {
     let (is_negative, digits) = match word {
         [b'-', digits @ ..] => (true, digits),
@@ -89,7 +89,8 @@ fn sign_and_digits(word: &[u8]) -> Option<(bool, &[u8])> {
 
 /// Parses an amount of memory: digits and a unit (`1k` is 1000, `1kb` is 1024), case-insensitive.
 ///
-/// As in Redis, no digits mean 0, too large a number is clamped, and a unit that makes it overflow wraps around.
+/// No digits mean 0, a number that is too large is clamped, and a product with the unit that overflows wraps around, as
+/// in Redis.
 pub(crate) fn parse_memory(word: &[u8]) -> Option<u64> {
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, unit) = word.split_at(digits);

@@ -3,7 +3,7 @@
 //!
 //! Invariant: `split_words` returns the very bytes that were passed to `quote`.
 
-/// Splits a line into words by Redis' quoting rules; `None` when the quotes are unbalanced.
+/// Splits a line into words by Redis' quoting rules; returns `None` if the quotes are unbalanced.
 ///
 /// `'...'` knows only `\'`; `"..."` knows `\n \r \t \b \a \xHH` and `\` before any other byte. A closing quote must
 /// be followed by a blank or the end of the line.
