@@ -1,37 +1,37 @@
-//! The comparison of a text with a pattern, which may be made in parts.
+//! The comparison of a text with a pattern, which may be done in parts.
 //!
-//! The stars divide a pattern into segments, whose elements take one byte of the text each. The first segment is at the
-//! text's beginning, the last one at its end, and each other one is where it first occurs behind the one before: a later
-//! place would leave less of the text to the rest.
+//! The stars divide a pattern into segments, whose elements match one byte of the text each. The first segment is at
+//! the text's beginning, the last one at its end, and each other one at its first occurrence after the one before: a
+//! later occurrence would leave less of the text to the rest.
 //!
-//! A literal is found in linear time. Any other segment is compared byte by byte with each place, until that has taken
-//! too long, and then with many places at once: an element with the bytes that it is compared with at all of them, which
-//! the compiler does by vectors.
+//! A literal is found in linear time. Any other segment is compared byte by byte with each position, until that has
+//! taken too long, and then with many positions at once: each element with the bytes at all of these positions, which
+//! the compiler vectorises.
 
 use memchr::memmem;
 
 use crate::glob::pattern::{Part, Pattern, bounds, folded, is_negated, read_class, same};
 
-/// With how many places a segment is compared at once.
+/// Number of positions with which a segment is compared at once.
 const PLACES: usize = 256;
 
-/// What comparing an element with [`PLACES`] bytes counts, in steps; one is a comparison of two bytes.
+/// Cost of comparing an element with [`PLACES`] bytes, in steps; a step is a comparison of two bytes.
 const STEPS_PER_ELEMENT: usize = PLACES / 16;
 
-/// How many bytes are searched for a literal, or passed in a pattern, in the time of a step.
+/// Number of bytes searched for a literal, or skipped in a pattern, in the time of a step.
 const BYTES_PER_STEP: usize = 8;
 
-/// How many steps in addition to [`STEPS_PER_PLACE`] may be taken until a segment is compared with many places at once.
+/// Number of steps, in addition to [`STEPS_PER_PLACE`], after which a segment is compared with many positions at once.
 const STEPS_ALONE: usize = 1024;
 const STEPS_PER_PLACE: usize = 8;
 
-/// How far a text is compared with a pattern.
+/// State of the comparison of a text with a pattern.
 #[derive(Debug, Default)]
 pub(crate) struct Comparison {
-    /// Where in the pattern the next segment begins, and from where on in the text it may be.
+    /// Start of the next segment in the pattern, and the first position in the text where it may be.
     pattern_at: usize,
     text_at: usize,
-    /// The segment that is being compared with many places at once.
+    /// Segment that is being compared with many positions at once.
     search: Option<Box<Search>>,
 }
 
@@ -40,21 +40,21 @@ pub(crate) struct Comparison {
 struct Segment {
     start: usize,
     end: usize,
-    /// How many bytes of a text it takes.
+    /// Number of bytes of a text that the segment matches.
     len: usize,
-    /// Whether it takes just its own bytes.
+    /// True if the segment matches only its own bytes.
     is_literal: bool,
 }
 
-/// The comparison of a segment with some places in the text at once.
+/// The comparison of a segment with several positions in the text at once.
 #[derive(Debug)]
 struct Search {
     segment: Segment,
-    /// The first place.
+    /// First of the positions.
     first: usize,
-    /// Which places match so far: all bits are set, or none.
+    /// Positions that match so far: all bits of a byte are set, or none.
     matching: [u8; PLACES],
-    /// The next element, by its position in the pattern and its number.
+    /// Next element, by its position in the pattern and its number.
     element_at: usize,
     element: usize,
 }
@@ -65,7 +65,7 @@ impl Search {
     }
 }
 
-/// Where a segment is.
+/// Result of a search for a segment.
 enum Found {
     At(usize),
     Nowhere,
@@ -74,8 +74,8 @@ enum Found {
 }
 
 impl Comparison {
-    /// Goes on comparing, by about as many steps as are left. Returns whether the pattern matches all of the text, once that
-    /// is known. Pattern and text are the same ones each time.
+    /// Continues the comparison, with about `left` steps at most. Returns the result once it is known: true if the
+    /// pattern matches all of the text. Pattern and text must be the same each time.
     pub(crate) fn advance<T: AsRef<[u8]>>(
         &mut self,
         pattern: &Pattern<T>,
@@ -135,7 +135,7 @@ impl Comparison {
         true
     }
 
-    /// Finds the first place of a segment, which is neither the first one nor the last.
+    /// Finds the first position of a segment, which is neither the first segment nor the last.
     fn find<T: AsRef<[u8]>>(&mut self, pattern: &Pattern<T>, segment: Segment, text: &[u8], left: &mut usize) -> Found {
         let from = self.text_at;
         if segment.is_literal {
@@ -162,15 +162,15 @@ impl Comparison {
 }
 
 impl<T: AsRef<[u8]>> Pattern<T> {
-    /// Tells whether it matches all of `text`.
+    /// Returns true if the pattern matches all of `text`.
     ///
     /// Only the empty pattern matches the empty text, as in Redis: `KEYS *` and `SCAN` treat a lone `*` as "every key"
-    /// before they come here.
+    /// before they call this.
     pub(crate) fn matches(&self, text: &[u8]) -> bool {
         self.matches_counted(text).0
     }
 
-    /// Tells the same, and how many steps that took.
+    /// Returns the result of [`Pattern::matches`], and the number of steps taken.
     pub(crate) fn matches_counted(&self, text: &[u8]) -> (bool, usize) {
         let mut left = usize::MAX;
         let matched = Comparison::default().advance(self, text, &mut left);
@@ -196,7 +196,7 @@ impl<T: AsRef<[u8]>> Pattern<T> {
         }
     }
 
-    /// Returns whether a segment is where this text begins, which is at least as long.
+    /// Returns true if this text, which is at least as long as the segment, begins with a match of the segment.
     fn is_at(&self, segment: Segment, text: &[u8], left: &mut usize) -> bool {
         let mut at = segment.start;
         let mut bytes = text.iter();
@@ -208,7 +208,7 @@ impl<T: AsRef<[u8]>> Pattern<T> {
         at >= segment.end
     }
 
-    /// Finds the first place of a segment from the first place of the search on.
+    /// Finds the first position of a segment, from the first position of the search on.
     fn find_at_once(&self, search: &mut Search, text: &[u8], left: &mut usize) -> Found {
         let segment = search.segment;
         while search.first + segment.len <= text.len() {
@@ -235,8 +235,8 @@ impl<T: AsRef<[u8]>> Pattern<T> {
         Found::Nowhere
     }
 
-    /// Matches the element at a position of the pattern against a byte for each place, and clears those where it does not
-    /// match; returns the length of the element.
+    /// Matches the element at a position of the pattern against a byte for each position in the text, and clears the
+    /// positions where it does not match; returns the length of the element.
     fn match_at_once(&self, at: usize, bytes: &[u8], matching: &mut [u8]) -> usize {
         let fold = self.ignores_case;
         match &self.text()[at..] {
@@ -274,7 +274,7 @@ impl<T: AsRef<[u8]>> Pattern<T> {
     }
 }
 
-/// Clears the places whose byte does not fit.
+/// Clears the positions whose byte does not fit.
 fn keep(places: &mut [u8], bytes: &[u8], fits: impl Fn(u8) -> bool) {
     places.iter_mut().zip(bytes).for_each(|(place, byte)| *place &= mask(fits(*byte)));
 }

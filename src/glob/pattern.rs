@@ -1,9 +1,9 @@
-//! A pattern, and what its elements match.
+//! A compiled pattern, and the matching of its elements.
 
 /// A set of bytes.
 pub(super) type ByteSet = [u64; 4];
 
-/// The length of a class, with its brackets, up to which it is read anew for each byte that is compared with it.
+/// Maximum length of a class, with its brackets, that is parsed again for each byte compared with it.
 pub(super) const SHORT_CLASS_MAX: usize = size_of::<LongClass>();
 
 /// A compiled pattern; `T` is its text, borrowed or owned.
@@ -11,16 +11,16 @@ pub(super) const SHORT_CLASS_MAX: usize = size_of::<LongClass>();
 pub(crate) struct Pattern<T> {
     text: T,
     pub(super) ignores_case: bool,
-    /// The long classes, in the order of their positions.
+    /// Long classes, in the order of their positions.
     long_classes: Box<[LongClass]>,
 }
 
-/// A class that was read once.
+/// A class that is parsed once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LongClass {
-    /// The position of its opening bracket.
+    /// Position of the opening bracket.
     start: usize,
-    /// Its length, with the brackets.
+    /// Length, including the brackets.
     pub(super) len: usize,
     matching: ByteSet,
 }
@@ -41,12 +41,11 @@ impl<T: AsRef<[u8]>> Pattern<T> {
         Pattern { text, ignores_case, long_classes }
     }
 
-    /// Returns its text.
     pub(crate) fn text(&self) -> &[u8] {
         self.text.as_ref()
     }
 
-    /// Returns the bytes allocated besides those of the text.
+    /// Returns the bytes allocated besides the text.
     pub(crate) fn memory(&self) -> usize {
         size_of_val(&*self.long_classes)
     }
@@ -105,19 +104,19 @@ fn long_classes(pattern: &[u8], fold: bool) -> Box<[LongClass]> {
 
 /// A part of a class.
 pub(super) enum Part {
-    /// A byte behind a backslash.
+    /// A byte after a backslash.
     Escaped(u8),
     Literal(u8),
     Range(u8, u8),
 }
 
-/// Visits the parts of the inside of `[...]`, which starts after the opening bracket and, if there is one, the `^`;
-/// returns the bytes consumed, including the closing bracket.
+/// Visits the parts of the inside of `[...]`, given from the byte after the opening bracket on; a leading `^` is
+/// skipped. Returns the bytes consumed, including the closing bracket.
 pub(super) fn read_class(class: &[u8], mut visit: impl FnMut(Part)) -> usize {
     let mut at = usize::from(is_negated(class));
     loop {
         match &class[at..] {
-            // Without a closing bracket the class ends where the pattern ends.
+            // Without a closing bracket, the class ends at the end of the pattern.
             [] => return at,
             [b'\\', escaped, ..] => {
                 visit(Part::Escaped(*escaped));
@@ -140,13 +139,13 @@ pub(super) fn is_negated(class: &[u8]) -> bool {
     class.first() == Some(&b'^')
 }
 
-/// Matches the inside of `[...]` against one byte; returns the bytes consumed, including the closing bracket, and
-/// whether it matched.
+/// Matches the inside of `[...]` against one byte; returns the bytes consumed, including the closing bracket, and true
+/// on a match.
 pub(super) fn match_class(class: &[u8], byte: u8, fold: bool) -> (usize, bool) {
     let mut matched = false;
     let used = read_class(class, |part| {
         matched |= match part {
-            // Redis compares an escaped byte as it is, even when it folds case.
+            // Redis compares an escaped byte without folding its case.
             Part::Escaped(escaped) => escaped == byte,
             Part::Literal(literal) => same(literal, byte, fold),
             Part::Range(low, high) => {
@@ -161,7 +160,7 @@ pub(super) fn match_class(class: &[u8], byte: u8, fold: bool) -> (usize, bool) {
 /// Returns the bytes that the inside of `[...]` matches, in time that is proportional to its length.
 pub(super) fn bytes_of_class(class: &[u8], fold: bool) -> ByteSet {
     let position = |value: i8| usize::from(value.cast_unsigned() ^ 0x80); // in the order of signed bytes
-    // How many more parts match a value than the one before it, and which bytes match as they are.
+    // The numbers of parts that match a value, as differences between neighbours, and the bytes matched unfolded.
     let (mut changes, mut escaped) = ([0isize; 257], [false; 256]);
     read_class(class, |part| {
         let (low, high) = match part {
@@ -190,7 +189,7 @@ pub(super) fn bytes_of_class(class: &[u8], fold: bool) -> ByteSet {
     matching
 }
 
-/// Returns the bounds of a range. They compare as C's `char` does on x86: signed; a reversed range is swapped.
+/// Returns the bounds of a range. They are signed, as C's `char` is on x86; a reversed range is swapped.
 pub(super) fn bounds(low: u8, high: u8, fold: bool) -> (i8, i8) {
     let (low, high) = if low.cast_signed() > high.cast_signed() { (high, low) } else { (low, high) };
     (folded(low, fold), folded(high, fold))

@@ -1,4 +1,4 @@
-//! Patterns match what Redis' own matcher does, whatever they cost.
+//! Tests that patterns match as in Redis' own matcher, and of their cost.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ fn matches(pattern: &[u8], text: &[u8], ignores_case: bool) -> bool {
     Pattern::compile(pattern, ignores_case).matches(text)
 }
 
-/// Redis' `stringmatchlen`, line by line, and so its nested stars: for short patterns.
+/// Redis' `stringmatchlen`, line by line, including its recursion for stars; for short patterns.
 fn as_in_redis(mut pattern: &[u8], mut text: &[u8], fold: bool) -> bool {
     let lower = |byte: u8| if fold { byte.to_ascii_lowercase() } else { byte };
     while !pattern.is_empty() && !text.is_empty() {
@@ -74,13 +74,13 @@ fn as_in_redis(mut pattern: &[u8], mut text: &[u8], fold: bool) -> bool {
     pattern.is_empty() && text.is_empty()
 }
 
-/// Bytes of which most patterns are unusual.
+/// Strategy for bytes that often make unusual patterns.
 fn bytes_of_patterns(len: impl Into<proptest::collection::SizeRange>) -> impl Strategy<Value = Vec<u8>> {
     let common = prop::sample::select(b"[]^-\\\\*?aAbBzZ_@\x80\xff\x7f\0".to_vec());
     proptest::collection::vec(prop_oneof![9 => common, 1 => any::<u8>()], len)
 }
 
-/// Elements that take most of the bytes of a text of `a`.
+/// Elements that match most of the bytes of a text of `a`.
 const NEAR_MISSES: &[&[u8]] = &[
     b"a",
     b"a",
@@ -151,7 +151,7 @@ proptest! {
     }
 }
 
-/// A class of a megabyte is read once, not for each of the million bytes that are compared with it.
+/// A class of a megabyte is parsed once, not for each of the million bytes that are compared with it.
 #[test]
 fn a_class_of_a_megabyte_costs_no_more_than_a_short_one() {
     let class = [&b"["[..], &b"b-c".repeat(350_000), b"]"].concat();
@@ -233,7 +233,7 @@ fn a_pattern_of_many_stars_is_answered_at_once() {
     assert!(matches(&pattern, &text, false));
 }
 
-/// How many steps it takes to find that a pattern of 100,000 elements is nowhere in a text of 200,000 bytes.
+/// Returns the number of steps to find that a pattern of 100,000 elements is nowhere in a text of 200,000 bytes.
 fn steps_of(element: &[u8]) -> usize {
     let pattern = [b"*", &element.repeat(50_000)[..], b"b*"].concat();
     let text = b"a".repeat(200_000);
@@ -247,7 +247,7 @@ fn a_literal_is_found_in_linear_time() {
     assert!(steps_of(b"aa") < 200_000);
 }
 
-/// The steps of a part are bounded, whatever the whole takes.
+/// The steps of a part are limited, however long the whole takes.
 #[test]
 fn a_comparison_that_takes_long_is_interrupted() {
     const STEPS: usize = 1 << 20;
