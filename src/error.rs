@@ -1,7 +1,7 @@
 //! All error replies, each with its text.
 //!
-//! The text is what the wire carries between `-` and the line end: an upper-case prefix that clients match on, then a
-//! sentence for people. Wording is Redis' own wherever Redis has the error, and Valkey's where a handler asks for that
+//! The text is sent between `-` and the line end: an upper-case prefix that clients match on, then a sentence for
+//! people. The wording is Redis' own wherever Redis has the error, and Valkey's where a handler asks for it
 //! ([`Dialect`]).
 
 use std::borrow::Cow;
@@ -22,13 +22,13 @@ pub enum Error {
     NotInteger,
     /// A majority of the cluster that has the data does not answer: the command was not executed.
     NoQuorum,
-    /// The command, named in full, is none for data in a cluster.
+    /// The command is not possible with data in a cluster; holds its full name.
     NotOnEngine(&'static str),
     /// A script or a transaction that writes has called this command, whose keys it has not declared.
     UndeclaredKey(&'static str),
-    /// A command with more keys than a transaction of the cluster takes.
+    /// A command has more keys than a transaction of the cluster takes; holds its full name and the limit.
     TooManyKeysForEngine(&'static str, usize),
-    /// A transaction that writes has queued this command, which is not repeated as writes are.
+    /// A transaction that writes has queued this command, which cannot be repeated as writes can.
     NotRepeatable(&'static str),
     /// A write leaves a hash whose fields have TTLs of their own.
     FieldTtlOnEngine,
@@ -38,7 +38,7 @@ pub enum Error {
     Uncertain,
     /// An argument or value is not a floating-point number.
     NotFloat,
-    /// An argument that must not be negative is, or is no integer.
+    /// An argument is negative, or is not an integer.
     NotPositive,
     /// The key holds another data type.
     WrongType,
@@ -62,7 +62,7 @@ pub enum Error {
     NoSuchKey,
     /// RESTORE would overwrite a key.
     BusyKey,
-    /// COPY or MOVE would put a key where it is already.
+    /// COPY or MOVE would put a key where it already is.
     SameObject,
     /// A cursor is not an unsigned integer.
     InvalidCursor,
@@ -104,7 +104,7 @@ pub enum Error {
     ExecRefused(Vec<u8>),
     /// A client would be queued forever; holds the cycle in words.
     Deadlock(String),
-    /// An error that a test has asked for, as it is.
+    /// An error injected by a test, verbatim.
     Injected(Vec<u8>),
     /// The command must not be queued.
     NotInMulti,
@@ -112,9 +112,9 @@ pub enum Error {
     NotInPrivate,
     /// The server is a replica that takes no writes.
     ReadOnlyReplica,
-    /// A replica has a client that follows redirections call the primary.
+    /// The server is a replica, and the client, which follows redirections, must call the primary; holds its address.
     Redirected(Box<str>, u16),
-    /// The server is a replica without a link to its primary, and shows no old data.
+    /// The server is a replica without a link to its primary, and serves no stale data.
     StaleReplica,
     /// A replica without a link to its primary is asked for its data.
     NoPrimaryLink,
@@ -132,7 +132,7 @@ pub enum Error {
     ClientName,
     /// CLIENT SETINFO with an unknown attribute; holds it.
     SetInfoOption(Vec<u8>),
-    /// A name of a connection or of its library is too long; holds what it is, and the limit in bytes.
+    /// A name of a connection or of its library is too long; holds the kind of name, and the limit in bytes.
     NameTooLong(&'static str, usize),
     /// CLIENT SETINFO's value has bytes outside `!`..`~`; holds the attribute.
     SetInfoValue(&'static str),
@@ -140,7 +140,7 @@ pub enum Error {
     UnknownArgument(Vec<u8>),
     /// EXPIRE or a related command with an unknown option; holds it.
     UnsupportedOption(Vec<u8>),
-    /// The string is no HyperLogLog.
+    /// The string is not a HyperLogLog.
     NotHyperLogLog,
     /// The runs of a sparse HyperLogLog do not add up.
     CorruptHyperLogLog,
@@ -174,8 +174,8 @@ pub enum Error {
     SnapshotFails(Dialect),
     /// The append-only file cannot be written; holds the reason.
     LogFails(String),
-    /// A script may write while data cannot be saved; holds the dialect and, if that is because of the append-only file,
-    /// the reason.
+    /// A script may write while data cannot be saved; holds the dialect and, if the append-only file is the cause, the
+    /// reason.
     ScriptNotSaved(Dialect, Option<String>),
     /// No keys are served yet.
     Loading,
@@ -207,20 +207,20 @@ pub enum Error {
     TargetUnknown,
     /// The connection to the target of MIGRATE broke or timed out later; holds the step.
     TargetLost(&'static str),
-    /// Two prefixes of one client overlap; holds the new one, where the other one comes from, and the other one.
+    /// Two prefixes of one client overlap; holds the new one, the origin of the other one, and the other one.
     PrefixOverlap(Vec<u8>, &'static str, Vec<u8>),
     /// An error of a single command, without the `ERR` prefix.
     Other(Cow<'static, str>),
 }
 
-/// What a user has no permission for. Of several reasons, the last in this order is reported.
+/// The permission that a user lacks. If several are missing, the last in this order is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Denial {
-    /// To call the command.
+    /// Permission to call the command.
     Command,
-    /// The key at this position of the request.
+    /// Permission for the key at this position of the request.
     Key(usize),
-    /// The channel at this position of the request.
+    /// Permission for the channel at this position of the request.
     Channel(usize),
 }
 
@@ -252,7 +252,7 @@ impl From<WrongType> for Error {
 }
 
 impl Error {
-    /// Returns an error with the prefix `ERR` and a text of its own.
+    /// Returns an error with the prefix `ERR` and the given text.
     pub fn other(text: impl Into<Cow<'static, str>>) -> Self {
         Error::Other(text.into())
     }
@@ -263,7 +263,7 @@ impl Error {
         Error::ExecRefused(text.strip_prefix(b"ERR ").unwrap_or(&text).to_vec())
     }
 
-    /// Returns the line that is sent, without `-` and line end.
+    /// Returns the error line, without `-` and line end.
     pub fn wire_text(&self) -> Vec<u8> {
         self.quoted().unwrap_or_else(|| self.to_string().into_bytes())
     }
@@ -293,7 +293,7 @@ impl Error {
             Error::UnknownArgument(word) => quoting("ERR unknown argument: ", word, ""),
             Error::UnsupportedOption(word) => quoting("ERR Unsupported option ", word, ""),
             Error::PfdebugSubcommand(word) => {
-                // As in C, the text ends at its first NUL.
+                // The text ends at its first NUL, as in C.
                 let word = word.split(|byte| *byte == 0).next().unwrap_or_default();
                 quoting("ERR Unknown PFDEBUG subcommand '", word, "'")
             }
@@ -322,7 +322,7 @@ impl Error {
     }
 }
 
-/// How many bytes of an unknown argument are quoted in an error.
+/// Maximum number of bytes of an unknown argument that are quoted in an error.
 const QUOTED_MAX: usize = 128;
 
 /// Truncates as C's `%.*s` would: after `max_len` bytes or before a NUL.
@@ -365,7 +365,7 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    /// Returns the text of an error that is always the same.
+    /// Returns the text of an error that has no arguments.
     fn fixed_text(&self) -> Option<&'static str> {
         Some(match self {
             Error::Syntax => "ERR syntax error",
@@ -439,7 +439,7 @@ fn not_allowed(command: &str) -> String {
     )
 }
 
-/// Returns the MISCONF error text of a write.
+/// Returns the MISCONF error text for a write.
 fn snapshot_fails(dialect: Dialect) -> String {
     let name = dialect.title();
     format!(
@@ -450,7 +450,7 @@ fn snapshot_fails(dialect: Dialect) -> String {
     )
 }
 
-/// Returns the MISCONF error text of a script that may write: with the reason if it is the append-only file that fails.
+/// Returns the MISCONF error text for a script that may write, with the reason if the append-only file is the cause.
 fn script_not_saved(dialect: Dialect, reason: Option<&str>) -> String {
     let name = dialect.title();
     let task = if reason.is_some() { "persist data to AOF" } else { "save RDB snapshots" };

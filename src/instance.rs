@@ -1,4 +1,4 @@
-//! The state of the process, whatever its namespaces: settings, users, ports, identity.
+//! State of the process that all namespaces share: settings, users, ports, identity.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::runtime::log_queue::LogQueue;
 use crate::runtime::panics::Panics;
 use crate::spec::CommandTable;
 
-/// What one server process, or one embedded server, has only once.
+/// The state of one server process, or of one embedded server.
 pub struct Instance {
-    /// The settings of the process, which are those of the main namespace.
+    /// The settings of the process and of the main namespace.
     pub settings: Arc<Settings>,
     /// The users of the main namespace, and their permissions.
     pub acl: Arc<Acl>,
@@ -28,13 +28,13 @@ pub struct Instance {
     pub run_id: String,
     /// The configuration file, if there was one.
     pub config_file: Option<PathBuf>,
-    /// The TCP port it listens on; 0 without TCP.
+    /// The TCP port of the server; 0 without TCP.
     pub tcp_port: AtomicU64,
-    /// Cancelled when the server must stop.
+    /// Token that is cancelled when the server must stop.
     pub stop: CancellationToken,
-    /// The log lines that are not written yet, where the process has a log.
+    /// The log lines that are not written yet, if the process has a log.
     pub log_queue: Option<Arc<LogQueue>>,
-    /// Reads the allocator's statistics, where it provides them.
+    /// Function that reads the allocator's statistics, if the allocator provides them.
     pub allocator: Option<fn() -> AllocatorStats>,
 }
 

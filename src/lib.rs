@@ -38,7 +38,7 @@
 //! assert_eq!(call(addr, "INCR hits")?, ""); // no reply, although ...
 //! assert_eq!(server.get("hits").unwrap().as_deref(), Some(b"1".as_slice()));
 //!
-//! // The log says what was called.
+//! // The calls are logged.
 //! let last = server.command_log().unwrap().pop().unwrap();
 //! assert_eq!((last.to_string(), last.fault), ("INCR hits".into(), Some("LOSEREPLY")));
 //!
@@ -69,7 +69,7 @@
 //! In test mode, clients can do the same by the commands `TEST.*`, go back to snapshots, lose the last writes, and have
 //! private instances of the server; `docs/TESTING.md` describes that.
 //!
-//! As a dev-dependency, `default-features = false, features = ["double"]` builds what this page shows, and scripts;
+//! For a dev-dependency, `default-features = false, features = ["double"]` builds everything on this page, and scripts;
 //! `tls` and `metrics` may be added. The feature `internals` is for the project's own tests, and promises nothing.
 //!
 //! # Inside: the data flow
@@ -108,7 +108,7 @@
 
 // Checked in the build of the tests: without the feature, only the embedding API is reachable.
 #![cfg_attr(feature = "internals", deny(unreachable_pub))]
-// Items used only by the program around the server are not marked one by one; its own build finds dead code.
+// Items used only by the program around the server are not marked one by one; the binary's build finds dead code.
 #![cfg_attr(
     not(all(feature = "binary", feature = "lua", feature = "metrics", feature = "tls")),
     allow(dead_code, unused_imports)
@@ -165,8 +165,7 @@ pub use net::server::Server;
 pub use test_mode::Fault;
 pub use time::clock::Clock;
 
-/// What the project's own tests, benchmarks and fuzz targets need besides the embedding API. It may change in every
-/// version.
+/// API for the project's own tests, benchmarks and fuzz targets. It may change in every version.
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
@@ -188,12 +187,12 @@ pub mod internals {
     /// Executes the commands of a log, see [`Namespace::read_log`], without other clients in between.
     ///
     /// # Errors
-    /// Why it could not be executed to its end.
+    /// The reason why the log could not be executed to its end.
     pub fn replay(namespace: &Namespace, log: bytes::BytesMut) -> Result<Replayed, ReplayError> {
         crate::dispatch::replay::replay(namespace, crate::command::handlers(), log)
     }
 
-    /// Acts while the shard of a key of database 0 is locked, as by a call of another thread.
+    /// Runs `act` while the shard of a key of database 0 is locked, as by a call of another thread.
     pub fn with_shard_locked(namespace: &Namespace, key: &[u8], act: impl FnOnce()) {
         let cx = Cx::new(namespace.clock.now(), Origin::Replay);
         let mut guard = namespace.store.hold(1);
@@ -207,19 +206,19 @@ pub mod internals {
         namespace.push.hub.publish(Message { channel, payload }, &config, namespace.clock.now());
     }
 
-    /// Returns what a client could see of the data, in order: a line for each key with what depends on its value, its
-    /// deadlines and its fence, and one for each library of functions.
+    /// Returns the data visible to clients, in order: a line for each key with its value, deadlines and fence, and a
+    /// line for each library of functions.
     pub fn image(namespace: &Namespace) -> Vec<String> {
         crate::command::image(namespace)
     }
 
-    /// Returns how many calls of a command were made, by whatever client.
+    /// Returns the number of calls of a command by all clients.
     pub fn calls(namespace: &Namespace, name: &str) -> u64 {
         let command = namespace.commands.find(name.as_bytes());
         command.map_or(0, |command| namespace.observed.command_stats.calls(command).count)
     }
 
-    /// A disk in memory, for servers that lose their power; see [`Builder::disk`](crate::Builder::disk).
+    /// A simulated disk in memory, for servers that lose power; see [`Builder::disk`](crate::Builder::disk).
     pub mod disk {
         pub use crate::persist::disk::simulated::faults::{Failure, Faults, Operation, Planned};
         pub use crate::persist::disk::simulated::{End, SimulatedDisk};
@@ -231,21 +230,21 @@ pub mod internals {
 
         use crate::persist::aof::{Manifest, SegmentReader, Verdict};
 
-        /// What a file of commands has.
+        /// The result of reading a file of commands.
         #[derive(Debug, PartialEq, Eq)]
         pub struct Found {
-            /// The commands, without what is between them.
+            /// The commands, without the records between them.
             pub commands: Vec<u8>,
-            /// How many bytes of the file are valid.
+            /// The number of valid bytes of the file.
             pub valid_len: u64,
-            /// What is wrong with the rest, and whether it may be cut off.
+            /// The damage after the valid bytes, and true if the rest may be cut off.
             pub damage: Option<(String, bool)>,
         }
 
-        /// Reads a file of commands that has a length.
+        /// Reads a file of commands of length `len`.
         ///
         /// # Errors
-        /// Those of reading it.
+        /// The errors of reading the file.
         pub fn read(file: impl Read, len: u64) -> io::Result<Found> {
             let (mut reader, mut commands) = (SegmentReader::new(file, len), Vec::new());
             while let Some(piece) = reader.next()? {
@@ -259,7 +258,7 @@ pub mod internals {
             Ok(Found { commands, valid_len: damaged_at, damage })
         }
 
-        /// Reads a manifest; returns it as it would be written.
+        /// Parses a manifest; returns it in its written form.
         pub fn manifest(text: &[u8]) -> Option<String> {
             Some(Manifest::parse(text).ok()?.to_text(true))
         }

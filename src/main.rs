@@ -14,11 +14,11 @@ fn main() -> ExitCode {
 }
 
 fn say(text: &str) {
-    // A reader that has gone, as in `keylatch --help | head -1`, is no reason to panic.
+    // A closed reader, as in `keylatch --help | head -1`, is no reason to panic.
     let _ = writeln!(io::stdout(), "{text}");
 }
 
 fn complain(text: &str) {
-    // Nor is standard error that is full, or whose reader has gone: the exit status tells as well.
+    // A full or closed standard error is no reason either: the exit status reports the failure, too.
     let _ = writeln!(io::stderr(), "{text}");
 }
