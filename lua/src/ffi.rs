@@ -1,8 +1,8 @@
-//! The declarations of Lua's public interface (`lua.h`, `lauxlib.h`) that are used, and of this crate's own C.
+//! Declarations of the parts of Lua's public interface (`lua.h`, `lauxlib.h`) that are used, and of this crate's own C.
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// An interpreter's thread of execution; only Lua knows what is in it.
+/// A thread of an interpreter; only Lua knows its contents.
 #[repr(C)]
 pub(crate) struct State {
     _opaque: [u8; 0],
@@ -27,10 +27,10 @@ pub(crate) const GC_COLLECT: c_int = 2;
 pub(crate) const GC_SET_PAUSE: c_int = 6;
 pub(crate) const GC_SET_STEP: c_int = 7;
 
-/// The size of `short_src`, with the NUL at its end.
+/// Size of `short_src`, including the NUL at its end.
 pub(crate) const SOURCE_LEN: usize = 60;
 
-/// What Lua says about an active function.
+/// Description of an active function.
 #[repr(C)]
 pub(crate) struct Debug {
     pub(crate) event: c_int,
@@ -84,11 +84,11 @@ unsafe extern "C-unwind" {
     pub(crate) fn lua_getinfo(state: *mut State, what: *const c_char, debug: *mut Debug) -> c_int;
     pub(crate) fn luaL_where(state: *mut State, level: c_int);
 
-    /// Opens the libraries that scripts may use, and replaces what they must not; see `sandbox.h`.
+    /// Opens the libraries that scripts may use, and replaces the functions that they must not use; see `sandbox.h`.
     pub(crate) fn sandbox_open(state: *mut State);
-    /// Puts a read-only front before the table on the top.
+    /// Replaces the table on the top by a read-only proxy.
     pub(crate) fn sandbox_protect(state: *mut State);
-    /// Puts fronts before the globals.
+    /// Replaces the globals by proxies.
     pub(crate) fn sandbox_close(state: *mut State);
     /// Compiles a text, whose name is on the top; see `chunk.h`.
     pub(crate) fn chunk_load(state: *mut State, text: *const c_char, len: usize) -> c_int;

@@ -1,8 +1,9 @@
-//! Lua 5.1, in which scripts run, with what a server asks of it beyond its own: a sandbox, limits and interrupts.
+//! Lua 5.1 for the scripts of a server, with a sandbox, limits and interrupts.
 //!
 //! [`Lua`] is an interpreter, [`Frame`] its stack for safe code. The interpreter is the unchanged one of the package
-//! `lua-src`; whatever is different for scripts is done through its public interface: functions of its libraries that
-//! could take long are replaced by some in C that count their work, and none can read or change what other scripts see.
+//! `lua-src`; all differences for scripts are made through its public interface: library functions that could take long
+//! are replaced by functions in C that count their work, and no function can read or change data that other scripts
+//! see.
 
 #[allow(unsafe_code, reason = "declarations of foreign functions")]
 mod ffi;

@@ -1,4 +1,4 @@
-//! What an interpreter takes: memory, and work until it is asked whether it may go on.
+//! Resources of an interpreter: memory, and the work until the next interrupt.
 //!
 //! All memory of an interpreter comes from [`allocate`], which counts it and enforces the limit. Work is counted in
 //! executed instructions: by Lua's count hook, by native functions ([`lua_work`]), and by the allocator, since an
@@ -14,48 +14,48 @@ use std::ptr::null_mut;
 
 use crate::ffi::{self, State};
 
-/// The greatest number of instructions between two interrupts, and the number before the first one.
+/// Maximum number of instructions between two interrupts, and the number before the first one.
 const INTERVAL_MAX: usize = 100_000;
 pub(crate) const INTERVAL_FIRST: usize = 4096;
-/// Twice as much memory in use, in bytes, halves the greatest number, from here on.
+/// Memory in use, in bytes, from which on each doubling halves the maximum interval.
 const INTERVAL_MEMORY: usize = 512 << 10;
-/// How long an interval should take at most, and from when on it may be longer, in microseconds.
+/// Maximum duration of an interval, and duration below which the interval is made longer, in microseconds.
 const INTERVAL_US_MAX: u64 = 1000;
 const INTERVAL_US_MIN: u64 = 300;
-/// How many allocated bytes count as an instruction.
+/// Number of allocated bytes that count as an instruction.
 const BYTES_PER_INSTRUCTION: usize = 32;
-/// The alignment of all blocks, as that of C's `malloc`.
+/// Alignment of all blocks, the same as that of C's `malloc`.
 const ALIGNMENT: usize = 16;
 
-/// The error of a script for which there is not enough memory, in Lua's words.
+/// Error of a script that exceeds its memory, in Lua's words.
 pub(crate) const NO_MEMORY: &str = "not enough memory";
 
-/// The counters of one interpreter. Lua hands their address to the allocator; with it, [`of`] finds them.
+/// The counters of one interpreter. Lua passes their address to the allocator; [`of`] finds them through it.
 pub(crate) struct Meter {
-    /// The bytes that the allocator holds for the interpreter.
+    /// Bytes that the allocator holds for the interpreter.
     pub(crate) used: Cell<usize>,
-    /// How many it may hold.
+    /// Limit of these bytes.
     pub(crate) limit: Cell<usize>,
-    /// Whether memory is had beyond the limit: while Rust code runs, which no error may unwind.
+    /// True while memory is allocated beyond the limit: while Rust code runs, which no error may unwind.
     pub(crate) is_exempt: Cell<bool>,
-    /// How much work there is between two interrupts.
+    /// Work between two interrupts.
     interval: Cell<usize>,
-    /// When the last interrupt was, in microseconds; 0 when there was none in this script.
+    /// Time of the last interrupt in microseconds; 0 if there was none in this script.
     interrupted_us: Cell<u64>,
-    /// How much work is left until the next interrupt.
+    /// Work left until the next interrupt.
     left: Cell<isize>,
-    /// Whether the hook has been told to interrupt at the next instruction.
+    /// True if the hook is set to interrupt at the next instruction.
     is_due: Cell<bool>,
-    /// The coroutine that runs, or the main thread; null while the interpreter is created.
+    /// The running coroutine, or the main thread; null while the interpreter is created.
     pub(crate) running: Cell<*mut State>,
-    /// Why all scripts must end, as an error line.
+    /// Reason why all scripts must end, as an error line.
     pub(crate) stopped: Cell<Option<&'static str>>,
-    /// The payload of a panic in a native function.
+    /// Payload of a panic in a native function.
     pub(crate) panic: Cell<Option<Box<dyn Any + Send>>>,
     supervisor: Asks,
 }
 
-/// What the supervisor is asked, given the address of the counters.
+/// Calls to the supervisor, given the address of the counters.
 pub(crate) struct Asks {
     pub(crate) interrupt: unsafe fn(*const c_void) -> Result<(), &'static str>,
     pub(crate) now_us: unsafe fn(*const c_void) -> u64,
@@ -78,12 +78,12 @@ impl Meter {
         }
     }
 
-    /// Returns whether more memory is in use than may be.
+    /// Returns true if more memory is in use than allowed.
     pub(crate) fn is_over(&self) -> bool {
         self.used.get() > self.limit.get()
     }
 
-    /// Counts work; returns whether an interrupt is due.
+    /// Counts work; returns true if an interrupt is due.
     #[inline]
     pub(crate) fn count(&self, units: usize) -> bool {
         let left = self.left.get().saturating_sub_unsigned(units);
@@ -91,7 +91,7 @@ impl Meter {
         left < 0
     }
 
-    /// Called when a script starts, with the number of instructions before its first interrupt.
+    /// Begins a script, with the number of instructions before its first interrupt.
     ///
     /// # Safety
     /// The state belongs to these counters.
@@ -103,7 +103,7 @@ impl Meter {
         unsafe { self.set_hook(state) };
     }
 
-    /// Lets the hook run after the next interval, or after the next instruction of a script that must end.
+    /// Sets the hook to run after the next interval, or after the next instruction of a script that must end.
     ///
     /// # Safety
     /// The state belongs to these counters.
@@ -117,7 +117,7 @@ impl Meter {
         unsafe { ffi::lua_sethook(state, Some(hook), ffi::MASK_COUNT, interval as c_int) };
     }
 
-    /// Makes the interval shorter when the last one took long, and longer when it took little.
+    /// Makes the interval shorter if the last one took long, and longer if it took little.
     fn adapt(&self, now_us: u64) {
         let (before_us, interval) = (self.interrupted_us.replace(now_us), self.interval.get());
         let took_us = now_us.saturating_sub(before_us);
@@ -129,10 +129,10 @@ impl Meter {
         }
     }
 
-    /// Asks the supervisor whether the script may go on.
+    /// Asks the supervisor for permission to continue the script.
     ///
     /// # Errors
-    /// The line of the error that ends it.
+    /// The line of the error that ends the script.
     ///
     /// # Safety
     /// The state belongs to these counters.
@@ -140,7 +140,7 @@ impl Meter {
     pub(crate) unsafe fn interrupt(&self, state: *mut State) -> Result<(), &'static str> {
         if self.stopped.get().is_none() {
             let context = (&raw const *self).cast();
-            // SAFETY: the counters are the first field of what the supervisor takes.
+            // SAFETY: the counters are the first field of the struct that the supervisor's functions take.
             unsafe {
                 self.adapt((self.supervisor.now_us)(context));
                 self.stopped.set((self.supervisor.interrupt)(context).err());
@@ -151,7 +151,7 @@ impl Meter {
         self.stopped.get().map_or(Ok(()), Err)
     }
 
-    /// Decides whether this many more bytes may be had, and counts them as work.
+    /// Checks an allocation of `more` bytes against the limit, and counts them as work.
     #[inline]
     fn admit(&self, more: usize) -> bool {
         if !self.is_exempt.get() && more > self.limit.get().saturating_sub(self.used.get()) {
@@ -181,12 +181,12 @@ pub(crate) unsafe fn of<'m>(state: *mut State) -> &'m Meter {
 }
 
 /// Returns the bytes that allocators hold for a block: multiples of 16, and from 128 on four sizes per doubling. All of
-/// them are asked for, so that what is counted is what is held.
+/// them are requested, so that the counted memory is the held memory.
 #[inline]
 fn held(size: usize) -> usize {
     let unit = match size {
         0..=128 => 16,
-        // What is asked for beyond the address space is refused by the limit, or else by the allocator.
+        // A request beyond the address space is rejected by the limit, or else by the allocator.
         _ => 1_usize << (61 - (size - 1).leading_zeros()),
     };
     size.checked_next_multiple_of(unit).unwrap_or(size)
@@ -195,7 +195,7 @@ fn held(size: usize) -> usize {
 /// Allocates, resizes or frees a block of an interpreter.
 ///
 /// # Safety
-/// As Lua calls it: `context` is the address of a `Meter`, `block` came from here with `old` bytes.
+/// Called only by Lua: `context` is the address of a `Meter`, `block` came from here with `old` bytes.
 pub(crate) unsafe extern "C-unwind" fn allocate(
     context: *mut c_void,
     block: *mut c_void,
@@ -212,7 +212,7 @@ pub(crate) unsafe extern "C-unwind" fn allocate(
         return null_mut();
     }
     let Ok(layout) = Layout::from_size_align(new, ALIGNMENT) else { return null_mut() };
-    // SAFETY: blocks have the size `held` and this alignment; sizes that are zero are not passed on.
+    // SAFETY: blocks have the size `held` and this alignment; a size of zero is not passed on.
     let moved = unsafe {
         let previous = Layout::from_size_align_unchecked(old, ALIGNMENT);
         match (old, new) {
@@ -237,7 +237,7 @@ pub(crate) unsafe extern "C-unwind" fn allocate(
 /// Runs at intervals, between two instructions of a script.
 ///
 /// # Safety
-/// As Lua calls it.
+/// Called only by Lua, with a state of such an interpreter.
 unsafe extern "C-unwind" fn hook(state: *mut State, _: *mut ffi::Debug) {
     // SAFETY: only states of interpreters with such counters have this hook; nothing here is dropped by the error.
     unsafe {
@@ -247,10 +247,10 @@ unsafe extern "C-unwind" fn hook(state: *mut State, _: *mut ffi::Debug) {
     }
 }
 
-/// Counts work of a native function in C as executed instructions. Raises an error when the script must end.
+/// Counts work of a native function in C as executed instructions. Raises an error if the script must end.
 ///
 /// # Safety
-/// As a C function calls it.
+/// Called only by a native function in C.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn lua_work(state: *mut State, units: usize) {
     // SAFETY: see `hook`.
@@ -264,20 +264,20 @@ unsafe extern "C-unwind" fn lua_work(state: *mut State, units: usize) {
     }
 }
 
-/// Returns whether a script must end.
+/// Returns true if a script must end.
 ///
 /// # Safety
-/// As a C function calls it.
+/// Called only by a native function in C.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn lua_is_stopped(state: *mut State) -> c_int {
     // SAFETY: see `hook`.
     unsafe { c_int::from(of(state).stopped.get().is_some()) }
 }
 
-/// Resumes a coroutine, which from then on is the one that runs.
+/// Resumes a coroutine, which becomes the running thread meanwhile.
 ///
 /// # Safety
-/// As `lua_resume`; `state` is the thread that resumes it.
+/// The same as of `lua_resume`; `state` is the thread that resumes it.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn lua_resume_counted(state: *mut State, coroutine: *mut State, args: c_int) -> c_int {
     // SAFETY: both belong to the same interpreter.
@@ -309,7 +309,7 @@ pub(crate) unsafe fn push_error(state: *mut State, line: &[u8]) {
 /// # Safety
 /// No value on the way to Lua needs to be dropped.
 unsafe fn raise(state: *mut State, line: &'static str) -> ! {
-    // SAFETY: see above; there is always a little stack beyond what a function may use.
+    // SAFETY: see above; there is always a little stack beyond the part that a function may use.
     unsafe {
         let meter = of(state);
         meter.is_exempt.set(true);

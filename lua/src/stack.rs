@@ -1,15 +1,15 @@
 //! An interpreter and its stack, for safe code.
 //!
-//! Lua raises errors by `longjmp`, which passes Rust's frames without dropping what is in them. Three rules make that
+//! Lua raises errors by `longjmp`, which passes Rust's frames without dropping their values. Three rules make that
 //! impossible, or harmless:
 //!
 //! - While Rust code runs, memory is not limited (`Meter::is_exempt`), so none of the functions that a [`Frame`] calls
-//!   raises an error; those that could for another reason (keys that are nil, tables that are too large) are not called
-//!   with such arguments. What a native function has taken beyond the limit is an error when it has returned.
+//!   raises an error; functions that could for another reason (keys that are nil, tables that are too large) are not
+//!   called with such arguments. If a native function has exceeded the limit, this is an error after its return.
 //! - A native function returns its error; `trampoline` raises it when everything is dropped.
 //! - Lua code is called in protected mode only ([`Frame::call`]).
 //!
-//! A panic in a native function does not unwind Lua's frames: it ends the script, and [`Lua::take_panic`] has it.
+//! A panic in a native function does not unwind Lua's frames: it ends the script, and [`Lua::take_panic`] returns it.
 
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -20,22 +20,22 @@ use std::ptr::NonNull;
 use crate::ffi::{self, State};
 use crate::meter::{self, Asks, Meter, NO_MEMORY, allocate};
 
-/// The slots that a native function has beyond its arguments.
+/// Number of slots of a native function beyond its arguments.
 const SLOTS: usize = 20;
-/// How many instructions an item of a list counts as, when it becomes a value.
+/// Number of instructions that an item of a list counts as, when it becomes a value.
 pub const ITEM_INSTRUCTIONS: usize = 4;
-/// The greatest number of fields that a table is made for.
+/// Maximum number of fields that a table is created for.
 const FIELDS_MAX: usize = 1 << 24;
 
-/// What an interpreter asks while scripts run.
+/// Callbacks of an interpreter while scripts run.
 pub trait Supervisor: 'static {
-    /// Called at intervals; decides whether the script may go on.
+    /// Decides at intervals if the script may continue.
     ///
     /// # Errors
-    /// The line of the error that ends it, and all that runs until [`Lua::begin`].
+    /// The line of the error that ends the script, and all scripts until [`Lua::begin`].
     fn interrupt(&self) -> Result<(), &'static str>;
 
-    /// Returns the time since any moment, in microseconds.
+    /// Returns the time since an arbitrary moment, in microseconds.
     fn now_us(&self) -> u64;
 
     /// Returns the number of instructions before the first interrupt of a script.
@@ -44,7 +44,7 @@ pub trait Supervisor: 'static {
     }
 }
 
-/// The counters, which the allocator knows by their address, and what native functions share.
+/// The counters, which the allocator finds by their address, and the data shared by native functions.
 #[repr(C)]
 struct Shared<D> {
     meter: Meter,
@@ -57,20 +57,20 @@ pub struct Lua<D: Supervisor> {
     shared: NonNull<Shared<D>>,
 }
 
-// SAFETY: the interpreter uses no state of a thread, and is only used through exclusive references, or its counters.
+// SAFETY: the interpreter uses no thread-local state, and is only used through exclusive references, or its counters.
 unsafe impl<D: Supervisor + Send> Send for Lua<D> {}
 
-/// The part of the stack that a native function has, or the code that holds the interpreter. Positions count from 1: the
-/// first argument. Where there is nothing, there is nil.
+/// The part of the stack that belongs to a native function, or to the code that holds the interpreter. Positions count
+/// from 1, the first argument. A position without a value reads as nil.
 pub struct Frame<'l, D> {
     state: *mut State,
     shared: &'l Shared<D>,
-    /// How many values there are, and for how many there are slots.
+    /// Number of values, and number of slots for values.
     top: usize,
     end: usize,
 }
 
-/// An error, whose value is on the top of the stack.
+/// An error whose value is on the top of the stack.
 #[derive(Debug)]
 #[must_use]
 pub struct Raised(PhantomData<*const ()>);
@@ -108,26 +108,26 @@ pub enum Scalar<'s> {
 pub struct Level {
     /// The name of the chunk, `=` or `@` first.
     pub source: String,
-    /// The same as errors show it.
+    /// The name of the chunk in the form of error messages.
     pub short_source: String,
-    /// The current line; -1 for one that is not Lua's.
+    /// The current line; -1 in a function that is not written in Lua.
     pub line: i32,
-    /// Whether it is not one of Lua's.
+    /// True if the function is not written in Lua.
     pub is_native: bool,
-    /// Its name where it was called, if it has one there.
+    /// The function's name where it was called, if it has one there.
     pub name: Option<String>,
-    /// Whether it was called as a method.
+    /// True if the function was called as a method.
     pub is_method: bool,
 }
 
-/// A native function: has its arguments on the stack, and returns how many results are on its top.
+/// A native function: its arguments are on the stack, and it returns the number of results on the top.
 pub trait Native<D>: Fn(&mut Frame<'_, D>) -> Result<usize, Raised> + Copy + 'static {}
 
 impl<D, F: Fn(&mut Frame<'_, D>) -> Result<usize, Raised> + Copy + 'static> Native<D> for F {}
 
-/// Returns what asks the supervisor in a `Shared<D>`, whose address it is given.
+/// Returns the calls to the supervisor in a `Shared<D>`, given the address of its counters.
 fn asks<D: Supervisor>() -> Asks {
-    // SAFETY: the address is the one that the counters have.
+    // SAFETY: the address is the address of the counters.
     unsafe fn shared<'s, D>(context: *const c_void) -> &'s Shared<D> {
         unsafe { &*context.cast() }
     }
@@ -139,7 +139,7 @@ fn asks<D: Supervisor>() -> Asks {
 }
 
 impl<D: Supervisor> Lua<D> {
-    /// Creates an interpreter with the libraries that scripts may use; `None` without memory for one.
+    /// Creates an interpreter with the libraries that scripts may use; returns `None` if there is not enough memory.
     pub fn new(data: D) -> Option<Self> {
         let shared = NonNull::from(Box::leak(Box::new(Shared { meter: Meter::new(asks::<D>()), data })));
         // SAFETY: the counters live until the interpreter is closed, below or in `drop`.
@@ -165,7 +165,7 @@ impl<D: Supervisor> Lua<D> {
         &self.shared().meter
     }
 
-    /// Returns what native functions share.
+    /// Returns the data shared by native functions.
     pub fn data(&self) -> &D {
         &self.shared().data
     }
@@ -176,7 +176,7 @@ impl<D: Supervisor> Lua<D> {
         self.meter().used.get()
     }
 
-    /// Lets a script run, even if the last one had to end, with this much memory beyond what is in use, in bytes.
+    /// Begins a script, even if the last one had to end, with `memory_max` bytes of memory beyond the memory in use.
     #[inline]
     pub fn begin(&mut self, memory_max: usize) {
         let meter = self.meter();
@@ -186,7 +186,7 @@ impl<D: Supervisor> Lua<D> {
         unsafe { meter.begin(self.state.as_ptr(), self.data().first_interval()) };
     }
 
-    /// Returns the panic that has stopped a script, if one has.
+    /// Returns the panic that has stopped a script, if there is one.
     #[inline]
     pub fn take_panic(&mut self) -> Option<Box<dyn Any + Send>> {
         self.meter().panic.take()
@@ -198,7 +198,7 @@ impl<D: Supervisor> Lua<D> {
         unsafe { ffi::lua_gc(self.state.as_ptr(), ffi::GC_COLLECT, 0) };
     }
 
-    /// Sets when a cycle of the collector begins and how large its steps are, in percent, as `collectgarbage` takes them.
+    /// Sets the collector's pause before a cycle and the size of its steps, in percent, as `collectgarbage` takes them.
     pub fn set_collector(&mut self, pause: i32, step: i32) {
         // SAFETY: see `collect`.
         unsafe {
@@ -230,9 +230,9 @@ impl<D: Supervisor> Drop for Lua<D> {
 /// Calls a native function, whose address is its type.
 ///
 /// # Safety
-/// As Lua calls it, in an interpreter with data of this type.
+/// Called only by Lua, in an interpreter with data of this type.
 unsafe extern "C-unwind" fn trampoline<D: Supervisor, F: Native<D>>(state: *mut State) -> c_int {
-    // SAFETY: when there was an error, its value is on the top, and everything else was dropped.
+    // SAFETY: after an error, its value is on the top, and everything else was dropped.
     unsafe {
         match run_native::<D, F>(state) {
             Some(results) => results,
@@ -248,7 +248,7 @@ unsafe extern "C-unwind" fn trampoline<D: Supervisor, F: Native<D>>(state: *mut 
 #[inline]
 unsafe fn run_native<D: Supervisor, F: Native<D>>(state: *mut State) -> Option<c_int> {
     const { assert!(size_of::<F>() == 0, "a native function captures nothing") };
-    // SAFETY: the counters are the first field of what the interpreter shares; a value without size is anywhere.
+    // SAFETY: the counters are the first field of the shared struct; a value without size may have any address.
     let (shared, native) = unsafe {
         let meter: *const Meter = meter::of(state);
         (&*meter.cast::<Shared<D>>(), NonNull::<F>::dangling().as_ref())
@@ -277,7 +277,7 @@ unsafe fn run_native<D: Supervisor, F: Native<D>>(state: *mut State) -> Option<c
 }
 
 impl<D: Supervisor> Frame<'_, D> {
-    /// Returns what native functions share.
+    /// Returns the data shared by native functions.
     #[inline]
     pub fn data(&self) -> &D {
         &self.shared.data
@@ -289,7 +289,7 @@ impl<D: Supervisor> Frame<'_, D> {
         self.top
     }
 
-    /// Drops all values behind a position.
+    /// Drops all values after a position.
     #[inline]
     pub fn set_top(&mut self, top: usize) {
         if top < self.top {
@@ -305,15 +305,15 @@ impl<D: Supervisor> Frame<'_, D> {
         self.set_top(self.top.saturating_sub(1));
     }
 
-    /// Reserves slots for more values.
+    /// Reserves slots for `slots` more values.
     ///
     /// # Errors
-    /// When the stack would be longer than Lua allows.
+    /// If the stack would be longer than Lua allows.
     pub fn reserve(&mut self, slots: usize) -> Result<(), Raised> {
         if self.top + slots <= self.end || self.grow(slots) {
             return Ok(());
         }
-        self.set_top(self.end.saturating_sub(SLOTS / 2)); // the message takes the place of values that are given up
+        self.set_top(self.end.saturating_sub(SLOTS / 2)); // the message takes the place of dropped values
         Err(self.plain_error("stack overflow"))
     }
 
@@ -331,14 +331,14 @@ impl<D: Supervisor> Frame<'_, D> {
     /// Counts a value that is about to be pushed.
     ///
     /// # Panics
-    /// When the stack is longer than Lua allows: pushing many values takes a `reserve`.
+    /// If the stack is longer than Lua allows: pushing many values takes a `reserve`.
     #[inline]
     fn count(&mut self) {
         assert!(self.top < self.end || self.grow(1), "a stack with slots for a few more values");
         self.top += 1;
     }
 
-    /// Returns a position as Lua takes it; the least one for 0, which is none.
+    /// Returns a position in Lua's form; the first position for 0, which is not a position.
     #[inline]
     fn at(position: usize) -> c_int {
         c_int::try_from(position).unwrap_or(c_int::MAX / 32).clamp(1, c_int::MAX / 32)
@@ -366,14 +366,14 @@ impl<D: Supervisor> Frame<'_, D> {
         unsafe { (ffi::lua_isnumber(self.state, at) != 0).then(|| ffi::lua_tonumber(self.state, at)) }
     }
 
-    /// Returns a number without looking for one in a string; 0 for anything else.
+    /// Returns a number without converting strings; 0 for anything else.
     #[inline]
     pub fn raw_number(&self, position: usize) -> f64 {
         // SAFETY: any positive position may be asked for.
         unsafe { ffi::lua_tonumber(self.state, Self::at(position)) }
     }
 
-    /// Returns whether a value is neither nil nor false.
+    /// Returns true if a value is neither nil nor false.
     pub fn truth(&self, position: usize) -> bool {
         // SAFETY: any positive position may be asked for.
         unsafe { ffi::lua_toboolean(self.state, Self::at(position)) != 0 }
@@ -396,7 +396,7 @@ impl<D: Supervisor> Frame<'_, D> {
         }
     }
 
-    /// Returns a string or a number as it is.
+    /// Returns a string or a number without conversion.
     #[inline]
     pub fn scalar(&self, position: usize) -> Option<Scalar<'_>> {
         match self.kind(position) {
@@ -406,7 +406,7 @@ impl<D: Supervisor> Frame<'_, D> {
         }
     }
 
-    /// Converts a number in place to a string. Returns whether there is a string then.
+    /// Converts a number in place to a string. Returns true if the value is a string afterwards.
     pub fn to_string(&mut self, position: usize) -> bool {
         match self.kind(position) {
             Kind::String => true,
@@ -418,7 +418,7 @@ impl<D: Supervisor> Frame<'_, D> {
         }
     }
 
-    /// Returns the name of a value's type, as error messages have it.
+    /// Returns the name of a value's type, in the form of error messages.
     pub fn type_name(&self, position: usize) -> &'static str {
         // SAFETY: names of types are constants.
         let name =
@@ -458,7 +458,7 @@ impl<D: Supervisor> Frame<'_, D> {
         unsafe { ffi::lua_pushlstring(self.state, bytes.as_ptr().cast(), bytes.len()) };
     }
 
-    /// Pushes a part of the string at a position; returns whether it has one there.
+    /// Pushes a part of the string at a position; returns false if there is no such part.
     pub fn push_part(&mut self, position: usize, start: usize, len: usize) -> bool {
         self.count();
         let part = self.bytes(position).and_then(|bytes| bytes.get(start..)).and_then(|rest| rest.get(..len));
@@ -471,7 +471,7 @@ impl<D: Supervisor> Frame<'_, D> {
         true
     }
 
-    /// Lets the value at a position be a copy of another one.
+    /// Replaces the value at a position by a copy of another one.
     pub fn replace(&mut self, position: usize, from: usize) {
         assert!(position <= self.top, "a value to replace");
         self.push_copy(from);
@@ -480,7 +480,7 @@ impl<D: Supervisor> Frame<'_, D> {
         self.top -= 1;
     }
 
-    /// Pushes another copy of a value.
+    /// Pushes a copy of a value.
     #[inline]
     pub fn push_copy(&mut self, position: usize) {
         self.count();
@@ -504,10 +504,11 @@ impl<D: Supervisor> Frame<'_, D> {
         unsafe { ffi::lua_createtable(self.state, slots(items), slots(fields)) };
     }
 
-    /// Pushes a table of strings, from the first index on. Counts work for each, since strings can be made to collide.
+    /// Pushes a table of strings, from the first index on. Counts work for each string, since strings can be made to
+    /// collide.
     ///
     /// # Errors
-    /// When the script must end.
+    /// If the script must end.
     #[inline]
     pub fn push_list<'b>(&mut self, items: impl ExactSizeIterator<Item = &'b [u8]>) -> Result<(), Raised> {
         self.push_table(items.len(), 0);
@@ -532,12 +533,12 @@ impl<D: Supervisor> Frame<'_, D> {
         unsafe { ffi::lua_pushvalue(self.state, ffi::GLOBALS) };
     }
 
-    /// Puts read-only fronts before all tables of the globals, and before the globals themselves: code that is compiled
-    /// from then on sees these.
+    /// Replaces all tables of the globals, and the globals themselves, by read-only proxies: code that is compiled from
+    /// then on sees the proxies.
     pub fn close_sandbox(&mut self) {
         let top = self.top;
         assert!(self.top + 10 <= self.end || self.grow(10), "a stack with slots for a few more values");
-        // SAFETY: there are slots; nothing that could raise an error is in the globals.
+        // SAFETY: there are slots; nothing in the globals could raise an error.
         unsafe {
             ffi::sandbox_close(self.state);
             ffi::lua_settop(self.state, top as c_int);
@@ -576,7 +577,7 @@ impl<D: Supervisor> Frame<'_, D> {
     /// Pops the value on the top into an item of the table at a position.
     ///
     /// # Panics
-    /// When there is no table.
+    /// If there is no table.
     #[inline]
     pub fn set_item(&mut self, table: usize, index: i32) {
         assert!(table < self.top && self.kind(table) == Kind::Table, "a table for an item");
@@ -585,7 +586,7 @@ impl<D: Supervisor> Frame<'_, D> {
         self.top -= 1;
     }
 
-    /// Replaces the key on the top by what the table at a position has for it, without metamethods.
+    /// Replaces the key on the top by its value in the table at a position, without metamethods.
     #[inline]
     pub fn get(&mut self, table: usize) {
         if table < self.top && self.kind(table) == Kind::Table {
@@ -606,7 +607,7 @@ impl<D: Supervisor> Frame<'_, D> {
     /// Pops a value and the key below it into the table at a position, without metamethods.
     ///
     /// # Panics
-    /// When there is no table.
+    /// If there is no table.
     #[inline]
     pub fn set(&mut self, table: usize) {
         assert!(table + 1 < self.top && self.kind(table) == Kind::Table, "a table for a field");
@@ -615,7 +616,7 @@ impl<D: Supervisor> Frame<'_, D> {
             Kind::Nil => {}
             Kind::Number if self.raw_number(key).is_nan() => {}
             _ => {
-                // SAFETY: it is a table, above it are a key that may be one, and a value.
+                // SAFETY: it is a table; above it are a valid key and a value.
                 unsafe { ffi::lua_rawset(self.state, Self::at(table)) };
                 self.top -= 2;
                 return;
@@ -633,11 +634,11 @@ impl<D: Supervisor> Frame<'_, D> {
         self.set(table);
     }
 
-    /// Replaces the key on the top by the next key of the table at a position and its value, or pops it at the end. The
-    /// first one comes after nil. The table must not get new keys meanwhile.
+    /// Replaces the key on the top by the next key of the table at a position and its value, or pops it at the end; the
+    /// first key comes after nil. Returns true if there is a next key. The table must not get new keys meanwhile.
     ///
     /// # Panics
-    /// When there is no table.
+    /// If there is no table.
     pub fn next(&mut self, table: usize) -> bool {
         assert!(table < self.top && self.kind(table) == Kind::Table, "a table to go through");
         self.count();
@@ -658,10 +659,10 @@ impl<D: Supervisor> Frame<'_, D> {
         }
     }
 
-    /// Pops the table on the top, which becomes the metatable of the one at a position.
+    /// Pops the table on the top and makes it the metatable of the table at a position.
     ///
     /// # Panics
-    /// When there is no table.
+    /// If there is no table.
     pub fn set_metatable(&mut self, table: usize) {
         let are_tables = self.kind(table) == Kind::Table && self.kind(self.top) == Kind::Table;
         assert!(table < self.top && are_tables, "a table and a metatable");
@@ -670,10 +671,10 @@ impl<D: Supervisor> Frame<'_, D> {
         self.top -= 1;
     }
 
-    /// Replaces the table on the top by a read-only front; see `sandbox.h`.
+    /// Replaces the table on the top by a read-only proxy; see `sandbox.h`.
     ///
     /// # Panics
-    /// When there is no table.
+    /// If there is no table.
     pub fn protect(&mut self) {
         assert_eq!(self.kind(self.top), Kind::Table, "a table to protect");
         assert!(self.top + 4 <= self.end || self.grow(4), "a stack with slots for a few more values");
@@ -695,14 +696,14 @@ impl<D: Supervisor> Frame<'_, D> {
         }
     }
 
-    /// Calls the function below `args` values on the top, which are popped, and pushes its only result. `handler` is the
-    /// position of a function that replaces the value of an error where it is raised; 0 for none.
+    /// Calls the function below `args` values on the top, which are popped, and pushes its only result. `handler` is
+    /// the position of a function that replaces the value of an error when it is raised; 0 for none.
     ///
     /// # Errors
     /// The value of the error is on the top instead.
     ///
     /// # Panics
-    /// When there are fewer values.
+    /// If there are fewer values.
     #[inline]
     pub fn call(&mut self, args: usize, handler: usize) -> Result<(), Raised> {
         assert!(args < self.top && handler < self.top - args, "a function and its arguments");
@@ -718,7 +719,7 @@ impl<D: Supervisor> Frame<'_, D> {
     /// Counts work as executed instructions.
     ///
     /// # Errors
-    /// When the script must end.
+    /// If the script must end.
     #[inline]
     pub fn work(&mut self, units: usize) -> Result<(), Raised> {
         let meter = &self.shared.meter;
@@ -747,7 +748,7 @@ impl<D: Supervisor> Frame<'_, D> {
         Raised(PhantomData)
     }
 
-    /// Creates an error whose value is a text without a position.
+    /// Creates an error whose value is a text without the position in the script.
     pub fn plain_error(&mut self, message: impl AsRef<[u8]>) -> Raised {
         self.push_bytes(message.as_ref());
         Raised(PhantomData)
@@ -763,11 +764,11 @@ impl<D: Supervisor> Frame<'_, D> {
         self.plain_error(line)
     }
 
-    /// Returns an active function: 0 is the running one, 1 the one that has called it.
+    /// Returns an active function: 0 is the running one, 1 its caller.
     pub fn level(&self, level: usize) -> Option<Level> {
         // SAFETY: plain data, for which zeros are values.
         let mut debug: ffi::Debug = unsafe { std::mem::zeroed() };
-        // SAFETY: Lua fills in what is asked for; its strings live while the function is active.
+        // SAFETY: Lua fills in the requested fields; its strings live while the function is active.
         unsafe {
             if ffi::lua_getstack(self.state, Self::at(level.max(1)) - c_int::from(level == 0), &raw mut debug) == 0 {
                 return None;
