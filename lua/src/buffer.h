@@ -14,7 +14,7 @@ static inline size_t buffer_room (const luaL_Buffer *buffer) {
   return (size_t)(buffer->buffer + LUAL_BUFFERSIZE - buffer->p);
 }
 
-/* Appends bytes, which must not move while Lua allocates memory: those of a string on the stack, for example. */
+/* Appends bytes, which must not move while Lua allocates memory, as those of a string on the stack. */
 static inline void buffer_bytes (Meter *meter, luaL_Buffer *buffer, const char *bytes, size_t len) {
   while (len > 0) {
     size_t room = buffer_room(buffer);
@@ -32,7 +32,7 @@ static inline void buffer_bytes (Meter *meter, luaL_Buffer *buffer, const char *
   }
 }
 
-/* Appends the string on the top, which is these bytes, and takes it from the stack. */
+/* Appends the string on the top, given by its bytes, and pops it. */
 static inline void buffer_top (Meter *meter, luaL_Buffer *buffer, const char *bytes, size_t len) {
   if (len <= buffer_room(buffer)) {
     memcpy(buffer->p, bytes, len);
@@ -43,7 +43,7 @@ static inline void buffer_top (Meter *meter, luaL_Buffer *buffer, const char *by
   meter_bytes(meter, len);
 }
 
-/* Appends the string or number on the top, and takes it from the stack. */
+/* Appends the string or number on the top, and pops it. */
 static inline void buffer_value (Meter *meter, luaL_Buffer *buffer) {
   size_t len;
   const char *bytes = lua_tolstring(buffer->L, -1, &len);

@@ -9,7 +9,7 @@
 
 /* The first byte of compiled code. */
 #define COMPILED '\033'
-/* A byte that is as unexpected at the start of a text, but gets the compiler's message. */
+/* A byte that is as unexpected at the start of a text, but is rejected by the compiler with its own message. */
 #define UNEXPECTED "\032"
 
 typedef struct Text {
@@ -17,7 +17,7 @@ typedef struct Text {
   size_t len;
 } Text;
 
-/* Hands over all of a text at once. */
+/* Passes all of a text to the compiler at once. */
 static const char *read_text (lua_State *L, void *data, size_t *len) {
   Text *text = (Text *)data;
   (void)L;
@@ -35,7 +35,7 @@ static int load_text (lua_State *L, Text text) {
   return status;
 }
 
-/* Gives compiled code the message that the compiler has for a text that begins with its first byte. */
+/* Rejects compiled code with the compiler's message for a text that begins with its first byte. */
 static int refuse_compiled (lua_State *L) {
   Text text = {UNEXPECTED, 1};
   int status = load_text(L, text);

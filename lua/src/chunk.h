@@ -15,8 +15,8 @@
 
 /*
 ** Compiles a text whose name is the string on the top, which it replaces by the function, or by the message of an error.
-** Returns 0 or the status of the error. Compiled code is refused: made up, it could do anything to the program. The
-** collector waits meanwhile, and the name stays on the stack (CVE-2025-49844). Needs four free slots.
+** Returns 0 or the status of the error. Compiled code is rejected: forged code could do anything to the program. The
+** collector is stopped meanwhile, and the name stays on the stack (CVE-2025-49844). Needs four free slots.
 */
 int chunk_load (lua_State *L, const char *text, size_t len);
 

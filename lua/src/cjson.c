@@ -15,14 +15,14 @@ static const JsonSettings defaults = {
   0, 2, 10, 1000, 1000, INVALID_REFUSED, 1, PRECISION_MAX, 1,
 };
 
-/* Returns the settings, once it is clear that there are no more than `args` arguments; those missing are nil. */
+/* Returns the settings after checking that there are at most `args` arguments; missing ones become nil. */
 static JsonSettings *settings_of (lua_State *L, int args) {
   luaL_argcheck(L, lua_gettop(L) <= args, args + 1, "found too many arguments");
   lua_settop(L, args);
   return lua_touserdata(L, lua_upvalueindex(1));
 }
 
-/* Changes a number if there is an argument, and pushes what it is now. */
+/* Changes a number if there is an argument, and pushes its present value. */
 static void integer_setting (lua_State *L, int arg, int *setting, int least, int most) {
   if (!lua_isnil(L, arg)) {
     int value = (int)luaL_checkinteger(L, arg);
@@ -34,7 +34,7 @@ static void integer_setting (lua_State *L, int arg, int *setting, int least, int
   lua_pushinteger(L, *setting);
 }
 
-/* Changes a switch if there is an argument, and pushes what it is now. */
+/* Changes a switch if there is an argument, and pushes its present value. */
 static void switch_setting (lua_State *L, int arg, int *setting) {
   static const char *const words[] = {"off", "on", NULL};
   if (lua_isboolean(L, arg)) *setting = lua_toboolean(L, arg);

@@ -1,5 +1,5 @@
 /*
-** The library `cjson` of scripts: JSON as lua-cjson writes and reads it, settings and complaints included.
+** The library `cjson` of scripts: JSON as lua-cjson writes and reads it, including settings and error messages.
 */
 
 #ifndef keylatch_cjson_h
@@ -7,19 +7,19 @@
 
 #include "lua.h"
 
-/* How deep tables may be nested whatever the settings say, because the reader and the writer call themselves. */
+/* Maximum depth of nested tables, whatever the settings say, because the reader and the writer are recursive. */
 #define JSON_DEPTH_MAX 1000
 
-/* What becomes of numbers that JSON does not know, when it is written. */
+/* Treatment of numbers that JSON does not have, in writing. */
 enum { INVALID_REFUSED, INVALID_WRITTEN, INVALID_NULL };
 
 /* The settings of one copy of the library. */
 typedef struct JsonSettings {
-  /* Whether very sparse arrays become objects instead of an error. */
+  /* True if very sparse arrays become objects instead of an error. */
   int sparse_convert;
-  /* How many times larger than the number of items the greatest index may be; 0 for any. */
+  /* Maximum ratio of the greatest index to the number of items; 0 for any. */
   int sparse_ratio;
-  /* Up to which index an array may be as sparse as it likes. */
+  /* Index up to which an array may have any gaps. */
   int sparse_safe;
   int encode_depth_max;
   int decode_depth_max;
@@ -27,7 +27,7 @@ typedef struct JsonSettings {
   int decode_invalid;
   /* Significant digits of numbers. */
   int precision;
-  /* Has no effect here. */
+  /* Accepted without effect. */
   int keep_buffer;
 } JsonSettings;
 

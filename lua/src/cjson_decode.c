@@ -14,10 +14,10 @@
 #include "scratch.h"
 #include "work.h"
 
-/* The number of values between two calls of `lua_work`, and how many instructions they count as. */
+/* Number of values between two calls of `lua_work`, and the number of instructions that they count as. */
 #define VALUES_PER_CHECK 256
 #define CHECK_INSTRUCTIONS (VALUES_PER_CHECK * 16)
-/* The length of tokens after which it is called too, and how many of their bytes count as an instruction. */
+/* Length of tokens after which `lua_work` is called, too, and number of their bytes that count as an instruction. */
 #define LONG_TOKEN 4096
 #define BYTES_PER_INSTRUCTION 8
 /* Integers of up to this many digits are exact. */
@@ -27,7 +27,7 @@ typedef enum Kind {
   OBJECT_BEGIN, OBJECT_END, ARRAY_BEGIN, ARRAY_END, STRING, NUMBER, BOOLEAN, NOTHING, COLON, COMMA, END, ERROR
 } Kind;
 
-/* In the order of Kind, and without the last. */
+/* Names of the kinds, in the order of Kind, without the last. */
 static const char *const kind_names[] = {
   "T_OBJ_BEGIN", "T_OBJ_END", "T_ARR_BEGIN", "T_ARR_END", "T_STRING", "T_NUMBER", "T_BOOLEAN", "T_NULL", "T_COLON",
   "T_COMMA", "T_END",
@@ -37,7 +37,7 @@ typedef struct Decoder {
   const JsonSettings *settings;
   const char *text;
   const char *end;
-  /* What comes next. */
+  /* Next byte to read. */
   const char *at;
   int depth;
   unsigned values;
@@ -47,7 +47,7 @@ typedef struct Decoder {
   double number; /* of NUMBER, and 0 or 1 of BOOLEAN */
   const char *string; /* of STRING, and the complaint of ERROR */
   size_t len;
-  /* A string with escapes, until the next. */
+  /* Buffer for a string with escapes, valid until the next one. */
   Scratch unescaped;
 } Decoder;
 
@@ -101,7 +101,7 @@ static void read_number (Decoder *d) {
   else d->at = end;
 }
 
-/* Reads four hexadecimal digits; less than 0 where they are none. */
+/* Reads four hexadecimal digits; returns a negative number if there are none. */
 static int hex4 (const char *at) {
   int code = 0;
   int digit;
@@ -113,7 +113,7 @@ static int hex4 (const char *at) {
   return code;
 }
 
-/* Reads `\uXXXX`, or two of them that are a pair of surrogates, goes past it and writes UTF-8; 0 where it is wrong. */
+/* Reads `\uXXXX`, or two of them that are a pair of surrogates, skips it and writes UTF-8; returns 0 if it is invalid. */
 static int read_unicode (Decoder *d) {
   char *out = d->unescaped.bytes + d->unescaped.len;
   int code = hex4(d->at + 2);
@@ -142,7 +142,7 @@ static int read_unicode (Decoder *d) {
   return 1;
 }
 
-/* Reads the escape that comes next; 0 where it is wrong. What is written is never longer than what is read. */
+/* Reads the next escape; returns 0 if it is invalid. The output is never longer than the input. */
 static int read_escape (Decoder *d) {
   char byte;
   switch (d->at[1]) {
@@ -165,7 +165,7 @@ static int read_escape (Decoder *d) {
   return 1;
 }
 
-/* Reads a string with escapes, of which the first part has been seen to have none. */
+/* Reads a string with escapes, whose beginning is known to have none. */
 static void read_escaped (lua_State *L, Decoder *d, const char *from) {
   Scratch *out = &d->unescaped;
   out->len = 0;
@@ -196,7 +196,7 @@ static void read_string (lua_State *L, Decoder *d) {
   else wrong(d, "unexpected end of string");
 }
 
-/* Reads `true`, `false` or `null`, or else what `strtod` takes for a number. */
+/* Reads `true`, `false` or `null`, or else a number as `strtod` accepts it. */
 static void read_word (Decoder *d) {
   if (strncmp(d->at, "true", 4) == 0) {
     d->kind = BOOLEAN;

@@ -16,12 +16,12 @@
 #include "scratch.h"
 #include "work.h"
 
-/* The number of values between two calls of `lua_work`, and how many instructions they count as. */
+/* Number of values between two calls of `lua_work`, and the number of instructions that they count as. */
 #define VALUES_PER_CHECK 256
 #define CHECK_INSTRUCTIONS (VALUES_PER_CHECK * 8)
 /* The same for keys, which are only checked. */
 #define KEYS_PER_CHECK 65536
-/* How many bytes of a string are written at once, how many of them count as an instruction, and how long a byte becomes. */
+/* Bytes of a string written at once, bytes that count as an instruction, and maximum length of an escaped byte. */
 #define STRING_PART ((size_t)1 << 20)
 #define BYTES_PER_INSTRUCTION 8
 #define ESCAPE_MAX 6
@@ -44,7 +44,7 @@ static void literal (lua_State *L, Encoder *e, const char *text) {
   scratch_bytes(L, &e->out, text, strlen(text));
 }
 
-/* Tells how a byte is written in strings: 0 as it is, `u` by its number, otherwise by this letter. */
+/* Form of a byte in strings: 0 for itself, `u` for its number, otherwise the letter of its escape. */
 static int escape_of (unsigned char byte) {
   switch (byte) {
     case '"': case '\\': case '/': return byte;
@@ -57,12 +57,12 @@ static int escape_of (unsigned char byte) {
   }
 }
 
-/* Writes bytes for which there is room, and returns where they end. */
+/* Writes bytes for which there is room, and returns their end. */
 static char *escaped (char *out, const unsigned char *at, const unsigned char *end) {
   static const char digits[] = "0123456789abcdef";
   for (; at < end; at++) {
     int escape;
-    /* Letters, and what is not ASCII. */
+    /* Letters, and bytes outside ASCII. */
     if (*at > '\\' && *at != 0x7f) {
       *out++ = (char)*at;
       continue;
@@ -130,7 +130,7 @@ static void encode_number (lua_State *L, Encoder *e, int index) {
   e->out.len += (size_t)snprintf(e->out.bytes + e->out.len, NUMBER_MAX, "%.*g", e->settings->precision, number);
 }
 
-/* Returns the greatest index of the array on the top; 0 for an empty table, and less for one that is no array. */
+/* Returns the greatest index of the array on the top; 0 for an empty table, negative for a table that is not an array. */
 static int array_length (lua_State *L, const Encoder *e) {
   const JsonSettings *settings = e->settings;
   int greatest = 0;
@@ -142,7 +142,7 @@ static int array_length (lua_State *L, const Encoder *e) {
       lua_pop(L, 2);
       return -1;
     }
-    /* In 32 bits, as Redis on its usual processors. */
+    /* Computed in 32 bits, as Redis does on its usual processors. */
     if (key > greatest) greatest = key <= INT_MAX ? (int)key : INT_MIN;
     lua_pop(L, 1);
     items++;
@@ -205,7 +205,7 @@ static void encode_object (lua_State *L, Encoder *e, int depth) {
 /* Writes the table on the top, which is at this depth. */
 static void encode_table (lua_State *L, Encoder *e, int depth) {
   int len;
-  /* A key, its value, and one more for an error. */
+  /* Slots for a key, its value, and an error. */
   if (depth > e->settings->encode_depth_max || depth > JSON_DEPTH_MAX || !lua_checkstack(L, 3)) {
     scratch_error(L, "Cannot serialise, excessive nesting (%d)", depth);
   }
@@ -215,7 +215,7 @@ static void encode_table (lua_State *L, Encoder *e, int depth) {
   else encode_object(L, e, depth);
 }
 
-/* Writes the value on the top, which is in tables down to this depth. */
+/* Writes the value on the top, which is nested in tables to this depth. */
 static void encode_value (lua_State *L, Encoder *e, int depth) {
   e->values++;
   if (e->values % VALUES_PER_CHECK == 0) lua_work(L, CHECK_INSTRUCTIONS);

@@ -14,11 +14,11 @@
 #include "scratch.h"
 #include "work.h"
 
-/* How deep tables are written; what is nested deeper becomes nil. */
+/* Maximum depth of tables to write; deeper values become nil. */
 #define PACK_DEPTH_MAX 16
-/* How deep tables are read. Redis stops where its stack ends. */
+/* Maximum depth of tables to read. Redis stops where its stack ends. */
 #define UNPACK_DEPTH_MAX 1000
-/* The number of values between two calls of `lua_work`, and how many instructions they count as. */
+/* Number of values between two calls of `lua_work`, and the number of instructions that they count as. */
 #define VALUES_PER_CHECK 256
 #define CHECK_INSTRUCTIONS (VALUES_PER_CHECK * 8)
 /* The same for keys, which are only checked. */
@@ -32,7 +32,7 @@ typedef struct Packer {
   unsigned values;
 } Packer;
 
-/* Writes a marker and behind it the lowest bytes of a number, the highest of these first. */
+/* Writes a marker followed by the lowest bytes of a number in big-endian order. */
 static void put (lua_State *L, Packer *p, int marker, uint64_t number, int size) {
   char bytes[9];
   int at;
@@ -88,14 +88,14 @@ static void pack_string (lua_State *L, Packer *p) {
   scratch_bytes(L, &p->out, bytes, len);
 }
 
-/* Writes how many values follow; `few` is the marker of up to fifteen, `many` that of up to 65535. */
+/* Writes the number of the values that follow; `few` is the marker for up to fifteen, `many` for up to 65535. */
 static void pack_count (lua_State *L, Packer *p, int few, int many, size_t count) {
   if (count <= 0xf) put(L, p, few | (int)count, 0, 0);
   else if (count <= 0xffff) put(L, p, many, count, 2);
   else put(L, p, many + 1, count, 4);
 }
 
-/* Counts the keys of the table on the top, and tells whether they are the numbers from 1 up to their count. */
+/* Counts the keys of the table on the top; sets `is_array` if they are the numbers from 1 up to their count, else clears it. */
 static size_t count_keys (lua_State *L, int *is_array) {
   size_t count = 0;
   double greatest = 0;
@@ -120,11 +120,11 @@ static size_t count_keys (lua_State *L, int *is_array) {
 
 static void pack_value (lua_State *L, Packer *p, int depth);
 
-/* Writes the table on the top, which is in tables down to this depth. */
+/* Writes the table on the top, which is nested in tables to this depth. */
 static void pack_table (lua_State *L, Packer *p, int depth) {
   int is_array;
   size_t count;
-  /* A key, its value, and a copy of the key. */
+  /* Slots for a key, its value, and a copy of the key. */
   if (!lua_checkstack(L, 3)) scratch_error(L, "stack overflow (too many values to pack)");
   count = count_keys(L, &is_array);
   if (is_array) {
@@ -148,7 +148,7 @@ static void pack_table (lua_State *L, Packer *p, int depth) {
   }
 }
 
-/* Writes the value on the top, which is in tables down to this depth. */
+/* Writes the value on the top, which is nested in tables to this depth. */
 static void pack_value (lua_State *L, Packer *p, int depth) {
   p->values++;
   if (p->values % VALUES_PER_CHECK == 0) lua_work(L, CHECK_INSTRUCTIONS);
@@ -208,7 +208,7 @@ static const unsigned char *take (lua_State *L, Reader *r, size_t size) {
   return at;
 }
 
-/* Reads a number without a sign, its highest byte first. */
+/* Reads an unsigned number in big-endian order. */
 static uint64_t take_number (lua_State *L, Reader *r, size_t size) {
   const unsigned char *at = take(L, r, size);
   uint64_t number = 0;
@@ -241,7 +241,7 @@ static void check_depth (lua_State *L, int depth) {
   if (depth >= UNPACK_DEPTH_MAX) luaL_error(L, "stack overflow (too many nested tables)");
 }
 
-/* Tables grow as they are filled, as in Redis: where an array has holes, its length depends on it. */
+/* Tables grow as they are filled, as in Redis: the length of an array with holes depends on it. */
 static void unpack_array (lua_State *L, Reader *r, size_t len, int depth) {
   size_t index;
   check_depth(L, depth);
@@ -262,7 +262,7 @@ static void unpack_map (lua_State *L, Reader *r, size_t len, int depth) {
   }
 }
 
-/* Reads what begins with one of the markers from 0xc0 to 0xdf. */
+/* Reads a value that begins with a marker from 0xc0 to 0xdf. */
 static void unpack_marked (lua_State *L, Reader *r, unsigned marker, int depth) {
   switch (marker) {
     case 0xc0: lua_pushnil(L); return;

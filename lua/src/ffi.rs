@@ -86,9 +86,9 @@ unsafe extern "C-unwind" {
 
     /// Opens the libraries that scripts may use, and replaces the functions that they must not use; see `sandbox.h`.
     pub(crate) fn sandbox_open(state: *mut State);
-    /// Replaces the table on the top by a read-only proxy.
+    /// Replaces the table on the top by a read-only proxy, its front.
     pub(crate) fn sandbox_protect(state: *mut State);
-    /// Replaces the globals by proxies.
+    /// Replaces the globals by fronts.
     pub(crate) fn sandbox_close(state: *mut State);
     /// Compiles a text, whose name is on the top; see `chunk.h`.
     pub(crate) fn chunk_load(state: *mut State, text: *const c_char, len: usize) -> c_int;

@@ -16,13 +16,13 @@
 
 #define FLAGS "-+ #0"
 #define FLAGS_MAX 5
-/* A percent sign, flags, two digits, a point and two digits, `ll`, the conversion and the end. */
+/* Maximum length of a directive: a percent sign, flags, two digits, a point and two digits, `ll`, the conversion and the end. */
 #define DIRECTIVE_MAX 16
-/* The longest result of a conversion: 309 digits, a point and 99 more, a sign and the end. */
+/* Maximum length of the result of a conversion: 309 digits, a point and 99 more, a sign and the end. */
 #define CONVERTED_MAX 512
 /* Strings of this length are not padded. */
 #define UNPADDED_LENGTH 100
-/* What a conversion costs, in steps. */
+/* Cost of a conversion in steps. */
 #define CONVERSION_STEPS 8
 
 typedef struct Format {
@@ -47,7 +47,7 @@ static const char *skip_two_digits (const char *at) {
   return at;
 }
 
-/* Reads a directive behind its percent sign, and returns where its conversion stands. */
+/* Reads a directive after its percent sign, and returns the position of its conversion. */
 static const char *read_directive (lua_State *L, Directive *directive, const char *from) {
   const char *at = from;
   while (*at != '\0' && strchr(FLAGS, *at) != NULL) {
@@ -64,7 +64,7 @@ static const char *read_directive (lua_State *L, Directive *directive, const cha
   return at;
 }
 
-/* Ends a directive by its length modifier and its conversion. */
+/* Completes a directive with its length modifier and its conversion. */
 static const char *complete (Directive *directive, const char *modifier, char conversion) {
   size_t len = strlen(modifier);
   char *at = directive->text + directive->len;
@@ -74,18 +74,18 @@ static const char *complete (Directive *directive, const char *modifier, char co
   return directive->text;
 }
 
-/* As processors of x86-64 convert: what is out of range, or no number, becomes the least integer. */
+/* Converts as x86-64 processors do: a number out of range, or NaN, becomes the least integer. */
 static long long to_signed (double number) {
   return number >= -0x1p63 && number < 0x1p63 ? (long long)number : LLONG_MIN;
 }
 
-/* As compilers for x86-64 convert, which know only the conversion above: negative numbers wrap around. */
+/* Converts as compilers for x86-64 do, which have only the conversion above: negative numbers wrap around. */
 static unsigned long long to_unsigned (double number) {
   if (number >= 0x1p63) return (unsigned long long)to_signed(number - 0x1p63) ^ (1ULL << 63);
   return (unsigned long long)to_signed(number);
 }
 
-/* The same for 32 bits, of which the lowest eight are a character. */
+/* Converts to 32 bits, of which the lowest eight are a character. */
 static int to_character (double number) {
   return number > -0x1p31 - 1 && number < 0x1p31 ? (unsigned char)(int)number : 0;
 }
@@ -94,7 +94,7 @@ static void add_small (Format *format, const char *text, size_t len) {
   buffer_bytes(&format->meter, &format->out, text, len);
 }
 
-/* Writes an integer as `%d` without anything else does. */
+/* Writes an integer as `%d` without flags does. */
 static void add_decimal (Format *format, long long number) {
   char text[24];
   char *at = text + sizeof text;
@@ -129,12 +129,12 @@ static void add_number (lua_State *L, Format *format, Directive *directive, char
       snprintf(text, sizeof text, complete(directive, "", conversion), number);
       break;
   }
-  /* A character 0 ends the text, as in stock Lua. */
+  /* A byte 0 ends the text, as in stock Lua. */
   at = memchr(text, '\0', sizeof text);
   add_small(format, text, (size_t)(at - text));
 }
 
-/* Returns how a byte is written between quotes, NULL if as it is. */
+/* Returns the escape of a byte between quotes, NULL if it has none. */
 static const char *quoted (char byte) {
   switch (byte) {
     case '"': return "\\\"";
@@ -146,7 +146,7 @@ static const char *quoted (char byte) {
   }
 }
 
-/* Appends a string as the reader of Lua reads it. */
+/* Appends a string in quotes, in the form that Lua's parser reads. */
 static void add_quoted (lua_State *L, Format *format, int arg) {
   size_t len;
   const char *at = luaL_checklstring(L, arg, &len);
@@ -164,7 +164,7 @@ static void add_quoted (lua_State *L, Format *format, int arg) {
   luaL_addchar(&format->out, '"');
 }
 
-/* Appends a string: a long one as it is, a short one as `snprintf` does, which takes it to end at its first byte 0. */
+/* Appends a string: a long one unchanged, a short one by `snprintf`, which ends it at its first byte 0. */
 static void add_string (lua_State *L, Format *format, Directive *directive, int arg) {
   size_t len;
   const char *string = luaL_checklstring(L, arg, &len);

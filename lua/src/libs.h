@@ -1,6 +1,6 @@
 /*
-** The functions of Lua's libraries whose work can be long. They replace those of the interpreter and do the same, but
-** count their work, and neither their memory nor their recursion is without bounds.
+** The functions of Lua's libraries whose work can be long. They replace the functions of the interpreter and do the same,
+** but count their work, and their memory and their recursion are bounded.
 */
 
 #ifndef keylatch_libs_h
@@ -17,10 +17,10 @@ extern const luaL_Reg table_functions[];
 /* string.format */
 int string_format (lua_State *L);
 
-/* table.insert, which the sandbox does not let write to a front. */
+/* table.insert, which the sandbox prevents from writing to a front. */
 int table_insert (lua_State *L);
 
-/* Push the libraries of this name. */
+/* Functions that push the libraries of these names. */
 int luaopen_cjson (lua_State *L);
 int luaopen_cmsgpack (lua_State *L);
 

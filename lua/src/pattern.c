@@ -1,8 +1,8 @@
 /*
 ** Matches patterns of Lua: see pattern.h.
 **
-** The matcher walks through the pattern and calls itself only where there are several ways to go on, or something to
-** take back: for repetitions, and for both ends of a capture.
+** The matcher walks through the pattern and calls itself only where it may have to backtrack, or to undo something: for
+** repetitions, and for both ends of a capture.
 */
 
 #include <string.h>
@@ -12,10 +12,10 @@
 #include "lauxlib.h"
 #include "pattern.h"
 
-/* The number of bytes of a set that count as `SET_STEPS`; a shorter set costs about as much as the item itself. */
+/* Number of bytes of a set that count as `SET_STEPS`; a shorter set costs about as much as the item itself. */
 #define SET_PART 32
 #define SET_STEPS 8
-/* How many bytes a repetition takes between two looks at the meter. */
+/* Number of bytes that a repetition takes between two checks of the meter. */
 #define RUN_PART 256
 
 static const char *match_here (Match *match, const char *at, const char *pattern);
@@ -28,10 +28,10 @@ static int is_between (unsigned byte, unsigned first, unsigned last) {
   return byte - first <= last - first;
 }
 
-/* Tells whether a byte belongs to the class of this letter, in the locale "C"; another character stands for itself. */
+/* Returns true if a byte belongs to the class of this letter, in the locale "C"; other characters stand for themselves. */
 static int is_in_class (unsigned byte, unsigned letter) {
   int is_in;
-  /* Only letters become small letters by this bit. */
+  /* This bit turns only letters into lower-case letters. */
   switch (letter | 0x20) {
     case 'a': is_in = is_between(byte | 0x20, 'a', 'z'); break;
     case 'c': is_in = byte < 0x20 || byte == 0x7f; break;
@@ -78,7 +78,7 @@ static const char *item_end (Match *match, const char *item) {
   }
 }
 
-/* Tells whether a byte is in the set between its `[` and its `]`. */
+/* Returns true if a byte is in the set between its `[` and its `]`. */
 static int is_in_set (Match *match, unsigned byte, const char *open, const char *close) {
   const char *at = open + 1;
   const char *counted = at;
@@ -105,7 +105,7 @@ static int is_in_set (Match *match, unsigned byte, const char *open, const char 
   return !is_in;
 }
 
-/* Tells whether there is a byte here that the item matches. */
+/* Returns true if there is a byte here that the item matches. */
 static inline int is_matched (Match *match, const char *at, const char *item, const char *item_end) {
   if (at >= match->end) return 0;
   switch (*item) {
@@ -116,7 +116,7 @@ static inline int is_matched (Match *match, const char *at, const char *item, co
   }
 }
 
-/* Matches the rest of a pattern by a call of its own, so that another way can be taken if there is no match. */
+/* Matches the rest of a pattern in a nested call, so that the caller can backtrack if there is no match. */
 static inline const char *try_rest (Match *match, const char *at, const char *pattern) {
   const char *to;
   if (*pattern == '\0') return at;
@@ -139,7 +139,7 @@ static const char *run_end (Match *match, const char *at, const char *item, cons
   }
 }
 
-/* Tells whether every match of a pattern begins with its first byte. */
+/* Returns true if every match of a pattern begins with its first byte. */
 static int begins_literally (const char *pattern) {
   switch (pattern[0]) {
     case '\0': case '(': case ')': case '$': case '%': case '[': case '.': return 0;
@@ -150,14 +150,14 @@ static int begins_literally (const char *pattern) {
 
 /*
 ** Returns the byte that must follow for the rest of a pattern to match, or -1 if it is not known. Ends of captures are
-** passed over, so that this must be asked only after the rest was tried, and these were found to be valid.
+** skipped, so this may be called only after the rest was tried, and they were found to be valid.
 */
 static int next_byte (const char *pattern) {
   while (*pattern == ')') pattern++;
   return begins_literally(pattern) ? byte_at(pattern) : -1;
 }
 
-/* Tells whether the rest of a pattern, of which this is the next byte, may match here. */
+/* Returns true if the rest of a pattern, which begins with this byte, may match here. */
 static int may_match (const Match *match, const char *at, int next) {
   return next < 0 || (at < match->end && byte_at(at) == next);
 }
@@ -187,7 +187,7 @@ static const char *match_fewest (Match *match, const char *at, const char *item,
   return to;
 }
 
-/* Begins a capture of this length, which tells what it is, and matches the rest of the pattern. */
+/* Begins a capture with this length, which encodes its kind, and matches the rest of the pattern. */
 static const char *match_open (Match *match, const char *at, const char *pattern, ptrdiff_t len) {
   const char *to;
   Capture *capture;
@@ -200,7 +200,7 @@ static const char *match_open (Match *match, const char *at, const char *pattern
   return to;
 }
 
-/* Ends the capture that was begun last and is open, and matches the rest of the pattern. */
+/* Ends the open capture that was begun last, and matches the rest of the pattern. */
 static const char *match_close (Match *match, const char *at, const char *pattern) {
   const char *to;
   int index = match->captured - 1;
@@ -212,7 +212,7 @@ static const char *match_close (Match *match, const char *at, const char *patter
   return to;
 }
 
-/* Returns the end of what begins and ends with the two bytes of `%b`, balanced in between; NULL if nothing does. */
+/* Returns the end of a balanced text between the two bytes of `%b`; NULL if there is none. */
 static const char *match_balanced (Match *match, const char *at, const char *pair) {
   size_t nested = 1;
   const char *counted = at;
@@ -233,7 +233,7 @@ static const char *match_balanced (Match *match, const char *at, const char *pai
   return at < match->end ? at + 1 : NULL;
 }
 
-/* Returns the end of the set of a `%f` if there is a frontier here, NULL if not. Around the subject are bytes 0. */
+/* Returns the end of the set of a `%f` if there is a frontier here, otherwise NULL. Bytes 0 surround the subject. */
 static const char *match_frontier (Match *match, const char *at, const char *set) {
   const char *end;
   unsigned before = at == match->subject ? 0 : byte_at(at - 1);
@@ -244,11 +244,11 @@ static const char *match_frontier (Match *match, const char *at, const char *set
   return end;
 }
 
-/* Tells whether bytes are the same. */
+/* Returns true if two texts are equal. */
 static inline int is_same (Meter *meter, const char *one, const char *other, size_t len) {
   size_t part;
   meter_add(meter, 1);
-  /* Most are short, or differ early. */
+  /* Most texts are short, or differ early. */
   if (len <= 64) return memcmp(one, other, len) == 0;
   part = 64;
   while (len > 0) {
@@ -262,9 +262,9 @@ static inline int is_same (Meter *meter, const char *one, const char *other, siz
   return 1;
 }
 
-/* Returns the end of a repetition of the capture with this digit, NULL if there is none. */
+/* Returns the end of a repetition of the capture with this digit; NULL if there is none. */
 static const char *match_capture (Match *match, const char *at, unsigned digit) {
-  /* Before "1" there is "0", which becomes a great number. */
+  /* A character below "1" wraps around to a large number. */
   unsigned index = digit - '1';
   size_t len;
   if (index >= (unsigned)match->captured || match->captures[index].len == CAPTURE_OPEN) {
@@ -277,8 +277,8 @@ static const char *match_capture (Match *match, const char *at, unsigned digit) 
 }
 
 /*
-** Matches what is not a single byte: sets `at` and `pattern` behind it, or `at` to NULL if it does not match. Returns
-** whether it is such an item.
+** Matches an item that is not a single byte: sets `at` and `pattern` after it, or `at` to NULL if it does not match.
+** Returns false for any other item.
 */
 static inline int match_escape (Match *match, const char **at, const char **pattern) {
   const char *item = *pattern;
@@ -354,7 +354,7 @@ const char *pattern_match (Match *match, const char *at, const char *pattern) {
   return match_here(match, at, pattern);
 }
 
-/* Returns where a byte is found, NULL if it is not. */
+/* Returns the position of a byte, NULL if there is none. */
 static inline const char *byte_search (Meter *meter, const char *at, const char *end, unsigned char byte) {
   while (at < end) {
     size_t part = (size_t)(end - at) < WORK_PART ? (size_t)(end - at) : WORK_PART;
@@ -383,7 +383,7 @@ const char *plain_search (Meter *meter, const char *at, size_t len, const char *
   const char *stop;
   if (wanted_len == 0) return at;
   if (wanted_len > len) return NULL;
-  /* Behind the last place where all of it may stand. */
+  /* End of the positions at which the whole text fits. */
   stop = at + (len - wanted_len) + 1;
   for (;; at++) {
     at = byte_search(meter, at, stop, byte_at(wanted));

@@ -11,10 +11,10 @@
 #include "lua.h"
 #include "work.h"
 
-/* How deeply items of a pattern that try several ways may be nested, each of which is a call on the stack of C. */
+/* Maximum depth of nested items of a pattern that can backtrack, each of which is a call on the stack of C. */
 #define PATTERN_DEPTH_MAX 1000
 
-/* In place of the length of a capture: it is not closed yet, or it is a position. */
+/* In place of the length of a capture: the capture is not closed yet, or it is a position. */
 #define CAPTURE_OPEN (-1)
 #define CAPTURE_POSITION (-2)
 
@@ -23,7 +23,7 @@ typedef struct Capture {
   ptrdiff_t len;
 } Capture;
 
-/* The subject, and what the last match has captured of it. */
+/* The subject, and the captures of the last match. */
 typedef struct Match {
   Meter meter;
   const char *subject;
@@ -40,13 +40,13 @@ static inline void pattern_begin (Match *match, lua_State *L, const char *subjec
   match->end = subject + len;
 }
 
-/* Returns where the match of a pattern, without its anchor, ends that begins here; NULL if there is none. */
+/* Returns the end of the match of a pattern, without its anchor, that begins here; NULL if there is none. */
 const char *pattern_match (Match *match, const char *at, const char *pattern);
 
-/* Returns where the first match begins, here or later, and in `to` where it ends; NULL if there is none. */
+/* Returns the start of the first match, here or later, and its end in `to`; NULL if there is none. */
 const char *pattern_search (Match *match, const char *at, const char *pattern, const char **to);
 
-/* Returns where bytes are found in others, NULL if they are not. */
+/* Returns the position of bytes in other bytes, NULL if they are not found. */
 const char *plain_search (Meter *meter, const char *at, size_t len, const char *wanted, size_t wanted_len);
 
 #endif

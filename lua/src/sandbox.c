@@ -1,5 +1,5 @@
 /*
-** What scripts see instead of Lua's own globals: see sandbox.h.
+** The globals of scripts in place of Lua's own: see sandbox.h.
 */
 
 #include <time.h>
@@ -17,7 +17,7 @@ static char real_table;
 
 static const char READ_ONLY[] = "Attempt to modify a readonly table";
 
-/* Pushes the real table behind the value at an index, if that is a front. */
+/* Pushes the real table behind the value at an index, if the value is a front. */
 static int push_real (lua_State *L, int index) {
   if (!lua_istable(L, index) || !lua_getmetatable(L, index)) return 0;
   lua_pushlightuserdata(L, &real_table);
@@ -28,7 +28,7 @@ static int push_real (lua_State *L, int index) {
   return 0;
 }
 
-/* Lets the argument at an index be the real table, if it is a front. */
+/* Replaces the argument at an index by the real table, if the argument is a front. */
 static void look_behind (lua_State *L, int index) {
   if (push_real(L, index)) lua_replace(L, index);
 }
@@ -54,7 +54,7 @@ static int missing (lua_State *L) {
   return luaL_error(L, "Script attempted to access nonexistent global variable '%s'", lua_tostring(L, 2));
 }
 
-/* The upvalues are the globals, the front of their metatable, and that of the metatable of strings. */
+/* The upvalues are the globals, the front of their metatable, and the front of the metatable of strings. */
 static int get_metatable (lua_State *L) {
   luaL_checkany(L, 1);
   if (push_real(L, 1)) {
@@ -106,7 +106,7 @@ static int next_pair (lua_State *L) {
   return 1;
 }
 
-/* The upvalues are `next_pair`, and Lua's own `next`, which is enough for what is no front. */
+/* The upvalues are `next_pair`, and Lua's own `next`, which serves values that are not fronts. */
 static int all_pairs (lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   if (push_real(L, 1)) lua_pushvalue(L, lua_upvalueindex(1));
@@ -121,8 +121,8 @@ static int insert_item (lua_State *L) {
   return table_insert(L);
 }
 
-/* As Lua's own, but of an error that is a table with a text, a script sees the text, as in Redis; behind another table is
-** one more result, its field. */
+/* Lua's own `pcall`, except for errors that are tables: if the table has a text, a script sees the text, as in Redis;
+** otherwise the table is followed by one more result, its field. */
 static int protected_call (lua_State *L) {
   int status;
   luaL_checkany(L, 1);
@@ -141,11 +141,11 @@ static int protected_call (lua_State *L) {
   return lua_gettop(L);
 }
 
-/* Returns whether the script must end; see meter.rs. */
+/* Returns true if the script must end; see meter.rs. */
 int lua_is_stopped (lua_State *L);
 
-/* The handler of `xpcall`, whose own is the upvalue: that of a script that must end would be called again and again, and
-** no hook could end it. */
+/* The handler of `xpcall`; the script's own handler is the upvalue. In a script that must end, that would be called again
+** and again, and no hook could end it. */
 static int handle_error (lua_State *L) {
   if (lua_is_stopped(L)) return 1;
   lua_settop(L, 1);
@@ -170,7 +170,7 @@ static int call_with_handler (lua_State *L) {
 /* Resumes a coroutine, and takes its work and memory into account; see meter.rs. */
 int lua_resume_counted (lua_State *L, lua_State *co, int args);
 
-/* Returns why a coroutine cannot be resumed, as a word, or NULL. */
+/* Returns the reason why a coroutine cannot be resumed, as a word, or NULL. */
 static const char *obstacle (lua_State *L, lua_State *co) {
   lua_Debug debug;
   int status = lua_status(co);
@@ -181,8 +181,8 @@ static const char *obstacle (lua_State *L, lua_State *co) {
   return lua_gettop(co) == 0 ? "dead" : NULL;
 }
 
-/* Moves the arguments into a coroutine and resumes it; returns how many results it has moved back, or -1 when an error has
-** ended it, which is on the top then. */
+/* Moves the arguments into a coroutine and resumes it; returns the number of results moved back, or -1 with the error on
+** the top if an error has ended it. */
 static int resume (lua_State *L, lua_State *co, int args) {
   const char *state = obstacle(L, co);
   int results;
@@ -236,7 +236,7 @@ static int wrap_coroutine (lua_State *L) {
   return 1;
 }
 
-/* Scripts must not stop or tune the collector, which later scripts use as well. */
+/* Scripts must not stop or tune the collector, because later scripts use it as well. */
 static int collect_garbage (lua_State *L) {
   static const char *const options[] = {"collect", "count", "step", "stop", "restart", "setpause", "setstepmul", NULL};
   enum { COLLECT, COUNT, STEP, STOP, RESTART };
@@ -260,13 +260,13 @@ static int collect_garbage (lua_State *L) {
   return 1;
 }
 
-/* Returns the processor time that the program has used, in seconds. */
+/* Returns the processor time used by the program, in seconds. */
 static int os_clock (lua_State *L) {
   lua_pushnumber(L, (lua_Number)clock() / (lua_Number)CLOCKS_PER_SEC);
   return 1;
 }
 
-/* Counts the bytes that are read, and calls the function of Lua's own, which is the upvalue. */
+/* Counts the bytes that are read, and calls Lua's own function, which is the upvalue. */
 static int to_number (lua_State *L) {
   Meter meter = {L, 0};
   if (lua_type(L, 1) == LUA_TSTRING) meter_bytes(&meter, lua_objlen(L, 1));

@@ -1,9 +1,9 @@
 /*
-** What scripts see instead of Lua's own globals.
+** The globals of scripts in place of Lua's own.
 **
-** Lua 5.1 has no read-only tables. So a script never has access to the real ones: it sees fronts, empty tables that read
-** from the real ones through their metatables and reject writes. Functions that would bypass a metatable handle fronts
-** specially.
+** Lua 5.1 has no read-only tables. So a script never has access to the real ones: it sees fronts, which are read-only
+** proxies: empty tables that read from the real ones through their metatables and reject writes. Functions that would
+** bypass a metatable handle fronts specially.
 */
 
 #ifndef keylatch_sandbox_h
@@ -17,8 +17,8 @@ void sandbox_open (lua_State *L);
 /* Replaces the table on the top by a front. Needs four free slots. */
 void sandbox_protect (lua_State *L);
 
-/* Puts fronts before all tables of the globals and the globals themselves: what is compiled from then on sees these. Needs
-** ten free slots. */
+/* Replaces all tables of the globals and the globals themselves by fronts: code that is compiled from then on sees the
+** fronts. Needs ten free slots. */
 void sandbox_close (lua_State *L);
 
 #endif

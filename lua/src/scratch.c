@@ -1,5 +1,5 @@
 /*
-** Text that a library of scripts is about to make: see scratch.h.
+** Buffer for a text that a library of scripts produces: see scratch.h.
 */
 
 #include <stdarg.h>
@@ -10,9 +10,9 @@
 #include "lauxlib.h"
 #include "scratch.h"
 
-/* How much is taken at first, in bytes. */
+/* Bytes allocated at first. */
 #define SIZE_MIN 256
-/* How much is taken at most: a bound for what is reserved before it is known how much of it will be used. */
+/* Bytes allocated at most: a bound for memory that is reserved before its use is known. */
 #define ROOM_MAX (SCRATCH_MAX * 2)
 
 int scratch_too_long (lua_State *L) {
@@ -46,7 +46,7 @@ int scratch_call (lua_State *L, lua_CFunction act, void *context, Scratch *text)
 int scratch_error (lua_State *L, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  /* Level 1 is the function of the library, on whose behalf this one runs. */
+  /* Level 1 is the library function for which this one runs. */
   luaL_where(L, 2);
   lua_pushvfstring(L, format, args);
   va_end(args);

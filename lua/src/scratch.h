@@ -1,6 +1,6 @@
 /*
-** Text that a library of scripts is about to make. It grows outside of Lua's memory, where the collector need not know of
-** it, and `scratch_call` frees it however the function ends that fills it.
+** Buffer for a text that a library of scripts produces. It grows outside of Lua's memory, where the collector need not
+** know of it, and `scratch_call` frees it in any case, at the end or at an error of the function that fills it.
 */
 
 #ifndef keylatch_scratch_h
@@ -11,8 +11,8 @@
 
 #include "lua.h"
 
-/* The longest text that is made, in bytes. A table may be in many places of it, so that little memory could make a text
-** that is endless. */
+/* Maximum length of a text in bytes. A table may be in it many times, so that little memory could produce an endless
+** text. */
 #define SCRATCH_MAX ((size_t)512 << 20)
 
 typedef struct Scratch {
@@ -21,19 +21,19 @@ typedef struct Scratch {
   size_t size;
 } Scratch;
 
-/* Lets a text that is full take this many more bytes; raises `not enough memory`. */
+/* Makes room for this many more bytes in a full text; raises `not enough memory`. */
 void scratch_grow (lua_State *L, Scratch *text, size_t more);
 
-/* Raises `not enough memory`, as Lua itself does: without a place in the script. */
+/* Raises `not enough memory`, as Lua itself does: without a position in the script. */
 int scratch_too_long (lua_State *L);
 
 /*
-** Calls `act` with the arguments of the running function, and `context` behind them as a light userdata, and returns its
-** only result. `text`, which `act` knows from its context, is freed also when it raises an error.
+** Calls `act` with the arguments of the running function, followed by `context` as a light userdata, and returns its only
+** result. `text`, which `act` finds in its context, is freed even if `act` raises an error.
 */
 int scratch_call (lua_State *L, lua_CFunction act, void *context, Scratch *text);
 
-/* Raises an error from within `scratch_call`, with the place in the script where the library was called. */
+/* Raises an error from within `scratch_call`, with the position in the script where the library was called. */
 int scratch_error (lua_State *L, const char *format, ...);
 
 /* Reserves memory for this many more bytes; the caller bounds their number. */

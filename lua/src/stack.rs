@@ -533,8 +533,8 @@ impl<D: Supervisor> Frame<'_, D> {
         unsafe { ffi::lua_pushvalue(self.state, ffi::GLOBALS) };
     }
 
-    /// Replaces all tables of the globals, and the globals themselves, by read-only proxies: code that is compiled from
-    /// then on sees the proxies.
+    /// Replaces all tables of the globals, and the globals themselves, by fronts: code that is compiled from then on
+    /// sees the fronts.
     pub fn close_sandbox(&mut self) {
         let top = self.top;
         assert!(self.top + 10 <= self.end || self.grow(10), "a stack with slots for a few more values");
@@ -671,7 +671,7 @@ impl<D: Supervisor> Frame<'_, D> {
         self.top -= 1;
     }
 
-    /// Replaces the table on the top by a read-only proxy; see `sandbox.h`.
+    /// Replaces the table on the top by a read-only proxy, its front; see `sandbox.h`.
     ///
     /// # Panics
     /// If there is no table.

@@ -12,7 +12,7 @@
 #include "pattern.h"
 #include "scratch.h"
 
-/* Texts of this length are made on the stack of C. */
+/* Texts up to this length are made on the stack of C. */
 #define SMALL_TEXT 1024
 
 /* Pushes a capture; the first is the whole match, from `at` to `to`, if nothing is captured. */
@@ -36,7 +36,7 @@ static int push_captures (Match *match, const char *at, const char *to) {
   luaL_checkstack(match->meter.L, count, "too many captures");
   for (index = 0; index < count; index++) {
     push_capture(match, index, at, to);
-    /* A position is no text, but far less than this. */
+    /* A capture that is a position has no text, and a negative length. */
     if (index < match->captured && match->captures[index].len >= 0) {
       meter_bytes(&match->meter, (size_t)match->captures[index].len);
     }
@@ -53,7 +53,7 @@ static size_t offset_of (lua_State *L, size_t len) {
   return (size_t)position - 1 < len ? (size_t)position - 1 : len;
 }
 
-/* Tells whether a pattern, which ends at its first byte 0, matches only itself. */
+/* Returns true if a pattern, which ends at its first byte 0, matches only itself. */
 static int is_plain (Meter *meter, const char *pattern) {
   const char *at;
   for (at = pattern;; at++) {
@@ -75,7 +75,7 @@ static void push_range (lua_State *L, const char *subject, const char *at, const
   lua_pushinteger(L, to - subject);
 }
 
-/* Searches from `at` on for a pattern, which may be anchored there. */
+/* Searches for a pattern from `at` on, where it may be anchored. */
 static int search_pattern (Match *match, const char *at, const char *pattern, int is_find) {
   lua_State *L = match->meter.L;
   const char *to;
@@ -142,7 +142,7 @@ static int next_match (lua_State *L) {
     meter_end(&match.meter);
     return 0;
   }
-  /* Behind an empty match, the next is one byte further. */
+  /* After an empty match, the search continues one byte further. */
   lua_pushinteger(L, to - subject + (to == at));
   lua_replace(L, lua_upvalueindex(3));
   count = push_captures(&match, at, to);
@@ -159,7 +159,7 @@ static int string_gmatch (lua_State *L) {
   return 1;
 }
 
-/* Appends the replacement string, argument 3, with captures in place of its `%1` and their kin. */
+/* Appends the replacement string, argument 3, with captures in place of `%1` and so on. */
 static void add_template (Match *match, luaL_Buffer *out, const char *at, const char *to) {
   size_t len;
   const char *text = lua_tolstring(match->meter.L, 3, &len);
@@ -170,7 +170,7 @@ static void add_template (Match *match, luaL_Buffer *out, const char *at, const 
     buffer_bytes(&match->meter, out, text, escape == NULL ? room : (size_t)(escape - text));
     text = escape == NULL ? text + room : escape + 2;
     if (escape == NULL) continue;
-    /* An escape at the end finds the byte 0 that follows every string. */
+    /* An escape at the end reads the byte 0 that follows every string. */
     if (escape[1] < '0' || escape[1] > '9') luaL_addchar(out, escape[1]);
     else if (escape[1] == '0') buffer_bytes(&match->meter, out, at, (size_t)(to - at));
     else {
@@ -181,7 +181,7 @@ static void add_template (Match *match, luaL_Buffer *out, const char *at, const 
   }
 }
 
-/* Appends what replaces the match. */
+/* Appends the replacement of the match. */
 static void add_replacement (Match *match, luaL_Buffer *out, const char *at, const char *to) {
   lua_State *L = match->meter.L;
   switch (lua_type(L, 3)) {
@@ -228,7 +228,7 @@ static ptrdiff_t replace_matches (Match *match, luaL_Buffer *out, const char *pa
     done = to;
     if (is_anchored) break;
     if (to > at) continue;
-    /* Behind an empty match, the next is one byte further. */
+    /* After an empty match, the search continues one byte further. */
     if (at == match->end) break;
     luaL_addchar(out, *at);
     done++;
@@ -256,11 +256,11 @@ static int string_gsub (lua_State *L) {
   return 2;
 }
 
-/* Writes a text over and over until `out` is full. */
+/* Repeats a text until `out` is full. */
 static void fill (Meter *meter, char *out, size_t total, const char *text, size_t len) {
   size_t filled = 0;
   while (filled < total) {
-    /* From what is there already, so that more and more is copied at once. */
+    /* Copies from the output once it has the text, so that each part is larger than the one before. */
     size_t from = filled % len;
     const char *source = filled < len ? text : out;
     size_t part = filled < len ? len - from : filled - from;
@@ -288,7 +288,7 @@ static int string_rep (lua_State *L) {
     char small[SMALL_TEXT];
     size_t filled = len;
     memcpy(small, text, len);
-    /* Each time, as much again as there is. */
+    /* Each step copies as much again as there is. */
     while (filled < total) {
       size_t part = filled < total - filled ? filled : total - filled;
       memcpy(small + filled, small, part);

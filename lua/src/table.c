@@ -12,16 +12,16 @@
 #include "libs.h"
 #include "scratch.h"
 
-/* The least number of results that is refused, whatever the stack allows. */
+/* Smallest number of results that is rejected, whatever the stack allows. */
 #define UNPACKED_MAX 8000
-/* The number of results that are counted at once. */
+/* Number of results that are counted at once. */
 #define UNPACKED_PART 256
-/* Parts of an array that wait to be sorted; each is at least as large as all that was found after it. */
+/* Maximum number of parts of an array that wait to be sorted; each part is at least as large as all later ones. */
 #define PARTS_MAX 40
-/* What a call of the order function, or a comparison by metamethods, costs beside the instructions it executes. */
+/* Cost of a call of the order function, or of a comparison by metamethods, besides the instructions it executes. */
 #define COMPARISON_STEPS 4
 
-/* Returns the length of the table that is argument 1; there is room for an index behind it. */
+/* Returns the length of the table that is argument 1; an index beyond it is still in range. */
 static int length_of (lua_State *L) {
   size_t len;
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -125,13 +125,13 @@ static int table_concat (lua_State *L) {
   return 1;
 }
 
-/* What is being sorted: argument 1, by argument 2 if it is not nil. */
+/* The sort: argument 1 is sorted, by argument 2 if it is not nil. */
 typedef struct Sort {
   Meter meter;
   int has_order;
 } Sort;
 
-/* Tells whether one value on the stack belongs before another; both are indexed from the top. */
+/* Returns true if one value on the stack belongs before another; both are indexed from the top. */
 static int is_before (Sort *sort, int one, int other) {
   lua_State *L = sort->meter.L;
   int is;
@@ -181,14 +181,14 @@ static void invalid_order (lua_State *L) {
 }
 
 /*
-** Divides items, of which the first, the middle and the last one are in order, by the middle one: returns where it
-** goes, with no greater item before it and no lesser one behind it.
+** Partitions items, of which the first, the middle and the last one are in order, by the middle one: returns its final
+** position, with no greater item before it and no lesser one after it.
 */
 static int divide (Sort *sort, int low, int middle, int high) {
   lua_State *L = sort->meter.L;
   int up = low;
   int down = high - 1;
-  /* The pivot stays on the stack, and waits before the last item. */
+  /* The pivot stays on the stack, and its item is kept before the last item. */
   lua_rawgeti(L, 1, middle);
   lua_pushvalue(L, -1);
   lua_rawgeti(L, 1, down);
@@ -212,7 +212,7 @@ static int divide (Sort *sort, int low, int middle, int high) {
   return up;
 }
 
-/* Sorts until there is a part to divide; returns where it is divided, or 0 when all is sorted. */
+/* Sorts until there is a part to divide; returns the position of the division, or 0 when all is sorted. */
 static int sort_step (Sort *sort, int low, int high) {
   int middle;
   if (low >= high) return 0;
