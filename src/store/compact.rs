@@ -18,7 +18,7 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// Moves some entries, cycling through the whole store. Returns how many bytes were copied.
+    /// Moves some entries, cycling through the whole store. Returns the number of bytes copied.
     pub(super) fn compact(&mut self, hold: &mut GateGuard<'_>) -> usize {
         let (used, mut moved) = (hold.used(), Moved::default());
         for _ in 0..used.len() * SHARDS {

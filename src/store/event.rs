@@ -53,9 +53,9 @@ impl Classes {
     pub const OVERWRITTEN: Classes = Classes(1 << 11);
     /// Values that were replaced by one of another type.
     pub const TYPE_CHANGED: Classes = Classes(1 << 12);
-    /// Not a class: events are published to keyspace channels.
+    /// Flag beside the classes: events are published to keyspace channels.
     pub const KEYSPACE: Classes = Classes(1 << 13);
-    /// Not a class: events are published to keyevent channels.
+    /// Flag beside the classes: events are published to keyevent channels.
     pub const KEYEVENT: Classes = Classes(1 << 14);
     /// Missing keys that a client tried to read.
     pub const MISSED: Classes = Classes(1 << 15);

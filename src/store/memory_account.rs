@@ -15,7 +15,7 @@ use crate::time::clock::Now;
 
 /// The largest step, in bytes.
 const STEP_MAX: usize = 64 * 1024;
-/// With a limit, the step is the limit divided by this power of two.
+/// Power of two by which the limit, if there is one, is divided to give the step.
 const STEP_SHIFT: u32 = 20;
 /// Value of `limit` without a limit.
 const NONE: usize = usize::MAX;
