@@ -85,9 +85,10 @@ impl Classes {
     /// Formats the letters as Redis does. If the letter `A` is printed, `n`, `o` and `c` are not, even if they are set.
     pub fn to_letters(self) -> Vec<u8> {
         let all = (1 << Self::ALL_COUNT) - 1;
-        let (abbreviated, rest): (&[u8], _) = match self.0 & all == all {
-            true => (b"A", Classes(self.0 & !all & !Self::NOT_PRINTED_WITH_ALL)),
-            false => (b"", self),
+        let (abbreviated, rest): (&[u8], _) = if self.0 & all == all {
+            (b"A", Classes(self.0 & !all & !Self::NOT_PRINTED_WITH_ALL))
+        } else {
+            (b"", self)
         };
         let letters = (0..).zip(Self::LETTERS).filter(|(at, _)| rest.0 >> at & 1 != 0).map(|(_, letter)| *letter);
         abbreviated.iter().copied().chain(letters).collect()

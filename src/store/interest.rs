@@ -267,10 +267,12 @@ impl Interests {
     /// Updates the fence after a change of a key: retires the fence of a removed key, forgets the retired fence of a
     /// key that exists without a fence.
     pub(super) fn follow_fence(&mut self, key: Key<'_>, is_there: bool, now_ms: i64) {
-        match is_there {
-            false => self.fences.retire(key, now_ms),
-            true if self.fences.get(key) == 0 => self.fences.forget(key),
-            true => return,
+        if !is_there {
+            self.fences.retire(key, now_ms);
+        } else if self.fences.get(key) == 0 {
+            self.fences.forget(key);
+        } else {
+            return;
         }
         self.share.note_retired_fence();
         self.report();
@@ -305,7 +307,6 @@ impl Interests {
         other.report();
     }
 
-    /// Returns the numbers of interests of each kind.
     pub(super) fn counts(&self) -> InterestCounts {
         self.counts
     }

@@ -128,10 +128,8 @@ fn apply(stream: &mut BigStream, model: &mut BTreeMap<StreamId, Pairs>, step: St
         }
         Step::Range(start, end) => {
             let (start, end) = (nth(model, start), nth(model, end));
-            let expected: Vec<_> = match start <= end {
-                true => model.range(start..=end).map(|(id, _)| *id).collect(),
-                false => Vec::new(),
-            };
+            let expected: Vec<_> =
+                if start <= end { model.range(start..=end).map(|(id, _)| *id).collect() } else { Vec::new() };
             assert_eq!(stream.range(start, end).map(|entry| entry.id).collect::<Vec<_>>(), expected);
             let back: Vec<_> = stream.range_back(start, end).map(|entry| entry.id).collect();
             assert_eq!(back, expected.iter().rev().copied().collect::<Vec<_>>());
