@@ -2,72 +2,70 @@
 
 use crate::resp::{write_command, write_select};
 
-/// The most bytes that are kept for the next effects, so that a client's effects do not allocate each time.
+/// Capacity kept for the next effects, in bytes, so that a client's effects do not allocate each time.
 const IDLE_CAPACITY_MAX: usize = 1024;
 
-/// What comes before several effects in the log, and after them: they are one transaction.
+/// Frame around several effects in the log, which makes them one transaction.
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
-/// The effects of a call and of those nested in it, until all of them are appended to the log together.
+/// The effects of a call and of calls nested in it, until they are appended to the log together.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     /// The commands, with `SELECT` where the database changes.
     commands: Vec<u8>,
-    /// How many there are, not counting `SELECT`.
+    /// Number of commands, not counting `SELECT`.
     count: usize,
-    /// Commands that are for replicas alone, and come behind the others.
+    /// Commands for replicas alone, logged after the others.
     asides: Vec<u8>,
-    /// Whether commands that are added are dropped, because a script wants its changes to be neither logged nor replicated;
-    /// the number of those, and the last one.
+    /// True while added commands are dropped, because a script wants its changes neither logged nor replicated; the
+    /// number of dropped commands, and the last one.
     is_withheld: bool,
     withheld: usize,
     dropped: Vec<u8>,
-    /// The databases of the first and the last one.
+    /// Databases of the first and the last command.
     first_db: usize,
     last_db: usize,
 }
 
 impl Effects {
-    /// Returns the effect that one command repeats.
+    /// Creates the effects of a call that has one command as its effect.
     pub(crate) fn one(db: usize, args: &[&[u8]]) -> Self {
         let mut effects = Effects::default();
         effects.push(db, args);
         effects
     }
 
-    /// Returns the database of the last one.
+    /// Returns the database of the last effect.
     pub(crate) fn last_db(&self) -> usize {
         self.last_db
     }
 
-    /// Returns how many effects there are.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Returns whether there is nothing to be logged.
+    /// Returns true if there is nothing to be logged.
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0 && self.asides.is_empty() && self.withheld == 0
     }
 
-    /// Drops the commands that are added from now on, or no longer.
+    /// Drops commands that are added from now on, or ends that.
     pub(crate) fn withhold(&mut self, is_withheld: bool) {
         self.is_withheld = is_withheld;
         self.dropped = Vec::new();
     }
 
-    /// Returns how many commands were dropped.
+    /// Returns the number of dropped commands.
     pub(crate) fn withheld(&self) -> usize {
         self.withheld
     }
 
-    /// Begins a command that is for replicas alone; the caller appends it.
+    /// Begins a command for replicas alone; the caller appends it.
     pub(crate) fn begin_aside(&mut self) -> &mut Vec<u8> {
         &mut self.asides
     }
 
-    /// Borrows the commands that are for replicas alone.
     pub(super) fn asides(&self) -> &[u8] {
         &self.asides
     }
@@ -94,7 +92,7 @@ impl Effects {
         &mut self.commands
     }
 
-    /// Returns what a log has before the commands and after them, if its last command was in `db`.
+    /// Returns the bytes to log before the commands and after them; `db` is the database of the log's last command.
     pub(super) fn frame(&self, db: &mut Option<usize>) -> (Vec<u8>, &'static [u8]) {
         let mut before = Vec::new();
         if self.count > 0 && db.replace(self.last_db) != Some(self.first_db) {
@@ -112,7 +110,7 @@ impl Effects {
         &mut self.commands
     }
 
-    /// Removes all of them.
+    /// Removes all effects.
     pub(super) fn clear(&mut self) {
         (self.count, self.withheld) = (0, 0);
         self.asides = Vec::new();
@@ -123,7 +121,7 @@ impl Effects {
     }
 }
 
-/// The copy of a caller has no effects yet.
+/// A cloned caller starts without effects.
 impl Clone for Effects {
     fn clone(&self) -> Self {
         Effects::default()

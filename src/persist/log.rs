@@ -1,17 +1,17 @@
 //! The log in memory: the changes of calls in the order in which they were made, for any number of readers.
 //!
-//! A record is appended while its shards are locked, so the order of the log is a valid sequential order of execution. A
-//! *position* is the number of bytes appended before. A reader begins at the end, and reads from its own position on, at
-//! its own speed; what the slowest has read is freed. Without readers nothing is kept. One that falls behind by more than
-//! the limit loses its place: nobody waits for it, and it must begin again from the data. The append-only file never loses
-//! its place: when it is so far behind, clients that write wait.
+//! A record is appended while its shards are locked, so the order of the log is a valid sequential order of execution.
+//! A *position* is the number of bytes appended before. A reader begins at the end, and reads from its own position on,
+//! at its own speed; bytes that the slowest reader has read are freed. Without readers nothing is kept. A reader that
+//! falls behind by more than the limit loses its place: clients do not wait for it, and it must begin again from the
+//! data. The append-only file never loses its place: when it is so far behind, clients that write wait.
 //!
-//! A reader may also *confirm* up to which position it has done its work, such as writing it to a disk. Clients whose
+//! A reader may also *confirm* the position up to which it has done its work, such as writing to a disk. Clients whose
 //! replies must not be seen before that wait for it.
 //!
-//! The log is the replication stream, and a position in it is a replication offset. So it also has what is for replicas
-//! alone (`asides`), which other readers pass over. The *backlog* is what is kept for replicas that come back, though no
-//! reader needs it any more.
+//! The log is the replication stream, and a position in it is a replication offset. So it also contains commands for
+//! replicas alone (`asides`), which other readers skip. The *backlog* is the part kept for replicas that reconnect,
+//! though no reader needs it any more.
 
 mod appended;
 mod asides;
@@ -40,26 +40,26 @@ use crate::persist::log::waiting::Waiting;
 use crate::runtime::wakes::{self, Deferred};
 use crate::store::{ChangeLog, HeldLock, lock_text};
 
-/// How many bytes a reader may be behind before it loses its place, or clients wait for it.
+/// Number of bytes that a reader may be behind before it loses its place, or clients wait for it.
 const KEPT_MAX: usize = 256 << 20;
 
-/// How many bytes more than the backlog may be kept, so that not each record frees some.
+/// Number of bytes kept beyond the backlog, so that not every record frees some.
 const BACKLOG_SLACK: u64 = 64 << 10;
 
 /// The log of a namespace.
 pub(crate) struct Log {
     records: Mutex<Records>,
-    /// Whether there is a backlog: a cheap check.
+    /// True while there is a backlog: a cheap check.
     has_backlog: AtomicBool,
-    /// Whether the append-only file is so far behind that clients which write have to wait.
+    /// True while the append-only file is so far behind that clients which write have to wait.
     is_behind: AtomicBool,
-    /// Has what was appended read by the threads that wait for records.
+    /// Wakeups of threads that wait for records.
     appended: Arc<Appended>,
     /// The position up to which every reader that confirms has done so; `u64::MAX` if none confirms.
     confirmed: AtomicU64,
-    /// What replies depend on; kept while a reader confirms.
+    /// Positions that replies depend on; kept while a reader confirms.
     changed: LastChanges,
-    /// The clients that wait for a confirmation.
+    /// Clients that wait for a confirmation.
     waiting: Waiting,
 }
 
@@ -67,63 +67,65 @@ pub(crate) struct Log {
 struct Records {
     chunks: Chunks,
     boundaries: Boundaries,
-    /// What is for replicas alone.
+    /// Ranges with commands for replicas alone.
     asides: Asides,
-    /// How many of the last bytes are kept for replicas that come back; `None` while none is expected.
+    /// Number of last bytes kept for replicas that reconnect; `None` while none is expected.
     backlog: Option<u64>,
-    /// The tasks that wait for records.
+    /// Tasks that wait for records.
     tasks: Vec<Waker>,
-    /// The reader whose work the workers do themselves, see [`LogReader::set_flushed`](reader::LogReader::set_flushed).
+    /// Number of the reader whose work the workers do themselves, see
+    /// [`LogReader::set_flushed`](reader::LogReader::set_flushed).
     flushed: Option<usize>,
     /// The database selected by the last command; `None` if a reader does not know it.
     db: Option<usize>,
-    /// The database selected by the last command of another server's log, while this one is a copy of that.
+    /// The database selected by the last command of the other server's log, while this log is a copy of that.
     copied_db: Option<usize>,
-    /// The readers, each at its number; `None` where one has left.
+    /// The readers by number; `None` where a reader has left.
     readers: Vec<Option<Place>>,
-    /// Readers that are not to read on from a position before they are told, see [`LogReader::cut`](reader::LogReader::cut).
+    /// Positions beyond which a reader must not read until it is told, see [`LogReader::cut`](reader::LogReader::cut).
     barriers: Vec<(usize, u64)>,
     kept_max: usize,
 }
 
-/// Where a reader is.
+/// Position and state of a reader.
 #[derive(Clone, Copy)]
 struct Place {
     position: u64,
     purpose: Purpose,
-    /// Up to where it has confirmed, if it confirms.
+    /// The position up to which the reader has confirmed, if it confirms.
     confirmed: Option<u64>,
-    /// What it has not read was freed.
+    /// Set once records that the reader has not read were freed.
     is_lost: bool,
-    /// Its thread is to stop waiting.
+    /// Set when the reader's thread is to stop waiting.
     is_woken: bool,
-    /// Records were appended by threads that do not do its work.
+    /// Set when records were appended by threads that do not do the reader's work.
     has_foreign: bool,
 }
 
-/// What a reader is for.
+/// Purpose of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// It copies what it reads.
+    /// A copy of the records.
     Copy,
-    /// It copies what it reads, and confirms that.
+    /// A copy of the records, which the reader confirms.
     Confirm,
-    /// It writes what it reads to the append-only file, and never loses its place unless the log begins again.
+    /// Writing the append-only file. The reader never loses its place unless the log begins again.
     File,
-    /// It repeats each write by a clock that says when it was made, so that a record may count from then on.
+    /// Repetition of each write by a clock that says when it was made, so that the deadlines in a record may count from
+    /// that time.
     Repeat,
-    /// It sends what it reads to a replica, and so reads what is for replicas alone, too.
+    /// Sending to a replica. The reader gets the commands for replicas alone, too.
     Replicate,
 }
 
 impl Purpose {
-    /// Returns whether the log does not wait for such a reader.
+    /// Returns true if the log does not wait for a reader of this purpose.
     fn may_lose_place(self) -> bool {
         self != Purpose::File
     }
 }
 
-/// A reader was too slow: what it has not read was freed.
+/// Error of a reader that was too slow: records that it has not read were freed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LostPlace;
 
@@ -134,7 +136,7 @@ impl Default for Log {
 }
 
 impl Log {
-    /// Creates an empty log that keeps at most so many bytes for its slowest reader.
+    /// Creates an empty log that keeps at most `kept_max` bytes for its slowest reader.
     pub(in crate::persist) fn with_limit(kept_max: usize) -> Self {
         let records = Mutex::new(Records { kept_max, ..Records::default() });
         Log {
@@ -148,8 +150,8 @@ impl Log {
         }
     }
 
-    /// Appends the effects of a call, and clears them; returns the position behind them. Must be called while the changed
-    /// shards are locked.
+    /// Appends the effects of a call, and clears them; returns the position behind them. Must be called while the
+    /// changed shards are locked.
     pub(crate) fn append(&self, effects: &mut Effects) -> u64 {
         let mut records = self.records.lock();
         let end = records.append(effects);
@@ -158,7 +160,7 @@ impl Log {
         end
     }
 
-    /// Appends a command that is for replicas alone; returns the position behind it.
+    /// Appends a command for replicas alone; returns the position behind it.
     pub(crate) fn append_aside(&self, command: &[u8]) -> u64 {
         let mut records = self.records.lock();
         let end = records.add_aside(command);
@@ -167,8 +169,9 @@ impl Log {
         end
     }
 
-    /// Appends whole commands of another server's log, of which this one is a copy, and which have selected a database;
-    /// returns the position behind them. What is for replicas alone was cut out, and is to be appended in its place.
+    /// Appends whole commands of another server's log, of which this one is a copy; `db` is the database selected at
+    /// their end. Returns the position behind them. Commands for replicas alone were cut out, and are to be appended in
+    /// their place.
     pub(crate) fn append_copy(&self, commands: &[u8], db: usize) -> u64 {
         let mut records = self.records.lock();
         records.copied_db = Some(db);
@@ -178,18 +181,18 @@ impl Log {
         end
     }
 
-    /// Returns the database that is selected at the end, where this log is a copy, and nobody selects it for a new reader.
+    /// Returns the database selected at the end, if this log is a copy: no SELECT is added for a new reader then.
     pub(crate) fn copied_db(&self) -> Option<usize> {
         self.records.lock().copied_db
     }
 
-    /// Returns the database that the last command has selected, if any has since a reader needed to know.
+    /// Returns the database selected by the last command, or 0 if none was selected since a reader needed a SELECT.
     pub(crate) fn selected_db(&self) -> usize {
         let records = self.records.lock();
         records.copied_db.or(records.db).unwrap_or(0)
     }
 
-    /// Ends the copy of another server's log: the next command is of this server.
+    /// Ends the copy of another server's log: the next command is this server's own.
     pub(crate) fn end_copy(&self) {
         let mut records = self.records.lock();
         (records.copied_db, records.db) = (None, None);
@@ -197,14 +200,16 @@ impl Log {
         records.boundaries.fix(end);
     }
 
-    /// Wakes the readers that wait for records. With a reader that confirms, a worker does so when it has executed what was
-    /// ready, as its replies wait for the same confirmation.
+    /// Wakes the readers that wait for records. With a reader that confirms, a worker does so when it has executed all
+    /// ready tasks, as its replies wait for the same confirmation.
     fn wake(&self, records: &mut Records) {
         if records.flushed.is_some() || self.appended.has_sleeping() {
             let is_deferred = !self.is_confirmed() && wakes::defer(&self.appended);
             if !is_deferred {
                 let flushed = records.flushed.and_then(|number| records.readers[number].as_mut());
-                flushed.into_iter().for_each(|place| place.has_foreign = true);
+                if let Some(place) = flushed {
+                    place.has_foreign = true;
+                }
                 if self.appended.has_sleeping_for_foreign() {
                     self.appended.notify();
                 }
@@ -213,37 +218,38 @@ impl Log {
         records.tasks.drain(..).for_each(Waker::wake);
     }
 
-    /// Returns whether the append-only file is so far behind that clients which write have to wait.
+    /// Returns true if the append-only file is so far behind that clients which write have to wait.
     #[inline]
     pub(crate) fn is_behind(&self) -> bool {
         self.is_behind.load(Relaxed)
     }
 
-    /// Returns whether a client has to wait until the append-only file has taken its last write, which ends at a position.
+    /// Returns true if a client has to wait until the append-only file has taken its last write, which ends at
+    /// `written`.
     #[cold]
     pub(crate) fn holds_up(&self, written: u64) -> bool {
         self.is_behind() && self.records.lock().files().any(|file| file.position < written)
     }
 
-    /// Has the records so far read at once by the reader whose work may be done by the calling thread, if there is one.
+    /// Runs the reader whose work the calling thread may do, if there is one, for the records so far.
     pub(crate) fn flush(&self) {
         if !self.is_confirmed() {
             self.appended.run();
         }
     }
 
-    /// Sets how many of the last bytes are kept for replicas that come back, from now on.
+    /// Sets the number of last bytes kept for replicas that reconnect.
     pub(crate) fn set_backlog(&self, len: Option<u64>) {
         let mut records = self.records.lock();
         if records.backlog.is_none() && len.is_some() && !records.is_read() {
-            records.cut(); // what comes is kept from here on
+            records.cut(); // records are kept from here on
         }
         records.backlog = len;
         self.has_backlog.store(len.is_some(), Relaxed);
         records.free();
     }
 
-    /// Returns whether changes are kept for replicas that come back.
+    /// Returns true if changes are kept for replicas that reconnect.
     #[inline]
     pub(crate) fn has_backlog(&self) -> bool {
         self.has_backlog.load(Relaxed)
@@ -255,13 +261,12 @@ impl Log {
         (records.chunks.start(), records.chunks.end())
     }
 
-    /// Returns how many bytes are kept.
     pub(crate) fn kept_len(&self) -> usize {
         self.records.lock().chunks.len()
     }
 
-    /// Lets the next byte have a position, as the primary has it, whose data was taken over, with a database selected.
-    /// Everybody who reads the log loses their place. Must be called while the gate is held exclusively.
+    /// Continues the log at the position of the primary whose data was taken over, with `db` selected. All readers lose
+    /// their places. Must be called while the gate is held exclusively.
     pub(crate) fn continue_at(&self, position: u64, db: usize) {
         let mut records = self.records.lock();
         records.chunks = Chunks::begin_at(position);
@@ -280,20 +285,20 @@ impl Log {
         self.wake(&mut records);
     }
 
-    /// Returns whether anybody copies the log, or may later, and so needs a record of every change, with dates in place of
-    /// times from then on.
+    /// Returns true if the log is copied, or may be later, so that every change needs a record, with dates in place of
+    /// relative times.
     pub(crate) fn is_copied(&self) -> bool {
         let records = self.records.lock();
         records.backlog.is_some() || records.readers.iter().flatten().any(|place| place.purpose != Purpose::Repeat)
     }
 
-    /// Returns whether there are readers, or replicas may come back, so that changes must be logged.
+    /// Returns true if there are readers, or replicas may reconnect, so that changes must be logged.
     pub(crate) fn is_wanted(&self) -> bool {
         let records = self.records.lock();
         records.backlog.is_some() || records.readers.iter().any(Option::is_some)
     }
 
-    /// Returns whether nobody who confirms reads the log, so that all of it counts as confirmed.
+    /// Returns true if no reader confirms, so that the whole log counts as confirmed.
     #[inline]
     pub(crate) fn is_confirmed(&self) -> bool {
         self.confirmed() == u64::MAX
@@ -310,27 +315,28 @@ impl Log {
         self.records.lock().chunks.end()
     }
 
-    /// Notes that a record which ends at a position changes keys of some shards, which are locked, or of any.
+    /// Notes that a record which ends at `position` changes keys of the given shards, which are locked, or of any
+    /// shard.
     pub(crate) fn note_change(&self, shards: Option<&[usize]>, position: u64) {
         if !self.is_confirmed() {
             self.changed.raise(shards, position);
         }
     }
 
-    /// Returns the position that a reply depends on which shows keys of some shards, which are locked. What was removed
-    /// because its time was over, or to free memory, does not count: that it is gone is no news of a client's.
+    /// Returns the position that a reply depends on which shows keys of the given, locked shards. Removals of keys
+    /// because their deadline had passed, or to free memory, do not count: their absence is not the write of a client.
     pub(crate) fn position_of(&self, shards: &[usize]) -> u64 {
         self.changed.of(shards)
     }
 
-    /// Wakes the task of a client once what lies before a position is confirmed; returns false if it is now. A client waits
-    /// for one position at a time.
+    /// Wakes the task of a client once everything before `position` is confirmed; returns false if it is confirmed now.
+    /// A client waits for one position at a time.
     pub(crate) fn wake_when_confirmed(&self, position: u64, client: u64, waker: &Waker) -> bool {
         let is_there = position <= self.end(); // otherwise it was in a former log
         is_there && self.waiting.add(client, position, waker, &self.confirmed) || self.waiting.remove(client)
     }
 
-    /// Waits until all that is in the log now is confirmed, for who is no client.
+    /// Waits until everything in the log now is confirmed; for tasks that are no clients.
     pub(crate) async fn confirmation(&self) {
         let (position, ticket) = (self.end(), self.waiting.ticket());
         let poll = |cx: &mut Context<'_>| {
@@ -340,18 +346,18 @@ impl Log {
         poll_fn(poll).await;
     }
 
-    /// Returns the clients that have waited for longer than a time since this was first called while they did. To be called
-    /// from time to time while the file cannot be written.
+    /// Returns the clients that have waited for longer than `patience_ms` since the first call of this function during
+    /// their wait. To be called from time to time while the file cannot be written.
     pub(crate) fn overdue(&self, now_ms: u64, patience_ms: u64) -> Vec<u64> {
         self.waiting.overdue(now_ms, patience_ms)
     }
 
-    /// Removes a client whose connection has ended from those that wait.
+    /// Removes a client whose connection has ended from the waiting ones.
     pub(crate) fn stop_waiting(&self, client: u64) {
         self.waiting.remove(client);
     }
 
-    /// Notes whether the append-only file is too far behind.
+    /// Updates the flag that says if the append-only file is too far behind.
     fn follow_file(&self, records: &Records) {
         let is_behind = records.chunks.len() > records.kept_max && records.has_slow_file();
         if is_behind != self.is_behind() {
@@ -359,7 +365,7 @@ impl Log {
         }
     }
 
-    /// Computes again what is confirmed.
+    /// Computes again the position that every reader has confirmed.
     fn follow_confirmations(&self, records: &Records) {
         let confirmed = records.readers.iter().flatten().filter_map(|place| place.confirmed).min();
         let confirmed = confirmed.unwrap_or(u64::MAX);
@@ -372,7 +378,7 @@ impl Log {
         self.waiting.confirm(confirmed, &self.confirmed);
     }
 
-    /// Changes the place of a reader.
+    /// Changes the place of a reader by `change`, and updates everything that depends on it.
     fn change<T>(&self, number: usize, change: impl FnOnce(&mut Option<Place>, &mut Chunks) -> T) -> T {
         let mut records = self.records.lock();
         let Records { readers, chunks, .. } = &mut *records;
@@ -435,7 +441,6 @@ impl Records {
         self.chunks.end()
     }
 
-    /// Adds commands that are for replicas alone.
     #[cold]
     fn add_aside(&mut self, commands: &[u8]) -> u64 {
         let begin = self.chunks.end();
@@ -446,7 +451,7 @@ impl Records {
         end
     }
 
-    /// Adds bytes that are one record.
+    /// Adds the bytes of one record.
     fn add(&mut self, bytes: &[u8]) -> u64 {
         let begin = self.chunks.end();
         if self.is_read() {
@@ -460,13 +465,13 @@ impl Records {
         self.chunks.end()
     }
 
-    /// Returns whether what is appended must be kept.
+    /// Returns true if appended records must be kept.
     fn is_read(&self) -> bool {
         self.backlog.is_some() || self.readers.iter().flatten().any(|place| !place.is_lost)
     }
 
-    /// Frees what is more than the backlog, and has the readers that are too slow lose their places. The last record begins
-    /// at a position: however long it is, it makes nobody slow.
+    /// Frees the excess over the backlog, and has readers that are too slow lose their places. The last record begins
+    /// at `last`: however long it is, it makes no reader slow.
     fn keep_to_the_limits(&mut self, last: u64) {
         let kept = self.chunks.len() as u64;
         if self.backlog.is_some_and(|len| kept > len + BACKLOG_SLACK) {
@@ -477,23 +482,24 @@ impl Records {
         }
     }
 
-    /// Returns by how many bytes a reader may be behind that may lose its place. It may be where the backlog begins.
+    /// Returns the number of bytes that a reader which may lose its place can be behind. It may be at the start of the
+    /// backlog.
     fn behind_max(&self) -> u64 {
         (self.kept_max as u64).max(self.backlog.unwrap_or(0) + BACKLOG_SLACK)
     }
 
-    /// Returns the readers for which clients wait.
+    /// Returns the readers that clients wait for.
     fn files(&self) -> impl Iterator<Item = &Place> {
         self.readers.iter().flatten().filter(|place| !place.is_lost && !place.purpose.may_lose_place())
     }
 
-    /// Returns whether clients have to wait for a reader.
+    /// Returns true if clients have to wait for a reader.
     fn has_slow_file(&self) -> bool {
         let end = self.chunks.end();
         self.files().any(|file| end.saturating_sub(file.position) > self.kept_max as u64)
     }
 
-    /// Lets the next command select its database, and keeps its begin as a boundary; returns that.
+    /// Has the next command select its database, and keeps its start as a boundary; returns that position.
     fn cut(&mut self) -> u64 {
         let end = self.chunks.end();
         self.db = None;
@@ -501,7 +507,7 @@ impl Records {
         end
     }
 
-    /// Frees what all readers have read.
+    /// Frees the records that all readers have read.
     fn free(&mut self) {
         let begin = self.needed_from();
         self.chunks.free_before(begin);
@@ -509,20 +515,20 @@ impl Records {
         self.asides.free_before(begin);
     }
 
-    /// Frees it to the byte, where that is worth a copy.
+    /// Frees the records that all readers have read to the byte, where that is worth a copy.
     fn trim(&mut self) {
         self.free();
         self.chunks.trim(self.needed_from());
     }
 
-    /// Returns the position before which nothing is needed any more.
+    /// Returns the position before which no record is needed any more.
     fn needed_from(&self) -> u64 {
         let read = self.readers.iter().flatten().filter(|place| !place.is_lost).map(|place| place.position);
         let end = self.chunks.end();
         read.min().unwrap_or(end).min(self.backlog.map_or(end, |len| end.saturating_sub(len)))
     }
 
-    /// Has those readers lose their places that are too far behind the begin of the last record. The others keep theirs.
+    /// Has readers lose their places that are too far behind the start of the last record.
     #[cold]
     fn give_up_the_slow(&mut self, last: u64) {
         let max = self.behind_max();
@@ -537,14 +543,13 @@ impl Records {
 mod tests {
     use super::*;
 
-    /// Appends a command to a log; returns the position behind it.
     fn append(log: &Log, key: &str) -> u64 {
         let mut effects = Effects::default();
         effects.push(0, &[b"DEL", key.as_bytes()]);
         log.append(&mut effects)
     }
 
-    /// Returns the keys in what was read.
+    /// Returns the keys in the bytes of a log.
     fn keys(bytes: &[u8]) -> Vec<String> {
         let words: Vec<&str> = std::str::from_utf8(bytes).expect("text").split("\r\n").collect();
         words.windows(3).filter(|words| words[0] == "DEL").map(|words| words[2].to_owned()).collect()
@@ -574,7 +579,6 @@ mod tests {
         let first = keys(&slow.read().expect("its place"));
         assert!(first.len() < 10_000 && kept(&log) < log.records.lock().chunks.end() as usize);
         let rest = keys(&slow.read_all().expect("its place"));
-        // A command may lie across two chunks.
         assert!(first.len() + rest.len() >= names.len() - 1);
         assert_eq!((rest.last(), kept(&log)), (names.last(), 0));
         assert_eq!(slow.position(), fast.position());
@@ -618,13 +622,13 @@ mod tests {
         }
         (0..5).for_each(|_| assert!(near.read().is_ok()));
         assert!(!stopped.has_lost_place());
-        // One record across the boundary, and those that follow.
+        // One record across the boundary, and some more.
         for _ in 0..12 {
             append(&log, &large);
             assert!(near.read_all().is_ok() && kept(&log) < 500_000 + 3 * BACKLOG_SLACK as usize);
         }
         assert!(stopped.has_lost_place() && !near.has_lost_place());
-        // However long a record is, it makes nobody slow who had read what was before it.
+        // However long a record is, a reader that had read everything before it is not slow.
         append(&log, &"k".repeat(2_000_000));
         assert!(!near.has_lost_place() && near.read_all().is_ok());
     }

@@ -1,6 +1,6 @@
-//! The log of effects: what calls have changed, as the commands that repeat it.
+//! The log of effects: the changes of calls, as the commands that repeat them.
 //!
-//! It has the form of Redis' append-only file and of its replication stream: requests in RESP, `SELECT` where the
+//! The log has the form of Redis' append-only file and of its replication stream: requests in RESP, `SELECT` where the
 //! database changes, `MULTI` and `EXEC` around several effects of one call. A call that depends on the time, on chance
 //! or on a condition is not logged verbatim; its row declares what is logged instead, see
 //! [`Effect`](crate::spec::Effect).

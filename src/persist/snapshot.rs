@@ -2,13 +2,13 @@
 //! change them.
 //!
 //! The moment is [`Snapshot::cut`], with the gate held exclusively. Then one thread walks over the keys
-//! ([`store::walk`](crate::store::walk)) and writes records into a queue; commands that change a key ahead of it put the
-//! record of what the key was into the same queue; and the thread that called [`Snapshot::write`] takes the records out.
-//! The walk stops while the queue is full.
+//! ([`store::walk`](crate::store::walk)) and writes records into a queue; a command that changes a key not yet visited
+//! puts the record of its former value into the same queue; and the thread that called [`Snapshot::write`] takes the
+//! records out. The walk stops while the queue is full.
 //!
-//! Every key is written, also one that had expired at the cut and was not deleted yet: its `DEL` comes later in the log, or,
-//! on a replica, the primary may have given it another deadline in what has not arrived yet. Whoever loads the snapshot
-//! hides it until the owner of expiry says that it is gone.
+//! Every key is written, even one that had expired at the cut and was not deleted yet: its `DEL` comes later in the
+//! log, or, on a replica, the primary may have given it another deadline in a command that has not arrived yet. The
+//! server that loads the snapshot hides such a key until the owner of expiry deletes it.
 
 mod commands;
 mod form;
@@ -41,42 +41,41 @@ use crate::time::clock::{Clock, Now};
 
 pub(crate) use form::Form;
 
-/// How long the walk keeps a shard locked, in nanoseconds.
+/// Time for which the walk keeps a shard locked, in nanoseconds.
 const SLICE_NS: u64 = 250_000;
 
-/// How many bytes of records the walk collects before it passes them on.
+/// Number of bytes of records that the walk collects before it passes them on.
 const SLICE_LEN: usize = 256 << 10;
 
-/// How often to look again for a large value that a command is moving, and after how long: commands take microseconds.
+/// Number of further attempts at a large value that a command is moving, and the pause between them: commands take
+/// microseconds.
 const MOVING_MAX: usize = 5000;
 const MOVING_PAUSE: Duration = Duration::from_millis(1);
 
-/// From which length on, in bytes, a string is written while no shard is locked.
+/// Least length of strings that are written while no shard is locked, in bytes.
 const SHARED_TEXT_MIN: usize = 64 << 10;
 
-/// How a snapshot is written.
 #[derive(Clone, Copy)]
 pub(crate) struct SnapshotOptions {
-    /// In which form.
     pub(crate) form: Form,
-    /// Whether the usage of keys is written, which only matters with a policy of eviction that asks for it.
+    /// Set if the usage of keys is written, which only matters with an eviction policy that uses it.
     pub(crate) has_usage: bool,
-    /// How long to wait after each key, for tests.
+    /// Delay after each key, for tests.
     pub(crate) delay: Duration,
 }
 
-/// A snapshot that was cut and is to be written. It is over when this is dropped.
+/// A snapshot that was cut and is to be written. Dropping it ends the snapshot.
 pub(crate) struct Snapshot<'s> {
     store: &'s Store,
     records: Arc<Records>,
-    /// The number of keys at the cut, with those that had expired.
+    /// Number of keys at the cut, with expired ones.
     pub(crate) keys: usize,
 }
 
-/// Writes a file without keys, whose beginning is `head`.
+/// Writes a file without keys that begins with `head`.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub(crate) fn write_without_keys(
     head: MarkedBytes,
     form: Form,
@@ -93,40 +92,40 @@ pub(crate) fn write_without_keys(
     Ok(Written { len: bytes.len() as u64, former_len: 0, version: form.version() })
 }
 
-/// Writes the records of keys, those that commands are about to change too.
+/// Writer of the records of keys, including keys that commands are about to change.
 struct Records {
     options: SnapshotOptions,
-    /// When the snapshot was cut.
+    /// Time of the cut.
     at: Now,
     rule: UsageRule,
     queue: Queue,
-    /// How many bytes were written because commands had changed keys.
+    /// Number of bytes written because commands had changed keys.
     former_len: AtomicU64,
-    /// The lowest version of the format that has all records.
+    /// The lowest version of the format that supports all records.
     version: AtomicU16,
-    /// Makes clients wait that change more than is written.
+    /// Throttle of clients that change keys faster than these are written.
     reclaimer: Arc<Reclaimer>,
     /// Keys with long strings that are to be written.
     texts: Mutex<Vec<SharedText>>,
-    /// The length of these strings.
+    /// Total length of these strings.
     texts_len: AtomicUsize,
     progress: Arc<Progress>,
 }
 
-/// What has been written.
+/// Size and version of a written snapshot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Written {
-    /// The bytes of the file.
+    /// Number of bytes of the file.
     pub(crate) len: u64,
-    /// The bytes of records of keys that were changed meanwhile.
+    /// Number of bytes of records of keys that were changed during the snapshot.
     pub(crate) former_len: u64,
     /// The version that the file must have, and that its checksum is made for; 0 for commands.
     pub(crate) version: u16,
 }
 
 impl<'s> Snapshot<'s> {
-    /// Cuts a snapshot: what is in the store now will be written. The caller does nothing else before it releases the gate,
-    /// which the end of the snapshot takes again.
+    /// Cuts a snapshot: the present content of the store will be written. The caller does nothing else before it
+    /// releases the gate, which the end of the snapshot takes again.
     pub(crate) fn cut(store: &'s Store, held: &mut Exclusive<'_>, options: SnapshotOptions, at: Now) -> Self {
         let rule = store.memory_account().rule();
         let (former_len, version) = (AtomicU64::new(0), AtomicU16::new(options.form.version()));
@@ -148,11 +147,11 @@ impl<'s> Snapshot<'s> {
         Snapshot { store, records, keys }
     }
 
-    /// Writes the snapshot as a file, whose beginning, up to the first key, is `head`. `report` is told how many keys are
-    /// written.
+    /// Writes the snapshot as a file that begins with `head`, everything before the first key. `report` is called with
+    /// the number of keys written.
     ///
     /// # Errors
-    /// Those of `out`; [`io::ErrorKind::Interrupted`] when `is_cancelled` was set.
+    /// Errors of `out`; [`io::ErrorKind::Interrupted`] when `is_cancelled` was set.
     pub(crate) fn write(
         self,
         head: MarkedBytes,
@@ -184,7 +183,7 @@ impl<'s> Snapshot<'s> {
                 }
                 Ok(())
             });
-            queue.close(); // ends the walk if it was not over
+            queue.close(); // ends the walk, if it is still running
             written
         });
         drop(self);
@@ -231,7 +230,7 @@ impl<'s> Snapshot<'s> {
             let walked = store.walk(&mut cursor, &is_time_up, &mut slice);
             let (bytes, keys) = (rdb::compressed(slice.bytes), slice.keys); // no shard is locked
             records.queue.push_walked(bytes.into(), keys, cursor.is_in_record());
-            // On two busy cores the worst waits of clients were a third to a half shorter with this than without.
+            // On two busy cores the worst waits of clients were a third to a half shorter with this yield than without.
             thread::yield_now();
             if !cursor.is_in_record() {
                 records.write_texts();
@@ -251,8 +250,8 @@ impl<'s> Snapshot<'s> {
 }
 
 impl Drop for Snapshot<'_> {
-    /// Ends the walk, also of a snapshot that is not written: what is deleted before a walk has visited it is kept for it, and
-    /// the walk of the next snapshot would take that for its own.
+    /// Ends the walk, even of a snapshot that is not written: keys that are deleted before a walk has visited them are
+    /// kept for it, and the walk of the next snapshot would take them for its own.
     fn drop(&mut self) {
         self.store.end_walk();
         self.records.reclaimer.end_snapshot();
@@ -263,10 +262,9 @@ impl Drop for Snapshot<'_> {
 struct Slice<'s> {
     records: &'s Records,
     bytes: MarkedBytes,
-    /// The database that was selected last.
     db: Option<usize>,
     keys: u64,
-    /// The length of the bytes, for the one who stops the walk.
+    /// Length of `bytes`, shared with the function that stops the walk.
     len: &'s Cell<usize>,
 }
 
@@ -307,12 +305,11 @@ struct SharedText {
     /// The record up to the string.
     head: MarkedBytes,
     text: Bytes,
-    /// What follows.
+    /// The record behind the string.
     tail: Vec<u8>,
 }
 
 impl Records {
-    /// Appends the record of a key.
     fn write(&self, out: &mut MarkedBytes, entry: &Entry, beside: Beside<'_>) {
         let version = self.with_meta(entry, beside, |meta| self.options.form.entry(out, entry, meta));
         self.require(version);
@@ -328,23 +325,26 @@ impl Records {
     /// Calls `write` with the properties of a key besides its value.
     fn with_meta<T>(&self, entry: &Entry, beside: Beside<'_>, write: impl FnOnce(KeyMeta<'_>) -> T) -> T {
         let deadline = entry.deadline();
-        let usage = self.options.has_usage.then(|| match self.rule.counts() {
-            true => Usage::Frequency(self.rule.count(entry.usage(), self.at) as u8),
-            false => Usage::Idle(usage::idle_s(entry.usage(), self.at)),
+        let usage = self.options.has_usage.then(|| {
+            if self.rule.counts() {
+                Usage::Frequency(self.rule.count(entry.usage(), self.at) as u8)
+            } else {
+                Usage::Idle(usage::idle_s(entry.usage(), self.at))
+            }
         });
         let (expires_ms, fence) = (deadline.map(|deadline| deadline.wall_ms(self.at)), beside.fence);
         let lock = beside.lock.map(|lock| lock_text::encode(lock, self.at));
         write(KeyMeta { expires_ms, usage, fence, lock: lock.as_deref() })
     }
 
-    /// Notes that the file needs a version.
+    /// Notes that the file needs at least this version.
     fn require(&self, version: u16) {
         if version > self.options.form.version() {
             self.version.fetch_max(version, Relaxed);
         }
     }
 
-    /// Keeps a key with a long string, to be written while no shard is locked; returns whether it has one.
+    /// Sets aside a key with a long string, to be written while no shard is locked; returns false for any other key.
     fn keep_text(&self, db: usize, entry: &Entry, beside: Beside<'_>) -> bool {
         let ValueRef::String(Str::Shared(text), _) = entry.contents() else { return false };
         if text.len() < SHARED_TEXT_MIN {
@@ -359,7 +359,8 @@ impl Records {
         true
     }
 
-    /// Lets clients wait, or go on, as there is much to write or not: so much in the queue, and what is kept beside it.
+    /// Tells the reclaimer the number of unwritten bytes, in the queue and in kept strings, so that clients wait while
+    /// it is large.
     fn report_unwritten(&self, queue_len: usize) {
         if self.is_given_up() {
             return;
@@ -367,7 +368,7 @@ impl Records {
         self.reclaimer.set_unwritten(queue_len + self.texts_len.load(Relaxed));
     }
 
-    /// Returns whether the snapshot was given up for those who change keys; then it takes none any more.
+    /// Returns true if the snapshot was given up in favour of clients that change keys; it takes no more keys then.
     fn is_given_up(&self) -> bool {
         let is_given_up = self.reclaimer.has_given_up();
         if is_given_up {
@@ -378,7 +379,7 @@ impl Records {
         is_given_up
     }
 
-    /// Writes the keys with long strings that were kept.
+    /// Writes the kept keys with long strings.
     fn write_texts(&self) {
         while let Some(SharedText { mut head, text, tail }) = { self.texts.lock().pop() } {
             self.options.form.string(&mut head, &text);
@@ -389,7 +390,7 @@ impl Records {
         }
     }
 
-    /// Waits for the delay of the options after each of these keys, for tests.
+    /// Waits for the delay of the options after each of `keys` keys, for tests.
     fn wait_after(&self, keys: u64) {
         if keys > 0 && !self.options.delay.is_zero() {
             self.queue.pause(self.options.delay * u32::try_from(keys).unwrap_or(u32::MAX));

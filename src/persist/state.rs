@@ -1,6 +1,6 @@
-//! What a server knows of its files, and what is asked of the thread that writes them.
+//! State of a server's files, and the orders for the thread that writes them.
 //!
-//! Commands place orders, and may wait until an order has begun, which is when its snapshot is a state of the data, or
+//! Commands place orders, and may wait until an order has begun (its snapshot then shows the data of that moment) or
 //! ended. INFO, the gate and LASTSAVE read the [`Figures`]. Only the thread that writes files changes them.
 
 use std::io;
@@ -13,10 +13,10 @@ use tracing::info;
 
 use crate::persist::aof::{AofHandle, Policy};
 
-/// How long who waits for a sync waits after one that has failed before the next. Each is tried at once.
+/// Pause between a failed sync and the next attempt for a waiting client. The first attempt is made at once.
 const SYNC_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// How long to wait for a job that was given up before it is told again.
+/// Time to wait for a job that was given up before it is told again.
 const GIVEN_UP_WITHIN: Duration = Duration::from_millis(100);
 
 /// A file to be written from a snapshot of the data.
@@ -28,41 +28,41 @@ pub(crate) enum Job {
     Rewrite,
 }
 
-/// What DEBUG loads.
+/// The data that DEBUG RELOAD or LOADAOF loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reload {
-    /// From the append-only file, or else from the snapshot file.
+    /// True if the append-only file is loaded, otherwise the snapshot file.
     pub(crate) is_of_log: bool,
-    /// A snapshot is saved before.
+    /// True if a snapshot is saved first.
     pub(crate) saves: bool,
-    /// All keys are deleted before.
+    /// True if all keys are deleted first.
     pub(crate) flushes: bool,
-    /// Keys that are there are replaced.
+    /// True if existing keys are replaced.
     pub(crate) merges: bool,
 }
 
-/// Why an order is refused.
+/// Reason for which an order is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Busy {
-    /// A snapshot is written for this.
+    /// A snapshot is being written for this job.
     With(Job),
     /// No thread writes files: the namespace is a private one.
     Disabled,
 }
 
-/// An order, which its client may wait for.
+/// An order, for whose begin or end its client may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     kind: Kind,
     /// Orders of a kind begin and end in the order of their numbers.
     number: u64,
-    /// All who have placed it wait for its end.
+    /// Set if every client that has placed the order waits for its end.
     is_awaited: bool,
 }
 
 impl Order {
-    /// Returns whether everyone who placed the order gets its result, so that a failure is no reason to reject the writes of
-    /// others.
+    /// Returns true if every client that has placed the order gets its result, so that a failure is no reason to reject
+    /// the writes of other clients.
     pub(crate) fn is_awaited(self) -> bool {
         self.is_awaited
     }
@@ -75,118 +75,113 @@ enum Kind {
     Reload,
 }
 
-/// How many kinds of orders there are.
 const KINDS: usize = 3;
 
-/// What the thread that writes files has to do.
+/// A task of the thread that writes files.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     /// Write a snapshot for this order.
     Write(Job, Order),
     /// Load data for this order.
     Load(Reload, Order),
-    /// Look at what is due by itself: the time that it wanted to wait for has passed, or something has changed.
+    /// Check for work that is due without an order: the timeout has passed, or something has changed.
     Look,
-    /// End.
     Stop,
 }
 
-/// How a job went that was done before.
+/// Results of the finished jobs of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// Why the last one failed, if it did.
+    /// Reason for which the last job failed, if it did.
     pub(crate) error: Option<String>,
-    /// How long the last one took, in seconds.
+    /// Duration of the last job, in seconds.
     pub(crate) took_s: Option<u64>,
-    /// How many have succeeded.
+    /// Number of jobs that have succeeded.
     pub(crate) succeeded: u64,
-    /// How many have failed since.
+    /// Number of jobs that have failed since the last success.
     pub(crate) failed: u64,
 }
 
-/// The job that is being done.
+/// The job in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Work {
     pub(crate) job: Job,
-    /// When it began, in milliseconds since 1970.
+    /// Start time, in milliseconds since 1970.
     pub(crate) begun_ms: i64,
-    /// How many keys there were when it began.
+    /// Number of keys at the start.
     pub(crate) keys: u64,
-    /// How many of them are written.
+    /// Number of keys already written.
     pub(crate) written: u64,
 }
 
-/// How far the data is loaded.
+/// Progress of a load of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Loading {
-    /// When it began, in milliseconds since 1970.
+    /// Start time, in milliseconds since 1970.
     pub(crate) begun_ms: i64,
-    /// The length of the files, in bytes.
+    /// Length of the files, in bytes.
     pub(crate) total: u64,
-    /// How many of them are read.
+    /// Number of bytes already read.
     pub(crate) read: u64,
-    /// Whether the present data is served meanwhile.
+    /// True while the present data is served during the load.
     pub(crate) is_beside: bool,
 }
 
-/// What there is to be said about the append-only file.
+/// Figures of the append-only file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogFigures {
-    /// The bytes of all its parts, and of its base.
+    /// Length of all parts, and of the base, in bytes.
     pub(crate) len: u64,
     pub(crate) base_len: u64,
-    /// The bytes that are not written yet.
+    /// Number of bytes not written yet.
     pub(crate) unwritten: u64,
-    /// Whether written bytes wait for their fsync.
+    /// True while written bytes wait for their fsync.
     pub(crate) is_syncing: bool,
-    /// How often a write had to wait for a slow disk.
+    /// Number of writes that had to wait for a slow disk.
     pub(crate) delayed: u64,
-    /// The bytes of an incomplete end that were cut off at the start.
+    /// Length of the incomplete end that was cut off at the start, in bytes.
     pub(crate) cut: u64,
-    /// Why the last write failed, if it did; or why the base was not written without which no write is confirmed.
+    /// Error of the last write, if it failed; or of the last rewrite, while no write is confirmed without its base.
     pub(crate) error: Option<String>,
 }
 
-/// What is known of the files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
-    /// Set while data is loaded.
     pub(crate) loading: Option<Loading>,
-    /// How many keys the last load has added, and how many it has left out because they had expired.
+    /// Number of keys that the last load has added, and number of those that it has left out because they had expired.
     pub(crate) keys_loaded: u64,
     pub(crate) keys_expired: u64,
-    /// When the last successful save began, in milliseconds since 1970; the start of the server before the first.
+    /// Start time of the last successful save, in milliseconds since 1970; the start of the server before the first.
     pub(crate) saved_ms: i64,
-    /// How many changes the last successful save, or the loaded data, has.
+    /// Number of changes that the last successful save, or the loaded data, contains.
     pub(crate) saved_changes: u64,
-    /// The append-only file was ended, and has all data durably.
+    /// Set once the append-only file was ended, and has all data durably.
     pub(crate) is_log_complete: bool,
     pub(crate) work: Option<Work>,
-    /// Since when a snapshot is sent to replicas, if one is, in milliseconds since 1970.
+    /// Start time of the snapshot that is being sent to replicas, in milliseconds since 1970, if there is one.
     pub(crate) sent_since_ms: Option<i64>,
-    /// How many jobs were begun for which Redis forks.
+    /// Number of jobs begun for which Redis forks.
     pub(crate) begun_in_background: u64,
     pub(crate) is_rewrite_scheduled: bool,
     pub(crate) saves: Outcome,
     pub(crate) rewrites: Outcome,
-    /// Set while there is an append-only file.
     pub(crate) log: Option<LogFigures>,
-    /// One is about to be begun, or to begin again with other data.
+    /// True while an append-only file is about to be begun, or to begin again with other data.
     pub(crate) is_log_starting: bool,
 }
 
 impl Figures {
-    /// Returns whether there is an append-only file, or one is being begun.
+    /// Returns true if there is an append-only file, or one is being begun.
     pub(crate) fn has_log(&self) -> bool {
         self.log.is_some() || self.is_log_starting
     }
 
-    /// Returns whether the first base of an append-only file is written, or is to be written next.
+    /// Returns true if the first base of an append-only file is being written, or is to be written next.
     pub(crate) fn begins_log(&self) -> bool {
         self.is_log_starting && self.work.is_none_or(|work| work.job == Job::Rewrite)
     }
 
-    /// Moves all times, because the clock by which they are counted from now on shows another one.
+    /// Shifts all times, after the clock that they are measured by was set.
     pub(crate) fn shift_times(&mut self, by_ms: i64) {
         let loading = self.loading.as_mut().map(|loading| &mut loading.begun_ms);
         let work = self.work.as_mut().map(|work| &mut work.begun_ms);
@@ -196,7 +191,7 @@ impl Figures {
 }
 
 impl Outcome {
-    /// Adds a job that took so long and has failed, or not.
+    /// Records a finished job, which took `took_s` seconds and has failed if there is an error.
     pub(crate) fn record(&mut self, error: Option<String>, took_s: u64) {
         (self.succeeded, self.failed) = match &error {
             None => (self.succeeded + 1, 0),
@@ -207,7 +202,6 @@ impl Outcome {
 }
 
 impl Figures {
-    /// Returns what is known of the jobs of one kind.
     pub(crate) fn outcome(&mut self, job: Job) -> &mut Outcome {
         match job {
             Job::Save => &mut self.saves,
@@ -219,40 +213,40 @@ impl Figures {
 /// The files of a namespace.
 pub(crate) struct Persistence {
     state: Mutex<State>,
-    /// Wakes the thread that writes files.
+    /// Wakeup of the thread that writes files.
     wake: Condvar,
-    /// Whether what that thread is doing is to be given up.
+    /// Set once the job of that thread is to be given up.
     is_cancelled: AtomicBool,
     progress: watch::Sender<Progress>,
-    /// Held by who writes a snapshot or loads data.
+    /// Held while a snapshot is written or data is loaded.
     work: Mutex<()>,
     /// Held while a file is loaded in place of the data, and while changes of a primary are executed.
     data: Mutex<()>,
-    /// Whether the process ends without waiting for what is written.
+    /// Set once the process ends without waiting for files that are being written.
     is_abandoned: Mutex<bool>,
 }
 
 #[derive(Default)]
 struct State {
     figures: Figures,
-    /// Whether a thread takes orders.
+    /// True while a thread takes orders.
     is_enabled: bool,
     must_stop: bool,
     must_look: bool,
-    /// The orders that were not begun, at most one of a kind.
+    /// Orders that have not begun, at most one of a kind.
     save: Option<Order>,
     rewrite: Option<Order>,
     reload: Option<(Reload, Order)>,
-    /// Whether the settings want an append-only file, as of the last look at them.
+    /// True if the settings want an append-only file, as of the last look at them.
     wants_log: bool,
     log: Option<AofHandle>,
-    /// The file is being ended, though it is still there.
+    /// True while the file is being ended, though it is still there.
     is_log_ending: bool,
-    /// How many orders there were.
+    /// Number of orders placed so far.
     orders: u64,
 }
 
-/// The order that has begun last, and the latest that have ended, with the reason for a failure.
+/// The latest order of each kind that has begun, and the latest that has ended, with the reason for a failure.
 #[derive(Default)]
 struct Progress {
     begun: [u64; KINDS],
@@ -260,7 +254,7 @@ struct Progress {
 }
 
 impl State {
-    /// Brings the figures of the append-only file up to date.
+    /// Updates the figures of the append-only file.
     fn follow_log(&mut self) {
         let Figures { log, rewrites, .. } = &mut self.figures;
         if let (Some(handle), Some(figures)) = (&self.log, log) {
@@ -299,43 +293,45 @@ impl Default for Persistence {
 }
 
 impl Persistence {
-    /// Returns a copy of the figures.
     pub(crate) fn figures(&self) -> Figures {
         self.read(Figures::clone)
     }
 
-    /// Reads the figures.
+    /// Calls `read` with the figures, after they were updated.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Figures) -> T) -> T {
         let mut state = self.state.lock();
         state.follow_log();
         read(&state.figures)
     }
 
-    /// Begins a file, unless the process ends without waiting for it.
+    /// Begins a file by `begin`, unless the process ends without waiting for it.
     ///
     /// # Errors
-    /// Those of `begin`; when the process ends.
+    /// Errors of `begin`; one of its own when the process ends.
     pub(crate) fn begin_file<T>(&self, begin: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let is_abandoned = self.is_abandoned.lock();
         if *is_abandoned { Err(io::Error::other("the process ends")) } else { begin() }
     }
 
-    /// Begins no more files, and removes by `remove` what may have been begun.
+    /// Refuses further files, and removes by `remove` any that may have been begun.
     pub(crate) fn abandon_files(&self, remove: impl FnOnce()) {
         let mut is_abandoned = self.is_abandoned.lock();
         *is_abandoned = true;
         remove();
     }
 
-    /// Forgets how often something was done or has failed.
+    /// Resets the counters of jobs and of delayed writes, as CONFIG RESETSTAT does.
     pub(crate) fn reset_statistics(&self) {
         let mut state = self.state.lock();
         let Figures { begun_in_background, saves, rewrites, .. } = &mut state.figures;
         (*begun_in_background, saves.succeeded, rewrites.succeeded, rewrites.failed) = (0, 0, 0, 0);
-        state.log.iter().for_each(AofHandle::reset_delayed);
+        if let Some(log) = &state.log {
+            log.reset_delayed();
+        }
     }
 
-    /// Declares that there is an append-only file, of which so many bytes were cut off when it was loaded, or none any more.
+    /// Declares that there is an append-only file, with the number of bytes cut off when it was loaded, or that there
+    /// is none any more.
     pub(crate) fn set_log(&self, log: Option<(AofHandle, u64)>) {
         let mut state = self.state.lock();
         state.figures.log = log.as_ref().map(|(_, cut)| LogFigures { cut: *cut, ..LogFigures::default() });
@@ -343,44 +339,45 @@ impl Persistence {
         state.is_log_ending = false;
     }
 
-    /// Returns whether there is an append-only file.
+    /// Returns true if there is an append-only file.
     pub(crate) fn has_log(&self) -> bool {
         self.state.lock().log.is_some()
     }
 
-    /// Declares that the append-only file is being ended, unless the settings want it again; returns whether it is to be.
-    /// They are asked while the lock is held, by which [`Persistence::follow_settings`] comes before or after.
+    /// Declares that the append-only file is being ended, unless the settings want it again; returns true if it is to
+    /// be ended. The settings are read by `wants_log` while the lock is held, so that [`Persistence::follow_settings`]
+    /// comes before or after.
     pub(crate) fn begin_log_end(&self, wants_log: impl FnOnce() -> bool) -> bool {
         let mut state = self.state.lock();
         state.is_log_ending = !wants_log();
         state.is_log_ending
     }
 
-    /// Declares that no append-only file is being begun, unless that is still to be done. The settings are asked for it as
-    /// by [`Persistence::begin_log_end`].
+    /// Declares that no append-only file is being begun, unless `is_to_begin` says that one still is. It is called
+    /// while the lock is held, as in [`Persistence::begin_log_end`].
     pub(crate) fn log_has_begun(&self, is_to_begin: impl FnOnce() -> bool) {
         let mut state = self.state.lock();
         state.figures.is_log_starting &= is_to_begin();
     }
 
-    /// Declares that the append-only file, if there is one, has to begin again with all data: it has nothing of the present
-    /// data.
+    /// Declares that the append-only file, if there is one, has to begin again with all data, because it has nothing of
+    /// the present data.
     pub(crate) fn begin_log_again(&self) {
         let mut state = self.state.lock();
         state.figures.is_log_starting |= state.log.is_some() && !state.is_log_ending;
     }
 
-    /// Lets what is written to the append-only file be made durable as the settings say, at once, whatever the thread that
-    /// writes files is doing. Not while its base is written: nothing is durable then.
+    /// Makes writes to the append-only file durable by another policy at once, whatever the thread that writes files is
+    /// doing. Has no effect while the base is written: nothing is durable then.
     pub(crate) fn follow_policy(&self, policy: impl FnOnce() -> Policy) {
         let state = self.state.lock();
         if let Some(handle) = state.log.as_ref().filter(|handle| !handle.is_detached()) {
-            handle.set_policy(policy()); // that of the latest settings, as the lock is held
+            handle.set_policy(policy()); // of the latest settings, as the lock is held
         }
     }
 
-    /// Looks whether an append-only file is to be begun or ended, because the settings have changed. With the file, the
-    /// rewrites of it end: what is written, and what is scheduled.
+    /// Begins or ends an append-only file after a change of the settings. When the file ends, its rewrites end too, the
+    /// running and the scheduled one.
     pub(crate) fn follow_settings(&self, wants_log: bool) {
         let mut state = self.state.lock();
         let is_turned_off = std::mem::replace(&mut state.wants_log, wants_log) && !wants_log;
@@ -400,22 +397,21 @@ impl Persistence {
             state.figures.is_rewrite_scheduled = false;
             self.end(order, Some("the append only file was turned off".into()));
         }
-        // One that is being begun has a log already.
+        // A file that is being begun has a log already.
         state.figures.is_log_starting = is_starting || wants_log && state.figures.is_log_starting;
         state.must_look = true;
         self.wake.notify_one();
     }
 
-    /// Changes the figures.
     pub(crate) fn update<T>(&self, change: impl FnOnce(&mut Figures) -> T) -> T {
         change(&mut self.state.lock().figures)
     }
 
-    /// Orders a snapshot to be written as soon as no other one is.
+    /// Orders a snapshot to be written as soon as no other snapshot is.
     ///
     /// # Errors
-    /// When no thread takes orders; when anything is being written, unless the order `waits` for that. A rewrite does not
-    /// wait for another one.
+    /// If no thread takes orders; if a snapshot is being written, unless the order `waits` for that. A rewrite does
+    /// not wait for another one.
     pub(crate) fn order(&self, job: Job, waits: bool) -> Result<Order, Busy> {
         let mut state = self.state.lock();
         if !state.is_enabled {
@@ -429,22 +425,19 @@ impl Persistence {
         Ok(self.place(&mut state, job, false))
     }
 
-    /// Orders a snapshot file to be written as soon as nothing else is, of whose end the caller waits to be told.
+    /// Orders a snapshot file to be written as soon as no other file is; the caller waits for its end.
     ///
     /// # Errors
-    /// When no thread takes orders.
+    /// If no thread takes orders.
     pub(crate) fn order_awaited_save(&self) -> Result<Order, Busy> {
         let mut state = self.state.lock();
-        match state.is_enabled {
-            true => Ok(self.place(&mut state, Job::Save, true)),
-            false => Err(Busy::Disabled),
-        }
+        if state.is_enabled { Ok(self.place(&mut state, Job::Save, true)) } else { Err(Busy::Disabled) }
     }
 
     /// Orders data to be loaded.
     ///
     /// # Errors
-    /// When no thread takes orders.
+    /// If no thread takes orders.
     pub(crate) fn order_reload(&self, reload: Reload) -> Result<Order, Busy> {
         let mut state = self.state.lock();
         if !state.is_enabled {
@@ -456,7 +449,7 @@ impl Persistence {
         Ok(order)
     }
 
-    /// Orders the append-only file to be rewritten, if there is one, also where that is being done.
+    /// Orders a rewrite of the append-only file, if there is one, even during another rewrite.
     pub(crate) fn rewrite_log(&self) {
         let mut state = self.state.lock();
         if state.is_enabled && state.log.is_some() {
@@ -478,20 +471,20 @@ impl Persistence {
         order
     }
 
-    /// Lets the thread that writes files look at what is due: settings or the data have changed as a whole.
+    /// Has the thread that writes files check for due work, after a change of the settings or of the data as a whole.
     pub(crate) fn look(&self) {
         self.state.lock().must_look = true;
         self.wake.notify_one();
     }
 
-    /// Ends the thread that writes files, which gives up a snapshot or a load that it is doing.
+    /// Ends the thread that writes files; it gives up the snapshot or load in progress.
     pub(crate) fn stop(&self) {
         self.is_cancelled.store(true, Relaxed);
         self.state.lock().must_stop = true;
         self.wake.notify_one();
     }
 
-    /// Has the job given up that is being done, if it is this one.
+    /// Has the job in progress given up, if it is `job`.
     pub(crate) fn cancel(&self, job: Job) {
         let mut state = self.state.lock();
         if state.figures.work.is_some_and(|work| work.job == job) {
@@ -499,7 +492,7 @@ impl Persistence {
         }
     }
 
-    /// Has the snapshot given up that is written for replicas, if one is.
+    /// Has the snapshot for replicas given up, if one is being written.
     pub(crate) fn cancel_sending(&self) {
         let mut state = self.state.lock();
         if state.figures.sent_since_ms.is_some() {
@@ -507,57 +500,57 @@ impl Persistence {
         }
     }
 
-    /// Waits until nothing else is written or loaded, and lets nothing be until the guard is dropped.
+    /// Waits until nothing is written or loaded, and prevents both until the guard is dropped.
     pub(crate) fn alone(&self) -> MutexGuard<'_, ()> {
         self.work.lock()
     }
 
-    /// The same, but has given up what is being written.
+    /// Waits like [`Persistence::alone`], but has the job in progress given up.
     pub(crate) fn alone_at_once(&self) -> MutexGuard<'_, ()> {
         loop {
             self.give_up(&mut self.state.lock());
-            // A job that was just begun has not seen that.
+            // A job that has just begun has not seen the request.
             if let Some(alone) = self.work.try_lock_for(GIVEN_UP_WITHIN) {
                 return alone;
             }
         }
     }
 
-    /// Has the present job given up, which counts as over from now on: the next can be ordered.
+    /// Has the job in progress given up. It counts as ended from now on, so the next can be ordered.
     fn give_up(&self, state: &mut State) {
         self.is_cancelled.store(true, Relaxed);
         state.figures.work = None;
     }
 
-    /// Forgets that the last job was to be given up, unless all are.
+    /// Forgets that the last job was to be given up, unless the thread is to stop.
     pub(crate) fn begin_job(&self) {
         self.is_cancelled.store(self.state.lock().must_stop, Relaxed);
     }
 
-    /// Waits until no file is loaded in place of the data, and lets none be until the guard is dropped: for a replica that
-    /// executes what its primary sends, and for DEBUG.
+    /// Waits until no file is loaded in place of the data, and prevents such loads until the guard is dropped: for a
+    /// replica that executes what its primary sends, and for DEBUG.
     pub(crate) fn keep_data(&self) -> MutexGuard<'_, ()> {
         self.data.lock()
     }
 
-    /// Returns what is set when a snapshot, or a load, is to be given up.
+    /// Returns the flag that is set when a snapshot or a load is to be given up.
     pub(crate) fn cancelled(&self) -> &AtomicBool {
         &self.is_cancelled
     }
 
-    /// Declares that the calling thread takes orders from now on, or that none does any more.
+    /// Declares that the calling thread takes orders from now on, or that no thread does any more.
     pub(crate) fn set_enabled(&self, is_enabled: bool) {
         self.state.lock().is_enabled = is_enabled;
     }
 
-    /// Waits for the next task, for at most this long if a time is given.
+    /// Waits for the next task, for at most `timeout` if there is one.
     pub(crate) fn next_task(&self, timeout: Option<Duration>) -> Task {
         let mut state = self.state.lock();
         loop {
             if state.must_stop {
                 return Task::Stop;
             }
-            // A shutdown may wait for it, and what is due by itself may take long.
+            // A shutdown may wait for this save, and due work may take long.
             if let Some(order) = state.save.take_if(|order| order.is_awaited) {
                 return Task::Write(Job::Save, order);
             }
@@ -585,7 +578,7 @@ impl Persistence {
         }
     }
 
-    /// Tells those who wait for an order that the snapshot is what the data was at this moment.
+    /// Tells clients that wait for an order that its snapshot shows the data of this moment.
     pub(crate) fn begin(&self, Order { kind, number, .. }: Order) {
         self.progress.send_modify(|progress| {
             let begun = &mut progress.begun[kind as usize];
@@ -593,25 +586,25 @@ impl Persistence {
         });
     }
 
-    /// Tells those who wait for an order that it has ended: with an error if it has failed.
+    /// Tells clients that wait for an order that it has ended, with an error if it has failed.
     pub(crate) fn end(&self, Order { kind, number, .. }: Order, error: Option<String>) {
         self.progress.send_modify(|progress| {
             let (begun, ended) = (&mut progress.begun[kind as usize], &mut progress.ended[kind as usize]);
             *begun = number.max(*begun);
-            // One that is dropped may end before one that is being given up.
+            // An order that is dropped may end before an earlier one that is being given up.
             if number > ended.0 {
                 *ended = (number, error);
             }
         });
     }
 
-    /// Returns the position in the log up to which an append-only file has all data durably, if there is one.
+    /// Returns the log position up to which an append-only file has all data durably, if there is one.
     pub(crate) fn synced_position(&self) -> Option<u64> {
         self.state.lock().log.as_ref()?.synced()
     }
 
-    /// Waits until all is durable that is in the append-only file now, however often the disk fails, or in the one that is
-    /// being begun; returns whether it is: not if there is no such file, or no longer.
+    /// Waits until everything in the append-only file, or in the one that is being begun, is durable, however often the
+    /// disk fails; returns false if there is no such file, or no longer.
     pub(crate) async fn synced(&self) -> bool {
         loop {
             let (log, has_log) = {
@@ -623,7 +616,7 @@ impl Persistence {
             }
             if let Some(handle) = log {
                 let (tell, told) = oneshot::channel();
-                handle.sync(Box::new(move |result| _ = tell.send(result.is_ok()))); // nobody waits when the client has gone
+                handle.sync(Box::new(move |result| _ = tell.send(result.is_ok()))); // unread if the client is gone
                 if told.await == Ok(true) {
                     return true;
                 }
@@ -632,14 +625,13 @@ impl Persistence {
         }
     }
 
-    /// Waits until an order has begun.
     pub(crate) async fn begun(&self, Order { kind, number, .. }: Order) {
         let mut progress = self.progress.subscribe();
         // Never fails, because the sender is a field of this.
         let _ = progress.wait_for(|progress| progress.begun[kind as usize] >= number).await;
     }
 
-    /// Waits until an order has ended; returns why it has failed, if it has.
+    /// Waits until an order has ended; returns the reason for its failure, if it has failed.
     pub(crate) async fn ended(&self, Order { kind, number, .. }: Order) -> Option<String> {
         let mut progress = self.progress.subscribe();
         let ended = progress.wait_for(|progress| progress.ended[kind as usize].0 >= number).await;

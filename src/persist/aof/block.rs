@@ -1,80 +1,78 @@
-//! Blocks: what an append-only file has beside commands, so that damage is found.
+//! Blocks: commands of an append-only file with a header, so that damage is found.
 //!
-//! Before the commands that are written at once, their *block*, there is a line that every Redis since version 7 skips, as
-//! it does with all lines between commands that begin with `#`:
+//! A *block* is the commands that are written at once. Before it there is a header line that every Redis since version
+//! 7 skips, like all lines between commands that begin with `#`:
 //!
 //! ```text
 //! #HDR:v1;off:<n>;len:<n>;boot:<id>;at:<wall ms>,<ms since boot>;fence:<n>;sync:<n>;checksum:<16 hexadecimal digits>;\r\n
 //! ```
 //!
-//! | field | is |
+//! | field | content |
 //! |---|---|
-//! | `off` | the position in the log at which the block begins |
+//! | `off` | the log position at which the block begins |
 //! | `len` | the length of the commands, in bytes |
-//! | `boot` | the number that the system gave the boot in which the block was written; `-` if it has none |
-//! | `at` | when it was written, by the wall clock and since that boot |
-//! | `fence` | the last fencing token of a lock by then, so that the next is greater whatever the clock says |
-//! | `end` | the position behind the block, where that is not `off` + `len`, because the block selects a database that the log does not select there |
-//! | `repl` | the replication id of the data, where other servers may have the same data |
-//! | `sync` | how many bytes of this file were known to be durable when the block was written |
+//! | `boot` | the system's number of the boot in which the block was written; `-` if there is none |
+//! | `at` | the time of the write, by the wall clock and since that boot |
+//! | `fence` | the last fencing token of a lock by then, so that the next token is larger whatever the clock shows |
+//! | `end` | the log position behind the block, if it is not `off` + `len`, because the block has a SELECT that the log does not have there |
+//! | `repl` | the replication ID of the data, if other servers may have the same data |
+//! | `sync` | the number of bytes of this file that were known to be durable when the block was written |
 //! | `checksum` | the CRC-64 of Redis over all bytes of the file before this line, without the digits of checksums and the `;\r\n` behind them, then this line up to `checksum:`, then the block |
 //!
-//! The checksum runs on from block to block: one that is missing, there twice, or in another's place is found, and so is a
-//! change of a header, of a `#TS:` line, or of commands that Redis has appended in between. `sync` tells what a power cut
-//! may have lost from what it may not have. Further fields may come before the checksum; readers ignore those that they
-//! do not know.
+//! The checksum continues from block to block: a missing, duplicate or misplaced block is found, and so is a change of a
+//! header, of a `#TS:` line, or of commands that Redis has appended in between. `sync` separates data that a power cut
+//! may have lost from data that it cannot have lost. Further fields may come before the checksum; readers ignore unknown
+//! ones.
 
 use crate::rdb::checksum;
 
-/// What a header begins with.
+/// Start of a header.
 pub(super) const HEADER_START: &[u8] = b"#HDR:v1;";
-/// What the checksum follows.
+/// Last field name of a header, before the checksum.
 pub(super) const CHECKSUM_FIELD: &[u8] = b"checksum:";
-/// How long an annotation may be, as in Redis, with its line end.
+/// Largest length of an annotation, as in Redis, with its line end.
 pub(super) const ANNOTATION_MAX: usize = 1024;
-/// Stands for a boot without a number.
+/// Stand-in for the number of a boot without one.
 pub(crate) const NO_BOOT: &str = "-";
-/// How long the number of a boot may be.
+/// Largest length of the number of a boot.
 const BOOT_MAX: usize = 64;
 
-/// An id of the history of the data, in hexadecimal digits.
+/// ID of a history of the data (replication ID), in hexadecimal digits.
 pub(crate) type HistoryId = [u8; 40];
 
-/// A moment: by two clocks, by the locks that were given, and by the history of the data.
+/// Timestamp of a block by two clocks, with the last fencing token and the history of the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// Milliseconds since 1970, by the wall clock.
     pub(crate) wall_ms: i64,
     /// Milliseconds since the system was booted; they never decrease, whatever is done to the wall clock.
     pub(crate) boot_ms: u64,
-    /// The last fencing token of a lock by then.
+    /// The last fencing token of a lock at that time.
     pub(crate) fence: i64,
-    /// The history that the data is of, if other servers may have the same data.
+    /// The history of the data, if other servers may have the same data.
     pub(crate) history: Option<HistoryId>,
 }
 
-/// A checksum that runs on.
+/// A checksum that continues from block to block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Running(u64);
 
 impl Running {
-    /// Continues a checksum that a header has.
+    /// Continues from the checksum in a header.
     pub(super) fn from_value(value: u64) -> Self {
         Running(value)
     }
 
-    /// Adds bytes.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         self.0 = checksum::continued(self.0, bytes);
     }
 
-    /// Returns the checksum of what was added.
+    /// Returns the checksum of all bytes added.
     pub(super) fn value(self) -> u64 {
         self.0
     }
 }
 
-/// The header of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// The position in the log at which the block begins.
@@ -83,25 +81,25 @@ pub(crate) struct Header {
     pub(crate) len: u64,
     /// The position in the log behind the block.
     pub(crate) end: u64,
-    /// In which boot of the system it was written.
+    /// The boot of the system in which the block was written.
     pub(crate) boot: String,
-    /// When it was written.
+    /// Time of the write.
     pub(crate) at: Stamp,
-    /// How many bytes of the file were known to be durable when it was written.
+    /// Number of bytes of the file known to be durable when the block was written.
     pub(crate) synced: u64,
 }
 
-/// A header that was read, with what is needed to check it.
+/// A header that was read, with the checksum and the number of bytes needed to check it.
 #[derive(Debug)]
 pub(super) struct ReadHeader {
     pub(super) header: Header,
     pub(super) checksum: u64,
-    /// How many bytes of the line the checksum covers.
+    /// Number of bytes of the line that the checksum covers.
     pub(super) covered: usize,
 }
 
 impl Header {
-    /// Writes the part that the checksum covers.
+    /// Formats the part that the checksum covers.
     fn covered(&self) -> String {
         let Header { position, len, end, boot, at, synced } = self;
         let Stamp { wall_ms, boot_ms, fence, history } = at;
@@ -113,7 +111,7 @@ impl Header {
         )
     }
 
-    /// Writes the line before a block, and adds both to the checksum.
+    /// Formats the header line of a block, and adds both to the checksum.
     pub(super) fn write<'a>(&self, block: impl IntoIterator<Item = &'a [u8]>, sum: &mut Running) -> Vec<u8> {
         let mut line = self.covered().into_bytes();
         sum.add(&line);
@@ -123,7 +121,7 @@ impl Header {
     }
 }
 
-/// Reads the line of a header, without its line end; `None` if it is damaged.
+/// Parses a header line without its line end; `None` if it is damaged.
 pub(super) fn parse_header(line: &[u8]) -> Option<ReadHeader> {
     let covered = line.len().checked_sub(b"0123456789abcdef;".len())?;
     let (fields, digits) = (line[..covered].strip_suffix(CHECKSUM_FIELD)?, line[covered..].strip_suffix(b";")?);
@@ -155,13 +153,13 @@ pub(super) fn parse_header(line: &[u8]) -> Option<ReadHeader> {
     Some(ReadHeader { header, checksum, covered })
 }
 
-/// Returns the number of a boot in the form that a header can have.
+/// Returns the number of a boot in the form that a header can contain.
 pub(super) fn boot_field(id: &str) -> String {
     let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(BOOT_MAX).collect();
     if id.is_empty() { NO_BOOT.to_owned() } else { id }
 }
 
-/// Writes the line that says when what follows was written, as Redis does it.
+/// Formats the timestamp line before a block, as Redis does.
 pub(super) fn timestamp(wall_ms: i64) -> Vec<u8> {
     format!("#TS:{}\r\n", wall_ms.div_euclid(1000)).into_bytes()
 }

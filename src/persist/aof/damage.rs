@@ -1,4 +1,4 @@
-//! What follows damage in a file: whether its place was durable when something behind it was written.
+//! Search behind damage in a file: was the damaged place durable when a later block was written?
 
 use std::io::{self, Read};
 
@@ -7,28 +7,28 @@ use memchr::memmem;
 use crate::persist::aof::block::{ANNOTATION_MAX, HEADER_START, ReadHeader, Running, parse_header};
 use crate::persist::aof::input::Input;
 
-/// How many bytes are searched at a time.
+/// Number of bytes that are searched at a time.
 const SEARCHED_LEN: usize = 256 * 1024;
 
-/// What is found behind damage.
+/// Results of the search behind damage.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct After {
-    /// A block with a right checksum says that the damaged place was durable.
+    /// True if a block with a correct checksum says that the damaged place was durable.
     pub(super) was_durable: bool,
-    /// There is the header of a block, or the begin of one at the end of the file.
+    /// True if there is the header of a block, or the start of one at the end of the file.
     pub(super) has_headers: bool,
-    /// There are only zeros.
+    /// True if there are only zeros.
     pub(super) is_zeros: bool,
-    /// Behind the last block that has a header comes something else: Redis has cut a block and appended to it, or has
+    /// True if other bytes follow the last block that has a header: Redis has cut a block and appended to it, or has
     /// appended behind it.
     pub(super) has_more: bool,
 }
 
-/// Looks at all that comes from the damage on. `sum` is the checksum up to there.
+/// Examines the rest of a file from the damage on. `sum` is the checksum up to there.
 ///
-/// The checksum of a block can be computed from that of the block before, whether that one is damaged or not. So damage in
-/// one block leaves only that one and, if its header is gone, the next one without a check. A value of a client that looks
-/// like two consecutive blocks counts as such; it can make a torn tail look corrupt, but never hides damage.
+/// The checksum of a block can be computed from that of the block before, whether that one is damaged or not. So damage
+/// in one block leaves only this block and, if its header is gone, the next one unchecked. A value of a client that
+/// looks like two consecutive blocks counts as such; it can make a torn tail look corrupt, but never hides damage.
 pub(super) fn examine(input: &mut Input<impl Read>, sum: Running) -> io::Result<After> {
     let begin = input.offset();
     let after = After { is_zeros: true, ..After::default() };
@@ -37,7 +37,7 @@ pub(super) fn examine(input: &mut Input<impl Read>, sum: Running) -> io::Result<
         search.input.fill(SEARCHED_LEN)?;
         let bytes = search.input.bytes();
         let found = memmem::find(bytes, HEADER_START);
-        // The begin of a header may lie across two reads.
+        // The start of a header may lie across two reads.
         let skipped = found.unwrap_or_else(|| bytes.len().saturating_sub(HEADER_START.len() - 1));
         if found.is_none() && (skipped == 0 || bytes.len() as u64 == search.input.left()) {
             search.after.has_headers |= search.input.offset() == begin && is_header_start(bytes);
@@ -63,15 +63,17 @@ struct Search<'a, R> {
 }
 
 impl<R: Read> Search<'_, R> {
-    /// Takes bytes in which there is no header.
+    /// Skips bytes that contain no header.
     fn skip(&mut self, count: usize) {
         let bytes = self.input.take(count);
         self.after.is_zeros &= bytes.iter().all(|byte| *byte == 0);
-        self.known.iter_mut().for_each(|sum| sum.add(&bytes));
+        if let Some(sum) = &mut self.known {
+            sum.add(&bytes);
+        }
     }
 
-    /// Takes what looks like a header, with its block if that seems to be there. Returns how many bytes it says were
-    /// durable, if its checksum is right by that before it.
+    /// Skips an apparent header, with its block if the block seems to be there. Returns the number of bytes that were
+    /// durable by the header, if its checksum is correct after the previous one.
     fn pass_header(&mut self) -> io::Result<Option<u64>> {
         let Some(read) = read_header(self.input)? else {
             self.skip(1);
@@ -98,14 +100,14 @@ impl<R: Read> Search<'_, R> {
     }
 }
 
-/// Returns whether bytes may be the begin of a header whose rest was not written.
+/// Returns true if bytes may be the start of a header whose rest was not written.
 fn is_header_start(bytes: &[u8]) -> bool {
     let len = bytes.len().min(HEADER_START.len());
     len > 0 && bytes[..len] == HEADER_START[..len]
 }
 
-/// Reads the header that the input begins with, without taking it; `None` if it is damaged. With a part between that was
-/// not written, the begin of one and the end of the next are none.
+/// Reads the header at the start of the input, without taking it; `None` if it is damaged. The start of one header and
+/// the end of the next, with an unwritten part between them, are no header.
 fn read_header(input: &mut Input<impl Read>) -> io::Result<Option<ReadHeader>> {
     let bytes = input.fill(ANNOTATION_MAX)?;
     let line = &bytes[..bytes.len().min(ANNOTATION_MAX)];

@@ -1,11 +1,11 @@
 //! The directory of an append-only file: its manifest and its files.
 //!
-//! The manifest on the disk always names files that are there with all that belongs to them, whenever the power is cut: a
-//! file is durable before it is named, and removed after it is not named any more. A number is never used for a second
-//! file, as it can be unknown after an error whether the manifest on the disk has the first.
+//! The manifest on the disk always names files that exist with all their content, whenever the power is cut: a file is
+//! durable before the manifest names it, and removed only after the manifest does not name it any more. A number is
+//! never used for a second file, as after an error it can be unknown whether the manifest on the disk has the first.
 //!
-//! An increment that belongs to a base which is still being written is *detached*: it is not in the manifest yet, and its
-//! name begins with `temp-`.
+//! An increment whose base is still being written is *detached*: it is not in the manifest yet, and its name begins
+//! with `temp-`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::persist::aof::error::AofError;
 use crate::persist::aof::manifest::{LINE_MAX, Manifest, Part, PartType};
 use crate::persist::disk::{Disk, DiskFile, read_small_file, replace_file};
 
-/// How long a manifest may be, in bytes.
+/// Largest length of a manifest, in bytes.
 const MANIFEST_MAX: u64 = 16 << 20;
 
 /// The number of the first increment that is not in the manifest.
 const DETACHED_FIRST: u64 = 1 << 63;
-/// How often to try to lock the files, and how long to wait in between.
+/// Number of attempts to lock the files, and the pause between them.
 const LOCK_ATTEMPTS: usize = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -30,39 +30,39 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) struct AofDir {
     pub(super) disk: Arc<dyn Disk>,
     path: PathBuf,
-    /// What the names of the files begin with.
+    /// Prefix of the names of the files.
     filename: String,
-    /// Held by whoever changes the files, which can take long.
+    /// Held during changes of the files, which can take long.
     changing: Mutex<()>,
     /// Held for moments only.
     state: Mutex<State>,
-    /// Keeps other servers from the files.
+    /// Lock that other servers find when they open the same files.
     _lock: Box<dyn Send + Sync>,
 }
 
 struct State {
-    /// What the manifest on the disk has, as far as is known.
+    /// The manifest on the disk, as far as is known.
     manifest: Manifest,
     next_base: u64,
     next_increment: u64,
     /// The increment that is not in the manifest yet.
     detached: Option<Detached>,
     next_detached: u64,
-    /// The length of the files of the manifest but the increment that is appended to.
+    /// The length of all files of the manifest except the increment that is appended to.
     other_len: u64,
-    /// The names of files that the manifest on the disk may have, if it is not the one that is known here: after an error
-    /// that is unknown until one was written again.
+    /// Names of files that the manifest on the disk may contain if it is not the known one: after an error this is
+    /// uncertain until a manifest was written again.
     doubtful: Vec<String>,
-    /// Whether the last attempt to write the manifest has worked, so that it is the one that is known here.
+    /// True if the last attempt to write the manifest has worked, so that the one on the disk is the known one.
     is_certain: bool,
-    /// Whether the manifest is written with its checksum.
+    /// True if the manifest is written with its checksum.
     has_checksum: bool,
 }
 
 /// An increment that is not in the manifest yet.
 #[derive(Clone)]
 struct Detached {
-    /// Its number until it is in the manifest, above all of those that are.
+    /// Number of the increment until it is in the manifest, above all numbers there.
     number: u64,
     part: Part,
 }
@@ -88,21 +88,19 @@ impl State {
     }
 }
 
-/// A file as it is to be loaded.
+/// A file of the manifest that is to be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PartFile {
-    /// Where it is.
     pub(crate) path: PathBuf,
-    /// What the manifest says of it.
+    /// Entry of the file in the manifest.
     pub(crate) part: Part,
-    /// Its length.
     pub(crate) len: u64,
-    /// No later file has anything, so that it may end with a torn tail.
+    /// Set if no later file has content, so that this one may end with a torn tail.
     pub(crate) is_last: bool,
 }
 
-/// Locks the files of a name in a directory, in which servers with other names may have theirs. A process that is about to
-/// end may have the lock for a moment.
+/// Locks the files with one name in a directory that other servers may share under other names. A process that is about
+/// to end may have the lock for a moment.
 fn lock(disk: &dyn Disk, dir: &Path, filename: &str) -> Result<Box<dyn Send + Sync>, AofError> {
     let path = dir.join(format!(".{filename}.lock"));
     for _ in 0..LOCK_ATTEMPTS {
@@ -115,13 +113,13 @@ fn lock(disk: &dyn Disk, dir: &Path, filename: &str) -> Result<Box<dyn Send + Sy
 }
 
 impl AofDir {
-    /// Opens the directory `dirname` in `dir`, which is created if it is not there, and takes over a single file of Redis
-    /// before version 7. What is found there is durable then. Removes what a former process has left half done. A manifest
-    /// is written with a checksum if that is wanted.
+    /// Opens the directory `dirname` in `dir`, creates it if necessary, and takes over a single file of Redis before
+    /// version 7. The files found there are durable afterwards. Removes files that a former process has left half done.
+    /// `has_checksum` says if manifests are written with a checksum.
     ///
     /// # Errors
-    /// When the manifest is damaged, or names a file that is missing; when there is data but no manifest; when another process
-    /// has the files; when the disk fails.
+    /// A damaged manifest, or one that names a missing file; data without a manifest; files that another process has
+    /// open; errors of the disk.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -160,13 +158,15 @@ impl AofDir {
         Manifest::parse(&text).map(Some).map_err(|error| AofError::manifest(&path, &error))
     }
 
-    /// Returns the manifest where there was none: with a single file of former times as the base, or an empty one. A file
-    /// with data that nothing names is an error, unless the first manifest was about to be written: then it is removed.
+    /// Returns the manifest for a directory without one: with a single file of Redis before version 7 as the base, or
+    /// an empty one. A file with data that no manifest names is an error, unless the first manifest was about to be
+    /// written: then it is removed.
     fn without_manifest(&self, single: &Path) -> Result<Manifest, AofError> {
         if self.disk.len(single).map_err(AofError::io("read", single))?.is_some() {
             let base = Part::new(self.filename.clone(), 1, PartType::Base);
             let manifest = Manifest { base: Some(base), ..Manifest::default() };
-            // First the manifest, then the file, as Redis does it: so it can be done again from anywhere in between.
+            // The manifest is written before the file is moved, as in Redis: so a start can do it again from any point
+            // in between.
             self.persist(&manifest)?;
             return Ok(manifest);
         }
@@ -187,13 +187,13 @@ impl AofDir {
         Ok(Manifest::default())
     }
 
-    /// Returns the path of the file that is there while files have their names and the first manifest is not written: the
-    /// data is elsewhere, too, and without the mark it would look as if a manifest was lost.
+    /// Returns the path of the mark that exists while files have their names and the first manifest is not written. The
+    /// data is elsewhere, too; without the mark the directory would look as if a manifest was lost.
     fn beginning_mark(&self) -> PathBuf {
         self.path.join(format!("temp-{}.beginning", self.filename))
     }
 
-    /// Moves the single file of former times to its place, if the manifest names it and it is not there.
+    /// Moves the single file of Redis before version 7 to its place, if the manifest names it and it is not there.
     fn finish_taking_over(&self, manifest: &Manifest, single: &Path) -> Result<(), AofError> {
         let is_single = manifest.increments.is_empty();
         let Some(base) = manifest.base.as_ref().filter(|base| is_single && base.name == self.filename) else {
@@ -210,7 +210,7 @@ impl AofDir {
         Ok(())
     }
 
-    /// Removes what begins with `temp-`: it belongs to nothing.
+    /// Removes all files whose names begin with `temp-`: no manifest has them.
     fn remove_temporary_files(&self) -> Result<(), AofError> {
         let start = format!("temp-{}", self.filename);
         for name in self.names()?.into_iter().filter(|name| name.starts_with(&start)) {
@@ -233,14 +233,13 @@ impl AofDir {
         self.disk.sync_dir(&self.path).map_err(AofError::io("sync the directory", &self.path))
     }
 
-    /// Returns the length of a file that has to be there.
+    /// Returns the length of a file that has to exist.
     fn len_of(&self, part: &Part) -> Result<u64, AofError> {
         let path = self.path.join(&part.name);
         let len = self.disk.len(&path).map_err(AofError::io("read", &path))?;
         len.ok_or(AofError::Missing(path))
     }
 
-    /// Writes a manifest.
     fn persist(&self, manifest: &Manifest) -> Result<(), AofError> {
         let has_checksum = self.state.lock().has_checksum;
         let (path, text) = (self.manifest_path(), manifest.to_text(has_checksum));
@@ -252,7 +251,7 @@ impl AofDir {
         written.map_err(AofError::io("write the manifest", &path))
     }
 
-    /// Has the manifest written with a checksum from the next time on, or without.
+    /// Sets if manifests are written with a checksum from the next time on.
     pub(crate) fn set_checksum(&self, has_checksum: bool) {
         self.state.lock().has_checksum = has_checksum;
     }
@@ -260,7 +259,7 @@ impl AofDir {
     /// Returns the files in the order in which they are loaded.
     ///
     /// # Errors
-    /// When one is not there, or the disk fails.
+    /// A missing file; errors of the disk.
     pub(crate) fn parts(&self) -> Result<Vec<PartFile>, AofError> {
         let manifest = self.state.lock().manifest.clone();
         let listed = manifest.base.iter().chain(&manifest.increments);
@@ -282,10 +281,10 @@ impl AofDir {
         Ok(files)
     }
 
-    /// Makes durable what was found: the manifest, all files that it names, and their names.
+    /// Makes the files found durable: the manifest, all files that it names, and their names.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// Errors of the disk.
     pub(crate) fn sync_found(&self) -> Result<(), AofError> {
         let paths = self.parts()?.into_iter().map(|file| file.path);
         for path in paths.chain([self.manifest_path()]) {
@@ -294,7 +293,7 @@ impl AofDir {
         self.sync()
     }
 
-    /// Returns whether there is a file whose name is in the manifest.
+    /// Returns true if the manifest names any file.
     pub(crate) fn has_parts(&self) -> bool {
         let state = self.state.lock();
         state.manifest.base.is_some() || !state.manifest.increments.is_empty()
@@ -308,22 +307,23 @@ impl AofDir {
         last.map(|part| self.path.join(&part.name))
     }
 
-    /// Returns whether the last increment is not in the manifest yet, as its base is not written.
+    /// Returns true if the last increment is not in the manifest yet, because its base is not written.
     pub(crate) fn is_detached(&self) -> bool {
         self.state.lock().detached.is_some()
     }
 
-    /// Returns the size of the whole when its base was written, if the manifest has it.
+    /// Returns the size of the whole append-only file when its base was written, if the manifest has it.
     pub(crate) fn base_size(&self) -> Option<u64> {
         self.state.lock().manifest.base.as_ref()?.base_size
     }
 
-    /// Returns the length of all files that are loaded but the increment that is appended to.
+    /// Returns the length of all loaded files except the increment that is appended to.
     pub(super) fn other_len(&self) -> u64 {
         self.state.lock().other_len
     }
 
-    /// Measures the files that are not appended to. For statistics alone: one that cannot be asked counts nothing.
+    /// Measures the files that are not appended to. For statistics alone: a file whose length cannot be read does not
+    /// count.
     fn measure(&self) {
         let (manifest, is_detached) = {
             let state = self.state.lock();
@@ -337,11 +337,11 @@ impl AofDir {
     }
 
     /// Creates the next increment: in the manifest, behind the present ones; or detached, in place of a former detached
-    /// one. Returns it opened, and its number; a detached one gets another when it is attached. All that was written to the
-    /// former one must be durable, or belong to no manifest.
+    /// one. Returns the open file and its number; a detached increment gets another number when it is attached. All
+    /// data written to the former increment must be durable, or belong to no manifest.
     ///
     /// # Errors
-    /// When the disk fails; nothing has changed then.
+    /// Errors of the disk; nothing has changed then.
     pub(crate) fn create_increment(&self, is_detached: bool) -> Result<(Arc<dyn DiskFile>, u64), AofError> {
         let _changing = self.changing.lock();
         let (number, mut manifest) = {
@@ -350,16 +350,14 @@ impl AofDir {
             *next += 1;
             (*next - 1, state.manifest.clone())
         };
-        let part = match is_detached {
-            true => Part {
-                name: format!("temp-{}.{}.incr.aof", self.filename, number - DETACHED_FIRST),
-                ..self.part(number)
-            },
-            false => self.part(number),
+        let part = if is_detached {
+            Part { name: format!("temp-{}.{}.incr.aof", self.filename, number - DETACHED_FIRST), ..self.part(number) }
+        } else {
+            self.part(number)
         };
         let path = self.path.join(&part.name);
         let file = self.disk.create(&path).map_err(AofError::io("create", &path))?;
-        file.sync_data().map_err(AofError::io("sync", &path))?; // it may have had a content
+        file.sync_data().map_err(AofError::io("sync", &path))?; // a former file of this name may have had content
         if is_detached {
             let former = self.state.lock().detached.replace(Detached { number, part });
             match former.map(|former| former.part.name) {
@@ -378,7 +376,6 @@ impl AofDir {
         Ok((file, number))
     }
 
-    /// Returns an increment with a number.
     fn part(&self, seq: u64) -> Part {
         Part::new(format!("{}.{seq}.incr.aof", self.filename), seq, PartType::Increment)
     }
@@ -388,11 +385,12 @@ impl AofDir {
         self.path.join(format!("temp-{}.base", self.filename))
     }
 
-    /// Puts a new base in place of the present one and of the increments before a number; these become history. If
-    /// that number is of the detached increment, it is attached. `size` is the size of the whole from which on its growth counts.
+    /// Replaces the present base, and the increments before a number, by a new base; the former files become history.
+    /// If the number is that of the detached increment, the increment is attached. `size` is the size of the whole from
+    /// which on its growth counts.
     ///
     /// # Errors
-    /// When the disk fails; the former files are valid then, and so may be the new ones.
+    /// Errors of the disk; the former files are valid then, and so may be the new ones.
     pub(crate) fn install_base(
         &self,
         written: &Path,
@@ -437,7 +435,7 @@ impl AofDir {
         Ok(())
     }
 
-    /// Gives a detached increment a number and a name of the manifest, unless it has them.
+    /// Gives a detached increment a number and a name for the manifest, unless it has them.
     fn attach(&self, detached: Detached) -> Result<Part, AofError> {
         if detached.part.seq != detached.number {
             return Ok(detached.part);
@@ -453,7 +451,7 @@ impl AofDir {
         Ok(part)
     }
 
-    /// Removes files of which the manifest has none, unless it is uncertain which manifest is on the disk.
+    /// Removes doubtful files that the manifest does not name, unless it is uncertain which manifest is on the disk.
     fn remove_doubtful(&self) -> Result<(), AofError> {
         let (doubtful, manifest) = {
             let mut state = self.state.lock();
@@ -471,10 +469,10 @@ impl AofDir {
         Ok(())
     }
 
-    /// Removes the files of history, which can take long, and then their lines of the manifest. Returns how many there were.
+    /// Removes the files of history, which can take long, and then their lines in the manifest. Returns their number.
     ///
     /// # Errors
-    /// When the disk fails; what is left is removed the next time.
+    /// Errors of the disk; the rest is removed the next time.
     pub(crate) fn remove_history(&self) -> Result<usize, AofError> {
         let history = self.state.lock().manifest.history.clone();
         self.remove_doubtful()?;

@@ -134,7 +134,7 @@ fn the_manifest_names_whole_files_whenever_the_power_is_cut_or_the_disk_fails() 
         let (disk, mut random) = (disk(seed), Random::new(seed));
         let dir = open(&disk).expect("opened");
         disk.set_faults(Faults { per_thousand: random.below(2) * 60, ..Faults::default() });
-        // What is loaded, in the order of time: each increment has one word, which a later base has, too.
+        // The loaded words, in the order of time: each increment has one word, which a later base has, too.
         let (mut words, mut first_listed) = (Vec::new(), 0);
         for number in 0..random.below(12) {
             let word = format!("{number} ");

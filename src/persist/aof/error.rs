@@ -1,4 +1,4 @@
-//! Why something with an append-only file does not work.
+//! Errors of an append-only file.
 
 use std::fmt;
 use std::io;
@@ -7,51 +7,48 @@ use std::sync::Arc;
 
 use crate::persist::aof::manifest::ManifestError;
 
-/// Why something with an append-only file does not work.
+/// Error of an operation on an append-only file.
 #[derive(Clone, Debug)]
 pub(crate) enum AofError {
     /// The disk has failed.
     Io {
-        /// What was tried.
+        /// The operation that was tried.
         action: &'static str,
-        /// With which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// The error.
         error: Arc<io::Error>,
     },
     /// The manifest is damaged.
     Manifest {
-        /// Its path.
         path: PathBuf,
-        /// The line, from 1 on.
+        /// Line number, from 1 on.
         line: usize,
-        /// What is wrong.
+        /// Description of the damage.
         reason: &'static str,
     },
-    /// The manifest names a file that is not there.
+    /// The manifest names a file that does not exist.
     Missing(PathBuf),
-    /// Another process writes to the files of this name.
+    /// Another process writes to files with the same name.
     InUse(PathBuf),
-    /// There is no manifest, but a file with data that should be in one.
+    /// A file with data exists, but no manifest.
     Unlisted(PathBuf),
     /// A line of the manifest would be longer than Redis can read.
     LongName(String),
-    /// The file lacks a part of the log, and has to be written anew.
+    /// The file lacks a part of the log, and has to be rewritten.
     NeedsRewrite,
     /// Another request of this kind is not done yet.
     Busy,
-    /// The writer has stopped.
     Stopped,
 }
 
 impl AofError {
-    /// Returns a function that says what was tried when the disk failed.
+    /// Returns a function that wraps an error of the disk with the operation that was tried.
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AofError + use<> {
         let path = path.to_owned();
         move |error| AofError::Io { action, path, error: Arc::new(error) }
     }
 
-    /// Returns the error of a system that has no thread left.
+    /// Returns the error for a system that has no thread left.
     pub(crate) fn no_thread(error: io::Error) -> AofError {
         AofError::io("start the writer of", Path::new("the append-only file"))(error)
     }

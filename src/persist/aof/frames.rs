@@ -1,25 +1,25 @@
-//! Where commands end in a file that has nothing else that says so.
+//! Bounds of commands in a file without headers.
 
-/// How long a line with a number may be.
+/// Largest length of a line with a number.
 const LINE_MAX: usize = 32;
 
-/// What bytes begin with.
+/// The frame at the start of some bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// A whole command of a length.
+    /// A whole command, with its length.
     Whole(usize),
-    /// A part of a command, of which at least so many bytes are needed.
+    /// A part of a command, with the least number of bytes that it needs.
     Partial(usize),
-    /// Something else; a text that says what is wrong.
+    /// Bytes that begin no command, with the reason.
     Bad(&'static str),
 }
 
-/// Measures the command that bytes begin with: an array of bulk strings.
+/// Measures the command at the start of some bytes: an array of bulk strings.
 pub(super) fn command(bytes: &[u8]) -> Frame {
     scan(bytes).unwrap_or_else(|frame| frame)
 }
 
-/// As [`command`]; what is not a whole command is an error.
+/// Implements [`command`]; returns anything but a whole command as an error.
 fn scan(bytes: &[u8]) -> Result<Frame, Frame> {
     let (count, mut at) = number(bytes, 0, b'*')?;
     if count == 0 {
@@ -39,7 +39,7 @@ fn scan(bytes: &[u8]) -> Result<Frame, Frame> {
     Ok(Frame::Whole(at))
 }
 
-/// Reads a line with a number behind a byte that says what it counts; returns the number, and where the next line begins.
+/// Reads a line with a number, which begins with `kind`; returns the number, and the start of the next line.
 fn number(bytes: &[u8], at: usize, kind: u8) -> Result<(u64, usize), Frame> {
     let rest = bytes.get(at..).unwrap_or_default();
     match rest.first() {

@@ -1,4 +1,4 @@
-//! What the rest of the server asks the writer of an append-only file, from any thread.
+//! Requests to the writer of an append-only file, from any thread.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -10,53 +10,53 @@ use crate::persist::aof::error::AofError;
 use crate::persist::aof::policy::{Annotations, Policy};
 use crate::persist::{Flush, LogReader};
 
-/// How long a sync may take, in milliseconds, before it counts as delayed.
+/// Duration of a sync from which on it counts as delayed, in milliseconds.
 pub(super) const DELAYED_MS: u64 = 2000;
 
-/// Receives the result of a request, on the thread of the writer.
+/// Callback for the result of a request, called on the thread of the writer.
 pub(crate) type Done<T> = Box<dyn FnOnce(Result<T, AofError>) + Send>;
 
-/// Why the file has to be written anew.
+/// Reason for which the file has to be rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NeedsRewrite {
-    /// The log did not wait for the writer: the file lacks a part of it.
+    /// The log did not wait for the writer, so the file lacks a part of it.
     LostPlace,
-    /// A sync failed, and what may be lost is not in the log any more.
+    /// A sync failed, and the records that may be lost are not in the log any more.
     UnknownContent,
 }
 
-/// How the writer does.
+/// State of the writer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AofStatus {
-    /// The length of all files that would be loaded.
+    /// Length of all files that would be loaded.
     pub(crate) current_size: u64,
-    /// The length that they had after the last rewrite, or when they were opened.
+    /// Length of these files after the last rewrite, or when they were opened.
     pub(crate) base_size: u64,
-    /// The length of the file that is written to.
+    /// Length of the increment that is appended to.
     pub(crate) file_len: u64,
-    /// The position in the log at which this file begins, if that is known.
+    /// The log position at which this increment begins, if it is known.
     pub(crate) file_begin: Option<u64>,
-    /// How many bytes of the log are not written yet.
+    /// Number of bytes of the log not written yet.
     pub(crate) pending: u64,
-    /// The position in the log up to which the file is written.
+    /// The log position up to which the file is written.
     pub(crate) written: u64,
-    /// The position in the log up to which the file is durable.
+    /// The log position up to which the file is durable.
     pub(crate) synced: u64,
-    /// Why the last attempt to write failed, unless one has worked since; or that the file needs a rewrite.
+    /// Error of the last write, unless one has worked since; or that the file needs a rewrite.
     pub(crate) error: Option<AofError>,
-    /// How many syncs took more than two seconds.
+    /// Number of syncs that took more than two seconds.
     pub(crate) delayed_syncs: u64,
-    /// When the sync began, in milliseconds since boot, that was counted last.
+    /// Start of the delayed sync that was counted last, in milliseconds since boot.
     pub(super) delayed_ms: Option<u64>,
-    /// When the sync began that has not returned.
+    /// Start of the sync that has not returned, in milliseconds since boot.
     pub(super) syncing_since_ms: Option<u64>,
-    /// A sync has not returned yet.
+    /// True while a sync has not returned.
     pub(crate) is_syncing: bool,
-    /// The file has to be written anew.
+    /// Set if the file has to be rewritten.
     pub(crate) needs_rewrite: Option<NeedsRewrite>,
 }
 
-/// A request to go on in the next increment at a position in the log.
+/// Request to continue in the next increment from a log position on.
 pub(super) struct Rotation {
     pub(super) position: u64,
     /// The database that is selected there, if the log does not select it again.
@@ -64,21 +64,21 @@ pub(super) struct Rotation {
     pub(super) done: Done<u64>,
 }
 
-/// A request to make durable what lies before a position in the log.
+/// Request to make everything before a log position durable.
 pub(super) struct SyncRequest {
     pub(super) position: u64,
     pub(super) done: Done<()>,
 }
 
-/// A request to end.
+/// Request to end the writer.
 pub(super) struct StopRequest {
     pub(super) position: u64,
-    /// End even if the file cannot be completed.
+    /// Set if the writer ends even if the file cannot be completed.
     pub(super) is_forced: bool,
     pub(super) done: Done<()>,
 }
 
-/// What was asked and not taken by the writer yet.
+/// Requests that the writer has not taken yet.
 #[derive(Default)]
 pub(super) struct Requests {
     pub(super) policy: Option<Policy>,
@@ -87,12 +87,12 @@ pub(super) struct Requests {
     pub(super) restart: Option<Rotation>,
     pub(super) syncs: Vec<SyncRequest>,
     pub(super) stop: Option<StopRequest>,
-    /// The writer has ended, and takes none any more.
+    /// Set once the writer has ended, and takes no more requests.
     pub(super) is_closed: bool,
 }
 
 impl Requests {
-    /// Returns whether there is nothing that the writer has to take.
+    /// Returns true if the writer has nothing to take.
     pub(super) fn is_empty(&self) -> bool {
         let has_change = self.policy.is_some() || self.annotations.is_some();
         let has_order = self.rotation.is_some() || self.restart.is_some() || self.stop.is_some();
@@ -100,22 +100,22 @@ impl Requests {
     }
 }
 
-/// What the writer shares with those who ask it.
+/// State shared by the writer and its handles.
 pub(super) struct Shared {
     pub(super) reader: LogReader,
     pub(super) dir: Arc<AofDir>,
     pub(super) requests: Mutex<Requests>,
     pub(super) status: Mutex<AofStatus>,
-    /// The policy that was asked for last.
+    /// The policy requested last.
     pub(super) policy: Mutex<Policy>,
-    /// The writer's own thread has it, perhaps for long.
+    /// True while the writer's own thread holds the writer, perhaps for long.
     pub(super) is_stepping: AtomicBool,
-    /// Writes on the thread of a worker, once there is a thread of its own.
+    /// Function that writes on the thread of a worker; set once the writer has a thread of its own.
     pub(super) flush: OnceLock<Flush>,
 }
 
 impl Shared {
-    /// Has workers write what they have logged, or the writer's thread alone.
+    /// Has workers write the records that they have logged, or the writer's thread alone.
     pub(super) fn set_written_by_workers(&self, is_written: bool) {
         self.reader.set_flushed(is_written);
         if let Some(flush) = self.flush.get().filter(|_| is_written) {
@@ -125,7 +125,8 @@ impl Shared {
 }
 
 impl AofStatus {
-    /// Counts the sync that has not returned if it has taken too long at a time since boot, once; returns whether it has.
+    /// Counts the sync in progress once if it has taken too long by `boot_ms`, the time since boot; returns true if it
+    /// has.
     pub(super) fn count_delay(&mut self, boot_ms: u64) -> bool {
         let is_late = |since: &u64| boot_ms.saturating_sub(*since) > DELAYED_MS;
         let late = self.syncing_since_ms.filter(is_late);
@@ -137,13 +138,13 @@ impl AofStatus {
     }
 }
 
-/// Asks the writer. Clones ask the same one.
+/// Handle for requests to the writer. Clones belong to the same writer.
 #[derive(Clone)]
 pub(crate) struct AofHandle(pub(super) Arc<Shared>);
 
 impl AofHandle {
-    /// Changes when what is written is made durable. From [`Policy::Always`] on no reply of a later write is seen before
-    /// its write is durable; with the others, clients whose writes are written are woken.
+    /// Changes the policy for syncs. From [`Policy::Always`] on, no reply of a later write is seen before the write is
+    /// durable; with the other policies, clients whose writes are written are woken.
     pub(crate) fn set_policy(&self, policy: Policy) {
         let mut asked = self.0.policy.lock();
         if *asked == policy {
@@ -151,105 +152,100 @@ impl AofHandle {
         }
         *asked = policy;
         if policy == Policy::Always {
-            let synced = self.0.status.lock().synced; // that of the writer, or before: at once, and not at its next step
+            let synced = self.0.status.lock().synced; // the writer's, or lower; set at once, not at its next step
             self.0.reader.set_confirmed(Some(synced));
         }
         self.0.requests.lock().policy = Some(policy);
         self.0.reader.wake();
     }
 
-    /// Changes what is written beside the commands: whether there are timestamps, at once; checksums, from the next
-    /// increment on.
+    /// Changes the annotations in the file: timestamps at once, checksums from the next increment on.
     pub(crate) fn set_annotations(&self, annotations: Annotations) {
         self.0.requests.lock().annotations = Some(annotations);
         self.0.reader.wake();
     }
 
-    /// Lets the next increment begin at the end of the log, which is returned; `done` gets its number when it is there, and
-    /// all before is durable. It belongs to a copy of the data as they are now if the gate is held exclusively.
+    /// Begins the next increment at the end of the log, which is returned; `done` gets the number of the increment when
+    /// it exists, and all records before it are durable. The increment belongs to a copy of the present data if the
+    /// gate is held exclusively.
     pub(crate) fn rotate(&self, done: Done<u64>) -> u64 {
         let (position, refused) = {
             let mut requests = self.0.requests.lock();
-            match requests.rotation.is_some() || requests.is_closed {
-                true => {
-                    let error = if requests.is_closed { AofError::Stopped } else { AofError::Busy };
-                    (self.0.reader.end(), Some((done, error)))
-                }
-                false => {
-                    let position = self.0.reader.cut();
-                    let db = self.0.reader.copied_db();
-                    requests.rotation = Some(Rotation { position, db, done });
-                    (position, None)
-                }
+            if requests.rotation.is_some() || requests.is_closed {
+                let error = if requests.is_closed { AofError::Stopped } else { AofError::Busy };
+                (self.0.reader.end(), Some((done, error)))
+            } else {
+                let position = self.0.reader.cut();
+                let db = self.0.reader.copied_db();
+                requests.rotation = Some(Rotation { position, db, done });
+                (position, None)
             }
         };
         self.answer(refused);
         position
     }
 
-    /// Goes on at the end of the log, which is returned, in an increment that is in no manifest before
-    /// [`AofDir::install_base`] is called; `done` gets its number. For a file that lacks a part of the log. The gate has to
-    /// be held exclusively.
+    /// Continues at the end of the log, which is returned, in an increment that is in no manifest before
+    /// [`AofDir::install_base`] is called; `done` gets its number. For a file that lacks a part of the log. The gate
+    /// has to be held exclusively.
     pub(crate) fn restart(&self, done: Done<u64>) -> u64 {
         let (position, db) = (self.0.reader.restart(), self.0.reader.copied_db());
         let refused = {
             let mut requests = self.0.requests.lock();
-            match requests.is_closed {
-                true => Some((done, AofError::Stopped)),
-                false => {
-                    let former = requests.restart.replace(Rotation { position, db, done });
-                    former.map(|former| (former.done, AofError::Busy))
-                }
+            if requests.is_closed {
+                Some((done, AofError::Stopped))
+            } else {
+                let former = requests.restart.replace(Rotation { position, db, done });
+                former.map(|former| (former.done, AofError::Busy))
             }
         };
         self.answer(refused);
         position
     }
 
-    /// Makes everything durable that is in the log now.
+    /// Makes everything in the log now durable.
     pub(crate) fn sync(&self, done: Done<()>) {
         let position = self.0.reader.end();
         let refused = {
             let mut requests = self.0.requests.lock();
-            match requests.is_closed {
-                true => Some((done, AofError::Stopped)),
-                false => {
-                    requests.syncs.push(SyncRequest { position, done });
-                    None
-                }
+            if requests.is_closed {
+                Some((done, AofError::Stopped))
+            } else {
+                requests.syncs.push(SyncRequest { position, done });
+                None
             }
         };
         self.answer(refused);
     }
 
-    /// Makes everything durable that is in the log now, and ends the writer. After an error it goes on, unless it is to end
-    /// in any case.
+    /// Makes everything in the log now durable, and ends the writer. After an error the writer continues, unless the
+    /// request is forced.
     pub(crate) fn stop(&self, is_forced: bool, done: Done<()>) {
         let position = self.0.reader.end();
         let refused = {
             let mut requests = self.0.requests.lock();
-            match requests.stop.is_some() || requests.is_closed {
-                true => Some((done, if requests.is_closed { AofError::Stopped } else { AofError::Busy })),
-                false => {
-                    requests.stop = Some(StopRequest { position, is_forced, done });
-                    None
-                }
+            if requests.stop.is_some() || requests.is_closed {
+                Some((done, if requests.is_closed { AofError::Stopped } else { AofError::Busy }))
+            } else {
+                requests.stop = Some(StopRequest { position, is_forced, done });
+                None
             }
         };
         self.answer(refused);
     }
 
-    /// Counts a sync that is delayed at a time since boot, also while the writer cannot because it waits for the disk itself.
+    /// Counts a sync that is delayed at a time since boot, even while the writer cannot because it waits for the disk
+    /// itself.
     pub(crate) fn count_delay(&self, boot_ms: u64) {
         self.0.status.lock().count_delay(boot_ms);
     }
 
-    /// Forgets how many syncs were delayed.
+    /// Resets the number of delayed syncs.
     pub(crate) fn reset_delayed(&self) {
         self.0.status.lock().delayed_syncs = 0;
     }
 
-    /// Has workers write to this file again, after another one that was given up.
+    /// Has workers write to this file again, after another one was given up.
     pub(crate) fn write_by_workers(&self) {
         self.0.set_written_by_workers(*self.0.policy.lock() != Policy::Always);
     }
@@ -259,27 +255,27 @@ impl AofHandle {
         self.0.reader.wake();
     }
 
-    /// Returns whether nothing of the file counts yet, as its base is not written.
+    /// Returns true while no part of the file counts, because its base is not written.
     pub(crate) fn is_detached(&self) -> bool {
         self.0.dir.is_detached()
     }
 
-    /// Returns the position in the log up to which the data is durable; `None` while the files lack something.
+    /// Returns the log position up to which the data is durable; `None` while the files lack a part.
     pub(crate) fn synced(&self) -> Option<u64> {
         let status = self.0.status.lock();
         let (position, needs_rewrite) = (status.synced, status.needs_rewrite.is_some());
         drop(status);
-        // The place last: with it, the writer may have lost the position, too, and not know it.
+        // The lost place is read last: with its place, the writer may have lost the position, too, and not know it.
         let is_whole = !needs_rewrite && !self.is_detached() && !self.0.reader.has_lost_place();
         is_whole.then_some(position)
     }
 
-    /// Returns whether nothing is confirmed before the base of the file is written.
+    /// Returns true if nothing is confirmed before the base of the file is written.
     pub(crate) fn waits_for_base(&self) -> bool {
         self.is_detached() && *self.0.policy.lock() == Policy::Always
     }
 
-    /// Returns how the writer does.
+    /// Returns the state of the writer, with up-to-date figures.
     pub(crate) fn status(&self) -> AofStatus {
         let mut status = self.0.status.lock().clone();
         let dir = &self.0.dir;

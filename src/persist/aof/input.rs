@@ -1,10 +1,10 @@
-//! A file that is read from its begin to its end, with as many bytes in memory as are looked at.
+//! A file that is read from start to end, of which only the bytes looked at are in memory.
 
 use std::io::{self, Read};
 
 use bytes::{Bytes, BytesMut};
 
-/// How many bytes are read at a time.
+/// Number of bytes that are read at a time.
 const READ_LEN: usize = 256 * 1024;
 
 /// The unread rest of a file.
@@ -12,14 +12,13 @@ pub(super) struct Input<R> {
     read: R,
     /// The next bytes.
     buffer: BytesMut,
-    /// The offset in the file of the first of them.
+    /// Offset in the file of the first byte of `buffer`.
     offset: u64,
-    /// The length of the file.
     len: u64,
 }
 
 impl<R: Read> Input<R> {
-    /// Creates an input of which `len` bytes are read, from an offset in its file on.
+    /// Creates an input that reads up to offset `len` of a file; `read` begins at `offset`.
     pub(super) fn new(read: R, offset: u64, len: u64) -> Self {
         Input { read, buffer: BytesMut::new(), offset, len }
     }
@@ -29,7 +28,6 @@ impl<R: Read> Input<R> {
         self.offset
     }
 
-    /// Returns how many bytes are left.
     pub(super) fn left(&self) -> u64 {
         self.len.saturating_sub(self.offset)
     }
@@ -39,8 +37,8 @@ impl<R: Read> Input<R> {
         &self.buffer
     }
 
-    /// Reads until a number of bytes is in memory; returns the bytes, which are fewer at the end of the file. Memory grows
-    /// only with what the file really has.
+    /// Reads until `want` bytes are in memory; returns the bytes, fewer at the end of the file. Memory grows only with
+    /// the real content of the file.
     pub(super) fn fill(&mut self, want: usize) -> io::Result<&[u8]> {
         while self.buffer.len() < want && (self.buffer.len() as u64) < self.left() {
             let have = self.buffer.len();

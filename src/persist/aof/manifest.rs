@@ -1,29 +1,30 @@
-//! The manifest: which files an append-only file consists of, as Redis 7 writes it.
+//! The manifest: the list of files of an append-only file, in the form of Redis 7.
 //!
-//! A line for each file, `file <name> seq <n> type <b|h|i>`: the base, files of former times that are to be removed
-//! (history), and the increments in the order in which they are read. Further pairs may follow; those that are unknown are
-//! ignored. `startoffset` and `endoffset` are of newer Redis. `basesize` is ours: the size of the base when it was written,
-//! with which the growth is compared that makes a rewrite due, so that a restart does not reset it. Redis ignores it.
+//! A line for each file, `file <name> seq <n> type <b|h|i>`: the base, former files that are to be removed (history),
+//! and the increments in the order in which they are read. Further pairs may follow; unknown ones are ignored.
+//! `startoffset` and `endoffset` are of newer Redis. `basesize` is keylatch's own: the size of the whole when the base
+//! was written. The growth that makes a rewrite due is measured from it, so that a restart does not reset the growth.
+//! Redis ignores the pair.
 //!
-//! A damaged manifest can look whole: one bit makes history of an increment. So the last line is one that Redis skips,
-//! `#checksum:<16 hexadecimal digits>;`, with the CRC-64 of all bytes before it. A manifest without this line is read, as
-//! Redis writes none; where it stands, it must be right, and nothing may follow.
+//! A damaged manifest can look intact: one flipped bit makes an increment history. So the last line is one that Redis
+//! skips, `#checksum:<16 hexadecimal digits>;`, with the CRC-64 of all bytes before it. A manifest without this line is
+//! accepted, as Redis writes none; if the line exists, it must be correct and the last one.
 
 use std::fmt::Write as _;
 
 use crate::rdb::checksum;
 use crate::text::{quote, split_words};
 
-/// How long a line may be for Redis, with its line end.
+/// Largest length of a line for Redis, with its line end.
 pub(super) const LINE_MAX: usize = 1024;
 
-/// What the line with the checksum begins with.
+/// Start of the line with the checksum.
 const CHECKSUM_START: &str = "#checksum:";
 
-/// What a file is.
+/// Type of a file in the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PartType {
-    /// The data as they were when the first increment was begun.
+    /// The data at the time when the first increment was begun.
     Base,
     /// A former base or increment that is to be removed.
     History,
@@ -34,51 +35,49 @@ pub(crate) enum PartType {
 /// A file of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Its name, without a directory.
+    /// File name, without a directory.
     pub(crate) name: String,
-    /// Its number among the files of its type.
+    /// Number of the file among those of its type.
     pub(crate) seq: u64,
-    /// What it is.
     pub(crate) kind: PartType,
-    /// From where on it counts.
+    /// Offset from which on the file counts.
     pub(crate) start: Option<u64>,
-    /// Up to where it counts.
+    /// Offset up to which the file counts.
     pub(crate) end: Option<u64>,
-    /// The size of the whole when it was written as a base.
+    /// For a base, the size of the whole when it was written.
     pub(crate) base_size: Option<u64>,
 }
 
-/// The files of an append-only file.
+/// The list of files of an append-only file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
-    /// The base, if there is one.
     pub(crate) base: Option<Part>,
-    /// The files that are to be removed.
+    /// Files that are to be removed.
     pub(crate) history: Vec<Part>,
-    /// The increments; their numbers rise.
+    /// The increments, with rising numbers.
     pub(crate) increments: Vec<Part>,
 }
 
-/// Why a manifest cannot be read.
+/// Error of a manifest that cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ManifestError {
-    /// The number of the line, from 1 on.
+    /// Line number, from 1 on.
     pub(crate) line: usize,
-    /// What is wrong; in the words of Redis, where it refuses that, too.
+    /// Reason; in the words of Redis, if Redis refuses the line, too.
     pub(crate) reason: &'static str,
 }
 
-/// The keys whose values are read.
+/// Keys whose values are read.
 const KEYS: [&[u8]; 6] = [b"file", b"seq", b"type", b"startoffset", b"endoffset", b"basesize"];
 
-/// The form is wrong.
+/// Reason for a malformed line.
 const FORMAT: &str = "Invalid AOF manifest file format";
-/// The checksum is wrong, or does not stand at the end.
+/// Reason for a checksum that is wrong, or not at the end.
 const CHECKSUM: &str = "the manifest is damaged, or was edited: its checksum is wrong. Restore it from a backup; if it \
 was edited on purpose, remove the line that begins with #checksum";
 
 impl Part {
-    /// Creates a part of which all counts.
+    /// Creates a part without offsets, all of which counts.
     pub(crate) fn new(name: String, seq: u64, kind: PartType) -> Self {
         Part { name, seq, kind, start: None, end: None, base_size: None }
     }
@@ -89,7 +88,8 @@ impl Part {
         let (mut start, mut end, mut base_size) = (None, None, None);
         let keys = words.iter().step_by(2).map(|key| key.to_ascii_lowercase());
         let keys: Vec<Vec<u8>> = keys.filter(|key| KEYS.contains(&&key[..])).collect();
-        // Two lines whose end was damaged would look like one, and a file would be missing from the data.
+        // Two lines with a damaged line end between them would look like one, and a file would be missing from the
+        // data.
         if (1..keys.len()).any(|at| keys[..at].contains(&keys[at])) || line.iter().any(is_no_text) {
             return Err(FORMAT);
         }
@@ -154,16 +154,16 @@ fn needs_quotes(name: &str) -> bool {
     name.bytes().any(|byte| !byte.is_ascii_graphic() || matches!(byte, b'"' | b'\'' | b'\\')) || name.is_empty()
 }
 
-/// Returns the line with the checksum of what stands before it.
+/// Returns the line with the checksum of all bytes before it.
 fn checksum_line(before: &[u8]) -> String {
     format!("{CHECKSUM_START}{:016x};\n", checksum::of(before))
 }
 
 impl Manifest {
-    /// Reads a manifest.
+    /// Parses a manifest.
     ///
     /// # Errors
-    /// Where and why it is refused.
+    /// The first line that is refused, with the reason.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, ManifestError> {
         let mut manifest = Manifest::default();
         let lines = text.split_inclusive(|byte| *byte == b'\n');
@@ -175,9 +175,10 @@ impl Manifest {
             parsed.map_err(|reason| ManifestError { line: number, reason })?;
             (count, offset) = (number, offset + line.len());
         }
-        match manifest == Manifest::default() {
-            true => Err(ManifestError { line: count, reason: "Found an empty AOF manifest" }),
-            false => Ok(manifest),
+        if manifest == Manifest::default() {
+            Err(ManifestError { line: count, reason: "Found an empty AOF manifest" })
+        } else {
+            Ok(manifest)
         }
     }
 
@@ -201,7 +202,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Writes the manifest, with its checksum if that is wanted.
+    /// Formats the manifest, with its checksum if `has_checksum` is set.
     pub(crate) fn to_text(&self, has_checksum: bool) -> String {
         let mut text = String::new();
         self.parts().for_each(|part| part.write(&mut text));
@@ -216,7 +217,8 @@ impl Manifest {
         self.base.iter().chain(&self.history).chain(&self.increments)
     }
 
-    /// Returns the manifest after a rewrite: another base, the increments from a number on, and the rest as history.
+    /// Returns the manifest after a rewrite: with another base, the increments from a number on, and the rest as
+    /// history.
     pub(crate) fn with_base(&self, base: Part, first_increment: u64) -> Manifest {
         let (old, increments): (Vec<Part>, Vec<Part>) =
             self.increments.iter().cloned().partition(|part| part.seq < first_increment);
@@ -270,7 +272,7 @@ mod tests {
                 assert_eq!(read, manifest, "bit {bit}: {}", flipped.escape_ascii());
             }
         }
-        // The one that matters most.
+        // The most important flip.
         assert_eq!(parse(&text.replace("seq 5 type i", "seq 5 type h")), Err((5, CHECKSUM)));
     }
 
@@ -314,7 +316,7 @@ mod tests {
             ("seq 1 type b other x\n", (1, FORMAT)),
             (&format!("{ok}file x seq 1 type b\n"), (2, "Found duplicate base file information")),
             ("file x seq 2 type i\nfile y seq 2 type i\n", (2, "Found a non-monotonic sequence number")),
-            // Redis takes these.
+            // Redis accepts these.
             ("# a comment\n", (1, "Found an empty AOF manifest")),
             ("file x seq 1 type b basesize 5 file y seq 2 type i\n", (1, FORMAT)),
             ("file x seq 1 type b basesize 59file y seq 2 type i\n", (1, FORMAT)),

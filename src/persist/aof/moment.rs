@@ -1,14 +1,14 @@
-//! When something was written, by two clocks.
+//! Timestamps by the wall clock and by the time since boot.
 
 use crate::persist::aof::block::{Header, NO_BOOT, Running, Stamp, boot_field, timestamp};
 use crate::persist::aof::policy::Annotations;
 use crate::persist::disk::Disk;
 use crate::time::clock::Clock;
 
-/// How long it may take to read both clocks, in milliseconds. A thread that is interrupted in between reads them again.
+/// Longest time to read both clocks, in milliseconds. A thread that is interrupted in between reads them again.
 const READING_MAX_MS: u64 = 10;
 
-/// A moment, by the wall clock, and by the time since the system was booted, which nobody can set.
+/// Timestamp by the wall clock, and by the time since the system was booted, which cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
     /// The number of the boot, or [`NO_BOOT`].
@@ -30,24 +30,23 @@ pub(crate) fn read_clocks(disk: &dyn Disk, clock: &Clock) -> (i64, u64) {
 }
 
 impl Moment {
-    /// Returns the present one.
     pub(crate) fn present(disk: &dyn Disk, clock: &Clock) -> Self {
         let (wall_ms, boot_ms) = read_clocks(disk, clock);
         Moment { boot: boot_field(&disk.boot_id(clock).unwrap_or_default()), wall_ms, boot_ms }
     }
 
-    /// Returns whether it is known how much time has passed between it and another one.
+    /// Returns true if both timestamps are of the same, known boot, so that the time between them is known.
     pub(crate) fn is_of_same_boot(&self, other: &Moment) -> bool {
         self.boot == other.boot && self.boot != NO_BOOT
     }
 
-    /// Returns that at which a block was written.
+    /// Returns the time at which a block was written.
     pub(crate) fn of(header: &Header) -> Self {
         Moment { boot: header.boot.clone(), wall_ms: header.at.wall_ms, boot_ms: header.at.boot_ms }
     }
 
-    /// Returns the annotations at the beginning of a base of commands: when it was written, and in the header of an empty
-    /// block the last fencing token by then, too.
+    /// Returns the annotations at the start of a base of commands: the time at which it was written and, in the header
+    /// of an empty block, the last fencing token by then.
     pub(crate) fn annotations(&self, wanted: Annotations, fence: i64) -> Vec<u8> {
         let (mut lines, mut sum) = (Vec::new(), Running::default());
         if wanted.timestamps {
@@ -62,13 +61,13 @@ impl Moment {
         lines
     }
 
-    /// Returns it as text.
+    /// Formats the timestamp as text.
     pub(crate) fn to_text(&self) -> String {
         let Moment { boot, wall_ms, boot_ms } = self;
         format!("{boot},{wall_ms},{boot_ms}")
     }
 
-    /// Reads the text.
+    /// Parses [`Moment::to_text`].
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let mut fields = std::str::from_utf8(text).ok()?.split(',');
         let (boot, wall_ms, boot_ms) =

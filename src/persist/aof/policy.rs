@@ -1,40 +1,39 @@
-//! What an append-only file is asked to be.
+//! Settings of an append-only file.
 
 use std::path::PathBuf;
 
-/// When what was written is made durable.
+/// Time at which written data is made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
     /// Before any client sees the reply of a write.
     Always,
-    /// Once a second.
     EverySec,
-    /// When the system does it.
+    /// At the time that the system chooses.
     No,
 }
 
-/// What is written beside the commands.
+/// The annotations between commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Annotations {
-    /// Each block has a header with a checksum; without, the file is as that of Redis (`aof-checksum`).
+    /// Set if each block has a header with a checksum; otherwise the file is like that of Redis (`aof-checksum`).
     pub(crate) checksums: bool,
-    /// Lines say when commands were written (`aof-timestamp-enabled`).
+    /// Set if timestamp lines are written (`aof-timestamp-enabled`).
     pub(crate) timestamps: bool,
 }
 
 /// The settings of an append-only file.
 #[derive(Clone, Debug)]
 pub(crate) struct AofOptions {
-    /// The directory in which that of the file is.
+    /// The directory that contains the directory of the file.
     pub(crate) dir: PathBuf,
     /// The name of the directory of the file (`appenddirname`).
     pub(crate) dirname: String,
-    /// What the names of its files begin with (`appendfilename`).
+    /// Prefix of the names of its files (`appendfilename`).
     pub(crate) filename: String,
-    /// When what was written is made durable (`appendfsync`).
+    /// Time at which written data is made durable (`appendfsync`).
     pub(crate) policy: Policy,
-    /// Each block has a header with a checksum; without, the file is as that of Redis.
+    /// Set if each block has a header with a checksum; otherwise the file is like that of Redis.
     pub(crate) checksums: bool,
-    /// Lines say when commands were written (`aof-timestamp-enabled`).
+    /// Set if timestamp lines are written (`aof-timestamp-enabled`).
     pub(crate) timestamps: bool,
 }

@@ -1,7 +1,7 @@
-//! A part of the log that is not in memory any more, read from an append-only file: what a replica lacks.
+//! A part of the log that is not in memory any more, read from an append-only file for a replica.
 //!
-//! What is for replicas alone is not in the file. In its place come commands of the same length that change nothing, so that
-//! every position stays what it is.
+//! Commands for replicas alone are not in the file. They are replaced by commands of the same length that change
+//! nothing, so that all positions stay the same.
 
 use std::io;
 
@@ -14,35 +14,34 @@ use crate::persist::aof::segment::{SegmentReader, Verdict};
 use crate::persist::disk::Disk;
 use crate::resp::write_command;
 
-/// How long the commands are at most that come in the place of others.
+/// Largest length of such a filling command.
 const FILLING_MAX: u64 = 32 << 10;
-/// How long a command with an argument is, without its name, the argument and the digits of its length.
+/// Length of a command with one argument, without the name, the argument and the digits of their lengths.
 const SHORTEST: u64 = "*2\r\n$4\r\n\r\n$\r\n\r\n".len() as u64;
 
-/// Which part of the log is wanted.
+/// The requested part of the log.
 pub(crate) struct LogRange<'r> {
-    /// The positions at which it begins and ends; between commands, and the end not in the middle of what is for replicas
-    /// alone.
+    /// The positions of its start and end; both between commands, and the end not inside a range for replicas alone.
     pub(crate) from: u64,
     pub(crate) to: u64,
-    /// Returns whether what lies before a position in the history with an id is of the history that is wanted.
+    /// Test that everything before a position in the history with an ID belongs to the requested history.
     pub(crate) is_of_history: &'r dyn Fn(&HistoryId, u64) -> bool,
-    /// The first command in the place of what is not in the file, where it is not too long for that.
+    /// The first command in place of a missing range, if the range has room for it.
     pub(crate) aside: &'r [u8],
 }
 
-/// The files in which everything before some position was written.
+/// The files that contain everything before some position.
 pub(crate) struct WrittenFiles {
-    /// The lengths are those up to there, or further.
+    /// The files, with their lengths at that position or later.
     pub(crate) parts: Vec<PartFile>,
-    /// The position at which the last of them begins, if that is known.
+    /// The position at which the last of the files begins, if it is known.
     pub(crate) last_begin: Option<u64>,
 }
 
 /// Reads a part of the log; `out` takes it in pieces. Everything before its end must have been written.
 ///
 /// # Errors
-/// When the files have not all of it, are damaged, or cannot be read; and those of `out`.
+/// Files that lack a part of it, are damaged, or cannot be read; errors of `out`.
 pub(crate) fn read_range(
     disk: &dyn Disk,
     files: &WrittenFiles,
@@ -76,13 +75,13 @@ pub(crate) fn read_range(
     reading.end()
 }
 
-/// How far a part of the log was read.
+/// Progress of reading a part of the log.
 struct Reading<'r> {
     range: &'r LogRange<'r>,
     out: &'r mut dyn FnMut(Bytes) -> io::Result<()>,
-    /// Up to where in the log everything was read before, if that is known.
+    /// The log position up to which everything was read before, if it is known.
     read_to: Option<u64>,
-    /// Up to where the part was found.
+    /// The position up to which the part was found.
     at: Option<u64>,
 }
 
@@ -98,7 +97,7 @@ impl Reading<'_> {
         let own = len.and_then(|len| (bytes.len() as u64).checked_sub(len));
         let (Some(header), Some(own)) = (header, own) else { return self.pass("it has commands of another program") };
         let is_of_history = header.at.history.is_some_and(|id| (self.range.is_of_history)(&id, header.end));
-        // Between two blocks there is only what is for replicas alone, unless positions have begun again.
+        // Between two blocks there are only commands for replicas alone, unless positions have begun again.
         let begin = former_end.filter(|end| *end <= header.position);
         if self.at.is_some() && begin.is_none() || !is_of_history {
             return self.pass("it has another history");
@@ -111,7 +110,7 @@ impl Reading<'_> {
         let at = at.max(header.position);
         let end = header.end.min(self.range.to);
         if at < end {
-            // What comes before the commands of the log is in the file alone.
+            // The bytes before the commands of the log are in the file alone.
             let offset = |position: u64| (own + position - header.position) as usize;
             (self.out)(bytes.slice(offset(at)..offset(end)))?;
         }
@@ -119,12 +118,13 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Passes over what is not wanted, before the part.
+    /// Skips a block before the part; inside the part, fails with `reason`.
     fn pass(&self, reason: &str) -> io::Result<()> {
         if self.at.is_some() { Err(missing(reason)) } else { Ok(()) }
     }
 
-    /// Ends where the file ends: behind that, only what is for replicas alone was written before the end of the part.
+    /// Ends the part at the end of the files: beyond that, only commands for replicas alone come before the end of the
+    /// part.
     fn end(&mut self) -> io::Result<()> {
         let from = self.range.from;
         let at = self.at.or(self.read_to.filter(|end| *end <= from).map(|_| from));
@@ -132,7 +132,7 @@ impl Reading<'_> {
         self.fill(at, self.range.to)
     }
 
-    /// Puts commands in the place of what is not in the file.
+    /// Emits commands in place of a range that is not in the file.
     fn fill(&mut self, at: u64, to: u64) -> io::Result<()> {
         let (aside, mut left) = (self.range.aside, to.min(self.range.to).saturating_sub(at));
         if left.checked_sub(aside.len() as u64).is_some_and(is_fillable) {
@@ -149,19 +149,19 @@ impl Reading<'_> {
     }
 }
 
-/// Returns whether there are commands of a length that change nothing.
+/// Returns true if a range of this length can be filled with commands that change nothing.
 fn is_fillable(len: u64) -> bool {
     len == 0 || filling(len.min(FILLING_MAX)).is_some()
 }
 
-/// Returns a command of a length that changes nothing, and that every server knows; `None` if there is none.
+/// Returns a command of a given length that changes nothing, and that every server knows; `None` if there is none.
 fn filling(len: u64) -> Option<Vec<u8>> {
     let command = |words: &[&[u8]]| {
         let mut command = Vec::new();
         write_command(&mut command, words);
         Some(command).filter(|command| command.len() as u64 == len)
     };
-    // No PING has a length at which its text would need another digit for its own length; an EXISTS has it.
+    // A PING has gaps in its lengths, where its text would need another digit for its own length; an EXISTS fills them.
     let with_text = |name: &&[u8]| {
         let text = |digits: u64| len.checked_sub(SHORTEST + name.len() as u64 + digits);
         (1..=5).filter_map(text).find_map(|text| command(&[name, &vec![b'.'; text as usize]]))

@@ -22,11 +22,10 @@ struct Written {
     disk: SimulatedDisk,
     files: WrittenFiles,
     all: Vec<u8>,
-    /// Where commands end.
     ends: Vec<usize>,
 }
 
-/// Returns how long the command is that bytes begin with.
+/// Returns the length of the command at the start of the bytes.
 fn command_len(bytes: &[u8]) -> usize {
     match frames::command(bytes) {
         Frame::Whole(len) => len,
@@ -64,7 +63,7 @@ fn write_log(seed: u64) -> Written {
     let reader = log.reader(Purpose::Copy);
     let mut writer = Writer::open(dir.clone(), reader, Start::New, &options, "boot", Box::new(stamp)).expect("opened");
     let handle = writer.handle();
-    // Where a file begins is known of the last one alone.
+    // The start of a file is known for the last one alone.
     log.append(&mut Effects::one(0, &[b"SET", b"first", b""]));
     for number in 0..200 {
         match random.below(8) {
@@ -130,7 +129,7 @@ fn what_the_files_do_not_have_is_not_made_up() {
     let reason = |result: io::Result<Vec<u8>>| result.expect_err("it is not there").to_string();
     let missing = "the append only file has not all of it: ";
     assert_eq!(reason(written.read(0, end, [b'b'; 40])), format!("{missing}it begins later, or has another history"));
-    // One byte less than there was.
+    // One byte less than before.
     let mut shorter = write_log(7);
     shorter.files.parts.last_mut().expect("an increment").len -= 1;
     assert!(reason(shorter.read(0, end, ID)).starts_with(missing));

@@ -1,17 +1,17 @@
-//! Reads one file of commands, and finds where it is damaged.
+//! Reader of one file of commands, which finds the damage in it.
 //!
-//! A file may have blocks with headers, commands without, as Redis writes them, or both. What is returned has been checked:
-//! a block by its checksum, commands without a header by their form. At the first damage reading ends, and the rest of the
-//! file decides what that was:
+//! A file may contain blocks with headers, commands without, as Redis writes them, or both. Everything returned was
+//! checked: a block by its checksum, commands without a header by their form. Reading ends at the first damage, and the
+//! rest of the file decides on its kind:
 //!
-//! - A *torn tail* is what a power cut or a full disk leaves: nothing behind it was written when its place was known to be
-//!   durable, as far as the headers behind it say. It may be cut off.
-//!   This includes that nothing but a header, or a lost one, comes where a block with a header should end: otherwise Redis
-//!   has cut a torn block where a command ends, and appended to it. What it appends within that length is not noticed.
-//! - Everything else is *corrupt*: bytes that were durable have changed. Cutting there would lose what was acknowledged.
+//! - A *torn tail* is left by a power cut or a full disk: nothing behind it was written when its place was known to be
+//!   durable, as far as the headers behind it say. It may be cut off. This includes a header, or a lost one, in the
+//!   place where a block with a header should end: for any other content, Redis has cut a torn block where a command
+//!   ends, and appended to it. Commands that it appends within that length are not noticed.
+//! - All other damage is *corrupt*: bytes that were durable have changed. Cutting there would lose acknowledged writes.
 //!
-//! Commands without headers do not say what was durable: a part of a command at the end of the file is a torn tail, as in
-//! Redis, and so are zeros in the place of a command, which file systems leave after a power cut.
+//! Commands without headers do not say if they were durable: a part of a command at the end of the file is a torn tail,
+//! as in Redis, and so are zeros in the place of a command, which file systems leave after a power cut.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -27,84 +27,79 @@ use crate::persist::aof::frames::{self, Frame};
 use crate::persist::aof::input::Input;
 use crate::persist::disk::Disk;
 
-/// About how many bytes of commands without a header are returned at once.
+/// Approximate number of bytes of commands without a header that are returned at once.
 const PIECE_LEN: usize = 64 * 1024;
 
-/// Whole commands that follow each other in a file.
+/// Consecutive whole commands of a file.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    /// The offset in the file of the first byte.
+    /// Offset of the first byte in the file.
     pub(crate) offset: u64,
-    /// The commands; there may be none in a block.
+    /// The commands; a block may have none.
     pub(crate) bytes: Bytes,
 }
 
-/// How a file ends.
+/// Result of reading a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// With a whole command.
+    /// The file ends with a whole command.
     Complete,
-    /// With something that was not written whole.
+    /// The file ends with data that was not written completely.
     TornTail {
-        /// How many bytes are valid.
         valid_len: u64,
-        /// What is wrong behind them.
+        /// Description of the damage behind them.
         reason: String,
     },
-    /// It does not only end early: durable bytes are damaged.
+    /// Durable bytes are damaged: the file does not only end early.
     Corrupt {
-        /// Where.
+        /// Offset of the damage.
         offset: u64,
-        /// What is wrong there.
+        /// Description of the damage.
         reason: String,
     },
 }
 
-/// The valid part of a file, as it has to be known to go on writing.
+/// The valid part of a file, with all that is needed to append to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tail {
-    /// Its length.
     pub(crate) len: u64,
-    /// The checksum up to there.
+    /// The checksum up to the end of the valid part.
     pub(super) sum: Running,
-    /// How many bytes its headers say were durable.
+    /// Number of bytes that were durable by the headers.
     pub(crate) synced: u64,
-    /// The last header, if there is any.
     pub(crate) last: Option<Header>,
-    /// The position in the log behind the last block; `None` if commands without a header follow it, or there is no block.
+    /// The log position behind the last block; `None` if commands without a header follow it, or there is no block.
     pub(crate) position: Option<u64>,
 }
 
-/// Reads a file of commands.
 pub(crate) struct SegmentReader<R> {
     input: Input<R>,
     tail: Tail,
     verdict: Option<Verdict>,
 }
 
-/// An annotation that was read.
 enum Annotation {
     Block(Box<ReadHeader>),
     Other,
-    /// It needs at least so many bytes; a text that says what is wrong.
+    /// Damage, with the least number of bytes that an intact annotation needs, and a description.
     Damaged(u64, &'static str),
 }
 
-/// Returns whether an annotation is the header of a block, even a damaged one.
+/// Returns true if an annotation is the header of a block, even a damaged one.
 fn looks_like_header(line: &[u8]) -> bool {
     [&HEADER_START[1..], CHECKSUM_FIELD].iter().any(|part| memmem::find(line, part).is_some())
 }
 
 impl Tail {
-    /// The tail of an empty file.
+    /// Returns the tail of an empty file.
     pub(crate) fn empty() -> Self {
         Tail { len: 0, sum: Running::default(), synced: 0, last: None, position: None }
     }
 
-    /// Reads the tail of a file of which the first `len` bytes are valid, and end with a whole command.
+    /// Reads the tail of a file whose first `len` bytes are valid, and end with a whole command.
     ///
     /// # Errors
-    /// When it cannot be read, or is damaged before.
+    /// A file that cannot be read, or is damaged before `len`.
     pub(crate) fn read(disk: &dyn Disk, path: &Path, len: u64) -> io::Result<Self> {
         let (read, found) = disk.read(path)?;
         let mut reader = SegmentReader::new(read, len.min(found));
@@ -117,15 +112,15 @@ impl Tail {
 }
 
 impl<R: Read> SegmentReader<R> {
-    /// Creates a reader of a file of a length.
+    /// Creates a reader of a file of `len` bytes.
     pub(crate) fn new(read: R, len: u64) -> Self {
         SegmentReader { input: Input::new(read, 0, len), tail: Tail::empty(), verdict: None }
     }
 
-    /// Returns the next commands; `None` at the end of what is valid.
+    /// Returns the next commands; `None` at the end of the valid part.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Errors of reading the file.
     pub(crate) fn next(&mut self) -> io::Result<Option<Piece>> {
         while self.verdict.is_none() {
             let first = self.input.fill(1)?.first().copied();
@@ -149,7 +144,7 @@ impl<R: Read> SegmentReader<R> {
         Ok(None)
     }
 
-    /// Returns how the file ends, after [`SegmentReader::next`] has returned `None`.
+    /// Returns the result for the file, after [`SegmentReader::next`] has returned `None`.
     pub(crate) fn verdict(&self) -> Verdict {
         self.verdict.clone().unwrap_or(Verdict::Complete)
     }
@@ -159,7 +154,7 @@ impl<R: Read> SegmentReader<R> {
         &self.tail
     }
 
-    /// Reads a line between commands. That of a header is taken only together with its block.
+    /// Reads a line between commands. A header is taken only together with its block.
     fn annotation(&mut self) -> io::Result<Annotation> {
         let bytes = self.input.fill(ANNOTATION_MAX)?;
         let line = &bytes[..bytes.len().min(ANNOTATION_MAX)];
@@ -219,7 +214,7 @@ impl<R: Read> SegmentReader<R> {
                 None => break None,
                 Some(Frame::Whole(_)) if len >= PIECE_LEN => break None,
                 Some(Frame::Whole(more)) => len += more,
-                Some(_) if len > 0 => break None, // it comes first the next time
+                Some(_) if len > 0 => break None, // the rest comes first the next time
                 Some(Frame::Bad(reason)) => break Some((0, reason)),
                 Some(Frame::Partial(needed)) => {
                     if needed as u64 > self.input.left() {
@@ -239,7 +234,7 @@ impl<R: Read> SegmentReader<R> {
         Ok(Some(Piece { offset, bytes }))
     }
 
-    /// Takes bytes that are valid and belong to no block.
+    /// Takes valid bytes that belong to no block.
     fn accept(&mut self, len: usize) -> Bytes {
         let bytes = self.input.take(len);
         self.tail.sum.add(&bytes);
@@ -247,7 +242,8 @@ impl<R: Read> SegmentReader<R> {
         bytes
     }
 
-    /// Ends reading at damage. `needed` is how many bytes a command would need that is valid as far as it goes.
+    /// Ends reading at damage. `needed` is the number of bytes that a command needs which is valid up to the end of the
+    /// file.
     fn end_with_damage(&mut self, needed: u64, reason: &str) -> io::Result<Option<Piece>> {
         let offset = self.input.offset();
         let is_unwritten = match self.input.bytes().first() {
@@ -260,9 +256,10 @@ impl<R: Read> SegmentReader<R> {
         let after = damage::examine(&mut self.input, self.tail.sum)?;
         let is_possible = !after.was_durable && !after.has_more;
         let is_torn = is_possible && (is_tail || after.has_headers || after.is_zeros);
-        self.verdict = Some(match is_torn {
-            true => Verdict::TornTail { valid_len: offset, reason: reason.to_owned() },
-            false => Verdict::Corrupt { offset, reason: reason.to_owned() },
+        self.verdict = Some(if is_torn {
+            Verdict::TornTail { valid_len: offset, reason: reason.to_owned() }
+        } else {
+            Verdict::Corrupt { offset, reason: reason.to_owned() }
         });
         Ok(None)
     }

@@ -1,4 +1,4 @@
-//! Tests of reading files with blocks, without, and damaged ones.
+//! Tests of reading files with blocks, without blocks, and damaged ones.
 
 use std::io::Cursor;
 
@@ -8,24 +8,24 @@ use crate::persist::disk::simulated::SimulatedDisk;
 use crate::persist::disk::simulated::random::Random;
 use crate::persist::disk::{Disk, write_all};
 
-/// A file as it is written: its bytes, what it contains, and where its blocks begin and end.
+/// A file as it is written: its bytes, its commands, and the bounds of its blocks.
 #[derive(Clone, Default)]
 struct Written {
     bytes: Vec<u8>,
     sum: Running,
     commands: Vec<u8>,
-    /// For each block or command: where its header begins, where it ends, and how many bytes of commands there are then.
+    /// For each block or command: the start of its header, its end, and the number of bytes of commands up to there.
     parts: Vec<(usize, usize, usize)>,
 }
 
-/// Returns a command with an argument of a length.
+/// Returns a command with an argument of a given length.
 fn command(number: usize, len: usize) -> Vec<u8> {
     let value = format!("{number:_>len$}");
     format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}\r\n", value.len()).into_bytes()
 }
 
 impl Written {
-    /// Appends a block that says how much was durable.
+    /// Appends a block whose header says how much was durable.
     fn block(mut self, commands: &[u8], synced: usize) -> Self {
         let begin = self.bytes.len();
         let stamp = timestamp(1_700_000_000_000 + begin as i64 * 1000);
@@ -53,7 +53,7 @@ impl Written {
         self
     }
 
-    /// Returns how many bytes of commands the parts have that end within a length.
+    /// Returns the number of bytes of commands in the parts that end within a length.
     fn commands_within(&self, len: usize) -> usize {
         self.parts.iter().rev().find(|(_, end, _)| *end <= len).map_or(0, |(.., commands)| *commands)
     }
@@ -70,7 +70,7 @@ fn read(bytes: &[u8]) -> (Vec<u8>, Verdict, Tail) {
     (commands, reader.verdict(), reader.tail().clone())
 }
 
-/// Six blocks, each written after all before the last one was durable.
+/// Returns six blocks, each written after everything before the last one was durable.
 fn blocks() -> Written {
     (0..6).fold(Written::default(), |file, number| {
         let synced = file.parts.iter().rev().nth(1).map_or(0, |(_, end, _)| *end);

@@ -1,5 +1,5 @@
-//! Lives of a writer on a disk that fails and loses power: what is recovered after each is a prefix of what was appended,
-//! in whole records, with all that was confirmed or known to be durable.
+//! Lives of a writer on a disk that fails and loses power: the records recovered after each are a prefix of the
+//! appended ones, whole, and include all that were confirmed or known to be durable.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,12 +19,11 @@ use crate::persist::disk::simulated::random::Random;
 use crate::persist::disk::{Disk, DiskFile, read_small_file, write_all};
 use crate::persist::{Effects, Log, Purpose};
 
-/// How many seeds are run.
 const SEEDS: u64 = 500;
-/// How many lives each has.
+/// Number of lives for each seed.
 const LIVES: usize = 4;
 
-/// Syncs some time after it was begun.
+/// Syncer that finishes some time after a sync was begun.
 struct LateSyncer {
     file: Option<Arc<dyn DiskFile>>,
     random: Random,
@@ -43,10 +42,9 @@ impl Syncer for LateSyncer {
     }
 }
 
-/// What is recovered from a disk.
+/// State recovered from a disk.
 struct Recovered {
     dir: Arc<AofDir>,
-    /// The numbers of the records.
     records: Vec<u64>,
     tail: Option<Tail>,
     is_torn: bool,
@@ -63,8 +61,8 @@ fn options(policy: Policy, random: &mut Random) -> AofOptions {
     }
 }
 
-/// Returns the numbers of the records in commands, in which each record has the number as its only key, once or twice. A
-/// `MULTI` is counted only with its `EXEC`.
+/// Returns the numbers of the records in commands; each record has its number as its only key, once or twice. A `MULTI`
+/// is counted only with its `EXEC`.
 fn records(commands: &[u8]) -> Vec<u64> {
     let words: Vec<&[u8]> = commands.split(|byte| *byte == b'\n').collect();
     let (mut found, mut open) = (Vec::new(), None);
@@ -97,7 +95,7 @@ fn open_transaction(pieces: &[Piece]) -> Option<u64> {
     (multi > exec || is_first && exec == 0).then_some(multi)
 }
 
-/// Recovers what a disk has, as a start does.
+/// Recovers the state of a disk, as a start does.
 fn recover(disk: &SimulatedDisk) -> Result<Recovered, String> {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let dir = AofDir::open(shared, Path::new("/data"), "aof", "a", true).map_err(|error| error.to_string())?;
@@ -129,18 +127,18 @@ fn recover(disk: &SimulatedDisk) -> Result<Recovered, String> {
         }
         numbers.extend(records(&pieces.iter().flat_map(|piece| piece.bytes.to_vec()).collect::<Vec<u8>>()));
         cut_tail(disk, &file.path, valid_len, 1_700_000_000).map_err(|error| error.to_string())?;
-        tail = Some(match valid_len == reader.tail().len {
-            true => reader.tail().clone(),
-            false => Tail::read(disk, &file.path, valid_len).map_err(|error| error.to_string())?,
+        tail = Some(if valid_len == reader.tail().len {
+            reader.tail().clone()
+        } else {
+            Tail::read(disk, &file.path, valid_len).map_err(|error| error.to_string())?
         });
     }
     Ok(Recovered { dir: Arc::new(dir), records: numbers, tail, is_torn: has_torn })
 }
 
-/// What a rewrite has to write, and the increment that then follows it.
+/// The records that a rewrite has to write, and the increment that follows it.
 type Rewrite = (Vec<u64>, Arc<Mutex<Option<u64>>>);
 
-/// A life of a server.
 struct Life {
     disk: SimulatedDisk,
     random: Random,
@@ -149,21 +147,20 @@ struct Life {
     writer: Writer,
     handle: AofHandle,
     now_ms: Arc<AtomicU64>,
-    /// The numbers of all records, and the position behind each that was appended in this life.
+    /// The numbers of all records, and the position behind each record appended in this life.
     records: Vec<u64>,
     ends: Vec<u64>,
     recovered: usize,
     next: u64,
-    /// What a rewrite that was begun has to write, and the increment that then follows it.
     rewrite: Option<Rewrite>,
     has_stopped: bool,
     has_checksums: bool,
-    /// Up to where a sync that was asked for has worked.
+    /// The position up to which a requested sync has worked.
     asked: Arc<AtomicU64>,
     seen: Seen,
 }
 
-/// How often things have happened.
+/// Numbers of the events seen.
 #[derive(Debug, Default)]
 struct Seen {
     torn: usize,
@@ -227,7 +224,7 @@ impl Life {
         self.next += 1;
     }
 
-    /// Begins a rewrite: of a file that lacks something, in a detached increment.
+    /// Begins a rewrite; for a file that lacks records, in a detached increment.
     fn begin_rewrite(&mut self) {
         let seq = Arc::new(Mutex::new(None));
         let slot = seq.clone();
@@ -240,7 +237,7 @@ impl Life {
         self.rewrite = Some((self.records.clone(), seq));
     }
 
-    /// Ends a rewrite if its increment is there.
+    /// Ends a rewrite if its increment exists.
     fn end_rewrite(&mut self) {
         let Some((records, seq)) = self.rewrite.take() else { return };
         let Some(first) = *seq.lock() else {
@@ -259,7 +256,7 @@ impl Life {
                 _ = self.dir.remove_history(); // the disk may fail
             }
         } else if self.dir.is_detached() {
-            self.rewrite = Some((records, seq)); // tried again: without a base there is nothing
+            self.rewrite = Some((records, seq)); // tried again: without a base no record counts
         }
     }
 
@@ -293,12 +290,12 @@ impl Life {
         self.writer.step() == Step::Stopped
     }
 
-    /// Returns how many records there are up to a position.
+    /// Returns the number of records up to a position.
     fn count(&self, position: u64) -> usize {
         self.recovered + self.ends.partition_point(|end| *end <= position)
     }
 
-    /// Ends the life; returns the disk, how many records must be recovered, and the reason.
+    /// Ends the life; returns the disk, the number of records that must be recovered, and the reason.
     fn end(mut self) -> (SimulatedDisk, usize, &'static str, Self) {
         let status = self.handle.status();
         let confirmed = match self.log.confirmed() {
@@ -308,12 +305,12 @@ impl Life {
         let is_always = *self.handle.0.policy.lock() == Policy::Always;
         let asked = self.asked.load(Relaxed);
         let durable = self.count(status.synced.max(asked)).max(if is_always { confirmed } else { 0 });
-        // Where a sync has failed, the file is cut before the same records are written again.
+        // After a failed sync, the file is cut before the same records are written again.
         let confirmed = if is_always || status.error.is_none() { confirmed } else { 0 };
         self.seen.asked += usize::from(asked > 0);
         self.seen.lost += usize::from(status.needs_rewrite.is_some());
         self.seen.errors += usize::from(status.error.is_some());
-        // Without checksums nobody can tell what a power cut has left.
+        // Without checksums the effects of a power cut cannot be detected.
         match if self.has_checksums { self.random.below(4) } else { 0 } {
             0 => {
                 let is_whole = status.needs_rewrite.is_none() && !self.dir.is_detached();
@@ -336,7 +333,7 @@ impl Life {
     }
 }
 
-/// Runs the lives of a seed.
+/// Runs all lives of a seed.
 fn run(seed: u64, mut seen: Seen) -> Seen {
     let mut random = Random::new(seed);
     let mut disk = SimulatedDisk::new(random.next());

@@ -1,4 +1,4 @@
-//! Syncing a file beside writing to it: a slow disk does not keep what is acknowledged from the system.
+//! Syncs of a file, apart from the writes: on a slow disk, acknowledged data still reaches the system.
 
 use std::io;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use parking_lot::Mutex;
 
 use crate::persist::disk::DiskFile;
 
-/// Syncs one file at a time.
+/// A syncer of one file at a time.
 pub(crate) trait Syncer: Send {
     /// Begins to make a file durable, or does it at once.
     fn start(&mut self, file: Arc<dyn DiskFile>);
 
-    /// Returns the result, once, when there is one.
+    /// Returns the result of the sync, once, when it has ended.
     fn poll(&mut self) -> Option<io::Result<()>>;
 }
 
-/// Syncs at once.
+/// Syncer without a thread, which syncs in [`Syncer::start`].
 #[derive(Default)]
 pub(crate) struct InlineSyncer(Option<io::Result<()>>);
 
@@ -31,7 +31,7 @@ impl Syncer for InlineSyncer {
     }
 }
 
-/// Syncs on a thread of its own, which ends when this is dropped.
+/// Syncer with a thread of its own, which ends when the syncer is dropped.
 pub(crate) struct ThreadSyncer {
     files: Sender<Arc<dyn DiskFile>>,
     result: Arc<Mutex<Option<io::Result<()>>>>,
@@ -41,7 +41,7 @@ impl ThreadSyncer {
     /// Starts the thread; `wake` is called after each sync.
     ///
     /// # Errors
-    /// When the system has no thread left.
+    /// An error if the system has no thread left.
     pub(crate) fn start_thread(wake: impl Fn() + Send + 'static) -> io::Result<Self> {
         let (files, received) = channel::<Arc<dyn DiskFile>>();
         let result = Arc::new(Mutex::new(None));

@@ -1,27 +1,26 @@
-//! Cutting a torn tail off a file, without losing what was cut.
+//! Removal of a torn tail, without losing its bytes.
 
 use std::path::{Path, PathBuf};
 
 use crate::persist::aof::error::AofError;
 use crate::persist::disk::{Disk, copy_from, with_suffix};
 
-/// How many tails of one second are kept.
+/// Number of tails kept for one second.
 const TAILS_MAX: usize = 1000;
 
-/// A tail that was cut off.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CutTail {
-    /// The file that has it now.
+    /// The file that contains the tail now.
     pub(crate) kept_in: PathBuf,
-    /// How many bytes it has.
+    /// Length of the tail, in bytes.
     pub(crate) len: u64,
 }
 
-/// Cuts a file to its valid length; `None` if it has no more. What is cut is copied to `<file>.tail-<unix time>` before, and
-/// durable there. The file is durable afterwards.
+/// Cuts a file to its valid length; returns `None` if it is not longer. The tail is first copied to
+/// `<file>.tail-<unix time>`, and made durable there. The file is durable afterwards.
 ///
 /// # Errors
-/// When the disk fails; the file may be uncut then, but nothing is lost.
+/// Errors of the disk; the file may be uncut then, but nothing is lost.
 pub(crate) fn cut_tail(
     disk: &dyn Disk,
     path: &Path,

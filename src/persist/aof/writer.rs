@@ -1,16 +1,16 @@
-//! The writer of an append-only file: reads the log, writes blocks, makes them durable, says so.
+//! The writer of an append-only file: reads the log, writes blocks, makes them durable, and confirms them.
 //!
-//! The log keeps what is not durable yet, so that the writer can do everything again after an error: it cuts the file to
-//! what is known to be right, waits, and writes the same records once more. After a failed sync it is unknown what of
-//! the file is durable, and a later sync that works says nothing of it; so the writer goes back to what was durable before.
-//! With [`Policy::No`] the log does not keep what is written, and such a file has to be written anew.
+//! The log keeps all records that are not durable yet, so that the writer can start over after an error: it cuts the
+//! file to the part known to be correct, waits, and writes the same records once more. After a failed sync it is
+//! unknown which part of the file is durable, and a later sync that works does not tell; so the writer goes back to the
+//! part that was durable before. With [`Policy::No`] the log does not keep written records, and such a file has to be
+//! rewritten.
 //!
-//! What is written to the file outlives the process, and what is durable the machine. So replies wait until their records
-//! are written, with [`Policy::Always`] until they are durable, and with [`Policy::EverySec`] no longer than the disk may be
-//! behind.
+//! Written data outlives the process, durable data the machine. So replies wait until their records are written, with
+//! [`Policy::Always`] until they are durable, and with [`Policy::EverySec`] also while the disk is too far behind.
 //!
-//! [`Writer::step`] never waits, except for the disk. [`spawn`] calls it on a thread; simulations call it themselves. What
-//! is only to be written is written by the workers ([`Writer::write_for_worker`]), unless the disk may be slow.
+//! [`Writer::step`] never waits, except for the disk. [`spawn`] calls it on a thread; simulations call it themselves.
+//! Records that need no sync are written by the workers ([`Writer::write_for_worker`]), unless the disk may be slow.
 
 mod block_writer;
 mod by_worker;
@@ -41,41 +41,40 @@ use crate::persist::disk::{DiskFile, write_again_from};
 pub(crate) use by_worker::Rest;
 pub(crate) use thread::spawn;
 
-/// How long after a sync the next one begins with [`Policy::EverySec`].
+/// Interval between two syncs with [`Policy::EverySec`].
 const SYNC_PERIOD_MS: u64 = 1000;
-/// How many bytes may be written between two syncs with [`Policy::EverySec`]: the log has to keep them.
+/// Number of bytes that may be written between two syncs with [`Policy::EverySec`]: the log has to keep them.
 const UNSYNCED_MAX: u64 = 32 << 20;
-/// How long the writer waits after an error, at first and at most.
+/// Pause of the writer after an error, at first and at most.
 const PAUSE_MIN_MS: u64 = 100;
 const PAUSE_MAX_MS: u64 = 1000;
-/// How many of the last bytes of a file are written again when it is opened.
+/// Number of last bytes of a file that are written again when it is opened.
 const WRITTEN_AGAIN_MAX: u64 = 64 << 20;
 
-/// Tells the time, for headers and for the pace of syncs. Its `boot_ms` has to run with the system's time.
+/// Clock for headers and for the pace of syncs. Its `boot_ms` has to run with the system's time.
 pub(crate) type AofClock = Box<dyn FnMut() -> Stamp + Send>;
 
-/// Takes an event of the latency monitor: its name, and how many milliseconds it took.
+/// Callback for events of the latency monitor: the event's name, and its duration in milliseconds.
 pub(crate) type NoteLatency = Box<dyn Fn(&'static str, u64) + Send>;
 
-/// Where a writer begins.
 pub(crate) enum Start {
     /// Behind the valid part of the last increment, which has to end there.
     Append(Tail),
     /// In a new increment.
     New,
-    /// In a new increment that is in no manifest before [`AofDir::install_base`] is called. With [`Policy::Always`]
-    /// nothing counts as durable before; with the others no reply waits for the file until then.
+    /// In a new increment that is in no manifest before [`AofDir::install_base`] is called. With [`Policy::Always`] no
+    /// record counts as durable before; with the other policies no reply waits for the file until then.
     Detached,
 }
 
-/// What to do after a step.
+/// Action of the caller after a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The next step, at once.
+    /// Make the next step at once.
     Again,
-    /// Wait for records, for [`LogReader::wake`], or so long.
+    /// Wait for records, for [`LogReader::wake`], or for a time.
     Wait(Option<Duration>),
-    /// Nothing: the writer has ended.
+    /// Make no more steps: the writer has ended.
     Stopped,
 }
 
@@ -84,26 +83,24 @@ pub(crate) enum Step {
 struct Mark {
     /// The length of the file.
     len: u64,
-    /// The position in the log that it has everything before.
+    /// The log position up to which the file has everything.
     position: u64,
     sum: Running,
 }
 
-/// A sync that was begun.
 struct Syncing {
-    /// What is durable when it has worked.
+    /// The place that is durable if the sync works.
     mark: Mark,
     began_ms: u64,
     is_delayed: bool,
 }
 
-/// When to try again after an error.
+/// Pause after an error.
 struct Pause {
     until_ms: u64,
     length_ms: u64,
 }
 
-/// The writer of an append-only file.
 pub(crate) struct Writer {
     shared: Arc<Shared>,
     clock: AofClock,
@@ -112,57 +109,58 @@ pub(crate) struct Writer {
     boot: String,
     policy: Policy,
     has_checksums: bool,
-    /// Whether the next increment has them.
+    /// True if the next increment has checksums.
     wants_checksums: bool,
     has_timestamps: bool,
     file: Arc<dyn DiskFile>,
-    /// Up to where the file is written.
+    /// The place up to which the file is written.
     written: Mark,
-    /// Up to where it is durable.
+    /// The place up to which the file is durable.
     synced: Mark,
-    /// Up to which position of the log it would be recovered after a power cut; less than that if the base is not there.
+    /// The log position up to which the data would be recovered after a power cut; lower than that of `synced` without
+    /// a base.
     durable: u64,
-    /// The position up to which clients may see replies; `None` while none waits for this file.
+    /// The position up to which clients may see replies; `None` while no client waits for this file.
     confirmed: Option<u64>,
-    /// How many clients waited for a confirmation when there was one last.
+    /// Number of clients that waited for a confirmation at the last one.
     waited: usize,
-    /// When the thread looks at what is due by itself, in milliseconds since boot, if it does.
+    /// Time at which the thread makes its next step without a wakeup, in milliseconds since boot, if it does.
     looks_ms: Option<u64>,
-    /// Until when workers write nothing, because a write of theirs was slow.
+    /// End of the time in which workers write nothing, because a write of theirs was slow.
     workers_rest_until_ms: u64,
     syncing: Option<Syncing>,
     last_sync_ms: u64,
-    /// The file may be longer than what is written. That it is cut need not be durable before the same records, which are
-    /// written there again.
+    /// Set if the file may be longer than its written part. Cutting it need not be durable before the same records,
+    /// which are written there again.
     is_torn: bool,
-    /// A sync has failed since the last one that worked.
+    /// Set if a sync has failed since the last one that worked.
     must_sync: bool,
-    /// Nothing can be written to this file any more.
+    /// Set once no more records can be written to this file.
     lost: Option<NeedsRewrite>,
-    /// The last block says that all before it is durable.
+    /// Set if the last block says that everything before it is durable.
     is_closed: bool,
-    /// Up to where in the log it is not needed any more.
+    /// The log position up to which the log is not needed any more.
     released: u64,
-    /// Up to where in the file the system was told to write it to the disk.
+    /// Length of the file up to which the system was told to write it to the disk.
     written_back: u64,
-    /// The second of the last timestamp.
+    /// The second of the last timestamp line.
     last_timestamp: i64,
-    /// The database that the next records belong to, if they do not select it.
+    /// The database of the next records, if they do not select it.
     unselected: Option<usize>,
     pause: Option<Pause>,
     rotation: Option<Rotation>,
     restart: Option<Rotation>,
     syncs: Vec<SyncRequest>,
     stop: Option<StopRequest>,
-    /// The writer has ended without having completed the file.
+    /// Set once the writer has ended without completing the file.
     has_ended: bool,
 }
 
 impl Writer {
-    /// Opens the file to append to. What it has is durable then.
+    /// Opens the file to append to. Its present content is durable afterwards.
     ///
     /// # Errors
-    /// When the disk fails, or the last increment does not end where it should.
+    /// Errors of the disk; a last increment that does not end where its tail does.
     pub(crate) fn open(
         dir: Arc<AofDir>,
         reader: LogReader,
@@ -231,22 +229,21 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Returns the handle by which the writer is asked.
+    /// Returns a handle for requests to the writer.
     pub(crate) fn handle(&self) -> AofHandle {
         AofHandle(self.shared.clone())
     }
 
-    /// Lets events of the latency monitor be noted.
+    /// Sets the callback for events of the latency monitor.
     pub(crate) fn set_note_latency(&mut self, note: NoteLatency) {
         self.note_latency = note;
     }
 
-    /// Lets another one sync.
     pub(crate) fn set_syncer(&mut self, syncer: Box<dyn Syncer>) {
         self.syncer = syncer;
     }
 
-    /// Does what can be done now.
+    /// Performs all work that is possible now.
     pub(crate) fn step(&mut self) -> Step {
         let now = (self.clock)();
         self.take_requests();
@@ -267,7 +264,7 @@ impl Writer {
         if self.has_ended { Step::Stopped } else { step }
     }
 
-    /// Writes a block, and does what follows from it.
+    /// Writes a block, and takes all steps that follow from it.
     fn work(&mut self, now: Stamp) -> Result<Step, AofError> {
         self.finish_sync()?;
         self.restart_if_asked()?;
@@ -288,7 +285,7 @@ impl Writer {
         Ok(if has_written { Step::Again } else { Step::Wait(self.time_to_sync(now)) })
     }
 
-    /// Returns after which time there is something to do without any record.
+    /// Returns the time after which there is work without any new record.
     fn time_to_sync(&self, now: Stamp) -> Option<Duration> {
         let due_ms = match &self.syncing {
             Some(syncing) if syncing.is_delayed => return None,
@@ -299,17 +296,16 @@ impl Writer {
         Some(Duration::from_millis(due_ms.saturating_sub(now.boot_ms)))
     }
 
-    /// Returns how many bytes of the file are not durable.
+    /// Returns the number of bytes of the file that are not durable.
     fn unsynced(&self) -> u64 {
         self.written.len - self.synced.len
     }
 
-    /// Returns whether all that was done to the file is durable.
+    /// Returns true if all changes of the file are durable.
     fn is_durable(&self) -> bool {
         self.unsynced() == 0 && !self.must_sync && !self.is_torn && self.syncing.is_none()
     }
 
-    /// Begins a sync if one is due.
     fn sync_if_due(&mut self, now: Stamp) -> Result<(), AofError> {
         if let Some(syncing) = &mut self.syncing {
             syncing.is_delayed = self.shared.status.lock().count_delay(now.boot_ms);
@@ -340,7 +336,7 @@ impl Writer {
         self.finish_sync()
     }
 
-    /// Notes how long an event has taken that began at a time since boot.
+    /// Notes the duration of an event that began at a time since boot.
     fn note_since(&mut self, event: &'static str, began_ms: u64) {
         let took_ms = (self.clock)().boot_ms.saturating_sub(began_ms);
         if took_ms > 0 {
@@ -348,7 +344,7 @@ impl Writer {
         }
     }
 
-    /// Takes the result of a sync that was begun, if it is there.
+    /// Takes the result of a sync that was begun, if the sync has ended.
     fn finish_sync(&mut self) -> Result<(), AofError> {
         let result = self.syncing.is_some().then(|| self.syncer.poll()).flatten();
         match result {
@@ -357,7 +353,7 @@ impl Writer {
         }
     }
 
-    /// Notes the result of a sync.
+    /// Applies the result of a sync.
     fn end_sync(&mut self, syncing: &Syncing, result: io::Result<()>) -> Result<(), AofError> {
         if let Err(error) = result {
             self.go_back();
@@ -371,7 +367,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Counts what is for replicas alone as durable, as it is not in the file, once everything before it is.
+    /// Counts commands for replicas alone as durable once everything before them is, as they are not in the file.
     fn pass_asides(&mut self) {
         if self.is_durable() && self.synced.position < self.written.position {
             self.synced = self.written;
@@ -380,7 +376,7 @@ impl Writer {
         }
     }
 
-    /// Goes back to what was durable before a sync failed.
+    /// Goes back to the place that was durable before a sync failed.
     fn go_back(&mut self) {
         self.must_sync = true;
         if self.released > self.synced.position {
@@ -391,7 +387,7 @@ impl Writer {
         }
     }
 
-    /// Lets the log free what lies before a position.
+    /// Allows the log to free records before a position.
     fn release(&mut self, position: u64) {
         if position > self.released {
             self.released = position;
@@ -399,18 +395,19 @@ impl Writer {
         }
     }
 
-    /// Notes what is durable, and lets clients see the replies of what is safe by the policy.
+    /// Notes the durable position, and confirms replies that are safe by the policy.
     fn confirm(&mut self) {
         let is_whole = self.lost.is_none() && !self.shared.dir.is_detached();
         if is_whole {
             self.durable = self.durable.max(self.synced.position);
         }
         let shared = self.shared.clone();
-        // That of the latest request, while which none can be made: nothing is confirmed by a former one.
+        // The policy of the latest request, with the lock held so that no other is made: nothing is confirmed by a
+        // former policy.
         let policy = shared.policy.lock();
         let safe = match *policy {
             Policy::Always => Some(self.durable),
-            // A file that is begun again with all data has nothing of them yet.
+            // A file that is begun again with all data does not contain any of it yet.
             _ if shared.dir.is_detached() || self.lost == Some(NeedsRewrite::LostPlace) => None,
             _ if !is_whole || self.is_late() => self.confirmed.or(Some(self.durable)),
             _ => Some(self.written.position),
@@ -424,12 +421,12 @@ impl Writer {
         self.confirmed = safe;
     }
 
-    /// Returns whether the disk is so far behind that nothing more may be acknowledged.
+    /// Returns true if the disk is so far behind that no more writes may be acknowledged.
     fn is_late(&self) -> bool {
         self.policy == Policy::EverySec && self.syncing.as_ref().is_some_and(|syncing| syncing.is_delayed)
     }
 
-    /// Waits for longer and longer after each error; whoever waits for a result gets this one.
+    /// Begins a pause that doubles with each error; requests that wait for a result get this error.
     fn pause_after(&mut self, error: AofError, now: Stamp) -> Step {
         self.fail_requests(&error);
         let length_ms = self.pause.as_ref().map_or(PAUSE_MIN_MS, |pause| (pause.length_ms * 2).min(PAUSE_MAX_MS));
@@ -438,7 +435,7 @@ impl Writer {
         Step::Wait(Some(Duration::from_millis(length_ms)))
     }
 
-    /// Writes into the status how things are.
+    /// Updates the shared status.
     fn publish(&self) {
         let mut status = self.shared.status.lock();
         (status.file_len, status.written, status.synced) = (self.written.len, self.written.position, self.durable);
@@ -449,7 +446,7 @@ impl Writer {
         }
     }
 
-    /// Returns a function that says what was tried when the disk failed.
+    /// Returns a function that wraps an error of the disk with the operation that was tried.
     fn io(&self, action: &'static str) -> impl FnOnce(io::Error) -> AofError + use<> {
         AofError::io(action, &self.shared.dir.increment().unwrap_or_default())
     }
@@ -463,10 +460,10 @@ fn open_tail(dir: &AofDir, tail: &Tail) -> Result<Arc<dyn DiskFile>, AofError> {
         let error = io::Error::new(io::ErrorKind::InvalidData, format!("it does not end at {}", tail.len));
         return Err(AofError::io("append to", &path)(error));
     }
-    // What a former process wrote and could not sync may look durable without being so. If it could not begin this file
-    // either, though the manifest has it, that was in the file before.
+    // Data that a former process wrote and could not sync may look durable without being so. If that process could not
+    // begin this file either, though the manifest names it, the data is in the file before.
     let written_to = dir.parts()?.into_iter().rfind(|file| file.len > 0);
-    for file in written_to.into_iter().filter(|file| file.part.kind == PartType::Increment) {
+    if let Some(file) = written_to.filter(|file| file.part.kind == PartType::Increment) {
         let known = if file.path == path { tail.synced } else { 0 };
         let offset = known.max(file.len.saturating_sub(WRITTEN_AGAIN_MAX));
         write_again_from(&*dir.disk, &file.path, offset).map_err(AofError::io("sync", &file.path))?;

@@ -29,7 +29,7 @@ struct Stepped {
     writer: Writer,
     handle: AofHandle,
     now_ms: Arc<AtomicU64>,
-    /// How much later it is after each look at the clock.
+    /// Time that passes with each look at the clock.
     tick_ms: Arc<AtomicU64>,
 }
 
@@ -56,7 +56,7 @@ fn stepped(policy: Policy) -> Stepped {
     Stepped { handle: writer.handle(), disk, log, dir, writer, now_ms, tick_ms }
 }
 
-/// Returns what receives a result, and where it arrives.
+/// Returns a callback for a result, and the receiver of the result.
 fn done<T: Send + 'static>() -> (Done<T>, Receiver<Result<T, String>>) {
     let (sender, receiver) = channel();
     let done = move |result: Result<T, crate::persist::aof::AofError>| {
@@ -91,7 +91,7 @@ impl Stepped {
     }
 }
 
-/// Returns the commands of a file, with blanks for line ends, and how it ends.
+/// Returns the commands of a file, with blanks for line ends, and the verdict on the file.
 fn commands(disk: &dyn Disk, path: &Path) -> (String, Verdict) {
     let (read, len) = disk.read(path).expect("the file");
     let (mut reader, mut found) = (SegmentReader::new(read, len), Vec::new());
@@ -188,7 +188,7 @@ fn clients_that_wait_are_woken_when_the_policy_changes() {
     let end = append(&server.log, 2);
     server.writer.step();
     assert_eq!(server.log.confirmed(), end);
-    // A policy that the writer never sees changes nothing.
+    // A policy that the writer never sees has no effect.
     server.handle.set_policy(Policy::No);
     server.writer.step();
     server.handle.set_policy(Policy::Always);
@@ -199,7 +199,7 @@ fn clients_that_wait_are_woken_when_the_policy_changes() {
     assert_eq!((server.log.confirmed(), server.handle.status().synced < end), (end, true));
 }
 
-/// Ends a sync when it is told to, and does it then.
+/// Syncer that performs and ends a sync when it is told to.
 struct SlowSyncer(Arc<AtomicU64>, Option<Arc<dyn DiskFile>>);
 
 impl Syncer for SlowSyncer {
@@ -292,7 +292,7 @@ fn a_worker_writes_nothing_where_that_could_take_long() {
     refused(&mut server); // a sync is under way
     finish.store(1, Relaxed);
     while server.writer.step() == Step::Again {}
-    // Each look at the clock takes so long.
+    // Each look at the clock takes this long.
     server.tick_ms.store(5, Relaxed);
     append(&server.log, 1);
     server.writer.write_for_worker();
@@ -466,7 +466,7 @@ fn a_writer_that_is_stopped_completes_the_file_and_refuses_requests() {
     let (sync, refused) = done();
     server.handle.sync(sync);
     assert_eq!(refused.try_recv(), Ok(Err("the writer has stopped".to_owned())));
-    // Damage anywhere is known to be no torn tail.
+    // Damage anywhere is known not to be a torn tail.
     let path = Path::new("/data/aof/a.1.incr.aof");
     server.disk.damage(path, |bytes| bytes[100] ^= 1);
     let (_, verdict) = commands(&server.disk, path);

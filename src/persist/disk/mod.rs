@@ -1,8 +1,8 @@
-//! The disk as a trait, so that tests can put one in its place that loses what a power cut would lose. The boot of the
-//! machine belongs to it, as a power cut ends that.
+//! The disk as a trait, so that tests can replace it by a disk that loses data in a power cut. The boot of the machine
+//! belongs to the trait, as a power cut ends that, too.
 //!
-//! What is written is durable after [`DiskFile::sync_data`]; that a name refers to a file, after [`Disk::sync_dir`] of its
-//! directory. Neither implies the other.
+//! Written data is durable after [`DiskFile::sync_data`]; a file's name, after [`Disk::sync_dir`] of its directory.
+//! Neither implies the other.
 
 pub(crate) mod real;
 #[cfg(any(test, feature = "internals"))]
@@ -15,25 +15,25 @@ use std::sync::Arc;
 
 use crate::time::clock::Clock;
 
-/// How many bytes are copied at a time.
+/// Number of bytes that are copied at a time.
 const COPY_LEN: usize = 256 * 1024;
 
 /// A file system.
 pub(crate) trait Disk: Send + Sync {
-    /// Creates a file to append to it, in place of the one that has this name. That one is not emptied: a crash in the middle
-    /// of a rename can leave two names for one file.
+    /// Creates a file to append to, in place of an existing file with this name. The existing file is not truncated:
+    /// after a crash in the middle of a rename, one file can have two names.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Opens a file that is there, to append to it.
+    /// Opens an existing file to append to it.
     fn append(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Opens a file that is there, to change bytes in its middle.
+    /// Opens an existing file to change bytes in its middle.
     fn update(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Opens a file to read it from its begin on; returns its length, too.
+    /// Opens a file to read it from its start; returns its length, too.
     fn read(&self, path: &Path) -> io::Result<(Box<dyn Read + Send>, u64)>;
 
-    /// Gives a file another name of the same file system, in place of the file that has this name.
+    /// Renames a file within the file system, and replaces an existing file with the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Gives a file a second name.
@@ -43,52 +43,51 @@ pub(crate) trait Disk: Send + Sync {
     /// Removes the name of a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes an existing file durable, also if another process has written it.
+    /// Makes an existing file durable, even if another process has written it.
     fn sync_file(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes durable which names a directory has.
+    /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Creates a directory, unless it is there.
+    /// Creates a directory, unless it exists.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
 
     /// Returns the names in a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<OsString>>;
 
-    /// Returns the length of a file; `None` if there is none of this name.
+    /// Returns the length of a file; `None` if no file has this name.
     fn len(&self, path: &Path) -> io::Result<Option<u64>>;
 
-    /// Locks a file, which is created if it is not there, until the guard is dropped or the process ends.
+    /// Locks a file until the guard is dropped or the process ends; creates the file if necessary.
     ///
     /// # Errors
     /// With [`io::ErrorKind::ResourceBusy`] while another process has the lock.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
 
-    /// Returns how many bytes can be written in a directory.
+    /// Returns the number of bytes that can be written in a directory.
     fn free_space(&self, dir: &Path) -> io::Result<u64>;
 
-    /// Returns the system's number of the present boot, if it has one whose time runs as the clock's.
+    /// Returns the system's number of the present boot; `None` without a number, or if the time since boot differs from
+    /// the clock's.
     fn boot_id(&self, clock: &Clock) -> Option<String>;
 
     /// Returns the milliseconds since the system was booted.
     fn since_boot_ms(&self) -> u64;
 }
 
-/// An open file.
 pub(crate) trait DiskFile: Send + Sync {
-    /// Writes bytes at the end; returns how many, which may be fewer.
+    /// Writes bytes at the end; returns their number, which may be less than that of the given bytes.
     fn write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Writes bytes at an offset, all of them, into a file that was opened by [`Disk::update`].
+    /// Writes all of the bytes at an offset, into a file that was opened by [`Disk::update`].
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Makes what was written durable. After an error it is unknown what is, even if a later call succeeds.
+    /// Makes written data durable. After an error it is unknown which data is durable, even if a later call succeeds.
     fn sync_data(&self) -> io::Result<()>;
 
-    /// Cuts the file, or appends zeros, so that it has a length.
+    /// Cuts the file to a length, or extends it with zeros.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
-    /// Returns the length.
     #[cfg(test)]
     fn len(&self) -> io::Result<u64>;
 
@@ -96,7 +95,7 @@ pub(crate) trait DiskFile: Send + Sync {
     fn start_writeback(&self, offset: u64, len: u64);
 }
 
-/// Writes all of some bytes at the end of a file.
+/// Writes all of the bytes at the end of a file.
 pub(crate) fn write_all(file: &dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write(&[IoSlice::new(bytes)]) {
@@ -109,10 +108,10 @@ pub(crate) fn write_all(file: &dyn DiskFile, mut bytes: &[u8]) -> io::Result<()>
     Ok(())
 }
 
-/// Reads a file as a whole.
+/// Reads a whole file.
 ///
 /// # Errors
-/// When it cannot be read, or is longer than `max` bytes.
+/// A file that cannot be read, or is longer than `max` bytes.
 pub(crate) fn read_small_file(disk: &dyn Disk, path: &Path, max: u64) -> io::Result<Vec<u8>> {
     let (reader, len) = disk.read(path)?;
     if len > max {
@@ -123,7 +122,7 @@ pub(crate) fn read_small_file(disk: &dyn Disk, path: &Path, max: u64) -> io::Res
     Ok(bytes)
 }
 
-/// Returns the directory that a path is in.
+/// Returns the directory of a path.
 pub(crate) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
@@ -131,34 +130,35 @@ pub(crate) fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Returns the path with something appended to its last name.
+/// Returns the path with a suffix appended to its last name.
 pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// Writes a file so that after a power cut at any moment it has either the former content or this one, and after the
-/// return this one.
+/// Replaces the content of a file so that after a power cut at any moment the file has either the former or the new
+/// content, and after the return the new one.
 ///
 /// # Errors
-/// When something fails; the file then has one of the two, and which is unknown if the directory could not be synced.
+/// Errors of the disk; the file then has one of the two contents, and it is unknown which if the directory could not be
+/// synced.
 pub(crate) fn replace_file(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = parent(path).join(format!("temp-{name}"));
     let file = disk.create(&temporary)?;
     let written = write_all(&*file, bytes).and_then(|()| file.sync_data());
     if let Err(error) = written.and_then(|()| disk.rename(&temporary, path)) {
-        _ = disk.remove(&temporary); // it may stay, as it is overwritten the next time
+        _ = disk.remove(&temporary); // the file may stay, as it is overwritten the next time
         return Err(error);
     }
     disk.sync_dir(parent(path))
 }
 
-/// Makes a file durable under its name that a former process has left, which may have ended before it did that.
+/// Makes a file that a former process may have left unsynced durable under its name.
 ///
 /// # Errors
-/// When something fails.
+/// Errors of the disk.
 pub(crate) fn sync_found(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     disk.sync_file(path)?;
     disk.sync_dir(parent(path))
@@ -167,7 +167,7 @@ pub(crate) fn sync_found(disk: &dyn Disk, path: &Path) -> io::Result<()> {
 /// Copies the bytes of a file from an offset on into a new file, and makes them durable under its name.
 ///
 /// # Errors
-/// When something fails; the new file is removed then, if that works.
+/// Errors of the disk; the new file is removed then, if possible.
 pub(crate) fn copy_from(disk: &dyn Disk, path: &Path, offset: u64, to: &Path) -> io::Result<()> {
     let (mut reader, _) = disk.read(path)?;
     io::copy(&mut (&mut reader).take(offset), &mut io::sink())?;
@@ -190,7 +190,7 @@ pub(crate) fn copy_from(disk: &dyn Disk, path: &Path, offset: u64, to: &Path) ->
 /// failed to sync is marked as clean though it is not on the disk; this marks it as changed.
 ///
 /// # Errors
-/// When something fails.
+/// Errors of the disk.
 pub(crate) fn write_again_from(disk: &dyn Disk, path: &Path, offset: u64) -> io::Result<()> {
     let (mut reader, len) = disk.read(path)?;
     let file = disk.update(path)?;

@@ -18,15 +18,15 @@ use crate::time::clock::Clock;
 #[derive(Debug, Default)]
 pub(crate) struct RealDisk;
 
-/// A file of the machine.
 struct RealFile(File);
 
-/// A file that is locked. Programs that this one executes do not inherit that.
+/// A locked file. Programs that this process executes do not inherit the lock.
 struct FileLock(File);
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // Closing it alone would not do: a process that is being forked has it open until it executes its program.
+        // Closing the file alone is not enough: a process that is being forked has it open until it executes its
+        // program.
         _ = flock(&self.0, FlockOperation::Unlock);
     }
 }
@@ -50,9 +50,10 @@ impl Disk for RealDisk {
     fn read(&self, path: &Path) -> io::Result<(Box<dyn Read + Send>, u64)> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
-        match metadata.is_file() {
-            true => Ok((Box::new(file), metadata.len())),
-            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "Not a regular file")),
+        if metadata.is_file() {
+            Ok((Box::new(file), metadata.len()))
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "Not a regular file"))
         }
     }
 
@@ -100,7 +101,7 @@ impl Disk for RealDisk {
         let file = OpenOptions::new().append(true).create(true).open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Err(io::ErrorKind::ResourceBusy.into()),
-            // A file system without locks is no reason not to work.
+            // A file system without locks is no reason to fail.
             _ => Ok(Box::new(FileLock(file))),
         }
     }
@@ -112,7 +113,7 @@ impl Disk for RealDisk {
 
     fn boot_id(&self, clock: &Clock) -> Option<String> {
         if clock.is_steered() {
-            return None; // it says nothing of the time since boot
+            return None; // a steered clock says nothing of the time since boot
         }
         let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         Some(id.trim().to_owned())
@@ -145,7 +146,7 @@ impl DiskFile for RealFile {
         Ok(self.0.metadata()?.len())
     }
 
-    /// Says that the part is not needed in memory any more: Linux begins to write what is changed there.
+    /// Declares that the part is not needed in memory any more: Linux then begins to write its changed pages.
     #[cfg(target_os = "linux")]
     fn start_writeback(&self, offset: u64, len: u64) {
         let len = std::num::NonZeroU64::new(len);

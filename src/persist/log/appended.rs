@@ -1,4 +1,4 @@
-//! What follows from an append: threads that wait for records are woken, or a reader's work is done by the appending thread.
+//! Steps after an append: threads that wait for records are woken, or a reader's work is done by the appending thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -8,22 +8,22 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::runtime::wakes::Deferred;
 
-/// Does the work of a reader; returns false if a thread of its own does it.
+/// Function that does the work of a reader; returns false if the reader has a thread of its own.
 pub(crate) type Flush = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// The threads that wait for records, and the work of a reader that needs no thread.
+/// Threads that wait for records, and the work of a reader that needs no thread.
 #[derive(Default)]
 pub(super) struct Appended {
     threads: Condvar,
-    /// The number of threads that any append is to wake.
+    /// Number of threads that any append is to wake.
     sleeping: AtomicUsize,
-    /// The number of threads that an append is to wake whose records nobody reads for them.
+    /// Number of threads to wake by an append after which no worker does the reader's work.
     sleeping_for_foreign: AtomicUsize,
     flush: Mutex<Option<Flush>>,
 }
 
 impl Appended {
-    /// Has a reader's work done by the threads that append.
+    /// Sets the reader's work that the appending threads do.
     pub(super) fn set_flush(&self, flush: Option<Flush>) {
         *self.flush.lock() = flush;
     }
@@ -33,28 +33,32 @@ impl Appended {
         self.threads.notify_all();
     }
 
-    /// Returns whether any append is to wake a thread. Asked with the records locked, as the next.
+    /// Returns true if any append is to wake a thread. Must be called with the records locked, like the next function.
     pub(super) fn has_sleeping(&self) -> bool {
         self.sleeping.load(Relaxed) > 0
     }
 
-    /// Returns whether an append whose records nobody reads otherwise is to wake a thread.
+    /// Returns true if an append after which no worker does the reader's work is to wake a thread.
     pub(super) fn has_sleeping_for_foreign(&self) -> bool {
         self.has_sleeping() || self.sleeping_for_foreign.load(Relaxed) > 0
     }
 
-    /// Waits to be woken, by appends too if they are `awaited`, for so long at most if a time is given.
+    /// Waits for a wakeup, by `awaited` appends too, for at most `timeout` if there is one.
     pub(super) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>, awaited: Option<Awaited>, timeout: Option<Duration>) {
         let count = awaited.map(|awaited| match awaited {
             Awaited::Every => &self.sleeping,
             Awaited::Foreign => &self.sleeping_for_foreign,
         });
-        count.into_iter().for_each(|count| _ = count.fetch_add(1, Relaxed));
+        if let Some(count) = count {
+            count.fetch_add(1, Relaxed);
+        }
         match timeout {
             Some(timeout) => _ = self.threads.wait_for(guard, timeout),
             None => self.threads.wait(guard),
         }
-        count.into_iter().for_each(|count| _ = count.fetch_sub(1, Relaxed));
+        if let Some(count) = count {
+            count.fetch_sub(1, Relaxed);
+        }
     }
 }
 
@@ -62,7 +66,7 @@ impl Appended {
 #[derive(Clone, Copy)]
 pub(super) enum Awaited {
     Every,
-    /// Those by threads that do not do the reader's work.
+    /// Appends by threads that do not do the reader's work.
     Foreign,
 }
 

@@ -1,14 +1,14 @@
-//! What in the log is for replicas alone: messages of PUBLISH, PING, requests for an acknowledgement.
+//! Ranges of the log that are for replicas alone: messages of PUBLISH, PING, requests for an acknowledgement.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The parts of a log that other readers pass over, in order. None touches the next.
+/// The ranges of a log that other readers skip, in order. None touches the next.
 #[derive(Debug, Default)]
 pub(super) struct Asides(VecDeque<Range<u64>>);
 
 impl Asides {
-    /// Adds a part behind those that there are.
+    /// Adds a range behind the present ones.
     pub(super) fn add(&mut self, begin: u64, end: u64) {
         match self.0.back_mut() {
             Some(last) if last.end == begin => last.end = end,
@@ -16,15 +16,15 @@ impl Asides {
         }
     }
 
-    /// Removes those that end before a position.
+    /// Removes the ranges that end at a position or before.
     pub(super) fn free_before(&mut self, position: u64) {
         while self.0.front().is_some_and(|aside| aside.end <= position) {
             self.0.pop_front();
         }
     }
 
-    /// Returns what comes from a position on, as far as it is for every reader: behind the part that begins there, and up to
-    /// the next one.
+    /// Returns the first range for every reader from a position on: behind the aside that begins there, and up to the
+    /// next one.
     pub(super) fn between(&self, position: u64) -> Range<u64> {
         let after = self.0.partition_point(|aside| aside.end <= position);
         let mut rest = self.0.range(after..);

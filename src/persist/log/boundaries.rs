@@ -1,20 +1,20 @@
-//! Where records end in the log, for readers that may not stop in the middle of one.
+//! Positions at which records end in the log, for readers that may not stop in the middle of one.
 
 use std::collections::VecDeque;
 
-/// From how many bytes on the end of a record is kept beside the next one.
+/// Least distance between two kept positions, in bytes.
 const SPAN: u64 = 16 * 1024;
 
-/// Some of the positions between records. Not each is kept, as records are short: one in [`SPAN`] bytes is enough.
+/// Some of the positions between records. Records are short, so not each position is kept: one in [`SPAN`] bytes is
+/// enough.
 ///
 /// Invariant: the end of the last record that was added is one of them.
 #[derive(Debug, Default)]
 pub(super) struct Boundaries {
     /// In rising order.
     positions: VecDeque<u64>,
-    /// The position before the last one.
     before_last: u64,
-    /// The last one stays when the next is added.
+    /// True if the last position stays when the next is added.
     is_fixed: bool,
 }
 
@@ -42,12 +42,12 @@ impl Boundaries {
         self.is_fixed = false;
     }
 
-    /// Removes all of them; the next record begins at a position.
+    /// Removes all positions; the next record begins at `begin`.
     pub(super) fn clear(&mut self, begin: u64) {
         *self = Boundaries { before_last: begin, ..Boundaries::default() };
     }
 
-    /// Removes those up to a position.
+    /// Removes the positions up to `position`, but never the last one.
     pub(super) fn free_before(&mut self, position: u64) {
         while self.positions.len() > 1 && self.positions.front().is_some_and(|first| *first <= position) {
             self.positions.pop_front();

@@ -1,31 +1,32 @@
-//! The bytes of a log that somebody still has to read.
+//! The bytes of a log that a reader still needs.
 
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-/// How long chunks are, in bytes, unless they are read earlier; a record of this length or more is a chunk of its own.
+/// Length of chunks in bytes, unless they are read earlier; a record of this length or more is a chunk of its own.
 const CHUNK_LEN: usize = 64 * 1024;
 
-/// Up to how many bytes of the growing end are copied for a reader. Otherwise they become a chunk, and those who read often
-/// would divide the log into chunks of a few bytes.
+/// Number of bytes of the growing end that are copied for a reader. A longer end becomes a chunk. Without the copy,
+/// readers that read often would divide the log into chunks of a few bytes.
 const COPY_MAX: usize = 4 * 1024;
 
-/// Consecutive bytes of a log, by position: how many bytes were appended before them since the log began.
+/// Consecutive bytes of a log, by position: the number of bytes appended before them since the log began.
 ///
 /// Invariant: the chunks in order, then the growing end, are the bytes from the first position to the last.
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
-    /// Each with the position of its first byte; none is empty.
+    /// The sealed chunks, each with the position of its first byte; none is empty.
     chunks: VecDeque<(u64, Bytes)>,
-    /// Its buffer is shared with the chunks before it. Once it is full and these are freed, it is used again.
+    /// The growing end. Its buffer is shared with the chunks before it; once it is full and these are freed, it is used
+    /// again.
     growing: BytesMut,
     /// The position of the first byte of the growing end.
     growing_start: u64,
 }
 
 impl Chunks {
-    /// Returns the position of the first byte that is there.
+    /// Returns the position of the first byte that is kept.
     pub(super) fn start(&self) -> u64 {
         self.chunks.front().map_or(self.growing_start, |(start, _)| *start)
     }
@@ -35,7 +36,7 @@ impl Chunks {
         self.growing_start + self.growing.len() as u64
     }
 
-    /// Returns how many bytes are kept.
+    /// Returns the number of bytes that are kept.
     pub(super) fn len(&self) -> usize {
         (self.end() - self.start()) as usize
     }
@@ -54,7 +55,7 @@ impl Chunks {
         }
     }
 
-    /// Appends bytes; takes them without copying when they are a chunk of their own.
+    /// Appends bytes; takes them without a copy if they are a chunk of their own.
     pub(super) fn append(&mut self, bytes: &mut Vec<u8>) {
         if bytes.len() < CHUNK_LEN {
             return self.extend(bytes);
@@ -65,7 +66,6 @@ impl Chunks {
         self.push(own.into());
     }
 
-    /// Makes the growing end a chunk.
     fn seal(&mut self) {
         if !self.growing.is_empty() {
             let sealed = self.growing.split().freeze();
@@ -80,18 +80,18 @@ impl Chunks {
         self.chunks.push_back((start, chunk));
     }
 
-    /// Creates a log whose first byte has a position.
+    /// Creates an empty log whose first byte will have `position`.
     pub(super) fn begin_at(position: u64) -> Self {
         Chunks { growing_start: position, ..Chunks::default() }
     }
 
-    /// Moves on without keeping the next bytes, which nobody will read.
+    /// Advances by `len` bytes without keeping them, as no reader needs them.
     pub(super) fn skip(&mut self, len: usize) {
         *self = Chunks::begin_at(self.end() + len as u64);
     }
 
-    /// Returns the bytes from a position on, up to the end of the chunk that they are in. There are none at the end, nor
-    /// before the start.
+    /// Returns the bytes from a position on, up to the end of its chunk. There are none at the end, nor before the
+    /// start.
     pub(super) fn read(&mut self, position: u64) -> Bytes {
         if position >= self.growing_start {
             let rest = self.growing.get((position - self.growing_start) as usize..).unwrap_or_default();
@@ -105,7 +105,8 @@ impl Chunks {
         chunk.slice(chunk.len().min((position - start) as usize)..)
     }
 
-    /// Frees also the part of the first chunk that lies before a position, by a copy of the rest, unless that is long.
+    /// Frees the chunks before a position, and copies the rest of the first chunk to free its beginning, unless the
+    /// rest is long.
     pub(super) fn trim(&mut self, position: u64) {
         self.free_before(position);
         if self.chunks.is_empty() {
@@ -118,7 +119,7 @@ impl Chunks {
         }
     }
 
-    /// Frees the chunks that lie before a position altogether.
+    /// Frees the chunks that lie completely before a position.
     pub(super) fn free_before(&mut self, position: u64) {
         while self.chunks.front().is_some_and(|(start, chunk)| start + chunk.len() as u64 <= position) {
             self.chunks.pop_front();

@@ -9,29 +9,31 @@ use bytes::Bytes;
 
 use crate::persist::log::{Awaited, Flush, Log, LostPlace, Place, Purpose, Records};
 
-/// A reader of a log. It leaves when it is dropped.
+/// A reader of a log. Dropping the reader removes it from the log.
 pub struct LogReader {
     pub(super) log: Arc<Log>,
     pub(super) number: usize,
 }
 
 impl Log {
-    /// Adds a reader, which begins here. It knows no database, so that the next command selects one. What it reads belongs
-    /// to a copy of the data as they are now if the gate is held exclusively.
+    /// Adds a reader that begins at the end. It knows no database, so the next command selects one. Its records belong
+    /// to a copy of the present data if the gate is held exclusively.
     pub(crate) fn reader(self: &Arc<Self>, purpose: Purpose) -> LogReader {
         let mut records = self.records.lock();
         let position = records.cut();
         self.add_reader(&mut records, position, purpose)
     }
 
-    /// Adds a reader for a replica that has read up to a position; `None` if that is not kept any more, or not reached.
+    /// Adds a reader for a replica that has read up to a position; `None` if that position is not kept any more, or not
+    /// reached.
     pub(crate) fn resume(self: &Arc<Self>, position: u64) -> Option<LogReader> {
         let mut records = self.records.lock();
         let is_kept = records.is_read() && (records.chunks.start()..=records.chunks.end()).contains(&position);
         is_kept.then(|| self.add_reader(&mut records, position, Purpose::Replicate))
     }
 
-    /// Adds a reader for a replica that lacks what is not kept any more: it begins with the first record that is kept whole.
+    /// Adds a reader for a replica whose records are not kept any more: the reader begins with the first record that is
+    /// kept whole.
     pub(crate) fn resume_late(self: &Arc<Self>) -> LogReader {
         let mut records = self.records.lock();
         let position = records.boundaries.behind(records.chunks.start(), 0);
@@ -58,7 +60,7 @@ impl LogReader {
         self.log.records.lock().readers[self.number].map_or(0, |place| place.position)
     }
 
-    /// Returns whether the log has not waited for this reader.
+    /// Returns true if the reader was too slow, and the log has not waited for it.
     pub(crate) fn has_lost_place(&self) -> bool {
         self.log.records.lock().readers[self.number].is_none_or(|place| place.is_lost)
     }
@@ -68,10 +70,10 @@ impl LogReader {
         self.log.end()
     }
 
-    /// Reads on, up to the end of a chunk; nothing at the end of the log.
+    /// Reads the next bytes, up to the end of a chunk; none at the end of the log.
     ///
     /// # Errors
-    /// When the log has not waited for this reader.
+    /// [`LostPlace`] if the log has not waited for this reader.
     pub fn read(&self) -> Result<Bytes, LostPlace> {
         self.log.change(self.number, |place, chunks| {
             let Some(place) = place.as_mut().filter(|place| !place.is_lost) else { return Err(LostPlace) };
@@ -81,10 +83,10 @@ impl LogReader {
         })
     }
 
-    /// Reads on to the end of the log.
+    /// Reads to the end of the log.
     ///
     /// # Errors
-    /// As [`LogReader::read`].
+    /// Errors of [`LogReader::read`].
     pub fn read_all(&self) -> Result<Vec<u8>, LostPlace> {
         let mut all = Vec::new();
         loop {
@@ -95,7 +97,7 @@ impl LogReader {
         }
     }
 
-    /// Waits until there is something to read, for a task.
+    /// Waits until there are bytes to read, for a task.
     pub(crate) fn poll_readable(&self, cx: &Context<'_>) -> Poll<()> {
         let mut records = self.log.records.lock();
         let place = records.readers[self.number];
@@ -108,13 +110,13 @@ impl LogReader {
         Poll::Pending
     }
 
-    /// Returns whole records from a position on, in the pieces that the log has them in: at most `limit` bytes, or one
-    /// group of records that the log keeps together, which may be longer; and the position that they begin at, which is
-    /// behind what is for replicas alone. Frees nothing, so that they can be read again until [`LogReader::release`] is
-    /// called.
+    /// Returns whole records from a position on, in the log's own pieces: at most `limit` bytes, or one group of
+    /// records that the log keeps together, which may be longer. Also returns the position of the first piece, which is
+    /// behind any commands for replicas alone. Frees nothing: the records can be read again until
+    /// [`LogReader::release`] is called.
     ///
     /// # Errors
-    /// When the log has not waited for this reader, or the position has been released.
+    /// [`LostPlace`] if the log has not waited for this reader, or the position has been released.
     pub(crate) fn records(&self, from: u64, limit: usize) -> Result<(u64, Vec<Bytes>), LostPlace> {
         let mut records = self.log.records.lock();
         let place = records.readers[self.number].filter(|place| !place.is_lost && place.position <= from);
@@ -139,10 +141,10 @@ impl LogReader {
         Ok((from, pieces))
     }
 
-    /// Reads all records, in pieces, each with its position: what is for replicas alone lies between them.
+    /// Reads all records in pieces, each with its position: commands for replicas alone lie between them.
     ///
     /// # Errors
-    /// When the log has not waited for this reader.
+    /// [`LostPlace`] if the log has not waited for this reader.
     pub(crate) fn take_records(&self) -> Result<Vec<(u64, Bytes)>, LostPlace> {
         let (mut at, mut taken) = (self.position(), Vec::new());
         loop {
@@ -161,21 +163,23 @@ impl LogReader {
         Ok(taken)
     }
 
-    /// Moves on to a position: what lies before it is not read again.
+    /// Advances the reader to a position: bytes before it are not read again.
     pub(crate) fn release(&self, position: u64) {
         self.log.change(self.number, |place, chunks| {
             let position = position.min(chunks.end());
-            place.iter_mut().for_each(|place| place.position = position.max(place.position));
+            if let Some(place) = place {
+                place.position = position.max(place.position);
+            }
         });
     }
 
-    /// Returns the database that is selected at the end of a copied log, see [`Log::copied_db`].
+    /// Returns the database selected at the end of a copied log, see [`Log::copied_db`].
     pub(crate) fn copied_db(&self) -> Option<usize> {
         self.log.copied_db()
     }
 
-    /// Moves on to the end of the log, where the next command selects its database; returns this position. A reader that had
-    /// lost its place has one again. What it had confirmed stays as it was.
+    /// Moves the reader to the end of the log, where the next command selects its database; returns this position. A
+    /// reader that had lost its place has one again. Its confirmed position stays the same.
     pub(crate) fn restart(&self) -> u64 {
         let mut records = self.log.records.lock();
         let end = records.cut();
@@ -187,9 +191,9 @@ impl LogReader {
         end
     }
 
-    /// Marks the end of the log as a place where another file begins: no group of records goes across it, and the next
-    /// command selects its database. Returns the position. What follows belongs to a copy of the data as they are now if
-    /// the gate is held exclusively. It is not read before [`LogReader::pass`] is called, so that it cannot get into the
+    /// Marks the end of the log as the start of another file: no group of records crosses it, and the next command
+    /// selects its database. Returns the position. Records behind it belong to a copy of the present data if the gate
+    /// is held exclusively. They are not read before [`LogReader::pass`] is called, so that they cannot get into the
     /// former file.
     pub(crate) fn cut(&self) -> u64 {
         let mut records = self.log.records.lock();
@@ -198,15 +202,14 @@ impl LogReader {
         position
     }
 
-    /// Lets the reader read on from a cut, and from those before it.
+    /// Allows the reader to read beyond a cut, and beyond all cuts before it.
     pub(crate) fn pass(&self, cut: u64) {
         self.log.records.lock().barriers.retain(|(number, barrier)| *number != self.number || *barrier > cut);
     }
 
-    /// Waits until there are records behind a position, if there is one, until [`LogReader::wake`] was called since the
-    /// last wait, or until a time has passed; may return earlier. Only who waits for records makes the next append wake
-    /// it, which costs the appending thread microseconds. Records whose reading is the work of those who append them do not
-    /// end the wait.
+    /// Waits for records behind `position`, if there is one, for a call of [`LogReader::wake`] since the last wait, or
+    /// for the timeout; may return earlier. Only a wait for records makes the next append wake the thread, which costs
+    /// the appending thread microseconds. Records that the appending threads read themselves do not end the wait.
     pub(crate) fn wait(&self, position: Option<u64>, timeout: Option<Duration>) {
         let mut records = self.log.records.lock();
         let (is_flushed, end) = (records.flushed == Some(self.number), records.chunks.end());
@@ -221,13 +224,13 @@ impl LogReader {
         }
     }
 
-    /// Sets the work of this reader, which returns false where its own thread does it.
+    /// Sets the function that does this reader's work; it returns false if the reader's own thread does the work.
     pub(crate) fn set_flush(&self, flush: Flush) {
         self.log.appended.set_flush(Some(flush));
     }
 
-    /// Lets workers do this reader's work for the records that they append, before they wait for requests, or lets its own
-    /// thread do all.
+    /// Has workers do this reader's work for the records that they append, before they wait for requests, or has the
+    /// reader's own thread do all of it.
     pub(crate) fn set_flushed(&self, is_flushed: bool) {
         let mut records = self.log.records.lock();
         if is_flushed {
@@ -249,24 +252,26 @@ impl LogReader {
         self.log.appended.notify();
     }
 
-    /// Returns how many clients wait for a confirmation.
+    /// Returns the number of clients that wait for a confirmation.
     pub fn waiting(&self) -> usize {
         self.log.waiting.count()
     }
 
-    /// Confirms what lies before a position, if the reader confirms; returns how many clients have waited for a
-    /// confirmation.
+    /// Confirms everything before a position, if the reader confirms; returns the number of clients that have waited
+    /// for a confirmation.
     pub fn confirm(&self, position: u64) -> usize {
         let waiting = self.waiting();
         self.log.change(self.number, |place, _| {
             let confirmed = place.as_mut().and_then(|place| place.confirmed.as_mut());
-            confirmed.into_iter().for_each(|confirmed| *confirmed = position.max(*confirmed));
+            if let Some(confirmed) = confirmed {
+                *confirmed = position.max(*confirmed);
+            }
         });
         waiting
     }
 
-    /// Makes the reader one that confirms, and has done so up to a position; with `None` one that does not. Clients that
-    /// wait for what counts as confirmed now are woken.
+    /// Makes the reader confirm from now on, with everything before `confirmed` confirmed, or with `None` not confirm
+    /// any more. Wakes clients that wait for positions which count as confirmed now.
     pub(crate) fn set_confirmed(&self, confirmed: Option<u64>) {
         self.log.change(self.number, |place, _| {
             let Some(place) = place else { return };
@@ -280,7 +285,7 @@ impl Drop for LogReader {
         self.pass(u64::MAX);
         self.set_flushed(false);
         self.log.change(self.number, |place, _| *place = None);
-        self.log.records.lock().trim(); // it may have been the slowest by far
+        self.log.records.lock().trim(); // this reader may have been the slowest by far
     }
 }
 
@@ -292,7 +297,7 @@ mod tests {
     use super::*;
     use crate::persist::Effects;
 
-    /// Counts how often it wakes.
+    /// A waker that counts its wakeups.
     #[derive(Default)]
     struct Wakes(AtomicUsize);
 
@@ -307,7 +312,7 @@ mod tests {
         log.append(&mut Effects::one(0, &[b"DEL", &vec![b'k'; len]]))
     }
 
-    /// Reads records, where nothing is passed over.
+    /// Reads records from a position with no commands for replicas alone.
     fn records(reader: &LogReader, from: u64, limit: usize) -> Result<Vec<Bytes>, LostPlace> {
         reader.records(from, limit).map(|(begin, pieces)| {
             assert_eq!(begin, from);

@@ -6,33 +6,32 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 
-/// The clients that wait for a confirmation, by their numbers.
+/// The clients that wait for a confirmation, by number.
 #[derive(Default)]
 pub(super) struct Waiting {
     clients: Mutex<HashMap<u64, Client>>,
-    /// The number of tickets so far.
+    /// Number of tickets so far.
     tickets: AtomicU64,
 }
 
 struct Client {
-    /// The position that it waits for.
     position: u64,
     waker: Waker,
-    /// When it was first seen to wait while the file could not be written, in monotonic milliseconds.
+    /// Time at which the client was first seen to wait while the file could not be written, in monotonic milliseconds.
     seen_ms: Option<u64>,
 }
 
-/// A number for who waits and is no client; it waits no longer once this is dropped.
+/// A number for a task that waits and is no client; its wait ends once the ticket is dropped.
 pub(super) struct Ticket<'w> {
     waiting: &'w Waiting,
     pub(super) number: u64,
 }
 
 impl Waiting {
-    /// Has a client wait for a position unless that is confirmed; returns whether it waits.
+    /// Has a client wait for a position unless it is confirmed; returns true if the client waits.
     pub(super) fn add(&self, client: u64, position: u64, waker: &Waker, confirmed: &AtomicU64) -> bool {
         let mut clients = self.clients.lock();
-        let is_early = confirmed.load(Relaxed) < position; // read with the list locked, so that none is missed
+        let is_early = confirmed.load(Relaxed) < position; // read with the list locked, so that no client is missed
         if is_early {
             let seen_ms = clients.get(&client).and_then(|client| client.seen_ms);
             clients.insert(client, Client { position, waker: waker.clone(), seen_ms });
@@ -40,30 +39,31 @@ impl Waiting {
         is_early
     }
 
-    /// Removes a client that does not wait any more; returns false.
+    /// Removes a client that does not wait any more; always returns false.
     pub(super) fn remove(&self, client: u64) -> bool {
         self.clients.lock().remove(&client);
         false
     }
 
-    /// Sets the position that is confirmed, and wakes those who have waited for it.
+    /// Sets the confirmed position, and wakes the clients that have waited for it.
     pub(super) fn confirm(&self, position: u64, confirmed: &AtomicU64) {
         let mut clients = self.clients.lock();
         confirmed.store(position, Relaxed);
         clients.extract_if(|_, client| client.position <= position).for_each(|(_, client)| client.waker.wake());
     }
 
-    /// Wakes all.
+    /// Wakes all clients.
     pub(super) fn wake_all(&self) {
         self.clients.lock().drain().for_each(|(_, client)| client.waker.wake());
     }
 
-    /// Returns how many there are.
+    /// Returns the number of waiting clients.
     pub(super) fn count(&self) -> usize {
         self.clients.lock().len()
     }
 
-    /// Returns those who have waited for longer than a time since this was first called while they did.
+    /// Returns the clients that have waited for longer than `patience_ms` since the first call of this function during
+    /// their wait.
     pub(super) fn overdue(&self, now_ms: u64, patience_ms: u64) -> Vec<u64> {
         let mut clients = self.clients.lock();
         let is_overdue = |client: &mut Client| {
@@ -73,7 +73,7 @@ impl Waiting {
         clients.iter_mut().filter_map(|(number, client)| is_overdue(client).then_some(*number)).collect()
     }
 
-    /// Returns a number that no client has: theirs rise from one.
+    /// Returns a number that no client has: clients' numbers rise from one.
     pub(super) fn ticket(&self) -> Ticket<'_> {
         Ticket { waiting: self, number: u64::MAX - self.tickets.fetch_add(1, Relaxed) }
     }

@@ -1,8 +1,8 @@
-//! Keys as the commands that make them, in place of the records of an RDB file: the base of an append-only file with
+//! Commands that create the keys, in place of the records of an RDB file: the base of an append-only file with
 //! `aof-use-rdb-preamble no`, for people and tools that read no RDB files.
 //!
-//! A command has at most 64 elements, as in Redis. Commands cannot say how often a key was used, or when a
-//! consumer of a stream was seen; and what was deleted from a stream is not pending after they were executed.
+//! A command has at most 64 elements, as in Redis. Commands cannot express how often a key was used, or when a consumer
+//! of a stream was seen; and entries that were deleted from a stream are not pending after the commands were executed.
 
 mod elements;
 mod stream;
@@ -15,19 +15,19 @@ use crate::store::entry::Entry;
 use crate::store::value::{Element, RecordBody, WriteElement};
 use crate::store::{Node, ValueRef, lock_text};
 
-/// Appends what loads a library of functions.
+/// Appends the command that loads a library of functions.
 pub(super) fn library(out: &mut Vec<u8>, code: &[u8]) {
     write_command(out, &[b"FUNCTION", b"LOAD", code]);
 }
 
-/// Appends what leaves the fence of a removed key. Its time begins again when that is executed.
+/// Appends the commands that leave the fence of a removed key. The time of the removal is then that of their execution.
 pub(super) fn retired_fence(out: &mut Vec<u8>, RetiredFence { db, fence, key, .. }: &RetiredFence<&[u8]>) {
     write_select(out, *db as usize);
     write_command(out, &[b"SETIFGREATER", key, b"", itoa::Buffer::new().format(*fence).as_bytes()]);
     write_command(out, &[b"DEL", key]);
 }
 
-/// Appends what makes a key.
+/// Appends the commands that create a key.
 pub(super) fn entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta<'_>) {
     let key = entry.key();
     match entry.contents() {
@@ -67,8 +67,8 @@ pub(super) fn entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta<'_>) {
     expire(out, key, meta);
 }
 
-/// Appends what makes a key with a large value, up to the first element; returns how the rest is written. `None` if the
-/// value is not large.
+/// Appends the commands that create a key with a large value, up to the first element; returns the writer of the rest.
+/// `None` if the value is not large.
 pub(super) fn large_entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta<'_>) -> Option<RecordBody> {
     let (key, mut tail): (Box<[u8]>, _) = (entry.key().into(), Vec::new());
     let (elements, write): (usize, WriteElement) = match entry.contents() {
@@ -97,7 +97,8 @@ pub(super) fn large_entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta<'_>) -
     Some(RecordBody { elements, write, tail: tail.into() })
 }
 
-/// Appends what sets a string, up to its bytes. One with a fence is written with that, which sets it, too.
+/// Appends the command that sets a string, up to its bytes. A key with a fence is written with a command that sets
+/// both.
 pub(super) fn begin_text(out: &mut Vec<u8>, key: &[u8], len: usize, meta: KeyMeta<'_>) {
     match meta.fence {
         0 => write_words(out, 3, &[b"SET", key]),
@@ -106,7 +107,7 @@ pub(super) fn begin_text(out: &mut Vec<u8>, key: &[u8], len: usize, meta: KeyMet
     begin_word(out, len);
 }
 
-/// Appends what comes behind the bytes of a string.
+/// Appends the commands behind the bytes of a string.
 pub(super) fn end_text(out: &mut Vec<u8>, key: &[u8], meta: KeyMeta<'_>) {
     out.extend_from_slice(b"\r\n");
     if meta.fence != 0 {
@@ -115,7 +116,7 @@ pub(super) fn end_text(out: &mut Vec<u8>, key: &[u8], meta: KeyMeta<'_>) {
     expire(out, key, meta);
 }
 
-/// Appends what limits the life of a key, if it has a deadline, and what is known of the lock that it is.
+/// Appends the deadline of a key, if it has one, and its lock record, if it is a lock.
 fn expire(out: &mut Vec<u8>, key: &[u8], meta: KeyMeta<'_>) {
     if let Some(ms) = meta.expires_ms {
         write_command(out, &[b"PEXPIREAT", key, itoa::Buffer::new().format(ms).as_bytes()]);

@@ -1,4 +1,4 @@
-//! In which form a snapshot is written.
+//! The form in which a snapshot is written.
 
 use crate::memory::marked::MarkedBytes;
 use crate::persist::snapshot::commands;
@@ -7,12 +7,10 @@ use crate::resp::write_select;
 use crate::store::entry::Entry;
 use crate::store::value::RecordBody;
 
-/// The form of a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
-    /// The records of an RDB file, of a version, and whether it has a checksum.
+    /// The records of an RDB file, of a version, with a checksum if the flag is set.
     File(FileOptions, bool),
-    /// Commands.
     Commands,
 }
 
@@ -25,12 +23,11 @@ impl Form {
         }
     }
 
-    /// Returns whether there is a checksum at the end.
+    /// Returns true if the file ends with a checksum.
     pub(super) fn has_checksum(self) -> bool {
         matches!(self, Form::File(_, true))
     }
 
-    /// Appends the selection of a database.
     pub(super) fn select(self, out: &mut MarkedBytes, db: usize) {
         match self {
             Form::File(..) => file::select(out, db),
@@ -38,7 +35,6 @@ impl Form {
         }
     }
 
-    /// Appends a library of functions.
     pub(crate) fn library(self, out: &mut MarkedBytes, code: &[u8]) {
         match self {
             Form::File(options, _) => file::library(out, code, options),
@@ -65,8 +61,8 @@ impl Form {
         }
     }
 
-    /// Appends a key with a large value, up to the first element; returns the lowest version of a file that may contain it,
-    /// and how the rest is written. `None` if the value is not large.
+    /// Appends a key with a large value, up to the first element; returns the lowest version of a file that may contain
+    /// it, and the writer of the rest. `None` if the value is not large.
     pub(super) fn large_entry(
         self,
         out: &mut MarkedBytes,
@@ -79,7 +75,8 @@ impl Form {
         }
     }
 
-    /// Appends a key with a string of a length up to that, which [`Form::string`] appends; returns what comes behind it.
+    /// Appends a key with a string of length `len` up to the string, which [`Form::string`] appends; returns the bytes
+    /// behind it.
     pub(super) fn text_entry(self, out: &mut MarkedBytes, entry: &Entry, len: usize, meta: KeyMeta<'_>) -> Vec<u8> {
         let mut tail = Vec::new();
         match self {
@@ -92,7 +89,6 @@ impl Form {
         tail
     }
 
-    /// Appends a string.
     pub(super) fn string(self, out: &mut MarkedBytes, text: &[u8]) {
         match self {
             Form::File(options, _) => file::string(out, text, options),

@@ -1,4 +1,4 @@
-//! The records of a snapshot between those who write them and the one who writes the file.
+//! The queue of a snapshot's records, from the threads that produce them to the thread that writes the file.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,62 +8,62 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::memory::marked::MarkedBytes;
 
-/// How many bytes there may be before the walk waits.
+/// Number of queued bytes from which on the walk waits.
 const ROOM: usize = 8 << 20;
 
-/// How often to look whether the snapshot was given up.
+/// Interval of checks for a cancelled snapshot.
 const CANCELLED_EVERY: Duration = Duration::from_millis(50);
 
-/// From how many bytes on a part is closed.
+/// Number of bytes from which on a part is closed.
 const PART_LEN: usize = 256 << 10;
 
 /// A queue of records, in parts.
 #[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
-    /// Wakes the one who takes parts.
+    /// Wakeup of the thread that takes parts.
     filled: Condvar,
-    /// Wakes the walk.
+    /// Wakeup of the walk.
     emptied: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// Each with the number of keys in it.
+    /// The closed parts, each with its number of keys.
     parts: VecDeque<(MarkedBytes, u64)>,
-    /// The growing part.
     open: (MarkedBytes, u64),
     len: usize,
-    /// Whether the last record of the walk is not whole. No other may come between its parts.
+    /// True while the last record of the walk is incomplete. No other record may come between its parts.
     is_in_record: bool,
-    /// What has to wait for the end of that record.
+    /// Records that have to wait for the end of that record.
     deferred: (MarkedBytes, u64),
-    /// The walk is over, and so is the snapshot.
+    /// Set once the walk, and so the snapshot, is complete.
     is_finished: bool,
-    /// Nobody takes parts any more.
+    /// Set once parts are not taken any more.
     is_closed: bool,
 }
 
 impl Queue {
-    /// Adds records, which begin with the selection of their database; returns how many bytes there are then.
+    /// Adds records that begin with the selection of their database; returns the number of queued bytes.
     pub(super) fn push(&self, bytes: MarkedBytes, keys: u64) -> usize {
         let mut state = self.state.lock();
         if !state.is_closed {
-            match state.is_in_record {
-                true => state.defer(&bytes, keys),
-                false => state.add(bytes, keys),
+            if state.is_in_record {
+                state.defer(&bytes, keys);
+            } else {
+                state.add(bytes, keys);
             }
             self.tell(&state);
         }
         state.total_len()
     }
 
-    /// Returns how many bytes there are.
+    /// Returns the number of queued bytes.
     pub(super) fn len(&self) -> usize {
         self.state.lock().total_len()
     }
 
-    /// Adds records of the walk; `is_in_record` if the last is not whole.
+    /// Adds records of the walk; `is_in_record` if the last record is incomplete.
     pub(super) fn push_walked(&self, bytes: MarkedBytes, keys: u64, is_in_record: bool) {
         let mut state = self.state.lock();
         if !state.is_closed {
@@ -82,8 +82,8 @@ impl Queue {
         }
     }
 
-    /// Takes records, and the number of keys in them; waits for some. Returns `None` after the last, and when the snapshot
-    /// is given up.
+    /// Takes records and their number of keys; waits for some. Returns `None` after the last part, and when the
+    /// snapshot is given up.
     pub(super) fn take(&self, is_cancelled: &AtomicBool) -> Option<(MarkedBytes, u64)> {
         let mut state = self.state.lock();
         loop {
@@ -102,7 +102,7 @@ impl Queue {
         }
     }
 
-    /// Waits until there is room for more; returns false if nobody takes records any more.
+    /// Waits until there is room for more; returns false if records are not taken any more.
     pub(super) fn wait_for_room(&self) -> bool {
         let mut state = self.state.lock();
         while state.len >= ROOM && !state.is_closed {
@@ -111,19 +111,19 @@ impl Queue {
         !state.is_closed
     }
 
-    /// Waits for a time, or until nobody takes records any more.
+    /// Waits for a time, or until records are not taken any more.
     pub(super) fn pause(&self, time: Duration) {
         let mut state = self.state.lock();
         self.emptied.wait_while_for(&mut state, |state| !state.is_closed, time);
     }
 
-    /// Declares that the walk is over: what is there is all.
+    /// Declares the walk complete: no more records come.
     pub(super) fn finish(&self) {
         self.state.lock().is_finished = true;
         self.filled.notify_one();
     }
 
-    /// Declares that nobody takes records any more.
+    /// Declares that records are not taken any more, and drops those in the queue.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         *state = State { is_closed: true, is_finished: true, ..State::default() };
@@ -150,7 +150,7 @@ impl State {
         }
     }
 
-    /// Keeps records back. They do not count for the room, without which the walk could not end its record.
+    /// Defers records until the record of the walk ends. They do not count for the room, for that record to end.
     fn defer(&mut self, bytes: &MarkedBytes, keys: u64) {
         self.deferred.0.append(bytes);
         self.deferred.1 += keys;

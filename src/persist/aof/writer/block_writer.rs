@@ -13,13 +13,14 @@ use crate::persist::aof::writer::{Mark, Writer};
 use crate::persist::disk::DiskFile;
 use crate::resp::write_select;
 
-/// How many bytes of the log a block has at most, unless a record is longer.
+/// Largest number of log bytes in a block, unless a record is longer.
 const BLOCK_MAX: u64 = 4 << 20;
-/// After how many bytes the system is told to begin to write them to the disk, so that a sync has little left to do.
+/// Number of bytes after which the system is told to start writing them to the disk, so that a sync has little left to
+/// do.
 const WRITE_BACK_LEN: u64 = 4 << 20;
 
 impl Writer {
-    /// Writes the next records of the log as a block; returns whether there were any.
+    /// Writes the next records of the log as a block; returns true if there were any.
     pub(super) fn write(&mut self, now: Stamp) -> Result<bool, AofError> {
         if self.is_torn {
             self.file.set_len(self.written.len).map_err(self.io("cut what was not written whole off"))?;
@@ -39,8 +40,8 @@ impl Writer {
                 Ok(false)
             }
             Ok((begin, records)) => {
-                self.written.position = begin; // what is for replicas alone is not in the file
-                // Read after the records: what they have given, the header knows.
+                self.written.position = begin; // commands for replicas alone are not in the file
+                // Read after the records: the header covers the fencing tokens that they have given.
                 let now = Stamp { fence: (self.clock)().fence, ..now };
                 self.write_records(records, now)?;
                 self.is_closed = false;
@@ -54,8 +55,8 @@ impl Writer {
         }
     }
 
-    /// Writes records as a block, and before them, where the log does not have it, what selects their database: in the
-    /// file alone, so that it moves no position.
+    /// Writes records as a block, preceded by a SELECT of their database if the log does not have it. The SELECT is in
+    /// the file alone, so that it moves no position.
     fn write_records(&mut self, mut records: Vec<Bytes>, now: Stamp) -> Result<(), AofError> {
         let mut select = Vec::new();
         if let Some(db) = self.unselected {
@@ -70,10 +71,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes records, which may be none, with what comes before them; `added` bytes of them are not in the log.
+    /// Writes records, possibly none, with a timestamp and a header; `added` bytes of them are not in the log.
     pub(super) fn write_block(&mut self, records: &[Bytes], added: u64, now: Stamp) -> Result<(), AofError> {
         let (mut before, mut sum) = (Vec::new(), self.written.sum);
-        // What was read of the log is of this history if it was the same before and after that.
+        // Records read from the log belong to this history if it was the same before and after reading.
         let now = Stamp { history: (self.clock)().history.filter(|id| Some(*id) == now.history), ..now };
         let len: u64 = records.iter().map(|piece| piece.len() as u64).sum();
         let second = now.wall_ms.div_euclid(1000);
@@ -104,19 +105,19 @@ impl Writer {
         Header { position, len, end: position + len - added, boot, at: now, synced }
     }
 
-    /// Lets the log free what was written, where nobody waits for a sync.
+    /// Allows the log to free written records if they need no sync.
     fn after_write(&mut self) {
         if self.policy == Policy::No && !self.must_sync {
             self.release(self.written.position);
         }
     }
 
-    /// Returns whether the system is to be told to write to the disk.
+    /// Returns true if the system is to be told to write to the disk.
     pub(super) fn writeback_is_due(&self) -> bool {
         self.policy != Policy::Always && self.written.len.saturating_sub(self.written_back) >= WRITE_BACK_LEN
     }
 
-    /// Tells the system to write to the disk what is written since it was told so last, where that is much.
+    /// Tells the system to write to the disk all bytes written since the last such call, if they are many.
     pub(super) fn start_writeback(&mut self) {
         if self.writeback_is_due() {
             self.file.start_writeback(self.written_back, self.written.len - self.written_back);
@@ -124,7 +125,7 @@ impl Writer {
         }
     }
 
-    /// Begins with another file, which is empty.
+    /// Switches to another file, which is empty.
     pub(super) fn switch_to(&mut self, file: Arc<dyn DiskFile>, position: u64, db: Option<usize>) {
         let mark = Mark { len: 0, position, sum: Running::default() };
         (self.file, self.written, self.synced) = (file, mark, mark);
@@ -132,7 +133,7 @@ impl Writer {
         (self.written_back, self.last_timestamp) = (0, 0);
         self.has_checksums = self.wants_checksums;
         self.unselected = db;
-        // Both may lie before, where positions have begun again.
+        // Both may be lower, as positions may have begun again.
         self.durable = self.durable.min(position);
         self.confirmed = self.confirmed.map(|confirmed| confirmed.min(position));
         self.released = position;
@@ -141,7 +142,7 @@ impl Writer {
     }
 }
 
-/// Writes all of some slices.
+/// Writes all bytes of the slices.
 fn write_slices(file: &dyn DiskFile, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
     IoSlice::advance_slices(&mut slices, 0);
     while !slices.is_empty() {

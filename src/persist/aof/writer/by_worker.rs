@@ -1,7 +1,8 @@
-//! Writing on the thread of a worker, before it sends the replies: one `write(2)` for what it has executed, as Redis does.
+//! Writing on a worker's thread, before it sends the replies: one `write(2)` for all calls that it has executed, as in
+//! Redis.
 //!
-//! A worker must not wait for a disk. So it writes little, no sync is under way meanwhile, and after a write that was slow
-//! the writer's own thread writes for a while. What a worker does not write, its replies wait for until the thread has.
+//! A worker must not wait for a disk. So it writes little, no sync runs meanwhile, and after a slow write the writer's
+//! own thread takes over for a while. Replies wait for the thread where a worker has not written the records.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,26 +15,27 @@ use crate::persist::aof::handle::Shared;
 use crate::persist::aof::policy::Policy;
 use crate::persist::aof::writer::{SYNC_PERIOD_MS, UNSYNCED_MAX, Writer};
 
-/// How many bytes a worker writes at most; a copy of so many takes less than a millisecond.
+/// Largest number of bytes that a worker writes; a copy of so many takes less than a millisecond.
 const WORKER_MAX: u64 = 1 << 20;
-/// From how many milliseconds on a write is slow, and for how long workers write nothing then.
+/// Duration from which on a write is slow, and the time for which workers write nothing then, in milliseconds.
 const SLOW_MS: u64 = 5;
 const REST_MS: u64 = 1000;
-/// How long a worker waits for another one that writes.
+/// Time for which a worker waits for another worker that writes.
 const OTHER_WORKER: Duration = Duration::from_micros(200);
 
-/// Who writes what there is.
+/// Remaining work, and the thread that does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// All is done.
+    /// All work is done.
     Nothing,
-    /// The thread has something to do.
+    /// The writer's thread has work.
     IsForThread,
-    /// The thread does all, and waits for records itself.
+    /// The writer's thread does all work, and waits for records itself.
     IsOfThread,
 }
 
-/// Writes what was logged, or has the thread do it, on a worker's thread; returns false if the thread waits for records.
+/// Writes the logged records on a worker's thread, or wakes the writer's thread; returns false if that thread waits for
+/// records.
 pub(super) fn flush(writer: &Weak<Mutex<Writer>>, shared: &Weak<Shared>) -> bool {
     let (Some(writer), Some(shared)) = (writer.upgrade(), shared.upgrade()) else { return false };
     let is_stepping = shared.is_stepping.load(Relaxed);
@@ -49,12 +51,12 @@ pub(super) fn flush(writer: &Weak<Mutex<Writer>>, shared: &Weak<Shared>) -> bool
 }
 
 impl Writer {
-    /// Has workers write, or not any more.
+    /// Has workers write, or ends that, by the policy.
     pub(super) fn follow_workers(&self) {
         self.shared.set_written_by_workers(self.policy != Policy::Always);
     }
 
-    /// Writes what was logged, if that is a worker's work and takes no time.
+    /// Writes the logged records, if workers write and the write is likely to be quick.
     pub(crate) fn write_for_worker(&mut self) -> Rest {
         if self.policy == Policy::Always || self.has_ended {
             return Rest::IsOfThread;
@@ -83,12 +85,12 @@ impl Writer {
         if self.is_thread_needed(now) { Rest::IsForThread } else { Rest::Nothing }
     }
 
-    /// Notes when the thread will look at what is due by itself.
+    /// Notes the time at which the thread makes its next step without a wakeup.
     pub(crate) fn looks_by(&mut self, boot_ms: u64) {
         self.looks_ms = Some(boot_ms);
     }
 
-    /// Returns whether a write by a worker is unlikely to take long.
+    /// Returns true if a write by a worker is unlikely to take long.
     fn may_worker_write(&self, now: Stamp) -> bool {
         let has_failed = self.pause.is_some() || self.is_torn || self.must_sync || self.lost.is_some();
         let has_order = self.rotation.is_some() || self.restart.is_some() || self.stop.is_some();
@@ -102,7 +104,7 @@ impl Writer {
             && self.shared.requests.lock().is_empty()
     }
 
-    /// Returns whether there is something to do that only the thread does, or earlier than it looks.
+    /// Returns true if there is work for the thread alone, or before its next step.
     fn is_thread_needed(&self, now: Stamp) -> bool {
         let is_due = self.policy == Policy::EverySec && self.unsynced() > 0;
         let due_ms = if self.unsynced() >= UNSYNCED_MAX { now.boot_ms } else { self.last_sync_ms + SYNC_PERIOD_MS };

@@ -1,4 +1,4 @@
-//! What the writer is asked.
+//! Handling of requests to the writer.
 
 use crate::persist::aof::block::Stamp;
 use crate::persist::aof::error::AofError;
@@ -7,7 +7,7 @@ use crate::persist::aof::policy::{Annotations, Policy};
 use crate::persist::aof::writer::Writer;
 
 impl Writer {
-    /// Takes what was asked since the last step.
+    /// Takes all requests since the last step.
     pub(super) fn take_requests(&mut self) {
         let mut requests = self.shared.requests.lock();
         self.syncs.append(&mut requests.syncs);
@@ -22,10 +22,12 @@ impl Writer {
         }
         if let Some(Annotations { checksums, timestamps }) = annotations {
             (self.wants_checksums, self.has_timestamps) = (checksums, timestamps);
-            self.last_timestamp = 0; // the next block has one
+            self.last_timestamp = 0; // the next block has a timestamp
         }
-        // Also if it is the present one: one that was asked for in between has changed what clients wait for.
-        policy.into_iter().for_each(|policy| self.set_policy(policy));
+        // Even if this is the present policy: one requested in between has changed the positions that clients wait for.
+        if let Some(policy) = policy {
+            self.set_policy(policy);
+        }
     }
 
     fn set_policy(&mut self, policy: Policy) {
@@ -37,12 +39,12 @@ impl Writer {
         self.follow_workers();
     }
 
-    /// Returns whether all is written that belongs before the next increment.
+    /// Returns true if all records before the next increment are written.
     pub(super) fn rotation_is_reached(&self) -> bool {
         self.rotation.as_ref().is_some_and(|rotation| rotation.position <= self.written.position)
     }
 
-    /// Begins the next increment when all before is durable.
+    /// Begins the next increment once everything before it is durable.
     pub(super) fn rotate_if_due(&mut self) {
         if !self.rotation_is_reached() || !self.is_durable() {
             return;
@@ -58,8 +60,8 @@ impl Writer {
         (rotation.done)(result);
     }
 
-    /// Begins an increment that is in no manifest, if that was asked. Where that fails, who has asked is told, and does not
-    /// wait for a disk that may never work again.
+    /// Begins an increment that is in no manifest, if that was requested. On failure the caller is told at once, and
+    /// does not wait for a disk that may never work again.
     pub(super) fn restart_if_asked(&mut self) -> Result<(), AofError> {
         if self.restart.is_none() || self.syncing.is_some() {
             return Ok(());
@@ -68,7 +70,7 @@ impl Writer {
         let (file, seq) = match self.shared.dir.create_increment(true) {
             Ok(created) => created,
             Err(error) => {
-                self.lost.get_or_insert(NeedsRewrite::LostPlace); // the log has gone on to the place of the request
+                self.lost.get_or_insert(NeedsRewrite::LostPlace); // the reader has moved to the requested position
                 (restart.done)(Err(error.clone()));
                 return Err(error);
             }
@@ -86,7 +88,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Answers those who wait for a sync that is done.
+    /// Answers the sync requests whose positions are durable.
     pub(super) fn answer_syncs(&mut self) {
         self.confirm();
         if self.syncs.is_empty() {
@@ -102,7 +104,7 @@ impl Writer {
         done.into_iter().for_each(|sync| (sync.done)(Ok(())));
     }
 
-    /// Ends the writer if that was asked and all is durable; returns whether it has ended.
+    /// Ends the writer if that was requested and everything is durable; returns true if the writer has ended.
     pub(super) fn stop_if_due(&mut self, now: Stamp) -> bool {
         let is_due = self.stop.as_ref().is_some_and(|stop| stop.position <= self.synced.position);
         if !is_due || !self.is_durable() {
@@ -123,27 +125,28 @@ impl Writer {
         true
     }
 
-    /// Appends an empty block, which says when that was.
+    /// Appends an empty block as a timestamp.
     pub(crate) fn mark(&mut self) {
         let now = (self.clock)();
         if self.has_checksums {
-            _ = self.write_block(&[], 0, now); // what is not whole is cut off before the next
+            _ = self.write_block(&[], 0, now); // an incomplete block is cut off before the next one
         }
     }
 
-    /// Appends an empty block that says that all before it is durable, so that damage there is not taken for a torn tail.
+    /// Appends an empty block which says that everything before it is durable, so that damage there is not taken for a
+    /// torn tail.
     fn close(&mut self, now: Stamp) {
         if !self.has_checksums || self.is_closed || self.written.len == 0 || self.lost.is_some() {
             return;
         }
-        // All is durable without it; if it cannot be written, nothing is lost.
+        // Everything is durable without this block; if it cannot be written, nothing is lost.
         let is_written = self.write_block(&[], 0, now).is_ok() && self.file.sync_data().is_ok();
         if !is_written {
             _ = self.file.set_len(self.synced.len);
         }
     }
 
-    /// Tells all who wait for a result that there is none. Ends the writer if it was told to stop in any case.
+    /// Answers all waiting requests with an error. Ends the writer if its stop was forced.
     pub(super) fn fail_requests(&mut self, error: &AofError) {
         if let Some(rotation) = self.rotation.take() {
             self.shared.reader.pass(rotation.position);

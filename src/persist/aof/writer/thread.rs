@@ -1,4 +1,4 @@
-//! The writer's thread, and the one that syncs for it.
+//! The writer's thread, and the thread that syncs for it.
 
 use std::io;
 use std::sync::Arc;
@@ -14,29 +14,30 @@ use crate::persist::aof::sync::ThreadSyncer;
 use crate::persist::aof::writer::{Step, Writer, by_worker};
 use crate::time::clock::Clock;
 
-/// How long the thread waits after a block, if no client waits for the disk: under load, records are written once in this
+/// Pause of the thread after a block, if no client waits for the disk: under load, records are written once in this
 /// time, and no append has to wake the thread.
 const LINGER: Duration = Duration::from_millis(1);
-/// For which part of the time that a sync has taken the next one waits for the clients that it has answered: one in two.
+/// Divisor of the duration of a sync: for this part of it the next sync waits for the clients that were just answered.
 const GATHERING_SHARE: u64 = 2;
-/// How long it waits at most, in microseconds: a disk that has stalled once is not to be slow twice.
+/// Longest wait of this kind, in microseconds: a disk that has stalled once is not to be slow twice.
 const GATHERING_MAX_US: u64 = 5_000;
 
-/// What follows a step of the writer.
+/// Result of a step of the writer.
 struct Next {
     step: Step,
     /// The position whose next record ends the wait, if there is one.
     from: Option<u64>,
-    /// How many clients have waited for what the step has synced, if it has synced anything that they waited for.
+    /// Number of clients that have waited for the step's sync; `None` unless it has made positions durable under
+    /// [`Policy::Always`].
     waited: Option<usize>,
-    /// Whether records may be gathered before they are written.
+    /// True if records may be gathered before they are written.
     may_linger: bool,
 }
 
-/// Starts a thread that writes, and one that syncs.
+/// Starts a thread that writes, and a thread that syncs.
 ///
 /// # Errors
-/// When the system has no threads left.
+/// An error if the system has no threads left.
 pub(crate) fn spawn(mut writer: Writer) -> io::Result<JoinHandle<()>> {
     let shared = writer.shared.clone();
     let woken = shared.clone();
@@ -71,7 +72,7 @@ fn run(writer: &Mutex<Writer>, shared: &Shared) {
     }
 }
 
-/// Does what can be done now.
+/// Makes one step of the writer.
 fn step(writer: &Mutex<Writer>, shared: &Shared) -> Next {
     shared.is_stepping.store(true, Relaxed); // workers do not wait for the disk
     let mut writer = writer.lock();
@@ -85,7 +86,7 @@ fn step(writer: &Mutex<Writer>, shared: &Shared) -> Next {
         writer.looks_by(now_ms + timeout.as_millis() as u64);
     }
     let is_always = writer.policy == Policy::Always;
-    // What is in the log already is not to end the wait if it cannot be written now.
+    // Records already in the log must not end the wait if they cannot be written now.
     let is_writing = writer.pause.is_none() && writer.lost.is_none() && !writer.rotation_is_reached();
     let next = Next {
         step,
@@ -98,8 +99,9 @@ fn step(writer: &Mutex<Writer>, shared: &Shared) -> Next {
     next
 }
 
-/// Waits until as many clients wait for the next sync as have waited for the last one, or until a time. Otherwise clients
-/// that send a write after each reply would be divided among two syncs, each of which takes as long as one for all of them.
+/// Waits until as many clients wait for the next sync as have waited for the last one, or until a time. Otherwise
+/// clients that send a write after each reply would be divided among two syncs, each of which takes as long as one for
+/// all of them.
 fn gather(shared: &Shared, waited: usize, clock: &Clock, until_us: u64) {
     let reader = &shared.reader;
     while reader.waiting() < waited {

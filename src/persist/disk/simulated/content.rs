@@ -1,13 +1,13 @@
-//! The content of a simulated file: what programs see, and what a power cut leaves of it.
+//! The content of a simulated file, as seen by programs and as left by a power cut.
 
 use crate::persist::disk::simulated::random::Random;
 
 /// The unit in which the system writes to the disk.
 pub(super) const PAGE: usize = 4096;
-/// The unit that the disk writes whole.
+/// The unit that the disk writes completely or not at all.
 const SECTOR: usize = 512;
 
-/// A change that has not been synced.
+/// A change since the last sync.
 #[derive(Clone, Debug)]
 enum Change {
     /// Bytes that were written at an offset.
@@ -17,7 +17,7 @@ enum Change {
 }
 
 impl Change {
-    /// Makes the change in the pages for which `has_it` says so.
+    /// Applies the change to the bytes whose offsets `has_it` accepts.
     fn apply(&self, content: &mut Vec<u8>, has_it: impl Fn(usize) -> bool) {
         match self {
             Change::Write(offset, bytes) => {
@@ -40,7 +40,7 @@ impl Change {
         }
     }
 
-    /// Returns the pages that the change touches in a file of a length.
+    /// Returns the pages that the change touches in a file of length `len`.
     fn pages(&self, len: usize) -> std::ops::Range<usize> {
         match self {
             Change::Write(offset, bytes) => offset / PAGE..(offset + bytes.len()).div_ceil(PAGE),
@@ -49,21 +49,20 @@ impl Change {
     }
 }
 
-/// The content of a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
-    /// What programs read.
+    /// The content that programs read.
     live: Vec<u8>,
-    /// What programs read when the file was last synced, or failed to be.
+    /// The content that programs read at the last sync, or failed sync.
     base: Vec<u8>,
-    /// What is on the disk; it differs from the base if a sync has failed.
+    /// The content on the disk; it differs from the base if a sync has failed.
     durable: Vec<u8>,
-    /// What was changed since the base.
+    /// The changes since the base.
     changes: Vec<Change>,
 }
 
 impl Content {
-    /// Creates a content that is durable.
+    /// Creates a durable content.
     pub(super) fn synced(bytes: Vec<u8>) -> Self {
         Content { live: bytes.clone(), base: bytes.clone(), durable: bytes, changes: Vec::new() }
     }
@@ -87,8 +86,8 @@ impl Content {
         self.changes.push(change);
     }
 
-    /// Makes everything durable that was changed since the last sync, whether that one worked or not. What a failed sync
-    /// has lost stays lost.
+    /// Makes all changes since the last sync durable, whether that sync worked or not. Changes lost in a failed sync
+    /// stay lost.
     pub(super) fn sync(&mut self) {
         let mut len = self.base.len();
         let mut pages = Vec::new();
@@ -105,7 +104,7 @@ impl Content {
         self.rebase();
     }
 
-    /// A sync that fails: some of the changes reach the disk, and the others never will, unless they are made again.
+    /// Fails a sync: some of the changes reach the disk, and the others never will, unless they are made again.
     pub(super) fn fail_to_sync(&mut self, random: &mut Random) {
         self.durable = self.after_power_cut(random);
         self.rebase();
@@ -116,8 +115,8 @@ impl Content {
         self.base.clone_from(&self.live);
     }
 
-    /// Returns the content as it is found after the power was cut: each page, or each sector of a torn one, as it was at
-    /// some moment since the last sync, and a length that the file has had since then.
+    /// Returns the content found after a power cut: each page, or each sector of a torn page, as it was at some moment
+    /// since the last sync, and a length that the file has had since then.
     pub(super) fn after_power_cut(&self, random: &mut Random) -> Vec<u8> {
         if self.changes.is_empty() {
             return self.durable.clone();
@@ -152,7 +151,7 @@ impl Content {
         found
     }
 
-    /// Chooses for each sector how many of the changes it has.
+    /// Chooses for each sector the number of changes that it has.
     fn moments(&self, len: usize, random: &mut Random) -> Vec<usize> {
         let mut moments = Vec::new();
         // Sometimes nearly all pages have reached the disk, sometimes nearly none, sometimes in order.

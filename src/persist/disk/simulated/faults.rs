@@ -1,62 +1,62 @@
-//! What goes wrong on a simulated disk.
+//! Faults of a simulated disk.
 
 use std::io;
 
 use crate::persist::disk::simulated::random::Random;
 
-/// What is done on a disk, as far as it can fail.
+/// Kind of a disk operation that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A file is created.
+    /// Creation of a file.
     Create,
-    /// A file is opened that is there.
+    /// Opening of an existing file.
     Open,
-    /// A file or a directory is read, or measured.
+    /// Reading of a file or a directory, or of its length.
     Read,
-    /// Bytes are written.
+    /// Writing of bytes.
     Write,
-    /// A file is made durable.
+    /// Sync of a file.
     Sync,
-    /// A file is cut.
+    /// Change of a file's length.
     SetLen,
-    /// A name is given, changed or removed.
+    /// Change or removal of a name.
     Name,
-    /// The names of a directory are made durable.
+    /// Sync of the names in a directory.
     SyncDir,
 }
 
-/// Which operations fail, and how long they take.
+/// Rates and plans of failing operations, and their duration.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// How many of a thousand operations fail, and with which error number.
+    /// Number of operations in a thousand that fail, with a random error.
     pub per_thousand: usize,
-    /// How many of a thousand writes are short.
+    /// Number of writes in a thousand that are short.
     pub short_per_thousand: usize,
-    /// The next operations of a kind that fail: after how many, how many, and with which error number.
+    /// Planned failures of the next operations.
     pub planned: Vec<Planned>,
-    /// How many bytes the files may have together.
+    /// Limit for the total length of the files, in bytes.
     pub capacity: Option<u64>,
-    /// How many milliseconds each write, sync and change of a name takes.
+    /// Duration of each operation that changes something, in milliseconds.
     pub slowness_ms: u64,
 }
 
-/// Operations that are to fail.
+/// Operations that are planned to fail.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned {
-    /// The kind; any if there is none.
+    /// The kind of operation; any if `None`.
     pub operation: Option<Operation>,
-    /// How many of the kind work first.
+    /// Number of operations of the kind that work first.
     pub after: usize,
-    /// How many of the kind fail then.
+    /// Number of operations of the kind that fail then.
     pub count: usize,
-    /// The error that they fail with.
+    /// The error of these operations.
     pub error: Failure,
 }
 
 /// An error of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// There is no space left (ENOSPC).
+    /// No space is left (ENOSPC).
     Full,
     /// Input or output has failed (EIO).
     Io,
@@ -73,7 +73,7 @@ impl From<Failure> for io::Error {
 }
 
 impl Faults {
-    /// Returns the error that an operation fails with, if it does.
+    /// Fails if the operation is to fail.
     pub(super) fn check(&mut self, operation: Operation, random: &mut Random) -> io::Result<()> {
         for planned in self.planned.iter_mut().filter(|plan| plan.operation.is_none_or(|kind| kind == operation)) {
             match planned {
@@ -85,10 +85,12 @@ impl Faults {
                 Planned { after, .. } => *after -= 1,
             }
         }
-        match self.per_thousand > 0 && random.below(1000) < self.per_thousand {
-            true if random.below(2) == 0 => Err(Failure::Full.into()),
-            true => Err(Failure::Io.into()),
-            false => Ok(()),
+        if self.per_thousand == 0 || random.below(1000) >= self.per_thousand {
+            Ok(())
+        } else if random.below(2) == 0 {
+            Err(Failure::Full.into())
+        } else {
+            Err(Failure::Io.into())
         }
     }
 }

@@ -1,14 +1,15 @@
-//! A disk in memory that fails and loses power as a seed says.
+//! A disk in memory that fails and loses power by a seed.
 //!
-//! - The death of the process loses nothing that was written.
-//! - A power cut loses what was not synced, in part: each page of 4096 bytes is found as it was at some moment since the
-//!   last sync of its file, a torn one in sectors of 512 bytes; the length is one that the file has had since then.
-//! - Names that were created, renamed and removed are found only if their directory was synced; others may be, in any
-//!   order.
-//! - The machine may end at a planned operation, by a power cut or with the process alone. That operation is done, in part,
-//!   or not at all; all later ones fail.
-//! - A failed sync leaves some pages unwritten, and marks all as clean, as Linux does: the next sync works, and the pages
-//!   are lost all the same.
+//! - The death of the process loses no written data.
+//! - A power cut loses a part of the data that was not synced: each page of 4096 bytes is found as it was at some
+//!   moment since the last sync of its file, a torn page in sectors of 512 bytes; the length is one that the file has
+//!   had since then.
+//! - Created, renamed and removed names are certain to be found only if their directory was synced; others may be, in
+//!   any order.
+//! - The machine may end at a planned operation, by a power cut or with the process alone. That operation takes effect,
+//!   in part, or not at all; all later ones fail.
+//! - A failed sync leaves some pages unwritten, and marks all as clean, as Linux does: the next sync works, but the
+//!   pages stay lost.
 
 mod content;
 pub(crate) mod faults;
@@ -34,25 +35,25 @@ use crate::time::clock::Clock;
 #[derive(Clone, Debug)]
 struct State {
     names: Names,
-    /// The files by their numbers, also those that have no name any more.
+    /// The files by number, including those that have no name any more.
     files: Vec<Content>,
     faults: Faults,
     random: Random,
-    /// How often the machine was booted, and how long ago that was.
+    /// Number of boots of the machine, and the time since the last one.
     boots: u64,
     has_boot_ids: bool,
     since_boot_ms: u64,
-    /// How many operations have changed something.
+    /// Number of operations that have changed something.
     changes: usize,
-    /// After how many more the machine ends, and how.
+    /// Number of further operations before the machine ends, and the kind of the end.
     plan: Option<(usize, End)>,
-    /// The machine ends with the present operation.
+    /// Set when the machine ends with the present operation.
     is_ending: bool,
-    /// The disk as it is found after that.
+    /// The disk as it is found after the end.
     found: Option<SimulatedDisk>,
 }
 
-/// How a life of a server ends.
+/// End of a server's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The process dies.
@@ -65,14 +66,13 @@ pub enum End {
 #[derive(Clone, Debug)]
 pub struct SimulatedDisk(Arc<Mutex<State>>, Arc<Freezer>);
 
-/// Holds up the syncs of files.
+/// Switch that blocks syncs of files.
 #[derive(Debug, Default)]
 struct Freezer {
     is_frozen: Mutex<bool>,
     thawed: Condvar,
 }
 
-/// A file of such a disk.
 struct SimulatedFile {
     disk: SimulatedDisk,
     number: usize,
@@ -100,57 +100,55 @@ impl SimulatedDisk {
     /// Creates a durable directory.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// Errors of the disk.
     pub fn create_durable_dir(&self, dir: &Path) -> io::Result<()> {
         self.create_dir(dir)?;
         self.sync_dir(parent(dir))
     }
 
-    /// Changes what goes wrong.
+    /// Sets the faults.
     pub fn set_faults(&self, faults: Faults) {
         self.0.lock().faults = faults;
     }
 
-    /// Returns the disk as it is after the power was cut now. Files that are open do not belong to it. Nothing goes wrong
-    /// on it.
+    /// Returns the disk as it is after a power cut now. Open files do not belong to it. It has no faults.
     pub fn power_cut(&self) -> SimulatedDisk {
         self.0.lock().after(End::PowerCut)
     }
 
-    /// Returns the disk as it is after the process was killed now. Files that are open do not belong to it. Nothing goes
-    /// wrong on it.
+    /// Returns the disk as it is after the process was killed now. Open files do not belong to it. It has no faults.
     pub fn kill(&self) -> SimulatedDisk {
         self.0.lock().after(End::Kill)
     }
 
-    /// Lets the machine end after so many more operations that change something.
+    /// Plans the end of the machine after a number of further operations that change something.
     pub fn end_after(&self, operations: usize, end: End) {
         self.0.lock().plan = Some((operations, end));
     }
 
-    /// Returns the disk as it is found after the planned end, if that has come.
+    /// Returns the disk as it is found after the planned end, once that has come.
     pub fn found(&self) -> Option<SimulatedDisk> {
         self.0.lock().found.clone()
     }
 
-    /// Returns how many operations have changed something.
+    /// Returns the number of operations that have changed something.
     pub fn changes(&self) -> usize {
         self.0.lock().changes
     }
 
-    /// Lets the machine have no numbers of its boots: its time need not run as that of a server's clock then.
+    /// Removes the numbers of boots from the machine: its time need not run like that of a server's clock then.
     #[must_use]
     pub fn without_boot_ids(self) -> Self {
         self.0.lock().has_boot_ids = false;
         self
     }
 
-    /// Lets time pass.
+    /// Advances the time since boot.
     pub fn advance_ms(&self, ms: u64) {
         self.0.lock().since_boot_ms += ms;
     }
 
-    /// Changes bytes of a file, as a disk that goes bad does.
+    /// Changes bytes of a file, as a failing disk does.
     pub fn damage(&self, path: &Path, damage: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.0.lock();
         if let Some(Target::File(number)) = state.names.get(path) {
@@ -160,7 +158,7 @@ impl SimulatedDisk {
         }
     }
 
-    /// Creates a disk with durable files, by their paths, whose directories are below the root.
+    /// Creates a disk with durable files, by path, whose directories are below the root.
     pub fn with_contents(files: &[(PathBuf, Vec<u8>)]) -> Self {
         let disk = SimulatedDisk::new(0);
         {
@@ -180,7 +178,7 @@ impl SimulatedDisk {
         disk
     }
 
-    /// Writes a file below a directory that is there, neither of which is durable then.
+    /// Writes a file into an existing directory; neither the file nor its name is durable.
     pub fn write_unsynced(&self, path: &Path, content: &[u8]) {
         let mut state = self.0.lock();
         let mut file = Content::default();
@@ -190,19 +188,19 @@ impl SimulatedDisk {
         state.names.add(path, Target::File(number));
     }
 
-    /// Returns the content of all files, by their paths.
+    /// Returns the contents of all files, by path.
     pub fn contents(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let state = self.0.lock();
         let content = |(path, number): (&Path, usize)| (path.to_owned(), state.files[number].live().to_vec());
         state.names.files().map(content).collect()
     }
 
-    /// Lets no sync of a file return until it is thawed.
+    /// Blocks all syncs of files until [`SimulatedDisk::thaw`].
     pub fn freeze_syncs(&self) {
         *self.1.is_frozen.lock() = true;
     }
 
-    /// Lets syncs continue.
+    /// Unblocks syncs.
     pub fn thaw(&self) {
         *self.1.is_frozen.lock() = false;
         self.1.thawed.notify_all();
@@ -213,12 +211,12 @@ impl SimulatedDisk {
         self.1.thawed.wait_while(&mut is_frozen, |is_frozen| *is_frozen);
     }
 
-    /// Does an operation unless it is to fail.
+    /// Runs an operation, unless it is to fail.
     fn run<T>(&self, operation: Operation, run: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
         self.run_or(operation, run, |_| {})
     }
 
-    /// Does an operation, or what else happens if it is to fail.
+    /// Runs an operation, or `fail` if the operation is to fail.
     fn run_or<T>(
         &self,
         operation: Operation,
@@ -248,7 +246,7 @@ impl SimulatedDisk {
 }
 
 impl State {
-    /// Begins an operation; after the end of the machine there are none.
+    /// Begins an operation; fails after the end of the machine.
     fn begin(&mut self, operation: Operation) -> io::Result<()> {
         if self.found.is_some() {
             return Err(Failure::Io.into());
@@ -269,7 +267,7 @@ impl State {
         Ok(())
     }
 
-    /// Ends the machine as planned; returns what the operation fails with, which nobody is to see.
+    /// Ends the machine as planned; returns the error of the operation, which no caller is to see.
     fn end(&mut self) -> io::Error {
         let end = self.plan.map_or(End::Kill, |(_, end)| end);
         self.found = Some(self.after(end));
@@ -292,7 +290,6 @@ impl State {
         SimulatedDisk(Arc::new(Mutex::new(state)), Arc::default())
     }
 
-    /// Returns the number of a file.
     fn file(&self, path: &Path) -> io::Result<usize> {
         match self.names.get(path) {
             Some(Target::File(number)) => Ok(number),
@@ -301,16 +298,17 @@ impl State {
         }
     }
 
-    /// Checks that the directory of a path is there.
+    /// Checks that the directory of a path exists.
     fn check_dir(&self, path: &Path) -> io::Result<()> {
         let dir = parent(path);
-        match dir == Path::new("/") || self.names.get(dir) == Some(Target::Dir) {
-            true => Ok(()),
-            false => Err(io::ErrorKind::NotFound.into()),
+        if dir == Path::new("/") || self.names.get(dir) == Some(Target::Dir) {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::NotFound.into())
         }
     }
 
-    /// Returns how many bytes more the files may have.
+    /// Returns the number of bytes by which the files may grow.
     fn room(&self) -> u64 {
         let mut files: Vec<usize> = self.names.files().map(|(_, number)| number).collect();
         files.sort_unstable();
@@ -424,7 +422,7 @@ impl Disk for SimulatedDisk {
         })
     }
 
-    /// Another process is on another disk: that as the former one has left it.
+    /// Always succeeds: another process has another disk, a copy of this one at the end of the former process.
     fn lock(&self, _: &Path) -> io::Result<Box<dyn Send + Sync>> {
         Ok(Box::new(()))
     }
@@ -451,7 +449,7 @@ impl DiskFile for SimulatedFile {
             if room == 0 && !bytes.is_empty() {
                 return Err(Failure::Full.into());
             }
-            // The end comes in the middle of a write, too.
+            // The end may also come in the middle of a write.
             let is_short = room > 1 && (state.is_ending || state.random.below(1000) < state.faults.short_per_thousand);
             let count = if is_short { 1 + state.random.below(room - 1) } else { room };
             let file = &mut state.files[self.number];

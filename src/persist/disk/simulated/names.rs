@@ -1,4 +1,4 @@
-//! The names of a simulated disk: what programs see, and what a power cut leaves of them.
+//! The names of a simulated disk, as seen by programs and as left by a power cut.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use crate::persist::disk::parent;
 use crate::persist::disk::simulated::random::Random;
 
-/// What a name refers to: a directory, or the number of a file.
+/// Target of a name: a directory, or the number of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Dir,
     File(usize),
 }
 
-/// A change of names that its directory was not synced after.
+/// A change of a name since the last sync of its directory.
 #[derive(Clone, Debug)]
 enum Change {
     Add(PathBuf, Target),
@@ -43,7 +43,6 @@ impl Change {
     }
 }
 
-/// The names of a disk.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     live: BTreeMap<PathBuf, Target>,
@@ -61,7 +60,7 @@ impl Names {
         self.live.keys().map(PathBuf::as_path).filter(move |path| parent(path) == dir)
     }
 
-    /// Returns the files by their names, each with its number.
+    /// Returns the names of files, each with the file's number.
     pub(super) fn files(&self) -> impl Iterator<Item = (&Path, usize)> {
         self.live.iter().filter_map(|(path, target)| match target {
             Target::Dir => None,
@@ -86,7 +85,7 @@ impl Names {
         self.changes.push(change);
     }
 
-    /// Makes the names of a directory durable.
+    /// Makes the names in a directory durable.
     pub(super) fn sync(&mut self, dir: &Path) {
         let durable = &mut self.durable;
         self.changes.retain(|change| {
@@ -98,8 +97,7 @@ impl Names {
         });
     }
 
-    /// Returns the names as they are found after the power was cut: those that are durable, and some of the changes since
-    /// then, in any order.
+    /// Returns the names found after a power cut: the durable ones, changed by some of the later changes, in any order.
     pub(super) fn after_power_cut(&self, random: &mut Random) -> Names {
         let mut names = self.durable.clone();
         let mut changes: Vec<&Change> = self.changes.iter().collect();
@@ -112,7 +110,7 @@ impl Names {
         }
         let dirs: Vec<PathBuf> =
             names.iter().filter(|(_, target)| **target == Target::Dir).map(|(path, _)| path.clone()).collect();
-        // What is in a directory that is not there cannot be found.
+        // A name in a directory that does not exist cannot be found.
         names.retain(|path, _| parent(path) == Path::new("/") || dirs.iter().any(|dir| dir == parent(path)));
         Names { live: names.clone(), durable: names, changes: Vec::new() }
     }

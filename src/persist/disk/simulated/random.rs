@@ -1,16 +1,14 @@
-//! Numbers for simulations.
+//! Pseudo-random numbers for simulations.
 
-/// Numbers that look random and are the same for the same seed.
+/// A pseudo-random sequence, the same for the same seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Creates a sequence.
     pub(crate) fn new(seed: u64) -> Self {
         Random(seed)
     }
 
-    /// Returns the next number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

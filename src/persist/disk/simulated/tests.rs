@@ -1,4 +1,4 @@
-//! Tests of what a simulated disk keeps and loses.
+//! Tests of the data that a simulated disk keeps and loses.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::persist::disk::{copy_from, read_small_file, replace_file, write_again
 
 const SEEDS: u64 = 300;
 
-/// Returns the path of a file of the directory that each test has.
+/// Returns the path of a file in the directory of each test.
 fn path(name: &str) -> std::path::PathBuf {
     Path::new("/data").join(name)
 }
@@ -25,7 +25,7 @@ fn content(disk: &SimulatedDisk, name: &str) -> Option<Vec<u8>> {
     read_small_file(disk, &path(name), u64::MAX).ok()
 }
 
-/// Creates a durable file; returns it opened.
+/// Creates a durable file; returns it open.
 fn file(disk: &SimulatedDisk, name: &str, bytes: &[u8]) -> Arc<dyn DiskFile> {
     let file = disk.create(&path(name)).expect("created");
     write_all(&*file, bytes).expect("written");
@@ -34,7 +34,7 @@ fn file(disk: &SimulatedDisk, name: &str, bytes: &[u8]) -> Arc<dyn DiskFile> {
     file
 }
 
-/// Runs a life for each seed and returns the different contents of a file that power cuts leave.
+/// Runs a life for each seed; returns the different contents of a file after power cuts.
 fn found(name: &str, life: impl Fn(&SimulatedDisk)) -> BTreeSet<Option<Vec<u8>>> {
     let run = |seed| {
         let disk = disk(seed);

@@ -1,4 +1,4 @@
-//! The elements of collections, several in each command.
+//! Elements of collections, several in each command.
 
 use parking_lot::Mutex;
 
@@ -7,10 +7,10 @@ use crate::store::value::listpack::Items;
 use crate::store::value::{Element, WriteElement};
 use crate::text::double::write_double;
 
-/// How many elements a command has at most.
+/// Largest number of elements in a command.
 const ELEMENTS_MAX: usize = 64;
 
-/// Appends a node of a list.
+/// Appends the commands that push a node of a list.
 pub(super) fn push(out: &mut Vec<u8>, key: &[u8], node: Element<'_>) {
     match node {
         Element::Plain(text) => write_command(out, &[b"RPUSH", key, text]),
@@ -27,30 +27,29 @@ pub(super) fn push(out: &mut Vec<u8>, key: &[u8], node: Element<'_>) {
     }
 }
 
-/// Writes the elements of a set, a sorted set or a hash as they come.
+/// Writer of the elements of a set, a sorted set or a hash, one at a time.
 pub(super) struct Elements<K> {
     key: K,
-    /// The command that adds some.
+    /// The command that adds elements.
     command: &'static [u8],
     state: Mutex<State>,
 }
 
 struct State {
-    /// How many elements are to be written.
+    /// Number of elements still to be written.
     left: usize,
-    /// How many of them the last command lacks.
+    /// Number of elements that the last command still lacks.
     lacking: usize,
-    /// What follows that command: the deadlines of its fields.
+    /// Commands behind that command: the deadlines of its fields.
     after: Vec<u8>,
 }
 
 impl<K: AsRef<[u8]>> Elements<K> {
-    /// Begins to write so many elements of a key.
+    /// Creates a writer for `count` elements of a key.
     pub(super) fn new(key: K, command: &'static [u8], count: usize) -> Self {
         Elements { key, command, state: Mutex::new(State { left: count, lacking: 0, after: Vec::new() }) }
     }
 
-    /// Appends an element.
     pub(super) fn write(&self, element: Element<'_>, out: &mut Vec<u8>) {
         let (mut state, key) = (self.state.lock(), self.key.as_ref());
         if state.lacking == 0 {
@@ -83,7 +82,7 @@ impl<K: AsRef<[u8]>> Elements<K> {
 }
 
 impl Elements<Box<[u8]>> {
-    /// Returns what a record writes its elements with.
+    /// Returns the function with which a record writes its elements.
     pub(super) fn into_writer(self) -> WriteElement {
         Box::new(move |element, out| self.write(element, out))
     }

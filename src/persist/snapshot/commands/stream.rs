@@ -4,8 +4,8 @@ use crate::resp::{write_command, write_word, write_words};
 use crate::store::value::Element;
 use crate::store::{Group, StreamId, StreamRef, entries_of};
 
-/// Appends what comes before the entries. A stream without any is made with one that is trimmed at once, of the last ID,
-/// which must not be 0-0.
+/// Appends the commands before the entries. An empty stream is created with an entry that is trimmed at once and has
+/// the last ID, which must not be 0-0.
 pub(super) fn begin(out: &mut Vec<u8>, key: &[u8], stream: StreamRef<'_>) {
     if stream.len() == 0 {
         let id = stream.last().max(StreamId::new(0, 1)).text();
@@ -13,7 +13,7 @@ pub(super) fn begin(out: &mut Vec<u8>, key: &[u8], stream: StreamRef<'_>) {
     }
 }
 
-/// Appends the entries of a node: the listpack, and the ID of its first one.
+/// Appends the entries of a node: its listpack, and the ID of its first entry.
 pub(super) fn add(out: &mut Vec<u8>, key: &[u8], first: StreamId, listpack: &[u8]) {
     entries_of(first, listpack, |entry| {
         write_words(out, 3 + 2 * entry.fields.len(), &[b"XADD", key, &entry.id.text()]);
@@ -31,7 +31,7 @@ pub(super) fn add_chunk(out: &mut Vec<u8>, key: &[u8], chunk: Element<'_>) {
     }
 }
 
-/// Appends what comes behind the entries.
+/// Appends the commands behind the entries.
 pub(super) fn end(out: &mut Vec<u8>, key: &[u8], stream: StreamRef<'_>) {
     let (last, max_deleted, mut number) = (stream.last().text(), stream.max_deleted().text(), itoa::Buffer::new());
     let added = number.format(stream.added()).as_bytes();
@@ -44,7 +44,7 @@ pub(super) fn end(out: &mut Vec<u8>, key: &[u8], stream: StreamRef<'_>) {
     }
 }
 
-/// Appends the consumers of a group, and what is pending for them.
+/// Appends the consumers of a group, and their pending entries.
 fn write_consumers(out: &mut Vec<u8>, key: &[u8], group_name: &[u8], group: &Group) {
     for consumer in group.consumers() {
         let name = &consumer.name;
