@@ -1,5 +1,5 @@
-//! A replica loads all data of its primary beside its own, which is there until it is replaced as a whole
-//! (`repl-diskless-load swapdb`).
+//! Load of all data of the primary into a second store, while the replica's own data stays until it is replaced as a
+//! whole (`repl-diskless-load swapdb`).
 
 use std::io::Read;
 
@@ -11,22 +11,22 @@ use crate::durability::take_over::{Received, TakeOver};
 use crate::namespace::Namespace;
 use crate::store::{Cx, Origin, Store};
 
-/// The time in which data is loaded. What is rejected meanwhile is served again when this is dropped.
+/// Guard of the time in which data is loaded; clients are served normally again when it is dropped.
 struct LoadingTime<'n>(&'n Namespace);
 
-/// A store beside that of the namespace. What is in it is freed in the background when this is dropped.
+/// A second store of the namespace. Its content is freed in the background when it is dropped.
 struct Beside<'n> {
     namespace: &'n Namespace,
     store: Store,
 }
 
 impl TakeOver {
-    /// Replaces all data by what is loaded beside it, and lets the log continue where that of the primary was; returns the
-    /// database that is selected there, or `None` if the server has another role by now. Clients are served the present
-    /// data meanwhile if it is of the same history, and rejected otherwise.
+    /// Replaces all data by a load into a second store, and continues the log where that of the primary was. Returns
+    /// the database that is selected there, or `None` if the server's role has changed meanwhile. During the load,
+    /// clients are served the present data if it is of the same history, and rejected otherwise.
     ///
     /// # Errors
-    /// What is wrong with the received data. The present data stays then.
+    /// The fault in the received data. The present data stays then.
     pub(crate) fn swap<R: Read>(&self, received: Received<R>) -> Result<Option<usize>, String> {
         let namespace = &*self.worker.namespace;
         let _alone = namespace.persistence.alone_at_once();
@@ -56,7 +56,7 @@ impl TakeOver {
             libraries
                 .map_err(|error| format!("{}: {}", path.display(), String::from_utf8_lossy(&error.wire_text())))?;
             info!("MASTER <-> REPLICA sync: Swapping active DB with loaded DB");
-            namespace.tenant.history.begin(); // if a panic ends this half-way, nobody continues with the data
+            namespace.tenant.history.begin(); // if a panic ends this half-way, no replica continues with the data
             namespace.begin_time(time);
             let cx = Cx::new(namespace.clock.now(), Origin::HOST);
             whole.view(0, cx).exchange(&mut beside.store.exclusive().view(0, cx));
@@ -72,7 +72,7 @@ impl TakeOver {
             }
             Ok(None) => info!("MASTER <-> REPLICA sync: Discarding temporary DB in background"),
             Err(reason) => {
-                // Tools look for both in the log of Redis.
+                // Tools look for both lines in the log of Redis.
                 warn!(
                     "Failed trying to load the MASTER synchronization DB from socket. Internal error in RDB: {reason}"
                 );
@@ -84,11 +84,12 @@ impl TakeOver {
 }
 
 impl<'n> LoadingTime<'n> {
-    /// Begins it, and waits until the calls are over that are rejected from now on.
+    /// Begins the load, and waits until all calls are over that are rejected from now on.
     fn begin(namespace: &'n Namespace, is_data_served: bool) -> Self {
-        match is_data_served {
-            true => namespace.set_loading_beside(true),
-            false => namespace.set_loading(true),
+        if is_data_served {
+            namespace.set_loading_beside(true);
+        } else {
+            namespace.set_loading(true);
         }
         namespace.store.pass_barrier();
         LoadingTime(namespace)

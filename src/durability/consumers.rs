@@ -1,5 +1,6 @@
-//! The replicas that are sent one snapshot: those that read as fast as it is written are sent it at once, and the others get
-//! the rest from a file, each by a thread of its own. So the snapshot waits for none of them, and nothing waits for it.
+//! The replicas that are sent one snapshot: replicas that read as fast as it is written are sent it directly, the
+//! others get the rest from a file, each by a thread of its own. So the snapshot waits for no replica, and no client
+//! waits for the snapshot.
 
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -19,11 +20,11 @@ use crate::persist::LogReader;
 use crate::persist::disk::{Disk, DiskFile, write_all};
 use crate::text::system_text;
 
-/// The length of a part that is sent, in bytes, at least.
+/// Least length of a part that is sent, in bytes.
 pub(super) const PART_LEN: usize = 64 << 10;
 
-/// The pause before the next attempt to send to a replica that does not read, and the number of pauses that one snapshot
-/// makes for its replicas before the rest goes through a file.
+/// The pause before the next attempt to send to a replica that does not read, and the number of pauses of one snapshot
+/// before the rest goes through a file.
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSES_MAX: u32 = 100;
 
@@ -32,17 +33,16 @@ pub(super) struct Consumers<'n> {
     namespace: &'n Arc<Namespace>,
     disk: &'n Arc<dyn Disk>,
     consumers: Vec<Consumer>,
-    /// The number of bytes that the snapshot has so far.
+    /// Number of bytes of the snapshot so far.
     len: u64,
     pauses_left: u32,
-    /// The path of the file for those that are behind, and the file once there is one.
+    /// The path of the file for replicas that are behind, and the file once it exists.
     path: PathBuf,
     spool: Option<Spool>,
-    /// Whether no file can be created, so that a slow replica is waited for while that makes nobody else wait.
+    /// Set if no file can be created; a slow replica is then waited for, unless that makes clients wait.
     has_no_disk: bool,
 }
 
-/// A replica that is sent a snapshot.
 struct Consumer {
     parts: Sender<Part>,
     name: String,
@@ -50,7 +50,7 @@ struct Consumer {
     behind_from: Option<u64>,
 }
 
-/// A file with the bytes of a snapshot from a position on. It has its name until this is dropped.
+/// A file with the bytes of a snapshot from a position on. Its name is removed when it is dropped.
 struct Spool {
     disk: Arc<dyn Disk>,
     path: PathBuf,
@@ -60,27 +60,27 @@ struct Spool {
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        let _ = self.disk.remove(&self.path); // it can still be read where it is open
+        let _ = self.disk.remove(&self.path); // an open file can still be read
     }
 }
 
 /// The result of an attempt to send.
 enum Sent {
     Done,
-    /// The replica has not read what was sent before.
+    /// The replica has not read the parts sent before.
     Behind,
-    /// It is gone, or nothing is sent any more.
+    /// The replica is gone, or the snapshot was cancelled.
     Gone,
 }
 
 impl<'n> Consumers<'n> {
-    /// Creates the list, with the path of the file for those that are behind.
+    /// Creates an empty list, with the path of the file for replicas that are behind.
     pub(super) fn new(namespace: &'n Arc<Namespace>, disk: &'n Arc<dyn Disk>, path: PathBuf) -> Self {
         let (consumers, pauses_left) = (Vec::new(), PAUSES_MAX);
         Consumers { namespace, disk, consumers, len: 0, pauses_left, path, spool: None, has_no_disk: false }
     }
 
-    /// Adds a replica, and tells it where the log continues behind the snapshot.
+    /// Adds a replica, and tells it the position at which the log continues behind the snapshot.
     pub(super) fn begin(&mut self, Waiting { replica, parts, .. }: Waiting, reader: LogReader, id: &str) {
         let is_old = replica.is_old.load(Relaxed);
         let line = if is_old { String::new() } else { format!("+FULLRESYNC {id} {}\r\n", reader.position()) };
@@ -89,10 +89,10 @@ impl<'n> Consumers<'n> {
         }
     }
 
-    /// Sends bytes to all that are still there.
+    /// Sends bytes to all replicas that are still connected.
     ///
     /// # Errors
-    /// When none is.
+    /// An error if no replica is left.
     pub(super) fn send(&mut self, bytes: &Bytes) -> io::Result<()> {
         let mut consumers = std::mem::take(&mut self.consumers);
         consumers.retain_mut(|consumer| match consumer.behind_from {
@@ -116,10 +116,10 @@ impl<'n> Consumers<'n> {
         self.check()
     }
 
-    /// Checks that there are replicas that are not gone.
+    /// Checks that a replica is left.
     ///
     /// # Errors
-    /// When there are none.
+    /// An error if no replica is left.
     pub(super) fn check(&self) -> io::Result<()> {
         if self.consumers.iter().all(|consumer| consumer.parts.is_closed()) {
             return Err(io::Error::other("no replica is left"));
@@ -127,11 +127,11 @@ impl<'n> Consumers<'n> {
         Ok(())
     }
 
-    /// Ends the snapshot, after which the replicas may have to acknowledge it. Those that are behind are sent the rest by
-    /// threads.
+    /// Ends the snapshot, after which the replicas may have to acknowledge it. Replicas that are behind are sent the
+    /// rest by threads.
     ///
     /// # Errors
-    /// When the file cannot be read, or no thread be started.
+    /// Errors of reading the file, or of starting a thread.
     pub(super) fn end(mut self, waits: bool) -> io::Result<()> {
         for mut consumer in std::mem::take(&mut self.consumers) {
             if consumer.behind_from.is_none() {
@@ -155,13 +155,13 @@ impl<'n> Consumers<'n> {
         Ok(())
     }
 
-    /// Sends all of a file of a length, whose name is removed, by threads.
+    /// Sends all of a file of length `len` by threads, and removes its name.
     ///
     /// # Errors
-    /// When the file cannot be read, or no thread be started.
+    /// Errors of reading the file, or of starting a thread.
     pub(super) fn send_file(mut self, len: u64) -> io::Result<()> {
         let opened: io::Result<Vec<_>> = self.consumers.iter().map(|_| self.disk.read(&self.path)).collect();
-        let _ = self.disk.remove(&self.path); // it can still be read where it is open
+        let _ = self.disk.remove(&self.path); // an open file can still be read
         for (consumer, (content, _)) in std::mem::take(&mut self.consumers).into_iter().zip(opened?) {
             let line = Some(Part::File(format!("${len}\r\n").into()));
             Rest { line, content, left: len, waits: false }.send_by_thread(consumer, self.namespace)?;
@@ -193,7 +193,7 @@ impl<'n> Consumers<'n> {
         }
     }
 
-    /// Begins the file for those that are behind from here on, unless it is there; returns whether it is.
+    /// Begins the file for replicas that are behind, unless it exists; returns true if it exists then.
     fn begin_spool(&mut self) -> bool {
         if self.spool.is_none() {
             match self.namespace.persistence.begin_file(|| self.disk.create(&self.path)) {
@@ -211,7 +211,7 @@ impl<'n> Consumers<'n> {
         self.spool.is_some()
     }
 
-    /// Disconnects the replicas that are behind: the file cannot be written.
+    /// Disconnects the replicas that are behind, as the file cannot be written.
     fn cut_those_behind(&mut self, cause: &io::Error) {
         let cause = system_text(cause);
         self.consumers.retain(|consumer| {
@@ -226,9 +226,9 @@ impl<'n> Consumers<'n> {
     }
 }
 
-/// The rest of a synchronisation, which one replica is still to be sent.
+/// The rest of a synchronisation for one replica.
 struct Rest {
-    /// The part before the bytes, if there is one.
+    /// The line before the bytes, if there is one.
     line: Option<Part>,
     content: Box<dyn Read + Send>,
     left: u64,
@@ -236,8 +236,8 @@ struct Rest {
 }
 
 impl Rest {
-    /// Starts a thread that sends the rest as the replica reads it. Housekeeping disconnects a replica that reads nothing,
-    /// which ends the thread; an error disconnects it, too.
+    /// Starts a thread that sends the rest as the replica reads it. Housekeeping disconnects a replica that does not
+    /// read, which ends the thread; an error disconnects the replica, too.
     fn send_by_thread(self, Consumer { parts, name, .. }: Consumer, namespace: &Namespace) -> io::Result<()> {
         let instance = namespace.instance.clone();
         let send = move || {

@@ -1,10 +1,11 @@
-//! Deadlines over a restart: a wall clock that was set meanwhile ends no lock early, and lets none live on.
+//! Deadlines across a restart: a wall clock that was set meanwhile ends no lock early, and prolongs none.
 //!
-//! The append-only file has deadlines by the wall clock. Its base and each of its blocks say when they were written, by the
-//! wall clock and by the time since the system was booted, so a start can tell between which of them the clock was set. The
-//! deadlines that were loaded by then are moved as far. Then the data is not any more what the place in its history stands for.
+//! The append-only file has deadlines by the wall clock. Its base and each of its blocks have timestamps by the wall
+//! clock and by the time since the system was booted, so a start can tell between which of them the clock was set. The
+//! deadlines loaded so far are moved by the same amount. The data is then no longer that of its replication offset.
 //!
-//! A replica counts by its primary's clock, and so do its files: it continues to, whatever its own clock shows at the start.
+//! A replica counts by its primary's clock, and so do its files: it continues by it, whatever its own clock shows at
+//! the start.
 
 use tracing::info;
 
@@ -17,19 +18,19 @@ use crate::store::{Cx, HeldLock, Origin, ValueRef, View, lock_text};
 use crate::time::clock::Deadline;
 use crate::time::estimate::DRIFT_MAX_MS;
 
-/// How many deadlines are moved at once.
+/// Number of deadlines that are moved at once.
 const BATCH: usize = 1000;
 
-/// Finds where the wall clock was set in between moments that are noted in their order.
+/// Detector of steps of the wall clock between timestamps noted in order.
 #[derive(Default)]
 pub(super) struct ClockSteps {
     last: Option<Moment>,
-    /// Whether it was set anywhere.
+    /// True if the clock was set between any two timestamps.
     pub(super) has_any: bool,
 }
 
 impl ClockSteps {
-    /// Notes a moment; returns by how many milliseconds the clock was set since the last one.
+    /// Notes a timestamp; returns the milliseconds by which the clock was set since the last one.
     pub(super) fn note(&mut self, moment: Moment) -> i64 {
         let step_ms = self.last.as_ref().map_or(0, |last| step_ms(last, &moment));
         self.last = Some(moment);
@@ -37,36 +38,36 @@ impl ClockSteps {
         step_ms
     }
 
-    /// Forgets the last moment: something follows of which nobody knows when it was written.
+    /// Forgets the last timestamp, before data of which the time is not known.
     pub(super) fn forget(&mut self) {
         self.last = None;
     }
 }
 
-/// Returns by how many milliseconds the clock was set between two moments.
+/// Returns the milliseconds by which the clock was set between two timestamps.
 pub(super) fn step_ms(last: &Moment, next: &Moment) -> i64 {
     let passed_ms = i128::from(next.wall_ms) - i128::from(last.wall_ms);
-    let step_ms = match last.is_of_same_boot(next) {
-        true => passed_ms - (i128::from(next.boot_ms) - i128::from(last.boot_ms)),
+    let step_ms = if last.is_of_same_boot(next) {
+        passed_ms - (i128::from(next.boot_ms) - i128::from(last.boot_ms))
+    } else {
         // After another boot the wall clock decides, but no time that has passed passes again.
-        false => passed_ms.min(0),
+        passed_ms.min(0)
     };
     let step_ms = step_ms.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-    // A wall clock is corrected all the time, by little.
+    // A wall clock is corrected by small amounts all the time.
     if (-DRIFT_MAX_MS..=DRIFT_MAX_MS).contains(&step_ms) { 0 } else { step_ms }
 }
 
 impl Worker {
-    /// Returns the present moment.
     pub(super) fn moment(&self) -> Moment {
         Moment::present(&*self.disk, &self.namespace.clock)
     }
 
-    /// Moves the deadlines by what the clock was set by since a file was written. A replica's stay, and its clock continues
-    /// from the file's.
+    /// Moves the deadlines by the step of the clock since a file was written. The deadlines of a replica stay, and its
+    /// clock continues from the file's.
     ///
     /// # Errors
-    /// Those of [`Worker::move_deadlines`].
+    /// Errors of [`Worker::move_deadlines`].
     pub(super) fn arrive_at_present(&self, steps: &mut ClockSteps) -> Result<(), String> {
         if self.namespace.role.is_replica() {
             self.continue_time(steps.last.as_ref());
@@ -75,7 +76,7 @@ impl Worker {
         self.move_deadlines(steps.note(self.moment()))
     }
 
-    /// Lets the clock of a replica continue from the last moment of a file, if it is known how much time has passed since.
+    /// Continues the clock of a replica from the last timestamp of a file, if the time passed since is known.
     pub(super) fn continue_time(&self, last: Option<&Moment>) {
         let present = self.moment();
         if let Some(last) = last.filter(|last| self.namespace.role.is_replica() && last.is_of_same_boot(&present)) {
@@ -86,7 +87,7 @@ impl Worker {
     /// Moves all deadlines of keys and fields.
     ///
     /// # Errors
-    /// When a command is not executed, which is a bug.
+    /// A command that cannot be executed, which is a bug.
     pub(super) fn move_deadlines(&self, by_ms: i64) -> Result<(), String> {
         if by_ms == 0 {
             return Ok(());
@@ -97,7 +98,7 @@ impl Worker {
         let mut held = namespace.store.exclusive();
         let mut view = held.view(0, Cx::new(namespace.clock.now(), Origin::Replay));
         for db in view.used_databases() {
-            // Another deadline of the key is that of each holder, so what is known of them is taken before.
+            // Another deadline of a key applies to all holders of the lock, so the lock records are read before.
             let mut locks = Vec::new();
             view.in_db(db, |view| {
                 let now = view.now();
@@ -126,7 +127,7 @@ impl Worker {
 }
 
 impl Worker {
-    /// Lets the holders of a lock hold it until other times than a text says.
+    /// Restores a lock from its text, with the deadlines of its holders moved.
     fn move_lock(&self, (db, key): (usize, &[u8]), text: &[u8], by_ms: i64, view: &mut View<'_>) {
         let key = self.namespace.store.key(key);
         self.namespace.adopt_lock((db, key), text, view);
@@ -134,7 +135,8 @@ impl Worker {
     }
 }
 
-/// Adds commands that move deadlines of a database, from a place of a scan on; returns where to go on, if there is more.
+/// Appends commands that move deadlines of a database, from a scan cursor on; returns the next cursor, if there is
+/// more.
 fn push_deadlines(view: &mut View<'_>, mut cursor: u64, by_ms: i64, commands: &mut Vec<u8>) -> Option<u64> {
     let (mut count, now) = (0, view.now());
     let moved = |at_ms: i64| at_ms.saturating_add(by_ms).max(1).to_string();
@@ -183,7 +185,7 @@ mod tests {
             ("one", 102_000, 8000, 0),
             ("one", 101_999, 8000, -1001),
             ("one", 5_000_000, 8000, 4_897_000),
-            // Another boot, of which nothing but the wall clock is known.
+            // Another boot, of which only the wall clock is known.
             ("other", 5_000_000, 10, 0),
             ("other", 98_999, 10, -1001),
             ("one", i64::MIN, u64::MAX, i64::MIN),

@@ -1,48 +1,48 @@
-//! When a snapshot is due by itself.
+//! Time of the next automatic snapshot.
 
 use crate::config::SavePoint;
 use crate::persist::Figures;
 use crate::time::clock::Now;
 
-/// How long to wait after a failed save before the next, in milliseconds.
+/// Pause after a failed save before the next, in milliseconds.
 const RETRY_MS: u64 = 5_000;
 
-/// How long to wait at most after a failure with the append-only file.
+/// Longest pause after a failure with the append-only file, in milliseconds.
 const RETRY_MAX_MS: u64 = 300_000;
 
-/// When saves were tried.
+/// Times and results of the attempts so far.
 #[derive(Default)]
 pub(super) struct Due {
-    /// When the last one that was due began, in monotonic milliseconds.
+    /// Start of the last save, in monotonic milliseconds.
     pub(super) tried_ms: u64,
-    /// Whether it has failed, or was given up because the disk stood still.
+    /// True if the last save has failed, or was given up because the disk stood still.
     pub(super) has_failed: bool,
-    /// Until when the append-only file is left as it is, in monotonic milliseconds, and for how long the last time.
+    /// End of the pause for the append-only file, in monotonic milliseconds, and length of the last pause.
     log_until_ms: u64,
     log_pause_ms: u64,
-    /// Whether a rewrite is due because the file does not have the present deadlines: those of the next start would be
-    /// moved by what the clock says then.
+    /// True if a rewrite is due because the file does not have the present deadlines: the next start would move those
+    /// in the file by the clock of that time.
     pub(super) is_rewrite: bool,
 }
 
 impl Due {
-    /// Returns whether it is too early to try again what has failed with the append-only file.
+    /// Returns true during the pause after a failure with the append-only file.
     pub(super) fn is_log_put_off(&self, now_ms: u64) -> bool {
         now_ms < self.log_until_ms
     }
 
-    /// Waits for longer and longer after each failure with the append-only file.
+    /// Begins a pause for the append-only file, longer after each failure.
     pub(super) fn put_log_off(&mut self, now_ms: u64) {
         self.log_pause_ms = (self.log_pause_ms * 2).clamp(RETRY_MS, RETRY_MAX_MS);
         self.log_until_ms = now_ms + self.log_pause_ms;
     }
 
-    /// Begins with a short wait again.
+    /// Resets the pause after a success.
     pub(super) fn log_has_worked(&mut self) {
         (self.log_until_ms, self.log_pause_ms, self.is_rewrite) = (0, 0, false);
     }
 
-    /// Returns the save point that is reached after so many changes, if one is.
+    /// Returns the save point that is reached after `changes` changes, if there is one.
     pub(super) fn save(&self, points: &[SavePoint], figures: &Figures, changes: u64, now: Now) -> Option<SavePoint> {
         let has_failed = self.has_failed || figures.saves.error.is_some();
         let is_put_off = has_failed && now.mono_ms().saturating_sub(self.tried_ms) < RETRY_MS;

@@ -1,5 +1,5 @@
-//! A full synchronisation: one snapshot for all replicas that wait for one and want the same. It is sent as it is written,
-//! or where that is not possible, written to a file first. The thread that writes files waits for no replica.
+//! Full synchronisation: one snapshot for all waiting replicas that want the same data. It is sent as it is written or,
+//! if that is not possible, written to a file first. The thread that writes files waits for no replica.
 
 use std::io;
 use std::path::Path;
@@ -23,12 +23,12 @@ use crate::rdb::file::FileOptions;
 use crate::text::system_text;
 
 impl Worker {
-    /// Returns whether there are replicas, or some may come back.
+    /// Returns true if there are replicas, or some may reconnect.
     pub(super) fn serves_replicas(&self) -> bool {
         !self.namespace.replicas.is_empty() || self.namespace.log.has_backlog()
     }
 
-    /// Sends a snapshot to the replicas that wait for one, if the first has waited for long enough for others.
+    /// Sends a snapshot to the replicas that wait for one, if the first has waited long enough for others.
     pub(super) fn synchronize_if_due(&mut self) {
         let Some((since_ms, count)) = self.namespace.replicas.waiting_since() else { return };
         let config = self.namespace.settings.current();
@@ -50,7 +50,7 @@ impl Worker {
         }
     }
 
-    /// Writes a snapshot for replicas; returns its length. When this returns, some may not have all of it yet.
+    /// Writes a snapshot for replicas; returns its length. Some replicas may not have received all of it on return.
     fn send_snapshot(&mut self, wanted: Wanted, waiting: Vec<Waiting>) -> io::Result<u64> {
         let (namespace, config) = (self.namespace.clone(), self.namespace.settings.current());
         let is_streamed =
@@ -68,10 +68,10 @@ impl Worker {
         }
         let written = self.write_for(data, &path, &consumers);
         let sent = written.and_then(|len| consumers.send_file(len).map(|()| len));
-        sent.inspect_err(|_| _ = self.disk.remove(&path)) // if it is there
+        sent.inspect_err(|_| _ = self.disk.remove(&path)) // if the file exists
     }
 
-    /// Sends a snapshot as it is written. Its length is not known before, so a mark is at its end.
+    /// Sends a snapshot as it is written. Its length is not known in advance, so a mark ends it.
     fn stream(&self, data: Data<'_>, mut consumers: Consumers<'_>) -> io::Result<u64> {
         let mark = self.namespace.snapshot_mark();
         consumers.send(&format!("$EOF:{mark}\r\n").into())?;
@@ -100,13 +100,13 @@ impl Worker {
     }
 }
 
-/// Begins a snapshot, and as many readers of the log behind it.
+/// Begins a snapshot, and `count` readers of the log behind it.
 fn cut(namespace: &Namespace, wanted: Wanted, count: usize) -> (Data<'_>, Vec<LogReader>) {
     let (config, begun) = (namespace.settings.current(), namespace.clock.now());
     let mut held = namespace.store.exclusive();
     let databases = if wanted.keys { totals(&mut held, begun) } else { Vec::new() };
-    // The version stands at the beginning, which is sent before the keys are written: deadlines of fields alone need a later
-    // one than the lowest.
+    // The version is at the start, which is sent before the keys are written: deadlines of fields alone need a later
+    // version than the lowest.
     let has_field_ttl = databases.iter().any(|(_, totals)| totals.with_field_ttl > 0);
     let version = if has_field_ttl { rdb::VERSION_7_4 } else { rdb::VERSION };
     let form = Form::File(FileOptions { version, compresses: config.rdbcompression }, config.rdbchecksum);
@@ -122,11 +122,11 @@ fn cut(namespace: &Namespace, wanted: Wanted, count: usize) -> (Data<'_>, Vec<Lo
     (Data { namespace, keys, head, form }, readers)
 }
 
-/// Copies all data of a namespace, for a replica in the same process; returns it as a file has it, and a reader of what
-/// follows in the log.
+/// Copies all data of a namespace, for a replica in the same process; returns it in the form of a file, and a reader of
+/// the log behind it.
 ///
 /// # Errors
-/// When the server stops.
+/// Errors of the snapshot, for example when the server stops.
 pub(crate) fn copy(namespace: &Namespace) -> io::Result<(Vec<u8>, LogReader)> {
     let _alone = namespace.persistence.alone();
     namespace.persistence.begin_job();
@@ -142,7 +142,6 @@ pub(crate) fn copy(namespace: &Namespace) -> io::Result<(Vec<u8>, LogReader)> {
     Ok((file, reader))
 }
 
-/// The data to be sent.
 struct Data<'s> {
     namespace: &'s Namespace,
     keys: Option<Snapshot<'s>>,

@@ -28,65 +28,66 @@ use crate::store::{Cx, Key as StoredKey, Origin, Store, View, usage};
 use crate::text::system_text;
 use crate::time::clock::Now;
 
-/// How many keys are added before other clients get their turn.
+/// Number of keys that are added before other clients get their turn.
 const BATCH: usize = 1_000;
 
-/// How many keys are prefetched before the first of them is added: enough to overlap their cache misses.
+/// Number of keys that are prefetched before the first of them is added: enough to overlap their cache misses.
 const PREFETCHED: usize = 64;
 
-/// How many bytes a key has in a file at least.
+/// Least number of bytes of a key in a file.
 const KEY_LEN_MIN: u64 = 4;
 
-/// For how many keys there is room at once, where nobody knows the length of a file.
+/// Largest number of keys to reserve room for, if the length of a file is not known.
 const RESERVED_MAX: u64 = 1 << 20;
 
-/// How many batches may be read ahead of those that are added.
+/// Number of batches that may be read ahead of the added ones.
 const BATCHES_AHEAD: usize = 8;
 
-/// What to do with the keys of a file.
+/// Treatment of keys that exist already.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Duplicates {
-    /// A key that is there already means that the file is damaged.
+    /// An existing key means that the file is damaged.
     Refuse,
-    /// A key that is there already is replaced.
+    /// An existing key is replaced.
     Replace,
 }
 
-/// How to add the keys of a file.
+/// Rules for adding the keys of a file.
 #[derive(Clone, Copy)]
 pub(super) struct Adding<'s> {
-    /// The store that gets them, if it is one beside that of the namespace. Then the libraries of functions are not added.
+    /// The target store, if it is not that of the namespace. The libraries of functions are not added then.
     pub(super) beside: Option<&'s Store>,
     pub(super) duplicates: Duplicates,
-    /// Keys that have expired are added, too: commands follow that may give them another deadline.
+    /// Set if expired keys are added, too: commands that follow may give them another deadline.
     pub(super) keeps_expired: bool,
 }
 
-/// How many keys a file had.
+/// Numbers of keys loaded from a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Loaded {
     pub(super) keys: u64,
     pub(super) expired: u64,
 }
 
-/// What an RDB file says beside its keys.
+/// Content of an RDB file besides its keys.
 pub(super) struct RdbContent<R> {
-    /// When it was cut, if it says so.
+    /// Time of the cut, if the file has it.
     pub(super) cut_at: Option<Moment>,
-    /// The place of the data in its history, if it says so.
+    /// The replication ID and offset of the data, if the file has them.
     pub(super) place: Option<Place>,
-    /// The database that is selected in the replication stream behind it.
+    /// The database that is selected in the replication stream behind the data.
     pub(super) stream_db: usize,
-    /// The codes of the libraries of functions.
+    /// Source codes of the libraries of functions.
     pub(super) libraries: Vec<Vec<u8>>,
-    /// Its length.
+    /// Length of the RDB data.
     pub(super) end: u64,
-    /// What follows it.
+    /// Data behind the RDB data.
     pub(super) rest: R,
 }
 
 impl Worker {
-    /// Loads the snapshot file, if there is one; returns the place of the data in its history, if the file says so.
+    /// Loads the snapshot file, if there is one; returns the replication ID and offset of the data, if the file has
+    /// them.
     pub(super) fn load_snapshot(&self, duplicates: Duplicates) -> Result<Option<Option<Place>>, String> {
         let config = self.namespace.settings.current();
         let Some(name) = &config.dbfilename else { return Ok(None) };
@@ -98,11 +99,12 @@ impl Worker {
         };
         self.begin_loading(len);
         let begun = self.namespace.clock.now();
-        let keeps_expired = self.namespace.role.is_replica(); // the primary says when they are gone
+        let keeps_expired = self.namespace.role.is_replica(); // the primary deletes expired keys
         let content = self.load_rdb(&path, file, Some(len), Adding { beside: None, duplicates, keeps_expired })?;
         self.continue_time(content.cut_at.as_ref());
         info!("DB loaded from disk: {:.3} seconds", self.seconds_since(begun));
-        // The process that wrote it may have ended before it was durable, and clients must not see what a crash takes back.
+        // The process that wrote the file may have ended before it was durable, and clients must not see data that a
+        // crash takes back.
         if let Err(cause) = sync_found(&*self.disk, &path) {
             let cause = system_text(&cause);
             warn!("{} was loaded, and may be lost in a power cut: it cannot be synced: {cause}", path.display());
@@ -110,12 +112,11 @@ impl Worker {
         Ok(Some(content.place))
     }
 
-    /// Returns how many seconds have passed.
     pub(super) fn seconds_since(&self, begun: Now) -> f64 {
         (self.namespace.clock.now().mono_us() - begun.mono_us()) as f64 / 1e6
     }
 
-    /// Sets the figures at the start of a load of so many bytes.
+    /// Resets the figures at the start of a load of `total` bytes.
     pub(super) fn begin_loading(&self, total: u64) {
         let begun_ms = self.namespace.clock.now().wall_ms();
         let is_beside = self.namespace.restrictions.is_loading_beside();
@@ -128,7 +129,7 @@ impl Worker {
     /// Loads the keys of an RDB file: this thread reads them, another one adds them.
     ///
     /// # Errors
-    /// What is wrong with the file, and where.
+    /// The fault in the file, and its place.
     pub(super) fn load_rdb<R: Read>(
         &self,
         path: &Path,
@@ -155,7 +156,7 @@ impl Worker {
             let read = self.read_all(&mut content, &mut reader, &send, (store, config.databases));
             drop(send);
             let added = thread.join().unwrap_or_else(|_| Err("a thread has panicked".into()));
-            // The reader only stops early because of its own error, or because the other one has ended with one.
+            // The reader only stops early because of its own error, or because the other thread has ended with one.
             read.and(added)
         });
         let loaded = added.map_err(|reason| named(&reason))?;
@@ -190,14 +191,14 @@ impl Worker {
             batch.has_place = content.history.is_some();
             self.delay(batch.keys.len());
             if send.send(batch).is_err() {
-                return Ok(()); // the other thread has the reason
+                return Ok(()); // the other thread returns the reason
             }
             self.note_read(reader.offset(), &mut progress);
         }
         Ok(())
     }
 
-    /// Waits as `key-load-delay` says after so many keys, for tests.
+    /// Waits for `key-load-delay` after each of `keys` keys, for tests.
     fn delay(&self, keys: usize) {
         let each = self.namespace.settings.current().key_load_delay;
         let us = if each < 0 { keys as u64 / each.unsigned_abs() } else { keys as u64 * each.unsigned_abs() };
@@ -210,7 +211,6 @@ impl Worker {
     }
 }
 
-/// A key of a file.
 struct Key {
     db: usize,
     hash: u64,
@@ -220,35 +220,35 @@ struct Key {
     lock: Option<Box<[u8]>>,
 }
 
-/// Some of what a file has, in no order: a key that is there has not been removed.
+/// A part of a file's content, in any order: a key in a batch has not been removed.
 struct Batch {
     keys: Vec<Key>,
     retired: Vec<RetiredFence<Box<[u8]>>>,
-    /// Whether the file names the place of the data in its history, from which replicas may continue.
+    /// Set if the file names the replication ID of the data, from which replicas may continue.
     has_place: bool,
 }
 
-/// What is read from a file beside keys.
+/// Content read so far besides the keys.
 #[derive(Default)]
 struct Content {
-    /// No more keys than these fit in it.
+    /// The largest number of keys that fit in the file.
     keys_max: u64,
     /// The database that was selected last.
     db: usize,
     libraries: Vec<Vec<u8>>,
     cut_at: Option<Moment>,
-    /// What it says of the place of the data in its history.
+    /// Replication ID and offset of the data.
     history: Option<String>,
     position: Option<u64>,
     stream_db: usize,
-    /// By how many milliseconds the clock was set since the cut.
+    /// The milliseconds by which the clock was set since the cut.
     step_ms: i64,
-    /// How many keys have no elements, which Redis leaves out, too.
+    /// Number of keys without elements, which Redis leaves out, too.
     empty: u64,
 }
 
 impl Content {
-    /// Reads some keys; returns whether the file is over.
+    /// Reads some keys; returns true at the end of the file.
     fn read_batch(
         &mut self,
         (namespace, present): (&Namespace, &Moment),
@@ -262,7 +262,7 @@ impl Content {
                     let hash = store.hash(entry.key());
                     batch.keys.push(Key { db: self.db, hash, entry, usage, fence, lock });
                 }
-                // Nobody writes to a database that is not there.
+                // Clients cannot write to a database that does not exist.
                 Item::RetiredFence(retired) if !store.may_use(usize::try_from(retired.db).unwrap_or(usize::MAX)) => {}
                 Item::RetiredFence(retired) => {
                     let removed_ms = retired.removed_ms.saturating_add(self.step_ms);
@@ -315,20 +315,20 @@ impl Content {
     }
 }
 
-/// Adds keys to the store.
+/// Adder of a file's keys to the store.
 struct KeyAdder<'n> {
     namespace: &'n Namespace,
     store: &'n Store,
     now: Now,
     rules: Adding<'n>,
-    /// Whether replicas or the append-only file may have the same keys, and so have to be told that one is gone: an expired
-    /// key is added then, and deleted by the sweeper, which logs that.
+    /// True if replicas or the append-only file may have the same keys, and so have to be told of a deleted one: an
+    /// expired key is added then, and deleted by the sweeper, which logs that.
     is_followed: bool,
     loaded: Loaded,
 }
 
 impl KeyAdder<'_> {
-    /// Adds all keys that come.
+    /// Adds the keys of all batches.
     fn add_all(mut self, batches: Receiver<Batch>) -> Result<Loaded, String> {
         let now = self.now;
         let cx = || Cx::new(now, Origin::Replay);
@@ -350,9 +350,9 @@ impl KeyAdder<'_> {
         Ok(self.loaded)
     }
 
-    /// Remembers the fence of a removed key for the rest of the time.
+    /// Retains the fence of a removed key for the rest of its time.
     fn add_retired(&self, view: &mut View<'_>, RetiredFence { db, fence, removed_ms, key }: &RetiredFence<Box<[u8]>>) {
-        // A clock that was set back makes no time negative.
+        // A clock that was set back makes no age negative.
         let age_ms = self.now.wall_ms().saturating_sub(*removed_ms).max(0);
         let retired = Retired { fence: *fence, at_ms: self.now.mono_ms().cast_signed().saturating_sub(age_ms) };
         let key = StoredKey { bytes: key, hash: self.namespace.store.hash(key) };

@@ -1,4 +1,4 @@
-//! The append-only file while the server runs: its beginning and its end, rewrites, and what follows from settings.
+//! The append-only file while the server runs: its begin and end, rewrites, and changes of settings.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,10 +19,10 @@ use crate::persist::{Job, LogReader, Order, Purpose};
 use crate::text::system_text;
 use crate::time::clock::Now;
 
-/// How long a client waits for a file that cannot be written, in milliseconds.
+/// Longest time that a client waits for a file that cannot be written, in milliseconds.
 const WAITING_MAX_MS: u64 = 5_000;
 
-/// The event of the latency monitor that is a write to the file.
+/// Name of the latency event of a write to the file.
 const AOF_WRITE: &str = "aof-write";
 
 impl Worker {
@@ -30,7 +30,7 @@ impl Worker {
         self.namespace.clock.now().mono_ms()
     }
 
-    /// Returns how the settings want the file.
+    /// Returns the settings of the file.
     pub(super) fn log_options(&self, policy: Policy) -> AofOptions {
         let config = self.namespace.settings.current();
         AofOptions {
@@ -43,7 +43,7 @@ impl Worker {
         }
     }
 
-    /// Begins to write to a file that was loaded, behind its tail.
+    /// Begins to write to a loaded file, behind its tail.
     pub(super) fn continue_log(&mut self, dir: Arc<AofDir>, loaded: LoadedLog) -> Result<(), String> {
         let LoadedLog { tail, cut, has_moved_deadlines, .. } = loaded;
         self.due.is_rewrite = has_moved_deadlines;
@@ -55,7 +55,7 @@ impl Worker {
 
     /// Begins an append-only file with the present data as its base.
     pub(super) fn begin_log(&mut self, dir: Arc<AofDir>) -> Result<(), String> {
-        // Nothing depends on the file before its base is there.
+        // No reply depends on the file before its base exists.
         let reader = self.namespace.read_log(Purpose::File);
         let started = self.start_writer(dir, reader, Start::Detached, Policy::EverySec, (0, false));
         started.map_err(|error| error.to_string())?;
@@ -88,7 +88,7 @@ impl Worker {
         }
         let namespace = self.namespace.clone();
         writer.set_note_latency(Box::new(move |event, took_ms| {
-            // As in Redis, a write is an event of its own, and one by what may have slowed it down.
+            // As in Redis, a write is an event of its own, and one by its possible cause of delay.
             if event.starts_with(AOF_WRITE) {
                 namespace.note_latency(AOF_WRITE, took_ms);
             }
@@ -103,7 +103,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Makes durable what is logged, and writes no more.
+    /// Makes the logged records durable, and ends writing.
     pub(super) fn end_log(&mut self) {
         let Some(log) = self.log.take() else { return };
         let is_complete = log.end();
@@ -113,7 +113,7 @@ impl Worker {
         self.namespace.follow_log_readers();
     }
 
-    /// Begins or ends the file as the settings say.
+    /// Begins or ends the file by the settings.
     pub(super) fn follow_log_settings(&mut self) {
         let config = self.namespace.settings.current();
         let is_put_off = self.due.is_log_put_off(self.now_ms());
@@ -129,7 +129,7 @@ impl Worker {
                 }
             }
             (false, Some(_)) if self.namespace.persistence.begin_log_end(|| self.wants_log()) => self.end_log(),
-            // Another beginning is tried at once.
+            // The next begin is tried at once.
             (false, None) => self.due.log_has_worked(),
             _ => {}
         }
@@ -140,18 +140,18 @@ impl Worker {
         }
         self.remove_former_files();
         is_given_up |= self.rewrite_if_due();
-        // Not before its base is there: who waits for that asks whether a rewrite is in progress.
+        // Not before the base exists: clients that wait for it check for a rewrite in progress.
         let is_to_begin = || is_given_up || self.wants_log() != config.appendonly;
         self.namespace.persistence.log_has_begun(is_to_begin);
     }
 
-    /// Returns whether the settings want a file now.
+    /// Returns true if the settings want a file now.
     fn wants_log(&self) -> bool {
         self.namespace.settings.current().appendonly
     }
 
-    /// Returns whether what has failed was given up for something else, and so is due again at once; otherwise it is put
-    /// off.
+    /// Returns true if a failed job was given up in favour of another, and so is due again at once; otherwise begins a
+    /// pause.
     fn is_given_up_or_put_off(&mut self) -> bool {
         let is_given_up = self.namespace.persistence.cancelled().load(Relaxed);
         if !is_given_up {
@@ -166,7 +166,7 @@ impl Worker {
             return;
         };
         if Arc::strong_count(&self.pin) > 1 {
-            return; // replicas are sent what some of them have
+            return; // replicas are being sent some of these files
         }
         match log.dir.remove_history() {
             Ok(0) => {}
@@ -175,8 +175,8 @@ impl Worker {
         }
     }
 
-    /// Rewrites the file where it lacks something, or has grown so much that the settings ask for it. Returns whether that was
-    /// given up for something else.
+    /// Rewrites the file if it lacks data, or has grown so much that the settings ask for it. Returns true if the
+    /// rewrite was given up in favour of another job.
     fn rewrite_if_due(&mut self) -> bool {
         let Some(log) = &self.log else { return false };
         log.handle.count_delay(read_clocks(&*self.disk, &self.namespace.clock).1);
@@ -194,19 +194,19 @@ impl Worker {
         if has_grown {
             info!("Starting automatic rewriting of AOF on {grown}% growth");
         }
-        // Without its base nothing of it counts: one that was begun again was given up, perhaps for data that did not come.
+        // Without its base the file does not count: a new begin was given up, perhaps for data that did not come.
         let lacks_data = log.dir.is_detached() || status.needs_rewrite.is_some();
         let is_due = has_grown || lacks_data || self.due.is_rewrite;
         is_due && self.write(Job::Rewrite, None).is_err() && self.is_given_up_or_put_off()
     }
 
-    /// Closes the connections of clients that have waited for long for a file that cannot be written: none is to hang for
-    /// ever. They do not learn whether their writes will last, and nor does the server know.
+    /// Closes the connections of clients that have waited too long for a file that cannot be written, so that none
+    /// hangs for ever. These clients do not learn if their writes will last, which the server does not know either.
     fn disconnect_waiting(&self) {
         let overdue = self.namespace.log.overdue(self.now_ms(), WAITING_MAX_MS);
         for client in overdue.into_iter().filter_map(|client| self.namespace.clients.find(client)) {
             warn!(client = client.id, "closing a client that waits for an append only file which cannot be written");
-            client.outbox.signal(EVICTED); // its replies are not sent
+            client.outbox.signal(EVICTED); // the client's replies are not sent
             self.namespace.clients.kill(&client);
         }
     }
@@ -222,7 +222,7 @@ impl Worker {
         let (tell, told) = channel();
         let path = dir.temporary_base();
         let written = self.write_file(&path, (Job::Rewrite, order), begun, || {
-            let done = Box::new(move |result| _ = tell.send(result)); // nobody listens if this has failed
+            let done = Box::new(move |result| _ = tell.send(result)); // the receiver is gone if this has failed
             _ = if is_whole { handle.restart(done) } else { handle.rotate(done) };
         });
         let installed = written.map_err(|cause| system_text(&cause)).and_then(|saved| {
@@ -232,7 +232,7 @@ impl Worker {
             Ok(saved)
         });
         if installed.is_err() {
-            let _ = self.disk.remove(&path); // if it is there
+            let _ = self.disk.remove(&path); // if the file exists
             return installed;
         }
         handle.base_installed();
@@ -242,8 +242,8 @@ impl Worker {
         installed
     }
 
-    /// Goes on in the directory that the settings name by now, with the present data as the base there. The former file is
-    /// written until that is there, and stays where it is, as in Redis.
+    /// Continues in the directory that the settings now name, with the present data as the base there. The former file
+    /// is written until that base exists, and stays where it is, as in Redis.
     fn move_log(&mut self, order: Option<Order>, begun: Now) -> Result<Saved, String> {
         let dir = self.open_log_dir()?;
         let cut = self.namespace.persistence.read(|figures| figures.log.as_ref().map_or(0, |log| log.cut));
@@ -252,7 +252,9 @@ impl Worker {
         let started = self.start_writer(dir, reader, Start::Detached, Policy::EverySec, (cut, false));
         let moved = started.map_err(|error| error.to_string()).and_then(|()| self.rewrite(order, begun));
         let ended = if moved.is_ok() { former } else { std::mem::replace(&mut self.log, former) };
-        ended.into_iter().for_each(|log| _ = log.end());
+        if let Some(log) = ended {
+            _ = log.end();
+        }
         if moved.is_err()
             && let Some(log) = &self.log
         {
@@ -262,7 +264,7 @@ impl Worker {
         moved
     }
 
-    /// Writes the base of a file that is not written to: appendonly is off.
+    /// Writes the base of a file without increments, while appendonly is off.
     fn write_base_alone(&mut self, order: Option<Order>, begun: Now) -> Result<Saved, String> {
         let dir = self.open_log_dir()?;
         let path = dir.temporary_base();

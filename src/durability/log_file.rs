@@ -10,10 +10,9 @@ use tracing::warn;
 use crate::config::Config;
 use crate::persist::aof::{Annotations, AofDir, AofHandle};
 
-/// The append-only file that is written.
 pub(super) struct LogFile {
     pub(super) dir: Arc<AofDir>,
-    /// The directory that the settings named for it.
+    /// The `dir` setting at the begin of the file.
     pub(super) root: PathBuf,
     pub(super) handle: AofHandle,
     pub(super) writer: JoinHandle<()>,
@@ -21,15 +20,14 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// Returns its directory.
     pub(super) fn dir(&self) -> Arc<AofDir> {
         self.dir.clone()
     }
 
-    /// Makes durable what is logged, and writes no more; returns whether all of it is durable.
+    /// Makes the logged records durable, and ends writing; returns true if all of them are durable.
     pub(super) fn end(self) -> bool {
         let (tell, told) = channel();
-        self.handle.stop(true, Box::new(move |result| _ = tell.send(result))); // nobody listens if this thread has ended
+        self.handle.stop(true, Box::new(move |result| _ = tell.send(result))); // unread if this thread has ended
         match told.recv() {
             Ok(Ok(())) => {
                 _ = self.writer.join(); // a panic of the writer was reported
@@ -41,16 +39,16 @@ impl LogFile {
         false
     }
 
-    /// Makes durable what is logged.
+    /// Makes the logged records durable.
     pub(super) fn sync(&self) -> Result<(), String> {
         let (tell, told) = channel();
-        self.handle.sync(Box::new(move |result| _ = tell.send(result))); // nobody listens if this thread has ended
+        self.handle.sync(Box::new(move |result| _ = tell.send(result))); // unread if this thread has ended
         let synced = told.recv().map_err(|_| "the writer of the append only file has ended".to_owned())?;
         synced.map_err(|error| error.to_string())
     }
 }
 
-/// Returns what the settings want to be written beside the commands.
+/// Returns the annotations that the settings want.
 pub(super) fn annotations(config: &Config) -> Annotations {
     Annotations { checksums: config.aof_checksum, timestamps: config.aof_timestamp_enabled }
 }

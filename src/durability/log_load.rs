@@ -1,4 +1,4 @@
-//! Loads the append-only file: its base, then the commands of its increments.
+//! Load of the append-only file: its base, then the commands of its increments.
 
 use std::fmt::Display;
 use std::io::{Cursor, Read};
@@ -21,33 +21,32 @@ use crate::persist::aof::{
 use crate::store::{Cx, Origin};
 use crate::text::system_text;
 
-/// What RDB files begin with.
+/// Starts of RDB files.
 const RDB_MAGICS: [&[u8]; 2] = [b"REDIS", b"VALKE"];
 
-/// What tools and administrators look for where a file is damaged, or ends early.
+/// Texts that tools and administrators look for when a file is damaged, or ends early.
 const BAD_FORMAT: &str = "Bad file format reading the append only file";
 const SHORT_READ: &str = "Unexpected end of file reading the append only file";
 
-/// The advice then.
+/// The advice in such messages.
 const ADVICE: &str = "make a backup of it, then see what redis-check-aof says of the manifest";
 
-/// An append-only file that was loaded.
 pub(super) struct LoadedLog {
     /// The end of the last increment, if there is one.
     pub(super) tail: Option<Tail>,
-    /// How many bytes of an incomplete end were cut off.
+    /// Number of bytes of an incomplete end that were cut off.
     pub(super) cut: u64,
-    /// Whether the clock was set since a part was written.
+    /// True if the clock was set since a part was written.
     pub(super) has_moved_deadlines: bool,
-    /// The place of the data in its history, if the end says so.
+    /// The replication ID and offset of the data, if the end of the file has them.
     pub(super) place: Option<Place>,
 }
 
-/// How a part ends.
+/// The end of a part.
 enum End {
-    /// With a whole command, or transaction.
+    /// The part ends with a whole command, or transaction.
     Complete(Tail),
-    /// With a part of one, behind so many bytes.
+    /// The part ends inside a command or transaction, behind `valid_len` valid bytes.
     Torn { valid_len: u64, reason: String },
 }
 
@@ -55,7 +54,7 @@ impl Worker {
     /// Opens the directory of the append-only file that the settings name.
     ///
     /// # Errors
-    /// When it cannot be opened, or lacks a file.
+    /// A directory that cannot be opened, or lacks a file.
     pub(super) fn open_log_dir(&self) -> Result<Arc<AofDir>, String> {
         let AofOptions { dir, dirname, filename, checksums, .. } = self.log_options(Policy::No);
         let opened = AofDir::open(self.disk.clone(), &dir, &dirname, &filename, checksums);
@@ -65,7 +64,7 @@ impl Worker {
     /// Loads the append-only file.
     ///
     /// # Errors
-    /// What is wrong with which file, and where.
+    /// The fault, with the file and the offset.
     pub(super) fn load_log(&self, dir: &AofDir) -> Result<LoadedLog, String> {
         let parts = dir.parts().map_err(|error| error.to_string())?;
         self.begin_loading(parts.iter().map(|part| part.len).sum());
@@ -95,7 +94,8 @@ impl Worker {
             info!("The deadlines are not those of the data's history any more, so replicas get all data again");
         }
         info!("DB loaded from append only file: {:.3} seconds", self.seconds_since(begun));
-        // The process that wrote it may have ended before it was durable, and clients must not see what a crash takes back.
+        // The process that wrote the files may have ended before they were durable, and clients must not see data that
+        // a crash takes back.
         if let Err(error) = dir.sync_found() {
             warn!("The append only file was loaded, and may be lost in a power cut: {error}");
         }
@@ -118,24 +118,22 @@ impl Worker {
         begun.map_err(|cause| named(&system_text(&cause)))?;
         let is_snapshot = RDB_MAGICS.contains(&&magic[..]);
         let whole = Cursor::new(magic).chain(file);
-        match is_snapshot {
-            false => self.replay(part, SegmentReader::new(whole, len), (0, len, read), steps, place),
-            true => {
-                let adding = Adding { beside: None, duplicates: Duplicates::Refuse, keeps_expired: true };
-                let content = self.load_rdb(&part.path, whole, Some(len), adding)?;
-                let RdbContent { cut_at, end, rest, .. } = content;
-                *place = content.place;
-                match cut_at {
-                    Some(cut_at) => self.move_deadlines(steps.note(cut_at))?,
-                    None => steps.forget(),
-                }
-                self.replay(part, SegmentReader::new(rest, len.saturating_sub(end)), (end, len, read), steps, place)
-            }
+        if !is_snapshot {
+            return self.replay(part, SegmentReader::new(whole, len), (0, len, read), steps, place);
         }
+        let adding = Adding { beside: None, duplicates: Duplicates::Refuse, keeps_expired: true };
+        let content = self.load_rdb(&part.path, whole, Some(len), adding)?;
+        let RdbContent { cut_at, end, rest, .. } = content;
+        *place = content.place;
+        match cut_at {
+            Some(cut_at) => self.move_deadlines(steps.note(cut_at))?,
+            None => steps.forget(),
+        }
+        self.replay(part, SegmentReader::new(rest, len.saturating_sub(end)), (end, len, read), steps, place)
     }
 
-    /// Executes the commands of a part, which begin at an offset of its file and end at its length; `read` bytes of other
-    /// parts were read before.
+    /// Executes the commands of a part, which begin at an offset of its file and end at its length; `read` bytes of
+    /// other parts were read before.
     fn replay(
         &self,
         part: &PartFile,
@@ -147,7 +145,8 @@ impl Worker {
         let (namespace, path) = (&*self.namespace, &part.path);
         let (mut replay, mut log) = (Replay::new(namespace), BytesMut::new());
         let mut progress = Progress::new(&namespace.clock);
-        // The pieces that are not executed whole: where each begins in the stream of commands, and in the file.
+        // The pieces that are not completely executed, with the start of each in the stream of commands and in the
+        // file.
         let (mut fed, mut pieces) = (0, vec![(0, begin)]);
         let named = |offset: u64, reason: &dyn Display| format!("{}, offset {offset}: {reason}", path.display());
         while let Some(piece) = reader.next().map_err(|cause| named(begin, &system_text(&cause)))? {
@@ -160,7 +159,7 @@ impl Worker {
                 Some(last) if tail.position.is_some() || part.part.kind == PartType::Base => {
                     self.move_deadlines(steps.note(Moment::of(last)))?;
                 }
-                // Redis has appended it, nobody knows when.
+                // Redis has appended these commands, at an unknown time.
                 _ => steps.forget(),
             }
             pieces.push((fed, offset));
@@ -197,13 +196,13 @@ impl Worker {
                 let valid_len = offset + (replay.executed() - start);
                 Ok(End::Torn { valid_len, reason: "it ends inside a transaction".into() })
             }
-            // A torn block has no place; those before have.
+            // A torn block has no position; the blocks before it have one.
             Verdict::TornTail { valid_len, reason } => Ok(End::Torn { valid_len: begin + valid_len, reason }),
             Verdict::Complete => Ok(End::Complete(reader.tail().clone())),
         }
     }
 
-    /// Notes what the end of a file of commands says.
+    /// Applies the fencing token and the replication offset at the end of a file of commands.
     fn note_end(&self, tail: &Tail, replay: &Replay, place: &mut Option<Place>) {
         if let Some(last) = &tail.last {
             self.namespace.lock_holders.continue_after(last.at.fence);
@@ -213,12 +212,12 @@ impl Worker {
         }
     }
 
-    /// Returns how many damaged bytes at its end a file may have, to be loaded without them.
+    /// Returns the number of damaged bytes at its end that a file may have to be loaded without them.
     fn tolerated_damage(&self) -> u64 {
         self.namespace.settings.current().aof_load_corrupt_tail_max_size
     }
 
-    /// Cuts an incomplete end off a file, and keeps it in another one; returns how long it was.
+    /// Cuts an incomplete end off a file, and keeps it in another file; returns its length.
     fn cut(&self, PartFile { path, len, is_last, .. }: &PartFile, valid_len: u64, reason: &str) -> Result<u64, String> {
         let named = |reason: &dyn Display| format!("{}, offset {valid_len}: {reason}", path.display());
         if !is_last {
@@ -243,7 +242,7 @@ impl Worker {
     }
 }
 
-/// Returns the place in its history of the data up to the end of a file.
+/// Returns the replication ID and offset of the data up to the end of a file.
 fn place_of(tail: &Tail, db: usize) -> Option<Place> {
     let (id, position) = (tail.last.as_ref()?.at.history?, tail.position?);
     Some(Place { id: id.escape_ascii().to_string(), position, db })

@@ -1,7 +1,8 @@
-//! What a replica lacks that is not in memory any more: it is sent that from the append-only file, if it is all there.
+//! Partial resynchronisation from the append-only file: a replica whose records are not in memory any more is sent them
+//! from the file, if it has all of them.
 //!
-//! The file is read twice. The first time decides whether the replica may continue, which cannot be taken back. The second
-//! time is up to a thread of its own, which sends as the replica reads; files that it may need are not removed meanwhile.
+//! The file is read twice. The first time decides if the replica may continue, which cannot be taken back. The second
+//! time is on a thread of its own, which sends as the replica reads; files that it may need are not removed meanwhile.
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,15 +20,15 @@ use crate::persist::aof::{HistoryId, LogRange, WrittenFiles, read_range};
 use crate::persist::disk::Disk;
 use crate::text::system_text;
 
-/// How often to look whether the writer has written what was just logged.
+/// Interval of checks that the writer has written the last records.
 const PAUSE: Duration = Duration::from_millis(1);
 
 impl Worker {
-    /// Sends replicas what they lack, where the append-only file has it; the others wait for a snapshot.
+    /// Sends replicas their missing records, if the append-only file has them; the other replicas wait for a snapshot.
     pub(super) fn send_missing(&mut self) {
         let namespace = self.namespace.clone();
         for behind in namespace.replicas.take_behind() {
-            // One that has lost its place is disconnected.
+            // A replica that has lost its place is disconnected.
             if !behind.waiting.parts.is_closed() && !behind.reader.has_lost_place() {
                 namespace.persistence.begin_job();
                 // A replica for which this panics is disconnected.
@@ -57,7 +58,7 @@ impl Worker {
                     instance.panics.catch("partial synchronization", send);
                     drop(pin);
                 };
-                // One for which there is no thread is disconnected, too.
+                // A replica for which no thread can be started is disconnected, too.
                 if let Err(cause) = thread::Builder::new().name("continue".into()).spawn(send) {
                     warn!("A replica is not sent what it lacks: {}", system_text(&cause));
                 }
@@ -65,16 +66,15 @@ impl Worker {
         }
     }
 
-    /// Returns the files that have a part of the log.
+    /// Returns the files that contain a part of the log.
     ///
     /// # Errors
-    /// Why there are none.
+    /// The reason for which no files contain it.
     fn find(&self, range: &LogRange<'_>) -> Result<WrittenFiles, String> {
         let files = self.written_files(range.to)?;
         let cancelled = self.namespace.persistence.cancelled();
-        let found = read_range(&*self.disk, &files, range, &mut |_| match cancelled.load(Relaxed) {
-            true => Err(io::ErrorKind::Interrupted.into()),
-            false => Ok(()),
+        let found = read_range(&*self.disk, &files, range, &mut |_| {
+            if cancelled.load(Relaxed) { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
         });
         found.map_err(|cause| system_text(&cause)).map(|()| files)
     }
@@ -88,7 +88,7 @@ impl Worker {
         }
         let mut status = log.handle.status();
         while status.written < position {
-            // It was just written, and the writer is about to say so.
+            // The records were just written, and the writer is about to update its status.
             if self.namespace.persistence.cancelled().load(Relaxed) || status.needs_rewrite.is_some() {
                 return Err("it is not written".into());
             }
@@ -103,13 +103,14 @@ impl Worker {
     }
 }
 
-/// Calls `act` with the part of the log between two positions; `aside` comes in the place of what is in no file.
+/// Calls `act` with the part of the log between two positions; `aside` replaces commands that are in no file.
 fn with_range<T>(ids: &Ids, (from, to): (u64, u64), aside: &[u8], act: impl FnOnce(&LogRange<'_>) -> T) -> T {
     let is_of_history = |id: &HistoryId, end: u64| ids.has(id, end);
     act(&LogRange { from, to, is_of_history: &is_of_history, aside })
 }
 
-/// Sends a replica what it lacks, as it reads that. Housekeeping disconnects one that reads nothing, which ends this.
+/// Sends a replica its missing records as it reads them. Housekeeping disconnects a replica that does not read, which
+/// ends the function.
 fn send_range(
     disk: &dyn Disk,
     (ids, aside): (&Ids, &[u8]),
@@ -120,7 +121,7 @@ fn send_range(
     let to = reader.position();
     let send = |part| parts.blocking_send(part).map_err(|_| gone());
     let sent = send(Part::Begin(Bytes::new(), reader)).and_then(|()| {
-        // With this line: an empty one that tells that the link is alive would count as a part of the log behind it.
+        // Sent with this line: an empty line as a sign of life would count as a part of the log behind it.
         send(Part::File(replica.continue_line(&ids.id)))?;
         with_range(ids, (position, to), aside, |range| {
             read_range(disk, files, range, &mut |bytes| send(Part::Bytes(bytes)))

@@ -1,7 +1,7 @@
-//! Files: loads the data when the server starts, saves it when that is due or ordered, and writes the append-only file.
+//! Files: loads the data when the server starts, saves it on a schedule or on orders, and writes the append-only file.
 //!
-//! One thread does all of it, `files`, so that no call waits for a disk. Commands place orders
-//! ([`Persistence`](crate::persist::Persistence)); settings are looked at when they change.
+//! One thread, `files`, does all of it, so that no call waits for a disk. Commands place orders
+//! ([`Persistence`](crate::persist::Persistence)); the thread checks the settings when they change.
 
 mod beside;
 mod consumers;
@@ -41,10 +41,10 @@ pub(crate) use full_sync::copy;
 pub(crate) use save::unfinished;
 pub(crate) use take_over::{Received, TakeOver};
 
-/// For how long clients wait for the first load before they are answered that it is under way.
+/// Time for which clients wait for the first load before they are answered that it is in progress.
 const LOADING_HIDDEN: Duration = Duration::from_millis(100);
 
-/// How often to look whether a snapshot is due.
+/// Interval of checks for due work.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The thread of a server that loads and writes its files.
@@ -54,17 +54,17 @@ pub(crate) struct Files {
     ended: Option<oneshot::Receiver<()>>,
 }
 
-/// The load at the start, for those who accept connections.
+/// The load at the start, for the tasks that accept connections.
 #[derive(Clone)]
 pub(crate) struct FirstLoad {
     namespace: Arc<Namespace>,
-    /// Closed at its end.
+    /// Closed at the end of the load.
     end: watch::Receiver<()>,
 }
 
 impl FirstLoad {
-    /// Waits until clients can be served: the data is loaded, or takes longer than they should wait, so that they are
-    /// answered that. Where there is nothing to load, they never are.
+    /// Waits until clients can be served: the data is loaded, or the load takes longer than clients should wait, so
+    /// that they get an error. Without data to load, clients never get one.
     pub(crate) async fn wait_shortly(&self) {
         let (mut end, is_loading) =
             (self.end.clone(), || self.namespace.persistence.read(|files| files.loading.is_some()));
@@ -76,14 +76,14 @@ impl FirstLoad {
     }
 }
 
-/// The end of loading.
+/// The end of the first load.
 pub(crate) struct Loaded(oneshot::Receiver<Result<(), String>>);
 
 impl Loaded {
     /// Waits until the data is loaded.
     ///
     /// # Errors
-    /// Why it cannot be loaded.
+    /// The reason for which the data cannot be loaded.
     pub(crate) async fn wait(self) -> io::Result<()> {
         match self.0.await {
             Ok(loaded) => loaded.map_err(io::Error::other),
@@ -92,10 +92,10 @@ impl Loaded {
     }
 }
 
-/// Starts the thread, which loads what there is to be loaded; until then the server answers `-LOADING`.
+/// Starts the thread, which loads the data; until then the server answers `-LOADING`.
 ///
 /// # Errors
-/// When the thread cannot be started.
+/// An error if the thread cannot be started.
 pub(crate) fn start(
     namespace: &Arc<Namespace>,
     handlers: &'static Handlers,
@@ -116,16 +116,15 @@ pub(crate) fn start(
 }
 
 impl Files {
-    /// Returns the load at the start.
     pub(crate) fn opening(&self) -> FirstLoad {
         FirstLoad { namespace: self.namespace.clone(), end: self.first_load.clone() }
     }
 
-    /// Ends the thread once what is logged is written, and waits for that.
+    /// Ends the thread once all logged records are written, and waits for that.
     pub(crate) async fn end(&mut self) {
         self.namespace.persistence.stop();
         if let Some(ended) = self.ended.take() {
-            let _ = ended.await; // it is closed when the thread has ended
+            let _ = ended.await; // closed when the thread has ended
         }
     }
 }
@@ -143,26 +142,28 @@ impl Worker {
         let result = self.load();
         drop(alone);
         if result.is_ok() {
-            self.namespace.end_former_sessions(); // what ends is logged
+            self.namespace.end_former_sessions(); // the removals are logged
         }
         self.namespace.set_loading(false);
         drop(loading);
         let is_loaded = result.is_ok();
-        let _ = loaded.send(result); // nobody waits when the server was stopped
+        let _ = loaded.send(result); // the receiver is gone when the server was stopped
         if is_loaded {
             self.serve();
         }
         self.namespace.persistence.set_enabled(false);
     }
 
-    /// Loads the data that there is.
+    /// Loads the present files.
     fn load(&mut self) -> Result<(), String> {
         let config = self.namespace.settings.current();
         let dir = config.appendonly.then(|| self.open_log_dir()).transpose()?;
         if let Some(dir) = dir.as_ref().filter(|dir| dir.has_parts()) {
             let mut loaded = self.load_log(dir)?;
             self.set_loaded();
-            loaded.place.take().into_iter().for_each(|place| self.namespace.continue_from(place));
+            if let Some(place) = loaded.place.take() {
+                self.namespace.continue_from(place);
+            }
             return self.continue_log(dir.clone(), loaded);
         }
         let loaded = self.load_snapshot(Duplicates::Refuse);
@@ -171,7 +172,9 @@ impl Worker {
             return Err("there is no data to load, and refuse-empty-start is yes".into());
         }
         self.set_loaded();
-        loaded.flatten().into_iter().for_each(|place| self.namespace.continue_from(place));
+        if let Some(place) = loaded.flatten() {
+            self.namespace.continue_from(place);
+        }
         dir.map_or(Ok(()), |dir| self.begin_log(dir))
     }
 
@@ -187,7 +190,7 @@ impl Worker {
     /// Loads data while the server runs, for DEBUG; other clients are rejected meanwhile.
     fn reload(&mut self, reload: Reload, order: Order) {
         let namespace = self.namespace.clone();
-        // A replica executes nothing of its primary from before the save until after the load.
+        // A replica executes no command of its primary from before the save until after the load.
         let _data = namespace.persistence.keep_data();
         namespace.persistence.begin_job();
         let catch = |work: &mut dyn FnMut() -> Result<(), String>| {
@@ -215,15 +218,15 @@ impl Worker {
         namespace.persistence.end(order, result.err());
     }
 
-    /// Rejects clients, and saves a snapshot if that is wanted.
+    /// Rejects clients, and saves a snapshot if the reload wants one.
     fn prepare_reload(&mut self, reload: Reload) -> Result<(), String> {
         let namespace = self.namespace.clone();
-        namespace.set_loading(true); // what others wrote after the save would be lost
+        namespace.set_loading(true); // writes of clients after the save would be lost
         namespace.store.pass_barrier();
         match (reload.saves, &self.log) {
             (true, _) => self.save(None, namespace.clock.now()).map(drop),
             (false, Some(log)) if reload.is_of_log => log.sync(),
-            // Before anything is deleted.
+            // Checked before any key is deleted.
             (false, None) if reload.is_of_log && !self.open_log_dir()?.has_parts() => {
                 Err("there is no append-only file to load".into())
             }
@@ -238,7 +241,7 @@ impl Worker {
             let cx = Cx::new(namespace.clock.now(), Origin::HOST);
             namespace.store.exclusive().view(0, cx).clear(true);
             namespace.store.forget_unlogged();
-            // No library is what cannot be loaded.
+            // An empty list of libraries cannot fail to load.
             let _ = texts::set_libraries(&namespace, &[]);
         }
         let duplicates = if reload.merges { Duplicates::Replace } else { Duplicates::Refuse };
@@ -254,7 +257,7 @@ impl Worker {
         }
     }
 
-    /// Does what is ordered and what is due, until it is to end.
+    /// Executes orders and due work, until the thread is to end.
     fn serve(&mut self) {
         let namespace = self.namespace.clone();
         loop {
@@ -262,7 +265,7 @@ impl Worker {
             let task = namespace.persistence.next_task(timeout);
             let _alone = namespace.persistence.alone();
             match task {
-                Task::Write(job, order) => _ = self.write(job, Some(order)), // who has ordered it is told
+                Task::Write(job, order) => _ = self.write(job, Some(order)), // the client of the order is told
                 Task::Load(reload, order) => self.reload(reload, order),
                 Task::Look => self.look(),
                 Task::Stop => return self.end_log(),
@@ -270,15 +273,15 @@ impl Worker {
         }
     }
 
-    /// Returns whether something may become due by itself.
+    /// Returns true if work may become due without an order.
     fn has_to_look(&self) -> bool {
         let config = self.namespace.settings.current();
         self.log.is_some() || self.serves_replicas() || config.appendonly || !config.save_points.is_empty()
     }
 
-    /// Does what is due by itself.
+    /// Performs all due work.
     fn look(&mut self) {
-        self.send_missing(); // first: a rewrite of the file removes what replicas lack
+        self.send_missing(); // first: a rewrite of the file removes records that replicas lack
         self.follow_log_settings();
         self.synchronize_if_due();
         self.namespace.free_idle_backlog(self.namespace.clock.now());
@@ -289,7 +292,7 @@ impl Worker {
         let changes = totals.changes.saturating_sub(figures.saved_changes);
         if let Some(point) = self.due.save(&config.save_points, &figures, changes, now) {
             info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
-            _ = self.write(Job::Save, None); // INFO has the reason
+            _ = self.write(Job::Save, None); // INFO shows the reason of a failure
         }
     }
 }

@@ -16,7 +16,7 @@ fn worker(namespace: &Arc<Namespace>, handlers: &'static Handlers, disk: &Arc<dy
 /// Saves a snapshot.
 ///
 /// # Errors
-/// Why it cannot be saved.
+/// The reason for which the snapshot cannot be saved.
 pub(crate) fn save(
     namespace: &Arc<Namespace>,
     handlers: &'static Handlers,
@@ -25,10 +25,10 @@ pub(crate) fn save(
     worker(namespace, handlers, disk).save(None, namespace.clock.now()).map(drop)
 }
 
-/// Loads the data that there is, as when the server starts.
+/// Loads the present files, as a start of the server does.
 ///
 /// # Errors
-/// Why it cannot be loaded.
+/// The reason for which they cannot be loaded.
 pub(crate) fn load(
     namespace: &Arc<Namespace>,
     handlers: &'static Handlers,

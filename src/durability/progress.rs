@@ -1,14 +1,14 @@
-//! A line in the log each second while much is loaded or saved.
+//! Log lines each second during a long load or save.
 
 use tracing::info;
 
 use crate::durability::worker::Worker;
 use crate::time::clock::Clock;
 
-/// How many microseconds lie between two lines.
+/// Microseconds between two lines.
 const PERIOD_US: u64 = 1_000_000;
 
-/// Tells when a line is due.
+/// Schedule of these lines.
 pub(super) struct Progress<'c> {
     clock: &'c Clock,
     begun_us: u64,
@@ -16,14 +16,14 @@ pub(super) struct Progress<'c> {
 }
 
 impl<'c> Progress<'c> {
-    /// Begins: the first line is due after a second.
+    /// Starts the schedule: the first line is due after a second.
     pub(super) fn new(clock: &'c Clock) -> Self {
         let begun_us = clock.now().mono_us();
         Progress { clock, begun_us, next_us: begun_us + PERIOD_US }
     }
 
-    /// Writes a line if one is due, of what `figures` returns: what is going on, how much is done of how much, and how many
-    /// bytes that were.
+    /// Logs a line if one is due, from the result of `figures`: a description, the amount done and the total, and the
+    /// number of bytes so far.
     pub(super) fn tell(&mut self, unit: &str, figures: impl FnOnce() -> (String, (u64, u64), u64)) {
         let now_us = self.clock.now().mono_us();
         if now_us < self.next_us {
@@ -39,7 +39,7 @@ impl<'c> Progress<'c> {
 }
 
 impl Worker {
-    /// Notes up to where files are read, and writes a line if one is due.
+    /// Notes the number of bytes read, and logs a line if one is due.
     pub(super) fn note_read(&self, read: u64, progress: &mut Progress<'_>) {
         let total = self.namespace.persistence.update(|figures| {
             figures.loading.as_mut().map_or(0, |loading| {

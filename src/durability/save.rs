@@ -25,31 +25,31 @@ use crate::store::{Cx, Exclusive, Origin, Totals};
 use crate::text::{REDIS_VERSION, system_text};
 use crate::time::clock::Now;
 
-/// The AUX field with the last fencing token that was given.
+/// AUX field with the last fencing token that was given.
 pub(super) const LAST_FENCE: &[u8] = b"keylatch-last-fence";
 
-/// The AUX field with the moment of the cut.
+/// AUX field with the time of the cut.
 pub(super) const CUT_AT: &[u8] = b"keylatch-cut-at";
 
-/// The AUX fields with the place of the data in its history.
+/// AUX fields with the replication ID and offset of the data.
 pub(super) const STREAM_DB: &[u8] = b"repl-stream-db";
 pub(super) const HISTORY: &[u8] = b"repl-id";
 pub(super) const POSITION: &[u8] = b"repl-offset";
 
-/// What a snapshot has.
+/// A written snapshot.
 pub(super) struct Saved {
     pub(super) written: Written,
-    /// How many changes there had been at the cut.
+    /// Number of changes at the cut.
     pub(super) changes: u64,
-    /// Whether it is an RDB file, and not commands.
+    /// True for an RDB file, false for commands.
     pub(super) is_rdb: bool,
 }
 
 impl Worker {
-    /// Writes a snapshot and keeps the figures.
+    /// Writes a snapshot and updates the figures.
     ///
     /// # Errors
-    /// Why it has failed.
+    /// The reason of the failure.
     pub(super) fn write(&mut self, job: Job, order: Option<Order>) -> Result<(), String> {
         let (namespace, begun) = (self.namespace.clone(), self.namespace.clock.now());
         self.due.tried_ms = begun.mono_ms();
@@ -95,7 +95,9 @@ impl Worker {
             Err(reason) => warn!("Background {} error: {reason}", name(job)),
         }
         namespace.follow_files();
-        order.into_iter().for_each(|order| namespace.persistence.end(order, saved.as_ref().err().cloned()));
+        if let Some(order) = order {
+            namespace.persistence.end(order, saved.as_ref().err().cloned());
+        }
         saved.map(drop)
     }
 
@@ -113,7 +115,7 @@ impl Worker {
             Ok(saved)
         });
         saved.map_err(|cause| {
-            let _ = self.disk.remove(&part); // if it is there
+            let _ = self.disk.remove(&part); // if the file exists
             let free = self.disk.free_space(&dir).map_or(String::new(), |free| format!(", {free} bytes are free"));
             format!("{} (writing {}{free})", system_text(&cause), part.display())
         })
@@ -143,11 +145,13 @@ impl Worker {
         namespace.persistence.update(|figures| {
             figures.work = Some(Work { job, begun_ms: begun.wall_ms(), keys, written: 0 });
         });
-        order.into_iter().for_each(|order| namespace.persistence.begin(order));
+        if let Some(order) = order {
+            namespace.persistence.begin(order);
+        }
         let head = match options.form {
             Form::File(..) => {
                 let is_base = job == Job::Rewrite;
-                // A replica that starts again continues by this time.
+                // A replica that is restarted continues from this time.
                 let cut_at = Some(&moment).filter(|_| is_base || namespace.clock.is_following());
                 head(namespace, options.form, (&databases, &libraries), begun, (is_base, cut_at), place.as_ref())
             }
@@ -167,7 +171,11 @@ impl Worker {
                 write_all(&*output, bytes)
             },
             &|keys| {
-                namespace.persistence.update(|figures| figures.work.iter_mut().for_each(|work| work.written += keys))
+                namespace.persistence.update(|figures| {
+                    if let Some(work) = &mut figures.work {
+                        work.written += keys;
+                    }
+                });
             },
         )?;
         if written.version > options.form.version() {
@@ -190,7 +198,7 @@ pub(crate) fn unfinished(dir: &Path) -> PathBuf {
     dir.join(format!("temp-{}.rdb", std::process::id()))
 }
 
-/// Returns what Redis calls a job in its log.
+/// Returns the name of a job in the log of Redis.
 fn name(job: Job) -> &'static str {
     match job {
         Job::Save => "saving",
@@ -205,21 +213,22 @@ pub(super) fn totals(held: &mut Exclusive<'_>, at: Now) -> Vec<(usize, Totals)> 
     databases.into_iter().map(|db| (db, view.in_db(db, |view| view.totals()))).collect()
 }
 
-/// Returns how to write a snapshot: in the lowest version that expresses the data, unless one is set; or as commands, where
-/// the base of an append-only file is to have these.
+/// Returns the options of a snapshot: the lowest version that expresses the data, unless one is set; or commands, if
+/// the base of an append-only file is to consist of these.
 fn options(config: &Config, job: Job) -> SnapshotOptions {
     let version = match config.rdb_version {
         0 => rdb::VERSION,
         version => version as u16,
     };
-    let form = match job == Job::Save || config.aof_use_rdb_preamble {
-        true => Form::File(FileOptions { version, compresses: config.rdbcompression }, config.rdbchecksum),
-        false => Form::Commands,
+    let form = if job == Job::Save || config.aof_use_rdb_preamble {
+        Form::File(FileOptions { version, compresses: config.rdbcompression }, config.rdbchecksum)
+    } else {
+        Form::Commands
     };
     SnapshotOptions { form, ..snapshot_options(config) }
 }
 
-/// Returns how to write a snapshot in the lowest version of the format.
+/// Returns the options of a snapshot in the lowest version of the format.
 pub(super) fn snapshot_options(config: &Config) -> SnapshotOptions {
     let options = FileOptions { version: rdb::VERSION, compresses: config.rdbcompression };
     SnapshotOptions {
@@ -229,7 +238,7 @@ pub(super) fn snapshot_options(config: &Config) -> SnapshotOptions {
     }
 }
 
-/// Returns the beginning of an RDB file, up to the first key; that of a base has the moment of its cut.
+/// Returns the start of an RDB file, up to the first key; that of a base has the time of its cut.
 pub(super) fn head(
     namespace: &Namespace,
     form: Form,
@@ -262,7 +271,7 @@ pub(super) fn head(
     head
 }
 
-/// Returns the beginning of a base of commands, up to the first key.
+/// Returns the start of a base of commands, up to the first key.
 fn head_of_commands(namespace: &Namespace, libraries: &[Vec<u8>], moment: &Moment) -> MarkedBytes {
     let (wanted, fence) = (annotations(&namespace.settings.current()), namespace.lock_holders.last_fence());
     let mut head: MarkedBytes = moment.annotations(wanted, fence).into();

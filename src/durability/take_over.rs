@@ -1,4 +1,4 @@
-//! A replica takes over all data of its primary, in place of its own.
+//! Replacement of all data of a replica by that of its primary.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::store::{Cx, Origin};
 use crate::text::system_text;
 use crate::time::estimate::Sample;
 
-/// What takes over the data of a primary.
+/// Replacement of a replica's data by that of its primary.
 pub(crate) struct TakeOver {
     pub(super) worker: Worker,
 }
@@ -26,27 +26,25 @@ pub(crate) struct TakeOver {
 /// The data of a primary, at a position in its log.
 pub(crate) struct Received<R> {
     pub(crate) content: R,
-    /// How long the file is; `None` if it is not known before it is over.
+    /// Length of the file; `None` if it is not known before the end.
     pub(crate) len: Option<u64>,
-    /// The name of the file, for messages.
+    /// Name of the file, for messages.
     pub(crate) path: PathBuf,
-    /// The id of the data's history, and the position.
+    /// The replication ID of the data, and the position.
     pub(crate) id: String,
     pub(crate) position: u64,
-    /// In which term of the role it was received.
+    /// The term of the role in which the data was received.
     pub(crate) term: u64,
-    /// What time it is at the primary, if it says so: its deadlines are by that clock.
+    /// The time at the primary, if it sends it: the deadlines are by its clock.
     pub(crate) time: Option<Sample>,
 }
 
 impl TakeOver {
-    /// Creates it for a namespace.
     pub(crate) fn new(namespace: &Arc<Namespace>, handlers: &'static Handlers, disk: Arc<dyn Disk>) -> Self {
         let (namespace, due) = (namespace.clone(), Due::default());
         TakeOver { worker: Worker { namespace, handlers, disk, due, log: None, pin: Arc::default() } }
     }
 
-    /// Returns the disk.
     pub(crate) fn disk(&self) -> &dyn Disk {
         &*self.worker.disk
     }
@@ -61,7 +59,7 @@ impl TakeOver {
         }
     }
 
-    /// Makes a received file the snapshot file, if it was loaded and there is one, or removes it.
+    /// Renames a received file to the snapshot file, if it was loaded and the settings name one; otherwise removes it.
     pub(crate) fn keep(&self, path: &Path, is_loaded: bool) {
         let config = self.worker.namespace.settings.current();
         let target = config.dbfilename.as_ref().filter(|_| is_loaded).map(|name| config.dir.join(name));
@@ -74,11 +72,11 @@ impl TakeOver {
         }
     }
 
-    /// Replaces all data, and lets the log continue where that of the primary was; returns the database that is selected
-    /// there, or `None` if the server has another role by now. Clients are rejected meanwhile.
+    /// Replaces all data, and continues the log where that of the primary was. Returns the database that is selected
+    /// there, or `None` if the server's role has changed meanwhile. Clients are rejected during the load.
     ///
     /// # Errors
-    /// What is wrong with the file. There is no data then.
+    /// The fault in the file. There is no data then.
     pub(crate) fn replace<R: Read>(&self, received: Received<R>) -> Result<Option<usize>, String> {
         let namespace = &*self.worker.namespace;
         let _alone = namespace.persistence.alone_at_once();
@@ -93,7 +91,7 @@ impl TakeOver {
         let result = self.load(received);
         if result.is_err() {
             self.clear();
-            namespace.tenant.history.begin(); // it is not the data of that history
+            namespace.tenant.history.begin(); // the data is not that of the former history
         }
         namespace.set_loading(false);
         self.worker.set_loaded();
@@ -111,7 +109,7 @@ impl TakeOver {
         namespace.begin_time(time);
         info!("MASTER <-> REPLICA sync: Loading DB in memory");
         let adding = Adding { beside: None, duplicates: Duplicates::Refuse, keeps_expired: true };
-        // Nothing is allocated for what the primary says that the length is.
+        // Nothing is allocated for a length that the primary claims.
         let loaded = self.worker.load_rdb(&path, content, None, adding)?;
         let db = loaded.stream_db;
         let _held = namespace.store.exclusive();
@@ -126,7 +124,7 @@ impl TakeOver {
     /// Continues the history of the data that was loaded. The caller holds the whole store.
     pub(super) fn continue_at(&self, id: String, position: u64, db: usize) {
         let namespace = &*self.worker.namespace;
-        namespace.log.continue_at(position, db); // first: who reads the log and asks for the id has lost their place
+        namespace.log.continue_at(position, db); // first: a reader of the log that asks for the ID has lost its place
         namespace.persistence.begin_log_again();
         namespace.tenant.history.adopt(id);
         namespace.disconnect_replicas(); // they have to learn of the other history
@@ -138,7 +136,7 @@ impl TakeOver {
         let cx = Cx::new(namespace.clock.now(), Origin::HOST);
         namespace.store.exclusive().view(0, cx).clear(true);
         namespace.store.forget_unlogged();
-        // No library is what cannot be loaded.
+        // An empty list of libraries cannot fail to load.
         let _ = texts::set_libraries(namespace, &[]);
     }
 }
