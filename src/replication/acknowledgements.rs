@@ -1,4 +1,4 @@
-//! What a replica tells its primary of what it has: from time to time, and when it is asked.
+//! Acknowledgements of a replica to its primary: from time to time, and on request (`REPLCONF GETACK`).
 
 use std::io;
 use std::time::Duration;
@@ -6,39 +6,40 @@ use std::time::Duration;
 use crate::namespace::Namespace;
 use crate::replication::wire::Wire;
 
-/// How often the primary is told, in milliseconds.
+/// Interval of acknowledgements, in milliseconds.
 const TELL_EVERY_MS: u64 = 1000;
 
-/// How often to look whether what the primary has asked about is in the file, and for how long, in milliseconds.
+/// Interval of checks that the requested position is in the append-only file, and time limit of these checks, in
+/// milliseconds.
 const LOOK_EVERY_MS: u64 = 1;
 const LOOK_FOR_MS: u64 = 2 * TELL_EVERY_MS;
 
-/// The state of what the primary is told.
 pub(super) struct Acknowledgements {
     due_ms: u64,
-    /// A question of the primary that is not answered in full.
+    /// A request of the primary that is not answered in full.
     open: Option<Question>,
 }
 
-/// A question of the primary, which has to be told again.
+/// A request of the primary, which needs a second acknowledgement.
 #[derive(Clone, Copy)]
 struct Question {
-    /// The position behind all that was executed by then.
+    /// The position behind everything that was executed at the time of the request.
     position: u64,
-    /// The position was acknowledged, but is not durable.
+    /// True if the position was acknowledged, but is not durable.
     is_acknowledged: bool,
     until_ms: u64,
 }
 
 impl Acknowledgements {
-    /// Begins with the first, which is due.
+    /// Creates the state in which the first acknowledgement is due.
     pub(super) fn new(now_ms: u64) -> Self {
         Acknowledgements { due_ms: now_ms, open: None }
     }
 
-    /// Tells the primary up to where everything is executed, and, if there is an append-only file, is in it as its policy
-    /// asks for; and up to where it is durable there. It is told when that is due, when it has asked, and again when more of
-    /// what it has asked about is in the file. Returns how long there is nothing to tell.
+    /// Sends the primary the position up to which everything is executed and, if there is an append-only file, is in it
+    /// as its policy asks for; and the position up to which it is durable there. Sends when an acknowledgement is due,
+    /// on request, and again when more of the requested range is in the file. Returns the time for which there is
+    /// nothing to send.
     pub(super) fn tell(&mut self, wire: &mut Wire, namespace: &Namespace, is_asked: bool) -> io::Result<Duration> {
         let end = namespace.log.end();
         if namespace.log.confirmed() < end {
@@ -62,7 +63,7 @@ impl Acknowledgements {
 }
 
 impl Question {
-    /// Returns whether there is news: the position can be acknowledged now, or is durable now.
+    /// Returns true if the position can be acknowledged now, or is durable now.
     fn is_answered(&mut self, acknowledged: u64, synced: Option<u64>) -> bool {
         let is_new = !self.is_acknowledged && acknowledged >= self.position;
         self.is_acknowledged |= is_new;
@@ -73,7 +74,7 @@ impl Question {
         synced.is_some_and(|synced| synced >= self.position)
     }
 
-    /// Returns whether there is nothing more to tell.
+    /// Returns true if nothing more has to be sent.
     fn is_over(&self, synced: Option<u64>) -> bool {
         self.is_acknowledged && (synced.is_none() || self.is_durable(synced))
     }

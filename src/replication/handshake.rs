@@ -1,4 +1,4 @@
-//! What a replica says to its primary before it gets data.
+//! Handshake of a replica with its primary, before it gets data.
 
 use std::io::{self, ErrorKind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,19 +12,19 @@ use crate::replication::time::ask_time;
 use crate::replication::wire::Wire;
 use crate::time::estimate::Sample;
 
-/// How the primary lets the replica have its data.
+/// Answer of the primary to PSYNC.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// All of it, at a position in the history with an id.
+    /// Full resynchronisation, at a position in the history with a replication ID.
     Full { id: String, position: u64 },
-    /// What comes next, perhaps under another id.
+    /// Partial resynchronisation from the requested position, perhaps under another ID.
     Continue { id: Option<String> },
 }
 
-/// Asks the primary for its time, tells it of the replica, and asks for what this lacks, or for everything.
+/// Asks the primary for its time, describes the replica, and requests the missing records, or all data.
 ///
 /// # Errors
-/// Why the primary gives nothing now.
+/// The reason for which the primary refuses at present.
 pub(super) fn shake_hands(
     wire: &mut Wire,
     namespace: &Namespace,
@@ -55,7 +55,7 @@ pub(super) fn shake_hands(
     Ok((ask(wire, namespace, continues)?, time))
 }
 
-/// Tells the primary something that it may not understand.
+/// Sends a REPLCONF command that the primary may not understand.
 fn tell(wire: &mut Wire, words: &[&[u8]]) -> io::Result<()> {
     let command: Vec<&[u8]> = [&b"REPLCONF"[..]].into_iter().chain(words.iter().copied()).collect();
     wire.send(&command)?;
@@ -67,7 +67,7 @@ fn tell(wire: &mut Wire, words: &[&[u8]]) -> io::Result<()> {
     Ok(())
 }
 
-/// Asks for what comes behind what the replica has.
+/// Requests the records behind the replica's position.
 fn ask(wire: &mut Wire, namespace: &Namespace, continues: bool) -> io::Result<Answer> {
     let (id, next) = (namespace.tenant.replication_id(), namespace.log.end() + 1);
     let next = next.to_string();
@@ -83,7 +83,7 @@ fn ask(wire: &mut Wire, namespace: &Namespace, continues: bool) -> io::Result<An
     let reply = loop {
         let line = wire.read_line()?;
         if !line.is_empty() {
-            break line; // empty ones tell that the primary is alive
+            break line; // empty lines are signs of life of the primary
         }
     };
     let words: Vec<&str> = reply.split(' ').collect();

@@ -23,16 +23,17 @@ use crate::text::system_text;
 use crate::time::clock::Clock;
 use crate::time::estimate::Sample;
 
-/// How long to wait before the next connection, after one that could not be opened.
+/// Pause before the next connection, after one that could not be opened.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How long to wait before another look whether the append-only file is up to date enough to execute more.
+/// Pause between checks that the append-only file is up to date enough to execute more.
 const FILE_PAUSE: Duration = Duration::from_millis(10);
 
-/// How many bytes are written to a file at once.
+/// Number of bytes that are written to a file at once.
 const COPY_LEN: usize = 256 << 10;
 
-/// The pause after the first of several links in a row that did not last, and how long one lasts otherwise, in milliseconds.
+/// The pause after the first of several short links in a row, and the duration from which on a link is not short, in
+/// milliseconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LASTING_MS: u64 = 1000;
 
@@ -41,9 +42,9 @@ const LASTING_MS: u64 = 1000;
 struct Pause(Duration);
 
 impl Pause {
-    /// Sets the pause after a connection that was up for this many milliseconds, or not at all. After a link that lasted there
-    /// is none, as the primary may have kept what comes next; after links that did not it becomes longer and longer, so that
-    /// a primary which sends what cannot be executed does not have to send all data at once again.
+    /// Sets the pause after a link that was up for `up_ms` milliseconds, or not at all. After a long link there is
+    /// none, as the primary may have kept the next records; after short links it becomes longer and longer, so that a
+    /// primary which sends commands that cannot be executed does not have to send all data at once again.
     fn after_link(&mut self, up_ms: Option<u64>) {
         self.0 = match up_ms {
             None => RETRY_AFTER,
@@ -60,20 +61,20 @@ pub(super) struct Link {
     take_over: TakeOver,
     term: u64,
     primary: Address,
-    /// Whether the present data may be of the primary's history.
+    /// True if the present data may be of the primary's history.
     continues: bool,
     /// The database that is selected at the end of the own log.
     db: usize,
 }
 
-/// The role has changed, or the server stops.
+/// Error after a change of the role, or when the server stops.
 struct TermOver;
 
-/// Why a connection has ended.
+/// Reason for which a connection has ended.
 enum Broken {
     Term,
     Lost(io::Error),
-    /// What the primary has sent cannot be executed, for this reason: all data is asked for again, as Redis does.
+    /// The commands of the primary cannot be executed, for this reason: all data is requested again, as in Redis.
     Corrupt(String),
 }
 
@@ -90,7 +91,6 @@ impl From<TermOver> for Broken {
 }
 
 impl Link {
-    /// Creates the link of a term.
     pub(super) fn new(
         (namespace, handlers, disk): (&Arc<Namespace>, &'static Handlers, Arc<dyn Disk>),
         term: u64,
@@ -100,7 +100,7 @@ impl Link {
         Link { namespace, handlers, take_over, term, primary, continues: false, db: 0 }
     }
 
-    /// Keeps the link until the term is over.
+    /// Runs the link until the term is over.
     pub(super) fn run(mut self) {
         self.take_over.wait_until_loaded();
         let namespace = self.namespace.clone();
@@ -133,7 +133,7 @@ impl Link {
         }
     }
 
-    /// Logs why the connection has ended, in words that tools look for in the log of Redis.
+    /// Logs the reason for which the connection has ended, in words that tools look for in the log of Redis.
     fn report_loss(&self, state: LinkState, cause: &io::Error) {
         let what = match state {
             LinkState::Connected if is_timeout(cause) => "MASTER timeout: no data nor PING received...",
@@ -150,7 +150,7 @@ impl Link {
         warn!("{what} The link to {host}:{port} has ended: {}", system_text(cause));
     }
 
-    /// Connects, synchronises and follows the primary until that ends.
+    /// Connects, synchronises and follows the primary until the connection ends.
     fn connect(&mut self) -> Result<(), Broken> {
         info!("Connecting to MASTER {}:{}", self.primary.host, self.primary.port);
         self.note(|link| link.state = LinkState::Connecting)?;
@@ -192,14 +192,16 @@ impl Link {
                 namespace.abort_failover("Failover target rejected psync request");
                 return Err(TermOver);
             }
-            Some(_) => {} // it is asked again
+            Some(_) => {} // the replica is asked again
         }
         Ok(())
     }
 
-    /// Continues with the data that there is, perhaps under another id.
+    /// Continues with the present data, perhaps under another replication ID.
     fn continue_as(&self, id: Option<String>, time: Option<Sample>) -> Result<(), Broken> {
-        time.into_iter().for_each(|time| self.namespace.hear_time(self.term, time));
+        if let Some(time) = time {
+            self.namespace.hear_time(self.term, time);
+        }
         if !self.namespace.continue_with_primary(self.term, id) {
             return Err(Broken::Term);
         }
@@ -225,10 +227,7 @@ impl Link {
             info!("MASTER <-> REPLICA sync: receiving {how} from master to parser");
             let content = Payload::new(Watched { source: &mut *wire, link: self }, end);
             let received = Received { content, len, path: "the data of the primary".into(), id, position, term, time };
-            match is_swapped {
-                true => self.take_over.swap(received),
-                false => self.take_over.replace(received),
-            }
+            if is_swapped { self.take_over.swap(received) } else { self.take_over.replace(received) }
         } else {
             info!("MASTER <-> REPLICA sync: receiving {how} from master to disk");
             let path = self.spool(wire, end)?;
@@ -250,8 +249,8 @@ impl Link {
         Ok(())
     }
 
-    /// Writes the data of the primary to a file, so that the present data is served until all of it is here; returns its
-    /// path.
+    /// Writes the data of the primary to a file, so that the present data is served until all of it has arrived;
+    /// returns its path.
     fn spool(&self, wire: &mut Wire, end: End) -> Result<PathBuf, Broken> {
         let (dir, now) = (self.namespace.settings.current().dir.clone(), self.namespace.clock.now());
         let name = format!("temp-{}.{}.rdb", now.wall_ms().div_euclid(1000), std::process::id());
@@ -267,13 +266,13 @@ impl Link {
             }
         });
         if let Err(cause) = written {
-            let _ = disk.remove(&path); // if it is there
+            let _ = disk.remove(&path); // if the file exists
             return Err(cause.into());
         }
         Ok(path)
     }
 
-    /// Executes what the primary sends.
+    /// Executes the commands that the primary sends.
     fn follow(&mut self, wire: &mut Wire) -> Result<(), Broken> {
         let namespace = self.namespace.clone();
         if !namespace.link_is_up(self.term) || self.is_stopping() {
@@ -292,7 +291,7 @@ impl Link {
         loop {
             let wait = acknowledgements.tell(wire, namespace, stream.take_question())?;
             if namespace.log.is_behind() && !self.is_stopping() && namespace.role.term() == self.term {
-                self::wait(FILE_PAUSE); // the primary keeps what is not read
+                self::wait(FILE_PAUSE); // the primary keeps the unread bytes
                 continue;
             }
             let bytes = wire.take(wait)?;
@@ -307,12 +306,9 @@ impl Link {
         }
     }
 
-    /// Changes what is known of the link, unless the term is over.
+    /// Updates the state of the link, unless the term is over.
     fn note(&self, change: impl FnOnce(&mut crate::namespace::role::Link)) -> Result<(), TermOver> {
-        match self.namespace.update_link(self.term, change) && !self.is_stopping() {
-            true => Ok(()),
-            false => Err(TermOver),
-        }
+        if self.namespace.update_link(self.term, change) && !self.is_stopping() { Ok(()) } else { Err(TermOver) }
     }
 
     fn is_stopping(&self) -> bool {
@@ -320,7 +316,7 @@ impl Link {
     }
 }
 
-/// Waits for a time, which passes also where the clock of the data stands still.
+/// Waits for a time, which passes even while the clock of the data stands still.
 fn wait(time: Duration) {
     let clock = Clock::system();
     let until_ms = clock.now().mono_ms() + time.as_millis() as u64;
@@ -330,7 +326,7 @@ fn wait(time: Duration) {
     }
 }
 
-/// Reads the data of a primary, and notes how much is here.
+/// Reader of a primary's data that notes the number of bytes received.
 struct Watched<'l, 'w> {
     source: &'w mut Wire,
     link: &'l Link,

@@ -1,9 +1,9 @@
-//! The link of a replica to a primary in the same process, as test mode makes it.
+//! The link of a replica to a primary in the same process, for test mode.
 //!
-//! There is no connection. Without a fault, the replica has executed what the primary has written before the primary's
-//! client has its reply: the link is a reader of the log that confirms, like an append-only file with `appendfsync always`.
-//! With a delay it arrives later, by the clock that both share, and while the link is cut nothing does. So all that depends
-//! on how far a replica is happens in the same way in each run.
+//! There is no connection. Without a fault, the replica has executed the primary's writes before the primary's client
+//! gets its reply: the link is a reader of the log that confirms, like an append-only file with `appendfsync always`.
+//! With a delay, writes arrive later, by the clock that both share; while the link is cut, none arrives. So everything
+//! that depends on the replica's progress happens in the same way in each run.
 
 use std::collections::VecDeque;
 use std::io::Cursor;
@@ -32,10 +32,9 @@ use crate::store::NEVER;
 use crate::text::system_text;
 use crate::time::clock::Now;
 
-/// How often to look whether a replica is done with a script.
+/// Interval of checks that a replica is done with a script.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
-/// A link in the process.
 struct Local {
     primary: Weak<Namespace>,
     replica: Weak<Namespace>,
@@ -43,42 +42,42 @@ struct Local {
     disk: Arc<dyn Disk>,
     /// The term of the replica's role.
     term: u64,
-    /// The replica as WAIT and INFO of the primary see it.
+    /// The replica as shown by WAIT and INFO of the primary.
     shown: Arc<Replica>,
     state: Mutex<State>,
-    /// Wakes the task that delivers.
+    /// Wakeup of the task that delivers records.
     news: Arc<Notify>,
-    /// The term is over, or one of the two namespaces.
+    /// Set once the term is over, or one of the two namespaces has ended.
     is_over: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
-    /// Reads the primary's log while the link is up, or is about to be.
+    /// Reader of the primary's log, while the link is up or about to be.
     reader: Option<LogReader>,
-    /// Executes it.
+    /// Executor of the records.
     stream: Option<Stream>,
-    /// Up to where the replica has executed everything; `None` as long as it has no data of the primary.
+    /// The position up to which the replica has executed everything; `None` until it has data of the primary.
     executed: Option<u64>,
-    /// What has not arrived, oldest first.
+    /// Records that have not arrived, oldest first.
     on_way: VecDeque<Parcel>,
-    /// Nothing arrives, because the primary is about to take back what is on the way.
+    /// True while nothing arrives, because the primary is about to take back the records on the way.
     is_held: bool,
     is_up: bool,
-    /// All data is being copied.
+    /// True while all data is being copied.
     is_copying: bool,
 }
 
-/// What the primary has written in one piece.
+/// Records that the primary has written in one piece.
 struct Parcel {
     bytes: Vec<u8>,
-    /// The position behind it.
+    /// The position behind them.
     end: u64,
     arrives_us: u64,
 }
 
-/// Makes a namespace, which is empty, the replica of another one, and keeps it one until the role changes or one of the two
-/// ends. Returns when it has all data, with what is to be done further.
+/// Makes an empty namespace the replica of another one, until the role changes or one of the two ends. Returns once the
+/// replica has all data; the returned future delivers further records.
 pub(crate) async fn replicate_locally(
     primary: &Arc<Namespace>,
     replica: &Arc<Namespace>,
@@ -116,7 +115,7 @@ pub(crate) async fn replicate_locally(
     keep(link)
 }
 
-/// Delivers what there is when it is due, until the link is over.
+/// Delivers records when they are due, until the link is over.
 async fn keep(link: Arc<Local>) {
     while !link.is_over.load(Relaxed) {
         let (Some(primary), Some(replica)) = (link.primary.upgrade(), link.replica.upgrade()) else { break };
@@ -182,7 +181,7 @@ impl LocalLink for Local {
 }
 
 impl Local {
-    /// Does what [`LocalLink::deliver`] says.
+    /// Implements [`LocalLink::deliver`].
     fn deliver_between(&self, primary: &Arc<Namespace>, replica: &Arc<Namespace>, now: Now) -> bool {
         if self.is_over.load(Relaxed) {
             return false;
@@ -204,28 +203,28 @@ impl Local {
         if primary.tenant.replication_id() != replica.tenant.replication_id() {
             replica.continue_with_primary(self.term, Some(primary.tenant.replication_id()));
         }
-        // Nobody waits for a replica that executes a script for long.
+        // Replies do not wait for a replica that executes a long script.
         let is_awaited = delay.is_zero() && !is_busy;
         if !self.take(&mut state, delay, is_awaited, now) {
-            self.cut(&mut state, primary, replica); // it is opened again at once
+            self.cut(&mut state, primary, replica); // the link is opened again at once
             self.news.notify_one();
             return true;
         }
         !is_busy && self.execute_arrived(&mut state, primary, replica, now)
     }
 
-    /// Delivers what there is, on a thread that may wait for the stores.
+    /// Delivers the present records, on a thread that may wait for the stores.
     async fn deliver_soon(self: &Arc<Self>) {
         let link = self.clone();
         let deliver = move || {
             let now = link.replica.upgrade().map(|replica| replica.clock.now());
             now.is_some_and(|now| link.deliver(now))
         };
-        let _ = spawn_blocking(deliver).await; // it is cancelled only when the process ends
+        let _ = spawn_blocking(deliver).await; // cancelled only when the process ends
     }
 
-    /// Opens the link if it is down; `None` if that is under way or fails. The replica continues where it was if the primary
-    /// has kept what comes next.
+    /// Opens the link if it is down; `None` if that is in progress or fails. The replica continues at its position if
+    /// the primary has kept the next records.
     fn connect<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
@@ -272,7 +271,7 @@ impl Local {
         Some(state)
     }
 
-    /// Copies all data; returns the reader of what follows, and the database that is selected there.
+    /// Copies all data; returns the reader of the log behind it, and the database that is selected there.
     fn copy_all(
         &self,
         primary: &Arc<Namespace>,
@@ -292,7 +291,7 @@ impl Local {
         Ok(db.map(|db| (reader, db)))
     }
 
-    /// Closes the link; what is on the way is lost.
+    /// Closes the link; records on the way are lost.
     fn cut(&self, state: &mut State, primary: &Namespace, replica: &Namespace) {
         if !state.is_up {
             return;
@@ -307,8 +306,8 @@ impl Local {
         });
     }
 
-    /// Takes what the primary has written, to arrive after a delay; the primary's replies wait for it if it is awaited. Returns
-    /// false if the log has not waited.
+    /// Takes the primary's new records, which arrive after a delay; the primary's replies wait for them if `is_awaited`
+    /// is set. Returns false if the log has not waited for the reader.
     fn take(&self, state: &mut State, delay: Duration, is_awaited: bool, now: Now) -> bool {
         let State { reader: Some(reader), on_way, .. } = state else { return false };
         let Ok(bytes) = reader.read_all() else { return false };
@@ -324,7 +323,7 @@ impl Local {
         true
     }
 
-    /// Lets the replica execute what has arrived; returns whether there was anything.
+    /// Has the replica execute the records that have arrived; returns true if there were any.
     fn execute_arrived(&self, state: &mut State, primary: &Namespace, replica: &Arc<Namespace>, now: Now) -> bool {
         let mut has_executed = false;
         while !state.is_held
@@ -349,7 +348,7 @@ impl Local {
         has_executed
     }
 
-    /// Tells the primary what the replica has executed.
+    /// Tells the primary the position that the replica has executed.
     fn acknowledge(&self, state: &State, primary: &Namespace, replica: &Namespace) {
         let (Some(reader), Some(executed)) = (&state.reader, state.executed) else { return };
         let now = primary.clock.now();
@@ -361,13 +360,13 @@ impl Local {
         reader.confirm(executed);
     }
 
-    /// Lets the task end the link.
+    /// Has the task end the link.
     fn end(&self) {
         self.is_over.store(true, Relaxed);
         self.news.notify_one();
     }
 
-    /// Ends the link: the two namespaces forget it.
+    /// Ends the link, and removes it from the two namespaces.
     fn finish(self: Arc<Self>) {
         *self.state.lock() = State::default();
         self.is_over.store(true, Relaxed);
@@ -391,7 +390,7 @@ impl Local {
 }
 
 impl State {
-    /// Lets all that is on the way arrive at once, with the last of it.
+    /// Joins all records on the way, to arrive at once with the last of them.
     fn join(&mut self) {
         let Some(&Parcel { end, arrives_us, .. }) = self.on_way.back() else { return };
         let bytes = self.on_way.drain(..).flat_map(|parcel| parcel.bytes).collect();

@@ -1,7 +1,7 @@
-//! The link of a replica to its primary: a thread that connects, asks for what the replica lacks, and executes what it gets.
+//! The link of a replica to its primary: a thread that connects, requests the missing records, and executes them.
 //!
-//! The role says which primary there is ([`Role`](crate::namespace::role::Role)), in which term; a thread belongs to a term,
-//! and changes nothing in another one. It blocks where it waits for the primary, as it has nothing else to do.
+//! The role names the primary ([`Role`](crate::namespace::role::Role)) in a term; a thread belongs to a term, and
+//! changes nothing in another one. The thread blocks while it waits for the primary, as it has nothing else to do.
 
 mod acknowledgements;
 mod handshake;
@@ -32,10 +32,10 @@ use crate::text::system_text;
 
 pub(crate) use local::replicate_locally;
 
-/// How often to look whether the time for a failover is over.
+/// Interval of checks that the time for a failover is over.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Keeps the link that the role of a namespace asks for, until the server stops.
+/// Runs the links that the role of a namespace asks for, until the server stops.
 pub(crate) async fn keep_link(namespace: Arc<Namespace>, handlers: &'static Handlers, disk: Arc<dyn Disk>) {
     let (mut role, mut last_term) = (namespace.role.follow(), 0);
     loop {
@@ -58,7 +58,7 @@ pub(crate) async fn keep_link(namespace: Arc<Namespace>, handlers: &'static Hand
     }
 }
 
-/// Makes the steps of failovers when it is time for them, until the server stops.
+/// Performs the steps of failovers as they become due, until the server stops.
 pub(crate) async fn hand_over(namespace: Arc<Namespace>) {
     loop {
         tokio::select! {
@@ -66,7 +66,8 @@ pub(crate) async fn hand_over(namespace: Arc<Namespace>) {
             () = namespace.failover.begun.notified() => {}
         }
         while namespace.failover.stage() == Some(Stage::Waiting) {
-            // It waits for the whole store, which a script may hold for long; others are served meanwhile on this thread.
+            // A step waits for the whole store, which a script may hold for long; other tasks run on this thread
+            // meanwhile.
             let stepped = namespace.clone();
             let _ = spawn_blocking(move || stepped.continue_failover()).await;
             tokio::select! {

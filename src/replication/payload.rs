@@ -1,4 +1,4 @@
-//! The file of all data as the primary sends it: of a length that is told before, or up to a mark.
+//! The file of all data as the primary sends it: with its length in advance, or up to a mark.
 
 use std::io::{self, ErrorKind, Read};
 
@@ -7,18 +7,18 @@ use bytes::{Buf, BytesMut};
 use crate::namespace::history::ID_LEN;
 use crate::replication::wire::Wire;
 
-/// How many bytes are read at once.
+/// Number of bytes that are read at once.
 const READ_LEN: usize = 64 << 10;
 
-/// How often the primary is told that the replica is alive, in milliseconds.
+/// Interval of signs of life to the primary, in milliseconds.
 const ALIVE_EVERY_MS: u64 = 1000;
 
-/// How the file ends.
+/// End of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// After this many bytes.
+    /// The file has this many bytes.
     Len(u64),
-    /// Before these bytes, which are nowhere in the file.
+    /// The file ends before these bytes, which occur nowhere in it.
     Mark([u8; ID_LEN]),
 }
 
@@ -26,7 +26,7 @@ impl End {
     /// Reads the line before the file.
     ///
     /// # Errors
-    /// When the primary sends none, or reports an error.
+    /// If the primary sends no such line, or reports an error.
     pub(super) fn read(wire: &mut Wire) -> io::Result<Self> {
         let line = loop {
             let line = wire.read_line()?;
@@ -60,17 +60,16 @@ impl End {
     }
 }
 
-/// Reads a file up to its end, from a connection or what else has its bytes.
+/// Reader of a file up to its end, from a connection or another source.
 pub(super) struct Payload<R> {
     source: R,
     end: End,
-    /// What was read and not passed on: at least as much as may be the mark.
+    /// Bytes read and not passed on: at least as many as may be the mark.
     ahead: BytesMut,
     is_over: bool,
 }
 
 impl<R: Read> Payload<R> {
-    /// Begins to read a file.
     pub(super) fn new(source: R, end: End) -> Self {
         Payload { source, end, ahead: BytesMut::new(), is_over: false }
     }
@@ -84,7 +83,7 @@ impl<R: Read> Payload<R> {
             if read? == 0 {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
-            // Nothing follows the mark before the replica has acknowledged the file.
+            // The primary sends nothing behind the mark before the replica has acknowledged the file.
             if self.ahead.ends_with(&mark) {
                 self.is_over = true;
                 self.ahead.truncate(self.ahead.len() - ID_LEN);
@@ -115,7 +114,7 @@ impl<R: Read> Read for Payload<R> {
     }
 }
 
-/// Reads from a source, and tells the primary meanwhile that the replica is alive.
+/// Reader of a source that sends signs of life to the primary meanwhile.
 pub(super) struct Alive<'w, R> {
     source: R,
     wire: &'w mut Wire,
@@ -123,7 +122,6 @@ pub(super) struct Alive<'w, R> {
 }
 
 impl<'w, R> Alive<'w, R> {
-    /// Begins to read.
     pub(super) fn new(source: R, wire: &'w mut Wire) -> Self {
         let told_ms = wire.now_ms();
         Alive { source, wire, told_ms }
@@ -145,7 +143,7 @@ impl<R: Read> Read for Alive<'_, R> {
 mod tests {
     use super::*;
 
-    /// Gives its bytes in pieces of a length.
+    /// A reader that returns its bytes in pieces of a given length.
     struct Pieces<'b>(&'b [u8], usize);
 
     impl Read for Pieces<'_> {

@@ -1,10 +1,10 @@
 //! Histories of three servers that replicate each other over simulated links, with simulated disks, by seed.
 //!
-//! What crosses a link comes in pieces of any length, and a cut loses what is on the way. Servers die and start again with
-//! what was saved, become primaries and replicas, also of replicas. In the end all follow one, and have the same data, although
-//! none has copied what it had no need to copy: a wrong decision to continue shows as a difference.
+//! Bytes cross a link in pieces of any length, and a cut loses those on the way. Servers die and start again with the
+//! saved data, become primaries and replicas, also of replicas. In the end all follow one server, and have the same
+//! data, although none has copied data without need: a wrong decision to continue shows as a difference.
 //!
-//! `KEYLATCH_SEED` is the first seed, `KEYLATCH_HISTORIES` how many there are.
+//! `KEYLATCH_SEED` is the first seed, `KEYLATCH_HISTORIES` the number of histories.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ use crate::replication::stream::Stream;
 use crate::resp::write_command;
 use crate::time::clock::Clock;
 
-/// How many histories are run, unless `KEYLATCH_HISTORIES` says it, and how many steps each has.
+/// Number of histories, unless `KEYLATCH_HISTORIES` is set, and number of steps of each.
 const HISTORIES: u64 = 2000;
 const STEPS: usize = 120;
 const SERVERS: usize = 3;
 
-/// How often something has happened.
+/// Numbers of the events seen.
 #[derive(Debug, Default)]
 struct Seen {
     full: usize,
@@ -41,20 +41,19 @@ struct Seen {
     written: usize,
 }
 
-/// A server.
 struct Server {
     namespace: Arc<Namespace>,
     disk: SimulatedDisk,
-    /// Whose replica it is.
+    /// Number of the server's primary, if it is a replica.
     primary: Option<usize>,
     link: Option<Link>,
-    /// Whether its data may be of the primary's history.
+    /// True if the data may be of the primary's history.
     continues: bool,
     is_restarted: bool,
     is_demoted: bool,
 }
 
-/// The link of a replica that is up.
+/// The open link of a replica.
 struct Link {
     reader: LogReader,
     stream: Stream,
@@ -69,7 +68,7 @@ struct World {
     next: u64,
 }
 
-/// Starts a server with what is on a disk.
+/// Starts a server with the data on a disk.
 fn start(disk: &SimulatedDisk, primary: Option<usize>, backlog: u64) -> Arc<Namespace> {
     let mut config = Config::default();
     (config.dir, config.dbfilename, config.repl_backlog_size) = ("/".into(), Some("dump.rdb".into()), backlog);
@@ -79,7 +78,6 @@ fn start(disk: &SimulatedDisk, primary: Option<usize>, backlog: u64) -> Arc<Name
     namespace
 }
 
-/// Returns the address of a server.
 fn address(number: usize) -> Address {
     Address { host: "server".into(), port: number as u16 + 1 }
 }
@@ -101,7 +99,7 @@ impl World {
         self.random.below(SERVERS)
     }
 
-    /// Lets a server execute a write, if it is a primary.
+    /// Executes a write on a server, if it is a primary.
     fn write(&mut self, number: usize) {
         if self.servers[number].primary.is_some() {
             return;
@@ -134,7 +132,7 @@ impl World {
         self.seen.written += 1;
     }
 
-    /// Opens the link of a replica whose primary can serve it: with what comes next, or with all data.
+    /// Opens the link of a replica whose primary can serve it: with the next records, or with all data.
     fn connect(&mut self, number: usize) {
         let Some(at) = self.servers[number].primary else { return };
         let can_serve = self.servers[at].primary.is_none() || self.servers[at].link.is_some();
@@ -195,7 +193,7 @@ impl World {
         (server.continues, server.is_restarted, server.is_demoted) = (true, false, false);
     }
 
-    /// Lets a piece of what is on the way arrive, or all of it; returns whether there was anything.
+    /// Delivers a piece of the bytes on the way, or all of them; returns true if there were any.
     fn deliver(&mut self, number: usize, all: bool) -> bool {
         let Server { link, namespace, .. } = &mut self.servers[number];
         let Some(open) = link else { return false };
@@ -229,7 +227,7 @@ impl World {
         self.cut_replicas(number);
     }
 
-    /// Makes a server a replica of another one, unless that is a replica of it.
+    /// Makes a server a replica of another one, unless that is its own replica.
     fn follow(&mut self, number: usize, primary: usize) {
         let mut above = Some(primary);
         while let Some(at) = above {
@@ -248,7 +246,7 @@ impl World {
         server.namespace.follow_primary(address(primary));
     }
 
-    /// Ends a server at once, and starts it with what its disk has.
+    /// Ends a server at once, and starts it with the data on its disk.
     fn crash(&mut self, number: usize) {
         let is_killed = self.random.below(2) == 0;
         let server = &mut self.servers[number];
@@ -282,7 +280,7 @@ impl World {
         }
     }
 
-    /// Lets all servers follow one, and compares their data.
+    /// Makes all servers follow one, and compares their data.
     fn settle(&mut self) -> Result<(), String> {
         let last = self.number();
         self.promote(last);
@@ -291,7 +289,7 @@ impl World {
                 self.follow(number, last);
             }
         }
-        // Who has followed a server that follows this one could not be told to follow it before.
+        // A server that has followed a replica of this one could not be told to follow it before.
         for number in (0..SERVERS).filter(|number| *number != last) {
             self.follow(number, last);
             self.connect(number);

@@ -1,4 +1,4 @@
-//! Executes the log of a primary, and appends it to the own log as it is.
+//! Executes the log of a primary, and appends it unchanged to the own log.
 
 use bytes::BytesMut;
 
@@ -12,24 +12,24 @@ use crate::store::{Cx, Origin};
 /// The log of a primary that is being executed.
 pub(super) struct Stream {
     replay: Replay,
-    /// What was received and is not decoded.
+    /// Received bytes that are not decoded.
     input: BytesMut,
-    /// What was received and is not executed; `appended` bytes of the log come before it.
+    /// Received bytes that are not executed; `appended` bytes of the log come before them.
     raw: BytesMut,
     appended: u64,
 }
 
 impl Stream {
-    /// Begins where a database is selected, with what a primary at an address sends.
+    /// Creates a stream that begins with `db` selected, for a primary at an address.
     pub(super) fn new(namespace: &Namespace, primary: Peer, db: usize) -> Self {
         let replay = Replay::of_primary(namespace, primary, db);
         Stream { replay, input: BytesMut::new(), raw: BytesMut::new(), appended: 0 }
     }
 
-    /// Executes the whole commands and transactions in what was received; returns whether the term is the present one.
+    /// Executes the whole commands and transactions in the received bytes; returns false if the term is over.
     ///
     /// # Errors
-    /// Why the log cannot be executed.
+    /// The reason for which the log cannot be executed.
     pub(super) fn execute(
         &mut self,
         (namespace, handlers): (&Namespace, &'static Handlers),
@@ -45,7 +45,7 @@ impl Stream {
         }
         let mut view = held.view(0, Cx::new(namespace.clock.now(), Origin::Replay));
         let Stream { replay, input, raw, appended } = self;
-        // The commands that were executed and are not appended: where they end, and which database they have selected.
+        // The end of the commands that were executed and are not appended, and the database that they have selected.
         let mut pending = (*appended, 0);
         let log = &namespace.log;
         let executed = Env::with_present(namespace, handlers, 0, |env| {
@@ -69,7 +69,7 @@ impl Stream {
         Ok(true)
     }
 
-    /// Returns whether the primary has asked what was executed, and forgets that.
+    /// Returns true if the primary has requested an acknowledgement, and resets that.
     pub(super) fn take_question(&mut self) -> bool {
         std::mem::take(&mut self.replay.is_asked)
     }
@@ -91,7 +91,7 @@ mod tests {
     use crate::resp::write_command;
     use crate::time::clock::Clock;
 
-    /// Returns the words of a request for each command: its name, and numbers for as many arguments as it needs.
+    /// Returns the words of a request for each command: its name, and as many numbers as it needs arguments.
     fn requests() -> Vec<Vec<String>> {
         let commands = handlers().commands.every();
         let words = commands.map(|command| {
@@ -131,7 +131,7 @@ mod tests {
             let padded = text.replacen('*', "*0", 1);
             let long = text.replacen("\r\n$", "\r\n$0", 1);
             for form in [format!("{}\r\n", words.join(" ")), format!("{}\n", words.join(" ")), padded, long] {
-                // What comes before is executed or not, and counted as it is.
+                // The command before is executed or not, and counted accordingly.
                 for before in ["", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"] {
                     let mut replica = replica();
                     let refused = execute(&mut replica, format!("{before}{form}").as_bytes());

@@ -1,7 +1,7 @@
-//! What time it is at the primary: a replica counts deadlines by that.
+//! The time of the primary, by which a replica counts deadlines.
 //!
-//! It is asked for in each handshake, and again each minute by a short connection of its own, because a replica gets no
-//! replies on that of its link.
+//! The replica asks for it in each handshake, and again each minute by a short connection of its own, because a replica
+//! gets no replies on the connection of its link.
 
 use std::io;
 use std::sync::Arc;
@@ -19,21 +19,22 @@ use crate::text::system_text;
 use crate::time::clock::{Clock, END_MS};
 use crate::time::estimate::Sample;
 
-/// How often to ask.
+/// Interval of the requests.
 pub(super) const ASK_EVERY: Duration = Duration::from_secs(60);
 
-/// For how long the primary may be silent then. The estimate becomes worse by that, and the thread may outlive its term.
+/// Time for which the primary may be silent on that connection. A wait makes the estimate worse, and the thread may
+/// outlive its term.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What its reply may be at most: several times as long as a time, or as long as an error.
+/// Limits of the primary's reply: several times the length of a time, or the length of an error.
 const REPLY_LIMITS: FrameLimits = FrameLimits { depth: 1, items: 16, len: 1024 };
-/// How many characters are logged of a reply that says no time.
+/// Number of characters of a reply without a time that are logged.
 const SHOWN_MAX: usize = 100;
 
-/// Asks the primary for its time; `None` where that does not say it, or the own clock follows none.
+/// Asks the primary for its time; `None` if the primary does not send it, or the own clock is steered.
 ///
 /// # Errors
-/// When the connection has ended, or the reply is not RESP or exceeds [`REPLY_LIMITS`].
+/// If the connection has ended, or the reply is not RESP or exceeds [`REPLY_LIMITS`].
 pub(super) fn ask_time(wire: &mut Wire, clock: &Clock) -> io::Result<Option<Sample>> {
     if clock.is_steered() {
         return Ok(None);
@@ -49,8 +50,8 @@ pub(super) fn ask_time(wire: &mut Wire, clock: &Clock) -> io::Result<Option<Samp
     Ok(sample)
 }
 
-/// Asks the primary for its time once more, on a thread and by a connection of its own, if the link is up and it has said
-/// it before.
+/// Asks the primary for its time again, on a thread and by a connection of its own, if the link is up and the primary
+/// has sent its time before.
 pub(super) fn ask_apart(namespace: &Arc<Namespace>, wanted: Wanted) {
     let (Wanted { term, primary, .. }, link) = (wanted, namespace.role.link());
     let Some(primary) = primary.filter(|_| link.is_up() && link.tells_time) else { return };
@@ -79,7 +80,7 @@ fn ask_once(namespace: &Namespace, term: u64, primary: &Address) -> io::Result<(
     Ok(())
 }
 
-/// Returns the time that a reply says, in microseconds since 1970, unless no deadline is at such a time.
+/// Returns the time in a reply, in microseconds since 1970, unless it is out of range for a deadline.
 fn time_us(reply: &Frame) -> Option<i64> {
     let number = |frame: &Frame| match frame {
         Frame::Integer(number) => Some(*number),
@@ -93,7 +94,7 @@ fn time_us(reply: &Frame) -> Option<i64> {
     is_time.then(|| seconds * 1_000_000 + us)
 }
 
-/// Returns a reply that says no time, as it is logged.
+/// Returns a reply without a time as it is logged.
 fn shown(reply: &Frame) -> String {
     let text = match reply {
         Frame::Error(text) => String::from_utf8_lossy(text).into_owned(),
@@ -178,7 +179,7 @@ mod tests {
             ("", ErrorKind::UnexpectedEof),
             ("*2\r\n:5\r\n", ErrorKind::UnexpectedEof),
             ("*2\r\n$10\r\n17", ErrorKind::UnexpectedEof),
-            // These are refused without waiting for what they claim.
+            // These are refused without waiting for the bytes that they claim.
             ("\r\n", ErrorKind::InvalidData),
             ("*17\r\n", ErrorKind::InvalidData),
             ("*2\r\n*1\r\n", ErrorKind::InvalidData),
@@ -201,7 +202,7 @@ mod tests {
         }
     }
 
-    /// Lets a replica ask a server that answers with some bytes; returns what that was sent.
+    /// Makes a replica ask a server that answers with the given bytes; returns the bytes that the server received.
     fn ask(namespace: &Namespace, term: u64, answer: &[u8]) -> (io::Result<()>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let primary = Address { host: "127.0.0.1".into(), port: listener.local_addr().expect("an address").port() };
@@ -234,7 +235,7 @@ mod tests {
         }
         assert!(ask(&namespace, term, b"*2\r\n:5\r\n%").0.is_err() && !clock.is_following());
         assert!(ask(&namespace, term + 1, reply(hour_ms).as_bytes()).0.is_ok() && !clock.is_following());
-        // Ahead at first, then set back, and then set forward.
+        // The primary is ahead at first, then set back, and then set forward.
         for (by_ms, expected_ms) in [(hour_ms, hour_ms), (-hour_ms, -hour_ms), (hour_ms, -hour_ms)] {
             ask(&namespace, term, reply(by_ms).as_bytes()).0.expect("asked");
             assert!(clock.is_following() && ahead_ms().abs_diff(expected_ms) < 60_000, "{by_ms}: {}", ahead_ms());

@@ -1,4 +1,4 @@
-//! The connection to a primary, with what was received and not used yet.
+//! The connection to a primary, with received bytes that are not used yet.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
@@ -15,33 +15,32 @@ use crate::namespace::role::Connection;
 use crate::resp::{Frame, FrameDecoder, FrameLimits, write_command};
 use crate::time::clock::Clock;
 
-/// How many bytes are received at once, at most.
+/// Largest number of bytes that are received at once.
 const READ_LEN: usize = 64 << 10;
 
-/// How long a line of the primary may be.
+/// Largest length of a line of the primary.
 const LINE_MAX: usize = 1024;
 
-/// The connection to a primary.
 pub(super) struct Wire {
     stream: Box<dyn Stream>,
-    /// What the stream sends and receives by.
+    /// The socket below the stream.
     socket: TcpStream,
-    /// What was received and not used yet.
+    /// Received bytes that are not used yet.
     input: BytesMut,
-    /// How long the primary may be silent.
+    /// Time for which the primary may be silent.
     timeout: Duration,
-    /// When it was heard last, in milliseconds of the clock.
+    /// Time at which the last bytes were received, in milliseconds of the clock.
     heard_ms: u64,
     clock: Clock,
 }
 
 impl Wire {
-    /// Connects to a primary, as the settings say.
+    /// Connects to a primary by the settings.
     pub(super) fn connect(primary: &Address, config: &Config) -> io::Result<Self> {
         Self::connect_within(primary, config, Duration::from_secs(config.repl_timeout_s))
     }
 
-    /// Connects to a primary that may be silent for no longer than this.
+    /// Connects to a primary that may be silent for at most `timeout`.
     pub(super) fn connect_within(primary: &Address, config: &Config, timeout: Duration) -> io::Result<Self> {
         let mut result = Err(io::Error::new(ErrorKind::NotFound, "the host has no address"));
         for address in (&*primary.host, primary.port).to_socket_addrs()? {
@@ -57,11 +56,11 @@ impl Wire {
         let plain = socket.try_clone()?;
         let stream =
             if config.tls_replication { secure(plain, &primary.host, &tls(config)?)? } else { Box::new(plain) };
-        let clock = Clock::system(); // also where that of the data stands still
+        let clock = Clock::system(); // runs even while the clock of the data stands still
         Ok(Wire { stream, socket, input: BytesMut::new(), timeout, heard_ms: clock.now().mono_ms(), clock })
     }
 
-    /// Logs in, as the settings say.
+    /// Authenticates by the settings.
     pub(super) fn log_in(&mut self, config: &Config) -> io::Result<()> {
         let Some(password) = &config.masterauth else { return Ok(()) };
         match &config.masteruser {
@@ -82,27 +81,26 @@ impl Wire {
         Ok(Peer { addr: addr.into(), laddr: laddr.into(), fd: self.socket.as_raw_fd().into(), is_unix: false })
     }
 
-    /// Returns where the connection leads, and what ends it from another thread.
+    /// Returns the ends of the connection, and a function that ends it from another thread.
     pub(super) fn connection(&self) -> io::Result<Connection> {
         let peer = self.peer()?;
         let stream = self.socket.try_clone()?;
-        let hang_up = Box::new(move || _ = stream.shutdown(Shutdown::Both)); // it may have ended
+        let hang_up = Box::new(move || _ = stream.shutdown(Shutdown::Both)); // the connection may have ended
         Ok(Connection { peer, hang_up, client: None })
     }
 
-    /// Returns the time, in milliseconds.
+    /// Returns the monotonic time, in milliseconds.
     pub(super) fn now_ms(&self) -> u64 {
         self.clock.now().mono_ms()
     }
 
-    /// Sends a command.
     pub(super) fn send(&mut self, args: &[&[u8]]) -> io::Result<()> {
         let mut command = Vec::new();
         write_command(&mut command, args);
         self.stream.write_all(&command)
     }
 
-    /// Sends an empty line, by which the primary sees that the replica is alive.
+    /// Sends an empty line as a sign of life.
     pub(super) fn send_sign_of_life(&mut self) -> io::Result<()> {
         self.stream.write_all(b"\n")
     }
@@ -110,7 +108,7 @@ impl Wire {
     /// Receives a line, without its end.
     ///
     /// # Errors
-    /// When the connection has ended, or the primary is silent for too long, or sends a line without an end.
+    /// If the connection has ended, or the primary is silent for too long, or sends a line without an end.
     pub(super) fn read_line(&mut self) -> io::Result<String> {
         loop {
             if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
@@ -124,10 +122,10 @@ impl Wire {
         }
     }
 
-    /// Receives a reply within limits, whose length in bytes counts for all of it.
+    /// Receives a reply within limits, of which `len` applies to the reply's total length in bytes.
     ///
     /// # Errors
-    /// Those of [`Wire::read_line`], and when what is received is no reply, or exceeds them.
+    /// Errors of [`Wire::read_line`]; bytes that are no reply, or exceed the limits.
     pub(super) fn read_reply(&mut self, limits: FrameLimits) -> io::Result<Frame> {
         let invalid = |reason: String| io::Error::new(ErrorKind::InvalidData, reason);
         let (mut decoder, mut received) = (FrameDecoder::with_limits(limits), self.input.len());
@@ -145,10 +143,10 @@ impl Wire {
         }
     }
 
-    /// Takes what was received, or waits for this long; empty if there is nothing.
+    /// Takes the received bytes, or waits for some for at most `wait`; empty if there are none.
     ///
     /// # Errors
-    /// Those of [`Wire::read_line`].
+    /// Errors of [`Wire::read_line`].
     pub(super) fn take(&mut self, wait: Duration) -> io::Result<BytesMut> {
         if self.input.is_empty() {
             match self.receive(wait) {
@@ -163,14 +161,13 @@ impl Wire {
         Ok(self.input.split())
     }
 
-    /// Receives bytes.
     fn receive(&mut self, wait: Duration) -> io::Result<()> {
         self.socket.set_read_timeout(Some(wait.max(Duration::from_millis(1))))?;
         let len = self.input.len();
         self.input.resize(len + READ_LEN, 0);
         let read = loop {
             match self.stream.read(&mut self.input[len..]) {
-                // As after SIGSTOP and SIGCONT: reads with a time limit are not continued by the system.
+                // For example after SIGSTOP and SIGCONT: reads with a time limit are not continued by the system.
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
                 read => break read,
             }
@@ -197,7 +194,7 @@ impl Read for Wire {
     }
 }
 
-/// Returns how the settings want TLS.
+/// Returns the TLS options in the settings.
 fn tls(config: &Config) -> io::Result<TlsOptions> {
     let Some(authority) = &config.tls_ca_cert_file else {
         return Err(io::Error::new(ErrorKind::InvalidInput, "tls-replication needs tls-ca-cert-file"));
@@ -205,7 +202,7 @@ fn tls(config: &Config) -> io::Result<TlsOptions> {
     Ok(TlsOptions { cacert: Some(authority.clone()), identity: config.link_identity(), ..TlsOptions::default() })
 }
 
-/// Returns whether the primary has been silent for too long.
+/// Returns true if the primary has been silent for too long.
 pub(super) fn is_timeout(cause: &io::Error) -> bool {
     matches!(cause.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
