@@ -1,21 +1,21 @@
-//! What the files of a namespace mean for its calls: data is being loaded, or cannot be saved.
+//! Restrictions on calls by the state of the files: data is being loaded, or cannot be saved.
 
 use crate::config::AppendFsync;
 use crate::namespace::Namespace;
 use crate::namespace::restrictions::{FAILS_TO_SAVE, LOADING_BESIDE, LOADING_DATA};
 use crate::persist::aof::Policy;
 
-/// Why writes are rejected: what they change would not be saved.
+/// Reason for rejected writes, which would not be saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SaveFailure {
     /// The last snapshot could not be saved.
     Snapshot,
-    /// The append-only file cannot be written, for this reason.
+    /// The append-only file cannot be written, with the reason.
     Log(String),
 }
 
 impl Namespace {
-    /// Returns why writes must be rejected, by the figures and the settings, if they must.
+    /// Returns the reason for which writes must be rejected, by the figures and the settings, if they must.
     pub(crate) fn save_failure(&self) -> Option<SaveFailure> {
         let config = self.settings.current();
         let needs_snapshots = config.stop_writes_on_bgsave_error && config.has_snapshots();
@@ -26,20 +26,20 @@ impl Namespace {
         })
     }
 
-    /// Rejects writes from now on, or no longer, after the figures or the settings have changed.
+    /// Rejects writes, or ends that, after a change of the figures or the settings.
     pub(crate) fn follow_files(&self) {
         if self.restrictions.set(FAILS_TO_SAVE, self.save_failure().is_some()) {
             self.store.renew_generation();
         }
     }
 
-    /// Lets the thread that writes files look at changed settings.
+    /// Has the thread that writes files check changed settings.
     pub(super) fn follow_file_settings(&self) {
         self.persistence.follow_policy(|| self.log_policy());
         self.persistence.follow_settings(self.settings.current().appendonly);
     }
 
-    /// Returns when what is written to the append-only file is to be made durable, by the settings.
+    /// Returns the policy for syncs of the append-only file, by the settings.
     pub(crate) fn log_policy(&self) -> Policy {
         match self.settings.current().appendfsync {
             AppendFsync::Always => Policy::Always,
@@ -48,13 +48,13 @@ impl Namespace {
         }
     }
 
-    /// Declares that data is being loaded, so that few commands are served, or that it is loaded.
+    /// Declares that data is being loaded, so that few commands are served, or that the load is over.
     pub(crate) fn set_loading(&self, is_loading: bool) {
         self.restrict_loading(LOADING_DATA, is_loading);
     }
 
-    /// Declares that data is being loaded beside the present data, so that a few commands are not served, or that it is
-    /// loaded.
+    /// Declares that data is being loaded beside the present data, so that a few commands are not served, or that the
+    /// load is over.
     pub(crate) fn set_loading_beside(&self, is_loading: bool) {
         self.restrict_loading(LOADING_BESIDE, is_loading);
     }
@@ -62,7 +62,7 @@ impl Namespace {
     fn restrict_loading(&self, restriction: u32, is_loading: bool) {
         if self.restrictions.set(restriction, is_loading) {
             self.store.renew_generation();
-            self.upkeep.sweep_notify.notify_one(); // what has expired stays until the data is loaded
+            self.upkeep.sweep_notify.notify_one(); // expired keys stay until the data is loaded
         }
     }
 }

@@ -10,14 +10,14 @@ use crate::namespace::Namespace;
 use crate::namespace::failover::{Handover, Stage, Terms};
 
 impl Namespace {
-    /// Begins a failover: no client writes from now on. The caller holds the whole store.
+    /// Begins a failover: clients do not write from now on. The caller holds the whole store.
     pub(crate) fn begin_failover(&self, terms: Terms) {
         let paused_before = self.hold_writes();
         *self.failover.current.lock() = Some(Handover { terms, stage: Stage::Waiting, paused_before });
         self.failover.begun.notify_one();
     }
 
-    /// Makes the next step of the failover, if it is time for one.
+    /// Performs the next step of the failover, if one is due.
     pub(crate) fn continue_failover(&self) {
         let _alone = self.store.exclusive();
         let Some(terms) = self.failover.current.lock().as_ref().map(|handover| handover.terms.clone()) else { return };
@@ -49,14 +49,14 @@ impl Namespace {
         is_there
     }
 
-    /// Ends the failover: the replica is the primary.
+    /// Ends the failover with success: the replica is the primary.
     pub(crate) fn end_failover(&self) {
         if let Some(handover) = self.failover.current.lock().take() {
             self.release_writes(handover.paused_before);
         }
     }
 
-    /// Returns the address of a replica.
+    /// Returns the replica with an address.
     pub(crate) fn find_replica(&self, address: &Address) -> Option<Arc<Replica>> {
         let is_it = |replica: &Arc<Replica>| {
             let own = replica.address();
@@ -65,7 +65,7 @@ impl Namespace {
         self.replicas.all().into_iter().find(is_it)
     }
 
-    /// Returns the address of a replica that has everything: of this one, if one is given.
+    /// Returns the address of a replica that has all records: of `wanted`, if it is given.
     fn complete_replica(&self, wanted: Option<&Address>) -> Option<Address> {
         let end = self.log.end();
         let replicas = match wanted {

@@ -1,23 +1,23 @@
-//! The history of a data set: the ids by which a primary and its replicas know that they have the same data.
+//! The history of a data set: the replication IDs by which a primary and its replicas know that they have the same
+//! data.
 
 use parking_lot::Mutex;
 
 use crate::instance::random_hex;
 
-/// How long an id is.
 pub(crate) const ID_LEN: usize = 40;
 
-/// What stands for a former id where there is none.
+/// Stand-in for a former ID where there is none.
 const NO_ID: &str = "0000000000000000000000000000000000000000";
 
-/// The history of a data set. All that have its id have the same data at the same position in the log; up to a position
-/// also those that have the former id, which was that of the primary before a failover.
+/// The history of a data set. All servers with its ID have the same data at the same position in the log; up to a
+/// position, so have servers with the former ID, which was that of the primary before a failover.
 pub(crate) struct History(Mutex<Ids>);
 
-/// A place in a history: a server with the data up to there may continue from it.
+/// A position in a history: a server with the data up to there may continue from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The id of the history.
+    /// The replication ID.
     pub(crate) id: String,
     /// The position in the log.
     pub(crate) position: u64,
@@ -25,23 +25,23 @@ pub(crate) struct Place {
     pub(crate) db: usize,
 }
 
-/// The ids of a history.
+/// The replication IDs of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ids {
-    /// The present one.
+    /// The present ID.
     pub(crate) id: String,
-    /// The former one, and the position up to which it is the same history.
+    /// The former ID, and the position up to which it names the same history.
     pub(crate) former: Option<(String, u64)>,
 }
 
 impl Ids {
-    /// Returns whether a server that has read up to a position in the history with an id may continue from there.
+    /// Returns true if a server that has read up to a position in the history with an ID may continue from there.
     pub(crate) fn has(&self, id: &[u8], position: u64) -> bool {
         let is_former = |(former, end): &(String, u64)| former.as_bytes().eq_ignore_ascii_case(id) && position <= *end;
         self.id.as_bytes().eq_ignore_ascii_case(id) || self.former.as_ref().is_some_and(is_former)
     }
 
-    /// Returns the former id as INFO shows it, and the offset of the first byte that it does not have.
+    /// Returns the former ID as INFO shows it, and the offset of the first byte that it does not cover.
     pub(crate) fn shown_former(&self) -> (String, i64) {
         match &self.former {
             Some((former, end)) => (former.clone(), *end as i64 + 1),
@@ -57,22 +57,21 @@ impl Default for History {
 }
 
 impl History {
-    /// Returns the ids.
     pub(crate) fn ids(&self) -> Ids {
         self.0.lock().clone()
     }
 
-    /// Begins another history, which no other server has.
+    /// Begins a new history, which no other server has.
     pub(crate) fn begin(&self) {
         self.adopt(random_hex());
     }
 
-    /// Begins the history of another server, of which all data was taken over.
+    /// Begins the history of another server whose data was taken over.
     pub(crate) fn adopt(&self, id: String) {
         *self.0.lock() = Ids { id, former: None };
     }
 
-    /// Continues under another id from a position on: a random one, or that of the primary.
+    /// Continues under another ID from a position on: a random one, or that of the primary.
     pub(crate) fn continue_as(&self, id: Option<String>, position: u64) {
         let mut ids = self.0.lock();
         let former = std::mem::replace(&mut ids.id, id.unwrap_or_else(random_hex));

@@ -1,4 +1,4 @@
-//! How namespaces of one process are linked, see [`links`](crate::namespace::links).
+//! Links between namespaces of one process, see [`links`](crate::namespace::links).
 
 use std::sync::{Arc, Weak};
 
@@ -6,7 +6,7 @@ use crate::namespace::Namespace;
 use crate::namespace::links::LocalLink;
 
 impl Namespace {
-    /// Connects the namespace, which is a primary, to a replica.
+    /// Connects this namespace, a primary, to a replica.
     pub(crate) fn link_to(self: &Arc<Self>, replica: &Arc<Namespace>, link: Arc<dyn LocalLink>) {
         *replica.links.primary.lock() = Some(link.clone());
         self.links.replicas.lock().push(link);
@@ -18,17 +18,17 @@ impl Namespace {
         }
     }
 
-    /// Forgets a link to a replica.
+    /// Removes a link to a replica.
     pub(crate) fn unlink(&self, link: &Arc<dyn LocalLink>) {
         self.links.replicas.lock().retain(|known| !Arc::ptr_eq(known, link));
     }
 
-    /// Forgets the link to the primary, if it is this one.
+    /// Removes the link to the primary, if it is `link`.
     pub(crate) fn unlink_primary(&self, link: &Arc<dyn LocalLink>) {
         self.links.primary.lock().take_if(|known| Arc::ptr_eq(known, link));
     }
 
-    /// Returns the namespaces that share the clock, in the order in which they were made, this one among them.
+    /// Returns the namespaces that share the clock, in order of their creation, including this one.
     pub(crate) fn kin(self: &Arc<Self>) -> Vec<Arc<Namespace>> {
         let mut kin = self.links.kin.lock();
         kin.retain(|namespace| namespace.strong_count() > 0);
@@ -36,7 +36,7 @@ impl Namespace {
         if known.is_empty() { vec![self.clone()] } else { known }
     }
 
-    /// Returns whether neither this namespace nor one that shares its clock has clients.
+    /// Returns true if neither this namespace nor one that shares its clock has clients.
     pub(crate) fn is_deserted(self: &Arc<Self>) -> bool {
         self.kin().iter().all(|namespace| namespace.clients.is_empty())
     }

@@ -1,5 +1,5 @@
-//! The holders of a namespace's locks: the last fencing token, and the clients whose connections have ended and whose sessions
-//! have not: for a grace, or because a script keeps the keys locked.
+//! The holders of a namespace's locks: the last fencing token, and the clients whose connections have ended, but not
+//! their sessions: during the grace period, or because a script keeps the keys locked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,36 +14,34 @@ use crate::client::info::{FormerClient, HeldTokens, LockName};
 use crate::memory::heap::{allocation_len, list_len};
 use crate::store::{LockMode, MemoryAccount, NEVER};
 
-/// How many bytes the places that are kept may take: some 40,000 of them. The oldest are given up for later ones.
+/// Memory limit for kept queue positions, in bytes: some 40,000 of them. The oldest are dropped for later ones.
 const PLACES_MAX: usize = 16 * 1024 * 1024;
 
-/// How many tokens replicas are told of at once: those of ten seconds.
+/// Number of tokens that replicas are told of in advance: those of ten seconds.
 const ANNOUNCED_AHEAD: i64 = 10_000_000;
 
-/// What is left of a client whose connection has ended.
+/// State of a client whose connection has ended.
 pub(super) struct Departed {
-    /// Its id.
     pub(super) client: u64,
-    /// The locks to be released.
     pub(super) locks: Vec<LockName>,
-    /// The place in queues that it leaves.
+    /// The client's position in queues, which it is to leave.
     pub(super) place: Option<KeptPlace>,
 }
 
 impl Departed {
-    /// Returns the memory that it takes, without its place; nodes of a map are half full.
+    /// Returns the memory in use, without the queue position; nodes of a map are half full.
     fn len(&self) -> usize {
         let names: usize = self.locks.iter().map(|(_, key)| allocation_len(key.len())).sum();
         2 * size_of::<(Ending, Departed)>() + list_len::<LockName>(self.locks.capacity()) + names
     }
 }
 
-/// The place of a client in the queues for locks, for when it comes back.
+/// The position of a client in the queues for locks, kept for its return.
 #[derive(Clone)]
 pub(crate) struct KeptPlace {
-    /// The number of its wait.
+    /// Number of the client's wait.
     pub(crate) number: u64,
-    /// The hash of its token.
+    /// Hash of the client's token.
     pub(crate) token: u64,
     pub(crate) mode: LockMode,
     pub(crate) db: usize,
@@ -51,7 +49,7 @@ pub(crate) struct KeptPlace {
 }
 
 impl KeptPlace {
-    /// Returns the memory that it takes beside [`Departed`].
+    /// Returns the memory in use besides [`Departed`].
     fn len(&self) -> usize {
         let names: usize = self.keys.iter().map(|key| allocation_len(key.len())).sum();
         2 * size_of::<((u64, u64), Ending)>()
@@ -60,7 +58,7 @@ impl KeptPlace {
             + names
     }
 
-    /// Returns whether somebody asks for the same.
+    /// Returns true if both positions are for the same request.
     fn is_of(&self, other: &KeptPlace) -> bool {
         let is_same_mode = match (self.mode, other.mode) {
             (LockMode::Permits { count, .. }, LockMode::Permits { count: others, .. }) => count == others,
@@ -70,20 +68,19 @@ impl KeptPlace {
     }
 }
 
-/// When a session ends, in monotonic milliseconds, and the id of its client.
+/// End of a session, in monotonic milliseconds, and the ID of its client.
 type Ending = (u64, u64);
 
-/// The clients whose connections have ended.
 #[derive(Default)]
 struct Departures {
     by_time: BTreeMap<Ending, Departed>,
-    /// The places that they have kept, by the hashes of their tokens.
+    /// Sessions with a kept queue position, by the hash of the token and the number of the wait.
     places: BTreeMap<(u64, u64), Ending>,
-    /// Those who have kept one.
+    /// Sessions with a kept queue position, by time.
     with_place: BTreeSet<Ending>,
-    /// The memory of all.
+    /// Memory of all sessions.
     bytes: usize,
-    /// That of the places, with those who have kept them.
+    /// Memory of the kept queue positions, including sessions that have nothing else.
     place_bytes: usize,
 }
 
@@ -109,11 +106,11 @@ impl Departures {
         Some(departed)
     }
 
-    /// Takes the place that somebody has kept.
+    /// Takes the kept queue position of a session.
     fn take_place(&mut self, ending: Ending) -> Option<KeptPlace> {
         let mut departed = self.remove(ending)?;
         let place = departed.place.take();
-        // Nobody is left of whom nothing else is.
+        // A session without locks ends with its queue position.
         if !departed.locks.is_empty() {
             self.add(ending, departed);
         }
@@ -121,37 +118,35 @@ impl Departures {
     }
 }
 
-/// Returns the memory of what is left of a client, and how much of that is for the place that it has kept.
+/// Returns the memory of a departed client, and the part of it that is due to the kept queue position.
 fn lens(departed: &Departed) -> (usize, usize) {
     let of_place = departed.place.as_ref().map_or(0, KeptPlace::len);
     let all = departed.len() + of_place;
     (all, if departed.locks.is_empty() { all } else { of_place })
 }
 
-/// The holders of locks.
+/// The state of the holders of locks.
 #[derive(Default)]
 pub(crate) struct LockHolders {
-    /// The fencing token of the last lock.
     last_fence: AtomicI64,
-    /// Up to which one the replicas know that they may have been given.
+    /// The largest fencing token that replicas know may have been given.
     announced: AtomicI64,
-    /// Held while they are told.
+    /// Held while replicas are told.
     telling: Mutex<()>,
     departed: Mutex<Departures>,
     memory_account: Arc<MemoryAccount>,
-    /// What stands for the clients of users that have acquired locks before the start, or at the primary.
+    /// Stand-ins for clients that have acquired locks before the start, or at the primary, by user.
     former: Mutex<BTreeMap<Box<[u8]>, Arc<FormerClient>>>,
-    /// Whether there is any of them.
     has_departed: AtomicBool,
 }
 
 impl LockHolders {
-    /// Creates those of a namespace; the memory of what is left of clients is reported as used memory.
+    /// Creates the state of a namespace; the memory of departed clients is reported as used memory.
     pub(super) fn new(memory_account: Arc<MemoryAccount>) -> Self {
         LockHolders { memory_account, ..LockHolders::default() }
     }
 
-    /// Changes what is left of clients.
+    /// Changes the departed clients.
     fn change<T>(&self, change: impl FnOnce(&mut Departures) -> T) -> T {
         let mut all = self.departed.lock();
         let before = all.bytes;
@@ -161,14 +156,14 @@ impl LockHolders {
         result
     }
 
-    /// Returns how many places are kept, and their memory.
+    /// Returns the number of kept queue positions, and their memory.
     pub(crate) fn kept_places(&self) -> (usize, usize) {
         let all = self.departed.lock();
         (all.with_place.len(), all.place_bytes)
     }
 
-    /// Returns a fencing token: larger than all before, also than those before a restart, because it is not below
-    /// `now_us`, the microseconds since 1970. Only a wall clock that was set back over the restart makes it smaller.
+    /// Returns a fencing token: larger than all before, even those before a restart, because it is not below `now_us`,
+    /// the microseconds since 1970. Only a wall clock that was set back over the restart makes it smaller.
     pub(crate) fn next_fence(&self, now_us: i64) -> i64 {
         let next = |last: i64| last.saturating_add(1).max(now_us);
         // Never fails, because the closure always returns a value.
@@ -180,13 +175,13 @@ impl LockHolders {
         self.last_fence.load(Relaxed)
     }
 
-    /// Returns a fencing token that none is larger than which was given, and none will be before replicas are told.
+    /// Returns an upper bound of all fencing tokens given so far, and of those to come before replicas are told again.
     pub(crate) fn fence_bound(&self) -> i64 {
         self.last_fence().max(self.announced.load(Relaxed))
     }
 
-    /// Tells replicas that a token may have been given, and up to which one others may be, unless they know. When this
-    /// returns, they have been told, by whatever thread.
+    /// Tells replicas that a token may have been given, with the bound of further ones, unless they know. On return
+    /// they have been told, perhaps by another thread.
     pub(super) fn announce(&self, fence: i64, tell: impl FnOnce(i64)) {
         if self.announced.load(Acquire) < fence {
             let _telling = self.telling.lock();
@@ -198,17 +193,18 @@ impl LockHolders {
         }
     }
 
-    /// Forgets what the replicas know.
+    /// Resets the bound that replicas know.
     pub(super) fn forget_announced(&self) {
         self.announced.store(0, Relaxed);
     }
 
-    /// Lets the next fencing token be larger than one from before a restart, or of a primary.
+    /// Makes the next fencing token larger than one from before a restart, or of a primary.
     pub(crate) fn continue_after(&self, fence: i64) {
         self.last_fence.fetch_max(fence, Relaxed);
     }
 
-    /// Returns what stands for the former clients of a user; `tokens` are the tokens with which any client holds a lock.
+    /// Returns the stand-in for the former clients of a user; `tokens` are the tokens with which any client holds a
+    /// lock.
     pub(super) fn former(
         &self,
         user: &[u8],
@@ -220,12 +216,12 @@ impl LockHolders {
         former.entry(user.into()).or_insert_with(|| Arc::new(FormerClient::new(number, user, account, tokens))).clone()
     }
 
-    /// Returns all of them.
+    /// Returns all stand-ins for former clients.
     pub(super) fn all_former(&self) -> Vec<Arc<FormerClient>> {
         self.former.lock().values().cloned().collect()
     }
 
-    /// Remembers what is left of a client until a time, in monotonic milliseconds.
+    /// Retains the state of a departed client until a time, in monotonic milliseconds.
     pub(super) fn remember(&self, departed: Departed, until_ms: u64) {
         let ending = (until_ms, departed.client);
         self.change(|all| {
@@ -237,8 +233,8 @@ impl LockHolders {
         });
     }
 
-    /// Gives up the oldest places while all take more than [`PLACES_MAX`]; returns them, for the caller to take them out of the
-    /// queues.
+    /// Drops the oldest kept queue positions while all together take more than [`PLACES_MAX`]; returns them, for the
+    /// caller to take them out of the queues.
     pub(super) fn give_up_places(&self) -> Vec<KeptPlace> {
         self.change(|all| {
             let mut given_up = Vec::new();
@@ -251,12 +247,12 @@ impl LockHolders {
         })
     }
 
-    /// Forgets all of them: their locks are those of a primary now.
+    /// Removes all departed clients: their locks are those of a primary now.
     pub(super) fn forget_departed(&self) {
         self.change(|all| *all = Departures::default());
     }
 
-    /// Returns when the next session ends, in monotonic milliseconds, or [`NEVER`].
+    /// Returns the end of the next session, in monotonic milliseconds, or [`NEVER`].
     pub(super) fn next_end_ms(&self) -> u64 {
         if !self.has_departed.load(Acquire) {
             return NEVER;
@@ -264,7 +260,7 @@ impl LockHolders {
         self.departed.lock().by_time.keys().next().map_or(NEVER, |(until_ms, _)| *until_ms)
     }
 
-    /// Returns what is left of the clients whose sessions end by a time, and forgets it.
+    /// Takes the departed clients whose sessions end by a time.
     pub(super) fn take_departed(&self, now_ms: u64) -> Vec<Departed> {
         if self.next_end_ms() > now_ms {
             return Vec::new();
@@ -280,7 +276,7 @@ impl LockHolders {
         })
     }
 
-    /// Returns the first place that was kept by somebody who asked for the same; the number of that has no meaning.
+    /// Returns the first kept queue position for the same request; the `number` of the request has no meaning.
     pub(crate) fn kept_place(&self, asked: impl FnOnce() -> KeptPlace) -> Option<KeptPlace> {
         if !self.has_departed.load(Acquire) {
             return None;
@@ -292,7 +288,7 @@ impl LockHolders {
         kept.find(|kept| kept.is_of(&asked)).cloned()
     }
 
-    /// Takes a kept place up, which is the caller's from then on; returns false if it is kept no longer.
+    /// Takes a kept queue position for the caller; returns false if it is not kept any more.
     pub(crate) fn take_up(&self, place: &KeptPlace) -> bool {
         self.change(|all| {
             let ending = all.places.get(&(place.token, place.number)).copied();

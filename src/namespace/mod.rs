@@ -1,7 +1,8 @@
-//! The state of one namespace (tenant): data, clock, clients, users, channels, scripts, statistics. There are no globals
-//! besides it.
+//! The state of one namespace (tenant): data, clock, clients, users, channels, scripts, statistics. There are no
+//! globals besides it.
 //!
-//! A server has a main namespace and, in test mode, private ones. What they share belongs to the [`Instance`].
+//! A server has a main namespace and, in test mode, private ones. The state that they share belongs to the
+//! [`Instance`].
 
 mod engine;
 pub(crate) mod failover;
@@ -63,7 +64,7 @@ pub struct Namespace {
     pub instance: Arc<Instance>,
     /// The settings: in the main namespace those of the process, in a private one a copy with its own changes.
     pub settings: Arc<Settings>,
-    /// Its name, and from when until when it is served.
+    /// The name, and the time of service.
     pub tenant: Tenant,
     /// The private namespaces of the process.
     private: Arc<PrivateNamespaces<Namespace>>,
@@ -71,7 +72,7 @@ pub struct Namespace {
     pub clients: Arc<Clients>,
     /// The users and their permissions.
     pub acl: Arc<Acl>,
-    /// What DEBUG has switched.
+    /// The switches of DEBUG.
     pub debug: DebugSwitches,
     /// The table of commands.
     pub commands: &'static CommandTable,
@@ -81,23 +82,18 @@ pub struct Namespace {
     pub clock: Clock,
     /// Pub/Sub, keyspace notifications, client-side caching.
     pub push: Push,
-    /// The log of changes, while it is enabled.
     pub(crate) log: Arc<Log>,
-    /// The replicas.
     pub(crate) replicas: Arc<Replicas>,
-    /// Whether it is a replica itself, and its link to the primary.
+    /// The role as primary or replica, and the link to the primary.
     pub(crate) role: Role,
     /// The engine, if the data is in a cluster: the store is a copy then.
     engine: OnceLock<Arc<dyn Engine>>,
-    /// Its links to namespaces of the same process.
+    /// The links to namespaces of the same process.
     pub(crate) links: Links<Namespace>,
-    /// The failover that is under way, if there is one.
     pub(crate) failover: Failover,
-    /// Its files.
     pub(crate) persistence: Arc<Persistence>,
-    /// The shutdown that waits, if there is one.
     pub(crate) pending_shutdown: PendingShutdown,
-    /// Why some commands are rejected or paused, or may be.
+    /// The reasons for which some commands are rejected or paused, or may be.
     pub restrictions: Restrictions,
     /// Scripts and functions.
     #[cfg(feature = "lua")]
@@ -108,11 +104,11 @@ pub struct Namespace {
     pub upkeep: Upkeep,
     /// The last fencing token, and the clients whose locks are still to be released.
     pub(crate) lock_holders: LockHolders,
-    /// What test mode keeps; `None` without it.
+    /// The state of test mode; `None` without it.
     pub(crate) test_mode: Option<Box<TestMode>>,
 }
 
-/// Creates the log, and what test mode keeps.
+/// Creates the log, and the state of test mode.
 fn logs(config: &Config) -> (Arc<Log>, Option<Box<TestMode>>) {
     let log = Arc::<Log>::default();
     let recorder = || Arc::new(Recorder::new(log.clone()));
@@ -120,7 +116,7 @@ fn logs(config: &Config) -> (Arc<Log>, Option<Box<TestMode>>) {
     (log, test_mode)
 }
 
-/// Returns what is told of changes that no call logs.
+/// Returns the sink of changes that no call logs.
 fn change_log(log: &Arc<Log>, test_mode: Option<&TestMode>) -> Arc<dyn ChangeLog> {
     match test_mode {
         Some(test_mode) => test_mode.recorder.clone(),
@@ -128,7 +124,7 @@ fn change_log(log: &Arc<Log>, test_mode: Option<&TestMode>) -> Arc<dyn ChangeLog
     }
 }
 
-/// What a namespace shares with the others of its process.
+/// State that the namespaces of a process share.
 struct Process {
     instance: Arc<Instance>,
     private: Arc<PrivateNamespaces<Namespace>>,
@@ -136,37 +132,35 @@ struct Process {
 
 /// A client's entry in the namespace that it has entered.
 pub(crate) struct Admitted {
-    /// The namespace.
     pub(crate) namespace: Arc<Namespace>,
-    /// The client in it.
     pub(crate) info: Arc<ClientInfo>,
-    /// Whether it was created for the client.
+    /// True if the namespace was created for the client.
     pub(crate) is_new: bool,
 }
 
-/// What DEBUG switches, for tests.
+/// The switches of DEBUG, for tests.
 #[derive(Default)]
 pub struct DebugSwitches {
-    /// Whether scripts may call DEBUG.
+    /// True if scripts may call DEBUG.
     pub may_scripts_debug: AtomicBool,
-    /// Whether RESTORE accepts wrong checksums, for tests with damaged payloads.
+    /// True if RESTORE accepts wrong checksums, for tests with damaged payloads.
     pub skips_checksums: AtomicBool,
-    /// From this length on, in bytes, an element of a long list is a node of its own; 0, as always but in tests, if the
-    /// limit of nodes decides that.
+    /// Length in bytes from which on an element of a long list is a node of its own; 0, as always outside tests, if the
+    /// limit of nodes decides.
     pub large_element_min: AtomicUsize,
 }
 
-/// How long expired keys are deleted before others have their turn, in nanoseconds.
+/// Time for which expired keys are deleted before other work has its turn, in nanoseconds.
 const SWEEP_SLICE_NS: u64 = 500_000;
 
-/// How many keys are evicted in a step with the default tenacity: about half a millisecond's work.
+/// Number of keys evicted in a step with the default tenacity: about half a millisecond's work.
 const EVICTED_KEYS: usize = 500;
 
-/// The minimum number of keys evicted in a step, because Redis checks its clock only after this many.
+/// Least number of keys evicted in a step, because Redis checks its clock only after this many.
 const EVICTED_KEYS_MIN: usize = 16;
 
 impl Namespace {
-    /// Starts to measure calls of the client with this id.
+    /// Starts to measure calls of a client.
     #[inline(always)] // built in place, once per batch
     pub(crate) fn call_timer(&self, client: u64) -> CallTimer<'_> {
         CallTimer::new(&self.observed.command_stats, &self.clock, client)
@@ -192,7 +186,6 @@ impl Namespace {
         self.end_clients();
     }
 
-    /// Closes the connections of all namespaces.
     pub(crate) fn end_clients(&self) {
         self.each(|namespace| namespace.clients.end_all());
     }
@@ -224,7 +217,7 @@ impl Namespace {
         Namespace::new(commands, Arc::new(Instance::new(commands, config)), 1, clock)
     }
 
-    /// Creates an empty private namespace, with a user of that name who may do everything.
+    /// Creates an empty private namespace, with a user of that name with all permissions.
     pub(crate) fn new_private(main: &Namespace, name: &[u8], clock: Clock) -> Self {
         let acl = Acl::new(main.commands, None);
         let mut config = Config::clone(&main.settings.current());
@@ -237,8 +230,8 @@ impl Namespace {
         namespace
     }
 
-    /// Creates a private namespace like [`Namespace::new_private`], which is to be a replica of another one and shares its
-    /// clock.
+    /// Creates a private namespace like [`Namespace::new_private`], to be a replica of another one, whose clock it
+    /// shares.
     pub(crate) fn new_replica(main: &Namespace, name: &[u8], primary: &Namespace) -> Self {
         let mut namespace = Namespace::new_private(main, name, primary.clock.clone());
         namespace.links = primary.links.of_kin();
@@ -313,15 +306,15 @@ impl Namespace {
         namespace
     }
 
-    /// Applies changed settings. Those of the main namespace are also those of the private ones, but for the settings that
-    /// these have changed for themselves.
+    /// Applies changed settings. Those of the main namespace also apply to private ones, except for settings that these
+    /// have changed for themselves.
     pub fn follow_settings(&self) {
         self.apply_settings();
         if self.tenant.is_private() {
             return;
         }
         for namespace in self.private.all() {
-            // Nothing of the process follows these settings, so none can be refused.
+            // These settings change no state of the process, so no check can refuse them.
             let _ = namespace.settings.update(|own| Ok(own.on_top_of(&self.settings.current())));
             namespace.apply_settings();
         }
@@ -331,9 +324,10 @@ impl Namespace {
     pub(crate) fn apply_settings(&self) {
         let config = self.settings.current();
         let policy = config.maxmemory_policy;
-        let rule = match policy.is_lfu() {
-            true => UsageRule::frequency(config.lfu_log_factor, config.lfu_decay_minutes),
-            false => UsageRule::RECENCY,
+        let rule = if policy.is_lfu() {
+            UsageRule::frequency(config.lfu_log_factor, config.lfu_decay_minutes)
+        } else {
+            UsageRule::RECENCY
         };
         self.store.set_policy(policy, config.maxmemory_samples as usize, rule);
         self.store.memory_account().set_limit(config.maxmemory);
@@ -361,21 +355,21 @@ impl Namespace {
         self.store.renew_generation();
     }
 
-    /// Counts what the process has allocated before the namespace was created as used memory.
+    /// Counts the memory that the process has allocated before the namespace was created as used memory.
     pub(crate) fn record_startup(&self) {
         let allocated = self.instance.allocator.map_or(0, |stats| stats().allocated);
         self.observed.sampler.record_startup(allocated);
         self.store.memory_account().report_outside(0, allocated);
     }
 
-    /// Counts the users, which have changed, as used memory.
+    /// Counts the users as used memory, after they have changed.
     pub(crate) fn count_users(&self) {
         let len = self.acl.memory();
         self.store.memory_account().report_outside(self.upkeep.users_len.swap(len, Relaxed), len);
     }
 
-    /// Adds a client of another namespace to the private one of this name, which is created by `create` if there is none;
-    /// `None` when there are too many already.
+    /// Adds a client of another namespace to the private namespace with a name; calls `create` if there is none. `None`
+    /// if there are too many already.
     pub(crate) fn admit_private(
         &self,
         name: &[u8],
@@ -388,8 +382,8 @@ impl Namespace {
         })
     }
 
-    /// Returns the private namespace of this name, which is created by `create` if there is none, and whether it was; `None`
-    /// when there are too many already.
+    /// Returns the private namespace with a name, and true if it was created; calls `create` if there is none. `None`
+    /// if there are too many already.
     pub(crate) fn found_private(
         &self,
         name: &[u8],
@@ -398,26 +392,25 @@ impl Namespace {
         self.private.enter(name, create, |namespace, is_new| (namespace, is_new))
     }
 
-    /// Returns how much later than it is written anything of a primary in the same process arrives; `None` while the link is
-    /// cut.
+    /// Returns the delay with which writes of a primary in the same process arrive; `None` while the link is cut.
     pub(crate) fn link_delay(&self) -> Option<Duration> {
         self.test_mode.as_ref().map_or(Some(Duration::ZERO), |test_mode| test_mode.faults.lock().link_delay())
     }
 
-    /// Forgets this private namespace, which has no clients, if none has entered since `served` was their number; returns
-    /// whether it was forgotten.
+    /// Removes this private namespace, which has no clients, if none has entered since `served` was their number;
+    /// returns true if it was removed.
     pub(crate) fn forget_private(self: &Arc<Self>, served: u64) -> bool {
         let is_deserted = || self.is_deserted() && self.clients.served() == served;
         self.tenant.name().is_some_and(|name| self.private.forget(name, is_deserted))
     }
 
-    /// Returns how many private namespaces there are.
+    /// Returns the number of private namespaces.
     pub fn private_count(&self) -> usize {
         self.private.all().len()
     }
 
-    /// Returns the permissions of the user of a private namespace, who is created if there is none and then needs no
-    /// password; `None` if the user was changed since and this is not the password.
+    /// Returns the permissions of the user of a private namespace, creating a user without a password if there is none;
+    /// `None` if the user was changed since and `password` is wrong.
     pub(crate) fn admit_user(&self, name: &[u8], password: &[u8]) -> Option<Access> {
         if self.acl.user(name).is_none() {
             // These rules are valid.
@@ -427,7 +420,7 @@ impl Namespace {
         access.log_in(&self.acl, name, password).then_some(access)
     }
 
-    /// Stops a private namespace that nobody uses any more. Its data is freed in the background, where that takes long.
+    /// Stops a private namespace that is not used any more. Its data is freed in the background, if that takes long.
     pub(crate) fn end(&self) {
         self.tenant.stop.cancel();
         if let Some(test_mode) = &self.test_mode {
@@ -444,8 +437,8 @@ impl Namespace {
         reader
     }
 
-    /// Appends the effects of a call at a time to the log, and clears them; returns the position behind them. Must be
-    /// called while the changed shards are locked: these, if it is known which.
+    /// Appends the effects of a call to the log, and clears them; returns the position behind them. Must be called
+    /// while the changed shards are locked; `shards` are these, if they are known.
     pub(crate) fn record(&self, effects: &mut Effects, at: Now, shards: Option<&[usize]>) -> u64 {
         let position = match &self.test_mode {
             Some(test_mode) => test_mode.recorder.append(effects, at),
@@ -465,14 +458,14 @@ impl Namespace {
         }
     }
 
-    /// Records that memory usage is within the limit again, if so.
+    /// Records that memory usage is within the limit again, if it is.
     pub fn record_shortage(&self, now: Now) {
         if !self.store.memory_account().is_over() {
             self.observed.stats.shortage.note(false, now);
         }
     }
 
-    /// Evicts some keys if memory usage exceeds the limit. When there is more to do, the sweeper continues.
+    /// Evicts some keys if memory usage exceeds the limit. If there is more to do, the sweeper continues.
     pub fn evict_to_fit(&self, hold: &mut GateGuard<'_>, cx: Cx) -> Eviction {
         if self.leaves_eviction_to_primary() || self.restrictions.is_loading_anything() {
             return Eviction::Enough;
@@ -518,8 +511,8 @@ impl Namespace {
         Some(totals)
     }
 
-    /// Returns whether somebody may believe to hold a lock after the server has stopped which no file has: one of `LOCK.*`, or
-    /// a key with a TTL, as `SET` with `NX` makes it; or somebody from before the last crash.
+    /// Returns true if a client may believe after the server's stop that it holds a lock which no file has: one of
+    /// `LOCK.*`, or a key with a TTL, as `SET` with `NX` makes it; or if clients from before the last crash may.
     pub(crate) fn may_leave_holders(&self) -> bool {
         let is_in_grace = self.restrictions.grace_left_ms(self.clock.now()).is_some();
         let files = self.persistence.figures();
@@ -545,22 +538,22 @@ impl Namespace {
         due_ms
     }
 
-    /// Returns when the next sweep is needed, in monotonic milliseconds, or [`NEVER`].
+    /// Returns the time of the next sweep, in monotonic milliseconds, or [`NEVER`].
     pub(crate) fn next_sweep_ms(&self, now: Now) -> u64 {
         if self.may_sweep() { self.store.next_sweep_ms(now) } else { NEVER }
     }
 
-    /// Returns whether expired keys may be deleted: not while a log is loaded, which may give them another deadline.
+    /// Returns true if expired keys may be deleted: not while a log is loaded, which may give them another deadline.
     fn may_sweep(&self) -> bool {
         self.upkeep.is_sweeping() && !self.restrictions.is_loading()
     }
 
-    /// Records the latency of an event that began at this reading of the clock's counter, if it is high.
+    /// Records the latency of an event that began at `begun`, a reading of the clock's counter, if it is high.
     fn record_latency(&self, event: &'static str, begun: u64) {
         self.note_latency(event, self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)) / 1_000_000);
     }
 
-    /// Records how many milliseconds an event has taken, if that is a lot.
+    /// Records the duration of an event, if it is long.
     pub(crate) fn note_latency(&self, event: &'static str, took_ms: u64) {
         if took_ms == 0 {
             return; // saves reading the settings
@@ -571,7 +564,7 @@ impl Namespace {
         }
     }
 
-    /// Records the time of housekeeping that began at this reading of the clock's counter.
+    /// Records the duration of housekeeping that began at `begun`, a reading of the clock's counter.
     pub fn record_housekeeping(&self, begun: u64) {
         self.observed
             .command_stats
@@ -586,9 +579,8 @@ impl Namespace {
     }
 }
 
-/// Returns how many keys a step evicts: in proportion to the tenacity up to 10, then 15 % more for each, without limit
-/// at
-/// 100. So Redis bounds the time, in the unit of a microsecond, which a key takes about.
+/// Returns the number of keys that a step evicts: in proportion to the tenacity up to 10, then 15 % more for each,
+/// without limit at 100. Redis bounds the time in the same way, in microseconds, about the time of one key.
 fn evicted_keys(tenacity: u32) -> usize {
     match tenacity {
         0..=10 => EVICTED_KEYS / 10 * tenacity as usize,

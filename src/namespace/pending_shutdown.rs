@@ -1,7 +1,7 @@
-//! A shutdown that waits: first for replicas that lack changes, then for the last snapshot.
+//! A waiting shutdown: first for replicas that lack changes, then for the last snapshot.
 //!
-//! Clients that write wait meanwhile, as during CLIENT PAUSE, so that replicas and snapshot have every write that was
-//! acknowledged. A save that fails ends the pause, and the server goes on.
+//! Clients that write wait meanwhile, as during CLIENT PAUSE, so that replicas and snapshot have every acknowledged
+//! write. A save that fails ends the pause, and the server continues.
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -12,41 +12,40 @@ use crate::config::ShutdownOptions;
 use crate::persist::Order;
 use crate::time::clock::Now;
 
-/// The shutdown that waits, if there is one.
+/// The waiting shutdown, if there is one.
 #[derive(Default)]
 pub(crate) struct PendingShutdown {
     pub(super) current: Mutex<Option<Pending>>,
-    /// Wakes the task that finishes the shutdown.
+    /// Wakeup of the task that finishes the shutdown.
     pub(super) begun: Notify,
 }
 
-/// A shutdown that waits.
 #[derive(Clone)]
 pub(super) struct Pending {
     pub(super) options: ShutdownOptions,
     pub(super) awaited: Awaited,
-    /// Cancelled when the server goes on.
+    /// Cancelled if the server continues instead.
     pub(super) goes_on: CancellationToken,
-    /// The pause that it has replaced, with its end in monotonic milliseconds.
+    /// The pause before the shutdown, with its end in monotonic milliseconds.
     pub(super) paused_before: Option<(Held, u64)>,
 }
 
-/// What a shutdown waits for.
+/// Event that a shutdown waits for.
 #[derive(Clone, Copy)]
 pub(super) enum Awaited {
-    /// Replicas, up to a time in monotonic milliseconds.
+    /// Acknowledgements of replicas, up to a time in monotonic milliseconds.
     Replicas { until_ms: u64 },
-    /// The snapshot.
+    /// The snapshot of an order.
     Snapshot(Order),
 }
 
 impl PendingShutdown {
-    /// Returns whether a shutdown waits.
+    /// Returns true if a shutdown waits.
     pub(crate) fn is_running(&self) -> bool {
         self.current.lock().is_some()
     }
 
-    /// Returns for how many milliseconds a shutdown still waits for replicas; negative once that is over.
+    /// Returns the milliseconds for which a shutdown still waits for replicas; negative once that time is over.
     pub(crate) fn left_ms(&self, now: Now) -> Option<i64> {
         match self.current.lock().as_ref()?.awaited {
             Awaited::Replicas { until_ms } => Some(until_ms as i64 - now.mono_ms() as i64),

@@ -1,4 +1,4 @@
-//! What a namespace does as a primary: who reads its log, and what becomes of replicas that do not.
+//! The primary's side of replication: readers of the log, and replicas that do not read.
 
 use std::sync::Arc;
 
@@ -13,44 +13,45 @@ use crate::persist::LogReader;
 use crate::time::clock::Now;
 
 impl Namespace {
-    /// Logs changes from now on if anybody reads the log, or may later, and no longer otherwise; a replica logs what its
-    /// primary sends, and nothing of its own. The caller holds the whole store, so that no call is in the middle of its
-    /// changes.
+    /// Enables logging if the log has readers, or may have later, and otherwise disables it; a replica logs the
+    /// commands of its primary, and none of its own. The caller holds the whole store, so that no call is in the middle
+    /// of its changes.
     pub(crate) fn follow_log_readers(&self) {
         let is_read = self.test_mode.is_some() || self.log.is_wanted();
         self.store.set_logged(is_read && !self.role.is_replica());
     }
 
-    /// Returns what marks the end of a snapshot whose length is not known before.
+    /// Returns the mark at the end of a snapshot whose length is not known in advance.
     pub(crate) fn snapshot_mark(&self) -> String {
         random_hex()
     }
 
-    /// Keeps the last changes for replicas that come back. The caller holds the whole store.
+    /// Retains the last changes for replicas that reconnect. The caller holds the whole store.
     pub(crate) fn keep_backlog(&self) {
         if !self.log.has_backlog() {
-            self.tenant.history.begin(); // not all changes have counted since another server may have had this one
+            self.tenant.history.begin(); // not all changes were counted since another server may have had this history
         }
         self.log.set_backlog(Some(self.settings.current().repl_backlog_size));
         self.follow_log_readers();
     }
 
-    /// Returns a reader of the log for a replica that has what lies before a position in the history with an id; `None` if it
-    /// has other data, or lacks more than is kept.
+    /// Returns a reader of the log for a replica that has the data up to a position in the history with an ID; `None`
+    /// if the replica has other data, or lacks more than is kept.
     pub(crate) fn resume(&self, id: &[u8], position: u64) -> Option<LogReader> {
         let is_known = self.tenant.history.ids().has(id, position);
         is_known.then(|| self.log.resume(position)).flatten()
     }
 
-    /// Returns a reader of what is kept of the log, for a replica that has what lies before a position in the history with an
-    /// id, and lacks more than is kept; `None` if that is nowhere else, as there is no append-only file.
+    /// Returns a reader of the kept part of the log, for a replica that has the data up to a position in the history
+    /// with an ID, and lacks more than is kept; `None` without an append-only file, which could have the rest.
     pub(crate) fn resume_late(&self, id: &[u8], position: u64) -> Option<LogReader> {
         let is_known = self.log.has_backlog() && self.tenant.history.ids().has(id, position);
         let is_behind = is_known && self.persistence.has_log() && position < self.log.kept().0;
         is_behind.then(|| self.log.resume_late())
     }
 
-    /// Keeps the backlog if it was freed since a replica was found to continue in it: it reads the log already.
+    /// Restores the backlog if it was freed after a replica was found to continue in it: the replica reads the log
+    /// already.
     pub(crate) fn keep_backlog_of_replica(&self) {
         if self.store.is_logged() && self.log.is_wanted() && !self.log.has_backlog() {
             self.log.set_backlog(Some(self.settings.current().repl_backlog_size));
@@ -64,12 +65,12 @@ impl Namespace {
         }
     }
 
-    /// Frees the backlog once there have been no replicas for as long as the settings say. What follows gets another
-    /// replication id: changes are not counted any more, so the present one with an offset would name different data.
+    /// Frees the backlog once there have been no replicas for as long as the settings say. The data then gets another
+    /// replication ID: changes are not counted any more, so the present ID with an offset would name different data.
     pub(crate) fn free_idle_backlog(&self, now: Now) {
         let ttl_s = self.settings.current().repl_backlog_ttl_s;
         let is_idle = || self.replicas.idle_ms(now).is_some_and(|idle_ms| idle_ms > ttl_s.saturating_mul(1000));
-        // A replica keeps what it needs when it becomes the primary.
+        // A replica keeps its backlog for the time when it becomes the primary.
         if ttl_s == 0 || !self.log.has_backlog() || !is_idle() || self.role.is_replica() {
             return;
         }
@@ -82,7 +83,7 @@ impl Namespace {
         }
     }
 
-    /// Pings the replicas when that is due, disconnects those that are silent, and looks whether there are enough for writes.
+    /// Pings the replicas if that is due, disconnects silent ones, and checks that there are enough for writes.
     pub(crate) fn tend_replicas(&self, now: Now) {
         let config = self.settings.current();
         if !self.replicas.is_empty() && self.replicas.is_ping_due(config.repl_ping_replica_period_s, now) {
@@ -123,7 +124,7 @@ impl Namespace {
         }
     }
 
-    /// Returns the replicas that are connected, and so not those in the same process.
+    /// Returns the replicas with a connection, which excludes those in the same process.
     pub(crate) fn replica_clients(&self) -> Vec<(Arc<Replica>, Arc<ClientInfo>)> {
         if self.replicas.is_empty() {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! The clock of a replica, which counts deadlines as its primary does: by an estimate of the primary's clock. So a clock that
-//! is ahead ends no lock early, neither on the replica nor when it takes the primary's place.
+//! The clock of a replica, which counts deadlines as its primary does: by an estimate of the primary's clock. So a
+//! clock that is ahead ends no lock early, neither on the replica nor after a promotion.
 
 use tracing::{info, warn};
 
@@ -7,8 +7,8 @@ use crate::namespace::Namespace;
 use crate::time::estimate::{DRIFT_MAX_MS, Sample};
 
 impl Namespace {
-    /// Corrects the clock by what the primary says, if the term is the present one: the data stays, and with it the
-    /// deadlines that were given by the clock as it was.
+    /// Corrects the clock by a sample of the primary's, if the term is the present one. The data stays, and with it
+    /// deadlines that were set by the former clock.
     pub(crate) fn hear_time(&self, term: u64, sample: Sample) {
         let mut step_ms = 0;
         self.role.update(term, |link| {
@@ -27,20 +27,20 @@ impl Namespace {
             step_ms = self.count_from(Some(offset_ms));
         });
         if step_ms.abs() > DRIFT_MAX_MS {
-            // It says when its parts were written by a clock that the deadlines are not by, and a start would move these.
+            // The file's timestamps are by a clock other than that of the deadlines, and a start would move these.
             self.persistence.rewrite_log();
             self.disconnect_replicas(); // they have to ask for the time again
         }
     }
 
-    /// Lets the clock be that of the primary whose data takes the place of what there was; `None`: the primary does not
-    /// say what its time is.
+    /// Sets the clock to that of the primary whose data replaces the present data; `None` if the primary does not send
+    /// its time.
     pub(crate) fn begin_time(&self, sample: Option<Sample>) {
         self.count_from(sample.map(Sample::offset_ms));
     }
 
-    /// Lets the clock of a replica continue from the last moment of a file, since which this machine's clock was set by a
-    /// number of milliseconds, or has come to be counted by in place of the primary's.
+    /// Continues the clock of a replica from the last timestamp of a file. Since then this machine's clock was set by
+    /// `step_ms`, or is used in place of the primary's with that difference.
     pub(crate) fn continue_time(&self, step_ms: i64) {
         self.role.set_lacks_time(false);
         if step_ms != 0 {
@@ -48,7 +48,7 @@ impl Namespace {
         }
     }
 
-    /// Sets the clock by its offset; returns by how many milliseconds.
+    /// Sets the clock by its offset; returns the change in milliseconds.
     fn count_from(&self, offset_ms: Option<i64>) -> i64 {
         let (before_ms, was_following) = (self.clock.now().wall_offset_ms(), self.clock.is_following());
         self.clock.follow(offset_ms);

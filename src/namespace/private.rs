@@ -1,13 +1,13 @@
-//! The private namespaces of a process, which exist in test mode: found by the name of their user.
+//! The private namespaces of a process, which exist in test mode, by the name of their user.
 //!
-//! They belong to their clients and to the task that keeps them while these reconnect; here they are only known.
+//! Their clients own them, and the task that keeps them while these reconnect; this list has weak references.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-/// The most private namespaces at a time.
+/// Largest number of private namespaces at a time.
 const NAMESPACES_MAX: usize = 10_000;
 
 /// The private namespaces, by name.
@@ -20,13 +20,13 @@ impl<N> Default for PrivateNamespaces<N> {
 }
 
 impl<N> PrivateNamespaces<N> {
-    /// Returns all of them.
+    /// Returns all private namespaces.
     pub(super) fn all(&self) -> Vec<Arc<N>> {
         self.0.lock().values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Calls `enter` with the one of this name, which is created if there is none, and whether it was created; `None`
-    /// when there are too many already. None is forgotten meanwhile.
+    /// Calls `enter` with the namespace of a name, and with true if it was created for the call; `None` if there are
+    /// too many already. No namespace is removed meanwhile.
     pub(super) fn enter<T>(
         &self,
         name: &[u8],
@@ -46,7 +46,7 @@ impl<N> PrivateNamespaces<N> {
         Some(enter(namespace, is_new))
     }
 
-    /// Forgets the one of this name if it is deserted, while none is entered; returns whether it was forgotten.
+    /// Removes the namespace of a name if it is deserted, while no client can enter; returns true if it was removed.
     pub(super) fn forget(&self, name: &[u8], is_deserted: impl FnOnce() -> bool) -> bool {
         let mut by_name = self.0.lock();
         let is_deserted = is_deserted();

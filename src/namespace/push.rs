@@ -1,4 +1,4 @@
-//! What a namespace pushes to its clients: messages of channels, keyspace notifications, invalidations of tracked keys.
+//! Pushes of a namespace to its clients: messages of channels, keyspace notifications, invalidations of tracked keys.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use crate::push::tracking::Tracking;
 use crate::store::MemoryAccount;
 use crate::time::clock::{Clock, Now};
 
-/// How many tracked keys are dropped at a time.
+/// Number of tracked keys that are dropped at a time.
 const FORGOTTEN_KEYS: usize = 1000;
 
-/// Who is sent pushes, and what sends them.
+/// Receivers and sources of push messages.
 pub struct Push {
     /// The clients that use client-side caching.
     pub tracking: Arc<Tracking>,
     /// The subscribers of every channel.
     pub hub: Arc<Hub>,
-    /// Publishes keyspace notifications.
+    /// Publisher of keyspace notifications.
     pub(super) notifier: Arc<Notifier>,
 }
 
 impl Push {
-    /// Creates it without subscribers; it counts as used memory, and `locks` counts lost locks.
-    /// The permissions of clients are those of their users in `acl`.
+    /// Creates the state without subscribers; it counts as used memory, and `locks` counts lost locks. The permissions
+    /// of clients are those of their users in `acl`.
     pub(super) fn new(
         (clients, acl): (&Arc<Clients>, &Arc<Acl>),
         clock: &Clock,

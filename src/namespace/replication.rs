@@ -1,4 +1,4 @@
-//! What a namespace sends its replicas beside changes, what it expects of them, and how it becomes one itself.
+//! Replication besides changes: requests to replicas, their number, and the change of the namespace's role.
 
 use tracing::info;
 
@@ -11,23 +11,22 @@ use crate::persist::aof::HistoryId;
 use crate::resp::write_command;
 use crate::time::clock::Now;
 
-/// Asks what the replicas have executed.
+/// Request for an acknowledgement of the replicas.
 const GET_ACKNOWLEDGEMENT: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
-/// Begins the text of a PING that tells up to which number fencing tokens may have been given. Replicas of other kinds take
-/// it for a PING.
+/// Start of the text of a PING with the bound of the fencing tokens that may have been given. Replicas of other servers
+/// take it for a plain PING.
 const FENCES_UP_TO: &str = "keylatch-fences-up-to:";
-/// Tells the replicas that the link is alive.
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 impl Namespace {
-    /// Asks the replicas what they have executed.
+    /// Requests acknowledgements from the replicas.
     pub(crate) fn ask_replicas(&self) {
         if self.feeds_replicas() {
             self.log.append_aside(GET_ACKNOWLEDGEMENT);
         }
     }
 
-    /// Tells the replicas that the link is alive.
+    /// Sends the replicas a sign of life.
     pub(crate) fn ping_replicas(&self) {
         if self.feeds_replicas() {
             self.log.append_aside(PING);
@@ -43,8 +42,8 @@ impl Namespace {
         }
     }
 
-    /// Returns the fencing token of a new lock. Replicas are told before the lock is in the log, so that one which becomes the
-    /// primary gives greater ones, whatever its clock says.
+    /// Returns the fencing token of a new lock. Replicas are told before the lock is in the log, so that a promoted
+    /// replica gives larger tokens, whatever its clock shows.
     pub(crate) fn give_fence(&self) -> i64 {
         let fence = self.lock_holders.next_fence(self.clock.wall_us());
         if self.log.has_backlog() {
@@ -53,27 +52,26 @@ impl Namespace {
         fence
     }
 
-    /// Returns the command that tells a replica up to which number fencing tokens may have been given.
+    /// Returns the command that tells a replica the bound of the fencing tokens that may have been given.
     pub(crate) fn fence_announcement(&self) -> Vec<u8> {
         announcement(self.lock_holders.fence_bound())
     }
 
-    /// Takes over what a primary says in the text of a PING.
+    /// Takes over the bound of fencing tokens in the text of a primary's PING.
     pub(crate) fn hear_of_fences(&self, text: &[u8]) {
         let bound = text.strip_prefix(FENCES_UP_TO.as_bytes()).and_then(|bound| std::str::from_utf8(bound).ok());
-        bound
-            .and_then(|bound| bound.parse().ok())
-            .into_iter()
-            .for_each(|bound| self.lock_holders.continue_after(bound));
+        if let Some(bound) = bound.and_then(|bound| bound.parse().ok()) {
+            self.lock_holders.continue_after(bound);
+        }
     }
 
-    /// Returns whether this server adds to what its replicas are sent: a replica passes on what its primary sends, and
-    /// nothing else, and a replica that is to be the primary has to have everything.
+    /// Returns true if this server adds commands of its own to the stream for its replicas: a replica passes on the
+    /// commands of its primary alone, and during a failover the new primary must be able to reach the end of the log.
     fn feeds_replicas(&self) -> bool {
         !self.replicas.is_empty() && !self.role.is_replica() && self.failover.stage().is_none()
     }
 
-    /// Rejects writes from now on, or no longer, by the settings and the number of replicas.
+    /// Rejects writes, or ends that, by the settings and the number of replicas.
     pub(crate) fn follow_replicas(&self, now: Now) {
         let config = self.settings.current();
         let lag_ms = u64::from(config.min_replicas_max_lag_s) * 1000;
@@ -84,8 +82,8 @@ impl Namespace {
         }
     }
 
-    /// Makes the namespace a replica of a primary, which it continues from if it has the same history. The caller holds the
-    /// whole store, so that no write is under way.
+    /// Makes the namespace a replica of a primary, from which it continues if it has the same history. The caller holds
+    /// the whole store, so that no write is in progress.
     pub(crate) fn follow_primary(&self, primary: Address) {
         self.role.begin_term(Some(primary.clone()), true);
         self.keep_backlog();
@@ -108,20 +106,21 @@ impl Namespace {
         }
     }
 
-    /// Returns the place of the data in its history, if other servers may be in the same. The caller holds the whole store.
+    /// Returns the replication ID and offset of the data, if other servers may have the same history. The caller holds
+    /// the whole store.
     pub(crate) fn place(&self) -> Option<Place> {
         let (id, position) = (self.tenant.replication_id(), self.log.end());
         self.log.has_backlog().then(|| Place { id, position, db: self.log.selected_db() })
     }
 
-    /// Returns the id of the history of the data, if other servers may be in the same.
+    /// Returns the replication ID of the data, if other servers may have the same history.
     pub(crate) fn shared_history(&self) -> Option<HistoryId> {
         let id = self.log.has_backlog().then(|| self.tenant.replication_id());
         id.and_then(|id| id.as_bytes().try_into().ok())
     }
 
-    /// Continues where the data was that was loaded at the start: a replica in the history of its primary, and a primary
-    /// with another id, as its replicas may have seen more than was saved.
+    /// Continues the history of the data that was loaded at the start: a replica in the history of its primary, and a
+    /// primary with another ID, as its replicas may have seen more than was saved.
     pub(crate) fn continue_from(&self, Place { id, position, db }: Place) {
         let _alone = self.store.exclusive();
         self.log.continue_at(position, db);
@@ -135,8 +134,8 @@ impl Namespace {
         self.follow_log_readers();
     }
 
-    /// Lets a replica continue with the data that it has, perhaps under another id of the history, which its own replicas have to
-    /// learn of; returns false in another term.
+    /// Continues as a replica with the present data, perhaps under another replication ID, which the own replicas have
+    /// to learn; returns false in another term.
     pub(crate) fn continue_with_primary(&self, term: u64, id: Option<String>) -> bool {
         let _held = self.store.exclusive();
         if self.role.term() != term {
@@ -150,10 +149,10 @@ impl Namespace {
         true
     }
 
-    /// Makes a replica a primary, whose history continues that of the former one. The caller holds the whole store.
+    /// Makes a replica a primary, whose history continues that of the former primary. The caller holds the whole store.
     pub(crate) fn become_primary(&self) {
         self.role.begin_term(None, false);
-        self.role.set_lacks_time(false); // from now on it is the present one
+        self.role.set_lacks_time(false); // from now on the present clock counts
         self.tenant.history.continue_as(None, self.log.end());
         self.log.end_copy();
         self.follow_log_readers();
@@ -163,14 +162,14 @@ impl Namespace {
         self.role_has_changed(None);
     }
 
-    /// Lets the replicas connect again, so that they learn of another history.
+    /// Disconnects the replicas, so that they reconnect and learn of another history.
     pub(crate) fn disconnect_replicas(&self) {
         let connected = self.replicas.all().into_iter().filter_map(|replica| self.clients.find(replica.client));
         connected.for_each(|client| self.clients.kill(&client));
     }
 
-    /// Begins another history, because the data is not any more what the log has led to: replicas get all of it again, and
-    /// so does this server if it is a replica itself.
+    /// Begins another history, because the data is not the result of the log any more: replicas get all of it again,
+    /// and so does this server if it is a replica itself.
     pub(crate) fn leave_history(&self) {
         let _alone = self.store.exclusive();
         self.tenant.history.begin();
@@ -190,14 +189,14 @@ impl Namespace {
         self.store.renew_generation();
     }
 
-    /// Changes what is known of the link to the primary, if the term is the present one; returns whether it is.
+    /// Updates the state of the link to the primary, if the term is the present one; returns true if it is.
     pub(crate) fn update_link(&self, term: u64, change: impl FnOnce(&mut Link)) -> bool {
         let is_current = self.role.update(term, change);
         self.follow_role();
         is_current
     }
 
-    /// Notes that changes are received from now on, if the term is the present one; returns whether it is.
+    /// Notes that the link receives changes from now on, if the term is the present one; returns true if it is.
     pub(crate) fn link_is_up(&self, term: u64) -> bool {
         let now = self.clock.now();
         self.role.show_client(term, |peer| {
@@ -212,8 +211,7 @@ impl Namespace {
         })
     }
 
-    /// Notes that so many bytes of changes were received and executed; returns whether the term is the
-    /// present one.
+    /// Counts bytes of changes that were received and executed; returns true if the term is the present one.
     pub(crate) fn hear_primary(&self, term: u64, len: usize) -> bool {
         let now = self.clock.now();
         self.observed.stats.count_link_input(len);
@@ -225,12 +223,12 @@ impl Namespace {
         self.role.update(term, |link| link.hear(now))
     }
 
-    /// Returns whether keys are evicted only when the primary says so.
+    /// Returns true if keys are evicted only by commands of the primary.
     pub(super) fn leaves_eviction_to_primary(&self) -> bool {
         self.role.is_replica() && self.settings.current().replica_ignore_maxmemory
     }
 
-    /// Rejects what a replica must not do from now on, or no longer, by the settings and the state of its link.
+    /// Rejects commands that a replica must not execute, or ends that, by the settings and the state of its link.
     pub(crate) fn follow_role(&self) {
         let config = self.settings.current();
         let is_replica = self.role.is_replica();
@@ -245,7 +243,7 @@ impl Namespace {
     }
 }
 
-/// Returns the command that tells replicas up to which number fencing tokens may have been given.
+/// Returns the command that tells replicas the bound of the fencing tokens that may have been given.
 fn announcement(bound: i64) -> Vec<u8> {
     let mut command = Vec::new();
     write_command(&mut command, &[b"PING", format!("{FENCES_UP_TO}{bound}").as_bytes()]);

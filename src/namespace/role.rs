@@ -1,7 +1,7 @@
-//! Whether a namespace is a primary or a replica, and how the link of a replica to its primary is.
+//! The role of a namespace as primary or replica, and the state of a replica's link to its primary.
 //!
-//! Commands change the role. The link is kept by a thread (`replication/`), which receives each change and checks before
-//! everything that it does whether its *term* is still the present one: with each change of the primary another one begins.
+//! Commands change the role. A thread (`replication/`) runs the link. It receives each change, and checks before each
+//! action that its *term* is still the present one: each change of the primary begins another term.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,15 +13,15 @@ use crate::client::info::{ClientInfo, Peer};
 use crate::config::Address;
 use crate::time::clock::Now;
 
-/// How far the link to a primary is.
+/// State of the link to a primary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum LinkState {
-    /// It is to be connected.
+    /// A connection is to be opened.
     #[default]
     Connect,
     /// The connection is being opened.
     Connecting,
-    /// The replica introduces itself and asks for data.
+    /// The replica describes itself and requests data.
     Handshake,
     /// All data is being received or loaded.
     Sync,
@@ -30,7 +30,7 @@ pub(crate) enum LinkState {
 }
 
 impl LinkState {
-    /// Returns its name in ROLE.
+    /// Returns the name of the state in ROLE.
     pub(crate) fn name(self) -> &'static str {
         match self {
             LinkState::Connect => "connect",
@@ -42,49 +42,48 @@ impl LinkState {
     }
 }
 
-/// What is known of the link.
+/// State and figures of the link.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Link {
     pub(crate) state: LinkState,
-    /// When anything was received last, in monotonic milliseconds.
+    /// Time of the last received bytes, in monotonic milliseconds.
     pub(crate) heard_ms: u64,
-    /// Since when it is down, in monotonic milliseconds; `None` if it never was up.
+    /// Time at which the link went down, in monotonic milliseconds; `None` if it never was up.
     pub(crate) down_since_ms: Option<u64>,
-    /// The length of the data that is being received, if the primary has told it, and how much is here.
+    /// Length of the data that is being received, if the primary has sent it, and number of bytes received.
     pub(crate) total: Option<u64>,
     pub(crate) received: u64,
-    /// Whether the primary says what its time is.
+    /// True if the primary sends its time.
     pub(crate) tells_time: bool,
-    /// Whether the primary's clock was set forward, so that its deadlines are late here.
+    /// True if the primary's clock was set forward, so that its deadlines are late here.
     pub(crate) is_late: bool,
 }
 
-/// Which primary the link is to have, and in which term.
+/// The primary that the link is to have, and the term.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) term: u64,
     pub(crate) primary: Option<Address>,
-    /// Whether the data may be of the primary's history, so that what it lacks may be enough.
+    /// True if the data may be of the primary's history, so that a partial resynchronisation may do.
     pub(crate) continues: bool,
 }
 
-/// The role of a namespace.
 #[derive(Default)]
 pub(crate) struct Role {
     link: Mutex<Link>,
     wanted: watch::Sender<Wanted>,
     connection: Mutex<Option<Connection>>,
-    /// Whether nothing is known of the clock by which the deadlines were given.
+    /// True if the clock by which the deadlines were set is not known.
     lacks_time: AtomicBool,
 }
 
 /// The connection of the link.
 pub(crate) struct Connection {
-    /// Its two ends.
+    /// The two ends of the connection.
     pub(crate) peer: Peer,
-    /// Ends it.
+    /// Function that ends the connection.
     pub(crate) hang_up: Box<dyn Fn() + Send>,
-    /// What clients see of it, once changes are received.
+    /// The connection as shown to clients, once changes are received.
     pub(crate) client: Option<Arc<ClientInfo>>,
 }
 
@@ -94,12 +93,10 @@ impl Role {
         self.wanted.borrow().primary.clone()
     }
 
-    /// Returns whether this is a replica.
     pub(crate) fn is_replica(&self) -> bool {
         self.wanted.borrow().primary.is_some()
     }
 
-    /// Returns the present term.
     pub(crate) fn term(&self) -> u64 {
         self.wanted.borrow().term
     }
@@ -109,12 +106,11 @@ impl Role {
         self.wanted.subscribe()
     }
 
-    /// Returns what is known of the link.
     pub(crate) fn link(&self) -> Link {
         *self.link.lock()
     }
 
-    /// Returns whether the data may be of the history of the primary.
+    /// Returns true if the data may be of the history of the primary.
     pub(crate) fn continues(&self) -> bool {
         self.wanted.borrow().continues
     }
@@ -124,12 +120,12 @@ impl Role {
         self.wanted.send_modify(|wanted| wanted.continues = true);
     }
 
-    /// Returns whether nothing is known of the clock by which the deadlines were given.
+    /// Returns true if the clock by which the deadlines were set is not known.
     pub(super) fn lacks_time(&self) -> bool {
         self.lacks_time.load(Relaxed)
     }
 
-    /// Sets whether nothing is known of the clock by which the deadlines were given.
+    /// Sets if the clock by which the deadlines were set is not known.
     pub(super) fn set_lacks_time(&self, lacks_time: bool) {
         self.lacks_time.store(lacks_time, Relaxed);
     }
@@ -137,7 +133,8 @@ impl Role {
     /// Begins a term with a primary, which may have the same history, or without one.
     pub(super) fn begin_term(&self, primary: Option<Address>, continues: bool) {
         *self.link.lock() = Link::default();
-        // The next connection comes after the lock: it must not be ended in place of the former one.
+        // The lock is taken before the next connection can be set, so that this is not ended in place of the former
+        // one.
         let mut former = self.connection.lock();
         self.wanted.send_modify(|wanted| *wanted = Wanted { term: wanted.term + 1, primary, continues });
         if let Some(former) = former.take() {
@@ -176,7 +173,7 @@ impl Role {
         is_current
     }
 
-    /// Changes what is known of the link, if the term is the present one; returns whether it is.
+    /// Updates the state of the link, if the term is the present one; returns true if it is.
     pub(super) fn update(&self, term: u64, change: impl FnOnce(&mut Link)) -> bool {
         let mut link = self.link.lock();
         let is_current = self.term() == term;
@@ -188,12 +185,12 @@ impl Role {
 }
 
 impl Link {
-    /// Returns whether changes are received.
+    /// Returns true if changes are received.
     pub(crate) fn is_up(&self) -> bool {
         self.state == LinkState::Connected
     }
 
-    /// Notes that something was received.
+    /// Notes the time at which bytes were received.
     pub(crate) fn hear(&mut self, now: Now) {
         self.heard_ms = now.mono_ms();
     }

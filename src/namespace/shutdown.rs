@@ -1,9 +1,9 @@
-//! A shutdown, and what it waits for: replicas that lack changes, then its snapshot.
+//! Shutdown, and the events that it waits for: replicas that lack changes, then its snapshot.
 //!
-//! With save points, or with `save`, the server stops when a last snapshot is saved, and goes on if that fails, unless
-//! `force` is given. Neither does it stop, without `force`, while the first base of an append-only file is written. A server
-//! that is still loading its data saves none. A task finishes a shutdown that waits, whether its client is there or not; see
-//! [`PendingShutdown`](crate::namespace::pending_shutdown::PendingShutdown).
+//! With save points, or with `save`, the server stops when a last snapshot is saved, and continues if that fails,
+//! unless `force` is given. Without `force` it does not stop either while the first base of an append-only file is
+//! written. A server that is still loading its data saves no snapshot. A task finishes a waiting shutdown, even if its
+//! client is gone; see [`PendingShutdown`](crate::namespace::pending_shutdown::PendingShutdown).
 
 use std::future::Future;
 use std::sync::Arc;
@@ -22,22 +22,23 @@ use crate::namespace::pending_shutdown::{Awaited, Pending};
 use crate::persist::{Busy, Figures, Job, Order};
 use crate::store::NEVER;
 
-/// How often to look whether the time for replicas is over.
+/// Interval of checks that the time for replicas is over.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What a request to shut down has led to.
+/// Result of a request to shut down.
 #[derive(Debug)]
 pub(crate) enum Shutdown {
     /// The server stops.
     Begun,
-    /// It stops when replicas have what they lack, and a snapshot is saved. The token is cancelled if it goes on instead.
+    /// The server stops once replicas have all records, and a snapshot is saved. The token is cancelled if it continues
+    /// instead.
     Waiting(CancellationToken),
-    /// It goes on.
+    /// The server continues.
     Refused,
 }
 
 impl Namespace {
-    /// Stops the server as the options say, or joins the shutdown that waits for replicas already.
+    /// Stops the server by the options, or joins a shutdown that waits for replicas already.
     pub(crate) fn shut_down(&self, options: ShutdownOptions) -> Shutdown {
         let timeout_ms = self.settings.current().shutdown_timeout_s.saturating_mul(1000);
         let mut current = self.pending_shutdown.current.lock();
@@ -61,8 +62,8 @@ impl Namespace {
         self.shut_down_without(self.log.end(), options)
     }
 
-    /// Stops the server without waiting for replicas that lack changes up to a position, if the options require it after a
-    /// snapshot.
+    /// Stops the server without waiting for replicas that lack changes up to a position; saves a snapshot first if the
+    /// options require it.
     fn shut_down_without(&self, position: u64, options: ShutdownOptions) -> Shutdown {
         self.report_lagging(position);
         // The next start would load the append-only file, whatever is saved beside it.
@@ -75,7 +76,7 @@ impl Namespace {
         }
         let config = self.settings.current();
         let is_due = options.save || !options.nosave && !config.save_points.is_empty();
-        // What is loaded so far must not replace the file that it comes from.
+        // Data that is partly loaded must not replace the file that it comes from.
         if is_due && !self.restrictions.is_loading_anything() {
             let refusal = match config.dbfilename {
                 None => "there is no snapshot file: 'dbfilename' is empty",
@@ -97,8 +98,8 @@ impl Namespace {
         Shutdown::Begun
     }
 
-    /// Begins to shut down after a snapshot, or joins the shutdown that waits for one already. Returns what is cancelled if
-    /// the server goes on instead.
+    /// Begins a shutdown after a snapshot, or joins one that waits for a snapshot already. Returns a token that is
+    /// cancelled if the server continues instead.
     fn shut_down_after_save(&self, options: ShutdownOptions) -> Result<CancellationToken, Busy> {
         let mut current = self.pending_shutdown.current.lock();
         if let Some(Pending { awaited: Awaited::Snapshot(_), goes_on, .. }) = &*current {
@@ -115,7 +116,7 @@ impl Namespace {
                 pending.goes_on.clone()
             }
             None => {
-                // Before the order: what is written until the snapshot begins is in it, and then nothing is.
+                // Before the order: writes before the start of the snapshot are in it, and then there are none.
                 let pending = self.hold_for_shutdown(options, Awaited::Replicas { until_ms: 0 });
                 let order = order_save().inspect_err(|_| self.release_writes(pending.paused_before))?;
                 let goes_on = pending.goes_on.clone();
@@ -127,16 +128,16 @@ impl Namespace {
         Ok(goes_on)
     }
 
-    /// Begins a shutdown that waits: clients that write wait, too.
+    /// Begins a waiting shutdown, during which clients that write wait, too.
     fn hold_for_shutdown(&self, options: ShutdownOptions, awaited: Awaited) -> Pending {
-        // One that has written goes on: replicas and the snapshot are to have all of it.
+        // A script that has written continues: replicas and the snapshot are to have all of its writes.
         #[cfg(feature = "lua")]
         [false, true].iter().for_each(|is_function| _ = self.scripts.control.kill(*is_function));
         let paused_before = self.hold_writes();
         Pending { options, awaited, goes_on: CancellationToken::new(), paused_before }
     }
 
-    /// Lets the server go on instead of a shutdown that waits; returns whether there was one.
+    /// Aborts a waiting shutdown, so that the server continues; returns true if there was one.
     pub(crate) fn abort_shutdown(&self) -> bool {
         let Some(pending) = self.pending_shutdown.current.lock().take() else { return false };
         self.release_writes(pending.paused_before);
@@ -144,7 +145,7 @@ impl Namespace {
         true
     }
 
-    /// Finishes shutdowns that wait, one after the other, until the server stops.
+    /// Finishes waiting shutdowns, one after the other, until the server stops.
     pub(crate) async fn finish_shutdowns(self: &Arc<Self>) {
         while !self.instance.stop.is_cancelled() {
             tokio::select! {
@@ -154,14 +155,14 @@ impl Namespace {
         }
     }
 
-    /// Makes the next step of the shutdown that waits, once what it waits for is there.
+    /// Performs the next step of the waiting shutdown, once its event has come.
     async fn continue_shutdown(self: &Arc<Self>) {
         let Some(pending) = self.pending_shutdown.current.lock().clone() else { return };
         match pending.awaited {
             Awaited::Replicas { until_ms } => {
                 let Some(position) = self.wait_for_replicas(until_ms, &pending.goes_on).await else { return };
                 if pending.goes_on.is_cancelled() {
-                    return; // at the last moment
+                    return; // aborted at the last moment
                 }
                 if matches!(self.shut_down_without(position, pending.options), Shutdown::Refused) {
                     self.abort_shutdown();
@@ -171,14 +172,14 @@ impl Namespace {
         }
     }
 
-    /// Waits until the replicas have all changes, or for as long as they are given; returns up to where in the log that was
-    /// asked of them, or `None` if the server stops or goes on meanwhile.
+    /// Waits until the replicas have all changes, or their time is over; returns the log position that they had to
+    /// reach, or `None` if the server stops or continues meanwhile.
     async fn wait_for_replicas(self: &Arc<Self>, until_ms: u64, goes_on: &CancellationToken) -> Option<u64> {
         let held = self.clone();
         let no_write_is_under_way = spawn_blocking(move || drop(held.store.exclusive()));
         self.within(until_ms, goes_on, async { _ = no_write_is_under_way.await }).await?;
         let position = self.log.end();
-        // One that has not been sent all of a snapshot cannot have the changes behind it in time.
+        // A replica that has not been sent a whole snapshot cannot have the changes behind it in time.
         let is_sent_snapshot = |state| matches!(state, ReplicaState::Online | ReplicaState::Loading);
         let lags = |replica: &Replica| is_sent_snapshot(replica.state()) && replica.acknowledged() < position;
         let lag = || self.replica_clients().iter().any(|(replica, _)| lags(replica));
@@ -198,9 +199,9 @@ impl Namespace {
         Some(position)
     }
 
-    /// Works up to a time, in monotonic milliseconds; returns `None` if the server stops or goes on meanwhile.
+    /// Runs `work` up to a time, in monotonic milliseconds; returns `None` if the server stops or continues meanwhile.
     async fn within(&self, until_ms: u64, goes_on: &CancellationToken, work: impl Future<Output = ()>) -> Option<()> {
-        // Nobody may move a clock that stands still: then as much time as that has to pass.
+        // No client may move a clock that stands still: then as much real time has to pass.
         let left = Duration::from_millis(until_ms.saturating_sub(self.clock.now().mono_ms()));
         let time_is_over = async {
             while self.clock.now().mono_ms() < until_ms {
@@ -217,7 +218,7 @@ impl Namespace {
         }
     }
 
-    /// Logs which replicas have not acknowledged the changes up to a position.
+    /// Logs the replicas that have not acknowledged the changes up to a position.
     fn report_lagging(&self, position: u64) {
         let (replicas, now) = (self.replica_clients(), self.clock.now());
         let lagging = replicas.iter().filter(|(replica, _)| replica.acknowledged() < position);
@@ -226,7 +227,7 @@ impl Namespace {
             let lag_s = if state == ReplicaState::Online { replica.lag_ms(now) / 1000 } else { 0 };
             warn!(
                 "Lagging replica {name} reported offset {} behind master, lag={lag_s}, state={}.",
-                position.saturating_sub(replica.acknowledged()), // it may have said more meanwhile
+                position.saturating_sub(replica.acknowledged()), // the replica may have acknowledged more meanwhile
                 state.name()
             );
         }
@@ -236,7 +237,7 @@ impl Namespace {
         }
     }
 
-    /// Stops the server when the snapshot is saved; otherwise lets it go on.
+    /// Stops the server when the snapshot is saved; on failure the server continues, unless forced.
     async fn stop_after(&self, order: Order, pending: &Pending) {
         let error = tokio::select! {
             () = self.instance.stop.cancelled() => return,
@@ -256,7 +257,8 @@ impl Namespace {
         self.begin_shutdown();
     }
 
-    /// Lets clients that write wait, as CLIENT PAUSE does, for as long as it takes. Returns the pause in force before.
+    /// Makes clients that write wait, as CLIENT PAUSE does, until [`Namespace::release_writes`]. Returns the pause in
+    /// force before.
     pub(super) fn hold_writes(&self) -> Option<(Held, u64)> {
         let now = self.clock.now();
         let before = self.restrictions.pause.in_force(now);
@@ -266,7 +268,7 @@ impl Namespace {
         before
     }
 
-    /// Ends what [`Namespace::hold_writes`] has begun; the pause before it goes on.
+    /// Ends the pause of [`Namespace::hold_writes`]; the pause before it continues.
     pub(super) fn release_writes(&self, before: Option<(Held, u64)>) {
         self.restrictions.pause.end();
         if let Some((held, until_ms)) = before {

@@ -1,4 +1,4 @@
-//! Which tenant a namespace serves: its name, the id of its data set, and from when until when it is served.
+//! The tenant of a namespace: its name, the ID of its data set, and its time of service.
 
 use tokio_util::sync::CancellationToken;
 
@@ -7,7 +7,7 @@ use crate::time::clock::Now;
 
 /// The tenant of a namespace.
 pub struct Tenant {
-    /// The name of a private namespace, which is that of its user; `None` for the main one.
+    /// The name of a private namespace, which is that of its user; `None` for the main namespace.
     name: Option<Box<[u8]>>,
     /// The history of its data.
     pub(crate) history: History,
@@ -18,22 +18,20 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    /// Creates the tenant of a private namespace, or that of the main one, with a new history.
+    /// Creates the tenant of a private namespace, or that of the main namespace, with a new history.
     pub(super) fn new(name: Option<Box<[u8]>>, started: Now, stop: CancellationToken) -> Self {
         Tenant { name, history: History::default(), started, stop }
     }
 
-    /// Returns the name of a private namespace.
     pub(crate) fn name(&self) -> Option<&[u8]> {
         self.name.as_deref()
     }
 
-    /// Returns whether the namespace is a private one.
     pub(crate) fn is_private(&self) -> bool {
         self.name.is_some()
     }
 
-    /// Returns the replication id of the data set.
+    /// Returns the replication ID of the data set.
     pub fn replication_id(&self) -> String {
         self.history.ids().id
     }
