@@ -1,16 +1,14 @@
-//! What a client connects to, and how.
+//! Address of a server, and TLS options of a connection to it.
 
 #[cfg(feature = "binary")]
 use std::fmt;
 use std::path::PathBuf;
 
-/// The address of a server.
 #[cfg(feature = "binary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     /// A host, by name or address, and a port.
     Tcp(String, u16),
-    /// A Unix socket.
     Unix(PathBuf),
 }
 
@@ -27,12 +25,12 @@ impl fmt::Display for Address {
 /// The TLS options of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TlsOptions {
-    /// Whether to accept any server certificate.
+    /// True to accept any server certificate.
     pub insecure: bool,
     /// A PEM file with trusted authorities; without one, those of the system are used.
     pub cacert: Option<PathBuf>,
     /// PEM files with the client's own certificate and its key.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// The SNI name; without one, the host's.
+    /// The SNI name; without one, that of the host.
     pub sni: Option<String>,
 }

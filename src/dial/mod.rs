@@ -1,5 +1,5 @@
 //! Client connections for the health check, redis-cli and links to a primary: TCP, TLS, Unix socket. They block, so no
-//! runtime is needed; only those of a program that waits for several things at once do not.
+//! runtime is needed; only connections of a program that waits for several events at once do not.
 
 use std::io;
 use std::net::TcpStream;
@@ -22,10 +22,10 @@ pub(crate) use address::TlsOptions;
 pub(crate) use open::{AsyncStream, open};
 pub(crate) use stream::Stream;
 
-/// Connects, and waits for that without a limit.
+/// Connects, without a time limit.
 ///
 /// # Errors
-/// When the connection is refused, or TLS fails.
+/// A refused connection, or a failure of TLS.
 #[cfg(feature = "binary")]
 pub(crate) fn connect(address: &Address, tls: Option<&TlsOptions>) -> io::Result<Box<dyn Stream>> {
     match address {
@@ -42,16 +42,16 @@ pub(crate) fn connect(address: &Address, tls: Option<&TlsOptions>) -> io::Result
     }
 }
 
-/// Performs the handshake of TLS with a host.
+/// Performs the TLS handshake with a host.
 ///
 /// # Errors
-/// When it fails, or a file cannot be read.
+/// A failed handshake, or a file that cannot be read.
 #[cfg(feature = "tls")]
 pub(crate) fn secure(stream: TcpStream, host: &str, options: &TlsOptions) -> io::Result<Box<dyn Stream>> {
     Ok(Box::new(tls::secure(stream, host, options)?))
 }
 
-/// Fails.
+/// Fails, as this build has no TLS.
 ///
 /// # Errors
 /// Always.
@@ -65,7 +65,7 @@ fn without_tls() -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, "this binary was built without TLS")
 }
 
-/// Returns whether the server has closed TLS with an alert: it is alive, and refuses the connection.
+/// Returns true if the server has closed TLS with an alert: it is alive, and refuses the connection.
 #[cfg(feature = "binary")]
 pub(crate) fn is_alert(error: &io::Error) -> bool {
     #[cfg(feature = "tls")]

@@ -1,4 +1,4 @@
-//! Connections that do not block, for a program that waits for several things at once.
+//! Connections that do not block, for a program that waits for several events at once.
 
 use std::io;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::dial::tls;
 use crate::dial::{Address, TlsOptions};
 
-/// How long a connection is silent before the kernel asks whether the peer is still there.
+/// Time of silence after which the kernel probes a connection.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// How often it asks again, and how many times before the connection counts as broken.
+/// Interval of further probes, and their number before the connection counts as broken.
 const REPEAT: Duration = Duration::from_secs(5);
 const REPEATS: u32 = 3;
 
@@ -23,10 +23,10 @@ pub(crate) trait AsyncStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> AsyncStream for T {}
 
-/// Connects. A peer that vanishes without a word is noticed after half a minute, also while nothing is sent.
+/// Connects. A vanished peer is noticed after half a minute, even while nothing is sent.
 ///
 /// # Errors
-/// When the connection is refused, or TLS fails.
+/// A refused connection, or a failure of TLS.
 pub(crate) async fn open(address: &Address, tls: Option<&TlsOptions>) -> io::Result<Box<dyn AsyncStream>> {
     match address {
         Address::Unix(path) => Ok(Box::new(UnixStream::connect(path).await?)),

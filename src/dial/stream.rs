@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 
 /// A connection of any kind.
 pub(crate) trait Stream: Read + Write + Send {
-    /// The socket, by which another thread can end the connection.
+    /// Returns the socket, by which another thread can end the connection.
     #[cfg(feature = "binary")]
     fn socket(&self) -> BorrowedFd<'_>;
 }

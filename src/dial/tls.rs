@@ -17,7 +17,7 @@ use crate::dial::address::TlsOptions;
 use crate::dial::stream::Stream;
 use crate::dial::trust::{Authorities, ServerVerifier, certified};
 
-/// Where Linux distributions keep the system's trusted authorities.
+/// Paths of the system's trusted authorities in Linux distributions.
 const SYSTEM_AUTHORITIES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
@@ -53,12 +53,13 @@ pub(super) async fn secure_async(
     tokio_rustls::TlsConnector::from(config).connect(name, stream).await
 }
 
-/// Returns how to speak TLS with a host, and its name.
+/// Returns the TLS configuration for a host, and the name to send.
 fn client(host: &str, options: &TlsOptions) -> io::Result<(Arc<ClientConfig>, ServerName<'static>)> {
     let provider = Arc::new(ring::default_provider());
-    let verifier: Arc<dyn ServerCertVerifier> = match options.insecure {
-        true => Arc::new(AnyCertificate(provider.clone())),
-        false => Arc::new(ServerVerifier(authorities(options.cacert.as_deref())?)),
+    let verifier: Arc<dyn ServerCertVerifier> = if options.insecure {
+        Arc::new(AnyCertificate(provider.clone()))
+    } else {
+        Arc::new(ServerVerifier(authorities(options.cacert.as_deref())?))
     };
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder = builder.map_err(io::Error::other)?.dangerous().with_custom_certificate_verifier(verifier);
@@ -74,7 +75,7 @@ fn client(host: &str, options: &TlsOptions) -> io::Result<(Arc<ClientConfig>, Se
     Ok((Arc::new(config), name))
 }
 
-/// Returns whether this error is an alert of the server.
+/// Returns true if the error is an alert of the server.
 #[cfg(feature = "binary")]
 pub(super) fn is_alert(error: &io::Error) -> bool {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
@@ -90,7 +91,7 @@ fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     read.map_err(|cause| bad_file(path, &cause))
 }
 
-/// Returns the authorities that a file names, or those of the system.
+/// Returns the authorities in a file, or those of the system.
 fn authorities(cacert: Option<&Path>) -> io::Result<Authorities> {
     let system = || SYSTEM_AUTHORITIES.into_iter().map(Path::new).find(|path| path.exists());
     let mut authorities = Authorities::new();
@@ -112,7 +113,7 @@ fn authorities(cacert: Option<&Path>) -> io::Result<Authorities> {
     Ok(authorities)
 }
 
-/// Accepts any certificate: for the health check, which sends no secret, and for `--insecure`.
+/// Verifier that accepts any certificate: for the health check, which sends no secret, and for `--insecure`.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

@@ -1,10 +1,11 @@
-//! Which certificates are trusted: those that OpenSSL takes by default, which redis-server and redis-cli use.
+//! Trusted certificates: those that OpenSSL accepts by default, which redis-server and redis-cli use.
 //!
-//! webpki, which checks chains for the Web, takes no certificate of a peer that is an authority's or of version 1. People make such
-//! ones for their own servers: by `openssl req -x509` and `openssl x509 -req`. So chains are checked here by OpenSSL's rules:
-//! they lead to a trusted certificate that is its own issuer; all of it is valid now; each but the first may issue others, and
-//! is of version 3 unless it is trusted itself; each is for the purpose. What webpki refuses for other reasons than those
-//! two is refused, too. Names are not looked at, as Redis' clients and servers do not.
+//! webpki, which checks chains for the Web, accepts no peer certificate that is an authority's or of version 1. People
+//! create such certificates for their own servers, by `openssl req -x509` and `openssl x509 -req`. So chains are
+//! checked here by OpenSSL's rules: they lead to a trusted certificate that is its own issuer; all certificates are
+//! valid now; each but the first may issue others, and is of version 3 unless it is trusted itself; each is for the
+//! purpose. Certificates that webpki refuses for reasons other than those two are refused, too. Names are not checked,
+//! as Redis' clients and servers do not check them.
 
 use std::sync::Arc;
 
@@ -28,18 +29,17 @@ use crate::dial::trust::chain::Chain;
 mod certificate;
 mod chain;
 
-/// The certificates that are trusted.
+/// The trusted certificates.
 #[derive(Debug)]
 pub(crate) struct Authorities {
     algorithms: WebPkiSupportedAlgorithms,
     certificates: Vec<CertificateDer<'static>>,
-    /// The same as webpki has them.
+    /// The same certificates in the form of webpki.
     anchors: Vec<TrustAnchor<'static>>,
     names: Vec<DistinguishedName>,
 }
 
 impl Authorities {
-    /// Creates an empty set.
     pub(crate) fn new() -> Self {
         let algorithms = ring::default_provider().signature_verification_algorithms;
         Authorities { algorithms, certificates: Vec::new(), anchors: Vec::new(), names: Vec::new() }
@@ -48,7 +48,7 @@ impl Authorities {
     /// Adds a certificate.
     ///
     /// # Errors
-    /// If it is none.
+    /// If it cannot be parsed.
     pub(crate) fn add(&mut self, certificate: CertificateDer<'static>) -> Result<(), rustls::Error> {
         let Some(read) = Certificate::read(&certificate) else { return Err(CertificateError::BadEncoding.into()) };
         self.names.push(DistinguishedName::from(read.subject.to_vec()));
@@ -57,12 +57,11 @@ impl Authorities {
         Ok(())
     }
 
-    /// Returns whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.certificates.is_empty()
     }
 
-    /// Checks the certificate of a peer, with others that it has sent.
+    /// Verifies the certificate of a peer, with further ones that it has sent.
     fn verify(
         &self,
         purpose: Purpose,
@@ -71,7 +70,7 @@ impl Authorities {
     ) -> Result<(), rustls::Error> {
         let found = self.verify_as_openssl(purpose, (end, others), now)?;
         if found.is_alone {
-            return Ok(()); // it is trusted itself
+            return Ok(()); // the certificate is trusted itself
         }
         match self.verify_for_the_web(purpose, (end, others), now) {
             Ok(()) => Ok(()),
@@ -108,7 +107,7 @@ impl Authorities {
         chain::verify(&end, &sent, &trusted, self.algorithms.all, (purpose, now.as_secs()))
     }
 
-    /// Checks what a peer has signed with the key of its certificate.
+    /// Verifies a signature made with the key of a peer's certificate.
     fn verify_signature(
         &self,
         message: &[u8],
@@ -117,7 +116,7 @@ impl Authorities {
         is_tls13: bool,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let algorithms = &self.algorithms;
-        // Of a certificate that webpki does not read, the key is taken.
+        // For a certificate that webpki does not parse, its key is used.
         let unread = match EndEntityCert::try_from(certificate) {
             Ok(_) => None,
             Err(_) => Certificate::read(certificate),
@@ -131,7 +130,7 @@ impl Authorities {
     }
 }
 
-/// Checks a signature of TLS 1.2, where a scheme leaves the curve open.
+/// Verifies a signature of TLS 1.2, where a scheme leaves the curve open.
 fn verify_tls12_signature_with_key(
     message: &[u8],
     certificate: &Certificate<'_>,
@@ -141,13 +140,14 @@ fn verify_tls12_signature_with_key(
     let key = RawPublicKeyEntity::try_from(&certificate.key).map_err(in_words)?;
     let schemes = algorithms.mapping.iter().filter(|(scheme, _)| *scheme == signed.scheme);
     let mut possible = schemes.flat_map(|(_, algorithms)| algorithms.iter());
-    match possible.any(|algorithm| key.verify_signature(*algorithm, message, signed.signature()).is_ok()) {
-        true => Ok(HandshakeSignatureValid::assertion()),
-        false => Err(CertificateError::BadSignature.into()),
+    if possible.any(|algorithm| key.verify_signature(*algorithm, message, signed.signature()).is_ok()) {
+        Ok(HandshakeSignatureValid::assertion())
+    } else {
+        Err(CertificateError::BadSignature.into())
     }
 }
 
-/// Returns the reason for which webpki refuses a certificate, as rustls says it.
+/// Converts webpki's reason for a refusal to that of rustls.
 fn in_words(error: webpki::Error) -> CertificateError {
     match error {
         webpki::Error::UnknownIssuer => CertificateError::UnknownIssuer,
@@ -161,10 +161,10 @@ fn in_words(error: webpki::Error) -> CertificateError {
     }
 }
 
-/// Pairs certificates with a key, whatever version they are of.
+/// Pairs certificates of any version with a key.
 ///
 /// # Errors
-/// If the key is of no supported kind, or of another certificate.
+/// A key of no supported kind, or of another certificate.
 pub(crate) fn certified(
     certificates: Vec<CertificateDer<'static>>,
     key: &PrivateKeyDer<'static>,
@@ -178,11 +178,11 @@ pub(crate) fn certified(
     if is_of_another { Err(InconsistentKeys::KeyMismatch.into()) } else { Ok(certified) }
 }
 
-/// Checks certificates of clients.
+/// Verifier of clients' certificates.
 #[derive(Debug)]
 pub(crate) struct ClientVerifier {
     pub(crate) authorities: Authorities,
-    /// Whether each client has to show one.
+    /// True if each client has to send a certificate.
     pub(crate) is_mandatory: bool,
 }
 
@@ -227,7 +227,7 @@ impl ClientCertVerifier for ClientVerifier {
     }
 }
 
-/// Checks the certificate of a server, which may have any name.
+/// Verifier of a server's certificate, which may have any name.
 #[derive(Debug)]
 pub(crate) struct ServerVerifier(pub(crate) Authorities);
 

@@ -1,4 +1,4 @@
-//! X.509 certificates of all versions, as far as they are looked at when a chain of them is checked.
+//! X.509 certificates of all versions, as far as the check of a chain needs them.
 
 use std::collections::BTreeSet;
 
@@ -17,12 +17,11 @@ use x509_cert::ext::Extension;
 use x509_cert::ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage, KeyUsages};
 use x509_cert::time::Validity;
 
-/// What a certificate is shown for.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose {
-    /// To be a server.
+    /// Authentication of a server.
     Server,
-    /// To be a client.
+    /// Authentication of a client.
     Client,
 }
 
@@ -31,18 +30,18 @@ const NETSCAPE_TYPE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1
 const NETSCAPE_CLIENT: usize = 0;
 const NETSCAPE_SERVER: usize = 1;
 
-/// The tag of the version.
+/// Tag of the version.
 const VERSION: u8 = 0xa0;
 /// The bit in the tag of a value that consists of others.
 const CONSTRUCTED: u8 = 0x20;
 
-/// A certificate, with the bytes as they were sent where they are compared, signed or passed on.
+/// A certificate, with the original bytes of parts that are compared, signed or passed on.
 pub(super) struct Certificate<'a> {
-    /// All of it.
+    /// The whole certificate.
     pub(super) whole: &'a [u8],
-    /// What is signed.
+    /// The signed part.
     pub(super) signed: &'a [u8],
-    /// By which algorithm.
+    /// The algorithm of the signature.
     pub(super) algorithm: &'a [u8],
     pub(super) signature: &'a [u8],
     pub(super) issuer: &'a [u8],
@@ -53,20 +52,20 @@ pub(super) struct Certificate<'a> {
     extensions: Extensions,
 }
 
-/// What extensions say; `None` of those that are not there.
+/// Content of the extensions; `None` for missing ones.
 #[derive(Default)]
 struct Extensions {
     basic: Option<BasicConstraints>,
     key_usage: Option<KeyUsage>,
     purposes: Option<ExtendedKeyUsage>,
-    /// The first bits of Netscape's type.
+    /// The first two bits of Netscape's type.
     netscape: Option<Vec<bool>>,
     has_name_constraints: bool,
     has_unknown_critical: bool,
 }
 
 impl<'a> Certificate<'a> {
-    /// Reads a certificate; `None` if it is none.
+    /// Parses a certificate; `None` if it is malformed.
     pub(super) fn read(der: &'a [u8]) -> Option<Self> {
         if !is_whole(der) {
             return None;
@@ -79,7 +78,7 @@ impl<'a> Certificate<'a> {
             return None;
         };
         let unique_ids = [&read.issuer_unique_id, &read.subject_unique_id].into_iter().flatten().count();
-        // Where a field is optional, the crate skips others.
+        // The crate skips further fields where a field is optional.
         let has_others = optional.len() != unique_ids + usize::from(read.extensions.is_some());
         if has_others || read.version == Version::V1 && unique_ids > 0 || read.signature != signature_algorithm {
             return None;
@@ -99,38 +98,38 @@ impl<'a> Certificate<'a> {
         })
     }
 
-    /// Returns whether it names itself as its issuer.
+    /// Returns true if the certificate names itself as its issuer.
     pub(super) fn is_self_issued(&self) -> bool {
         self.issuer == self.subject
     }
 
-    /// Returns whether it is valid at a time in seconds since 1970.
+    /// Returns true if the certificate is valid at a time in seconds since 1970.
     pub(super) fn is_valid_at(&self, seconds: u64) -> bool {
         self.validity.not_before.to_unix_duration().as_secs() <= seconds && !self.has_expired(seconds)
     }
 
-    /// Returns whether it was valid before then, and is not any more.
+    /// Returns true if the certificate has expired at a time in seconds since 1970.
     pub(super) fn has_expired(&self, seconds: u64) -> bool {
         self.validity.not_after.to_unix_duration().as_secs() < seconds
     }
 
-    /// Returns whether everything that has to be understood is.
+    /// Returns true if all critical extensions are known.
     pub(super) fn is_understood(&self) -> bool {
         !self.extensions.has_unknown_critical
     }
 
-    /// Returns whether names are limited that those below it may have.
+    /// Returns true if the certificate limits the names of those below it.
     pub(super) fn limits_names(&self) -> bool {
         self.extensions.has_name_constraints
     }
 
-    /// Returns how many authorities may stand between it and the end.
+    /// Returns the number of authorities that may stand between the certificate and the end.
     pub(super) fn path_len(&self) -> Option<u64> {
         self.extensions.basic.as_ref().and_then(|basic| basic.path_len_constraint).map(u64::from)
     }
 
-    /// Returns whether it may issue others, as OpenSSL says: one that is trusted itself need not say that it may if it is of
-    /// the first version, or has a key usage with that.
+    /// Returns true if the certificate may issue others, by OpenSSL's rules: one that is trusted itself needs no
+    /// statement of this if it is of version 1, or has a key usage that permits it.
     pub(super) fn may_issue(&self, is_trusted: bool) -> bool {
         let Extensions { basic, key_usage, .. } = &self.extensions;
         if key_usage.is_some_and(|usage| !usage.key_cert_sign()) {
@@ -142,7 +141,7 @@ impl<'a> Certificate<'a> {
         }
     }
 
-    /// Returns whether it is for a purpose, as the certificate of the peer or as that of an issuer.
+    /// Returns true if the certificate is for a purpose, as that of the peer or as that of an issuer.
     pub(super) fn is_for(&self, purpose: Purpose, is_issuer: bool) -> bool {
         let Extensions { key_usage, purposes, netscape, .. } = &self.extensions;
         use KeyUsages::{DigitalSignature, KeyAgreement, KeyEncipherment};
@@ -178,7 +177,7 @@ impl Extensions {
             ID_CE_EXT_KEY_USAGE => self.purposes = Some(Decode::from_der(text)?),
             NETSCAPE_TYPE => self.netscape = Some(BitStringRef::from_der(text)?.bits().take(2).collect()),
             ID_CE_NAME_CONSTRAINTS => self.has_name_constraints = true,
-            // Names, where revocations stand, and policies, which nobody here asks for.
+            // Alternative names, locations of revocation lists, and policies are not evaluated here.
             ID_CE_SUBJECT_ALT_NAME
             | ID_CE_CRL_DISTRIBUTION_POINTS
             | ID_CE_CERTIFICATE_POLICIES
@@ -191,7 +190,7 @@ impl Extensions {
     }
 }
 
-/// Returns the values that one consists of, each with its tag and length.
+/// Returns the values that a value consists of, each with its tag and length.
 fn parts(whole: &[u8]) -> der::Result<Vec<&[u8]>> {
     let mut reader = SliceReader::new(AnyRef::from_der(whole)?.value())?;
     let mut parts = Vec::new();
@@ -201,7 +200,7 @@ fn parts(whole: &[u8]) -> der::Result<Vec<&[u8]>> {
     Ok(parts)
 }
 
-/// Returns whether no value is said to be longer than the one that it is part of: the crate allocates before it looks.
+/// Returns true if no value claims to be longer than the one that contains it: the crate allocates before it checks.
 fn is_whole(der: &[u8]) -> bool {
     let mut left = vec![der];
     while let Some(whole) = left.pop() {
@@ -227,7 +226,7 @@ mod tests {
         [head, content].concat()
     }
 
-    /// Returns the fields of a certificate that has the required ones.
+    /// Returns the required fields of a certificate.
     fn fields(version: u8) -> Vec<Vec<u8>> {
         let (version, bits) = (value(0xa0, &[&[2, 1, version]]), [3, 2, 0, 1]);
         let time = |year: &str| value(0x17, &[year.as_bytes(), b"0101000000Z"]);
@@ -249,7 +248,7 @@ mod tests {
         value(0x30, &[&value(0x30, &fields), &value(0x30, &[algorithm]), &[3, 2, 0, 9]])
     }
 
-    /// Returns whether a certificate is read, with fields after the required ones.
+    /// Returns true if a certificate with further fields behind the required ones is parsed.
     fn is_read(version: u8, more: &[&[u8]]) -> bool {
         let fields = [fields(version), more.iter().map(|field| field.to_vec()).collect()].concat();
         Certificate::read(&certificate(&fields, &OBJECT)).is_some()

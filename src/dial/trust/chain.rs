@@ -6,28 +6,28 @@ use webpki::RawPublicKeyEntity;
 
 use crate::dial::trust::certificate::{Certificate, Purpose};
 
-/// How many certificates a chain has, at most.
+/// Largest number of certificates in a chain.
 const LEN_MAX: usize = 10;
-/// How many signatures are checked, at most: a peer may send many certificates with the same name.
+/// Largest number of signatures that are checked: a peer may send many certificates with the same name.
 const SIGNATURES_MAX: usize = 100;
 
-/// A chain that holds.
+/// A valid chain.
 pub(super) struct Chain {
-    /// Whether it is one certificate, which is trusted itself.
+    /// True if the chain is one certificate, which is trusted itself.
     pub(super) is_alone: bool,
-    /// Whether it limits the names that certificates have. These are not looked at here.
+    /// True if the chain limits the names of certificates. These are not checked here.
     pub(super) limits_names: bool,
 }
 
-/// What chains are built from.
+/// State of the search for a chain.
 struct Search<'a> {
     sent: &'a [Certificate<'a>],
     trusted: &'a [Certificate<'a>],
     algorithms: &'a [&'static dyn SignatureVerificationAlgorithm],
     purpose: Purpose,
-    /// In seconds since 1970.
+    /// The time in seconds since 1970.
     now: u64,
-    /// How many signatures may still be checked.
+    /// Number of signatures that may still be checked.
     left: usize,
 }
 
@@ -35,7 +35,7 @@ struct Search<'a> {
 /// purpose at a time in seconds since 1970.
 ///
 /// # Errors
-/// Why there is no such chain.
+/// The reason for which there is no such chain.
 pub(super) fn verify<'a>(
     end: &'a Certificate<'a>,
     sent: &'a [Certificate<'a>],
@@ -47,7 +47,7 @@ pub(super) fn verify<'a>(
 }
 
 impl<'a> Search<'a> {
-    /// Checks the chain, if it is whole, or all that it can be the beginning of.
+    /// Checks the chain if it is complete, otherwise all chains that begin with it.
     fn extend(&mut self, chain: &mut Vec<&'a Certificate<'a>>) -> Result<Chain, CertificateError> {
         let Some(last) = chain.last().copied() else { return Err(CertificateError::UnknownIssuer) };
         if last.is_self_issued() && self.trusted.iter().any(|trusted| trusted.whole == last.whole) {
