@@ -1,15 +1,14 @@
-//! Barriers: a read of the cluster tells a revision that includes everything which was acknowledged before it was begun. Who
-//! reads the mirror waits until it has that revision. Those that come while such a read is on the way share the next one.
+//! Barriers: a read of the cluster returns a revision that includes everything acknowledged before its start. A read of
+//! the mirror waits until the mirror has that revision. Waiters that arrive during such a read share the next one.
 
 use crate::engine::cluster::Revision;
 
-/// Those that wait for barriers.
 pub(super) struct Barriers<W> {
-    /// Those that the read on the way is for; `None` if none is.
+    /// Waiters of the read in progress; `None` if there is none.
     reading: Option<Vec<W>>,
-    /// Those that the next one is for.
+    /// Waiters of the next read.
     next: Vec<W>,
-    /// Those that wait for the mirror, each list with its revision, in order.
+    /// Waiters for the mirror, each list with its revision, in order.
     following: Vec<(Revision, Vec<W>)>,
 }
 
@@ -20,12 +19,11 @@ impl<W> Default for Barriers<W> {
 }
 
 impl<W> Barriers<W> {
-    /// Adds one that waits.
     pub(super) fn add(&mut self, waiter: W) {
         self.next.push(waiter);
     }
 
-    /// Returns whether a read is to be begun; it is then.
+    /// Returns true if a read is to be begun, and counts it as begun.
     pub(super) fn begin(&mut self) -> bool {
         let begins = self.reading.is_none() && !self.next.is_empty();
         if begins {
@@ -39,14 +37,14 @@ impl<W> Barriers<W> {
         self.following.extend(self.reading.take().map(|waiters| (revision, waiters)));
     }
 
-    /// Ends the read without a revision: those that it was for wait for another one.
+    /// Ends the read without a revision: its waiters wait for another one.
     pub(super) fn fail(&mut self) {
         let mut waiters = self.reading.take().unwrap_or_default();
         waiters.append(&mut self.next);
         self.next = waiters;
     }
 
-    /// Takes those that wait for no more than what a mirror has.
+    /// Takes the waiters whose revision a mirror has reached.
     pub(super) fn take_until(&mut self, revision: Revision) -> Vec<W> {
         let (reached, left) = std::mem::take(&mut self.following).into_iter().partition(|(at, _)| *at <= revision);
         self.following = left;
@@ -54,17 +52,17 @@ impl<W> Barriers<W> {
         reached.into_iter().flat_map(|(_, waiters)| waiters).collect()
     }
 
-    /// Returns whether any wait for the mirror.
+    /// Returns true if any waiter waits for the mirror.
     pub(super) fn is_following(&self) -> bool {
         !self.following.is_empty()
     }
 
-    /// Returns whether nobody waits.
+    /// Returns true if there are no waiters.
     pub(super) fn is_empty(&self) -> bool {
         self.reading.is_none() && self.next.is_empty() && self.following.is_empty()
     }
 
-    /// Takes those that have waited for too long.
+    /// Takes the waiters that have waited too long.
     pub(super) fn take_overdue(&mut self, is_overdue: impl Fn(&W) -> bool) -> Vec<W> {
         let mut overdue = Vec::new();
         let lists = self.following.iter_mut().map(|(_, waiters)| waiters);

@@ -1,45 +1,44 @@
-//! What the engine asks of the cluster: transactions, reads, and the changes since a revision. Of etcd's terms, but without
-//! its client, so that tests have a simulated cluster.
+//! Interface of the engine to the cluster: transactions, reads, and the changes since a revision. In etcd's terms, but
+//! without its client, so that tests have a simulated cluster.
 
-/// A number of the cluster's changes, larger for each.
+/// Number of a change of the cluster, which rises with each.
 pub(super) type Revision = i64;
 
-/// A name and its value.
+/// A name and its value, a key-value pair of etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) name: Vec<u8>,
     pub(super) value: Vec<u8>,
-    /// When it was last changed.
+    /// Revision of the last change.
     pub(super) mod_revision: Revision,
-    /// How often it was changed since it was created.
+    /// Number of changes since the name was created.
     pub(super) version: i64,
 }
 
 /// A condition of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Test {
-    /// The name was last changed at this revision; 0 for one that is missing.
+    /// The name was last changed at this revision; 0 for a missing name.
     Unchanged(Vec<u8>, Revision),
-    /// How often the name was changed since it was created; 0 for one that is missing.
+    /// The name was changed this often since it was created; 0 for a missing name.
     Version(Vec<u8>, i64),
-    /// The name is there.
+    /// The name exists.
     Exists(Vec<u8>),
 }
 
-/// A change of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Sets a name to a value.
+    /// Assignment of a value to a name.
     Put(Vec<u8>, Vec<u8>),
-    /// Sets a name to a value, until the lease of the process ends.
+    /// Assignment of a value to a name, until the lease of the process ends.
     PutLeased(Vec<u8>, Vec<u8>),
-    /// Removes a name.
+    /// Removal of a name.
     Delete(Vec<u8>),
-    /// Removes all names from the first one up to the second one.
+    /// Removal of all names from the first one up to the second one.
     DeleteRange(Vec<u8>, Vec<u8>),
 }
 
-/// Changes that are made if all tests hold; otherwise names are read.
+/// Changes that are applied if all tests hold; otherwise names are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Transaction {
     pub(super) tests: Vec<Test>,
@@ -47,33 +46,31 @@ pub(super) struct Transaction {
     pub(super) reads: Vec<Vec<u8>>,
 }
 
-/// What a transaction has done.
+/// Result of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Done {
-    /// The revision that it has made, or at which it has read.
+    /// The revision of the transaction, or that of its reads.
     pub(super) revision: Revision,
-    /// Whether all tests did hold.
+    /// True if all tests have held.
     pub(super) is_committed: bool,
-    /// What it has read.
     pub(super) read: Vec<Option<Pair>>,
 }
 
-/// Why a request to the cluster has failed.
+/// Reason for which a request to the cluster has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// It was refused, and has changed nothing.
+    /// The request was refused, and has changed nothing.
     Refused(String),
     /// The lease of the process has expired; the request has changed nothing.
     LeaseExpired,
-    /// A limit of the cluster is exceeded, which it may have noticed after it has made the change. What it has not made by now
-    /// it never makes.
+    /// A limit of the cluster is exceeded, which the cluster may have noticed after the change. A change that was not
+    /// applied by now never will be.
     Exhausted(String),
-    /// It is not known whether it has changed anything, or is going to.
+    /// Unknown outcome: the request may have changed something, or still will.
     Unknown(String),
 }
 
 impl Failure {
-    /// Returns the reason in words.
     pub(super) fn reason(&self) -> &str {
         match self {
             Failure::Refused(reason) | Failure::Exhausted(reason) | Failure::Unknown(reason) => reason,
@@ -82,7 +79,7 @@ impl Failure {
     }
 }
 
-/// A change that the cluster tells of.
+/// A change reported by the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
     /// A name has a value.

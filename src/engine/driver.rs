@@ -1,4 +1,5 @@
-//! The thread of the engine: brings calls and what the cluster says to the [`Core`], and carries out what it asks for.
+//! The thread of the engine: passes calls and notifications of the cluster to the [`Core`], and executes the core's
+//! actions.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,18 +22,17 @@ use crate::observe::EngineStats;
 use crate::store::NEVER;
 use crate::time::clock::Clock;
 
-/// How long the mirror may lag behind a barrier before the changes are followed from another endpoint.
+/// Time for which the mirror may lag behind a barrier before the changes are followed at another endpoint.
 const LAG_MAX_MS: u64 = 1000;
-/// How often to ask for progress while a barrier waits for the mirror.
+/// Interval of progress requests while a barrier waits for the mirror.
 const ASK_EVERY_MS: u64 = 100;
-/// How long to wait before what has failed is tried again.
+/// Pause after a failure.
 pub(super) const RETRY: Duration = Duration::from_millis(200);
-/// For how long inputs are handled before what they ask for is carried out.
+/// Time for which inputs are handled before the resulting actions are executed.
 const TURN: Duration = Duration::from_millis(10);
-/// From how many milliseconds on a turn has held up what has come meanwhile.
+/// Duration from which on a turn has held up other inputs, in milliseconds.
 const HELD_UP_MS_MIN: u64 = 50;
 
-/// What the thread is told.
 pub(super) enum Input {
     /// A call is to be executed.
     Call(Box<StagedCall>, oneshot::Sender<StagedOutcome>),
@@ -44,7 +44,7 @@ pub(super) enum Input {
     LeaveQueue(LockName, u64, Option<oneshot::Sender<()>>),
     /// The connection of a client has closed.
     EndSession(u64),
-    /// Something was published by which calls are admitted.
+    /// The admission state has changed.
     Settle(oneshot::Sender<()>),
     /// The mirror is to be brought up to date.
     Refresh(oneshot::Sender<Result<()>>),
@@ -52,11 +52,11 @@ pub(super) enum Input {
     Done(u64, u32, std::result::Result<Done, Failure>),
     /// The answer to a barrier.
     Revision(std::result::Result<Revision, Failure>),
-    /// What a watch with this number tells.
+    /// A message of the watch with this number.
     Watch(u64, Seen),
-    /// The changes are to be followed again, after the watch with this number has ended.
+    /// The watch is to be opened again, after the watch with this number has ended.
     WatchAgain(u64),
-    /// All keys, as they are at a revision, after the watch with this number has missed changes.
+    /// All keys at a revision, after the watch with this number has missed changes.
     Loaded(u64, Vec<Pair>, Revision),
     /// The process is registered with a number, and a lease.
     Registered(u64, i64),
@@ -64,13 +64,12 @@ pub(super) enum Input {
     LeaseHeld,
     /// The lease of the process has expired.
     LeaseExpired(u64),
-    /// The clock was moved: something may be due.
+    /// The clock was moved: work may be due.
     ClockMoved,
-    /// The server stops.
     Stop,
 }
 
-/// The engine as the calls of clients see it.
+/// The handle by which calls of clients reach the engine.
 pub(super) struct Handle {
     pub(super) inputs: mpsc::UnboundedSender<Input>,
     pub(super) stats: Arc<EngineStats>,
@@ -78,7 +77,7 @@ pub(super) struct Handle {
 
 impl Handle {
     fn tell(&self, input: Input) {
-        let _ = self.inputs.send(input); // the engine has stopped, which those that wait see by the end of their channels
+        let _ = self.inputs.send(input); // the engine has stopped, which the waiters see by the end of their channels
     }
 }
 
@@ -120,7 +119,7 @@ impl Engine for Handle {
     }
 }
 
-/// The thread's state.
+/// State of the thread.
 pub(super) struct Driver {
     pub(super) core: Core,
     pub(super) cluster: Arc<Cluster>,
@@ -128,21 +127,22 @@ pub(super) struct Driver {
     pub(super) inputs: mpsc::UnboundedReceiver<Input>,
     pub(super) tell: mpsc::UnboundedSender<Input>,
     watch: Option<Watch>,
-    /// How many watches there were.
+    /// Number of watches opened so far.
     watches: u64,
-    /// Whether the end of a watch was reported, and nothing was heard since.
+    /// True if the end of a watch was reported, and no change has arrived since.
     is_cut_off: bool,
-    /// Asks for the registration of the process.
+    /// Requests the registration of the process.
     keeper: mpsc::UnboundedSender<()>,
     /// The process and its lease, once it is registered.
     registration: Option<(u64, i64)>,
-    /// Since when a barrier waits for the mirror, and when progress was asked for, in monotonic milliseconds.
+    /// Time since which a barrier waits for the mirror, and time of the last progress request, in monotonic
+    /// milliseconds.
     lags_since_ms: Option<u64>,
     asked_ms: u64,
 }
 
 impl Driver {
-    /// Creates the state of a thread that has loaded the mirror.
+    /// Creates the state for a mirror that is loaded.
     pub(super) fn new(
         core: Core,
         cluster: Arc<Cluster>,
@@ -169,7 +169,7 @@ impl Driver {
     /// Serves until the server stops.
     pub(super) async fn run(mut self) {
         self.begin_watch();
-        let _ = self.keeper.send(()); // it ends with the process
+        let _ = self.keeper.send(()); // the keeper ends with the process
         let real = Clock::system();
         loop {
             let due_ms = self.core.next_tick_ms().min(self.next_lag_ms());
@@ -186,7 +186,7 @@ impl Driver {
                 self.forgive(woken_ms.saturating_sub(end_ms)); // the process was stopped
             }
             if let Some(input) = input {
-                // What has come meanwhile may go together.
+                // Inputs that have arrived meanwhile may be handled together.
                 let (mut next, end_us) = (Some(input), clock.now().mono_us() + TURN.as_micros() as u64);
                 while let Some(input) = next {
                     if let Input::Stop = input {
@@ -201,11 +201,11 @@ impl Driver {
             self.core.tick();
             self.carry_out();
             self.check_lag();
-            tokio::task::yield_now().await; // to the connections of the cluster, however much there is to do
+            tokio::task::yield_now().await; // to the cluster's connections, even under load
         }
     }
 
-    /// Lets waits last longer by the milliseconds in which this thread did not handle what has come.
+    /// Extends all waits by time in which this thread handled no input.
     fn forgive(&mut self, ms: u64) {
         if ms >= HELD_UP_MS_MIN {
             self.core.patience.forgive(ms);
@@ -222,7 +222,7 @@ impl Driver {
             Input::Settle(done) => self.core.settle(done),
             Input::Refresh(done) => self.core.refresh(done),
             Input::Done(process, lane, result) => {
-                // One of a former registration concerns no lane that there is.
+                // The answer to a transaction of a former registration concerns no present lane.
                 if self.registration.is_some_and(|(present, _)| present == process) {
                     self.core.done(lane, result);
                 }
@@ -251,7 +251,7 @@ impl Driver {
             }
             Input::LeaseHeld => {
                 let cluster = self.cluster.clone();
-                tokio::spawn(async move { cluster.look().await }); // for INFO, which otherwise shows what was known before
+                tokio::spawn(async move { cluster.look().await }); // for INFO, which otherwise shows an older state
             }
             Input::LeaseExpired(process) => {
                 if self.registration.is_some_and(|(present, _)| present == process) {
@@ -290,7 +290,7 @@ impl Driver {
         }
     }
 
-    /// Loads all keys again, while calls go on with what the mirror has.
+    /// Loads all keys again, while calls continue with the present mirror.
     fn reload(&self) {
         let (cluster, prefix, tell, number) =
             (self.cluster.clone(), self.prefix.clone(), self.tell.clone(), self.watches);
@@ -313,19 +313,21 @@ impl Driver {
         self.core.stats.watches.fetch_add(1, Relaxed);
         let (after, number) = (self.core.mirror.revision(), self.watches);
         let tell = self.tell.clone();
-        let tell = move |seen| _ = tell.send(Input::Watch(number, seen)); // nobody hears it when the engine ends
+        let tell = move |seen| _ = tell.send(Input::Watch(number, seen)); // the receiver is gone when the engine ends
         self.watch = Some(Watch::begin(self.cluster.clone(), &self.prefix, after, tell));
         self.lags_since_ms = None;
     }
 
     fn next_lag_ms(&self) -> u64 {
-        match self.core.awaits_mirror() && self.watch.is_some() {
-            true => self.asked_ms.saturating_add(ASK_EVERY_MS),
-            false => NEVER,
+        if self.core.awaits_mirror() && self.watch.is_some() {
+            self.asked_ms.saturating_add(ASK_EVERY_MS)
+        } else {
+            NEVER
         }
     }
 
-    /// Asks for progress while a barrier waits for the mirror, and follows the changes from another endpoint if there is none.
+    /// Requests progress while a barrier waits for the mirror, and follows the changes at another endpoint if there is
+    /// none.
     fn check_lag(&mut self) {
         let now_ms = self.core.clock().now().mono_ms();
         if !self.core.awaits_mirror() || self.watch.is_none() {
@@ -339,11 +341,13 @@ impl Driver {
             self.begin_watch();
         } else if since_ms == now_ms || now_ms >= self.asked_ms.saturating_add(ASK_EVERY_MS) {
             self.asked_ms = now_ms;
-            self.watch.iter().for_each(Watch::ask_progress);
+            if let Some(watch) = &self.watch {
+                watch.ask_progress();
+            }
         }
     }
 
-    /// Does what the core asks for.
+    /// Executes the actions of the core.
     fn carry_out(&mut self) {
         for action in self.core.take_actions() {
             let (cluster, tell) = (self.cluster.clone(), self.tell.clone());
@@ -369,16 +373,16 @@ impl Driver {
                 Action::Register => {
                     warn!("etcd: the lease of this process has expired, it is registered again");
                     self.registration = None;
-                    let _ = self.keeper.send(()); // it ends with the process
+                    let _ = self.keeper.send(()); // the keeper ends with the process
                 }
             }
         }
     }
 
-    /// Removes what is registered, when the server stops.
+    /// Revokes the registration when the server stops.
     async fn leave(self) {
         let Some((_, lease)) = self.registration else { return };
-        let _ = self.cluster.revoke(lease).await; // it ends anyway
+        let _ = self.cluster.revoke(lease).await; // the lease ends anyway
         info!("etcd: this process has left");
     }
 }

@@ -1,4 +1,4 @@
-//! The cluster as etcd: which endpoint is asked, what transactions are in its terms, and what its errors mean.
+//! The cluster as etcd: choice of the endpoint, transactions in etcd's terms, and the meaning of its errors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -16,25 +16,24 @@ use crate::engine::api::{Access, Client, Error};
 use crate::engine::cluster::{Change, Done, Failure, Pair, Revision, Test, Transaction};
 use crate::observe::EngineStats;
 
-/// For how long a request may stay without an answer before another endpoint is asked.
+/// Time without an answer after which another endpoint is used.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// An endpoint, which is connected when it is first asked.
+/// An endpoint, which is connected at its first request.
 struct Endpoint {
     url: String,
     client: Mutex<Option<Client>>,
 }
 
-/// The cluster.
 pub(super) struct Cluster {
     endpoints: Vec<Endpoint>,
     access: Access,
-    /// The endpoint that is asked.
+    /// Index of the endpoint in use.
     present: AtomicUsize,
     stats: Arc<EngineStats>,
 }
 
 impl Cluster {
-    /// Creates the client of a cluster, which connects to nothing yet.
+    /// Creates the client of a cluster, without connecting to it.
     pub(super) fn new(urls: &[String], access: Access, stats: Arc<EngineStats>) -> Self {
         let endpoints = urls.iter().map(|url| Endpoint { url: url.clone(), client: Mutex::default() }).collect();
         let cluster = Cluster { endpoints, access, present: AtomicUsize::new(0), stats };
@@ -46,12 +45,12 @@ impl Cluster {
         self.stats.cluster.lock().endpoint.clone_from(&self.endpoints[self.present()].url);
     }
 
-    /// Returns the endpoint that is asked.
+    /// Returns the index of the endpoint in use.
     pub(super) fn present(&self) -> usize {
         self.present.load(Relaxed) % self.endpoints.len()
     }
 
-    /// Asks another endpoint from now on, if it is still this one that is asked.
+    /// Changes to the next endpoint, if `endpoint` is still in use.
     pub(super) fn leave(&self, endpoint: usize) {
         let next = endpoint + 1;
         if self.present.compare_exchange(endpoint, next % self.endpoints.len(), Relaxed, Relaxed).is_ok() {
@@ -59,7 +58,6 @@ impl Cluster {
         }
     }
 
-    /// Returns the client of an endpoint.
     pub(super) async fn client(&self, endpoint: usize) -> Result<Client, Error> {
         let Endpoint { url, client } = &self.endpoints[endpoint];
         let mut client = client.lock().await;
@@ -71,7 +69,7 @@ impl Cluster {
         Ok(connected)
     }
 
-    /// Asks the present endpoint, and another one from then on if it does not answer.
+    /// Sends a request to the present endpoint, and changes to another one if there is no answer.
     async fn ask<T, F: Future<Output = Result<T, Error>>>(&self, ask: impl FnOnce(Client) -> F) -> Result<T, Failure> {
         let endpoint = self.present();
         let answer = timeout(REQUEST_TIMEOUT, async { ask(self.client(endpoint).await?).await }).await;
@@ -86,7 +84,7 @@ impl Cluster {
         Err(failure)
     }
 
-    /// Makes a transaction; what is put with the lease of the process ends with that.
+    /// Commits a transaction; names put with the lease of the process end with that.
     pub(super) async fn commit(&self, transaction: Transaction, lease: i64) -> Result<Done, Failure> {
         let asked = txn(transaction, lease);
         let response = self.ask(|client| async move { client.txn(asked).await }).await?;
@@ -97,15 +95,15 @@ impl Cluster {
         Ok(Done { revision: revision(response.header), is_committed: response.succeeded, read: read.collect() })
     }
 
-    /// Returns the present revision of the cluster: everything that was acknowledged before has it, or a smaller one.
+    /// Returns the present revision of the cluster: everything acknowledged before has this revision or a smaller one.
     pub(super) async fn revision(&self, name: &[u8]) -> Result<Revision, Failure> {
         let asked = RangeRequest { key: name.to_vec(), count_only: true, ..RangeRequest::default() };
         let response = self.ask(|client| async move { client.range(asked).await }).await?;
         Ok(revision(response.header))
     }
 
-    /// Reads some names from one on, as they were at a revision, 0 for the present one; returns the revision, and whether
-    /// there are more.
+    /// Reads names from `from` on, at a revision, 0 for the present one; returns the revision, and true if there are
+    /// more names.
     pub(super) async fn page(
         &self,
         from: &[u8],
@@ -119,18 +117,18 @@ impl Cluster {
         Ok((response.kvs.into_iter().map(pair).collect(), revision(response.header), response.more))
     }
 
-    /// Returns a new lease of some seconds.
+    /// Grants a new lease.
     pub(super) async fn lease(&self, seconds: i64) -> Result<i64, Failure> {
         let granted = self.ask(|client| async move { client.lease_grant(seconds).await });
         Ok(granted.await?.id)
     }
 
-    /// Ends a lease, and with it what was put until then.
+    /// Revokes a lease, and with it all names put under it.
     pub(super) async fn revoke(&self, lease: i64) -> Result<(), Failure> {
         self.ask(|client| async move { client.lease_revoke(lease).await }).await.map(|_| ())
     }
 
-    /// Keeps a lease alive.
+    /// Renews a lease.
     ///
     /// # Errors
     /// [`Failure::LeaseExpired`] if it has expired.
@@ -138,7 +136,7 @@ impl Cluster {
         self.ask(|client| async move { client.lease_keep_alive(lease).await }).await
     }
 
-    /// Asks the present endpoint for its version and what it knows of the cluster; returns the version.
+    /// Requests the version and the cluster state of the present endpoint; returns the version.
     pub(super) async fn look(&self) -> Result<String, Failure> {
         let status = self.ask(|client| async move { client.status().await }).await?;
         let mut known = self.stats.cluster.lock();
@@ -148,7 +146,7 @@ impl Cluster {
     }
 }
 
-/// Returns what an error of a call means for a request.
+/// Classifies an error of a call.
 fn failure(error: &Error) -> Failure {
     let status = match error {
         Error::Status(status) => status,
@@ -159,18 +157,18 @@ fn failure(error: &Error) -> Failure {
         return Failure::LeaseExpired;
     }
     let message = status.message().to_owned();
-    // One that the client has made out of an error of the connection: its code is none of etcd's.
+    // The client has made this status out of an error of the connection: its code is none of etcd's.
     if std::error::Error::source(status).is_some() {
         return Failure::Unknown(message);
     }
     match status.code() {
-        // etcd replies with these before it proposes anything.
+        // etcd replies with these before it proposes the transaction.
         Code::InvalidArgument
         | Code::NotFound
         | Code::PermissionDenied
         | Code::FailedPrecondition
         | Code::Unauthenticated => Failure::Refused(message),
-        // The quota is looked at again when a transaction has been made, and then the answer is the same.
+        // The quota is checked again when a transaction has been made, and the answer is the same then.
         Code::ResourceExhausted => Failure::Exhausted(message),
         _ => Failure::Unknown(message),
     }
@@ -207,12 +205,12 @@ fn compare(test: Test) -> Compare {
     Compare { result: result.into(), target: target.into(), key, target_union: Some(value) }
 }
 
-/// Returns the revision of the cluster at an answer.
+/// Returns the revision of the cluster at a response.
 pub(super) fn revision(header: Option<ResponseHeader>) -> Revision {
     header.map_or(0, |header| header.revision)
 }
 
-/// Returns a name and its value, taken out of an answer.
+/// Converts a key-value pair of a response.
 pub(super) fn pair(found: KeyValue) -> Pair {
     Pair { name: found.key, value: found.value, mod_revision: found.mod_revision, version: found.version }
 }

@@ -1,18 +1,18 @@
-//! Keyspace events that other processes have caused, as this one emits them.
+//! Keyspace events of other processes, as this process emits them.
 
 use std::collections::HashMap;
 
 use crate::store::{Classes, Event};
 
-/// How many different events there may be: several times as many as the commands of all versions cause.
+/// Largest number of different events: several times as many as the commands of all versions cause.
 const EVENTS_MAX: usize = 1024;
 
-/// The events that were heard of, each kept for ever, as those of this process' commands are.
+/// The events received so far, each kept for ever, like those of this process' commands.
 #[derive(Default)]
 pub(super) struct KnownEvents(HashMap<(u32, Box<str>), &'static Event>);
 
 impl KnownEvents {
-    /// Returns the event of a class with a name; `None` for more than there can be.
+    /// Returns the event of a class with a name; `None` beyond the largest number.
     pub(super) fn get(&mut self, class: u32, name: &str) -> Option<&'static Event> {
         if let Some(known) = self.0.get(&(class, name.into())) {
             return Some(known);

@@ -1,4 +1,4 @@
-//! The execution of calls on a stage: those that are executed together, one after the other.
+//! Execution of calls together on a stage, one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,25 +21,23 @@ use crate::spec::Group as CommandGroup;
 use crate::store::{Cx, Key, Origin};
 use crate::time::clock::Now;
 
-/// What the engine knows of keys.
+/// State of keys known to the engine.
 pub(super) trait Known {
-    /// Returns a copy of a key.
     fn copy(&self, key: &KeyName, now: Now) -> Copy;
 
-    /// Returns when a watched key was last changed, unless that was after the mirror's revision.
+    /// Returns the revision of a watched key's last change, unless that was after the mirror's revision.
     fn watched(&self, key: &KeyName) -> Option<Revision>;
 
-    /// Returns what a stage is made with, and when what fencing tokens are counted from was last changed.
+    /// Returns the context of a new stage, and the revision at which the fence base was last changed.
     fn stage_cx(&self, now: Now) -> (StageCx, Revision);
 
-    /// Returns whether a process does not live any more.
     fn is_dead(&self, process: u64) -> bool;
 
-    /// Returns the locks with queues of some databases, and the revision at which these are all.
+    /// Returns the locks with queues in some databases, and the revision at which the list is complete.
     fn locks_with_queues(&self, of: &Cleared) -> (Vec<KeyName>, Revision);
 }
 
-/// Calls that are being executed on a stage.
+/// Execution of calls on a stage.
 pub(super) struct Execution<'e, K> {
     namespace: &'e Namespace,
     handlers: &'static Handlers,
@@ -51,7 +49,7 @@ pub(super) struct Execution<'e, K> {
     record: StoredRecord,
     reads: Vec<Reads>,
     tally: LockTally,
-    /// What fencing tokens are counted from, and since when.
+    /// The fence base, and the revision of its last change.
     fence_base: (i64, Revision),
 }
 
@@ -81,7 +79,7 @@ impl<'e, K: Known> Execution<'e, K> {
         pending.iter().flat_map(|pending| &*pending.keys).for_each(|key| execution.load(key));
         let (mut members, mut overtaken) = (Vec::new(), None);
         for mut pending in execution.expire_awaited(pending) {
-            let mut ended = Ended::Done; // and for another transaction, if it comes too late for this one
+            let mut ended = Ended::Done; // and in another transaction, if the call comes too late for this one
             if overtaken.is_none() {
                 ended = execution.perform(&mut pending);
                 overtaken = execution.stage.has_lost_hand_over().then_some(members.len());
@@ -92,7 +90,8 @@ impl<'e, K: Known> Execution<'e, K> {
         execution.end(members, overtaken)
     }
 
-    /// Lets the locks that are due and waited for expire first: who is queued comes before the calls, which would find them free.
+    /// Expires locks that are due and have queues first: queued clients come before the calls, which would find the
+    /// locks free.
     fn expire_awaited(&self, mut pending: Vec<Pending>) -> Vec<Pending> {
         let Some(until_ms) = pending.first().map(|first| first.until_ms) else { return pending };
         for key in self.stage.free_locks() {
@@ -133,7 +132,7 @@ impl<'e, K: Known> Execution<'e, K> {
         Ended::Done
     }
 
-    /// Hands over the locks that are free now, also those of databases that were emptied.
+    /// Hands over the locks that are free now, including those of databases that were emptied.
     fn hand_over(&mut self) {
         let cleared = self.stage.cleared();
         if cleared != Cleared::Nothing {
@@ -186,7 +185,7 @@ impl<'e, K: Known> Execution<'e, K> {
         self.stage.hold().view(*db, Cx::new(self.now, Origin::Expiry)).exists(key);
     }
 
-    /// Ends the session of a client that a lock may be bound to, and the waits of the dead for it.
+    /// Ends the session of a client that a lock may be bound to, and removes waits of dead processes for the lock.
     fn end_session(&mut self, key: &KeyName, (process, id): (u64, u64)) {
         let holders = self.known.stage_cx(self.now).0.holders;
         let client = holders.copied(&StoredClient { process, id, ..StoredClient::default() }).id();
@@ -197,7 +196,7 @@ impl<'e, K: Known> Execution<'e, K> {
         }
     }
 
-    /// Returns whether one of the watched keys of a call has changed since; adds them to the tests otherwise.
+    /// Returns true if one of the watched keys of a call has changed since; otherwise adds the keys to the tests.
     fn is_touched(&mut self, call: &StagedCall) -> bool {
         let Some(watch) = &call.watch else { return false };
         if watch.flag.is_raised() {
@@ -205,7 +204,7 @@ impl<'e, K: Known> Execution<'e, K> {
         }
         for (key, ()) in watch.keys.iter() {
             if self.stage.has_changed(key) {
-                return true; // by one of the calls that are executed with it
+                return true; // by an earlier call of the same execution
             }
             match self.known.watched(key) {
                 Some(revision) => _ = self.tests.entry(key.clone()).or_insert(revision),
@@ -215,11 +214,11 @@ impl<'e, K: Known> Execution<'e, K> {
         false
     }
 
-    /// Executes a call for its client, or again because that is blocked.
+    /// Executes a call for its client, or repeats that of a blocked client.
     fn execute(&mut self, call: &StagedCall, again: Option<&mut Next>) -> Ended {
         let (namespace, handlers, client) = (self.namespace, self.handlers, call.caller.info.id);
         self.record.client = client;
-        // A script that takes long marks the mirror as busy, so it has to hold that.
+        // A script that takes long marks the mirror as busy, so the mirror must be held.
         let _mirror = runs_scripts(call).then(|| namespace.store.exclusive());
         let (mut hold, mut out) = (self.stage.hold(), Output::new());
         let mut view = hold.view(call.caller.db, Cx::new(self.now, Origin::Client(client)));
@@ -248,14 +247,13 @@ impl<'e, K: Known> Execution<'e, K> {
     }
 }
 
-/// Returns the reply of EXEC where a watched key has changed.
+/// Returns the reply of EXEC after a change of a watched key.
 fn refuse(call: &StagedCall) -> Ended {
     let mut out = Output::new();
     Reply::new(&mut out, call.caller.protocol).null_array();
     Ended::Replied(Replied { out, db: call.caller.db, fences: Vec::new() })
 }
 
-/// Returns whether a call runs scripts.
 fn runs_scripts(call: &StagedCall) -> bool {
     let queue = call.transaction.iter().flat_map(|transaction| &transaction.queue);
     let commands = queue.map(|(queued, _)| *queued).chain([call.command]);

@@ -1,28 +1,26 @@
-//! A transaction on the way.
+//! A transaction in flight.
 
 use crate::engine::group::Group;
 
-/// What is on the way on a lane.
+/// The transaction in flight on a lane.
 pub(super) struct Flight {
-    /// The number of the transaction.
     pub(super) number: u64,
-    /// The calls that it is for; `None` once their clients were told that its outcome is not known.
+    /// The calls of the transaction; `None` once their clients were told that its outcome is unknown.
     pub(super) group: Option<Group>,
     pub(super) state: State,
-    /// The limit of the cluster that is exceeded, if it has answered so: nothing of the transaction is on the way any more.
+    /// The exceeded limit of the cluster, if it has answered so: no part of the transaction is in flight any more.
     pub(super) exhausted: Option<String>,
-    /// When it was sent, in monotonic microseconds.
+    /// Time at which the transaction was sent, in monotonic microseconds.
     pub(super) sent_us: u64,
-    /// Until when its outcome may stay unknown, by [`Patience`](crate::engine::core::Patience).
+    /// Time limit for an unknown outcome, by [`Patience`](crate::engine::core::Patience).
     pub(super) until_ms: u64,
 }
 
-/// How far it is.
+/// State of a transaction in flight.
 pub(super) enum State {
-    /// It was sent.
     Sent,
-    /// Another one was sent, because its outcome is not known.
+    /// Another transaction was sent, because the outcome is unknown.
     Settling,
-    /// Another one is sent at this time, in monotonic milliseconds.
+    /// Another transaction is due at this time, in monotonic milliseconds.
     Unsettled(u64),
 }

@@ -19,29 +19,28 @@ use crate::error::Error;
 use crate::resp::{Mark, Output};
 use crate::time::clock::Now;
 
-/// How many bytes a transaction writes at most: etcd refuses requests of 1.5 MB.
+/// Largest number of bytes that a transaction writes: etcd refuses requests of 1.5 MB.
 const BYTES_MAX: usize = 1 << 20;
-/// How many tests a transaction has at most, as etcd limits them.
+/// Largest number of tests in a transaction, as etcd limits them.
 const TESTS_MAX: usize = 128;
 
 /// The outcome of a call on the stage.
 pub(super) enum Ended {
-    /// With a reply.
+    /// The call has a reply.
     Replied(Replied),
-    /// Its client is to be blocked.
+    /// The client is to be blocked.
     Blocked(Box<Suspended>),
-    /// Its client stays blocked, until a monotonic time at which it is to be made again.
+    /// The client stays blocked; the call is to be repeated at this monotonic time, in milliseconds.
     StaysBlocked(u64),
-    /// It was no call of a client.
+    /// The work was no call of a client.
     Done,
 }
 
-/// The reply of a call.
 pub(super) struct Replied {
     pub(super) out: Output,
-    /// The database that its client has selected since.
+    /// The database selected by the client after the call.
     pub(super) db: usize,
-    /// Where fencing tokens of the transaction belong in it, in order.
+    /// Positions of the transaction's fencing tokens in the reply, in order.
     pub(super) fences: Vec<(Mark, NewFence)>,
 }
 
@@ -56,42 +55,40 @@ impl Replied {
     }
 }
 
-/// Calls that are executed together.
 pub(super) struct Group {
     /// The calls, each with its outcome on the stage.
     pub(super) members: Vec<(Pending, Ended)>,
-    /// The revisions of the keys of which the stage had copies.
+    /// The keys copied to the stage, each with its revision.
     pub(super) tests: Vec<(KeyName, Revision)>,
-    /// The databases that they have emptied, before they have made the other changes.
+    /// The databases that the calls have emptied, before their other changes.
     pub(super) cleared: Cleared,
-    /// The keys that they have changed.
     pub(super) changed: Vec<Changed>,
     pub(super) record: StoredRecord,
-    /// What clients have read that are to be told of changes.
+    /// Reads of clients that are to be told of changes.
     pub(super) reads: Vec<Reads>,
-    /// What the transaction depends on besides the keys.
+    /// Conditions of the transaction besides the keys.
     pub(super) guards: BTreeSet<Guard>,
-    /// Whether a queue for a lock has begun.
+    /// True if a queue for a lock has begun.
     pub(super) has_begun_queue: bool,
-    /// How many fencing tokens they were given, and what these are counted from.
+    /// Number of fencing tokens given to the calls, and their base.
     pub(super) given_fences: u32,
     pub(super) fence_base: i64,
-    /// What is to be counted of locks.
+    /// Counters of lock operations.
     pub(super) tally: LockTally,
-    /// When they were executed on the stage.
+    /// Time of the execution on the stage.
     pub(super) staged: Now,
-    /// The first call that has changed a lock which the calls before it have handed over: the cluster has to have that first,
-    /// because only so the client is told.
+    /// Index of the first call that has changed a lock which the calls before it have handed over: the cluster must
+    /// have the handover first, because only then the client is told.
     pub(super) overtaken: Option<usize>,
 }
 
 impl Group {
-    /// Returns whether the calls have changed nothing, so that what they have read is only to be confirmed.
+    /// Returns true if the calls have changed nothing, so that only their reads have to be confirmed.
     pub(super) fn is_read(&self) -> bool {
         self.changed.is_empty() && self.cleared == Cleared::Nothing && self.record.messages.is_empty()
     }
 
-    /// Returns why the cluster does not take what they have changed, if it does not.
+    /// Returns the reason for which the cluster does not accept the changes, if it does not.
     pub(super) fn fault(&self, value_max: usize) -> Option<Error> {
         let (mut size, mut largest, mut puts) = (self.record.encoded_len(), 0, 0);
         for Changed { key, value, has_field_ttl } in &self.changed {
@@ -104,7 +101,7 @@ impl Group {
                     (size + stored.encoded_len(), largest.max(stored.body.len() + queue_len(stored)), puts + 1);
             }
         }
-        // Where a database is emptied, each of its keys that are written divides the range of those that are deleted.
+        // If a database is emptied, each key written to it divides the range of deleted keys.
         let ranges = match &self.cleared {
             Cleared::Nothing => 0,
             Cleared::Databases(databases) => databases.len() + puts,
@@ -118,7 +115,7 @@ impl Group {
         is_too_large.then_some(Error::TooLargeForEngine)
     }
 
-    /// Returns the transaction that makes their changes on a lane, of which the test is given, and ends turns.
+    /// Returns the transaction that makes the changes on a lane, with the lane's test, and that ends turns.
     pub(super) fn transaction(&self, prefix: &Prefix, lane: Test, turns: Vec<Change>) -> Transaction {
         let name = |key: &KeyName| prefix.name(&Name::Key(key.clone()));
         let Test::Version(lane_name, _) = &lane else { unreachable!("the test of a lane is one of its version") };
@@ -137,7 +134,7 @@ impl Group {
                 Some(Change::Put(name(&changed.key), stored.encode_to_vec()))
             }
             None if self.cleared.has(changed.key.0) => None,
-            // One that was created and deleted on the stage was never in the cluster.
+            // A key that was created and deleted on the stage was never in the cluster.
             None => was_there(&changed.key).then(|| Change::Delete(name(&changed.key))),
         };
         let mut changes: Vec<Change> = self.changed.iter().filter_map(change).collect();
@@ -166,7 +163,7 @@ impl Group {
     }
 }
 
-/// Returns how many bytes of a key's value are the queue for the lock.
+/// Returns the number of bytes that the queue for the lock takes in a key's value.
 fn queue_len(stored: &StoredKey) -> usize {
     stored.queue.iter().map(StoredWaiter::encoded_len).sum()
 }

@@ -1,4 +1,4 @@
-//! What a transaction depends on besides its keys.
+//! Conditions of a transaction besides its keys.
 
 use crate::engine::cluster::{Revision, Test};
 use crate::engine::names::{Name, Prefix};
@@ -6,18 +6,18 @@ use crate::engine::names::{Name, Prefix};
 /// A condition of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Guard {
-    /// A process lives, to whose client a lock is handed over.
+    /// The process is alive; a lock is handed over to its client.
     Lives(u64),
-    /// A process does not live, whose session is ended.
+    /// The process is dead; its session is ended.
     IsGone(u64),
-    /// No queue for a lock has begun since, where databases are emptied.
+    /// No queue for a lock has begun since, as databases are emptied.
     Queues(Revision),
-    /// What fencing tokens are counted from was not changed since.
+    /// The fence base was not changed since.
     FenceBase(Revision),
 }
 
 impl Guard {
-    /// Returns what it is about.
+    /// Returns the name that the condition is about.
     pub(super) fn name(self, prefix: &Prefix) -> Vec<u8> {
         prefix.name(&match self {
             Guard::Lives(process) | Guard::IsGone(process) => Name::Process(process),
@@ -26,7 +26,6 @@ impl Guard {
         })
     }
 
-    /// Returns the test.
     pub(super) fn test(self, prefix: &Prefix) -> Test {
         let name = self.name(prefix);
         match self {

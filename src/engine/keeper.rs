@@ -1,5 +1,5 @@
-//! The thread of the lease: registers the process, keeps its lease alive, and ends its sessions before the lease is over. It has
-//! connections of its own and executes nothing, so no script and no queue of calls can hold it up.
+//! The thread of the lease: registers the process, keeps its lease alive, and ends its sessions before the lease is
+//! over. It has connections of its own and executes no calls, so no script and no queue of calls can hold it up.
 
 use std::cell::Cell;
 use std::io;
@@ -18,28 +18,27 @@ use crate::engine::lease::Lease;
 use crate::engine::names::{Name, Prefix};
 use crate::namespace::Namespace;
 
-/// How many seconds the lease of a process lasts without being kept alive.
+/// Duration of a lease that is not renewed, in seconds.
 pub(super) const LEASE_S: i64 = 10;
-/// How many milliseconds before its end a process ends what lasts as long as its lease.
+/// Time before the end of the lease at which a process ends everything bound to it, in milliseconds.
 const LEASE_MARGIN_MS: u64 = 2000;
-/// How often it is kept alive.
+/// Interval of renewals.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(3);
-/// How often to see to it that connections are closed, while the lease may be over.
+/// Interval of attempts to close connections while the lease may be over.
 const CLOSE_EVERY_MS: u64 = 100;
 
-/// The state of the thread.
 pub(super) struct Keeper {
     pub(super) namespace: Arc<Namespace>,
     pub(super) cluster: Cluster,
     pub(super) prefix: Prefix,
     pub(super) lease: Arc<Lease>,
     pub(super) tell: mpsc::UnboundedSender<Input>,
-    /// The lease in the cluster, from when it is granted.
+    /// The lease in the cluster, from the time of its grant.
     pub(super) granted: Cell<Option<i64>>,
 }
 
 impl Keeper {
-    /// Starts the thread. It registers the process each time that it is asked to, and ends when nobody can ask any more.
+    /// Starts the thread. It registers the process at each request, and ends when the channel of requests is closed.
     pub(super) fn start(self, asked: mpsc::UnboundedReceiver<()>) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = thread::Builder::new().name("lease".into());
@@ -75,7 +74,7 @@ impl Keeper {
             let is_over = self.lease.check(now);
             #[cfg(feature = "lua")]
             if self.lease.has_ended_sessions() {
-                // It may hold up the threads that are to close them.
+                // A script may hold up the threads that are to close the connections.
                 self.namespace.scripts.control.make_busy();
             }
             let again_ms = if is_over { None } else { self.lease.until_ms() };
@@ -83,9 +82,9 @@ impl Keeper {
         }
     }
 
-    /// Registers the process, and keeps its lease alive until it is over.
+    /// Registers the process, and renews its lease until it is over.
     async fn keep(&self) {
-        // From before it is asked for: it lasts from when it is given.
+        // Measured from before the request: the lease lasts from the time of its grant.
         let held_until_ms = || self.namespace.clock.now().ms_later((LEASE_S as u64) * 1000 - LEASE_MARGIN_MS);
         let (process, lease) = loop {
             let until_ms = held_until_ms();
@@ -96,7 +95,7 @@ impl Keeper {
                 }
                 Err(failure) => warn!("etcd: this process cannot be registered: {}", failure.reason()),
             }
-            self.withdraw().await; // it may have been
+            self.withdraw().await; // the registration may have succeeded
             tokio::time::sleep(RETRY).await;
         };
         let _ = self.tell.send(Input::Registered(process, lease)); // the engine may have ended
@@ -127,17 +126,18 @@ impl Keeper {
         let lanes = Lanes::create(&self.prefix, process);
         let changes = std::iter::once(Change::PutLeased(marker, Vec::new())).chain(lanes).collect();
         let done = self.cluster.commit(Transaction { tests, changes, reads: Vec::new() }, lease).await?;
-        match done.is_committed {
-            true => Ok((process, lease)),
-            false => Err(Failure::Refused("another process has the same number".into())),
+        if done.is_committed {
+            Ok((process, lease))
+        } else {
+            Err(Failure::Refused("another process has the same number".into()))
         }
     }
 
-    /// Ends the former registration, so that nobody takes it for one of a process that lives.
+    /// Ends the former registration, so that no process takes it for that of a live one.
     async fn withdraw(&self) {
         self.lease.end();
         if let Some(lease) = self.granted.take() {
-            let _ = self.cluster.revoke(lease).await; // it ends anyway
+            let _ = self.cluster.revoke(lease).await; // the lease ends anyway
         }
     }
 }

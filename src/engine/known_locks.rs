@@ -1,5 +1,5 @@
-//! What the mirror knows of locks beside the store: as they stand in the cluster, whose session they are bound to, and which
-//! processes do not live any more.
+//! The mirror's lock state besides the store: locks as stored in the cluster, the sessions that own them, and the
+//! processes known to be dead.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,56 +14,55 @@ use crate::engine::stored::{StoredLock, StoredLoss, StoredWait, StoredWaiter};
 use crate::store::{LockHolder as _, LockMode, LockWaiter, Loss, LostLock, Store, View};
 use crate::time::clock::{Now, us_between};
 
-/// The bit in the numbers of those in a queue of the mirror, in which nobody is found by the number of a wait.
+/// Bit in the numbers of queued clients in the mirror, which makes them differ from all numbers of waits.
 const PLACE: u64 = 1 << 63;
 
-/// The id that no client has.
+/// An ID that no client has.
 const NOBODY: u64 = 0;
 
 /// A lock that was handed over to a client of this process.
 #[derive(Clone)]
 pub(super) struct Handover {
-    /// The number of its wait.
+    /// Number of the client's wait.
     pub(super) wait: u64,
     pub(super) key: KeyName,
-    /// The fencing token.
     pub(super) fence: i64,
-    /// For how long it has waited, in microseconds.
+    /// Duration of the wait, in microseconds.
     pub(super) waited_us: u64,
 }
 
-/// What has become of locks, that concerns clients of this process.
+/// Changes of locks that concern clients of this process.
 #[derive(Default)]
 pub(super) struct LockNews {
     /// Waits that were handed a lock.
     pub(super) granted: Vec<Handover>,
     /// Waits that have begun.
     pub(super) queued: Vec<(StoredWait, KeyName)>,
-    /// Sessions that have ended, with a lock that is bound to each or that its process waits for: the process, and the client's
-    /// id there.
+    /// Sessions that have ended, each with a lock that is bound to it or that its process waits for: the process, the
+    /// client's ID there, and the key.
     pub(super) ended: Vec<(u64, u64, KeyName)>,
 }
 
-/// What is known of locks.
+/// The lock state of the mirror.
 pub(super) struct KnownLocks {
     clients: Arc<Clients>,
     /// The lease of this process, with which its sessions end.
     pub(super) lease: Arc<Lease>,
     pub(super) holders: Arc<Holders>,
     locks: HashMap<KeyName, LockState, ahash::RandomState>,
-    /// The processes and ids of the clients whose sessions locks are bound to, with these.
+    /// Locks bound to sessions, by the process and ID of the client.
     sessions: BTreeSet<(u64, u64, KeyName)>,
-    /// The processes that do not live any more.
+    /// The processes known to be dead.
     dead: HashSet<u64>,
-    /// What fencing tokens are counted from, and since when.
+    /// The fence base, and the revision of its last change.
     pub(super) fence_base: (i64, Revision),
-    /// When a queue for a lock has last begun.
+    /// Revision at which a queue for a lock has last begun.
     pub(super) queues_revision: Revision,
     news: LockNews,
 }
 
 impl KnownLocks {
-    /// Creates what is known before anything was loaded.
+    /// Creates the state before the first load.
     pub(super) fn new(clients: Arc<Clients>) -> Self {
         KnownLocks {
             lease: Arc::new(Lease::new(clients.clone())),
@@ -78,12 +77,12 @@ impl KnownLocks {
         }
     }
 
-    /// Returns what a key has of a lock.
+    /// Returns the lock state of a key.
     pub(super) fn state(&self, key: &KeyName) -> LockState {
         self.locks.get(key).cloned().unwrap_or_default()
     }
 
-    /// Returns whether the wait of this process with a number is in the queue for a lock, or was handed it.
+    /// Returns true if the wait of this process with a number is in the queue for a lock, or was handed it.
     pub(super) fn has_wait(&self, key: &KeyName, number: u64) -> bool {
         let is_it = |process: u64, other: u64| other == number && self.holders.is_own(process);
         self.locks.get(key).is_some_and(|state| {
@@ -93,7 +92,7 @@ impl KnownLocks {
         })
     }
 
-    /// Returns the locks with queues of some databases.
+    /// Returns the locks with queues in some databases.
     pub(super) fn with_queues(&self, of: &Cleared) -> Vec<KeyName> {
         let is_wanted = |(key, state): &(&KeyName, &LockState)| of.has(key.0) && !state.queue.is_empty();
         self.locks.iter().filter(is_wanted).map(|(key, _)| key.clone()).collect()
@@ -108,17 +107,17 @@ impl KnownLocks {
         self.holders.own().flat_map(of).map(|(process, _, key)| (*process, key.clone())).collect()
     }
 
-    /// Takes what has become of locks.
+    /// Takes the changes of locks.
     pub(super) fn take_news(&mut self) -> LockNews {
         std::mem::take(&mut self.news)
     }
 
-    /// Returns whether a process is known not to live any more.
+    /// Returns true if a process is known to be dead.
     pub(super) fn is_dead(&self, process: u64) -> bool {
         self.dead.contains(&process)
     }
 
-    /// Records that a process does not live any more: its sessions and its waits have ended.
+    /// Records the death of a process: its sessions and its waits have ended.
     pub(super) fn record_gone(&mut self, process: u64) {
         if self.dead.insert(process) {
             let ended = self.sessions.range((process, 0, KeyName::default())..).take_while(|(of, ..)| *of == process);
@@ -129,7 +128,7 @@ impl KnownLocks {
         }
     }
 
-    /// Records which processes live: others of which anything is known do not.
+    /// Records the list of live processes: all other known processes are dead.
     pub(super) fn record_living(&mut self, living: &HashSet<u64>) {
         let waiting = self.locks.values().flat_map(|state| state.queue.iter().map(|waiter| waiter.wait.process));
         let holding = self.sessions.iter().map(|(process, ..)| *process);
@@ -137,7 +136,7 @@ impl KnownLocks {
         known.into_iter().for_each(|process| self.record_gone(process));
     }
 
-    /// Lets a key of the mirror be the lock that it is in the cluster, with a value that may be a token.
+    /// Updates the lock of a key in the mirror to the cluster's state, with a value that may be a token.
     pub(super) fn adopt(
         &mut self,
         (view, store): (&mut View<'_>, &Store),
@@ -202,7 +201,7 @@ impl KnownLocks {
         self.news.queued.extend(new.map(|wait| (wait, key.clone())));
     }
 
-    /// Forgets what a key has of a lock, and returns that.
+    /// Removes the lock state of a key, and returns it.
     pub(super) fn forget(&mut self, key: &KeyName) -> LockState {
         let Some(state) = self.locks.remove(key) else { return LockState::default() };
         if let Some(session) = state.lock.as_ref().and_then(|lock| lock.session.as_ref()) {
@@ -217,12 +216,12 @@ impl KnownLocks {
         state
     }
 
-    /// Forgets the locks of databases that are emptied, before they are.
+    /// Removes the locks of databases, before these are emptied.
     pub(super) fn clear(&mut self, of: &Cleared, view: &mut View<'_>, store: &Store) {
         let gone: Vec<KeyName> = self.locks.keys().filter(|key| of.has(key.0)).cloned().collect();
         for key in gone {
             self.forget(&key);
-            view.clear_lock_queue(key.0, store.key(&key.1)); // so that nobody is served with what the mirror has
+            view.clear_lock_queue(key.0, store.key(&key.1)); // so that no client is served by the mirror's queue
         }
     }
 

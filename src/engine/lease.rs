@@ -1,8 +1,8 @@
-//! The lease of this process, and the sessions that last as long as it.
+//! The lease of this process, and the sessions that last as long as the lease.
 //!
-//! The thread `lease` keeps it alive and closes the connections of sessions when it may be over (`keeper.rs`); the thread
-//! `engine`, which a script or the gate may hold up, records here which these are. So what others rely on never waits for the
-//! execution of calls.
+//! The thread `lease` renews the lease and closes the connections of sessions when it may be over (`keeper.rs`); the
+//! thread `engine`, which a script or the gate may hold up, records here which sessions these are. So guarantees to
+//! other processes never wait for the execution of calls.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::client::registry::Clients;
 use crate::engine::cluster::Revision;
 use crate::time::clock::Now;
 
-/// The lease.
+/// State of the lease.
 pub(super) struct Lease {
     clients: Arc<Clients>,
     state: Mutex<State>,
@@ -22,12 +22,12 @@ pub(super) struct Lease {
 
 #[derive(Default)]
 struct State {
-    /// The number of the process that has it, and until when it lasts in any case, in monotonic milliseconds; `None` while there
-    /// is none, or it may be over.
+    /// The number of the process with the lease, and the time until which the lease is certain to last, in monotonic
+    /// milliseconds; `None` while there is no lease, or it may be over.
     held: Option<(u64, u64)>,
-    /// The clients to whose sessions locks of the mirror are bound, each with how many.
+    /// The clients to whose sessions locks of the mirror are bound, each with the number of locks.
     sessions: HashMap<u64, usize, ahash::RandomState>,
-    /// Those whose locks the mirror does not have yet, by the revisions of these.
+    /// Clients whose locks the mirror does not have yet, by the revisions of the locks.
     ahead: BTreeMap<Revision, Vec<u64>>,
 }
 
@@ -47,17 +47,18 @@ impl Lease {
         Lease { clients, state: Mutex::default() }
     }
 
-    /// Records until when a process has it in any case, in monotonic milliseconds.
+    /// Records the time until which the lease of a process is certain to last, in monotonic milliseconds.
     pub(super) fn hold(&self, process: u64, until_ms: u64) {
         self.state.lock().held = Some((process, until_ms));
     }
 
-    /// Returns when it may be over, in monotonic milliseconds; `None` if it may be already.
+    /// Returns the time at which the lease may be over, in monotonic milliseconds; `None` if it may be already.
     pub(super) fn until_ms(&self) -> Option<u64> {
         self.state.lock().held.map(|(_, until_ms)| until_ms)
     }
 
-    /// Ends all sessions if it may be over: others may take their locks. Returns whether it may.
+    /// Ends all sessions if the lease may be over, as other processes may take their locks. Returns true if it may be
+    /// over.
     pub(super) fn check(&self, now: Now) -> bool {
         let mut state = self.state.lock();
         if state.held.take_if(|(_, until_ms)| now.mono_ms() >= *until_ms).is_some() {
@@ -67,20 +68,20 @@ impl Lease {
         state.held.is_none()
     }
 
-    /// Ends all sessions: it is over.
+    /// Ends all sessions, as the lease is over.
     pub(super) fn end(&self) {
         let mut state = self.state.lock();
         state.held = None;
         self.close(state.clients());
     }
 
-    /// Returns whether it may be over, and locks are bound to sessions that have ended with it.
+    /// Returns true if the lease may be over, and locks are bound to sessions that have ended with it.
     pub(super) fn has_ended_sessions(&self) -> bool {
         let state = self.state.lock();
         state.held.is_none() && !(state.sessions.is_empty() && state.ahead.is_empty())
     }
 
-    /// Records that a lock of the mirror is bound to the session of a client, which is over if the lease is.
+    /// Records that a lock of the mirror is bound to the session of a client; ends the session if the lease is over.
     pub(super) fn bind(&self, process: u64, client: u64) {
         let mut state = self.state.lock();
         *state.sessions.entry(client).or_default() += 1;
@@ -100,8 +101,8 @@ impl Lease {
         }
     }
 
-    /// Records that a lock is bound to the session of a client, which the mirror has from a revision on; before the client is
-    /// told of it.
+    /// Records that a lock, which the mirror has from a revision on, is bound to the session of a client; called before
+    /// the client is told of the lock.
     pub(super) fn bind_ahead(&self, process: u64, client: u64, revision: Revision) {
         let mut state = self.state.lock();
         state.ahead.entry(revision).or_default().push(client);
@@ -110,7 +111,7 @@ impl Lease {
         }
     }
 
-    /// Forgets what was recorded of locks that the mirror has by now.
+    /// Removes records of locks that the mirror has by now.
     pub(super) fn follow_mirror(&self, revision: Revision) {
         let mut state = self.state.lock();
         while let Some(entry) = state.ahead.first_entry().filter(|entry| *entry.key() <= revision) {

@@ -1,16 +1,15 @@
-//! Loads the mirror: all keys of the prefix, page by page, and what else stands beside them, as they were at one revision.
+//! Load of the mirror: all mirrored names of the prefix, page by page, at one revision.
 
 use crate::engine::cluster::{Failure, Pair, Revision};
 use crate::engine::etcd::Cluster;
 use crate::engine::names::Prefix;
 
-/// How many keys a page has.
 const PAGE_KEYS: i64 = 1000;
 
-/// Reads all that the mirror follows, as it was at the returned revision.
+/// Reads all names that the mirror follows, at the returned revision.
 ///
 /// # Errors
-/// Why the cluster does not answer.
+/// The reason for which the cluster does not answer.
 pub(super) async fn read_all(cluster: &Cluster, prefix: &Prefix) -> Result<(Vec<Pair>, Revision), Failure> {
     let (mut revision, mut found) = (0, Vec::new());
     for (mut from, end) in prefix.mirrored() {

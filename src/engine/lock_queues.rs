@@ -1,4 +1,4 @@
-//! The queues for locks on a stage: who joins, who leaves, and to whom a lock is handed over.
+//! The queues for locks on a stage: clients join and leave them, and are handed locks.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,16 +10,16 @@ use crate::engine::stored::{StoredWait, StoredWaiter};
 #[derive(Default)]
 pub(super) struct LockQueues {
     queues: BTreeMap<KeyName, Vec<StoredWaiter>>,
-    /// Those of them that are not empty in the cluster.
+    /// The queues that are not empty in the cluster.
     stored: HashSet<KeyName>,
     /// The waits that present locks were handed over to.
     granted: HashMap<KeyName, Vec<StoredWait>>,
-    /// The locks whose queue was changed, or the waits that they were handed over to.
+    /// The locks with a changed queue, or changed waits that they were handed over to.
     changed: HashSet<KeyName>,
 }
 
 impl LockQueues {
-    /// Adds what a key has of a lock in the cluster.
+    /// Adds the lock state of a key in the cluster.
     pub(super) fn load(&mut self, key: &KeyName, state: LockState) {
         if !state.queue.is_empty() {
             self.stored.insert(key.clone());
@@ -36,7 +36,7 @@ impl LockQueues {
         self.queues.entry(key).or_default().push(waiter);
     }
 
-    /// Ends a wait. Returns whether the lock was handed over to it alone, and is to be given back.
+    /// Ends a wait. Returns true if the lock was handed over to it alone, and is to be given back.
     pub(super) fn leave(&mut self, key: &KeyName, wait: StoredWait) -> bool {
         let removed = self.queues.get_mut(key).is_some_and(|queue| remove(queue, |waiter| waiter.wait == wait));
         let taken = self.granted.get_mut(key).is_some_and(|granted| remove(granted, |known| *known == wait));
@@ -46,15 +46,15 @@ impl LockQueues {
         taken && self.granted.get(key).is_some_and(Vec::is_empty)
     }
 
-    /// Removes those from the queue for a lock whose processes do not live any more.
+    /// Removes waits of dead processes from the queue for a lock.
     pub(super) fn remove_dead(&mut self, key: &KeyName, is_dead: impl Fn(u64) -> bool) {
         if self.queues.get_mut(key).is_some_and(|queue| remove(queue, |waiter| is_dead(waiter.wait.process))) {
             self.changed.insert(key.clone());
         }
     }
 
-    /// Takes those of the queue for a free lock to whom it is handed over: the first one whose process lives, and others that
-    /// wait with the same token. The dead are stepped over.
+    /// Takes the waits to which a free lock is handed over: the first one whose process is alive, and others with the
+    /// same token. Dead ones are skipped.
     pub(super) fn take_next(&mut self, key: &KeyName, is_dead: impl Fn(u64) -> bool) -> Vec<StoredWaiter> {
         let Some(queue) = self.queues.get_mut(key).filter(|queue| !queue.is_empty()) else { return Vec::new() };
         self.changed.insert(key.clone());
@@ -68,27 +68,25 @@ impl LockQueues {
         self.granted.insert(key.clone(), waits);
     }
 
-    /// Returns the locks with a queue.
     pub(super) fn locks(&self) -> Vec<KeyName> {
         self.queues.iter().filter(|(_, queue)| !queue.is_empty()).map(|(key, _)| key.clone()).collect()
     }
 
-    /// Returns whether the queue for a lock is known, or that there is none.
+    /// Returns true if the queue for a lock is known, even an empty one.
     pub(super) fn has(&self, key: &KeyName) -> bool {
         self.queues.contains_key(key)
     }
 
-    /// Returns the locks of which something here was changed.
+    /// Returns the locks with changes.
     pub(super) fn changed(&self) -> impl Iterator<Item = &KeyName> {
         self.changed.iter()
     }
 
-    /// Returns whether there is a queue for a lock for which there is none in the cluster.
+    /// Returns true if there is a queue for a lock that has none in the cluster.
     pub(super) fn has_begun(&self) -> bool {
         self.queues.iter().any(|(key, queue)| !queue.is_empty() && !self.stored.contains(key))
     }
 
-    /// Returns the queue for a lock.
     pub(super) fn queue(&self, key: &KeyName) -> Vec<StoredWaiter> {
         self.queues.get(key).cloned().unwrap_or_default()
     }
@@ -99,7 +97,7 @@ impl LockQueues {
     }
 }
 
-/// Removes the elements that meet a condition; returns whether there was any.
+/// Removes the elements that meet a condition; returns true if there was any.
 fn remove<T>(list: &mut Vec<T>, is_it: impl Fn(&T) -> bool) -> bool {
     let before = list.len();
     list.retain(|element| !is_it(element));

@@ -1,7 +1,7 @@
-//! Locks as they stand in etcd, read and written, and whom they belong to.
+//! Locks in the format of etcd, read and written, and their holders.
 //!
-//! The queue for a lock stands in the value of its key. So whoever ends or takes a lock has tested that nobody was queued
-//! meanwhile, and hands it over in the same transaction; and many who queue at once do so in one.
+//! The queue for a lock is in the value of its key. So a transaction that ends or takes a lock has tested that no
+//! client was queued meanwhile, and hands it over at once; and many clients can be queued by one transaction.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,37 +14,36 @@ use crate::engine::stored::{StoredClient, StoredKey, StoredLock, StoredWait, Sto
 use crate::store::{Hold, LockHolder, LockRecord};
 use crate::time::clock::Now;
 
-/// By how much the fencing tokens of two revisions differ: more than a transaction gives.
+/// Difference between the fencing tokens of two revisions: more than a transaction gives.
 pub(super) const FENCES_OF_A_REVISION: i64 = 128;
 
-/// Returns the fencing token that a transaction has given, by its revision.
+/// Returns a fencing token given by a transaction, from its revision.
 pub(super) fn fence_of(base: i64, revision: Revision, new: NewFence) -> i64 {
     base.saturating_add(revision.saturating_mul(FENCES_OF_A_REVISION)).saturating_add(new.0.into())
 }
 
-/// What a key has of a lock.
 #[derive(Clone, Default)]
 pub(super) struct LockState {
-    /// What is known of the lock, with its fencing token.
+    /// The lock record, with its fencing token.
     pub(super) lock: Option<StoredLock>,
-    /// The clients queued for it.
+    /// The clients queued for the lock.
     pub(super) queue: Vec<StoredWaiter>,
 }
 
 impl LockState {
-    /// Returns what a key has of a lock that was written at a revision.
+    /// Returns the lock state of a key that was written at a revision.
     pub(super) fn of(stored: &StoredKey, revision: Revision) -> Self {
         LockState { lock: stored.lock.as_ref().map(|lock| lock.at(revision)), queue: stored.queue.clone() }
     }
 
-    /// Returns whether there is nothing of one.
+    /// Returns true if there is neither a lock nor a queue.
     pub(super) fn is_none(&self) -> bool {
         self.lock.is_none() && self.queue.is_empty()
     }
 }
 
 impl StoredLock {
-    /// Returns the lock as it is since it was written at a revision.
+    /// Returns the lock with its final fencing token, after it was written at a revision.
     pub(super) fn at(&self, revision: Revision) -> Self {
         match self.fence_index {
             0 => self.clone(),
@@ -56,39 +55,36 @@ impl StoredLock {
     }
 }
 
-/// Knows the clients of this process from those of others.
+/// Converter between stored clients and lock holders, which knows the clients of this process.
 #[derive(Clone)]
 pub(super) struct Holders {
     clients: Arc<Clients>,
-    /// The number of this process; 0 before it has one.
+    /// The number of this process; 0 until it has one.
     pub(super) process: u64,
-    /// All numbers that it has had.
+    /// All numbers that this process has had.
     own: HashSet<u64>,
 }
 
 impl Holders {
-    /// Creates them for a process that has no number yet.
+    /// Creates the state for a process that has no number yet.
     pub(super) fn new(clients: Arc<Clients>) -> Self {
         Holders { clients, process: 0, own: HashSet::new() }
     }
 
-    /// Gives the process a number.
     pub(super) fn set_process(&mut self, process: u64) {
         self.process = process;
         self.own.insert(process);
     }
 
-    /// Returns all numbers that this process has had.
     pub(super) fn own(&self) -> impl Iterator<Item = u64> {
         self.own.iter().copied()
     }
 
-    /// Returns whether a number is one of this process.
+    /// Returns true if a number is one of this process.
     pub(super) fn is_own(&self, process: u64) -> bool {
         self.own.contains(&process)
     }
 
-    /// Returns a copy of a client.
     pub(super) fn copy(&self, client: &StoredClient) -> ClientCopy {
         let StoredClient { process, id, addr, name, lib, user } = client.clone();
         ClientCopy { process: (!self.is_own(process)).then_some(process), id, addr, name, lib, user }
@@ -105,13 +101,13 @@ impl Holders {
         Arc::new(self.copy(client))
     }
 
-    /// Returns a client as it is written.
+    /// Converts a client to its stored form.
     pub(super) fn stored(&self, client: ClientCopy) -> StoredClient {
         let ClientCopy { process, id, addr, name, lib, user } = client;
         StoredClient { process: process.unwrap_or(self.process), id, addr, name, lib, user }
     }
 
-    /// Returns what is known of a lock as it is written, where new fencing tokens are counted from `base`.
+    /// Converts a lock record to its stored form; the base of new fencing tokens is `base`.
     pub(super) fn write(&self, record: &LockRecord, granted: Vec<StoredWait>, (base, now): (i64, Now)) -> StoredLock {
         let new = NewFence::of(record.fence);
         let stored = |holder: &dyn LockHolder| ClientCopy::of_holder(holder).map(|copy| self.stored(copy));
@@ -127,7 +123,7 @@ impl Holders {
         }
     }
 
-    /// Reads what is known of a lock, with its holders as `holder` returns them.
+    /// Converts a stored lock to a lock record, with its holders as `holder` returns them.
     pub(super) fn read(
         lock: &StoredLock,
         token: &[u8],

@@ -1,5 +1,5 @@
-//! The mirror: the store of the namespace as a copy of the keys in the cluster, at one revision, and what the engine knows of
-//! each key beside it.
+//! The mirror: the store of the namespace as a copy of the keys in the cluster, at one revision, and the engine's state
+//! of each key besides it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -24,39 +24,38 @@ use crate::store::entry::Entry;
 use crate::store::{Cx, GateGuard, Origin, Str, View};
 use crate::time::clock::Now;
 
-/// For how long the other processes leave the deletion of a key that is due to the one that has written it last, in
+/// Time for which other processes leave the deletion of a due key to the process that has written it last, in
 /// milliseconds.
 const OTHERS_WAIT_MS: u64 = 50;
 
-/// How many times at which keys were to be deleted are kept, beyond two for each key.
+/// Number of deadlines that are kept beyond two for each key.
 const DUE_SPARE_MAX: usize = 1024;
 
-/// What is known of a key beside its value.
+/// State of a key besides its value.
 #[derive(Clone, Copy)]
 struct Known {
     mod_revision: Revision,
-    /// When its value was last changed.
+    /// Revision of the last change of the value.
     value_revision: Revision,
     ttl: Option<Ttl>,
 }
 
-/// How this process has learned of a key.
+/// Source of a key's new state.
 struct Learned {
-    /// The process that has written it, if that is known.
+    /// The process that has written the key, if it is known.
     writer: Option<u64>,
-    /// How far the wall clocks may be apart, if its TTL is to be counted from its date.
+    /// The largest difference of wall clocks, if the TTL is to be counted from its date.
     skew_max_ms: Option<u64>,
     now: Now,
 }
 
-/// The mirror.
 pub(super) struct Mirror {
     namespace: Arc<Namespace>,
     prefix: Prefix,
-    /// Everything up to this revision is in the mirror.
+    /// The revision up to which everything is in the mirror.
     revision: Revision,
     keys: HashMap<KeyName, Known, ahash::RandomState>,
-    /// When keys are to be deleted, in monotonic milliseconds. One that was changed since is not what it says.
+    /// Deadlines of keys, in monotonic milliseconds. The deadline of a key that was changed since is void.
     due: BinaryHeap<Reverse<(u64, KeyName)>>,
     events: KnownEvents,
     pub(super) locks: KnownLocks,
@@ -64,7 +63,7 @@ pub(super) struct Mirror {
 }
 
 impl Mirror {
-    /// Creates the mirror of nothing.
+    /// Creates an empty mirror.
     pub(super) fn new(namespace: Arc<Namespace>, prefix: Prefix) -> Self {
         Mirror {
             locks: KnownLocks::new(namespace.clients.clone()),
@@ -78,22 +77,21 @@ impl Mirror {
         }
     }
 
-    /// Returns up to which revision everything is in the mirror.
+    /// Returns the revision up to which everything is in the mirror.
     pub(super) fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// Records that there is nothing else up to a revision.
+    /// Records that there are no further changes up to a revision.
     pub(super) fn advance(&mut self, revision: Revision) {
         self.revision = self.revision.max(revision);
     }
 
-    /// Sets the number of this process.
     pub(super) fn set_process(&mut self, process: u64) {
         Arc::make_mut(&mut self.locks.holders).set_process(process);
     }
 
-    /// Returns when a key was last changed; 0 for one that is missing.
+    /// Returns the revision of a key's last change; 0 for a missing key.
     pub(super) fn mod_revision(&self, key: &KeyName) -> Revision {
         self.keys.get(key).map_or(0, |known| known.mod_revision)
     }
@@ -103,7 +101,6 @@ impl Mirror {
         self.keys.get(key).and_then(|known| known.ttl)
     }
 
-    /// Returns a copy of a key.
     pub(super) fn copy(&self, key: &KeyName, now: Now) -> Copy {
         let Some(known) = self.keys.get(key) else { return Copy::default() };
         let mut hold = self.namespace.store.hold_patiently();
@@ -113,12 +110,12 @@ impl Mirror {
         Copy { mod_revision, value_revision, value, ttl, lock: self.locks.state(key) }
     }
 
-    /// Returns when the first key is to be deleted, in monotonic milliseconds.
+    /// Returns the next deadline of a key, in monotonic milliseconds.
     pub(super) fn next_due_ms(&self) -> Option<u64> {
         self.due.peek().map(|Reverse((due_ms, _))| *due_ms)
     }
 
-    /// Takes the keys that are to be deleted by now.
+    /// Takes the keys that are due.
     pub(super) fn take_due(&mut self, now: Now) -> Vec<KeyName> {
         let mut due = Vec::new();
         while self.next_due_ms().is_some_and(|due_ms| due_ms <= now.mono_ms()) {
@@ -130,12 +127,12 @@ impl Mirror {
         due
     }
 
-    /// Lets the deletion of a key be tried again at a time, in monotonic milliseconds.
+    /// Schedules another attempt at the deletion of a key, in monotonic milliseconds.
     pub(super) fn delay_due(&mut self, key: KeyName, at_ms: u64) {
         self.due.push(Reverse((at_ms, key)));
     }
 
-    /// Lets the mirror be what the cluster has at a revision: all at once, for those who read it.
+    /// Replaces the mirror by the cluster's state at a revision: at once, for clients that read it.
     pub(super) fn replace(&mut self, pairs: Vec<Pair>, revision: Revision) {
         let (namespace, now) = (self.namespace.clone(), self.namespace.clock.now());
         let (skew_max_ms, is_start) = (namespace.settings.current().etcd_clock_skew_max_ms, self.revision == 0);
@@ -169,8 +166,8 @@ impl Mirror {
         self.advance(revision);
     }
 
-    /// Makes the changes of a revision, and tells those who are interested in their keys; returns the number of the
-    /// transaction, if it is one of this process.
+    /// Applies the changes of a revision, and notifies the clients that are interested in the keys; returns the number
+    /// of the transaction, if it is one of this process.
     pub(super) fn apply(&mut self, step: Step, now: Now) -> Option<u64> {
         if step.revision <= self.revision {
             return None;
@@ -200,10 +197,8 @@ impl Mirror {
         let namespace = self.namespace.clone();
         // Clients that read several keys see all changes of a revision, or none.
         let is_alone = changes.len() > 1 || record.is_all_cleared || !record.cleared.is_empty();
-        let mut hold = match is_alone {
-            false => namespace.store.hold_patiently(),
-            true => GateGuard::Exclusive(namespace.store.exclusive()),
-        };
+        let mut hold =
+            if is_alone { GateGuard::Exclusive(namespace.store.exclusive()) } else { namespace.store.hold_patiently() };
         self.locks.announce(&record.losses, &namespace.store, (step.revision, now));
         self.clear(&mut hold, &record, Cx::new(now, origin));
         let mut view = hold.view(0, &[], Cx::new(now, origin));
@@ -216,7 +211,9 @@ impl Mirror {
         self.emit(&mut view, &record.events);
         drop(view);
         drop(hold);
-        dead.into_iter().for_each(|process| self.locks.record_gone(process));
+        if let Some(process) = dead {
+            self.locks.record_gone(process);
+        }
         self.deliver(&record, now);
         self.revision = step.revision;
         is_own.then_some(record.number)
@@ -226,7 +223,7 @@ impl Mirror {
         process.is_some_and(|process| process == self.locks.holders.process)
     }
 
-    /// Follows what is no key.
+    /// Applies a name that is no key.
     fn follow(&mut self, name: &Name, pair: &Pair) {
         match name {
             Name::Fence => {
@@ -272,16 +269,17 @@ impl Mirror {
         }
     }
 
-    /// Sends the messages of a transaction to the subscribers here.
+    /// Sends the messages of a transaction to the subscribers of this process.
     fn deliver(&self, record: &StoredRecord, now: Now) {
         let config = self.namespace.settings.current();
         for message in &record.messages {
             let (hub, sent) =
                 (&self.namespace.push.hub, Message { channel: &message.channel, payload: &message.payload });
-            match message.is_sharded {
-                true => hub.publish_to_shard(sent, &config, now),
-                false => hub.publish(sent, &config, now),
-            };
+            if message.is_sharded {
+                hub.publish_to_shard(sent, &config, now);
+            } else {
+                hub.publish(sent, &config, now);
+            }
         }
     }
 
@@ -316,7 +314,7 @@ impl Mirror {
         }
     }
 
-    /// Removes what is not due any more, because TTLs were set again.
+    /// Removes void deadlines, whose TTLs were set again.
     fn forget_former_ttls(&mut self) {
         let due = |(key, known): (&KeyName, &Known)| Some(Reverse((known.ttl?.due_ms() + OTHERS_WAIT_MS, key.clone())));
         self.due = self.keys.iter().filter_map(due).collect();
@@ -333,9 +331,9 @@ impl Mirror {
         self.keys.remove(&key);
     }
 
-    /// Returns what a key is in the cluster, which the mirror does not know yet.
+    /// Returns the state of a key in the cluster that the mirror does not have yet.
     pub(super) fn learn(&self, key: &KeyName, pair: &Pair) -> (StoredKey, Option<Ttl>) {
-        let stored = StoredKey::decode(&pair.value[..]).unwrap_or_default(); // which counts as missing
+        let stored = StoredKey::decode(&pair.value[..]).unwrap_or_default(); // a damaged key counts as missing
         let ttl = stored.ttl.map(|ttl| Ttl::learned(ttl, self.ttl(key), self.namespace.clock.now()));
         (stored, ttl)
     }

@@ -10,12 +10,13 @@
 //!                                            +------------------------------------+  Watch  +------+
 //! ```
 //!
-//! The thread "lease" keeps the lease of the process alive, and ends sessions before it is over; it waits for no call.
+//! The thread "lease" renews the lease of the process, and ends sessions before the lease is over; it waits for no
+//! call.
 //!
-//! A read waits until the mirror has everything that was acknowledged before it. A write is executed on copies of its keys,
-//! and what it has changed is one transaction, which tests that nobody else has changed these keys meanwhile.
+//! A read waits until the mirror has everything acknowledged before the read. A write is executed on copies of its
+//! keys, and its changes are one transaction, which tests that no other process has changed these keys meanwhile.
 //!
-//! Invariant: no reply says what the cluster has not confirmed.
+//! Invariant: no reply shows data that the cluster has not confirmed.
 
 mod api;
 mod barrier;

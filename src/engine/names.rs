@@ -1,34 +1,30 @@
-//! The names of what the engine keeps in etcd, under the prefix of its cluster:
+//! Names of the engine in etcd, under the prefix of its cluster:
 //!
 //! ```text
-//! format                      the version of all that follows
-//! fence                       what fencing tokens are counted from
+//! format                      the version of the other names and values
+//! fence                       the base of fencing tokens
 //! queues                      changed when the first client is queued for a lock
 //! k/<db>/<key>                a key
-//! p/<process>                 a process that lives, by its lease
+//! p/<process>                 a live process, put under its lease
 //! o/<process>/<lane>          the last transaction of a lane of a process
-//! t/<process>/<db>/<key>      a process that wants the next turn of a key
+//! t/<process>/<db>/<key>      a request of a process for the next turn of a key
 //! ```
 
-/// A key with its database.
+/// A database and a key in it.
 pub(super) type KeyName = (usize, Box<[u8]>);
 
 /// A name without its prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Name {
-    /// The version of the format.
     Format,
-    /// What fencing tokens are counted from.
+    /// The base of fencing tokens (fence base).
     Fence,
     /// Changed when the first client is queued for a lock.
     Queues,
-    /// A key.
     Key(KeyName),
-    /// A process.
     Process(u64),
-    /// A lane of a process.
     Lane(u64, u32),
-    /// A process that wants the next turn of a key.
+    /// Request of a process for the next turn of a key.
     Turn(u64, KeyName),
 }
 
@@ -37,17 +33,15 @@ pub(super) enum Name {
 pub(super) struct Prefix(Box<[u8]>);
 
 impl Prefix {
-    /// Returns a prefix.
     pub(super) fn new(prefix: &[u8]) -> Self {
         Prefix(prefix.into())
     }
 
-    /// Returns the prefix itself.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Returns the name of a thing in etcd.
+    /// Formats a name with the prefix.
     pub(super) fn name(&self, name: &Name) -> Vec<u8> {
         let rest = match name {
             Name::Format => b"format".to_vec(),
@@ -61,7 +55,7 @@ impl Prefix {
         [&self.0, &rest[..]].concat()
     }
 
-    /// Returns the ranges of all that the mirror follows: everything but the lanes.
+    /// Returns the ranges that the mirror follows: all names but the lanes.
     pub(super) fn mirrored(&self) -> [(Vec<u8>, Vec<u8>); 3] {
         let name = |rest: &[u8]| [&self.0, rest].concat();
         [(name(b""), name(b"o/")), (name(b"p/"), name(b"p0")), (name(b"t/"), name(b"t0"))]
@@ -73,7 +67,8 @@ impl Prefix {
         [&self.0, rest.as_bytes()].concat()
     }
 
-    /// Returns the ranges of all keys of a database, or of all databases, but for some keys, whose names are given in order.
+    /// Returns the ranges of all keys of a database, or of all databases, except the keys whose names are given in
+    /// order.
     pub(super) fn ranges_of(&self, db: Option<usize>, kept: &[Vec<u8>]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut from = self.keys_of(db);
         let end = range_end(&from);
@@ -88,7 +83,7 @@ impl Prefix {
         ranges
     }
 
-    /// Returns what a name stands for; `None` for one that is not of this format.
+    /// Parses a name; `None` if it is not of this format.
     pub(super) fn parse(&self, name: &[u8]) -> Option<Name> {
         let rest = name.strip_prefix(&*self.0)?;
         match rest {
@@ -118,7 +113,7 @@ impl Prefix {
     }
 }
 
-/// Returns the end of the range of all names that begin with a prefix, which ends in neither 0xff nor nothing.
+/// Returns the end of the range of all names with a prefix, or of all names if the prefix is only bytes 0xff.
 pub(super) fn range_end(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {

@@ -1,4 +1,4 @@
-//! A call that waits for its turn, and whom its outcome is for.
+//! A call that waits for its turn, and the receivers of its outcome.
 
 use std::sync::Arc;
 
@@ -13,53 +13,55 @@ use crate::engine::stored::StoredWait;
 use crate::error::Result;
 use crate::resp::Output;
 
-/// What is to be done.
+/// Work for the stage.
 pub(super) enum Work {
     /// A call is executed for a client, which is told the outcome.
     Call(Box<StagedCall>, oneshot::Sender<StagedOutcome>),
-    /// The call of a blocked client is executed again.
+    /// The call of a blocked client is repeated.
     Repeat(Box<StagedCall>, Arc<Wait>),
-    /// A key that is due is deleted.
+    /// A due key is deleted.
     Expire,
     /// A client leaves the queue for a lock.
     Leave(Leave),
-    /// The session of a client has ended, that locks are bound to, or its process: that, and its id there.
+    /// The session of a client, to which locks are bound, or its process has ended: the process, and the client's ID
+    /// there.
     EndSession(u64, u64),
 }
 
-/// A client leaves the queue for a lock.
+/// Removal of a client from the queue for a lock.
 pub(super) struct Leave {
-    /// The wait.
     pub(super) wait: StoredWait,
-    /// Who is told when that is done.
+    /// Signalled when the client has left the queue.
     pub(super) done: Option<oneshot::Sender<()>>,
-    /// What the client is answered then.
+    /// The client's reply, sent when it has left the queue.
     pub(super) answer: Option<(Arc<Wait>, Output)>,
 }
 
 impl Leave {
-    /// Returns what ends a wait that nobody asks about.
+    /// Creates the removal of a wait, without a receiver of the outcome.
     pub(super) fn of(wait: StoredWait) -> Self {
         Leave { wait, done: None, answer: None }
     }
 
-    /// Tells those who wait for it that it is done.
+    /// Signals the end of the removal to its receivers.
     pub(super) fn conclude(self) {
-        self.done.into_iter().for_each(|done| _ = done.send(())); // the client may be gone
+        if let Some(done) = self.done {
+            _ = done.send(()); // the client may be gone
+        }
         if let Some((wait, out)) = self.answer {
             wait.answer(|_| Some(Unblocked::Served(out)));
         }
     }
 }
 
-/// Something that waits to be done.
+/// Work that waits for its turn.
 pub(super) struct Pending {
     pub(super) work: Work,
-    /// The keys that it may access, each once and in order.
+    /// The keys that the work may access, each once and in order.
     pub(super) keys: Arc<[KeyName]>,
-    /// Until when it may wait, by [`Patience`](crate::engine::core::Patience).
+    /// Time limit of the wait, by [`Patience`](crate::engine::core::Patience).
     pub(super) until_ms: u64,
-    /// How often it was executed again, because others have changed its keys.
+    /// Number of repetitions because other processes have changed the keys.
     pub(super) conflicts: u32,
 }
 
@@ -83,13 +85,13 @@ impl Keyed for Pending {
 pub(super) struct Queued {
     pub(super) wait: Arc<Wait>,
     pub(super) key: KeyName,
-    /// When it was queued; `None` while that is not known.
+    /// Revision at which the client was queued; `None` while it is not known.
     pub(super) since: Option<Revision>,
 }
 
-/// One that waits for a barrier.
+/// A client that waits for a barrier.
 pub(super) struct Reader {
     pub(super) done: oneshot::Sender<Result<()>>,
-    /// Until when it may wait, by [`Patience`](crate::engine::core::Patience).
+    /// Time limit of the wait, by [`Patience`](crate::engine::core::Patience).
     pub(super) until_ms: u64,
 }

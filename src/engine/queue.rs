@@ -1,27 +1,26 @@
-//! The queue of calls: which of them are executed together, and which wait.
+//! The queue of calls: selects calls to be executed together.
 //!
-//! Calls whose keys overlap are executed one after the other, in order of arrival: those that wait for the same keys
-//! together, as one transaction. Others are on the way at the same time.
+//! Calls whose keys overlap are executed one after the other, in order of arrival: calls that wait for the same keys
+//! together, as one transaction. Other calls are in flight at the same time.
 
 use std::collections::{HashSet, VecDeque};
 
 use crate::engine::names::KeyName;
 
-/// How many calls are executed together at most.
+/// Largest number of calls that are executed together.
 pub(super) const CALLS_MAX: usize = 64;
-/// How many keys the calls that are executed together have at most: a transaction has a limit on tests and changes.
+/// Largest number of keys of calls that are executed together: a transaction has a limit on tests and changes.
 pub(super) const KEYS_MAX: usize = 100;
 
-/// Something with keys.
+/// Queued work with keys.
 pub(super) trait Keyed {
     /// Returns the keys, each once and in order.
     fn keys(&self) -> &[KeyName];
 }
 
-/// The queue.
 pub(super) struct Queue<C> {
     waiting: VecDeque<C>,
-    /// The keys of the calls that were taken and have not ended.
+    /// The keys of calls that were taken and have not ended.
     busy: HashSet<KeyName, ahash::RandomState>,
 }
 
@@ -32,7 +31,6 @@ impl<C> Default for Queue<C> {
 }
 
 impl<C: Keyed> Queue<C> {
-    /// Appends a call.
     pub(super) fn push(&mut self, call: C) {
         self.waiting.push_back(call);
     }
@@ -42,15 +40,16 @@ impl<C: Keyed> Queue<C> {
         calls.into_iter().rev().for_each(|call| self.waiting.push_front(call));
     }
 
-    /// Returns how many calls wait.
+    /// Returns the number of waiting calls.
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Takes the first calls that can be executed together, in order, none of whose keys is busy or to be left to others.
+    /// Takes the first calls that can be executed together, in order, without keys that are busy or to be left to other
+    /// processes.
     pub(super) fn take(&mut self, mut is_of_others: impl FnMut(&KeyName) -> bool) -> Vec<C> {
         let (mut group, mut keys): (Vec<C>, HashSet<KeyName>) = (Vec::new(), HashSet::new());
-        // The keys of those that stay: nobody overtakes them.
+        // The keys of calls that stay, which other calls must not overtake.
         let mut passed: HashSet<KeyName> = HashSet::new();
         let mut at = 0;
         while at < self.waiting.len() && group.len() < CALLS_MAX {
@@ -81,12 +80,12 @@ impl<C: Keyed> Queue<C> {
         keys.into_iter().for_each(|key| _ = self.busy.remove(key));
     }
 
-    /// Returns whether calls with a key wait, or were taken.
+    /// Returns true if calls with a key wait, or were taken.
     pub(super) fn has(&self, key: &KeyName) -> bool {
         self.busy.contains(key) || self.waiting.iter().any(|call| call.keys().contains(key))
     }
 
-    /// Removes the calls that wait and meet a condition.
+    /// Removes the waiting calls that meet a condition.
     pub(super) fn remove(&mut self, is_over: impl Fn(&C) -> bool) -> Vec<C> {
         let (over, left) = std::mem::take(&mut self.waiting).into_iter().partition(is_over);
         self.waiting = left;

@@ -1,8 +1,8 @@
-//! What clients with client-side caching have read in calls that have changed keys, too.
+//! Reads of clients with client-side caching, in calls that have changed keys, too.
 //!
-//! Such a client is told of the changes of these keys from the moment on in which its call was executed on the stage. The
-//! change that its own call makes is the last of them that this covers. So when the mirror has that, the keys are remembered
-//! once more: its later changes concern what the client has read after its own.
+//! Such a client is told of changes of these keys from the execution of its call on the stage on. The change by its own
+//! call is the last one that this tracking covers. So when the mirror has that change, the keys are tracked once more:
+//! later changes concern the values that the client has read after its own change.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,32 +14,32 @@ use crate::namespace::Namespace;
 /// A client with client-side caching, and the keys that it has read.
 pub(super) type Reads = (Arc<ClientInfo>, Vec<Box<[u8]>>);
 
-/// What the calls of transactions have read that the mirror does not have yet.
+/// Reads by the calls of transactions that the mirror does not have yet.
 #[derive(Default)]
 pub(super) struct PendingReads {
-    /// By the number of the transaction, with its revision once that is known.
+    /// The reads by number of the transaction, with its revision once that is known.
     waiting: HashMap<u64, (Vec<Reads>, Option<Revision>)>,
 }
 
 impl PendingReads {
-    /// Adds what the calls of a transaction have read, which is about to be sent.
+    /// Adds the reads of a transaction that is about to be sent.
     pub(super) fn add(&mut self, number: u64, reads: Vec<Reads>) {
         if !reads.is_empty() {
             self.waiting.insert(number, (reads, None));
         }
     }
 
-    /// Forgets what was read by a transaction that was not made.
+    /// Removes the reads of a transaction that was not made.
     pub(super) fn forget(&mut self, number: u64) {
         self.waiting.remove(&number);
     }
 
-    /// Records at which revision a transaction was made.
+    /// Records the revision of a transaction.
     pub(super) fn record_revision(&mut self, number: u64, revision: Revision) {
         self.waiting.entry(number).and_modify(|(_, at)| *at = Some(revision));
     }
 
-    /// Remembers what was read by a transaction that the mirror has now, and nothing later.
+    /// Tracks the reads of a transaction that is the latest in the mirror.
     pub(super) fn remember(&mut self, number: u64, namespace: &Namespace) {
         let Some((reads, _)) = self.waiting.remove(&number) else { return };
         let (config, now) = (namespace.settings.current(), namespace.clock.now());
@@ -49,7 +49,7 @@ impl PendingReads {
         }
     }
 
-    /// Forgets what the mirror has come past as a whole: clients were told of each key that had changed.
+    /// Removes reads up to a revision that the mirror has reached as a whole: clients were told of each changed key.
     pub(super) fn skip(&mut self, revision: Revision) {
         self.waiting.retain(|_, (_, at)| at.is_none_or(|at| at > revision));
     }

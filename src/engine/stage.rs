@@ -1,5 +1,5 @@
-//! A stage: a small store with copies of the keys of some calls, on which these are executed before the cluster knows of
-//! them.
+//! A stage: a small store with copies of the keys of some calls, on which these are executed before the cluster knows
+//! of them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -24,30 +24,32 @@ use crate::store::{
 };
 use crate::time::clock::{Deadline, Now};
 
-/// What the calls on a stage have changed.
+/// Changes by the calls on a stage.
 #[derive(Default)]
 struct Recorded {
     /// The databases that were emptied.
     cleared: BTreeSet<usize>,
-    /// Whether all were.
+    /// True if all databases were emptied.
     is_all_cleared: bool,
     /// The keys that were changed since, in the order of their first changes.
     keys: Vec<KeyName>,
     known: HashSet<KeyName>,
     events: Vec<StoredEvent>,
-    /// The keys whose values were changed, of `known`: of the others only what belongs to a lock was.
+    /// The keys of `known` whose values were changed: of the others only the lock state was.
     values: HashSet<KeyName>,
-    /// The locks that clients who know the token have acquired or renewed.
+    /// The locks that clients with the token have acquired or renewed.
     locks: HashSet<KeyName>,
     losses: Vec<StoredLoss>,
 }
 
 impl Recorded {
     fn cleared(&self) -> Cleared {
-        match self.cleared.is_empty() {
-            _ if self.is_all_cleared => Cleared::All,
-            true => Cleared::Nothing,
-            false => Cleared::Databases(self.cleared.iter().copied().collect()),
+        if self.is_all_cleared {
+            Cleared::All
+        } else if self.cleared.is_empty() {
+            Cleared::Nothing
+        } else {
+            Cleared::Databases(self.cleared.iter().copied().collect())
         }
     }
 
@@ -58,18 +60,17 @@ impl Recorded {
     }
 }
 
-/// Records what the calls change.
+/// Recorder of the calls' changes.
 #[derive(Clone)]
 struct Recorder {
     recorded: Arc<Mutex<Recorded>>,
     cx: StageCx,
 }
 
-/// What a stage is made with.
 #[derive(Clone)]
 pub(super) struct StageCx {
     pub(super) holders: Arc<Holders>,
-    /// What new fencing tokens are counted from.
+    /// The base of new fencing tokens.
     pub(super) fence_base: i64,
     pub(super) now: Now,
 }
@@ -81,7 +82,7 @@ impl StageCx {
 }
 
 impl Recorder {
-    /// Forgets that a key was changed, which was only copied.
+    /// Removes a key from the changes that was only copied.
     fn forget(&self, key: &KeyName) {
         let mut recorded = self.recorded.lock();
         recorded.keys.retain(|changed| changed != key);
@@ -102,7 +103,7 @@ impl KeyspaceObserver for Recorder {
 
     fn on_lost_lock(&self, lost: &LostLock<'_>) {
         if lost.loss == Loss::Flushed {
-            return; // each mirror announces what it has of the databases that are emptied
+            return; // each mirror announces its own locks in databases that are emptied
         }
         let lock = self.cx.stored(lost.record, Vec::new());
         let (key, token, reason) = (lost.key.to_vec(), lost.record.token.to_vec(), lost.loss.as_str().to_owned());
@@ -151,49 +152,42 @@ impl ChangeLog for Recorder {
     }
 }
 
-/// A copy of a key.
 #[derive(Default)]
 pub(super) struct Copy {
-    /// When it was last changed; 0 if it is missing.
+    /// Revision of the last change; 0 for a missing key.
     pub(super) mod_revision: Revision,
-    /// When its value was.
+    /// Revision of the last change of the value.
     pub(super) value_revision: Revision,
-    /// Its value with its fence, unless it is missing.
+    /// The value with its fence, unless the key is missing.
     pub(super) value: Option<(Entry, i64)>,
-    /// Its TTL.
     pub(super) ttl: Option<Ttl>,
-    /// What it has of a lock.
+    /// Lock state of the key.
     pub(super) lock: LockState,
 }
 
-/// What the calls on a stage have done.
+/// Effects of the calls on a stage.
 pub(super) struct Outcome {
     /// The databases that were emptied, before any of the other changes.
     pub(super) cleared: Cleared,
-    /// The keys that were changed.
     pub(super) changed: Vec<Changed>,
     /// The keyspace events, in order.
     pub(super) events: Vec<StoredEvent>,
     /// The locks that were lost.
     pub(super) losses: Vec<StoredLoss>,
-    /// Whether a queue for a lock has begun.
     pub(super) has_begun_queue: bool,
 }
 
 /// The databases that were emptied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Cleared {
-    /// None of them.
     #[default]
     Nothing,
-    /// Some.
     Databases(Vec<usize>),
-    /// All.
     All,
 }
 
 impl Cleared {
-    /// Returns whether the keys of a database were deleted.
+    /// Returns true if the keys of a database were deleted.
     pub(super) fn has(&self, db: usize) -> bool {
         match self {
             Cleared::Nothing => false,
@@ -205,34 +199,31 @@ impl Cleared {
 
 /// A key that was changed on a stage.
 pub(super) struct Changed {
-    /// Its name.
     pub(super) key: KeyName,
-    /// What it is now, with its TTL; `None` if it was deleted.
+    /// The new value, with its TTL; `None` if the key was deleted.
     pub(super) value: Option<(StoredKey, Option<Ttl>)>,
-    /// Whether it is a hash with a field that has a TTL of its own.
+    /// True for a hash with a field that has a TTL of its own.
     pub(super) has_field_ttl: bool,
 }
 
-/// A stage.
 pub(super) struct Stage {
     store: Store,
     recorder: Recorder,
-    /// The TTLs of the copied keys, and when their values were changed.
+    /// The TTLs of the copied keys, and the revisions of their values.
     ttls: HashMap<KeyName, Ttl>,
     value_revisions: HashMap<KeyName, Revision>,
     pub(super) queues: LockQueues,
-    /// How many fencing tokens were given.
+    /// Number of fencing tokens given.
     pub(super) given_fences: u32,
     handed_over: Vec<HandedOver>,
     cx: StageCx,
 }
 
-/// A lock that was handed over.
 struct HandedOver {
     key: KeyName,
-    /// What stands for its fencing token.
+    /// Placeholder of the lock's fencing token.
     fence: i64,
-    /// The deadline that it was given, and the TTL in milliseconds.
+    /// The deadline that the lock was given, and the TTL in milliseconds.
     ttl: Option<(Deadline, u64)>,
 }
 
@@ -246,7 +237,7 @@ impl Stage {
         Stage { store: mirror.stage(events), recorder, ttls, value_revisions, queues, given_fences: 0, handed_over, cx }
     }
 
-    /// Adds the copy of a key. One that is due has expired on the stage: its deletion is one of the changes.
+    /// Adds the copy of a key. A due key has expired on the stage: its deletion is one of the changes.
     pub(super) fn load(&mut self, key: &KeyName, copy: Copy) {
         let ((db, bytes), now) = (key, self.cx.now);
         self.value_revisions.insert(key.clone(), copy.value_revision);
@@ -281,7 +272,7 @@ impl Stage {
         self.store.exclusive()
     }
 
-    /// Returns whether a key was changed so far.
+    /// Returns true if the value of a key was changed so far.
     pub(super) fn has_changed(&self, key: &KeyName) -> bool {
         let recorded = self.recorder.recorded.lock();
         recorded.is_all_cleared || recorded.cleared.contains(&key.0) || recorded.values.contains(key)
@@ -292,7 +283,7 @@ impl Stage {
         self.recorder.recorded.lock().cleared()
     }
 
-    /// Hands the locks over that are free and waited for, at the present time; returns the processes to which.
+    /// Hands over the free locks that have queues, at the present time; returns the processes of their new holders.
     pub(super) fn hand_over(&mut self, now: Now, is_dead: impl Fn(u64) -> bool) -> Vec<u64> {
         let mut processes = Vec::new();
         for key in self.free_locks() {
@@ -303,12 +294,12 @@ impl Stage {
         processes
     }
 
-    /// Returns the locks that are free and waited for.
+    /// Returns the free locks that have queues.
     pub(super) fn free_locks(&self) -> Vec<KeyName> {
         self.queues.locks().into_iter().filter(|key| !self.has(key)).collect()
     }
 
-    /// Returns whether a lock that was handed over here is not any more as those have got it.
+    /// Returns true if a lock that was handed over on this stage was changed afterwards.
     pub(super) fn has_lost_hand_over(&self) -> bool {
         self.handed_over.iter().any(|HandedOver { key, fence, .. }| {
             let name = self.store.key(&key.1);
@@ -399,15 +390,15 @@ impl Stage {
         }
     }
 
-    /// Ends the session of a client that a lock is bound to, if it is.
+    /// Ends the session of a client, if the lock is bound to it.
     pub(super) fn end_session(&self, key: &KeyName, client: u64) {
         let name = self.store.key(&key.1);
         let mut hold = self.store.exclusive();
         hold.view(key.0, Cx::new(self.cx.now, Origin::HOST)).locks().end_of_session(key.0, name, client);
     }
 
-    /// Ends the stage at the present time: what is left of a TTL is written as of the last call, not of the first. A script
-    /// may take long, and its TTLs count from when it has set them.
+    /// Ends the stage at the present time: the rest of a TTL is written as of the last call, not of the first. A script
+    /// may take long, and its TTLs count from the time when it has set them.
     pub(super) fn end(mut self, now: Now) -> Outcome {
         self.cx.now = now;
         self.store.forget_unlogged();
@@ -441,14 +432,14 @@ impl Stage {
         Outcome { cleared, changed, events, losses, has_begun_queue }
     }
 
-    /// Returns the TTL of a changed key: its former one, if that was kept, that of a key which was copied or renamed to it,
-    /// or a new one.
+    /// Returns the TTL of a changed key: the former TTL, if it was kept; the TTL of a key that was copied or renamed to
+    /// this one; or a new one.
     fn ttl_of(&self, key: &KeyName, deadline: Deadline) -> Ttl {
         let is_it = |ttl: &&Ttl| ttl.deadline() == deadline;
         let kept = self.ttls.get(key).filter(is_it).or_else(|| self.ttls.values().find(is_it));
         kept.copied().unwrap_or_else(|| {
             let given = self.handed_over.iter().filter(|lock| lock.key == *key).filter_map(|lock| lock.ttl);
-            // Who has waited counts from when it is told.
+            // The TTL of a queued client counts from the time when the client is told.
             let as_of_end =
                 given.filter(|(given, _)| *given == deadline).map(|(_, ms)| Deadline::after(self.cx.now, ms));
             Ttl::new(as_of_end.last().unwrap_or(deadline), self.cx.now)

@@ -26,14 +26,14 @@ use crate::engine::names::{Name, Prefix, range_end};
 use crate::engine::stored::FORMAT;
 use crate::namespace::Namespace;
 
-/// The first version of etcd that can be used: earlier ones may revoke a lease that is kept alive, and may tell progress
-/// before what has changed.
+/// The first usable version of etcd: earlier ones may revoke a lease that is renewed, and may report progress before
+/// the changes.
 const VERSION_MIN: [u32; 3] = [3, 5, 13];
 
-/// How many revisions a cluster is expected to keep at most.
+/// Largest number of revisions that a cluster is expected to keep.
 const HISTORY_MAX: Revision = 10_000_000;
 
-/// The engine of a server; it ends when this is dropped.
+/// The engine of a server. Dropping it ends the engine.
 pub(crate) struct Running {
     tell: mpsc::UnboundedSender<Input>,
     ended: Option<oneshot::Receiver<()>>,
@@ -42,37 +42,37 @@ pub(crate) struct Running {
 impl Running {
     /// Ends the engine, and waits for that.
     pub(crate) async fn end(&mut self) {
-        let _ = self.tell.send(Input::Stop); // it may have ended
+        let _ = self.tell.send(Input::Stop); // the engine may have ended
         if let Some(ended) = self.ended.take() {
-            let _ = ended.await; // it is closed when the thread has ended
+            let _ = ended.await; // closed when the thread has ended
         }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.tell.send(Input::Stop); // it may have ended
+        let _ = self.tell.send(Input::Stop); // the engine may have ended
     }
 }
 
-/// The end of the preparations of an engine.
+/// The end of the engine's preparation.
 pub(crate) struct Ready(oneshot::Receiver<Result<(), String>>);
 
 impl Ready {
     /// Waits until the mirror has all keys.
     ///
     /// # Errors
-    /// Why the cluster cannot be used, in one line.
+    /// The reason for which the cluster cannot be used, in one line.
     pub(crate) async fn wait(self) -> io::Result<()> {
         let prepared = self.0.await.unwrap_or_else(|_| Err("the server was stopped".into()));
         prepared.map_err(|reason| io::Error::other(format!("engine etcd: {reason}")))
     }
 }
 
-/// Starts the engine that the settings ask for. Calls wait until it is prepared.
+/// Starts the engine in the settings. Calls wait until it is prepared.
 ///
 /// # Errors
-/// Why it cannot be started, in one line.
+/// The reason for which the engine cannot be started, in one line.
 pub(crate) fn start(namespace: &Arc<Namespace>, handlers: &'static Handlers) -> io::Result<(Running, Ready)> {
     let config = namespace.settings.current();
     let stats = namespace.observed.engine.clone();
@@ -91,7 +91,7 @@ pub(crate) fn start(namespace: &Arc<Namespace>, handlers: &'static Handlers) -> 
         .start(asked)?;
     let driver = Driver::new(core, cluster, prefix, (tell.clone(), inputs), keeper);
     let patience = Duration::from_millis(config.etcd_timeout_ms);
-    // Current-thread, as those of the workers: etcd's client shares it with the core.
+    // Current-thread, like those of the workers: etcd's client shares it with the core.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new().name("engine".into()).spawn(move || {
         let _ended = tell_ended;
@@ -102,7 +102,7 @@ pub(crate) fn start(namespace: &Arc<Namespace>, handlers: &'static Handlers) -> 
                 Err(_) => Err("no majority of the cluster answers".to_owned()),
             };
             let is_ready = result.is_ok();
-            let _ = tell_ready.send(result); // nobody waits when the server was stopped
+            let _ = tell_ready.send(result); // the receiver is gone when the server was stopped
             if is_ready {
                 driver.run().await;
             }
@@ -112,18 +112,19 @@ pub(crate) fn start(namespace: &Arc<Namespace>, handlers: &'static Handlers) -> 
     Ok((Running { tell, ended: Some(ended) }, Ready(ready)))
 }
 
-/// Returns the members of the cluster.
+/// Returns the URLs of the cluster's members.
 fn endpoints(config: &Config) -> io::Result<Vec<String>> {
     let text = String::from_utf8_lossy(config.etcd_endpoints.as_deref().unwrap_or_default()).into_owned();
     let urls: Vec<String> = text.split(',').map(|url| url.trim().to_owned()).filter(|url| !url.is_empty()).collect();
     let is_url = |url: &String| url.starts_with("http://") || url.starts_with("https://");
-    match !urls.is_empty() && urls.iter().all(is_url) {
-        true => Ok(urls),
-        false => Err(io::Error::other("engine etcd: etcd-endpoints must be URLs that begin with http:// or https://")),
+    if !urls.is_empty() && urls.iter().all(is_url) {
+        Ok(urls)
+    } else {
+        Err(io::Error::other("engine etcd: etcd-endpoints must be URLs that begin with http:// or https://"))
     }
 }
 
-/// Returns how the endpoints are reached.
+/// Returns the options of connections to the endpoints.
 fn access(config: &Config) -> io::Result<Access> {
     let read = |path: &Path| {
         std::fs::read(path).map_err(|error| io::Error::other(format!("engine etcd: {}: {error}", path.display())))
@@ -149,10 +150,10 @@ fn access(config: &Config) -> io::Result<Access> {
     Ok(Access { user, tls, connect_timeout: REQUEST_TIMEOUT })
 }
 
-/// Prepares the engine: sees that the cluster can be used, and loads the mirror.
+/// Prepares the engine: checks that the cluster can be used, and loads the mirror.
 ///
 /// # Errors
-/// Why it cannot be used.
+/// The reason for which it cannot be used.
 async fn prepare(driver: &mut Driver) -> Result<(), String> {
     let cluster = driver.cluster.clone();
     check_version(&cluster).await?;
@@ -186,8 +187,9 @@ async fn prepare(driver: &mut Driver) -> Result<(), String> {
     Ok(())
 }
 
-/// Lets fencing tokens be counted from no less than the microseconds since 1970, as those of a server without a cluster are. So
-/// they are larger than that server's, and than those before etcd was restored from a backup, which sets its revision back.
+/// Raises the base so that fencing tokens are no less than the microseconds since 1970, like those of a server without
+/// a cluster. So they are larger than that server's, and than those before etcd was restored from a backup, which sets
+/// its revision back.
 async fn raise_fences(driver: &Driver, revision: Revision) -> Result<(), String> {
     let (base, changed) = driver.core.mirror.locks.fence_base;
     let wanted = driver.core.first_fence().saturating_sub(revision.saturating_mul(FENCES_OF_A_REVISION));
@@ -203,7 +205,7 @@ async fn raise_fences(driver: &Driver, revision: Revision) -> Result<(), String>
     persist(raise).await.map(|_| ())
 }
 
-/// Warns of a cluster that keeps all that ever was, until it is full.
+/// Warns of a cluster that keeps its whole history, until it is full.
 async fn warn_of_history(cluster: &Cluster, name: &[u8], revision: Revision) {
     let is_old = revision > HISTORY_MAX;
     if is_old && cluster.page(name, &range_end(name), 1, revision - HISTORY_MAX).await.is_ok() {
@@ -213,7 +215,7 @@ async fn warn_of_history(cluster: &Cluster, name: &[u8], revision: Revision) {
     }
 }
 
-/// Asks until there is an answer; the caller limits the time.
+/// Repeats a request until there is an answer; the caller limits the time.
 async fn persist<T, F: Future<Output = Result<T, Failure>>>(mut ask: impl FnMut() -> F) -> Result<T, String> {
     let mut logged = String::new();
     loop {
@@ -234,8 +236,9 @@ async fn persist<T, F: Future<Output = Result<T, Failure>>>(mut ask: impl FnMut(
 async fn check_version(cluster: &Cluster) -> Result<(), String> {
     let version = persist(|| cluster.look()).await?;
     let numbers: Vec<u32> = version.split(['.', '-']).map_while(|number| number.parse().ok()).collect();
-    match numbers[..] >= VERSION_MIN[..] {
-        true => Ok(()),
-        false => Err(format!("etcd {version} cannot be used, only 3.5.13 and later")),
+    if numbers[..] >= VERSION_MIN[..] {
+        Ok(())
+    } else {
+        Err(format!("etcd {version} cannot be used, only 3.5.13 and later"))
     }
 }

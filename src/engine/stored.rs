@@ -1,50 +1,49 @@
-//! What stands in etcd, as protocol buffers: a later version may add fields, and changes the version of the format where an
-//! earlier one would misread it.
+//! Values in etcd, as protocol buffers: a later version may add fields, and changes the version of the format if an
+//! earlier version would misread a value.
 
 use prost::Message;
 
 /// The version of the format, the value of [`Name::Format`](super::names::Name::Format).
 pub(super) const FORMAT: &[u8] = b"keylatch 1";
 
-/// A key's value and what belongs to it.
+/// A key's value, with its TTL, fence, and lock state.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StoredKey {
-    /// The number of its type, as in a dump.
+    /// Number of the type, as in a dump.
     #[prost(uint32, tag = "1")]
     pub(super) kind: u32,
     /// The value, as in a dump.
     #[prost(bytes = "bytes", tag = "2")]
     pub(super) body: bytes::Bytes,
-    /// Its TTL.
     #[prost(message, optional, tag = "3")]
     pub(super) ttl: Option<StoredTtl>,
-    /// Its fence (SETIFGREATER); 0 without one.
+    /// The fence (SETIFGREATER); 0 without one.
     #[prost(sint64, tag = "4")]
     pub(super) fence: i64,
-    /// How a string was stored, see [`StringHint`](crate::store::StringHint).
+    /// Storage hint of a string, see [`StringHint`](crate::store::StringHint).
     #[prost(uint32, tag = "5")]
     pub(super) hint: u32,
-    /// What is known of the lock that it is, if it is one.
+    /// The lock record, if the key is a lock.
     #[prost(message, optional, tag = "6")]
     pub(super) lock: Option<StoredLock>,
-    /// The clients queued for it, in order.
+    /// The clients queued for the lock, in order.
     #[prost(message, repeated, tag = "7")]
     pub(super) queue: Vec<StoredWaiter>,
-    /// When its value was last changed, if not by the transaction that has written this; 0 otherwise.
+    /// Revision of the last change of the value, if it is not the revision of this write; 0 otherwise.
     #[prost(int64, tag = "8")]
     pub(super) value_revision: i64,
 }
 
-/// What is known of a lock that is held.
+/// The record of a held lock.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StoredLock {
-    /// Its fencing token, or what that is counted from if it is one of this transaction's.
+    /// The fencing token, or its base if the token is one of this transaction's.
     #[prost(sint64, tag = "1")]
     pub(super) fence: i64,
-    /// Which one then, of those that the transaction has given, from 1 on; 0 otherwise.
+    /// Index of the token among those that the transaction has given, from 1 on; 0 otherwise.
     #[prost(uint32, tag = "2")]
     pub(super) fence_index: u32,
-    /// Since when it has been held, by the wall clock of the process that has granted it, in microseconds since 1970.
+    /// Start of the hold, by the wall clock of the process that has granted the lock, in microseconds since 1970.
     #[prost(int64, tag = "3")]
     pub(super) since_us: i64,
     /// The client that has acquired it.
@@ -53,13 +52,13 @@ pub(super) struct StoredLock {
     /// The client whose end releases it.
     #[prost(message, optional, tag = "5")]
     pub(super) session: Option<StoredClient>,
-    /// Whether its loss is announced.
+    /// True if its loss is announced.
     #[prost(bool, tag = "6")]
     pub(super) is_announced: bool,
     /// A text of the holder's own.
     #[prost(bytes = "vec", optional, tag = "7")]
     pub(super) meta: Option<Vec<u8>>,
-    /// The waits that the lock was handed over to, until one who knows the token changes the lock.
+    /// The waits that the lock was handed over to, until a client with the token changes the lock.
     #[prost(message, repeated, tag = "8")]
     pub(super) granted: Vec<StoredWait>,
 }
@@ -67,24 +66,21 @@ pub(super) struct StoredLock {
 /// The wait of a client in the queue for a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(super) struct StoredWait {
-    /// Its process.
     #[prost(fixed64, tag = "1")]
     pub(super) process: u64,
-    /// Its number there.
+    /// Number of the wait in its process.
     #[prost(uint64, tag = "2")]
     pub(super) number: u64,
 }
 
-/// A lock that is held no longer, although its holder has not released it.
+/// A lock that is not held any more, although its holder has not released it.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StoredLoss {
-    /// The key.
     #[prost(bytes = "vec", tag = "1")]
     pub(super) key: Vec<u8>,
-    /// The token.
     #[prost(bytes = "vec", tag = "2")]
     pub(super) token: Vec<u8>,
-    /// What was known of it.
+    /// The lock record at that time.
     #[prost(message, required, tag = "3")]
     pub(super) lock: StoredLock,
     /// The word for the reason.
@@ -92,85 +88,80 @@ pub(super) struct StoredLoss {
     pub(super) reason: String,
 }
 
-/// A client, and what LOCK.INFO shows of it.
+/// A client, with the fields that LOCK.INFO shows.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StoredClient {
-    /// Its process.
     #[prost(fixed64, tag = "1")]
     pub(super) process: u64,
-    /// Its id there.
+    /// ID of the client in its process.
     #[prost(uint64, tag = "2")]
     pub(super) id: u64,
-    /// Its address.
     #[prost(string, tag = "3")]
     pub(super) addr: String,
-    /// Its name.
     #[prost(string, tag = "4")]
     pub(super) name: String,
-    /// The name of its library.
+    /// Name of the client's library.
     #[prost(string, tag = "5")]
     pub(super) lib: String,
-    /// Its user.
     #[prost(bytes = "vec", tag = "6")]
     pub(super) user: Vec<u8>,
 }
 
-/// A client queued for a lock: what it asks for, so that any process can hand the lock over to it.
+/// A client queued for a lock, with its request, so that any process can hand the lock over to it.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StoredWaiter {
-    /// The client.
     #[prost(message, required, tag = "1")]
     pub(super) client: StoredClient,
-    /// Its wait.
     #[prost(message, required, tag = "2")]
     pub(super) wait: StoredWait,
-    /// Its token.
     #[prost(bytes = "vec", tag = "3")]
     pub(super) token: Vec<u8>,
-    /// The TTL of the lock from when it gets it, in milliseconds; 0 for none.
+    /// TTL of the lock from its grant on, in milliseconds; 0 for none.
     #[prost(uint64, tag = "4")]
     pub(super) ttl_ms: u64,
-    /// Whether the lock ends with its connection.
+    /// True if the lock ends with the client's connection.
     #[prost(bool, tag = "5")]
     pub(super) is_session: bool,
-    /// Whether the loss of the lock is announced.
+    /// True if the loss of the lock is announced.
     #[prost(bool, tag = "6")]
     pub(super) is_announced: bool,
-    /// A text of its own.
+    /// Text given by the client.
     #[prost(bytes = "vec", optional, tag = "7")]
     pub(super) meta: Option<Vec<u8>>,
-    /// Since when it waits, by its process' wall clock, in microseconds since 1970.
+    /// Start of the wait, by the wall clock of the client's process, in microseconds since 1970.
     #[prost(int64, tag = "8")]
     pub(super) since_us: i64,
 }
 
-/// A TTL, which each process counts from the moment at which it learns of it.
+/// A TTL, which each process counts from the time when it learns of the TTL.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct StoredTtl {
-    /// Made when the TTL was set, and kept by writes that keep the TTL: a process that knows it already counts on.
+    /// Random ID, given when the TTL was set, and retained by writes that keep the TTL: a process that knows it counts
+    /// on.
     #[prost(fixed64, tag = "1")]
     pub(super) id: u64,
-    /// How many milliseconds were left when the value was written.
+    /// Rest of the TTL when the value was written, in milliseconds.
     #[prost(uint64, tag = "2")]
     pub(super) left_ms: u64,
-    /// For how many milliseconds more the key is kept, because the clocks of two machines do not run equally fast.
+    /// Further time for which the key is kept, because the clocks of two machines do not run equally fast, in
+    /// milliseconds.
     #[prost(uint64, tag = "3")]
     pub(super) slack_ms: u64,
-    /// When it ends by the wall clock of the process that has set it, in milliseconds since 1970.
+    /// End of the TTL by the wall clock of the process that has set it, in milliseconds since 1970.
     #[prost(int64, tag = "4")]
     pub(super) wall_ms: i64,
-    /// Whether it was set as a date.
+    /// True if the TTL was set as a date.
     #[prost(bool, tag = "5")]
     pub(super) is_date: bool,
 }
 
-/// The value of a lane: what a transaction has done besides the present values of keys.
+/// The value of a lane: effects of a transaction besides the present values of keys.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StoredRecord {
     /// The number of the transaction, unique in its process.
     #[prost(uint64, tag = "1")]
     pub(super) number: u64,
-    /// The id of the client that has caused it; 0 for none or several.
+    /// ID of the client that has caused the transaction; 0 for none or several.
     #[prost(uint64, tag = "2")]
     pub(super) client: u64,
     /// The keyspace events, in order.
@@ -182,7 +173,7 @@ pub(super) struct StoredRecord {
     /// The databases that were emptied, before any of the other changes.
     #[prost(uint64, repeated, tag = "5")]
     pub(super) cleared: Vec<u64>,
-    /// Whether all databases were.
+    /// True if all databases were emptied.
     #[prost(bool, tag = "6")]
     pub(super) is_all_cleared: bool,
     /// The locks that were lost, before any of the other changes.
@@ -190,19 +181,15 @@ pub(super) struct StoredRecord {
     pub(super) losses: Vec<StoredLoss>,
 }
 
-/// A keyspace event.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StoredEvent {
-    /// The number of the database.
     #[prost(uint64, tag = "1")]
     pub(super) db: u64,
-    /// The key.
     #[prost(bytes = "vec", tag = "2")]
     pub(super) key: Vec<u8>,
-    /// The bit of the event's class.
+    /// Bit of the event's class.
     #[prost(uint32, tag = "3")]
     pub(super) class: u32,
-    /// Its name.
     #[prost(string, tag = "4")]
     pub(super) name: String,
 }
@@ -210,13 +197,11 @@ pub(super) struct StoredEvent {
 /// A message of PUBLISH or SPUBLISH.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StoredMessage {
-    /// Whether it is one of SPUBLISH.
+    /// True for a message of SPUBLISH.
     #[prost(bool, tag = "1")]
     pub(super) is_sharded: bool,
-    /// The channel.
     #[prost(bytes = "vec", tag = "2")]
     pub(super) channel: Vec<u8>,
-    /// The message.
     #[prost(bytes = "vec", tag = "3")]
     pub(super) payload: Vec<u8>,
 }

@@ -1,19 +1,20 @@
-//! Turns: how processes share a key that several of them change all the time.
+//! Turns: fairness between processes that change the same key all the time.
 //!
-//! A call that was executed again twice, because others have changed its keys, would lose that race for ever if it takes longer
-//! than theirs. So its process asks for a turn of these keys, by a name in the cluster. The others let it have the next
-//! transaction, which ends the turn, and ask for turns of their own for what waits meanwhile: these come in the order of the
-//! revisions. A turn is advice: the tests of a transaction decide as ever, and who does not use its turn is passed over.
+//! A call that was executed again twice, because other processes have changed its keys, would lose that race for ever
+//! if it takes longer than their calls. So its process requests a turn of these keys, by a name in the cluster. The
+//! others leave it the next transaction, which ends the turn, and request turns of their own for calls that wait
+//! meanwhile: turns come in the order of their revisions. A turn is advice: the tests of a transaction still decide,
+//! and an unused turn is skipped.
 
 use std::collections::HashMap;
 
 use crate::engine::cluster::Revision;
 use crate::engine::names::KeyName;
 
-/// After how many milliseconds a process that does not use its turn is passed over.
+/// Time after which an unused turn is skipped, in milliseconds.
 const TURN_MS: u64 = 1000;
 
-/// A process that wants a turn of a key.
+/// A process that has requested a turn of a key.
 struct Asker {
     process: u64,
     revision: Revision,
@@ -21,9 +22,9 @@ struct Asker {
 
 /// The turns of a key.
 struct Line {
-    /// Who wants one, in order.
+    /// The requests, in order.
     askers: Vec<Asker>,
-    /// Since when it is the turn of the first one, in monotonic milliseconds.
+    /// Start of the first one's turn, in monotonic milliseconds.
     since_ms: u64,
 }
 
@@ -32,7 +33,7 @@ struct Line {
 pub(super) struct Turns(HashMap<KeyName, Line, ahash::RandomState>);
 
 impl Turns {
-    /// Adds a process that wants a turn of a key since a revision.
+    /// Adds the request of a process for a turn of a key, with its revision.
     pub(super) fn add(&mut self, process: u64, key: KeyName, (revision, now_ms): (Revision, u64)) {
         let line = self.0.entry(key).or_insert(Line { askers: Vec::new(), since_ms: now_ms });
         if line.askers.iter().all(|asker| asker.process != process) {
@@ -53,35 +54,34 @@ impl Turns {
         }
     }
 
-    /// Removes all.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Returns whether it is the turn of another process than this one.
+    /// Returns true if it is the turn of another process.
     pub(super) fn is_of_another(&self, key: &KeyName, process: u64, now_ms: u64) -> bool {
         let Some(line) = self.0.get(key) else { return false };
         let is_over = now_ms >= line.since_ms.saturating_add(TURN_MS);
         !is_over && line.askers.first().is_some_and(|asker| asker.process != process)
     }
 
-    /// Returns whether a process wants a turn of a key.
+    /// Returns true if a process has requested a turn of a key.
     pub(super) fn has(&self, key: &KeyName, process: u64) -> bool {
         self.0.get(key).is_some_and(|line| line.askers.iter().any(|asker| asker.process == process))
     }
 
-    /// Returns the keys of which a process wants a turn.
+    /// Returns the keys for which a process has requested a turn.
     pub(super) fn of(&self, process: u64) -> Vec<KeyName> {
         self.0.keys().filter(|key| self.has(key, process)).cloned().collect()
     }
 
-    /// Returns the processes that have not used their turns: each with its key.
+    /// Returns the unused turns, each with its process and key.
     pub(super) fn unused(&self, now_ms: u64) -> Vec<(u64, KeyName)> {
         let over = self.0.iter().filter(|(_, line)| now_ms >= line.since_ms.saturating_add(TURN_MS));
         over.filter_map(|(key, line)| Some((line.askers.first()?.process, key.clone()))).collect()
     }
 
-    /// Returns whether nobody wants any.
+    /// Returns true if there are no requests.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Keys as they stand in etcd, read and written.
+//! Keys in the format of etcd, read and written.
 
 use bytes::Bytes;
 
@@ -12,7 +12,7 @@ use crate::store::limits::Limits;
 use crate::store::{Hasher, StringHint};
 use crate::time::clock::{Deadline, Now};
 
-/// Returns an entry as it is written.
+/// Converts an entry to its stored form.
 pub(super) fn encode(entry: &Entry, fence: i64, ttl: Option<Ttl>, now: Now) -> StoredKey {
     let (mut body, kind) = (MarkedBytes::default(), kind_of(entry, VERSION_7_4));
     write_body(&mut body, kind, entry, Options { compression: Compression::Never, len_max: 0 });
@@ -26,7 +26,7 @@ pub(super) fn encode(entry: &Entry, fence: i64, ttl: Option<Ttl>, now: Now) -> S
     }
 }
 
-/// Reads an entry; `None` if it is not one.
+/// Reads an entry; `None` if it is malformed.
 pub(super) fn decode(
     stored: &StoredKey,
     key: &[u8],

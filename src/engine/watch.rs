@@ -1,4 +1,4 @@
-//! Follows the changes of the cluster from a revision on, and tells them revision by revision.
+//! Follows the changes of the cluster from a revision on, and reports them revision by revision.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use crate::engine::cluster::{News, Revision, Step};
 use crate::engine::etcd::{Cluster, pair, revision};
 use crate::engine::names::{Prefix, range_end};
 
-/// What a watch tells.
+/// A message of a watch.
 #[derive(Debug)]
 pub(super) enum Seen {
     /// Changes, in order.
     Steps(Vec<Step>),
-    /// There is nothing else up to a revision.
+    /// There are no further changes up to a revision.
     Progress(Revision),
-    /// The changes that are next are not known any more.
+    /// The next changes were compacted.
     Compacted,
-    /// It has ended, for this reason.
+    /// The watch has ended, with the reason.
     Ended(String),
 }
 
-/// A watch on the way; it ends when this is dropped.
+/// A running watch. Dropping it ends the watch.
 pub(super) struct Watch {
     task: JoinHandle<()>,
     asks: mpsc::Sender<()>,
@@ -56,9 +56,9 @@ impl Watch {
         Watch { task, asks }
     }
 
-    /// Asks to be told up to which revision there is nothing else.
+    /// Requests the revision up to which there are no further changes.
     pub(super) fn ask_progress(&self) {
-        let _ = self.asks.try_send(()); // it is asked already
+        let _ = self.asks.try_send(()); // full if a request is pending
     }
 }
 
@@ -90,7 +90,7 @@ async fn follow(
             return Err(format!("canceled: {}", answer.cancel_reason));
         }
         if answer.events.is_empty() {
-            // The answer to the request to begin has the present revision, of which nothing was told yet.
+            // The answer to the create request has the present revision, although no changes were reported yet.
             if !answer.created {
                 tell(Seen::Progress(revision(answer.header)));
             }
@@ -100,7 +100,7 @@ async fn follow(
     }
 }
 
-/// Returns the changes of an answer, by their revisions.
+/// Groups the changes of an answer by revision.
 fn steps(events: Vec<Event>) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for event in events {

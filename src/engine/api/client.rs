@@ -1,4 +1,4 @@
-//! The client of one member: a connection that is made again by itself, the calls, and the token of a user.
+//! The client of one member: a connection that reconnects by itself, the calls, and the token of a user.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
@@ -20,31 +20,30 @@ use super::messages::{
     StatusResponse, TxnRequest, TxnResponse, WatchProgressRequest, WatchRequest, WatchResponse, WatchUnion,
 };
 
-/// How often a connection with a watch is asked whether it is alive, and how long it may take to answer. etcd closes one that is
-/// asked more often than every five seconds.
+/// Interval of keep-alive pings on a connection with a watch, and time limit of their answers. etcd closes a connection
+/// that pings more often than every five seconds.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(6), Duration::from_secs(2));
-/// The largest message that is received, in bytes: a page of keys, or what has changed while a watch was behind.
+/// The largest message that is received, in bytes: a page of keys, or the changes that a watch was behind.
 const MESSAGE_MAX: usize = 256 << 20;
-/// How many requests may wait on the stream of a watch.
+/// Number of requests that may wait on the stream of a watch.
 const WATCH_REQUESTS_MAX: usize = 4;
 
-/// How members are reached.
+/// Options of the connections to members.
 #[derive(Clone, Default)]
 pub(crate) struct Access {
     /// Name and password of a user of etcd.
     pub(crate) user: Option<(String, String)>,
-    /// For members whose URL begins with https.
+    /// TLS configuration for members whose URL begins with https.
     pub(crate) tls: Option<ClientTlsConfig>,
-    /// How long a connection may take.
+    /// Time limit for a connection attempt.
     pub(crate) connect_timeout: Duration,
 }
 
-/// Why a call has failed.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The member, or the connection to it, has answered with an error.
+    /// The member, or the connection to it, has returned an error.
     Status(Status),
-    /// The settings name no member that can be asked.
+    /// The settings name no member that can be connected.
     Settings(String),
     /// The lease is over.
     NoLease,
@@ -102,7 +101,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Makes a transaction.
+    /// Sends a transaction.
     pub(crate) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Error> {
         self.unary("/etcdserverpb.KV/Txn", request).await
     }
@@ -112,20 +111,19 @@ impl Client {
         self.unary("/etcdserverpb.KV/Range", request).await
     }
 
-    /// Returns a new lease of some seconds.
+    /// Grants a new lease of `ttl` seconds.
     pub(crate) async fn lease_grant(&self, ttl: i64) -> Result<LeaseGrantResponse, Error> {
         self.unary("/etcdserverpb.Lease/LeaseGrant", LeaseGrantRequest { ttl }).await
     }
 
-    /// Ends a lease.
     pub(crate) async fn lease_revoke(&self, id: i64) -> Result<LeaseRevokeResponse, Error> {
         self.unary("/etcdserverpb.Lease/LeaseRevoke", LeaseRevokeRequest { id }).await
     }
 
-    /// Keeps a lease alive, by a stream of one request.
+    /// Renews a lease, by a stream of one request.
     ///
     /// # Errors
-    /// [`Error::NoLease`] if it is over.
+    /// [`Error::NoLease`] if the lease is over.
     pub(crate) async fn lease_keep_alive(&self, id: i64) -> Result<(), Error> {
         let request = LeaseKeepAliveRequest { id };
         let stream = self.authenticated(request, |client, request| async move {
@@ -137,17 +135,17 @@ impl Client {
         if answer.ttl > 0 { Ok(()) } else { Err(Error::NoLease) }
     }
 
-    /// Asks a member for its state.
+    /// Requests the state of a member.
     pub(crate) async fn status(&self) -> Result<StatusResponse, Error> {
         self.unary("/etcdserverpb.Maintenance/Status", StatusRequest {}).await
     }
 
-    /// Follows changes: begins with a request.
+    /// Opens a watch with its first request.
     pub(crate) async fn watch(&self, first: WatchRequest) -> Result<Watching, Error> {
         self.authenticated(first, |client, first| async move {
             let (requests, stream) = mpsc::channel(WATCH_REQUESTS_MAX);
             let request = first.map(|first| {
-                let _ = requests.try_send(first); // there is room
+                let _ = requests.try_send(first); // the channel has room
                 ReceiverStream::new(stream)
             });
             Ok(Watching { answers: client.stream("/etcdserverpb.Watch/Watch", request).await?, requests })
@@ -155,7 +153,7 @@ impl Client {
         .await
     }
 
-    /// Makes a call, with the token of the user.
+    /// Sends a call, with the token of the user.
     pub(crate) async fn unary<M, A>(&self, path: &'static str, message: M) -> Result<A, Error>
     where
         M: Message + Clone + 'static,
@@ -164,7 +162,7 @@ impl Client {
         self.authenticated(message, |client, request| client.unary_once(path, request)).await
     }
 
-    /// Makes a call; once more with a new token, if etcd does not know the one that it had.
+    /// Sends a call; repeats it with a new token, if etcd does not know the former one.
     async fn authenticated<M, A, F>(&self, message: M, call: impl Fn(Self, Request<M>) -> F) -> Result<A, Error>
     where
         M: Message + Clone,
@@ -218,7 +216,6 @@ impl Client {
     }
 }
 
-/// The stream of a watch.
 pub(crate) struct Watching {
     requests: mpsc::Sender<WatchRequest>,
     answers: Streaming<WatchResponse>,
@@ -230,14 +227,14 @@ impl Watching {
         Ok(self.answers.message().await?)
     }
 
-    /// Asks to be told up to which revision there is nothing else.
+    /// Requests the revision up to which all changes were sent.
     pub(crate) fn ask_progress(&self) {
         let union = WatchUnion::ProgressRequest(WatchProgressRequest {});
-        let _ = self.requests.try_send(WatchRequest { request_union: Some(union) }); // as many are asked for, or it has ended
+        let _ = self.requests.try_send(WatchRequest { request_union: Some(union) }); // full, or the stream has ended
     }
 }
 
-/// Returns a request that only a member with a leader answers.
+/// Wraps a message in a request that only a member with a leader answers.
 fn request<M>(message: M, token: Option<AsciiMetadataValue>) -> Request<M> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("hasleader", AsciiMetadataValue::from_static("true"));

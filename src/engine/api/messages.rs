@@ -1,5 +1,5 @@
-//! The messages of etcd's API, with the fields that the engine uses: `etcdserverpb` and `mvccpb` of version 3. Fields that are
-//! not declared are skipped when a message is read, and have their defaults when it is written.
+//! The messages of etcd's API, with the fields that the engine uses: `etcdserverpb` and `mvccpb` of version 3. Fields
+//! that are not declared are skipped when a message is read, and have their defaults when it is written.
 
 use prost::{Enumeration, Message, Oneof};
 
@@ -55,7 +55,6 @@ pub(crate) struct RangeRequest {
     pub(crate) count_only: bool,
 }
 
-/// Response to a [`RangeRequest`].
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RangeResponse {
     #[prost(message, optional, tag = "1")]
@@ -77,7 +76,6 @@ pub(crate) struct PutRequest {
     pub(crate) lease: i64,
 }
 
-/// Response to a [`PutRequest`].
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PutResponse {}
 
@@ -90,7 +88,6 @@ pub(crate) struct DeleteRangeRequest {
     pub(crate) range_end: Vec<u8>,
 }
 
-/// Response to a [`DeleteRangeRequest`].
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct DeleteRangeResponse {}
 
@@ -182,7 +179,6 @@ pub(crate) struct TxnRequest {
     pub(crate) failure: Vec<RequestOp>,
 }
 
-/// Response to a [`TxnRequest`].
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct TxnResponse {
     #[prost(message, optional, tag = "1")]
@@ -248,7 +244,6 @@ pub(crate) struct LeaseGrantRequest {
     pub(crate) ttl: i64,
 }
 
-/// Response to a [`LeaseGrantRequest`].
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct LeaseGrantResponse {
     #[prost(int64, tag = "2")]
@@ -262,7 +257,6 @@ pub(crate) struct LeaseRevokeRequest {
     pub(crate) id: i64,
 }
 
-/// Response to a [`LeaseRevokeRequest`].
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct LeaseRevokeResponse {}
 
@@ -273,7 +267,6 @@ pub(crate) struct LeaseKeepAliveRequest {
     pub(crate) id: i64,
 }
 
-/// Response to a [`LeaseKeepAliveRequest`].
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct LeaseKeepAliveResponse {
     #[prost(int64, tag = "3")]
@@ -284,7 +277,6 @@ pub(crate) struct LeaseKeepAliveResponse {
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct StatusRequest {}
 
-/// Response to a [`StatusRequest`].
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct StatusResponse {
     #[prost(string, tag = "2")]
@@ -304,7 +296,6 @@ pub(crate) struct AuthenticateRequest {
     pub(crate) password: String,
 }
 
-/// Response to an [`AuthenticateRequest`].
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AuthenticateResponse {
     #[prost(string, tag = "2")]

@@ -1,5 +1,5 @@
-//! Calls that were admitted before something was published: a pause, users, clients that were told to close. Those that are on
-//! the way to the cluster are waited for, and the others are looked at again before they are sent.
+//! Calls that were admitted before a change of the admission state: a pause, users, clients that were told to close.
+//! The engine waits for those sent to the cluster, and checks the others again before they are sent.
 
 use tokio::sync::oneshot;
 
@@ -12,13 +12,13 @@ use crate::store::NEVER;
 use crate::time::clock::Now;
 
 impl Core {
-    /// Says when the outcome is known of the transactions on the way; something was published by which calls are admitted.
+    /// Signals `done` once the outcome of all transactions in flight is known, after a change of the admission state.
     pub(in crate::engine) fn settle(&mut self, done: oneshot::Sender<()>) {
         self.settling.push((self.number, done));
-        self.look_at_paused(); // it may be the end of the pause, or of a client
+        self.look_at_paused(); // the change may be the end of the pause, or of a client
     }
 
-    /// Tells those who wait for transactions that are settled, or whose clients were told that this is not known.
+    /// Signals waiters whose transactions are settled, or whose clients were told that the outcome is unknown.
     pub(super) fn tell_settled(&mut self) {
         let flights = || self.flights.values().filter(|flight| flight.group.is_some());
         let oldest = flights().map(|flight| flight.number).min().unwrap_or(u64::MAX);
@@ -27,7 +27,7 @@ impl Core {
         }
     }
 
-    /// Lets calls go on that a pause has held back, if it is over.
+    /// Resumes calls that a pause has held back, if it is over.
     pub(super) fn end_pause(&mut self, now: Now) {
         if self.paused.1 <= now.mono_ms() {
             self.look_at_paused();
@@ -42,7 +42,7 @@ impl Core {
         self.advance();
     }
 
-    /// Returns those of some calls that were taken together which may be executed, by what is in force now.
+    /// Returns the calls of a batch that may be executed under the present admission state.
     pub(super) fn admit_again(&mut self, mut calls: Vec<Pending>) -> Vec<Pending> {
         let mut withdrawn = Vec::new();
         for at in (0..calls.len()).rev() {
@@ -58,7 +58,7 @@ impl Core {
         calls
     }
 
-    /// Returns whether the calls of a group may be sent as they were executed: a script may have taken long.
+    /// Returns true if the calls of a group may still be sent as they were executed: a script may have taken long.
     pub(super) fn is_still_admitted(&self, group: &mut Group) -> bool {
         group.members.iter_mut().all(|(pending, _)| matches!(self.admit(pending), Ok(false)))
     }
@@ -70,7 +70,7 @@ impl Core {
         }
     }
 
-    /// Ends a call that is not executed at present, or lets it wait.
+    /// Ends a call that is not executed at present, or makes it wait.
     fn withdraw(&mut self, pending: Pending, withdrawal: Withdrawal) {
         if let Some(wait) = pending.wait() {
             wait.end_commit();
@@ -86,7 +86,7 @@ impl Core {
                 _ = done.send(StagedOutcome::Failed(error)); // the client may be gone
             }
             (Work::Call(_, done), _) => _ = done.send(StagedOutcome::Withdrawn),
-            (Work::Repeat(_, wait), _) => self.again.push(wait), // and is answered then
+            (Work::Repeat(_, wait), _) => self.again.push(wait), // answered when it is repeated
             _ => {}
         }
     }

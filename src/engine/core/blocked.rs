@@ -12,7 +12,8 @@ use crate::engine::pending::{Pending, Work};
 use crate::store::{Cx, Origin};
 
 impl Core {
-    /// Executes the call of a blocked client again; not if all of its keys are known to be gone since, which the mirror will say.
+    /// Repeats the call of a blocked client, unless all of its keys are known to be deleted since, which the mirror
+    /// will report.
     pub(in crate::engine) fn repeat(&mut self, wait: Arc<Wait>) {
         let is_gone = |key: &KeyName| self.ahead_of(key).is_some_and(|ahead| ahead.value.is_none());
         if wait.call(BlockedCall::keys).is_some_and(|keys| keys.iter().all(is_gone)) {
@@ -28,15 +29,15 @@ impl Core {
         self.submit(Work::Repeat(call, wait), keys);
     }
 
-    /// Makes the calls of clients again that are blocked on some keys, as many as may be served. That of a key which has changed
-    /// since is done when the mirror has the change.
+    /// Repeats the calls of clients that are blocked on some keys, as many as may be served. For a key that has changed
+    /// since, this is done when the mirror has the change.
     pub(in crate::engine) fn pass_on(&mut self, mut keys: Vec<KeyName>) {
         keys.retain(|key| self.ahead_of(key).is_none());
         serve_keys(&self.namespace, self.handlers, self.now(), keys);
     }
 
-    /// Lets the client of a call wait for its keys, if they are in the mirror what they were on the stage. Otherwise the call
-    /// is executed again when the mirror is further.
+    /// Blocks the client of a call on its keys, if the mirror has them as the stage had. Otherwise the call is repeated
+    /// when the mirror has advanced.
     pub(super) fn block(&mut self, pending: Pending, suspended: Box<Suspended>, revision: Revision) {
         let newest = pending.keys.iter().filter_map(|key| self.ahead_of(key)).map(|ahead| ahead.revision).max();
         let revision = newest.unwrap_or(0).max(revision);

@@ -1,4 +1,4 @@
-//! Clients of this process that are queued for locks, and the sessions that locks are bound to.
+//! Clients of this process that are queued for locks, and the sessions that own locks.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,7 +22,7 @@ use crate::resp::{Output, Reply};
 use crate::store::NEVER;
 use crate::time::clock::Now;
 
-/// From how many milliseconds on an answer of the cluster is late in any case.
+/// Duration from which on an answer of the cluster is late in any case, in milliseconds.
 const LATE_MS: u64 = 100;
 
 impl Core {
@@ -40,7 +40,8 @@ impl Core {
         }
     }
 
-    /// Ends the waits of clients that are queued for locks, if the lease of this process may be over: others may step over them.
+    /// Ends the waits of clients that are queued for locks, if the lease of this process may be over: other processes
+    /// may skip them.
     pub(super) fn check_lease(&mut self, now: Now) {
         let is_in_doubt = self.mirror.locks.lease.check(now);
         if is_in_doubt && !self.is_lease_in_doubt && self.lanes.is_some() {
@@ -49,7 +50,7 @@ impl Core {
         self.is_lease_in_doubt = is_in_doubt;
     }
 
-    /// Returns when the lease may be over, in monotonic milliseconds.
+    /// Returns the time at which the lease may be over, in monotonic milliseconds.
     pub(super) fn next_lease_check_ms(&self) -> Option<u64> {
         let lease = self.lanes.as_ref().map(|_| &self.mirror.locks.lease)?;
         lease.until_ms().or_else(|| (!self.is_lease_in_doubt).then(|| self.now().mono_ms()))
@@ -73,16 +74,16 @@ impl Core {
         }
     }
 
-    /// Does work again later that could not be done.
+    /// Schedules another attempt at failed work.
     pub(super) fn retry(&mut self, work: Work, keys: Arc<[KeyName]>) {
-        // The places of a process that is not registered any more are stepped over.
+        // The queue positions of a process that is not registered any more are skipped.
         let is_over = matches!(&work, Work::Leave(leave) if leave.wait.process != self.mirror.locks.holders.process);
         if !is_over {
             self.retry_work.push((self.now().ms_later(RETRY_MS), work, keys));
         }
     }
 
-    /// Adds the clients that the calls of a group queue for locks, which is about to be sent.
+    /// Adds the clients that a group, which is about to be sent, queues for locks.
     pub(super) fn expect_waits(&mut self, group: &Group) {
         for (_, ended) in &group.members {
             if let Ended::Blocked(suspended) = ended
@@ -103,7 +104,7 @@ impl Core {
         }
     }
 
-    /// Lets the client of a call wait that is queued for a lock since a revision.
+    /// Blocks the client of a call that is queued for a lock since a revision.
     pub(super) fn stay_queued(&mut self, pending: Pending, suspended: Box<Suspended>, revision: Revision) {
         let number = suspended.blocked.number();
         self.waits.entry(number).and_modify(|queued| queued.since = Some(revision));
@@ -111,18 +112,22 @@ impl Core {
         if let Work::Call(_, done) = self.close(pending)
             && done.send(StagedOutcome::Blocked(suspended)).is_err()
         {
-            key.into_iter().for_each(|key| self.leave_queue(key, number, None)); // the client is gone
+            // the client is gone
+            if let Some(key) = key {
+                self.leave_queue(key, number, None);
+            }
         }
     }
 
-    /// Does what depends on the locks of the mirror, after it was changed.
+    /// Acts on changes of the mirror's locks.
     pub(super) fn follow_locks(&mut self) {
         let LockNews { granted, queued, ended } = self.mirror.locks.take_news();
         for (wait, key) in queued {
-            match self.waits.contains_key(&wait.number) {
-                true => self.examine(wait.number),
-                // Its client was told that the outcome is not known, or is gone.
-                false => self.submit(Work::Leave(Leave::of(wait)), Arc::new([key])),
+            if self.waits.contains_key(&wait.number) {
+                self.examine(wait.number);
+            } else {
+                // The client was told that the outcome is unknown, or is gone.
+                self.submit(Work::Leave(Leave::of(wait)), Arc::new([key]));
             }
         }
         granted.into_iter().for_each(|handover| self.hand_over(handover));
@@ -131,7 +136,7 @@ impl Core {
         }
     }
 
-    /// Tells a client that it was handed a lock, once it is certain that its TTL cannot be over.
+    /// Tells a client that it was handed a lock, once it is certain that the lock's TTL cannot be over.
     fn hand_over(&mut self, handover: Handover) {
         let now = self.now();
         let ttl_ms = self.mirror.ttl(&handover.key).map(|ttl| ttl.left_ms(now));
@@ -142,7 +147,7 @@ impl Core {
         }
     }
 
-    /// Returns for how many milliseconds at most the last change has been in the cluster, if that is known.
+    /// Returns an upper bound of the age of the last change in the cluster, in milliseconds, if it is known.
     fn age_ms(&self, now: Now) -> Option<u64> {
         let (revision, asked_us) = self.known_at;
         (revision < self.mirror.revision()).then(|| now.mono_us().saturating_sub(asked_us) / 1000)
@@ -153,14 +158,17 @@ impl Core {
         self.begin_barrier();
     }
 
-    /// Tells a client that it was handed a lock, if it had it when the mirror was asked for; says that it has not otherwise.
+    /// Tells a client that it was handed a lock, if the lock was its own when the mirror was brought up to date;
+    /// otherwise reports a timeout.
     pub(super) fn pass_handover(&mut self, handover: Box<Handover>, asked_ms: u64) {
         let (now, key) = (self.now(), &handover.key);
         let lock = self.mirror.locks.state(key).lock;
         let ttl_ms = self.mirror.ttl(key).map_or(NEVER, |ttl| ttl.left_ms(now));
         if lock.is_none_or(|lock| lock.fence != handover.fence) || ttl_ms == 0 {
             let queued = self.waits.remove(&handover.wait);
-            queued.into_iter().for_each(|queued| _ = queued.wait.answer(|_| Some(Unblocked::InTime)));
+            if let Some(queued) = queued {
+                queued.wait.answer(|_| Some(Unblocked::InTime));
+            }
         } else if now.mono_ms().saturating_sub(asked_ms) >= (ttl_ms / 2).max(LATE_MS) {
             self.look_at_handover(handover, now); // the answer was late itself
         } else {
@@ -173,13 +181,14 @@ impl Core {
         let until_ms = self.mirror.ttl(&key).map_or(NEVER, |ttl| now.ms_later(ttl.left_ms(now)));
         let grant = (fence, until_ms);
         let is_told = queued.is_some_and(|queued| grant_staged(&self.namespace, self.handlers, &queued.wait, grant));
-        match is_told {
-            true => self.namespace.observed.locks.record_acquired(waited_us),
-            false => self.leave_queue(key, wait, None),
+        if is_told {
+            self.namespace.observed.locks.record_acquired(waited_us);
+        } else {
+            self.leave_queue(key, wait, None);
         }
     }
 
-    /// Refuses a client in the queue for a lock that would wait for ever.
+    /// Refuses a queued client that would wait for a lock for ever (deadlock).
     fn examine(&mut self, number: u64) {
         let Some(queued) = self.waits.get(&number) else { return };
         let (wait, key) = (queued.wait.clone(), queued.key.clone());
@@ -191,8 +200,8 @@ impl Core {
         }
     }
 
-    /// Ends the waits of which nothing is left in the mirror, which was replaced as a whole: it is not known whether their
-    /// clients were handed the locks.
+    /// Ends waits that are missing in the mirror, after it was replaced as a whole: it is unknown if their clients were
+    /// handed the locks.
     pub(super) fn fail_lost_waits(&mut self, revision: Revision) {
         let locks = &self.mirror.locks;
         let is_lost = |number: &u64, queued: &mut Queued| {
@@ -202,7 +211,7 @@ impl Core {
         lost.into_iter().for_each(|queued| fail(&queued.wait, &Error::Uncertain));
     }
 
-    /// Counts what calls have done with locks.
+    /// Counts the lock operations of calls.
     pub(super) fn count_locks(&self, tally: LockTally) {
         let LockTally { acquired, contended, held_us } = tally;
         let locks = &self.namespace.observed.locks;

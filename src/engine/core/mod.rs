@@ -1,5 +1,6 @@
-//! The engine as a state: calls, answers of the cluster and its news come in, transactions and reads go out. It knows no
-//! network and no thread, so that tests run it with a simulated cluster, in any order of events.
+//! The engine as a state machine: calls, answers and change notifications of the cluster come in, transactions and
+//! reads go out. It uses no network and no thread, so that tests run it with a simulated cluster, in any order of
+//! events.
 
 mod admission;
 mod blocked;
@@ -42,18 +43,18 @@ use crate::resp::{Output, Reply};
 use crate::store::{Cx, NEVER, Origin};
 use crate::time::clock::{Clock, Now};
 
-/// After how many milliseconds what could not be done is tried again.
+/// Pause before another attempt at failed work, in milliseconds.
 const RETRY_MS: u64 = 100;
 
-/// For how many microseconds calls are executed before what has come meanwhile is handled.
+/// Time for which calls are executed before new inputs are handled, in microseconds.
 const TURN_US: u64 = 10_000;
 
-/// What the engine asks for.
+/// Request of the engine to its driver.
 #[derive(Debug)]
 pub(super) enum Action {
     /// A transaction on a lane.
     Commit(u32, Transaction),
-    /// A transaction that asks for a turn of a key, or ends one, whose outcome the watch tells.
+    /// A transaction that requests a turn of a key, or ends one; the watch reports its outcome.
     Turn(Transaction),
     /// A read of the cluster's present revision.
     ReadRevision,
@@ -61,25 +62,25 @@ pub(super) enum Action {
     Register,
 }
 
-/// One that waits for a barrier.
 enum Waiter {
-    /// To read the mirror.
+    /// A client that reads the mirror.
     Reader(Reader),
-    /// To know whether what it has read is the present state, until a time by [`Patience`].
+    /// A group that has only read: are its reads the present state? Until a time by [`Patience`].
     Check(Box<Group>, u64),
-    /// To know whether its client still has a lock that it was handed; since when, in monotonic milliseconds.
+    /// A client that was handed a lock: does it still have the lock? With the start of the wait, in monotonic
+    /// milliseconds.
     Handover(Box<Handover>, u64),
 }
 
-/// What is known of a key and not in the mirror yet.
+/// State of a key that the mirror does not have yet.
 struct Ahead {
-    /// At which revision it was so.
+    /// The revision of this state.
     revision: Revision,
     mod_revision: Revision,
     value: Option<(StoredKey, Option<Ttl>)>,
 }
 
-/// The engine.
+/// State of the engine.
 pub(super) struct Core {
     namespace: Arc<Namespace>,
     handlers: &'static Handlers,
@@ -90,10 +91,10 @@ pub(super) struct Core {
     queue: Queue<Pending>,
     flights: BTreeMap<u32, Flight>,
     barriers: Barriers<Waiter>,
-    /// When the read on the way was begun, in monotonic microseconds.
+    /// Start of the read in progress, in monotonic microseconds.
     read_us: u64,
-    /// The revision of the last barrier, and when its read was begun, in monotonic microseconds: what has a larger revision was
-    /// changed afterwards.
+    /// The revision of the last barrier, and the start of its read, in monotonic microseconds: changes with a larger
+    /// revision were made afterwards.
     known_at: (Revision, u64),
     ahead: HashMap<KeyName, Ahead, ahash::RandomState>,
     /// The keys of `ahead` by their revisions.
@@ -101,30 +102,32 @@ pub(super) struct Core {
     /// Calls that wait until the mirror has a revision.
     later: BTreeMap<Revision, Vec<Pending>>,
     reads: PendingReads,
-    /// The waits whose calls are executed again, and whether they are to be executed once more then.
+    /// Blocked calls that are being repeated, by number of the wait; true if they are to be repeated once more
+    /// afterwards.
     repeating: HashMap<u64, bool>,
     expiring: HashSet<KeyName>,
-    /// The waits whose calls are executed again at the next tick, or at a time in monotonic milliseconds.
+    /// Blocked calls to repeat at the next tick, or at a time in monotonic milliseconds.
     again: Vec<Arc<Wait>>,
     retry_at: Vec<(u64, Arc<Wait>)>,
     /// Clients that are queued for locks, by the numbers of their waits.
     waits: HashMap<u64, Queued>,
-    /// Whether the lease of this process may have been over when it was last checked.
+    /// True if the lease of this process may have been over at the last check.
     is_lease_in_doubt: bool,
-    /// Whether calls were left for the next turn, because those before them have taken long.
+    /// True if calls were left for the next turn, because those before them have taken long.
     is_interrupted: bool,
-    /// Work that is tried again at a time in monotonic milliseconds.
+    /// Work to try again at a time in monotonic milliseconds.
     retry_work: Vec<(u64, Work, Arc<[KeyName]>)>,
     /// The number of the last transaction.
     number: u64,
     pub(super) stats: Arc<EngineStats>,
     actions: Vec<Action>,
     pub(super) patience: Patience,
-    /// The keys of which turns were asked for that are not in the mirror yet, each with when, in monotonic milliseconds.
+    /// Keys with requested turns that are not in the mirror yet, each with the time of the request, in monotonic
+    /// milliseconds.
     asking: HashMap<KeyName, u64>,
-    /// Calls that a pause holds back, and until when, in monotonic milliseconds.
+    /// Calls that a pause holds back, and the end of the pause, in monotonic milliseconds.
     paused: (Vec<Pending>, u64),
-    /// Who is told when the transactions up to one of these numbers are settled.
+    /// Waiters for the outcome of all transactions up to a number.
     settling: Vec<(u64, oneshot::Sender<()>)>,
 }
 
@@ -139,7 +142,7 @@ impl Known for Core {
     fn watched(&self, key: &KeyName) -> Option<Revision> {
         let Some(ahead) = self.ahead_of(key) else { return Some(self.mirror.mod_revision(key)) };
         let value_revision = ahead.value.as_ref().map_or(0, |(stored, _)| stored.value_revision);
-        // Only what belongs to a lock has changed.
+        // Only the lock state has changed.
         (value_revision != 0 && value_revision <= self.mirror.revision()).then_some(ahead.mod_revision)
     }
 
@@ -199,13 +202,12 @@ impl Core {
         }
     }
 
-    /// Returns the clock that everything here is timed by.
     pub(super) fn clock(&self) -> &Clock {
         &self.namespace.clock
     }
 
-    /// Returns what fencing tokens are counted from in a cluster that has none yet: those of a server without one come from
-    /// the microseconds since 1970.
+    /// Returns the fence base for a cluster that has none yet: without a cluster, tokens come from the microseconds
+    /// since 1970.
     pub(super) fn first_fence(&self) -> i64 {
         self.namespace.clock.wall_us()
     }
@@ -218,12 +220,12 @@ impl Core {
         self.namespace.settings.current().etcd_timeout_ms
     }
 
-    /// Returns until when what begins now may wait, by [`Patience`].
+    /// Returns the time limit of a wait that begins now, by [`Patience`].
     fn until_ms(&self) -> u64 {
         self.patience.until_ms(self.timeout_ms(), self.now())
     }
 
-    /// Takes what is to be asked of the cluster.
+    /// Takes the requests to the cluster.
     pub(super) fn take_actions(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.actions)
     }
@@ -240,7 +242,7 @@ impl Core {
         self.advance();
     }
 
-    /// Says when the mirror has everything that was acknowledged by now.
+    /// Signals `done` once the mirror has everything acknowledged by now.
     pub(super) fn refresh(&mut self, done: oneshot::Sender<Result<()>>) {
         self.barriers.add(Waiter::Reader(Reader { done, until_ms: self.until_ms() }));
         self.begin_barrier();
@@ -254,7 +256,7 @@ impl Core {
         }
     }
 
-    /// Handles the revision that was read, or that none could be.
+    /// Handles the result of a read of the revision.
     pub(super) fn barrier(&mut self, revision: std::result::Result<Revision, Failure>) {
         self.patience.hear(revision.is_ok(), self.now());
         match revision {
@@ -266,11 +268,11 @@ impl Core {
                 self.pass_barriers();
                 self.begin_barrier();
             }
-            Err(_) => self.barriers.fail(), // and another one is begun at the next tick
+            Err(_) => self.barriers.fail(), // another read is begun at the next tick
         }
     }
 
-    /// Returns whether any wait for the mirror to have a revision.
+    /// Returns true if calls or barriers wait for the mirror to reach a revision.
     pub(super) fn awaits_mirror(&self) -> bool {
         self.barriers.is_following() || !self.later.is_empty()
     }
@@ -286,18 +288,19 @@ impl Core {
         self.advance();
     }
 
-    /// Ends calls that have changed nothing, if what they have read is the present state.
+    /// Ends calls that have changed nothing, if their reads are the present state.
     fn check(&mut self, group: Group) {
         let is_present = |(key, at): &(KeyName, Revision)| {
             self.ahead_of(key).map_or_else(|| self.mirror.mod_revision(key), |ahead| ahead.mod_revision) == *at
         };
-        match group.tests.iter().all(is_present) {
-            true => self.finish(group, self.mirror.revision()),
-            false => self.run_again(group),
+        if group.tests.iter().all(is_present) {
+            self.finish(group, self.mirror.revision());
+        } else {
+            self.run_again(group);
         }
     }
 
-    /// Makes the changes of a revision in the mirror.
+    /// Applies the changes of a revision to the mirror.
     pub(super) fn step(&mut self, step: Step) {
         if let Some(number) = self.mirror.apply(step, self.now()) {
             self.reads.remember(number, &self.namespace);
@@ -306,13 +309,13 @@ impl Core {
         self.follow_mirror();
     }
 
-    /// Handles that there is nothing else up to a revision.
+    /// Handles a progress notification: there are no further changes up to a revision.
     pub(super) fn progress(&mut self, revision: Revision) {
         self.mirror.advance(revision);
         self.follow_mirror();
     }
 
-    /// Lets the mirror be what the cluster has at a revision.
+    /// Replaces the mirror by the cluster's state at a revision.
     pub(super) fn replace(&mut self, pairs: Vec<Pair>, revision: Revision) {
         self.mirror.replace(pairs, revision);
         self.reads.skip(revision);
@@ -321,7 +324,7 @@ impl Core {
         self.follow_mirror();
     }
 
-    /// Does what depends on the revision of the mirror.
+    /// Acts on an advance of the mirror's revision.
     pub(super) fn follow_mirror(&mut self) {
         let revision = self.mirror.revision();
         self.mirror.locks.lease.follow_mirror(revision);
@@ -354,13 +357,13 @@ impl Core {
         }
     }
 
-    /// Executes calls that wait, as many as can be in a turn.
+    /// Executes waiting calls, as many as possible in a turn.
     fn advance(&mut self) {
         let begun_us = self.now().mono_us();
         while self.lanes.as_ref().is_some_and(Lanes::has_free) {
             self.is_interrupted = self.now().mono_us() >= begun_us + TURN_US;
             if self.is_interrupted {
-                return; // what has come meanwhile is not to wait for all of them
+                return; // new inputs are not to wait for all calls
             }
             let calls = self.take_calls();
             if calls.is_empty() {
@@ -370,7 +373,7 @@ impl Core {
         }
     }
 
-    /// Executes calls on a stage, and then sends what they have changed, or lets what they have read be confirmed.
+    /// Executes calls on a stage, and then sends their changes, or has their reads confirmed.
     fn run(&mut self, mut calls: Vec<Pending>) {
         loop {
             calls = self.admit_again(calls);
@@ -395,12 +398,12 @@ impl Core {
                 self.queue.release(pending.iter().flat_map(|pending| &*pending.keys));
                 return pending.into_iter().for_each(|pending| self.fail(pending, error.clone()));
             }
-            // One after the other, so that only the one which the cluster does not take fails.
+            // One after the other, so that only the call which the cluster does not take fails.
             calls = self.take_first(pending, 1);
         }
     }
 
-    /// Returns the first ones of calls that were taken together; the others wait for their turn again.
+    /// Returns the first `count` calls of a batch; the others wait for their turn again.
     fn take_first(&mut self, mut pending: Vec<Pending>, count: usize) -> Vec<Pending> {
         let rest = pending.split_off(count);
         self.queue.release(rest.iter().flat_map(|pending| &*pending.keys));
@@ -409,7 +412,8 @@ impl Core {
         pending
     }
 
-    /// Executes calls on a stage; `None` if one of them has panicked: their clients are told that the outcome is not known.
+    /// Executes calls on a stage; `None` if one of them has panicked: their clients are told that the outcome is
+    /// unknown.
     fn stage(&mut self, calls: Vec<Pending>) -> Option<Group> {
         let keys: Vec<KeyName> = calls.iter().flat_map(|pending| &*pending.keys).cloned().collect();
         let waits: Vec<Arc<Wait>> = calls.iter().filter_map(Pending::wait).cloned().collect();
@@ -428,14 +432,15 @@ impl Core {
         staged
     }
 
-    /// Executes the calls of a group again, because others have changed their keys.
+    /// Executes the calls of a group again, because other processes have changed their keys.
     fn run_again(&mut self, group: Group) {
         self.stats.conflicts.fetch_add(1, Relaxed);
         let mut pending = group.into_pending();
         self.note_conflict(&mut pending);
-        match self.is_turn_of_another(&pending) {
-            true => self.wait_again(pending),
-            false => self.run(pending),
+        if self.is_turn_of_another(&pending) {
+            self.wait_again(pending);
+        } else {
+            self.run(pending);
         }
     }
 
@@ -455,20 +460,21 @@ impl Core {
         }
     }
 
-    /// Executes the calls of a group again, without the one at a position, whose client is gone.
+    /// Executes the calls of a group again, without the call at a position, whose client is gone.
     fn run_without(&mut self, group: Group, at: usize) {
         let mut pending = group.into_pending();
         self.queue.release(pending.iter().flat_map(|pending| &*pending.keys));
         let over = pending.remove(at);
         self.close(over);
         self.queue.hold(pending.iter().flat_map(|pending| &*pending.keys));
-        match pending.is_empty() {
-            true => self.advance(),
-            false => self.run(pending),
+        if pending.is_empty() {
+            self.advance();
+        } else {
+            self.run(pending);
         }
     }
 
-    /// Lets the calls of a group wait for their turn again.
+    /// Makes the calls of a group wait for their turn again.
     fn put_back(&mut self, group: Group) {
         self.wait_again(group.into_pending());
     }
@@ -478,7 +484,7 @@ impl Core {
         self.queue.put_back(pending);
     }
 
-    /// Ends the calls of a group, whose changes were made at a revision, or whose reads were confirmed at it.
+    /// Ends the calls of a group whose changes were committed at a revision, or whose reads were confirmed at it.
     fn finish(&mut self, group: Group, revision: Revision) {
         let now = self.now();
         if group.is_read() && !group.record.events.is_empty() {
@@ -529,7 +535,7 @@ impl Core {
         }
     }
 
-    /// Lets keys be deleted later that are still there: what was known of one ahead of the mirror may count its TTL from later.
+    /// Delays the deletion of keys that still exist: a state ahead of the mirror may count their TTL from a later time.
     fn look_again(&mut self, keys: &[KeyName]) {
         for key in keys.iter().filter(|key| self.mirror.ttl(key).is_some()).cloned().collect::<Vec<_>>() {
             self.mirror.delay_due(key, self.now().ms_later(RETRY_MS));
@@ -556,7 +562,7 @@ impl Core {
         let (now, keys) = (self.now(), pending.keys.clone());
         match self.close(pending) {
             Work::Call(_, done) => _ = done.send(StagedOutcome::Failed(error)), // the client may be gone
-            // It may have been executed, so it is not to be executed again.
+            // The call may have been executed, so it must not be executed again.
             Work::Repeat(call, wait) if matches!(error, Error::Uncertain) => {
                 let mut out = Output::new();
                 Reply::new(&mut out, call.caller.protocol).error(&error.wire_text());
@@ -592,7 +598,7 @@ impl Core {
         watch.end(&call.caller.info, &mut view, &self.namespace.store);
     }
 
-    /// Does what is due: deletes keys, tries again what has failed, and ends what has waited for too long.
+    /// Performs due work: deletes keys, repeats failed work, and ends waits that have taken too long.
     pub(super) fn tick(&mut self) {
         let now = self.now();
         self.check_lease(now);
@@ -602,9 +608,12 @@ impl Core {
             }
         }
         let (patience, timeout_ms, is_registered) = (&self.patience, self.timeout_ms(), self.lanes.is_some());
-        let mut overdue = self.queue.remove(|pending| match is_registered {
-            true => patience.is_over_unanswered(pending.until_ms, timeout_ms, now),
-            false => patience.is_over(pending.until_ms, now),
+        let mut overdue = self.queue.remove(|pending| {
+            if is_registered {
+                patience.is_over_unanswered(pending.until_ms, timeout_ms, now)
+            } else {
+                patience.is_over(pending.until_ms, now)
+            }
         });
         for waiting in self.later.values_mut() {
             overdue.extend(waiting.extract_if(.., |pending| patience.is_over(pending.until_ms, now)));
@@ -614,7 +623,7 @@ impl Core {
         let patience = &self.patience;
         let is_overdue = |waiter: &Waiter| match waiter {
             Waiter::Reader(Reader { until_ms, .. }) | Waiter::Check(_, until_ms) => patience.is_over(*until_ms, now),
-            Waiter::Handover(..) => false, // its client waits on, as those in the queue do
+            Waiter::Handover(..) => false, // the client waits on, like those in the queue
         };
         for waiter in self.barriers.take_overdue(is_overdue) {
             match waiter {
@@ -636,7 +645,7 @@ impl Core {
         self.advance();
     }
 
-    /// Returns when something is due, in monotonic milliseconds, or [`NEVER`].
+    /// Returns the time of the next due work, in monotonic milliseconds, or [`NEVER`].
     pub(super) fn next_tick_ms(&self) -> u64 {
         let is_waiting = !self.mirror.turns.is_empty()
             || self.queue.len() > 0
@@ -655,7 +664,7 @@ impl Core {
             .unwrap_or(NEVER)
     }
 
-    /// Begins to make transactions on the lanes of a process that was registered.
+    /// Starts to send transactions on the lanes of a process that was registered.
     pub(super) fn registered(&mut self, process: u64) {
         self.mirror.set_process(process);
         self.lanes = Some(Lanes::created(process));

@@ -1,4 +1,4 @@
-//! What becomes of transactions: made, refused because keys have changed, or unknown, which another transaction on the same
+//! Outcomes of transactions: made, refused because keys have changed, or unknown, which another transaction on the same
 //! lane settles.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,15 +15,14 @@ use crate::engine::stored::StoredRecord;
 use crate::error::Error;
 use crate::time::clock::Now;
 
-/// The outcome of a transaction.
 enum Outcome {
     Made(Revision),
-    /// It was not made and cannot be any more, because keys have changed, or because another one has taken its place.
+    /// The transaction was not made and cannot be any more, because keys have changed, or because another one has taken
+    /// its place.
     NotMade(Option<Done>),
     Refused(String),
-    /// It is not known.
     Unknown,
-    /// The lane is gone, because the process' lease has expired. The transaction was not made then, if that is certain.
+    /// The lane is gone, because the process' lease has expired. If `is_certain`, the transaction was not made.
     Lost {
         is_certain: bool,
     },
@@ -66,19 +65,20 @@ impl Core {
         }
         if !matches!(outcome, Outcome::Made(_) | Outcome::Unknown) {
             self.reads.forget(flight.number);
-            flight.group.iter().for_each(|group| self.forget_waits(group));
+            if let Some(group) = &flight.group {
+                self.forget_waits(group);
+            }
         }
         match (outcome, flight.group) {
             (Outcome::Unknown, group) => self.settle_later(lane, Flight { group, ..flight }),
             (Outcome::Lost { is_certain }, group) => {
-                let group = group.and_then(|group| match is_certain {
-                    true => Some(group),
-                    false => {
+                if let Some(group) = group {
+                    if is_certain {
+                        self.put_back(group);
+                    } else {
                         self.fail_group(group, &Error::Uncertain);
-                        None
                     }
-                });
-                group.into_iter().for_each(|group| self.put_back(group));
+                }
                 self.lose_registration();
             }
             (Outcome::Made(revision), Some(group)) => self.finish(group, revision),
@@ -126,7 +126,7 @@ impl Core {
             Ok(done) if done.is_committed => match &flight.exhausted {
                 Some(reason) => Outcome::Refused(reason.clone()),
                 None => {
-                    self.advance_lane(lane); // it has taken the place of the first one
+                    self.advance_lane(lane); // this transaction has taken the place of the first one
                     Outcome::NotMade(None)
                 }
             },
@@ -156,8 +156,7 @@ impl Core {
         self.continue_flights(self.now());
     }
 
-    /// Sends the transactions that are due on lanes whose last outcome is not known, and tells those that have waited for
-    /// too long.
+    /// Sends due transactions on lanes whose last outcome is unknown, and answers calls that have waited too long.
     pub(super) fn continue_flights(&mut self, now: Now) {
         let lanes: Vec<u32> = self.flights.keys().copied().collect();
         for lane in lanes {
@@ -178,7 +177,7 @@ impl Core {
         }
     }
 
-    /// Returns when the next transaction is to be sent on a lane whose last outcome is not known.
+    /// Returns the time of the next transaction on a lane whose last outcome is unknown.
     pub(super) fn next_settling_ms(&self) -> Option<u64> {
         let due_ms = |flight: &Flight| match flight.state {
             State::Unsettled(at_ms) => Some(at_ms),
@@ -187,8 +186,9 @@ impl Core {
         self.flights.values().filter_map(due_ms).min()
     }
 
-    /// Returns a transaction that takes the place of the one before on a lane, if that was not made; one that only looks, if it
-    /// can be made no more, because a cluster that is full takes no other one.
+    /// Returns a transaction that takes the place of the previous one on a lane, if that was not made. With
+    /// `only_looks` it only reads: the previous one cannot be made any more, and a full cluster accepts no other
+    /// transaction.
     fn settling(&self, lane: u32, only_looks: bool) -> Option<Transaction> {
         let lanes = self.lanes.as_ref()?;
         let name = lanes.name(&self.prefix, lane);
@@ -197,15 +197,19 @@ impl Core {
     }
 
     fn advance_lane(&mut self, lane: u32) {
-        self.lanes.iter_mut().for_each(|lanes| lanes.advance(lane));
+        if let Some(lanes) = &mut self.lanes {
+            lanes.advance(lane);
+        }
     }
 
     fn free_lane(&mut self, lane: u32) {
-        self.lanes.iter_mut().for_each(|lanes| lanes.give(lane));
+        if let Some(lanes) = &mut self.lanes {
+            lanes.give(lane);
+        }
     }
 
-    /// Learns what the keys of a group are, of those that are not what they were on the stage, and what else it depends on.
-    /// Returns the revision that the mirror must have before the calls can be executed again, if it matters.
+    /// Records the present state of a group's keys that differ from the stage, and of its guards. Returns the revision
+    /// that the mirror must reach before the calls can be executed again, if that is necessary.
     fn learn(&mut self, group: &Group, mut done: Done) -> Option<Revision> {
         let guarded = done.read.split_off(group.tests.len().min(done.read.len()));
         for ((key, at), pair) in group.tests.iter().zip(done.read) {
@@ -228,21 +232,22 @@ impl Core {
         awaited
     }
 
-    /// Executes the calls of a group again when the mirror has a revision.
+    /// Executes the calls of a group again when the mirror has reached a revision.
     fn run_later(&mut self, group: Group, revision: Revision) {
         self.stats.conflicts.fetch_add(1, Relaxed);
         let mut pending = group.into_pending();
         self.note_conflict(&mut pending);
         for pending in pending {
             self.queue.release(&*pending.keys);
-            match revision > self.mirror.revision() {
-                true => self.later.entry(revision).or_default().push(pending),
-                false => self.queue.push(pending),
+            if revision > self.mirror.revision() {
+                self.later.entry(revision).or_default().push(pending);
+            } else {
+                self.queue.push(pending);
             }
         }
     }
 
-    /// Ends all that is on the way: nothing can be made any more on the lanes of a process whose lease has expired.
+    /// Ends all transactions in flight: none can be made any more on the lanes of a process whose lease has expired.
     pub(in crate::engine) fn lose_registration(&mut self) {
         if self.lanes.take().is_none() {
             return;

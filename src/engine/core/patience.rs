@@ -1,40 +1,43 @@
-//! How long something may wait for the cluster: only while no majority answers, and not while this thread was held up.
+//! Time limits of waits for the cluster: they only pass while no majority answers, and not while this thread was held
+//! up.
 
 use crate::time::clock::Now;
 
-/// The time by which waits are limited: monotonic milliseconds without those in which this thread handled nothing, because of a
-/// script or because the process was stopped. What the cluster has answered meanwhile is handled first.
+/// The time by which waits are limited: monotonic milliseconds without those in which this thread handled no input,
+/// because of a script or because the process was stopped. Answers that the cluster has sent meanwhile are handled
+/// first.
 #[derive(Default)]
 pub(in crate::engine) struct Patience {
     held_up_ms: u64,
-    /// When a majority of the cluster has last answered.
+    /// Time of the last answer of a majority of the cluster.
     heard_ms: u64,
 }
 
 impl Patience {
-    /// Records that this thread was held up for some milliseconds.
+    /// Adds time in which this thread was held up.
     pub(in crate::engine) fn forgive(&mut self, ms: u64) {
         self.held_up_ms += ms;
     }
 
-    /// Records an answer of the cluster, if one of a majority.
+    /// Records an answer of the cluster, if it is one of a majority.
     pub(super) fn hear(&mut self, is_of_majority: bool, now: Now) {
         if is_of_majority {
             self.heard_ms = self.now_ms(now);
         }
     }
 
-    /// Returns until when what begins now may wait.
+    /// Returns the time limit of a wait that begins now.
     pub(super) fn until_ms(&self, timeout_ms: u64, now: Now) -> u64 {
         now.ms_later(timeout_ms).saturating_sub(self.held_up_ms)
     }
 
-    /// Returns whether a wait is over that had a limit.
+    /// Returns true if a time limit has passed.
     pub(super) fn is_over(&self, until_ms: u64, now: Now) -> bool {
         until_ms <= self.now_ms(now)
     }
 
-    /// Returns whether a wait for other calls is over that had a limit: it is not as long as the cluster answers these.
+    /// Returns true if the time limit of a wait for other calls has passed: it does not while the cluster answers
+    /// these.
     pub(super) fn is_over_unanswered(&self, until_ms: u64, timeout_ms: u64, now: Now) -> bool {
         self.is_over(until_ms.max(self.heard_ms.saturating_add(timeout_ms)), now)
     }

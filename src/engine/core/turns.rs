@@ -7,11 +7,11 @@ use crate::engine::names::{KeyName, Name};
 use crate::engine::pending::Pending;
 use crate::time::clock::Now;
 
-/// How often a call is executed again before its process asks for a turn of its keys.
+/// Number of repetitions of a call after which its process requests a turn of its keys.
 const CONFLICTS_MAX: u32 = 2;
-/// Of how many keys of a call turns are asked for, and ended by a transaction, at most.
+/// Largest number of a call's keys for which turns are requested, and ended by a transaction.
 const KEYS_MAX: usize = 16;
-/// After how many milliseconds a turn is asked for again that is not in the mirror.
+/// Time after which a turn that is not in the mirror is requested again, in milliseconds.
 const ASK_AGAIN_MS: u64 = 1000;
 
 impl Core {
@@ -19,7 +19,7 @@ impl Core {
         self.mirror.locks.holders.process
     }
 
-    /// Takes the calls that are executed next, and asks for turns of the keys that are left to others.
+    /// Takes the calls to execute next, and requests turns of the keys that are left to other processes.
     pub(super) fn take_calls(&mut self) -> Vec<Pending> {
         if self.mirror.turns.is_empty() {
             return self.queue.take(|_| false);
@@ -37,7 +37,7 @@ impl Core {
         calls
     }
 
-    /// Notes that calls are executed again, because others have changed their keys.
+    /// Notes that calls are executed again, because other processes have changed their keys.
     pub(super) fn note_conflict(&mut self, calls: &mut [Pending]) {
         let until_ms = self.until_ms(); // the cluster has answered
         for call in calls {
@@ -48,7 +48,7 @@ impl Core {
         }
     }
 
-    /// Returns whether calls are to be left for later, because it is the turn of another process.
+    /// Returns true if calls are to be deferred, because it is the turn of another process.
     pub(super) fn is_turn_of_another(&self, calls: &[Pending]) -> bool {
         let (process, now_ms) = (self.process(), self.now().mono_ms());
         let mut keys = calls.iter().flat_map(|call| &*call.keys);
@@ -78,7 +78,7 @@ impl Core {
         used.take(room).map(|(key, _)| Change::Delete(self.prefix.name(&Name::Turn(process, key.clone())))).collect()
     }
 
-    /// Ends the turns of this process that no call waits for, and passes those over who do not use theirs.
+    /// Ends the turns of this process that no call waits for, and skips the unused turns of other processes.
     pub(super) fn end_unused_turns(&mut self, now: Now) {
         if self.mirror.turns.is_empty() {
             return self.asking.retain(|_, asked_ms| now.mono_ms() < asked_ms.saturating_add(ASK_AGAIN_MS));

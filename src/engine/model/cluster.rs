@@ -1,50 +1,46 @@
-//! An etcd in memory: names with revisions and leases, transactions, and the history of changes that watches tell.
+//! An etcd in memory: names with revisions and leases, transactions, and the history of changes for watches.
 
 use std::collections::BTreeMap;
 
 use crate::engine::cluster::{Change, Done, Failure, News, Pair, Revision, Step, Test, Transaction};
 
-/// What stands under a name.
+/// The value of a name.
 struct Stored {
     value: Vec<u8>,
     mod_revision: Revision,
     version: i64,
-    /// The process whose lease it ends with.
+    /// The process with whose lease the name ends.
     lease: Option<u64>,
 }
 
-/// The cluster.
 #[derive(Default)]
 pub(super) struct SimulatedCluster {
     revision: Revision,
     names: BTreeMap<Vec<u8>, Stored>,
     /// All changes, in order.
     pub(super) history: Vec<Step>,
-    /// Whether its quota is exceeded: it takes nothing that writes, or says so afterwards.
+    /// True while the quota is exceeded: transactions that write are refused, or applied with an error.
     pub(super) is_full: bool,
-    /// How many transactions it was asked for while it was full.
+    /// Number of writing transactions while it was full.
     exhausted: usize,
-    /// Until when each lease lasts at least, in milliseconds, by the process that has it.
+    /// The time until which each lease lasts at least, in milliseconds, by process.
     pub(super) leases: BTreeMap<u64, u64>,
 }
 
 impl SimulatedCluster {
-    /// Returns the present revision.
     pub(super) fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// Returns a name with its value.
     pub(super) fn read(&self, name: &[u8]) -> Option<Pair> {
         self.names.get(name).map(|stored| pair(name, stored))
     }
 
-    /// Returns all names with their values.
     pub(super) fn read_all(&self) -> Vec<Pair> {
         self.names.iter().map(|(name, stored)| pair(name, stored)).collect()
     }
 
-    /// Makes a transaction of a process.
+    /// Applies a transaction of a process.
     pub(super) fn commit(&mut self, transaction: &Transaction, process: u64) -> Result<Done, Failure> {
         if !transaction.tests.iter().all(|test| self.holds(test)) {
             let read = transaction.reads.iter().map(|name| self.read(name)).collect();
@@ -76,9 +72,10 @@ impl SimulatedCluster {
         let changes = transaction.changes.iter();
         let news = changes.flat_map(|change| self.change(change, process)).collect();
         self.record(news);
-        match exhausted {
-            true => Err(Failure::Exhausted("etcdserver: mvcc: database space exceeded".into())),
-            false => Ok(Done { revision: self.revision, is_committed: true, read: Vec::new() }),
+        if exhausted {
+            Err(Failure::Exhausted("etcdserver: mvcc: database space exceeded".into()))
+        } else {
+            Ok(Done { revision: self.revision, is_committed: true, read: Vec::new() })
         }
     }
 
@@ -92,7 +89,7 @@ impl SimulatedCluster {
         }
     }
 
-    /// Makes a change as one of the next revision.
+    /// Applies a change as one of the next revision.
     fn change(&mut self, change: &Change, process: u64) -> Vec<News> {
         let mod_revision = self.revision + 1;
         match change {
@@ -121,12 +118,12 @@ impl SimulatedCluster {
         }
     }
 
-    /// Makes a change under another prefix, of which no watch tells.
+    /// Makes a change under another prefix, which no watch reports.
     pub(super) fn change_elsewhere(&mut self) {
         self.revision += 1;
     }
 
-    /// Ends the lease of a process: all that was put with it goes in one revision.
+    /// Ends the lease of a process: all names put under it are removed in one revision.
     pub(super) fn end_lease(&mut self, process: u64) {
         self.leases.remove(&process);
         let gone = self.names.iter().filter(|(_, stored)| stored.lease == Some(process));

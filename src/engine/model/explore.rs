@@ -1,18 +1,18 @@
-//! The orders in which the events of a scenario can come, each from the start, because a core cannot be copied. Of orders that
-//! differ only in events that do not concern each other, one is tried (sleep sets, as Godefroid describes them). Where there are
+//! Exploration of the orders in which the events of a scenario can come, each from the start, because a core cannot be
+//! copied. Of orders that differ only in independent events, one is tried (sleep sets, after Godefroid). If there are
 //! too many, those that are tried are spread over all.
 
 use crate::engine::model::world::{Event, World};
 use crate::persist::disk::simulated::random::Random;
 
-/// What was found.
+/// Result of an exploration.
 #[derive(Debug, Default)]
 pub(super) struct Explored {
-    /// How many orders were tried to their end.
+    /// Number of orders that were tried to their end.
     pub(super) orders: usize,
-    /// Whether these are all.
+    /// True if these are all.
     pub(super) is_complete: bool,
-    /// What was wrong, and what has led to it.
+    /// The failure, with the events that have led to it.
     pub(super) failure: Option<String>,
 }
 
@@ -25,8 +25,8 @@ fn process_of(event: Event, world: &World) -> Option<usize> {
     }
 }
 
-/// Returns whether two events that are both possible have the same effect in either order, also for what clients can know of
-/// the order of their requests.
+/// Returns true if two possible events have the same effect in either order, even as far as clients can know the order
+/// of their requests.
 fn are_independent(one: Event, other: Event, world: &World) -> bool {
     let is_request = |event| matches!(event, Event::Request(_));
     let is_loss = |event| matches!(event, Event::Lose(_));
@@ -44,7 +44,7 @@ fn are_independent(one: Event, other: Event, world: &World) -> bool {
     }
 }
 
-/// Tries the orders of events in a world, which is made anew for each, a number of times at most.
+/// Tries orders of events, each in a new world, in at most `worlds_max` worlds.
 pub(super) fn explore(begin: impl Fn() -> World, worlds_max: u64) -> Explored {
     let (mut explored, mut random) = (Explored::default(), Random::new(worlds_max));
     // The first events of each order, and those that need not be the next ones, because they were tried before.

@@ -1,9 +1,9 @@
-//! Linearizability of what clients were told of one key, by the algorithm of Wing and Gong. An operation whose outcome is not
-//! known may have been executed at any time after it was called, however late, or never.
+//! Linearizability of the replies for one key, by the algorithm of Wing and Gong. An operation with an unknown outcome
+//! may have been executed at any time after its call, however late, or never.
 
 use std::collections::HashSet;
 
-/// What is asked of a key, whose values are numbers.
+/// An operation on a key, whose values are numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Get,
@@ -18,11 +18,10 @@ pub(super) enum Action {
     Take(i64),
     /// LOCK.RELEASE with a token.
     Release(i64),
-    /// A value ends by itself: its TTL is over, or the one who would have it is gone. Nobody is told.
+    /// A value ends by itself: its TTL is over, or its client is gone. There is no reply.
     End(i64),
 }
 
-/// A reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Ok,
@@ -33,13 +32,12 @@ pub(super) enum Told {
     Fence,
 }
 
-/// An operation on a key.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
     pub(super) action: Action,
-    /// When it was called, in ticks.
+    /// Time of the call, in ticks.
     pub(super) called: u64,
-    /// When its reply came, and the reply; `None` if it is not known whether it was executed, or ever will be.
+    /// Time of the reply, and the reply; `None` if it is unknown whether the operation was executed, or ever will be.
     pub(super) reply: Option<(u64, Told)>,
 }
 
@@ -62,23 +60,23 @@ fn run(action: Action, value: Option<i64>) -> (Told, Option<i64>) {
     }
 }
 
-/// Returns whether one order of the operations explains all replies.
+/// Returns true if one order of the operations explains all replies.
 pub(super) fn is_linearizable(operations: &[Operation]) -> bool {
-    // Reads of which no reply came are no evidence of anything.
+    // Reads without a reply are no evidence of anything.
     let known = operations.iter().filter(|operation| operation.reply.is_some() || operation.action != Action::Get);
     let operations: Vec<&Operation> = known.collect();
     assert!(operations.len() <= 64, "a history that is too long for the checker");
     search(&operations, 0, None, &mut HashSet::new())
 }
 
-/// Returns whether the operations that are not among those of the set `done` can follow on them.
+/// Returns true if the operations outside the set `done` can follow those in it.
 fn search(operations: &[&Operation], done: u64, value: Option<i64>, seen: &mut HashSet<(u64, Option<i64>)>) -> bool {
     if !seen.insert((done, value)) {
         return false;
     }
     let left = || operations.iter().enumerate().filter(|(at, _)| done & (1 << at) == 0);
     let Some(first) = left().filter_map(|(_, operation)| operation.reply.map(|(tick, _)| tick)).min() else {
-        return true; // nobody was told of the others
+        return true; // the others have no reply
     };
     let mut next = left().filter(|(_, operation)| operation.called < first);
     next.any(|(at, operation)| {

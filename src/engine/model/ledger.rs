@@ -1,5 +1,5 @@
-//! What stands in the cluster of the lock, transaction by transaction: who has it, until when it may not be another's, and who
-//! is queued for it.
+//! The lock in the cluster, transaction by transaction: its holder, the time until which no other token may have it,
+//! and its queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,42 +13,41 @@ use crate::engine::value::decode;
 use crate::namespace::Namespace;
 use crate::store::Str;
 
-/// The lock.
+/// Key of the lock.
 pub(super) const LOCK: &str = "l";
 
-/// A lock as one token has it.
+/// A grant of the lock to one token.
 #[derive(Clone, Copy)]
 pub(super) struct Grant {
-    /// The fencing token; `None` for one that was taken by SET.
+    /// The fencing token; `None` for a lock taken by SET.
     fence: Option<i64>,
-    /// When the cluster has granted it, in milliseconds.
+    /// Time of the grant in the cluster, in milliseconds.
     at_ms: u64,
-    /// 0 for none.
+    /// TTL in milliseconds; 0 for none.
     ttl_ms: u64,
-    /// Whether its end by time was noted.
+    /// True if the end of the TTL was noted.
     is_over: bool,
-    /// Whether it was handed over: a client that is gone gives it back then.
+    /// True if the lock was handed over: a client that is gone gives it back then.
     was_queued: bool,
 }
 
-/// The ledger.
+/// Record of the lock's history.
 pub(super) struct Ledger {
     reader: Arc<Namespace>,
     prefix: Prefix,
     pub(super) holder: Option<i64>,
     grants: BTreeMap<i64, Grant>,
     last_fence: i64,
-    /// Those who were queued and have not had the lock, in the order of their revisions, with their processes.
+    /// Tokens that were queued and have not had the lock, in the order of their revisions, with their processes.
     queue: Vec<(i64, u64)>,
-    /// The processes that lived before the present transaction.
+    /// The processes that were alive before the present transaction.
     living: BTreeSet<u64>,
-    /// The tokens whose clients have asked for their end, or are gone.
+    /// The tokens whose clients have requested the release, or are gone.
     pub(super) given_up: BTreeSet<i64>,
-    /// Those of them whose processes have died: their locks end by their TTLs.
+    /// Given-up tokens whose processes have died: their locks end by their TTLs.
     pub(super) orphaned: BTreeSet<i64>,
-    /// Whether others may take the lock away (DEL).
+    /// True if other clients may take the lock away (DEL).
     pub(super) is_rough: bool,
-    /// How often it was handed over.
     pub(super) hand_overs: usize,
 }
 
@@ -65,7 +64,6 @@ fn token_of(waiter: &StoredWaiter) -> i64 {
 }
 
 impl Ledger {
-    /// Creates an empty one.
     pub(super) fn new(reader: Arc<Namespace>, prefix: Prefix) -> Self {
         Ledger {
             reader,
@@ -82,10 +80,10 @@ impl Ledger {
         }
     }
 
-    /// Looks at what the cluster has after a change.
+    /// Examines the cluster after a change.
     ///
     /// # Errors
-    /// What must not be.
+    /// The violated rule.
     pub(super) fn observe(&mut self, cluster: &SimulatedCluster, now_ms: u64) -> Result<(), String> {
         let found = cluster.read(&self.prefix.name(&Name::Key((0, LOCK.as_bytes().into()))));
         let stored = found.as_ref().map(|pair| StoredKey::decode(&pair.value[..]).unwrap_or_default());
@@ -155,10 +153,11 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks what a client is told who thinks from now on that it has the lock, which it has asked for at a time.
+    /// Checks a reply that makes a client believe from now on that it has the lock, which it has requested at
+    /// `asked_ms`.
     ///
     /// # Errors
-    /// Why that is wrong.
+    /// The reason for which the reply is wrong.
     pub(super) fn check_told(
         &self,
         token: i64,
@@ -166,7 +165,7 @@ impl Ledger {
         (asked_ms, now_ms): (u64, u64),
     ) -> Result<(), String> {
         let Some(grant) = self.grants.get(&token) else {
-            // It may have been taken away by the same transaction.
+            // The lock may have been taken away by the same transaction.
             return if self.is_rough {
                 Ok(())
             } else {
@@ -196,7 +195,7 @@ impl Ledger {
         .collect()
     }
 
-    /// Returns whether the present lock is over by a time, at the latest, or is free.
+    /// Returns true if the present lock is over by a time, at the latest, or is free.
     pub(super) fn is_over_by(&self, ms: u64) -> bool {
         let Some((token, grant)) = self.holder.and_then(|token| Some((token, self.grants.get(&token)?))) else {
             return true;

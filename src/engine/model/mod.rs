@@ -1,12 +1,13 @@
-//! The protocol of the engine, as a model: real cores on a simulated etcd, with clients, lost answers, changes that come late,
-//! clocks that are wrong, and processes that die. Random histories by seed, and the orders of the events of small scenarios.
+//! The protocol of the engine, as a model: real cores on a simulated etcd, with clients, lost answers, late changes,
+//! wrong clocks, and processes that die. Random histories by seed, and the orders of the events of small scenarios.
 //!
-//! `KEYLATCH_SEED` is the first seed, `KEYLATCH_HISTORIES` how many there are; `KEYLATCH_ORDERS` limits the orders of a scenario.
+//! `KEYLATCH_SEED` is the first seed, `KEYLATCH_HISTORIES` the number of histories; `KEYLATCH_ORDERS` limits the orders
+//! of a scenario.
 //!
-//! What is checked: what clients are told is linearizable; nobody is told that it has a lock while another one has it, and no
-//! lock ends before its TTL, whatever the clocks say; fencing tokens ascend; the queue is served in the order of its
-//! revisions, and nobody who has not queued gets the lock before one who waits; nobody waits for ever; and in the end all
-//! mirrors have what the cluster has.
+//! Checked properties: the replies are linearizable; no client is told that it has a lock while another one has it, and
+//! no lock ends before its TTL, whatever the clocks show; fencing tokens ascend; the queue is served in the order of
+//! its revisions, and no client gets the lock without queueing before one that waits; no client waits for ever; and in
+//! the end all mirrors equal the cluster.
 
 mod cluster;
 mod explore;
@@ -24,13 +25,13 @@ use self::mutant::Mutant;
 use self::scenarios::{RELEASE_BESIDE_A_POLLER, SCENARIOS};
 use self::world::Seen;
 
-/// How many random histories are run, unless `KEYLATCH_HISTORIES` says it.
+/// Number of random histories, unless `KEYLATCH_HISTORIES` is set.
 const HISTORIES: u64 = 1500;
 
-/// In how many worlds each scenario is tried at most, unless `KEYLATCH_ORDERS` says it.
+/// Largest number of worlds in which each scenario is tried, unless `KEYLATCH_ORDERS` is set.
 const ORDERS: u64 = 800;
 
-/// Of how many scenarios these are all orders, at least.
+/// Least number of scenarios of which these are all orders.
 const COMPLETE_MIN: usize = 4;
 
 fn number(name: &str, otherwise: u64) -> u64 {

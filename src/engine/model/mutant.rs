@@ -1,5 +1,5 @@
-//! Faults of the protocol that the model must find. Each is made of what goes between the core and the cluster: the code of the
-//! engine has none of them.
+//! Faults of the protocol that the model must find. Each is made by changing messages between the core and the cluster:
+//! the code of the engine has none of them.
 
 use prost::Message as _;
 
@@ -8,23 +8,22 @@ use crate::engine::model::cluster::SimulatedCluster;
 use crate::engine::names::{Name, Prefix};
 use crate::engine::stored::StoredKey;
 
-/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
     /// The protocol as it is.
     None,
-    /// Reads do not wait for a barrier: each is answered with what the mirror has.
+    /// Reads do not wait for a barrier: each is answered from the mirror.
     NoBarrier,
-    /// A TTL is counted from when it was set, by the wall clock of who has set it.
+    /// A TTL is counted from the time when it was set, by the wall clock of the writer.
     WritersClock,
-    /// Transactions do not test their lanes: one without an answer is taken for failed, and made again.
+    /// Transactions do not test their lanes: one without an answer is taken for failed, and sent again.
     NoLane,
     /// A lock is released by one transaction, and handed over by another one.
     TwoTransactions,
 }
 
 impl Mutant {
-    /// Returns a transaction as this fault changes it, and another one that it makes of it, to be made later.
+    /// Returns a transaction as this fault changes it, and a part split off, to be sent later.
     pub(super) fn changed(
         self,
         transaction: &Transaction,
@@ -53,7 +52,7 @@ impl Mutant {
         (changed, rest)
     }
 
-    /// Lets an answer be what it was if nothing had been made on the lane of its transaction.
+    /// Changes an answer to that of a lane on which no transaction was made.
     pub(super) fn hide_lane(self, transaction: &Transaction, done: &mut Done) {
         if self == Mutant::NoLane
             && let Some(Test::Version(name, version)) = transaction.tests.last()
@@ -63,7 +62,8 @@ impl Mutant {
         }
     }
 
-    /// Lets the TTL of a key be counted from when it was written, by the wall clocks of the writer and of the reader.
+    /// Changes the TTL of a key as if it were counted from the write, by the wall clocks of the writer and of the
+    /// reader.
     pub(super) fn count_by_date(self, pair: &mut Pair, wall_ms: i64) {
         if self == Mutant::WritersClock
             && let Ok(mut stored) = StoredKey::decode(&pair.value[..])

@@ -28,32 +28,31 @@ use crate::resp::{Batch, Codec, Limits, Output};
 use crate::store::{Cx, Origin};
 use crate::time::clock::Clock;
 
-/// When all wall clocks would begin that are right, in milliseconds since 1970.
+/// Start of all correct wall clocks, in milliseconds since 1970.
 const WALL_MS: i64 = 1_700_000_000_000;
 
-/// For how long a lease lasts after it was kept alive, and for how long its process counts on it, in milliseconds.
+/// Duration of a lease after its renewal, and the time for which its process relies on it, in milliseconds.
 pub(super) const LEASE_MS: u64 = 10_000;
 const LEASE_HELD_MS: u64 = 8_000;
 
-/// A process.
 pub(super) struct Process {
     pub(super) namespace: Arc<Namespace>,
     pub(super) core: Core,
     inputs: mpsc::UnboundedReceiver<Input>,
-    /// Its number, while it is registered.
+    /// The number of the process, while it is registered.
     pub(super) registration: Option<u64>,
-    /// How many of the cluster's changes its watch has told.
+    /// Number of the cluster's changes that the watch has reported.
     pub(super) told: usize,
-    /// What all names were when they were last read, until that is here; with the revision and what a watch had told then.
+    /// Result of a running read of all names, with the revision and the number of reported changes at its start.
     pub(super) loading: Option<(Vec<Pair>, Revision, usize)>,
-    /// Whether its lease cannot be kept alive.
+    /// True if the lease cannot be renewed.
     pub(super) is_cut_off: bool,
-    /// Whether a script holds its core up: nothing that comes is handled, but its lease is kept alive and watched.
+    /// True while a script holds the core up: no input is handled, but the lease is renewed and watched.
     pub(super) is_stuck: bool,
 }
 
 impl Process {
-    /// Starts a process, whose wall clock is wrong by some milliseconds.
+    /// Starts a process whose wall clock is wrong by `skew_ms`.
     pub(super) fn start(prefix: &Prefix, skew_ms: i64) -> Self {
         let mut config = Config::default();
         config.databases = 1;
@@ -76,7 +75,7 @@ impl Process {
         }
     }
 
-    /// Notes that it is registered with a number, and a lease that begins now.
+    /// Registers the process with a number, and a lease that begins now.
     pub(super) fn register(&mut self, number: u64) {
         self.registration = Some(number);
         self.hold_lease();
@@ -84,15 +83,14 @@ impl Process {
         self.core.registered(number);
     }
 
-    /// Notes that the lease is kept alive.
     pub(super) fn hold_lease(&mut self) {
         if let Some(number) = self.registration {
             self.core.mirror.locks.lease.hold(number, self.namespace.clock.now().ms_later(LEASE_HELD_MS));
         }
     }
 
-    /// Tells the core what its clients ask for, as [`Driver`](crate::engine::driver::Driver) does; returns what the core asks
-    /// for, and whether there was anything.
+    /// Passes the requests of clients to the core, as [`Driver`](crate::engine::driver::Driver) does; returns the
+    /// core's actions, and true if there were requests.
     pub(super) fn turn(&mut self) -> (Vec<Action>, bool) {
         let mut is_idle = true;
         while let Ok(input) = self.inputs.try_recv() {
@@ -113,17 +111,15 @@ impl Process {
     }
 }
 
-/// What a connection is about.
 enum State {
     Idle,
-    /// Its request waits until the mirror is up to date.
+    /// The request waits until the mirror is up to date.
     Refreshing(oneshot::Receiver<Result<()>>),
-    /// The rest of its request.
+    /// The rest of the request.
     Unfinished(Box<dyn Continuation>),
     Closed,
 }
 
-/// The connection of a client.
 pub(super) struct Connection {
     client: Client,
     state: State,
@@ -138,17 +134,16 @@ impl Connection {
         Connection { client: Client::new(info, &namespace.acl), state: State::Idle, batch: Batch::default() }
     }
 
-    /// Returns whether it waits for a reply.
+    /// Returns true if the connection waits for a reply.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.state, State::Refreshing(_) | State::Unfinished(_))
     }
 
-    /// Returns whether it is closed.
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed)
     }
 
-    /// Returns whether the process has told it to close.
+    /// Returns true if the process has told the connection to close.
     pub(super) fn is_to_close(&self) -> bool {
         !self.is_closed() && self.client.caller.info.outbox.is_ending()
     }
@@ -192,7 +187,7 @@ impl Connection {
         None
     }
 
-    /// Goes on with the request as far as possible; returns the reply once it is there.
+    /// Continues the request as far as possible; returns the reply once it is there.
     pub(super) fn poll(&mut self, namespace: &Namespace) -> Option<String> {
         loop {
             let woken = match &mut self.state {
@@ -228,7 +223,7 @@ impl Connection {
         }
     }
 
-    /// Makes a step of the rest of the request; returns the reply if that was the last one.
+    /// Runs a step of the rest of the request; returns the reply after the last one.
     fn step(&mut self, namespace: &Namespace, woken: Unblocked) -> Option<String> {
         let State::Unfinished(rest) = &mut self.state else { return None };
         let (client, mut out) = (&mut self.client, Output::new());
@@ -243,7 +238,7 @@ impl Connection {
         Some(String::from_utf8_lossy(&out.into_bytes()).trim_end().replace("\r\n", " "))
     }
 
-    /// Closes it, as the end of a connection of the server does.
+    /// Closes the connection, as the server does at the end of one.
     pub(super) fn close(&mut self, namespace: &Namespace) {
         let client = &mut self.client;
         if let State::Unfinished(mut rest) = std::mem::replace(&mut self.state, State::Closed) {
@@ -263,7 +258,7 @@ impl Connection {
         end();
     }
 
-    /// Forgets it, because its process has died.
+    /// Drops the connection, because its process has died.
     pub(super) fn lose(&mut self) {
         self.state = State::Closed;
     }

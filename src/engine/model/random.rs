@@ -5,15 +5,15 @@ use crate::engine::model::requests::{Key, Request};
 use crate::engine::model::world::{Event, Seen, World};
 use crate::persist::disk::simulated::random::Random;
 
-/// How many processes and clients there are, and how many events a history has, at most.
+/// Numbers of processes and clients, and largest number of events in a history.
 const PROCESSES: usize = 3;
 const CLIENTS: usize = 5;
 const EVENTS: usize = 90;
 
-/// How time may pass, in milliseconds.
+/// Possible passages of time, in milliseconds.
 const PASSAGES_MS: [u64; 8] = [1, 15, 60, 110, 500, 1100, 2500, 4000];
 
-/// Makes the requests of a client, with tokens and values that no other one has.
+/// Creates the requests of a client, with tokens and values that no other client has.
 fn script(random: &mut Random, client: usize, takes_away: bool) -> Vec<Request> {
     let mut script = Vec::new();
     for number in 0..1 + random.below(3) {
@@ -47,7 +47,7 @@ fn script(random: &mut Random, client: usize, takes_away: bool) -> Vec<Request> 
     script
 }
 
-/// Returns what happens next.
+/// Chooses the next event.
 fn choose(random: &mut Random, world: &World) -> Option<Event> {
     let living = world.living();
     let a_process = |random: &mut Random| living.get(random.below(living.len())).copied();
@@ -75,7 +75,7 @@ fn choose(random: &mut Random, world: &World) -> Option<Event> {
     chosen.or_else(|| enabled.get(random.below(enabled.len())).copied())
 }
 
-/// Runs the history of a seed; returns what was wrong.
+/// Runs the history of a seed; returns the failure, if there is one.
 pub(super) fn run(seed: u64, mutant: Mutant, seen: &mut Vec<Seen>) -> Option<String> {
     let mut random = Random::new(seed);
     let skews_ms: Vec<i64> = (0..PROCESSES).map(|_| random.below(10_000) as i64 - 5000).collect();

@@ -1,4 +1,4 @@
-//! What the clients of the model ask for, and how it is read what they are told.
+//! Requests of the model's clients, and interpretation of the replies.
 
 use crate::engine::model::history::{Action, Told};
 use crate::engine::model::ledger::LOCK;
@@ -6,7 +6,6 @@ use crate::engine::model::ledger::LOCK;
 /// The key that is no lock.
 const NUMBER: &str = "n";
 
-/// A key of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     /// A number.
@@ -16,7 +15,6 @@ pub(super) enum Key {
 }
 
 impl Key {
-    /// Returns its name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Key::Number => NUMBER,
@@ -25,7 +23,6 @@ impl Key {
     }
 }
 
-/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     Get(Key),
@@ -41,12 +38,11 @@ pub(super) enum Request {
     AcquireSession(i64),
     /// LOCK.RELEASE, unless the client has been told that it has not got the lock.
     Release(i64),
-    /// The connection closes, also while a request is on the way.
+    /// The connection closes, even while a request is in flight.
     Close,
 }
 
 impl Request {
-    /// Returns its words.
     pub(super) fn words(self) -> Vec<String> {
         let text = match self {
             Request::Get(key) => format!("GET {}", key.name()),
@@ -64,7 +60,7 @@ impl Request {
         text.split(' ').map(str::to_owned).collect()
     }
 
-    /// Returns the key and what is asked of it.
+    /// Returns the key and the operation on it.
     pub(super) fn action(self) -> Option<(Key, Action)> {
         Some(match self {
             Request::Get(key) => (key, Action::Get),
@@ -79,7 +75,7 @@ impl Request {
         })
     }
 
-    /// Returns the token that it asks for the lock with.
+    /// Returns the token with which the request asks for the lock.
     pub(super) fn token(self) -> Option<i64> {
         match self {
             Request::SetNx(Key::Lock, token)
@@ -90,23 +86,23 @@ impl Request {
         }
     }
 
-    /// Returns whether it may be queued.
+    /// Returns true if the client may be queued.
     pub(super) fn may_queue(self) -> bool {
         matches!(self, Request::Acquire(_, _, Some(_)) | Request::AcquireSession(_))
     }
 
-    /// Returns the token, if it is one of the lock commands, which give a lock back that its client does not learn of.
+    /// Returns the token, if this is a lock command, which gives back a lock that its client does not learn of.
     pub(super) fn acquires(self) -> Option<i64> {
         self.token().filter(|_| matches!(self, Request::Acquire(..) | Request::AcquireSession(_)))
     }
 
-    /// Returns whether an error is one after which it is not known whether the request was executed, or has given back what it
-    /// got.
+    /// Returns true for an error after which it is unknown whether the request was executed, or has given back the
+    /// lock.
     pub(super) fn is_known_error(reply: &str) -> bool {
         ["-UNCERTAIN ", "-UNBLOCKED ", "-DEADLOCK "].iter().any(|code| reply.starts_with(code))
     }
 
-    /// Reads a reply; `None` for an error.
+    /// Interprets a reply; `None` for an error.
     pub(super) fn told(self, reply: &str) -> Option<Told> {
         let number = |text: &str| text.parse::<i64>().ok();
         match reply.split_at_checked(1)? {

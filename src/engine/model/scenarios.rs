@@ -4,25 +4,25 @@ use crate::engine::model::mutant::Mutant;
 use crate::engine::model::requests::{Key, Request};
 use crate::engine::model::world::{Event, World};
 
-/// A scenario.
+/// A small scripted scenario.
 pub(super) struct Scenario {
     pub(super) name: &'static str,
-    /// How many processes there are.
     pub(super) processes: usize,
-    /// The clients: the process of each, what it asks for before, one after the other, and what it asks for then.
+    /// The clients: the process of each, its requests before the exploration, one after the other, and those during it.
     pub(super) clients: &'static [(usize, &'static [Request], &'static [Request])],
-    /// The process that has died before, one that may die at any time, how many answers may be lost, and how time passes.
+    /// A process that has died before, one that may die at any time, the number of answers that may be lost, and the
+    /// passages of time.
     pub(super) dead: Option<usize>,
     pub(super) may_crash: Option<usize>,
     pub(super) losses: usize,
     pub(super) passages: &'static [u64],
 }
 
-/// A scenario in which nothing goes wrong.
+/// A scenario without faults.
 const PLAIN: Scenario =
     Scenario { name: "", processes: 2, clients: &[], dead: None, may_crash: None, losses: 0, passages: &[] };
 
-/// The name of the scenario that a hand-over must be one transaction for.
+/// Name of the scenario that requires a handover to be one transaction.
 pub(super) const RELEASE_BESIDE_A_POLLER: &str = "a lock is released while somebody waits and a poller comes";
 
 /// A TTL that does not end.
@@ -31,7 +31,6 @@ const LONG: u64 = 100_000;
 use Key::{Lock, Number};
 use Request::{Acquire, AcquireSession, Close, Del, Get, GetSet, Incr, Release, SetNx, SetNxPx};
 
-/// The scenarios.
 #[rustfmt::skip] // a client a line
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
@@ -142,7 +141,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 ];
 
 impl Scenario {
-    /// Returns the world in which it begins.
+    /// Creates the world at the start of the scenario.
     pub(super) fn begin(&self, mutant: Mutant) -> World {
         const SKEWS_MS: [i64; 3] = [0, 3000, -2000];
         let mut world = World::new(&SKEWS_MS[..self.processes], mutant);
@@ -159,7 +158,9 @@ impl Scenario {
         for (agent, (_, _, then)) in world.agents.iter_mut().zip(self.clients) {
             agent.script.extend(then.iter().copied());
         }
-        self.dead.into_iter().for_each(|slot| world.execute(Event::Crash(slot)));
+        if let Some(slot) = self.dead {
+            world.execute(Event::Crash(slot));
+        }
         (world.losses_left, world.may_crash) = (self.losses, self.may_crash);
         world.passages = self.passages.iter().copied().collect();
         world

@@ -1,5 +1,5 @@
-//! The world of the model: a cluster, processes, their clients, what is on the way between them, and a time. It does one thing
-//! after the other, as it is told, and checks what clients are told and what the cluster has.
+//! The world of the model: a cluster, processes, their clients, messages between them, and a time. It executes one
+//! event after the other, and checks the replies to clients and the state of the cluster.
 
 mod ending;
 mod next;
@@ -19,15 +19,15 @@ use crate::engine::model::requests::{Key, Request};
 use crate::engine::names::{Name, Prefix};
 use crate::engine::stored::FORMAT;
 
-/// What fencing tokens are counted from.
+/// The base of fencing tokens.
 const FENCE_BASE: &str = "1000000";
-/// By how many milliseconds a clock may be ahead of time.
+/// Largest advance of a clock over the real time, in milliseconds.
 const CLOCKS_DIFFER_MS: u64 = 20;
 
-/// A request to the cluster: which process has sent it, and as which one of its requests.
+/// A request to the cluster: the process that has sent it, and its number among those of the process.
 pub(super) type MessageId = (usize, u64);
 
-/// What can happen next.
+/// A possible event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// A client sends its next request, or closes.
@@ -36,75 +36,73 @@ pub(super) enum Event {
     Arrive(MessageId),
     /// The answer reaches the process.
     Answer(MessageId),
-    /// A process hears no answer; the request may still reach the cluster.
+    /// The process gets no answer; the request may still reach the cluster.
     Lose(MessageId),
     /// The next change reaches a process.
     Step(usize),
-    /// A process is told that there is nothing else.
+    /// A process is told that there are no further changes.
     Progress(usize),
     /// A process begins to read all names, because its watch has missed changes.
     Reload(usize),
-    /// It has read them.
+    /// The read of all names ends.
     Loaded(usize),
     /// A process is registered again.
     Register(usize),
     /// A process dies.
     Crash(usize),
-    /// A process starts that had died.
+    /// A dead process starts again.
     Start(usize),
-    /// The lease of a process cannot be kept alive from now on, or can again.
+    /// The lease of a process cannot be renewed from now on, or can again.
     CutOff(usize, bool),
-    /// A script begins to hold the core of a process up, or ends.
+    /// A script begins to hold up the core of a process, or ends.
     Stick(usize, bool),
     /// The cluster ends the lease of a process, by its number.
     EndLease(u64),
     /// The quota of the cluster is exceeded, or is not any more.
     Fill(bool),
-    /// Somebody else changes something in the cluster.
+    /// Another program changes something in the cluster.
     Elsewhere,
     /// Time passes, in milliseconds.
     Pass(u64),
 }
 
-/// What is asked of the cluster.
+/// A request to the cluster.
 enum Query {
     /// A transaction on a lane.
     Commit(u32, Transaction),
-    /// A transaction of which nobody hears.
+    /// A transaction whose outcome is not reported.
     Turn(Transaction),
     Revision,
 }
 
-/// What the cluster answers.
 enum Answer {
     Commit(Result<Done, Failure>),
     Revision(Revision),
 }
 
-/// A request to the cluster on the way, or its answer.
+/// A request to the cluster in flight, or its answer.
 struct Message {
-    /// The number of the process.
+    /// Number of the process.
     from: u64,
     query: Query,
     answer: Option<Answer>,
-    /// Whether nobody waits for the answer any more.
+    /// True if no process waits for the answer any more.
     is_lost: bool,
 }
 
-/// A client.
 pub(super) struct Agent {
     slot: usize,
     connection: Connection,
     pub(super) script: VecDeque<Request>,
-    /// The request on the way, with the place of its operation in the history of its key, and when it was sent.
+    /// The request in flight, with the index of its operation in the history of its key, and the time when it was sent.
     current: Option<(Request, usize, u64)>,
-    /// The tokens that it was refused the lock with.
+    /// The tokens with which the client was refused the lock.
     refused: Vec<i64>,
-    /// The token of the lock that is bound to its connection.
+    /// The token of the lock that is bound to the connection.
     session: Option<i64>,
 }
 
-/// How often something has happened.
+/// Numbers of the events seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     pub(super) replies: usize,
@@ -120,40 +118,39 @@ pub(super) struct Seen {
     pub(super) full: usize,
 }
 
-/// The world.
 pub(super) struct World {
     cluster: SimulatedCluster,
     prefix: Prefix,
     mutant: Mutant,
     skews_ms: Vec<i64>,
     processes: Vec<Option<Process>>,
-    /// The numbers of those that have died and whose leases last.
+    /// The numbers of dead processes whose leases last.
     ghosts: Vec<u64>,
     pub(super) agents: Vec<Agent>,
     messages: BTreeMap<MessageId, Message>,
-    /// How many requests each process has sent, and how many processes were registered.
+    /// Number of requests that each process has sent, and number of registrations.
     sent: Vec<u64>,
     registered: u64,
     now_ms: u64,
     tick: u64,
     histories: [Vec<Operation>; 2],
     pub(super) ledger: Ledger,
-    /// What was wrong first.
+    /// The first failure.
     pub(super) failure: Option<String>,
     pub(super) seen: Seen,
-    /// How many more answers may be lost, and the process that may crash.
+    /// Number of further answers that may be lost, and the process that may crash.
     pub(super) losses_left: usize,
     pub(super) may_crash: Option<usize>,
-    /// Whether the cluster may have no space for some time.
+    /// True if the cluster may have no space for some time.
     pub(super) may_fill: bool,
     /// The passages of time that may come.
     pub(super) passages: VecDeque<u64>,
-    /// What has happened, in words.
+    /// The events so far, as text.
     pub(super) log: Vec<String>,
 }
 
 impl World {
-    /// Creates a world of processes whose wall clocks are wrong by some milliseconds each.
+    /// Creates a world of processes whose wall clocks are wrong by the given milliseconds.
     pub(super) fn new(skews_ms: &[i64], mutant: Mutant) -> Self {
         let prefix = Prefix::new(b"keylatch/");
         let started: Vec<Process> = skews_ms.iter().map(|skew_ms| Process::start(&prefix, *skew_ms)).collect();
@@ -211,30 +208,30 @@ impl World {
         let marker = self.prefix.name(&Name::Process(number));
         let changes = std::iter::once(Change::PutLeased(marker, Vec::new())).chain(Lanes::create(&self.prefix, number));
         let transaction = Transaction { changes: changes.collect(), ..Transaction::default() };
-        let is_full = std::mem::take(&mut self.cluster.is_full); // otherwise it would be tried again
+        let is_full = std::mem::take(&mut self.cluster.is_full); // otherwise the commit would fail
         self.cluster.commit(&transaction, number).expect("its lease has just begun");
         self.cluster.is_full = is_full;
         number
     }
 
-    /// Lets a process read all names at once.
+    /// Loads all names into a process at once.
     fn load(&self, process: &mut Process) {
         process.core.replace(self.mirrored(), self.cluster.revision());
         process.told = self.cluster.history.len();
     }
 
-    /// Returns all that a mirror follows.
+    /// Returns all names that a mirror follows.
     fn mirrored(&self) -> Vec<Pair> {
         let is_lane = |pair: &Pair| matches!(self.prefix.parse(&pair.name), Some(Name::Lane(..)));
         self.cluster.read_all().into_iter().filter(|pair| !is_lane(pair)).collect()
     }
 
-    /// Notes that something is wrong.
+    /// Records a failure, unless there is one.
     fn fail(&mut self, reason: String) {
         self.failure.get_or_insert(reason);
     }
 
-    /// Looks at what the cluster has after it may have changed.
+    /// Examines the cluster after a possible change.
     fn observe(&mut self) {
         let (before, result) = (self.ledger.shown(), self.ledger.observe(&self.cluster, self.now_ms));
         let shown = self.ledger.shown();
@@ -251,18 +248,19 @@ impl World {
         self.agents[client].slot
     }
 
-    /// Returns whether a request to the cluster only reads its revision.
+    /// Returns true if a request to the cluster only reads its revision.
     pub(super) fn is_read(&self, id: MessageId) -> bool {
         self.messages.get(&id).is_some_and(|message| matches!(message.query, Query::Revision))
     }
 
-    /// Returns whether the next request of a client may end a lock.
+    /// Returns true if the next request of a client may end a lock.
     pub(super) fn gives_up_next(&self, client: usize) -> bool {
         let next = self.agents[client].script.front();
         next.is_some_and(|next| matches!(next, Request::Release(_) | Request::Del(_) | Request::Close))
     }
 
-    /// Returns whether it may matter when a process learns of changes: it has clients that wait or will, or others may die.
+    /// Returns true if the time at which a process learns of changes may matter: it has clients that wait or will, or
+    /// other processes may die.
     pub(super) fn is_busy(&self, slot: usize) -> bool {
         let is_active =
             |agent: &Agent| agent.slot == slot && (agent.connection.is_waiting() || !agent.script.is_empty());
@@ -273,24 +271,24 @@ impl World {
         self.processes[slot].as_ref().is_some_and(|process| process.is_stuck)
     }
 
-    /// Returns the processes that live.
+    /// Returns the processes that are alive.
     pub(super) fn living(&self) -> Vec<usize> {
         (0..self.processes.len()).filter(|slot| self.processes[*slot].is_some()).collect()
     }
 
-    /// Returns the processes whose leases may end, by their numbers.
+    /// Returns the numbers of processes whose leases may end.
     pub(super) fn overdue_leases(&self) -> Vec<u64> {
         let overdue = self.cluster.leases.iter().filter(|(_, until_ms)| **until_ms <= self.now_ms);
         overdue.map(|(number, _)| *number).collect()
     }
 
-    /// Returns the messages of which no answer was lost.
+    /// Returns the messages whose answer was not lost.
     pub(super) fn losable(&self) -> Vec<MessageId> {
         let losable = self.messages.iter().filter(|(id, message)| !message.is_lost && !self.is_stuck(id.0));
         losable.map(|(id, _)| *id).collect()
     }
 
-    /// Lets something happen.
+    /// Executes an event.
     pub(super) fn execute(&mut self, event: Event) {
         self.tick += 1;
         self.log.push(format!("{event:?}"));
@@ -328,7 +326,8 @@ impl World {
             Event::Fill(is_full) => {
                 self.seen.full += usize::from(is_full);
                 self.cluster.is_full = is_full;
-                // Who could not leave the queue for want of space may queue again, and is refused then as waiting for itself.
+                // A client that could not leave the queue for want of space may queue again, and is then refused as
+                // waiting for itself.
                 self.ledger.is_rough = true;
             }
             Event::Elsewhere => self.cluster.change_elsewhere(),
@@ -336,7 +335,7 @@ impl World {
         }
     }
 
-    /// Does something with a process that lives, and what follows.
+    /// Calls `act` with a process, if it is alive, and executes everything that follows.
     fn with(&mut self, slot: usize, act: impl FnOnce(&mut Process)) {
         if let Some(process) = &mut self.processes[slot] {
             act(process);
@@ -344,7 +343,7 @@ impl World {
         self.settle(slot);
     }
 
-    /// Carries out what the core of a process asks for, and serves its clients, until nothing is left to do.
+    /// Executes the actions of a process' core, and serves its clients, until nothing is left to do.
     fn settle(&mut self, slot: usize) {
         loop {
             let Some(process) = &mut self.processes[slot] else { return };
@@ -359,7 +358,7 @@ impl World {
         }
     }
 
-    /// Sends to the cluster what a core asks for.
+    /// Sends the request of a core to the cluster.
     fn send(&mut self, slot: usize, action: Asked) {
         let Some(process) = &mut self.processes[slot] else { return };
         let query = match action {
@@ -381,7 +380,7 @@ impl World {
         self.messages.insert((slot, self.sent[slot]), Message { from, query, answer: None, is_lost });
     }
 
-    /// Lets a client go on; returns whether it did.
+    /// Continues a client's request; returns true if there was progress.
     fn serve(&mut self, at: usize) -> bool {
         let agent = &mut self.agents[at];
         let Some(process) = &self.processes[agent.slot] else { return false };
@@ -398,7 +397,7 @@ impl World {
         }
     }
 
-    /// Lets a client send its next request.
+    /// Sends the next request of a client.
     fn request(&mut self, at: usize) {
         let agent = &mut self.agents[at];
         let Some(request) = agent.script.pop_front() else { return };
@@ -427,7 +426,7 @@ impl World {
         self.settle(slot);
     }
 
-    /// Notes what a client was told.
+    /// Records the reply to a client.
     fn replied(&mut self, at: usize, reply: &str) {
         self.tick += 1;
         self.log.push(format!("  client {at} is told {reply}"));
@@ -438,12 +437,12 @@ impl World {
         self.seen.replies += 1;
         let operation = &mut self.histories[key as usize][place];
         match told {
-            Some(Told::Null) if request.may_queue() => {} // it may have had the lock, and have given it back
+            Some(Told::Null) if request.may_queue() => {} // the client may have had the lock, and have given it back
             Some(told) => operation.reply = Some((self.tick, told)),
             None => {
                 self.seen.errors += 1;
                 if reply.starts_with("-NOQUORUM") || reply.ends_with("database space exceeded") {
-                    operation.action = Action::End(i64::MIN); // it was not executed
+                    operation.action = Action::End(i64::MIN); // the operation was not executed
                 } else if !Request::is_known_error(reply) {
                     self.failure.get_or_insert(format!("{request:?} is told {reply}"));
                 }
@@ -473,7 +472,7 @@ impl World {
         }
     }
 
-    /// Notes that nobody has a lock with a token any more as far as the clients know: it is released without another request.
+    /// Records that no client claims the lock with a token any more: it is released without another request.
     fn give_up(&mut self, token: i64) {
         self.ledger.given_up.insert(token);
         let history = &mut self.histories[Key::Lock as usize];
@@ -482,7 +481,7 @@ impl World {
         history.push(Operation { action: Action::End(token), called, reply: None });
     }
 
-    /// Notes that a connection is over; returns the tokens that nobody knows any more.
+    /// Records the end of a connection; returns the tokens that no client claims any more.
     fn note_end(&mut self, at: usize) -> Vec<i64> {
         let agent = &mut self.agents[at];
         let acquired = agent.current.take().and_then(|(request, ..)| request.acquires());
@@ -499,7 +498,7 @@ impl World {
         }
     }
 
-    /// Lets a request reach the cluster.
+    /// Delivers a request to the cluster.
     fn arrive(&mut self, id: MessageId) {
         let Some(message) = self.messages.get_mut(&id) else { return };
         let answer = match &message.query {
@@ -534,7 +533,7 @@ impl World {
         self.observe();
     }
 
-    /// Lets an answer reach its process.
+    /// Delivers an answer to its process.
     fn answer(&mut self, id: MessageId) {
         let Some(Message { from, query, answer: Some(answer), .. }) = self.messages.remove(&id) else { return };
         let lane = if let Query::Commit(lane, _) = query { lane } else { 0 };
@@ -555,7 +554,7 @@ impl World {
         });
     }
 
-    /// Lets a process hear no answer.
+    /// Loses the answer for a process.
     fn lose(&mut self, id: MessageId) {
         let Some(message) = self.messages.get_mut(&id) else { return };
         self.losses_left = self.losses_left.saturating_sub(1);
@@ -581,7 +580,7 @@ impl World {
         });
     }
 
-    /// Tells a process of the next change.
+    /// Delivers the next change to a process.
     fn tell(&mut self, slot: usize) {
         let Some(process) = &mut self.processes[slot] else { return };
         let Some(step) = self.cluster.history.get(process.told) else { return };
@@ -623,7 +622,7 @@ impl World {
         self.messages.iter_mut().filter(|((of, _), _)| *of == slot).for_each(|(_, message)| message.is_lost = true);
     }
 
-    /// Starts a process that had died.
+    /// Starts a dead process again.
     fn start(&mut self, slot: usize) {
         if self.processes[slot].is_some() {
             return;
@@ -637,7 +636,7 @@ impl World {
         self.settle(slot);
     }
 
-    /// Lets time pass: the clocks run a little differently, and leases are kept alive.
+    /// Advances the time: the clocks run a little differently, and leases are renewed.
     fn pass(&mut self, ms: u64) {
         self.passages.pop_front();
         self.now_ms += ms;
@@ -665,7 +664,8 @@ impl World {
         }
     }
 
-    /// Notes whose time in the queue is over: such a client may give the lock back before it is told that it has not got it.
+    /// Notes clients whose time in the queue is over: such a client may give the lock back before it is told that it
+    /// has not got it.
     fn note_timeouts(&mut self) {
         for agent in &self.agents {
             if let Some((Request::Acquire(token, _, Some(block_ms @ 1..)), _, asked_ms)) = agent.current

@@ -1,18 +1,19 @@
-//! The end of a history: everything arrives, all TTLs end, and the whole is checked.
+//! The end of a history: all messages arrive, all TTLs end, and the final state is checked.
 
 use crate::engine::model::history::{Action, is_linearizable};
 use crate::engine::model::requests::{Key, Request};
 use crate::engine::model::world::{Event, World};
 use crate::engine::names::Name;
 
-/// For how many times how many milliseconds clients may wait at the end, until all who are queued were served.
+/// Number and duration, in milliseconds, of the rounds for which clients may wait at the end, until all queued ones
+/// were served.
 const LAST_ROUNDS: usize = 80;
 const LAST_ROUND_MS: u64 = 500;
-/// For how many of them in any case, until everything has an outcome.
+/// Least number of these rounds, until all requests have an outcome.
 const SETTLING_ROUNDS: usize = 14;
 
 impl World {
-    /// Lets everything that is on the way arrive, in order.
+    /// Delivers all messages in flight, in order.
     pub(in crate::engine::model) fn deliver_all(&mut self) {
         for _ in 0..10_000 {
             let is_of_client = |event: &Event| matches!(event, Event::Request(_));
@@ -25,7 +26,7 @@ impl World {
         self.fail("there is always something on the way".into());
     }
 
-    /// Closes the connections that wait for nothing: the locks that are bound to them end.
+    /// Closes the connections that do not wait: the locks that are bound to them end.
     fn close_idle(&mut self) {
         for at in 0..self.agents.len() {
             if !self.agents[at].connection.is_waiting() && !self.agents[at].connection.is_closed() {
@@ -35,7 +36,7 @@ impl World {
         }
     }
 
-    /// Lets everything arrive and all TTLs end, and checks the whole.
+    /// Delivers all messages, ends all TTLs, and checks the final state.
     pub(in crate::engine::model) fn finish(&mut self) {
         self.agents.iter_mut().for_each(|agent| agent.script.clear());
         if self.may_fill {
@@ -63,7 +64,7 @@ impl World {
         self.seen.expired = over.count();
     }
 
-    /// Checks what must be so when nothing is on the way any more.
+    /// Checks the state after all messages were delivered.
     fn check(&mut self) {
         if self.failure.is_some() {
             return;

@@ -1,10 +1,10 @@
-//! What can happen next.
+//! Choice of the next event.
 
 use crate::engine::model::requests::Request;
 use crate::engine::model::world::{Agent, Event, World};
 
 impl World {
-    /// Returns what can happen next besides accidents, in an order that is always the same.
+    /// Returns the possible next events besides accidents, in a deterministic order.
     pub(in crate::engine::model) fn enabled(&self) -> Vec<Event> {
         let mut events: Vec<Event> = Vec::new();
         let can_send = |agent: &Agent| {
@@ -36,7 +36,6 @@ impl World {
         events
     }
 
-    /// Returns the accidents that can happen next.
     pub(in crate::engine::model) fn accidents(&self) -> Vec<Event> {
         let mut events: Vec<Event> = Vec::new();
         if self.losses_left > 0 {
