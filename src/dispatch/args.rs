@@ -1,4 +1,4 @@
-//! A cursor over the arguments of one call, with typed getters.
+//! Cursor over the arguments of one call, with typed getters.
 
 use crate::error::{Error, Result};
 use crate::resp::{Request, parse_int};
@@ -8,11 +8,11 @@ use crate::text::double::parse_double;
 use crate::text::long_double;
 use crate::text::long_double::LongDouble;
 
-/// A cursor over the arguments after the command's name.
+/// Cursor over the arguments after the command's name.
 pub struct Args<'a> {
     request: Request<'a>,
     at: usize,
-    /// The hashes of the call's declared keys, in the order of the grammar.
+    /// Hashes of the call's declared keys, in the order of the grammar.
     hashes: &'a [u64],
 }
 
@@ -27,7 +27,7 @@ impl<'a> Args<'a> {
         self.hashes
     }
 
-    /// Returns how many arguments remain.
+    /// Returns the number of remaining arguments.
     pub fn left(&self) -> usize {
         self.request.len() - self.at
     }
@@ -50,7 +50,7 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// Returns an argument of any bytes.
+    /// Returns an argument of arbitrary bytes.
     ///
     /// # Errors
     /// [`Error::Syntax`] when no argument remains, here and in the other getters.
@@ -60,7 +60,7 @@ impl<'a> Args<'a> {
         Ok(word)
     }
 
-    /// Returns an argument that becomes a string value; a large one is shared.
+    /// Returns an argument that becomes a string value; a large one is shared instead of copied.
     ///
     /// # Errors
     /// [`Error::Syntax`] when no argument remains.
@@ -79,10 +79,10 @@ impl<'a> Args<'a> {
         Ok(Key { bytes: self.bytes()?, hash: *hash })
     }
 
-    /// Parses an integer whose sign may be changed.
+    /// Parses an integer that can be negated.
     ///
     /// # Errors
-    /// [`Error::NotInteger`], and one for the smallest integer of 64 bits.
+    /// [`Error::NotInteger`]; another error for the smallest integer of 64 bits.
     pub fn symmetric_int(&mut self) -> Result<i64> {
         match self.int()? {
             i64::MIN => {
@@ -95,7 +95,7 @@ impl<'a> Args<'a> {
     /// Parses an integer that must not be negative.
     ///
     /// # Errors
-    /// [`Error::NotPositive`], also when it is no integer.
+    /// [`Error::NotPositive`], also when the argument is no integer.
     pub fn count(&mut self) -> Result<usize> {
         let count = parse_int(self.bytes()?).and_then(|count| usize::try_from(count).ok());
         count.ok_or(Error::NotPositive)
@@ -112,7 +112,7 @@ impl<'a> Args<'a> {
     /// Parses an integer that is 0 or 1.
     ///
     /// # Errors
-    /// [`Error::NotInteger`]; when it is another one.
+    /// [`Error::NotInteger`]; another error for any other integer.
     pub fn zero_or_one(&mut self) -> Result<bool> {
         match self.int()? {
             0 => Ok(false),
@@ -132,7 +132,7 @@ impl<'a> Args<'a> {
     /// Parses a number greater than 0.
     ///
     /// # Errors
-    /// This text otherwise.
+    /// An error with the text `otherwise`.
     pub(crate) fn positive(&mut self, otherwise: &'static str) -> Result<usize> {
         let number = parse_int(self.bytes()?).and_then(|number| usize::try_from(number).ok());
         number.filter(|number| *number > 0).ok_or(Error::other(otherwise))
@@ -149,7 +149,7 @@ impl<'a> Args<'a> {
     /// Parses the two ends of a range of scores, the lower one first.
     ///
     /// # Errors
-    /// When one of them is not a number.
+    /// An error when one of them is not a number.
     pub(crate) fn score_range(&mut self) -> Result<ScoreRange> {
         let (min, max) = (self.bytes()?, self.bytes()?);
         ScoreRange::parse(min, max).ok_or_else(|| Error::other("min or max is not a float"))
@@ -158,7 +158,7 @@ impl<'a> Args<'a> {
     /// Parses the two ends of a range of members, the lower one first.
     ///
     /// # Errors
-    /// When one of them begins with none of `[`, `(`, `-` and `+`.
+    /// An error when one of them begins with none of `[`, `(`, `-` and `+`.
     pub(crate) fn lex_range(&mut self) -> Result<LexRange<'a>> {
         let (min, max) = (self.bytes()?, self.bytes()?);
         LexRange::parse(min, max).ok_or_else(|| Error::other("min or max not valid string range item"))

@@ -1,4 +1,4 @@
-//! Executes the requests of one batch of a client.
+//! Execution of one batch of requests of a client.
 
 mod engine;
 mod entry;
@@ -29,46 +29,44 @@ use crate::store::{Cx, Eviction, GateGuard, Lookup, Origin};
 use crate::test_mode::{FaultKind, ReceivedCall};
 use crate::time::clock::Now;
 
-/// How long calls share one reading of the time, in nanoseconds. A key may be found for this long after its deadline.
+/// Time for which calls share one reading of the clock, in ns: a key may be found for that long after its deadline.
 const TIME_KEPT_NS: u32 = 100_000;
 
-/// The number of keys in a batch from which prefetching pays.
+/// Number of keys in a batch from which prefetching pays.
 const PREFETCH_MIN: usize = 2;
 
-/// Executes the requests of one batch: the store's gate is acquired once and kept, until others have waited for it long
-/// enough, and the time is read once for as long as it is accurate.
+/// Execution of one batch of requests. The store's gate is acquired once and held until other threads have waited for
+/// it long enough; the time is read once for as long as it is accurate.
 ///
-/// Invariant: no call is made by what was published before the gate was acquired, see
+/// Invariant: no call is made with an admission state that was outdated when the gate was acquired, see
 /// [`Store::generation`](crate::store::Store::generation).
 pub(crate) struct BatchRun<'n> {
     env: Env<'n>,
     guard: Option<GateGuard<'n>>,
-    /// The generation of what the client's requests are admitted by.
+    /// Generation of the admission state that the client's requests are checked against.
     generation: u64,
     now: Now,
-    /// The value of the counter when the time was read.
+    /// Tick counter when the time was read.
     read_at: u64,
-    /// The value of the counter from which the time must be read again.
+    /// Tick counter from which the time must be read again.
     stale_at: u64,
-    /// The value of the counter since which this batch has not let others pass at the gate.
+    /// Tick counter since which this batch has not let another thread pass at the gate.
     held_from: u64,
-    /// The flags of commands that must be examined.
+    /// Flags of the commands that must run through the gate's checks.
     closed: Flags,
-    /// Whether there is a memory limit, which is then checked before each command.
+    /// True if there is a memory limit, which is then checked before each command.
     has_limit: bool,
-    /// The client.
     origin: Origin,
-    /// The look-up flags of the client.
     lookup: Lookup,
-    /// Whether the client's calls need extra work, such as writing pushed frames between replies.
+    /// True if the client's calls need extra work, such as writing push messages between replies.
     has_extra_work: bool,
-    /// The position in the log that the replies so far depend on.
+    /// Position in the log that the replies so far depend on.
     dependence: u64,
 }
 
 impl<'n> BatchRun<'n> {
-    /// Starts a batch of a client at the present time. The generation was read before the settings, the client's user and
-    /// whether it was told to close.
+    /// Starts a batch of a client at the present time. `generation` was read before the settings, the client's user and
+    /// its close flag.
     #[inline(always)] // for a single request the call would cost a hundredth of all instructions
     pub(crate) fn new(env: Env<'n>, generation: u64, client: &Client) -> Self {
         let Env { namespace, config, timer, .. } = env;
@@ -100,8 +98,8 @@ impl<'n> BatchRun<'n> {
         }
     }
 
-    /// Sets up what few clients need: look-ups that are not uses of keys (CLIENT NO-TOUCH), and for tracking that every
-    /// call is recorded.
+    /// Sets up a client with [`Client::needs_attention`]: look-ups that do not count as accesses (CLIENT NO-TOUCH), and
+    /// the recording of every call for tracking.
     #[inline]
     pub(crate) fn set_up_extra_work(&mut self, client: &Client) {
         if self.has_extra_work {
@@ -116,13 +114,12 @@ impl<'n> BatchRun<'n> {
         self.env.timer.set_recording(record_from_ns, self.env.config.latency_tracking);
     }
 
-    /// Returns the store's context of the calls of this batch.
     #[inline]
     fn cx(&self) -> Cx {
         Cx { now: self.now, origin: self.origin, lookup: self.lookup }
     }
 
-    /// Reads the time again, after a wait or a slow call.
+    /// Reads the time again after a wait or a slow call.
     #[cold]
     fn read_time(&mut self) {
         self.read_at = self.env.namespace.clock.ticks();
@@ -131,13 +128,13 @@ impl<'n> BatchRun<'n> {
         self.env.namespace.store.memory_account().follow_clock(self.now);
     }
 
-    /// Returns the position in the log that the replies depend on: with what is pushed between them, on all of it.
+    /// Returns the position in the log that the replies depend on. Push messages between the replies depend on the
+    /// whole log.
     #[cold]
     pub(crate) fn dependence(&self) -> u64 {
         if self.has_extra_work { self.env.namespace.log.end() } else { self.dependence }
     }
 
-    /// Returns the time of this batch.
     pub(crate) fn now(&self) -> Now {
         self.now
     }
@@ -165,8 +162,9 @@ impl<'n> BatchRun<'n> {
         self.guard.iter_mut().for_each(|guard| guard.prefetch_elements(db, plan.elements(batch, first)));
     }
 
-    /// Executes, queues or rejects request `index`, and executes those after it of the same command that need no other
-    /// check; `index` is then that of the last one. Returns what remains to be done before the next request.
+    /// Executes, queues or rejects request `index`, and executes the requests of the same command that directly follow
+    /// it and need no other check; `index` is then the last of them. Returns the work that remains before the next
+    /// request.
     #[inline(always)] // its only caller that counts
     pub(crate) fn execute(
         &mut self,
@@ -190,15 +188,14 @@ impl<'n> BatchRun<'n> {
         self.examine(client, planned, index, out)
     }
 
-    /// Returns whether the gate need not check a request, and nothing else is to be done for it than to execute it.
+    /// Returns whether a request needs no check by the gate and no work besides its execution.
     #[inline(always)] // its only caller
     fn passes_unchecked(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         is_open(self.closed, command, request)
             && !(self.has_limit && self.env.namespace.store.memory_account().is_over())
     }
 
-    /// Executes, queues or rejects a request that the gate must check, or for a client whose calls need
-    /// more than a reply.
+    /// Executes, queues or rejects a request that the gate must check, or a request of a client with extra work.
     #[cold]
     fn examine(&mut self, client: &mut Client, planned: Planned<'_>, index: &mut usize, out: &mut Output) -> Next {
         let (request, command) = (planned.request(*index), planned.command(*index));
@@ -224,9 +221,10 @@ impl<'n> BatchRun<'n> {
                 client.caller.called = Some(command);
                 client.session.replies.begin_request();
                 answered = Some(command);
-                match client.session.transaction.is_some() && command.flags & NO_QUEUE == 0 {
-                    true => queue(client, command, request, out),
-                    false => match self.defer_to_engine(client, command, request, out) {
+                if client.session.transaction.is_some() && command.flags & NO_QUEUE == 0 {
+                    queue(client, command, request, out)
+                } else {
+                    match self.defer_to_engine(client, command, request, out) {
                         Some(next) => next,
                         None => {
                             let run = Run { locks: locks.as_deref(), ..Run::begin(planned, index, command) };
@@ -235,7 +233,7 @@ impl<'n> BatchRun<'n> {
                                 next => next,
                             }
                         }
-                    },
+                    }
                 }
             }
             Err(Obstacle::Paused) => {
@@ -264,7 +262,8 @@ impl<'n> BatchRun<'n> {
         delayed.map_or(next, Next::Delay)
     }
 
-    /// Disconnects a replica that has sent a command with a reply, which it would take for a part of the log.
+    /// Disconnects a replica whose command has produced a reply, because the replica would take it for a part of the
+    /// log.
     #[cold]
     fn disconnect_replica(&self, client: &mut Client, command: Option<&CommandSpec>, reply: Output) {
         let name = command.map_or("<unknown>", |command| &command.name);
@@ -281,7 +280,8 @@ impl<'n> BatchRun<'n> {
         client.caller.closing = true;
     }
 
-    /// Makes a checkpoint of the history; later, while a busy script holds the gate.
+    /// Makes a checkpoint of the history. Does nothing while a busy script holds the gate; a later request does it
+    /// then.
     #[cold]
     fn make_checkpoint(&mut self) {
         self.guard = None; // the gate is not reentrant
@@ -292,7 +292,8 @@ impl<'n> BatchRun<'n> {
         self.read_time();
     }
 
-    /// Adds a request to the journal of test mode, unless it is held back by a pause and will come again.
+    /// Adds a request to the journal of test mode, unless a pause holds it back: then it is executed, and recorded,
+    /// later.
     fn record_received(
         &self,
         client: &Client,
@@ -325,8 +326,8 @@ impl<'n> BatchRun<'n> {
         test_mode.calls.lock().push(call, self.env.config.test_calls_max);
     }
 
-    /// Writes frames that the client's own call has pushed to it, which belong directly after the reply: later, if that
-    /// is held back.
+    /// Writes the push messages that the client's own call has sent to it. They belong directly after the reply, and
+    /// are written later if that is held back.
     fn write_own_pushes(
         &mut self,
         client: &mut Client,
@@ -394,7 +395,7 @@ impl<'n> BatchRun<'n> {
         Admission { namespace, config, caller, session, command, request, now, script: None }
     }
 
-    /// Replies why a request was not admitted. A transaction has then failed; a rejected EXEC also ends it.
+    /// Writes the error of a request that was not admitted. It makes a transaction fail; a rejected EXEC also ends it.
     #[cold]
     fn reject(
         &mut self,
@@ -407,14 +408,16 @@ impl<'n> BatchRun<'n> {
         let Client { caller, session } = client;
         let is_named = |name: &[u8]| request.name().eq_ignore_ascii_case(name);
         if is_named(b"POST") || is_named(b"Host:") {
-            // A web page makes a browser send this; it must not even see the replies so far.
+            // A web page can make a browser send this; the browser must not even see the replies so far.
             warn!(client = caller.info.id, "possible attack: closing a client that speaks HTTP");
             caller.closing = true;
             *out = Output::new();
             return;
         }
         let namespace = self.env.namespace;
-        command.iter().for_each(|command| namespace.observed.command_stats.reject(command));
+        if let Some(command) = command {
+            namespace.observed.command_stats.reject(command);
+        }
         session.fail_transaction();
         if !command.is_some_and(|command| command.is(EXECUTES_QUEUE)) {
             return refuse(namespace, &mut Reply::new(out, caller.protocol), error);
@@ -426,7 +429,7 @@ impl<'n> BatchRun<'n> {
         session.stop_watching(caller, &mut guard.view(caller.db, &[], cx), &namespace.store);
         let mut reply = Reply::new(out, caller.protocol);
         if let Error::Injected(_) = error {
-            refuse(namespace, &mut reply, error); // as it is
+            refuse(namespace, &mut reply, error); // the injected text, without EXECABORT
         } else {
             refuse(namespace, &mut reply, &error.of_exec());
         }
@@ -456,13 +459,12 @@ impl<'n> BatchRun<'n> {
         let is_told = matches!(woken, Unblocked::RoleChanged);
         let was_blocked = rest.blocked_call().is_some();
         let may_write = caller.called.is_some_and(|command| command.flags & WRITE != 0);
-        let result = match may_write && self.env.namespace.restrictions.is_read_only() && !was_blocked {
-            // Since it began, the server has become a replica.
-            true => {
-                rest.abandon(self.env, &mut view);
-                Err(if is_told { Error::RoleChanged } else { Error::ReadOnlyReplica })
-            }
-            false => rest.step(self.env, &mut view, &mut reply, woken),
+        let result = if may_write && self.env.namespace.restrictions.is_read_only() && !was_blocked {
+            // The server has become a replica since the command began.
+            rest.abandon(self.env, &mut view);
+            Err(if is_told { Error::RoleChanged } else { Error::ReadOnlyReplica })
+        } else {
+            rest.step(self.env, &mut view, &mut reply, woken)
         };
         drop(view);
         if self.env.namespace.store.has_ready_keys() {
@@ -473,14 +475,16 @@ impl<'n> BatchRun<'n> {
         }
         let command = caller.called;
         let is_finished = result.unwrap_or_else(|error| {
-            command.iter().for_each(|command| self.env.timer.fail(command));
+            if let Some(command) = command {
+                self.env.timer.fail(command);
+            }
             refuse(self.env.namespace, &mut reply, &error);
             true
         });
         if is_finished {
             rest.finish(caller);
         }
-        // Not while it is blocked again, because what it was given is gone.
+        // Not counted if the client is blocked again, because the lock that it was given is lost.
         if was_blocked && (is_finished || is_served && rest.blocked_call().is_none()) {
             caller.commands += 1;
         }
@@ -488,14 +492,14 @@ impl<'n> BatchRun<'n> {
             (Some(command), Some(call)) if is_finished && !is_served => {
                 post_call::count_unblocked(self.env, (command, call.request), &caller.info, call.spent_ns);
             }
-            (_, Some(_)) => {}
-            (command, None) => command.iter().for_each(|command| self.env.timer.go_on(command)),
+            (Some(command), None) => self.env.timer.go_on(command),
+            _ => {}
         }
         is_finished
     }
 
-    /// Undoes what a command of a disconnected client has left in the store; returns whether that was possible: not
-    /// while a busy script holds the gate.
+    /// Undoes the changes that an unfinished command of a disconnected client has left in the store. Returns false if
+    /// that was not possible because a busy script holds the gate.
     #[inline(never)] // as BatchRun::resume
     pub(crate) fn abandon(&self, rest: &mut dyn Continuation, caller: &Caller) -> bool {
         let mut guard = self.env.namespace.store.hold(1);
@@ -507,7 +511,6 @@ impl<'n> BatchRun<'n> {
         true
     }
 
-    /// Makes the calls of a run.
     #[inline(always)] // for a single request the call would cost a fiftieth of all instructions
     fn call(
         &mut self,
@@ -527,16 +530,16 @@ impl<'n> BatchRun<'n> {
         }
         {
             let Client { caller, session } = client;
-            let mode = match command.flags & EXCLUSIVE == 0 {
-                true => Mode::Client { session, next: &mut next },
-                false => Mode::Exclusive { session, next: &mut next },
+            let mode = if command.flags & EXCLUSIVE == 0 {
+                Mode::Client { session, next: &mut next }
+            } else {
+                Mode::Exclusive { session, next: &mut next }
             };
             let view = guard.view(caller.db, locks.unwrap_or(hashes), cx);
             let mut call = Call::new(self.env, caller, view, (command, request, hashes), mode, out);
             call.set_read_at(self.read_at);
             loop {
-                // A shard lock may have been contended; not where one thread executes everything, or with the exclusive
-                // gate.
+                // Acquiring a shard's lock may have taken long; not where one thread executes all, or holds the gate alone.
                 if is_shared && namespace.clock.ticks() >= self.stale_at {
                     (self.read_at, self.now) = (namespace.clock.ticks(), namespace.clock.now());
                     call.set_read_at(self.read_at);
@@ -566,7 +569,7 @@ impl<'n> BatchRun<'n> {
         if let Some(deferred) = deferred {
             self.wake_deferred(*deferred);
             if let Next::Done = next {
-                next = Next::EndBatch; // its client may have to wait until what it has deleted is freed
+                next = Next::EndBatch; // the client may have to wait until the values that it has deleted are freed
             }
         }
         if command.flags & (CONTROL | BLOCKING) != 0 {
@@ -588,7 +591,7 @@ impl<'n> BatchRun<'n> {
         wake_deferred(guard, cx, deferred, self.env);
     }
 
-    /// Does the work after a call that may have changed the state of the gate, or that held the store exclusively.
+    /// Finishes a call that may have changed the state of the gate, or that held the store exclusively.
     fn after_control_call(&mut self, client: &mut Client, command: &CommandSpec, next: &mut Next) {
         self.closed = closed_to_client(self.env.namespace, client, self.has_extra_work);
         self.refresh_memory_limit(); // it may have been CONFIG SET
@@ -613,12 +616,12 @@ impl<'n> BatchRun<'n> {
         self.has_limit = memory_account.has_limit();
         if let Some(guard) = self.guard.as_mut().filter(|_| memory_account.take_coarse()) {
             guard.report();
-            self.env.namespace.upkeep.sweep_notify.notify_one(); // which evicts the excess even without further commands
+            self.env.namespace.upkeep.sweep_notify.notify_one(); // the sweeper evicts the excess even without commands
         }
     }
 }
 
-/// Lets a call be executed whose fault concerns the reply only, and refuses one whose fault comes before it.
+/// Admits a call whose injected fault concerns its reply only, and rejects a call whose fault comes before it.
 fn apply_fault(
     client: &mut Client,
     command: Option<&'static CommandSpec>,
@@ -634,22 +637,23 @@ fn apply_fault(
     }
 }
 
-/// Returns whether the store's gate refuses a call: while a script is busy, few commands are served, and none with keys.
+/// Returns whether the store's gate rejects a call: while a script is busy, only ALLOW_BUSY commands without keys are
+/// served.
 #[inline]
 fn is_shut(guard: &GateGuard<'_>, command: &CommandSpec, hashes: &[u64]) -> bool {
     matches!(guard, GateGuard::Refused) && (command.flags & ALLOW_BUSY == 0 || !hashes.is_empty())
 }
 
-/// Returns whether a call may write a lock for which others are queued. It reads the hashes from the call: kept at hand
-/// for this rare case, they would cost every other call a dozen instructions.
+/// Returns whether a call may write a lock that other clients are queued for. It reads the hashes from the call: a copy
+/// of them for this rare case would cost every other call a dozen instructions.
 #[inline]
 fn concerns_lock_queues(call: &Call<'_>, flags: Flags) -> bool {
     flags & EXCLUSIVE != 0 || flags & WRITE != 0 && call.namespace.store.has_lock_queues_beside(call.args.hashes())
 }
 
-/// Hands expired locks among the keys of a call over to the clients queued for them, before the call, which may take
-/// them. The keys are locked: nobody joins the queue in between. Returns false if the call is to be made again with the
-/// whole store locked: those queued for the keys of a transaction may need others.
+/// Hands expired locks among the keys of a call over to the clients queued for them, before the call, which could take
+/// these locks. The keys are locked, so no client joins a queue in between. Returns false if the call is to be made
+/// again with the whole store locked: the clients queued for the keys of a transaction may need other keys.
 #[cold]
 #[inline(never)]
 fn begin_call(call: &mut Call<'_>) -> bool {
@@ -668,8 +672,9 @@ fn begin_call(call: &mut Call<'_>) -> bool {
     true
 }
 
-/// Does the work while the keys of a call are still locked: logs its changes, and serves clients blocked on these keys.
-/// Returns the keys whose clients need other keys, none if only too much is queued to be freed; boxed, because it is rare.
+/// Finishes a call while its keys are still locked: logs its changes, and serves clients blocked on these
+/// keys. Returns the keys whose blocked clients need other keys; an empty list if only the queue of values to be freed
+/// is too long. It is boxed because it is rare.
 #[cold]
 #[inline(never)]
 #[allow(clippy::box_collection, reason = "hardly ever there, and every call has room for it")]
@@ -683,7 +688,6 @@ pub(super) fn end_call(call: &mut Call<'_>, dependence: &mut u64) -> Option<Box<
     (!deferred.is_empty() || store.reclaimer().is_behind()).then(|| Box::new(deferred))
 }
 
-/// Queues a request for EXEC.
 fn queue(client: &mut Client, command: &'static CommandSpec, request: Request<'_>, out: &mut Output) -> Next {
     let Client { caller, session } = client;
     if let Some(transaction) = &mut session.transaction {

@@ -1,4 +1,4 @@
-//! Blocking: the client of a call waits for a time, for a change of keys, or for its turn in the queue for a lock.
+//! Blocking calls: the client waits until a time, for a change of keys, or for its turn in the queue for a lock.
 
 use std::sync::Arc;
 
@@ -14,25 +14,28 @@ use crate::store::value::{Kind, Type};
 use crate::store::{NEVER, Str, View};
 
 impl Call<'_> {
-    /// Blocks the client until a time, in monotonic milliseconds, and then replies; a nested call replies at once.
+    /// Blocks the client until a time, in monotonic milliseconds, and then calls `on_timeout` for its reply. A nested
+    /// call replies at once.
     pub fn wait_until(&mut self, until_ms: u64, on_timeout: impl Fn(&mut Reply<'_>) + Send + 'static) {
         self.block(until_ms, Box::new(on_timeout), None);
     }
 
-    /// Blocks the client on the keys of its request, except those that it only adds to: when one of them has changed
-    /// and holds a value of type `K`, the handler is called again, and replies if it can. At a time, in monotonic
-    /// milliseconds, and at once in a nested call, `on_timeout` replies.
+    /// Blocks the client on the keys of its request, except on keys with the flag INSERT. When one of them has changed
+    /// and holds a value of type `K`, the handler is called again, and replies if it can. At `until_ms`, in monotonic
+    /// milliseconds, and at once in a nested call, `on_timeout` writes the reply.
     pub fn block_on_keys<K: Kind>(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
         self.block(until_ms, Box::new(on_timeout), Some(Repetition::new(K::TYPE)));
     }
 
-    /// Blocks the client like [`Call::block_on_keys`], to be called again as `repetition` says.
+    /// Blocks the client like [`Call::block_on_keys`]; `repetition` says when and with which request its call is made
+    /// again.
     pub(crate) fn block_and_repeat(&mut self, repetition: Repetition, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
         self.block(until_ms, Box::new(on_timeout), Some(repetition));
     }
 
-    /// Queues the client for the locks that its keys are, at a place that was kept or, with the number 0, at the end: the handler
-    /// is called again when it may be the client's turn, or when another one has acquired one of them with the same token.
+    /// Queues the client for the locks that its keys are, at a reserved place or, with the number 0, at the end. The
+    /// handler is called again when it may be the client's turn, or when another client has acquired one of the locks
+    /// with the same token.
     pub(crate) fn block_in_queue(
         &mut self,
         place: QueuePlace,
@@ -54,7 +57,7 @@ impl Call<'_> {
         let suspended = self.suspend(until_ms, on_timeout, repetition);
         self.timer.report_next();
         match &mut self.mode {
-            // The keys are copies: those who change them know nothing of it.
+            // The keys are copies: a change of the real ones does not reach their queues.
             Mode::Staged { suspended: place, .. } => **place = Some(Box::new(suspended)),
             mode => {
                 suspended.join_queues(&mut self.view);
@@ -63,27 +66,26 @@ impl Call<'_> {
         }
     }
 
-    /// Blocks the client, which is to join the queues of its keys under the lock under which they were read: so no change of
-    /// them is missed.
+    /// Blocks the client. It is to join the queues of its keys under the same lock under which the keys were read, so
+    /// that no change is missed.
     fn suspend(&mut self, until_ms: u64, on_timeout: OnTimeout, repetition: Option<Repetition>) -> Suspended {
         let (command, request) = (self.command, self.args.request());
         let spent_ns = self.timer.ns_since(self.timer.begin());
         let shown = Arc::new(request.to_owned());
         let store = &self.namespace.store;
-        let keys: Box<[(u64, usize)]> = match repetition.is_some() {
-            true => {
-                let is_awaited = |(_, flags): &(usize, KeyFlags)| flags & INSERT == 0;
-                let awaited = command.keys_of(request).filter(is_awaited);
-                awaited.map(|(position, _)| (store.hash(request.arg(position)), position)).collect()
-            }
-            false => Box::default(),
+        let keys: Box<[(u64, usize)]> = if repetition.is_some() {
+            let is_awaited = |(_, flags): &(usize, KeyFlags)| flags & INSERT == 0;
+            let awaited = command.keys_of(request).filter(is_awaited);
+            awaited.map(|(position, _)| (store.hash(request.arg(position)), position)).collect()
+        } else {
+            Box::default()
         };
         let mut place = repetition.as_ref().map(|Repetition { awaited, heeds_absence, lock, .. }| match lock {
             Some(place) => Place::LockQueue(*place),
             None => Place::Queue { awaited: *awaited, heeds_absence: *heeds_absence },
         });
         let mut caller = self.caller.clone();
-        caller.staged = None; // it is another call that is made again
+        caller.staged = None; // the repeated call is staged anew
         let blocking = match repetition {
             Some(Repetition { request: other, heeds_absence, lock, retry_at_ms, .. }) => {
                 Blocking::Keys(Box::new(BlockedCall {
@@ -93,7 +95,7 @@ impl Call<'_> {
                     caller,
                     hashes: command.keys_of(request).map(|(position, _)| store.hash(request.arg(position))).collect(),
                     heeds_absence,
-                    // Otherwise it is queued when the cluster has it.
+                    // A staged call is queued once the cluster has it.
                     token: lock.filter(|_| self.caller.staged.is_none()).map(|place| place.token),
                     retry_at_ms,
                     spent_ns,
@@ -113,38 +115,40 @@ impl Call<'_> {
     }
 }
 
-/// How a blocked call is made again.
+/// Conditions and request for making a blocked call again.
 pub(crate) struct Repetition {
-    /// With this request, which names the same keys, instead of the present one.
+    /// Request to be made instead of the present one; it names the same keys.
     pub(crate) request: Option<OwnedRequest>,
-    /// When a key holds a value of this type.
+    /// Type of the value that a key must hold.
     pub(crate) awaited: Type,
-    /// Also when a key was deleted.
+    /// True if the call is also made again when a key was deleted.
     pub(crate) heeds_absence: bool,
-    /// Even if no key has changed, at this time in monotonic milliseconds.
+    /// Time at which the call is made again even if no key has changed, in monotonic milliseconds.
     pub(crate) retry_at_ms: u64,
-    /// Queued for locks.
+    /// Place in the queues for locks.
     pub(crate) lock: Option<QueuePlace>,
 }
 
 impl Repetition {
-    /// Returns that of a call which is made again when one of its keys has changed and has a value of a type.
+    /// Creates the repetition of a call that is made again when one of its keys has changed and holds a value of this
+    /// type.
     pub(crate) fn new(awaited: Type) -> Self {
         Repetition { request: None, awaited, heeds_absence: false, retry_at_ms: NEVER, lock: None }
     }
 }
 
 impl Suspended {
-    /// Lets an engine call others that are blocked on the keys, whose queues the client has left.
+    /// Makes an engine repeat the calls of other clients blocked on the keys whose queues this client has left.
     fn pass_on(&self, env: Env<'_>) {
         if let (Some(engine), Some(Place::Queue { .. })) = (env.namespace.engine(), self.place) {
             engine.pass_on(self.keys().map(|key| (self.db, key.bytes.into())).collect());
         }
     }
 
-    /// Looks whether the client still has the locks that it was given, if their time may be over: this task was held up then.
-    /// Returns how its wait ends; `None` if it waits on, at the place that it had. Who has lost one otherwise was told of it in
-    /// time, as those who have taken it away have seen.
+    /// Checks whether the client still holds the locks that it was given, if they may have expired because this task
+    /// was held up. Returns how its wait ends; `None` if it continues to wait, at its former place. A lock that another
+    /// client has released or deleted in the meantime stays granted: the client is told of the loss, and a second grant
+    /// would contradict the order that the clients see.
     fn confirm(
         &mut self,
         Grant { reply, fences, until_ms, call }: Grant,
@@ -152,17 +156,17 @@ impl Suspended {
         env: Env<'_>,
     ) -> Option<Unblocked> {
         let Some(Place::LockQueue(place)) = self.place else { return Some(Unblocked::Served(reply)) };
-        // Tasks take no time by a steered clock.
+        // On a steered clock, tasks take no time.
         if view.now().mono_ms() < until_ms || env.namespace.clock.is_steered() {
             return Some(Unblocked::Served(reply));
         }
         let token = self.shown.as_request().arg(token_at(place.mode, self.keys.len()));
         let mut fence_of = |key| held_lock(view, (self.db, key), token, env).map(|(fence, _)| fence);
         if self.keys().zip(fences).all(|(key, fence)| fence_of(key) == Some(fence)) {
-            return Some(Unblocked::Served(reply)); // it was renewed
+            return Some(Unblocked::Served(reply)); // the lock was renewed
         }
         let Some(call) = call else { return Some(Unblocked::InTime) };
-        self.take_back_locks(place, view, env); // of several, those that are left
+        self.take_back_locks(place, view, env); // of several locks, those that are left
         if view.now().mono_ms() >= self.blocked.until_ms() {
             return Some(Unblocked::InTime);
         }
@@ -173,7 +177,7 @@ impl Suspended {
         None
     }
 
-    /// Releases the locks that the client was given and is not told of.
+    /// Releases the locks that were given to the client but not reported to it.
     fn take_back_locks(&self, place: QueuePlace, view: &mut View<'_>, env: Env<'_>) {
         let token = self.shown.as_request().arg(token_at(place.mode, self.keys.len()));
         for key in self.keys() {
@@ -203,7 +207,7 @@ impl Continuation for Suspended {
             Unblocked::RoleChanged => return Err(Error::RoleChanged),
             Unblocked::Panicked => return Err(Error::Internal),
             Unblocked::Served(served) => reply.output().append(served),
-            Unblocked::Granted(_) => {} // was confirmed
+            Unblocked::Granted(_) => {} // `confirm` has replaced it
         }
         Ok(true)
     }
@@ -221,8 +225,8 @@ impl Continuation for Suspended {
             return env.namespace.keep_place(self.client, KeptPlace { number, token, mode, db: self.db, keys }, view);
         }
         self.leave_queues(view);
-        // The reply is lost, and so is an element that was popped. A lock would stay with nobody for its whole TTL; one of a
-        // session ends with that.
+        // The reply is lost, and so is an element that was popped. A lock would stay without a client for its whole
+        // TTL; a session lock ends with its session.
         if was_served && !has_grace {
             self.take_back_locks(place, view, env);
         }

@@ -1,7 +1,8 @@
-//! A call: what a handler may use, and what it may leave for later.
+//! One call of a command: what its handler may use, and the work that it may leave for later.
 //!
-//! A handler takes a call, which has the handlers of nested calls and room for a continuation, which makes calls: so
-//! [`Call`], [`Handlers`], [`Env`], [`Next`] and [`Continuation`] name each other, and are defined here together.
+//! A handler takes a call; a call refers to the handlers of nested calls and to a continuation; a continuation makes
+//! calls. So [`Call`], [`Handlers`], [`Env`], [`Next`] and [`Continuation`] name each other, and are defined here
+//! together.
 
 use std::borrow::Cow;
 
@@ -23,50 +24,49 @@ use crate::spec::{CommandSpec, CommandTable, Declaration, Names, Row};
 use crate::store::View;
 use crate::time::clock::Now;
 
-/// The access of a handler to its call.
+/// Access of a handler to its call.
 pub struct Call<'a> {
     /// The arguments after the command's name.
     pub args: Args<'a>,
-    /// The locked keys.
+    /// View of the locked keys.
     pub view: View<'a>,
-    /// The writer of the reply.
+    /// Writer of the reply.
     pub reply: Reply<'a>,
     /// The caller.
     pub caller: &'a mut Caller,
-    /// The namespace whose data is accessed.
+    /// Namespace whose data is accessed.
     pub namespace: &'a Namespace,
-    /// The handlers of nested calls.
     pub(crate) handlers: &'static Handlers,
     /// The settings in force.
     pub config: &'a Config,
     /// The command being executed.
     pub command: &'static CommandSpec,
-    /// Measures the calls of this batch.
+    /// Timer that measures the calls of this batch.
     pub timer: &'a CallTimer<'a>,
-    /// The value of the counter when the time of this call was read; 0 if that is that of another call.
+    /// Tick counter when the time of this call was read; 0 if the time is that of another call.
     read_at: u64,
     pub(super) mode: Mode<'a>,
 }
 
-/// Who makes a call, and what it may leave for later.
+/// Caller of a call, with the places for the work that the call may leave.
 pub(super) enum Mode<'a> {
-    /// The connection of its client, which does what the call leaves in `next`.
+    /// The connection of the client; it does the work that the call leaves in `next`.
     Client { session: &'a mut Session, next: &'a mut Next },
-    /// The same with all locked that the call may need: it leaves no work that it could do itself.
+    /// The connection, with everything locked that the call may need: the call leaves no work that it can do itself.
     Exclusive { session: &'a mut Session, next: &'a mut Next },
-    /// Another call, such as EXEC or a script, or the server itself: it leaves no work.
+    /// Another call, such as EXEC or a script, or the server itself: the call leaves no work.
     Nested { session: Option<&'a mut Session> },
-    /// A task that has changed a key of the call of a blocked client, which is made again.
+    /// A task that has changed a key of a blocked client, whose call it repeats.
     Retry { next: &'a mut Next },
     /// The replay of a log: relative times count from the time of the record.
     Replay,
-    /// An engine, on copies of the keys: the call leaves no work, but its client may be blocked then, or stay blocked if
-    /// the call is made again.
+    /// An engine, on copies of the keys. The call leaves no work, but its client may be blocked afterwards, or stay
+    /// blocked if the call is a repetition (`again`).
     Staged { session: Option<&'a mut Session>, suspended: &'a mut Option<Box<Suspended>>, again: Option<&'a mut Next> },
 }
 
 impl Mode<'_> {
-    /// Returns where the call leaves its remaining work; `None` if it may leave none.
+    /// Returns the place for the call's remaining work; `None` if it may leave none.
     pub(super) fn next(&mut self) -> Option<&mut Next> {
         match self {
             Mode::Client { next, .. } | Mode::Retry { next } => Some(next),
@@ -74,12 +74,11 @@ impl Mode<'_> {
         }
     }
 
-    /// Returns whether the client may be blocked by the call.
     pub(super) fn may_block(&self) -> bool {
         matches!(self, Mode::Client { .. } | Mode::Retry { .. } | Mode::Staged { .. })
     }
 
-    /// Leaves what remains of a call that blocks its client.
+    /// Leaves the rest of a call that blocks its client.
     pub(super) fn leave(&mut self, rest: Next) {
         match self {
             Mode::Client { next, .. } | Mode::Retry { next } | Mode::Staged { again: Some(next), .. } => **next = rest,
@@ -87,7 +86,8 @@ impl Mode<'_> {
         }
     }
 
-    /// Returns the state of the caller's connection, if it makes the call or another call in which this is nested.
+    /// Returns the state of the caller's connection, if the connection makes the call or a call in which this one is
+    /// nested.
     pub(super) fn session(&mut self) -> Option<&mut Session> {
         match self {
             Mode::Client { session, .. } | Mode::Exclusive { session, .. } => Some(session),
@@ -96,7 +96,7 @@ impl Mode<'_> {
         }
     }
 
-    /// Does what [`Mode::session`] does, to read it.
+    /// Returns the same as [`Mode::session`], for reading.
     pub(super) fn seen_session(&self) -> Option<&Session> {
         match self {
             Mode::Client { session, .. } | Mode::Exclusive { session, .. } => Some(session),
@@ -113,7 +113,7 @@ fn no_connection() -> Error {
 }
 
 impl<'a> Call<'a> {
-    /// Makes a call of a command, whose keys have these hashes. Every call of the program is made here.
+    /// Makes a call of a command with the hashes of its keys. Every call of the program is made here.
     #[inline(always)] // built in place: a view is large, and moving it costs as much as a look-up
     pub(super) fn new(
         env: Env<'a>,
@@ -128,13 +128,13 @@ impl<'a> Call<'a> {
         Call { args, view, reply, caller, namespace, handlers, config, command, timer, read_at: 0, mode }
     }
 
-    /// Makes it the call of another request of the same command, whose keys the view has moved on to.
+    /// Turns it into the call of another request of the same command. The view has moved on to that request's keys.
     #[inline]
     pub(super) fn renew(&mut self, request: Request<'a>, hashes: &'a [u64]) {
         self.args = Args::new(request, self.command.name_args, hashes);
     }
 
-    /// Returns what the call is made with.
+    /// Returns the environment that the call was made with.
     pub(crate) fn env(&self) -> Env<'a> {
         let Call { namespace, handlers, config, timer, .. } = *self;
         Env { namespace, handlers, config, timer }
@@ -142,13 +142,13 @@ impl<'a> Call<'a> {
 }
 
 impl Call<'_> {
-    /// Sets when, by the counter, the time of the call was read.
+    /// Sets the tick counter at which the time of the call was read.
     pub(super) fn set_read_at(&mut self, ticks: u64) {
         self.read_at = ticks;
     }
 
-    /// Returns whether nothing is to be done after the call, which is over, but the next one of the same command, before the
-    /// counter stands at `stale_at`.
+    /// Returns whether the next request of the same command may follow directly after this call, which is over: no
+    /// other work is due, and the tick counter is below `stale_at`.
     #[inline]
     pub(super) fn may_go_on(&mut self, stale_at: u64) -> bool {
         matches!(self.mode, Mode::Client { next: Next::Done, .. })
@@ -160,7 +160,7 @@ impl Call<'_> {
     /// Returns the state of the caller's connection.
     ///
     /// # Errors
-    /// When the call is not made by a connection.
+    /// An error when the call is not made by a connection.
     pub fn session(&mut self) -> Result<&mut Session> {
         self.mode.session().ok_or_else(no_connection)
     }
@@ -168,7 +168,7 @@ impl Call<'_> {
     /// Returns the caller and the state of its connection.
     ///
     /// # Errors
-    /// Those of [`Call::session`].
+    /// See [`Call::session`].
     pub fn connection(&mut self) -> Result<(&mut Caller, &mut Session)> {
         match self.mode.session() {
             Some(session) => Ok((self.caller, session)),
@@ -181,8 +181,8 @@ impl Call<'_> {
         self.view.now()
     }
 
-    /// Returns the present time, from which relative TTLs count. The time of the call is up to a tenth of a millisecond
-    /// old, and does not advance inside EXEC and scripts. A write that is replayed has only that.
+    /// Returns the present time, which relative TTLs count from. The time of the call is up to a tenth of a millisecond
+    /// old, and does not advance inside EXEC and scripts. A replayed write has only the time of the call.
     pub fn present(&self) -> Now {
         match self.mode {
             Mode::Client { .. } => self.now().later_by_us(self.timer.ns_since(self.read_at).saturating_add(999) / 1000),
@@ -198,7 +198,7 @@ impl Call<'_> {
         &self.command.name
     }
 
-    /// Returns the present names of commands.
+    /// Returns the present names of commands, after renaming.
     pub fn names(&self) -> Names<'_> {
         self.namespace.names(self.config)
     }
@@ -208,22 +208,19 @@ impl Call<'_> {
         self.config.proto_max_bulk_len
     }
 
-    /// Checks that this client may call DEBUG or MODULE, by the setting for that.
+    /// Checks that this client may call `command`, DEBUG or MODULE, by the setting for that command.
     ///
     /// # Errors
-    /// [`Error::NotAllowed`] with the name.
+    /// [`Error::NotAllowed`] with the command's name.
     pub fn check_allowed(&self, command: &'static str, who: Allowance) -> Result<()> {
-        match who.allows(self.caller.info.peer.is_local()) {
-            true => Ok(()),
-            false => Err(Error::NotAllowed(command)),
-        }
+        if who.allows(self.caller.info.peer.is_local()) { Ok(()) } else { Err(Error::NotAllowed(command)) }
     }
 
     /// Leaves the rest of the command, and its reply, to a continuation. A nested call, which must not wait, is
     /// finished at once, as if every wait had timed out.
     ///
     /// # Errors
-    /// Those of the continuation.
+    /// The errors of the continuation.
     pub fn continue_with(&mut self, mut rest: impl Continuation + 'static) -> Result<()> {
         match self.mode.next() {
             Some(next) => *next = Next::Continue(Box::new(rest)),
@@ -232,7 +229,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Takes what the call has left to a continuation.
+    /// Returns the continuation that the call has left, and removes it.
     pub(crate) fn take_rest(&mut self) -> Option<Box<dyn Continuation>> {
         let next = self.mode.next()?;
         match std::mem::take(next) {
@@ -244,10 +241,10 @@ impl Call<'_> {
         }
     }
 
-    /// Begins something that a call needing the whole store waits for, after which its rest is executed.
+    /// Starts work that a call needing the whole store waits for; the continuation is executed afterwards.
     ///
     /// # Errors
-    /// Inside EXEC, which cannot wait; those of `begin`.
+    /// An error inside EXEC, which cannot wait; the errors of `begin`.
     pub(crate) fn await_rest<R: Continuation + 'static>(&mut self, begin: impl FnOnce() -> Result<R>) -> Result<()> {
         let Mode::Exclusive { next, .. } = &mut self.mode else { return Err(NOT_IN_EXEC) };
         **next = Next::Continue(Box::new(begin()?));
@@ -258,12 +255,9 @@ impl Call<'_> {
     /// them. Inside EXEC, which is atomic, all steps are executed at once.
     ///
     /// # Errors
-    /// Those of the command.
+    /// The errors of the command.
     pub fn run_incrementally(&mut self, mut rest: impl Continuation + 'static) -> Result<()> {
-        match self.step(&mut rest)? {
-            true => Ok(()),
-            false => self.continue_with(rest),
-        }
+        if self.step(&mut rest)? { Ok(()) } else { self.continue_with(rest) }
     }
 
     /// Executes a step of a continuation as part of this call.
@@ -271,7 +265,7 @@ impl Call<'_> {
         rest.step(self.env(), &mut self.view, &mut self.reply, Unblocked::InTime)
     }
 
-    /// Lets the next request begin another batch: this call changes what is checked once per batch, see
+    /// Ends the batch after this call, because it changes state that is checked once per batch, see
     /// [`Client::needs_attention`](crate::client::session::Client::needs_attention).
     pub fn end_batch(&mut self) {
         if let Some(next) = self.mode.next() {
@@ -281,8 +275,8 @@ impl Call<'_> {
         }
     }
 
-    /// Lets the call, which has changed nothing and not replied, be made again with the whole store locked; for calls
-    /// that may block.
+    /// Puts the call off: it is made again with the whole store locked. It must have changed nothing and not have
+    /// replied. For calls that may block.
     pub(crate) fn put_off(&mut self) {
         if let Some(next) = self.mode.next() {
             *next = Next::Exclusively;
@@ -290,7 +284,7 @@ impl Call<'_> {
         }
     }
 
-    /// Returns whether the call is made again with the whole store locked.
+    /// Returns whether the call was put off, see [`Call::put_off`].
     pub(super) fn is_put_off(&self) -> bool {
         matches!(self.mode, Mode::Client { next: Next::Exclusively, .. })
     }
@@ -300,10 +294,10 @@ impl Call<'_> {
         matches!(self.mode, Mode::Retry { .. } | Mode::Staged { again: Some(_), .. })
     }
 
-    /// Removes the watches of the caller.
+    /// Removes the caller's watches.
     ///
     /// # Errors
-    /// Those of [`Call::session`].
+    /// See [`Call::session`].
     pub fn stop_watching(&mut self) -> Result<()> {
         let Call { view, caller, mode, namespace, .. } = self;
         if let Some(session) = mode.session() {
@@ -312,15 +306,16 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Writes pushed frames before the reply. Inside EXEC, whose reply must not be interrupted, they come after it.
+    /// Writes pending push messages before the reply. Inside EXEC, whose reply must not be interrupted, they come after
+    /// it.
     pub fn take_pushed(&mut self) {
         if !self.is_nested() {
             self.take_pushed_first();
         }
     }
 
-    /// Writes pushed frames before the reply of a call with nested calls; they wait while an engine executes it, perhaps more
-    /// than once.
+    /// Writes pending push messages before the reply of a call with nested calls. While an engine executes the call,
+    /// perhaps more than once, they stay in the outbox.
     pub fn take_pushed_first(&mut self) {
         if self.caller.staged.is_some() {
             return;
@@ -337,8 +332,8 @@ impl Call<'_> {
         !self.mode.may_block()
     }
 
-    /// Returns the fencing token of a new lock; where an engine executes the call, what stands for it until the cluster has the
-    /// transaction.
+    /// Returns the fencing token of a new lock, or a placeholder where an engine executes the call, until the cluster
+    /// has the transaction.
     pub(crate) fn give_fence(&mut self) -> i64 {
         match &mut self.caller.staged {
             Some(staged) => {
@@ -349,7 +344,7 @@ impl Call<'_> {
         }
     }
 
-    /// Replies with a fencing token.
+    /// Replies with a fencing token, or leaves its place in the reply for the token of a placeholder.
     pub(crate) fn reply_fence(&mut self, fence: i64) {
         match (&mut self.caller.staged, NewFence::of(fence)) {
             (Some(staged), Some(new)) => staged.fence_replies.push((self.reply.mark(), new)),
@@ -363,18 +358,18 @@ impl Call<'_> {
     }
 }
 
-/// Executes a command: reads `call.args`, acts on `call.view`, writes `call.reply`.
+/// Handler of a command: reads `call.args`, acts on `call.view`, writes `call.reply`.
 pub(crate) type Handler = fn(&mut Call<'_>) -> Result<()>;
 
-/// A row of a family's table.
+/// Row of a family's table of commands.
 pub(crate) type Command = Row<Handler>;
 
-/// The table of commands with their handlers. Modules below use only the declarations, which do not know the type of a
-/// handler.
+/// The table of commands with their handlers. Modules below use only the declarations, which do not know the handler's
+/// type.
 pub(crate) struct Handlers {
-    /// The commands.
+    /// Table of commands.
     pub commands: CommandTable,
-    /// The handlers, by [`CommandSpec::number`].
+    /// Handlers by [`CommandSpec::number`].
     by_number: Box<[Handler]>,
 }
 
@@ -385,35 +380,34 @@ impl Handlers {
         Handlers { commands, by_number }
     }
 
-    /// Returns the handler of a command; that of a container returns an error.
+    /// Returns the handler of a command; the handler of a container returns an error.
     #[inline]
     pub(crate) fn of(&self, command: &CommandSpec) -> Handler {
         self.by_number[command.number]
     }
 }
 
-/// Rejects a container called without a subcommand; its arity has rejected it before.
+/// Rejects a container called without a subcommand. Its arity has rejected such a call before.
 fn no_subcommand(call: &mut Call<'_>) -> Result<()> {
     Err(Error::WrongArity(call.name().into()))
 }
 
-/// The environment of calls: the same for all calls of a batch, for those nested in them, and for those of blocked
-/// clients that they serve.
+/// Environment of calls, shared by all calls of a batch, the calls nested in them, and the calls of blocked clients
+/// that they serve.
 #[derive(Clone, Copy)]
 pub struct Env<'n> {
-    /// Whose data is accessed.
+    /// Namespace whose data is accessed.
     pub(crate) namespace: &'n Namespace,
-    /// The handlers of all commands.
     pub(crate) handlers: &'static Handlers,
-    /// The settings in force.
+    /// Settings in force.
     pub(crate) config: &'n Config,
-    /// Measures the calls.
+    /// Timer that measures the calls.
     pub(crate) timer: &'n CallTimer<'n>,
 }
 
 impl Env<'_> {
-    /// Passes the environment of calls that no connection makes to `work`: with the present settings, and measured as
-    /// calls of a client with this id, or 0.
+    /// Calls `work` with the environment of calls that no connection makes: it has the present settings, and measures
+    /// the calls as those of the client with this id, or 0.
     pub(crate) fn with_present<T>(
         namespace: &Namespace,
         handlers: &'static Handlers,
@@ -426,30 +420,31 @@ impl Env<'_> {
     }
 }
 
-/// What must be done after a request and before the next.
+/// Work to be done after a request and before the next one.
 #[derive(Default)]
 pub(crate) enum Next {
-    /// Nothing.
+    /// None.
     #[default]
     Done,
-    /// Start another batch, because what is checked once per batch has changed.
+    /// Start another batch, because state that is checked once per batch has changed.
     EndBatch,
-    /// Start another batch with the same request, which was not executed: something was published since this batch began.
+    /// Start another batch with the same request, which was not executed: the admission state has changed since this
+    /// batch began.
     Again,
-    /// Retry the same request, which was not executed, when the server is no longer paused.
+    /// Retry the same request, which was not executed, when the pause of the server is over.
     Retry,
     /// Execute the same request, which was not executed, when an engine has brought the mirror up to date.
     Refresh(oneshot::Receiver<Result<()>>),
-    /// Write the reply when an engine has said that no call is carried out any more that was admitted before.
+    /// Write the reply when an engine has reported that it carries out no more calls admitted under the former
+    /// admission state.
     Settle(oneshot::Receiver<()>),
     /// Make the call again with the whole store locked: it has changed nothing, and has not replied.
     Exclusively,
-    /// Nothing: a blocked call was made again and stays blocked, until a monotonic time at which it is to be made
-    /// again.
+    /// None: a blocked call was repeated and stays blocked. It is repeated again at a monotonic time at the latest.
     StayBlocked { retry_at_ms: u64 },
     /// Continue the command, whose reply is not written yet.
     Continue(Box<dyn Continuation>),
-    /// Send a reply later: a fault holds it back.
+    /// Send a reply later, because a fault delays it.
     Delay(Box<DelayedReply>),
 }
 
@@ -461,35 +456,35 @@ impl Next {
     }
 }
 
-/// The rest of a command that cannot be executed at once: it takes long, or has to wait. The connection alternates
-/// between [`Continuation::wait`] and [`Continuation::step`]; other clients are served in between.
+/// The rest of a command that cannot be executed at once because it takes long or has to wait. The connection
+/// alternates between [`Continuation::wait`] and [`Continuation::step`]; other clients are served in between.
 ///
-/// When the client disconnects during a wait, [`Continuation::abandon`] is called instead of the next step.
+/// If the client disconnects during a wait, [`Continuation::abandon`] is called instead of the next step.
 pub trait Continuation: Send {
-    /// Returns what the next step has to wait for.
+    /// Returns the condition that the next step waits for.
     fn wait(&mut self) -> Wait<'_> {
         Wait::Turn
     }
 
-    /// Does about a millisecond's worth of work with no key locked beforehand. Returns whether the command is finished,
-    /// having written its reply then.
+    /// Performs about a millisecond's worth of work, with no key locked beforehand. Returns true if the command is
+    /// finished and its reply written.
     ///
     /// # Errors
-    /// Why the command has failed, which also ends it.
+    /// The error of the command, which is finished then too.
     fn step(&mut self, env: Env<'_>, view: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool>;
 
-    /// Returns whether the step looks at no keys, so that it can be made even while a busy script has locked them.
+    /// Returns whether the step accesses no keys, so that it can be executed even while a busy script has locked them.
     fn needs_no_keys(&self) -> bool {
         false
     }
 
-    /// Changes what is known of the client, once the command is finished.
+    /// Updates the caller's state once the command is finished.
     fn finish(&mut self, _caller: &mut Caller) {}
 
-    /// Undoes what the command has left in the store, after its client has disconnected; no key is locked beforehand.
+    /// Undoes the command's changes to the store after its client has disconnected. No key is locked beforehand.
     fn abandon(&mut self, _env: Env<'_>, _view: &mut View<'_>) {}
 
-    /// Returns the call if it is one whose client was blocked, which is counted when it ends and not when it blocked.
+    /// Returns the call if it has blocked its client. Such a call is counted when it ends, not when it blocks.
     fn blocked_call(&self) -> Option<BlockedRequest<'_>> {
         None
     }

@@ -1,5 +1,5 @@
-//! What a request says of itself before it is executed, for data in a cluster: the keys that it may access, and whether it can be
-//! executed more than once.
+//! Keys that a request may access, and whether it can be executed more than once: determined before its execution, for
+//! data in a cluster.
 
 use crate::client::info::LockName;
 use crate::resp::Request;
@@ -13,8 +13,8 @@ pub(super) fn needs_all_keys(command: &CommandSpec) -> bool {
     command.is(READS_ANY_KEY) || is_about_keys && !names_keys
 }
 
-/// Returns whether a command can be executed again, because others have changed keys meanwhile: it does not change what is
-/// known of its client.
+/// Returns whether a command can be executed again after other clients have changed its keys: it does not change the
+/// state of its client.
 pub(super) fn is_repeatable(command: &CommandSpec) -> bool {
     match command.command.group {
         Group::Connection => command.is(REPEATABLE),
@@ -23,8 +23,8 @@ pub(super) fn is_repeatable(command: &CommandSpec) -> bool {
     }
 }
 
-/// Returns the keys that a request may access, each with its database, once and in order, if its client has selected this
-/// one.
+/// Returns the keys that a request may access if its client has selected database `db`: each with its database, sorted,
+/// without duplicates.
 pub(super) fn keys_of(command: &'static CommandSpec, request: Request<'_>, db: usize) -> Vec<LockName> {
     let mut keys: Vec<LockName> =
         command.keys_of(request).map(|(position, _)| (db, request.arg(position).into())).collect();

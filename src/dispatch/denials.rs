@@ -1,4 +1,4 @@
-//! Records denials for lack of permission or authentication: in ACL LOG, in the statistics, and in the log.
+//! Records of calls denied for lack of permission or authentication: in ACL LOG, in the statistics, and in the log.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -24,7 +24,7 @@ pub(super) fn record_denial(refused: &Admission<'_>, denial: Denial, context: Co
     record(refused.namespace, refused.config, refused.caller, (reason, context), object, user);
 }
 
-/// Records that AUTH or HELLO has rejected a user name or a password.
+/// Records that AUTH or HELLO has rejected a user name or password.
 pub(crate) fn record_failed_login(call: &Call<'_>, user: &[u8]) {
     call.caller.show_command();
     let context = if call.is_nested() { Context::Multi } else { Context::TopLevel };
@@ -33,15 +33,15 @@ pub(crate) fn record_failed_login(call: &Call<'_>, user: &[u8]) {
     record(call.namespace, call.config, call.caller, (Reason::Auth, context), object, user);
 }
 
-/// Records that a client of this namespace was refused by another one, for the password of a user there.
+/// Records that another namespace has rejected a client of this one, because of the password of a user there.
 pub(crate) fn record_refused_entry(namespace: &Namespace, config: &Config, caller: &Caller, user: &[u8]) {
     let object = caller.called.map_or("AUTH".to_owned(), |command| command.name.to_ascii_uppercase());
     debug!("Authentication failed for a client at {}", caller.info.peer.addr);
     record(namespace, config, caller, (Reason::Auth, Context::TopLevel), object.as_bytes(), user);
 }
 
-/// Records that a peer that does not speak RESP may not call a command on which what it asked for is based, or, without
-/// one, that its user name or password are wrong.
+/// Records the denial of a request of a peer that does not speak RESP: for lack of permission to call `command`, on
+/// which the request is based, or, without a command, for a wrong user name or password.
 #[cfg(feature = "metrics")]
 pub(crate) fn record_refused_visit(namespace: &Namespace, caller: &Caller, user: &[u8], command: Option<&str>) {
     let config = namespace.settings.current();

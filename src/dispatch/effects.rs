@@ -1,6 +1,6 @@
-//! Writes the effects of a call to the log, at the end of the outermost call, while its shards are still locked.
+//! Logging of a call's effects, at the end of the outermost call, while its shards are still locked.
 //!
-//! Nested calls, as inside EXEC and scripts, only collect their effects: all of them are appended at once.
+//! Nested calls, as inside EXEC and scripts, only collect their effects; all of them are appended at once.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,7 +16,7 @@ use crate::store::{Key, Lookup, Str, fences, lock_text};
 use crate::time::clock::{Deadline, Now};
 
 impl Call<'_> {
-    /// Logs a command that repeats the changes of this call, instead of the request; for commands whose effect is
+    /// Logs a command that repeats this call's changes, in place of the request. For commands whose effect is
     /// [`Effect::Given`].
     pub(crate) fn log(&mut self, args: &[&[u8]]) {
         if self.namespace.store.is_logged() {
@@ -31,17 +31,18 @@ impl Call<'_> {
         self.log(&[logged.choose(&b"PEXPIREAT"[..], b"PEXPIRE"), key.bytes, number.format(logged.ms).as_bytes()]);
     }
 
-    /// Returns how a deadline is logged.
+    /// Returns the form in which a deadline is logged.
     pub(crate) fn logged_deadline(&self, deadline: Deadline) -> LoggedDeadline {
         let left_ms = deadline.remaining_ms(self.now());
         let is_kept = || self.namespace.test_mode.is_some() && !self.namespace.log.is_copied();
-        match !deadline.is_wall() && left_ms > 0 && is_kept() {
-            true => LoggedDeadline { is_relative: true, ms: left_ms },
-            false => LoggedDeadline { is_relative: false, ms: deadline.wall_ms(self.now()) },
+        if !deadline.is_wall() && left_ms > 0 && is_kept() {
+            LoggedDeadline { is_relative: true, ms: left_ms }
+        } else {
+            LoggedDeadline { is_relative: false, ms: deadline.wall_ms(self.now()) }
         }
     }
 
-    /// Repeats the request, which has changed no keys, at the replicas.
+    /// Sends the request, which has changed no keys, to the replicas.
     pub(crate) fn replicate_request(&mut self) {
         if self.namespace.store.is_logged() && self.namespace.log.has_backlog() {
             let request = self.args.request();
@@ -52,7 +53,8 @@ impl Call<'_> {
         }
     }
 
-    /// Logs the request itself, which has changed something else than keys; for commands whose effect is [`Effect::Given`].
+    /// Logs the request itself, which has changed something other than keys. For commands whose effect is
+    /// [`Effect::Given`].
     pub(crate) fn log_request(&mut self) {
         self.view.changes_mut().add();
         if self.namespace.store.is_logged() {
@@ -64,12 +66,12 @@ impl Call<'_> {
 /// A deadline as it is logged.
 pub(crate) struct LoggedDeadline {
     is_relative: bool,
-    /// The milliseconds from the write on, or else since 1970.
+    /// Milliseconds since the write if relative, since 1970 otherwise.
     pub(crate) ms: i64,
 }
 
 impl LoggedDeadline {
-    /// Returns one of the words that a command has for the two kinds of deadlines.
+    /// Returns the word for the kind of the deadline.
     pub(crate) fn choose<T>(&self, absolute: T, relative: T) -> T {
         if self.is_relative { relative } else { absolute }
     }
@@ -92,7 +94,7 @@ pub(super) fn collect(call: &mut Call<'_>) {
     }
 }
 
-/// Logs the effects of an outermost call, and of those nested in it, if changes are logged. Must be called while its
+/// Logs the effects of an outermost call and of the calls nested in it, if changes are logged. Must be called while its
 /// shards are locked.
 pub(super) fn log_outermost(call: &mut Call<'_>) {
     if call.namespace.store.is_logged() {
@@ -109,7 +111,7 @@ pub(super) fn log_outermost(call: &mut Call<'_>) {
     }
 }
 
-/// Adds what is known of the locks that the call has changed.
+/// Adds the records of the locks that the call has changed.
 fn push_locks(call: &mut Call<'_>) {
     let mut locks = call.namespace.store.take_unlogged_locks();
     locks.sort_unstable();
@@ -121,7 +123,8 @@ fn push_locks(call: &mut Call<'_>) {
     }
 }
 
-/// Appends the effects of a call at a time, and of those nested in it: to keys of some shards, if it is known which.
+/// Appends the effects of an outermost call and its nested calls, made at a time; `shards` are the changed shards, if
+/// known.
 pub(super) fn append(namespace: &Namespace, caller: &mut Caller, at: Now, shards: Option<&[usize]>) {
     if let Some(effects) = caller.effects() {
         let position = namespace.record(effects, at, shards);
@@ -135,14 +138,14 @@ pub(super) fn dependence(call: &mut Call<'_>) -> u64 {
     let log = &call.namespace.log;
     match call.view.shard_numbers() {
         Some(shards) => log.position_of(&shards),
-        // Other calls without keys tell of the server or the client alone, or are reports, which tell no single value.
+        // Other calls without keys depend on the server or the client alone, or are reports without a single value.
         None if call.command.flags & (ON_KEYS | NO_QUEUE) != 0 => log.end(),
         None if call.command.command.group == Group::Scripting => log.end(), // libraries of functions
         None => 0,
     }
 }
 
-/// Adds the request, with the command's declared name even if it is renamed.
+/// Adds the request, with the command's declared name even if the command is renamed.
 fn push_request(call: &mut Call<'_>) {
     let (command, request) = (call.command, call.args.request());
     let out = call.caller.begin_effect();
@@ -154,7 +157,7 @@ fn push_request(call: &mut Call<'_>) {
     request.skip(command.name_args).args().for_each(|arg| write_word(out, arg));
 }
 
-/// Adds commands that set the keys that the request writes to their present values.
+/// Adds commands that set the keys written by the request to their present values.
 fn push_values(call: &mut Call<'_>) {
     let request = call.args.request();
     for (position, _) in call.command.keys_of(request).filter(|(_, flags)| flags & RO == 0) {
@@ -172,7 +175,7 @@ fn push_values(call: &mut Call<'_>) {
                 push_fence(call, key);
             }
             Ok(None) => call.caller.push_effect(&[b"DEL", key.bytes]),
-            // The key has another type: the command has rejected it, and changed other keys.
+            // The key has another type: the command has rejected it, and has changed other keys.
             Err(_) => {}
         }
     }

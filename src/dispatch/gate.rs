@@ -1,10 +1,10 @@
-//! The gate: every reason for which a call may be rejected, in one list for each kind of caller.
+//! The gate: the checks that may reject a call, in one list for each kind of caller.
 //!
-//! A row of a list says which commands a check concerns, and under which conditions of the server, the client or the
-//! script it may reject one. The masks of what is closed are computed from the rows, and nothing else knows what must
-//! be checked: [`closed_to_client`] for the requests of a batch, [`closed_in_exec`] and [`closed_to_script`] for nested
-//! calls. A request passes unchecked when its command has none of the flags of the mask, see [`is_open`]; all others run
-//! through the list, [`CHECKS`], [`EXEC_CHECKS`] or [`SCRIPT_CHECKS`], in Redis' order.
+//! A row of a list names the commands that a check concerns, and the conditions of the server, the client or the script
+//! under which it may reject one. The masks of closed commands are computed from the rows; nothing else knows which
+//! checks are needed: [`closed_to_client`] for the requests of a batch, [`closed_in_exec`] and [`closed_to_script`] for
+//! nested calls. A request passes unchecked when its command has none of the flags of the mask, see [`is_open`]; all
+//! others run through the list, [`CHECKS`], [`EXEC_CHECKS`] or [`SCRIPT_CHECKS`], in Redis' order.
 //!
 //! Invariant: a call that a list would reject does run through the list. `command/gate_tests.rs` compares the two for
 //! every command in random states.
@@ -31,7 +31,7 @@ use crate::test_mode::FaultKind;
 use crate::text::Dialect;
 use crate::time::clock::Now;
 
-/// A call to be checked.
+/// Call to be checked.
 pub(crate) struct Admission<'a> {
     pub(crate) namespace: &'a Namespace,
     pub(crate) config: &'a Config,
@@ -41,26 +41,25 @@ pub(crate) struct Admission<'a> {
     pub(crate) command: &'static CommandSpec,
     pub(crate) request: Request<'a>,
     pub(crate) now: Now,
-    /// The limits of the calling script, if a script calls.
+    /// Limits of the calling script, if a script calls.
     pub(crate) script: Option<ScriptLimits>,
 }
 
-/// The limits of a script.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScriptLimits {
-    /// It must not write: it was called by EVAL_RO or similar, or declares `no-writes`.
+    /// True if the script must not write: it was called by EVAL_RO or similar, or declares `no-writes`.
     pub(crate) is_read_only: bool,
-    /// Memory was over the limit when it began, and it has not written yet.
+    /// True if memory was over the limit when the script began, and the script has not written yet.
     pub(crate) lacks_memory: bool,
 }
 
-/// Why a call is not admitted.
+/// Reason for which a call is not admitted.
 pub(crate) enum Obstacle {
-    /// It is rejected; a missing permission, if that is the reason, goes to the ACL log.
+    /// The call is rejected; a missing permission, if that is the reason, goes to the ACL log.
     Refused(Error, Option<Denial>),
-    /// It has to wait until CLIENT PAUSE is over.
+    /// The call has to wait until CLIENT PAUSE is over.
     Paused,
-    /// A fault is injected into it, or into its reply.
+    /// A fault is injected into the call or its reply.
     Injected(FaultKind),
 }
 
@@ -70,27 +69,27 @@ impl From<Error> for Obstacle {
     }
 }
 
-/// A check for one reason of rejection.
+/// Check for one reason of rejection.
 type Check = fn(&Admission<'_>) -> Option<Obstacle>;
 
-/// A row of a list: the flags of the commands that a check concerns, [`EVERY`] for all; the conditions without which it
-/// rejects nothing, if any; the check.
+/// Row of a list: the flags of the commands that a check concerns, [`EVERY`] for all; the conditions under which the
+/// check may reject a call, or [`EACH_TIME`]; the check.
 pub(crate) type Row = (Flags, Conditions, Check);
 
-/// A set of conditions on which checks depend: the [restrictions](Namespace::restrictions) of the namespace, and those
-/// below.
+/// Set of conditions that checks depend on: the [restrictions](Namespace::restrictions) of the namespace, and the
+/// conditions below.
 pub(crate) type Conditions = u32;
 
-/// For a check that is not in the mask: what it asks may be different for the next request of the same batch, which asks
-/// it each time, see [`is_open`] and [`BatchRun`](super::batch::BatchRun).
+/// Mark of a check that is not in the mask, because its result may differ for the next request of the same batch. The
+/// batch evaluates it for each request, see [`is_open`] and [`BatchRun`](super::batch::BatchRun).
 const EACH_TIME: Conditions = 0;
 /// CLIENT PAUSE may be in force.
 const PAUSED: Conditions = 1 << RESTRICTION_BITS;
-/// The user has to authenticate, or may not do everything.
+/// The user has to authenticate, or has restricted permissions.
 const LIMITED_USER: Conditions = PAUSED << 1;
 /// The client is between MULTI and EXEC.
 const IN_TRANSACTION: Conditions = PAUSED << 2;
-/// The client's calls need more than a reply, see [`Client::needs_attention`]; so do those of every subscriber.
+/// The client's calls need more than a reply, see [`Client::needs_attention`]; every subscriber's calls do.
 const EXTRA_WORK: Conditions = PAUSED << 3;
 /// The client runs MONITOR.
 const IN_MONITOR: Conditions = PAUSED << 4;
@@ -103,14 +102,14 @@ const IN_READ_ONLY_SCRIPT: Conditions = PAUSED << 6;
 /// A script calls that began without enough memory.
 const IN_SHORT_SCRIPT: Conditions = PAUSED << 7;
 
-/// The conditions under which a batch has more to do for every request than to check it: queue it, write what is pushed
-/// to the client, inject a fault and record the call, or ask an engine.
+/// Conditions under which a batch has more work for every request than to check it: queue it, write push messages to
+/// the client, inject a fault and record the call, or ask an engine.
 const EXAMINED: Conditions = IN_TRANSACTION | EXTRA_WORK | IN_TEST_MODE | ON_ENGINE;
 
-/// Commands that may write, or run others that do: EXEC and scripts.
+/// Commands that may write, or run other commands that do: EXEC and scripts.
 const MAY_WRITE: Flags = WRITE | CONTROL;
 
-/// Commands that Redis rejects from a client in MONITOR, because it counts it as a kind of replica. Scripts execute
+/// Commands that Redis rejects from a client in MONITOR, because it treats it as a kind of replica. Scripts execute
 /// commands on keys, so they are included.
 pub(super) const ON_KEYS: Flags = READ | WRITE | MAY_REPLICATE | SKIP_MONITOR;
 
@@ -136,15 +135,15 @@ pub(crate) const CHECKS: [Row; 18] = [
     (EVERY, PAUSED, pause),
 ];
 
-/// The last check of a client's request, made when the store's gate is held: a fault counts the calls that it would let
-/// pass, and so each call is checked once.
+/// Last check of a client's request, made while the store's gate is held: a fault counts the calls that this check lets
+/// pass, so each call must be checked once.
 pub(crate) const FAULTS: [Row; 1] = [(EVERY, IN_TEST_MODE, fault)];
 
-/// The checks of a command in EXEC; it passed [`CHECKS`] when it was queued.
+/// Checks of a command in EXEC; it has passed [`CHECKS`] when it was queued.
 pub(crate) const EXEC_CHECKS: [Row; 2] =
     [(EVERY, LIMITED_USER, permission_at_exec), (EVERY, ON_ENGINE, declared_on_engine)];
 
-/// The checks of a blocked call when it is executed again, all of them each time; it passed [`CHECKS`] when it blocked.
+/// Checks of a blocked call when it is executed again, all of them each time; it has passed [`CHECKS`] when it blocked.
 pub(crate) const WAKE_CHECKS: [Row; 6] = [
     (EVERY, EACH_TIME, login),
     (EVERY, EACH_TIME, permission),
@@ -154,7 +153,7 @@ pub(crate) const WAKE_CHECKS: [Row; 6] = [
     (EVERY, EACH_TIME, read_only),
 ];
 
-/// The checks of a call that waits for an engine, after something was published; it passed [`CHECKS`] before.
+/// Checks of a call that waits for an engine, after a change of the admission state; it has passed [`CHECKS`] before.
 pub(crate) const STAGED_CHECKS: [Row; 3] =
     [(EVERY, EACH_TIME, login), (EVERY, EACH_TIME, permission), (EVERY, EACH_TIME, pause)];
 
@@ -172,15 +171,15 @@ pub(crate) const SCRIPT_CHECKS: [Row; 10] = [
     (DENY_OOM, IN_SHORT_SCRIPT, memory_in_script),
 ];
 
-/// The checks of a command that a script calls that is replayed: it has run where it was logged, whatever the state of this
-/// server is.
+/// Checks of a command called by a replayed script: the script has run on the server that logged it, whatever the state
+/// of this one.
 pub(crate) const REPLAY_CHECKS: [Row; 3] = [
     (EVERY, EACH_TIME, arity_in_script),
     (NO_SCRIPT, IN_SCRIPT, not_for_scripts),
     (WRITE | MAY_REPLICATE, IN_READ_ONLY_SCRIPT, read_only_script),
 ];
 
-/// Returns the flags of commands that must be examined when a client calls them: none for a plain client of a server
+/// Returns the flags of commands that must be checked when a client calls them: none for a plain client of a server
 /// without restrictions.
 #[inline]
 pub(crate) fn closed_to_client(namespace: &Namespace, client: &Client, has_extra_work: bool) -> Flags {
@@ -223,21 +222,21 @@ fn when(condition: Conditions, holds: bool) -> Conditions {
     if holds { condition } else { 0 }
 }
 
-/// Returns the flags of the commands that a list must check under some conditions.
+/// Returns the flags of the commands that a list must check under these conditions.
 #[inline(always)] // the list is a constant of the caller
 fn mask(checks: &[Row], conditions: Conditions) -> Flags {
     let armed = checks.iter().filter(|(_, on, _)| conditions & on != 0);
     armed.fold(0, |closed, (concerned, ..)| closed | concerned)
 }
 
-/// Returns whether a request passes unchecked where these commands are closed.
+/// Returns whether a request passes unchecked where commands with these flags are closed.
 #[inline]
 pub(crate) fn is_open(closed: Flags, command: &CommandSpec, request: Request<'_>) -> bool {
     command.flags & closed == 0 && command.accepts(request.len())
 }
 
 impl Admission<'_> {
-    /// Returns the obstacle, by the first failing check.
+    /// Returns the obstacle reported by the first failing check.
     pub(crate) fn obstacle(&self, checks: &[Row]) -> Option<Obstacle> {
         checks.iter().find_map(|(.., check)| check(self))
     }
@@ -250,7 +249,8 @@ impl Admission<'_> {
         self.session.is_some_and(|session| session.transaction.is_some())
     }
 
-    /// Returns whether a test holds for a command that the call executes: one of those queued for EXEC, or its own.
+    /// Returns whether a test holds for a command that the call executes: for EXEC one of the queued commands,
+    /// otherwise its own.
     fn executes(&self, test: impl Fn(&'static CommandSpec, Request<'_>) -> bool) -> bool {
         match self.session.and_then(|session| session.transaction.as_ref()) {
             Some(transaction) if self.command.is(EXECUTES_QUEUE) => {
@@ -282,13 +282,13 @@ fn of_process(call: &Admission<'_>) -> Option<Obstacle> {
     (call.has(OF_PROCESS) && call.namespace.tenant.is_private()).then(|| Error::NotInPrivate.into())
 }
 
-/// Some commands are about what a cluster does not have, or about keys that are not known beforehand.
+/// Rejects commands that a cluster does not support, or whose keys are not known beforehand.
 fn on_engine(call: &Admission<'_>) -> Option<Obstacle> {
     let is_refused = call.namespace.engine().is_some() && call.has(NO_ENGINE);
     is_refused.then(|| Error::NotOnEngine(&call.command.name).into())
 }
 
-/// A script that may write has copies of the keys that it has declared, and no others.
+/// Rejects keys that a script has not declared: a script that may write has copies of its declared keys only.
 fn declared_on_engine(call: &Admission<'_>) -> Option<Obstacle> {
     call.namespace.engine()?;
     if call.has(NO_ENGINE) {
@@ -305,7 +305,7 @@ fn declared_on_engine(call: &Admission<'_>) -> Option<Obstacle> {
     (!is_met).then(|| Error::UndeclaredKey(&call.command.name).into())
 }
 
-/// A replica sends clients that follow redirections to its primary, as in Valkey.
+/// Redirects clients that follow redirections from a replica to its primary, as in Valkey.
 fn redirected(call: &Admission<'_>) -> Option<Obstacle> {
     let primary = call.session.filter(|session| session.is_redirected).and_then(|_| call.namespace.role.primary())?;
     let needs_primary = |command: &'static CommandSpec, request: Request<'_>| {
@@ -314,8 +314,8 @@ fn redirected(call: &Admission<'_>) -> Option<Obstacle> {
     call.executes(needs_primary).then(|| Error::Redirected(primary.host.into(), primary.port).into())
 }
 
-/// Uses the result of the eviction before the call. Queueing needs memory, and EXEC needs it if one of its commands
-/// does.
+/// Rejects a call for lack of memory, by the result of the eviction before the call. Queueing needs memory, and EXEC
+/// needs it if one of its commands does.
 fn memory(call: &Admission<'_>) -> Option<Obstacle> {
     let is_short = call.caller.is_short_of_memory;
     let is_queued = || call.is_in_transaction() && !call.command.is(EXECUTES_QUEUE);
@@ -329,7 +329,7 @@ fn memory(call: &Admission<'_>) -> Option<Obstacle> {
     (is_short && needs_memory()).then(|| Error::OutOfMemory.into())
 }
 
-/// As in Redis, PING tells who monitors the server that it does not take writes.
+/// Rejects writes while data cannot be saved. As in Redis, PING fails too, which tells a monitoring client.
 fn saving(call: &Admission<'_>) -> Option<Obstacle> {
     if !call.namespace.restrictions.fails_to_save() {
         return None;
@@ -349,7 +349,6 @@ fn saving(call: &Admission<'_>) -> Option<Obstacle> {
     })
 }
 
-/// Returns the error of a command that writes.
 fn not_saved(failure: SaveFailure, dialect: Dialect) -> Obstacle {
     match failure {
         SaveFailure::Snapshot => Error::SnapshotFails(dialect).into(),
@@ -369,7 +368,7 @@ fn read_only(call: &Admission<'_>) -> Option<Obstacle> {
     (call.namespace.restrictions.is_read_only() && call.executes(writes)).then(|| Error::ReadOnlyReplica.into())
 }
 
-/// A replica without its primary may show old data only if the settings let it.
+/// Rejects reads of old data at a replica without its primary, unless the settings allow them.
 fn stale(call: &Admission<'_>) -> Option<Obstacle> {
     let needs_keys =
         |command: &'static CommandSpec, request: Request<'_>| needs_fresh_data(call.namespace, command, request);
@@ -383,7 +382,7 @@ fn subscribed(call: &Admission<'_>) -> Option<Obstacle> {
     is_refused.then(|| Error::NotWhileListening(call.command.name.clone()).into())
 }
 
-/// No keys are served while they are loaded and, after a crash, for a while.
+/// Rejects access to keys while they are loaded and, after a crash, for a grace period.
 fn loading(call: &Admission<'_>) -> Option<Obstacle> {
     let restrictions = &call.namespace.restrictions;
     if !restrictions.is_loading() {
@@ -394,7 +393,7 @@ fn loading(call: &Admission<'_>) -> Option<Obstacle> {
     is_refused.then(|| Error::Loading.into())
 }
 
-/// While data is loaded beside the present data, nothing that would come between: no snapshot, no other role.
+/// Rejects commands that conflict with a load beside the present data, such as snapshots and changes of the role.
 fn loading_beside(call: &Admission<'_>) -> Option<Obstacle> {
     let comes_between = |command: &CommandSpec| command.flags & NO_ASYNC_LOADING != 0;
     let is_refused =
@@ -407,14 +406,14 @@ fn script_runs(call: &Admission<'_>) -> Option<Obstacle> {
     is_refused.then(|| busy(call.namespace).into())
 }
 
-/// Redis treats a monitor as a kind of replica.
+/// Rejects commands on keys from a monitor, which Redis treats as a kind of replica.
 fn monitor(call: &Admission<'_>) -> Option<Obstacle> {
     let is_replica = call.session.is_some_and(|session| session.is_monitor || session.feed.is_some());
     let is_refused = is_replica && call.has(ON_KEYS);
     is_refused.then(|| Error::other("Replica can't interact with the keyspace").into())
 }
 
-/// What controls a test is not paused: it may be what ends the pause.
+/// Pauses a call during CLIENT PAUSE, except commands that control tests: one of them may end the pause.
 fn pause(call: &Admission<'_>) -> Option<Obstacle> {
     if call.command.command.group == Group::Test {
         return None;
@@ -429,7 +428,8 @@ fn pause(call: &Admission<'_>) -> Option<Obstacle> {
     is_held.then_some(Obstacle::Paused)
 }
 
-/// A fault counts the calls that would be executed. Faults are injected into EXEC, not into the calls of its transaction.
+/// Injects a fault. A fault counts the calls that would be executed; it is injected into EXEC, not into the calls of
+/// its transaction.
 fn fault(call: &Admission<'_>) -> Option<Obstacle> {
     let test_mode = call.namespace.test_mode.as_deref()?;
     if call.is_in_transaction() && !call.command.is(EXECUTES_QUEUE) && !call.has(NO_QUEUE) {
@@ -454,12 +454,11 @@ fn arity_in_script(call: &Admission<'_>) -> Option<Obstacle> {
     })
 }
 
-/// Returns an error whose text depends on the dialect.
 fn said_by(dialect: Dialect, redis: &'static str, valkey: &'static str) -> Obstacle {
     Error::other(dialect.choose(redis, valkey)).into()
 }
 
-/// Scripts may call DEBUG after DEBUG SET-DISABLE-DENY-SCRIPTS.
+/// Rejects commands that scripts must not call. DEBUG SET-DISABLE-DENY-SCRIPTS allows them DEBUG.
 fn not_for_scripts(call: &Admission<'_>) -> Option<Obstacle> {
     let may_debug = call.namespace.debug.may_scripts_debug.load(std::sync::atomic::Ordering::Relaxed);
     let is_refused = call.has(NO_SCRIPT) && !(may_debug && call.command.is(SCRIPTS_IN_DEBUGGING));
@@ -513,7 +512,7 @@ fn denial(call: &Admission<'_>) -> Option<Denial> {
     call.caller.access.denial(call.command, call.request)
 }
 
-/// Returns whether a request may write: by the declaration of the script that it runs, or by the command's flags.
+/// Returns whether a request may write, by the declaration of the script that it runs, or by the command's flags.
 #[cold]
 pub(super) fn declares_writes(
     namespace: &Namespace,
@@ -529,7 +528,7 @@ pub(super) fn declares_writes(
     command.flags & flags != 0
 }
 
-/// Returns whether a request must not see old data: by the declaration of the script that it runs, or by the command's
+/// Returns whether a request must not see old data, by the declaration of the script that it runs, or by the command's
 /// flags.
 #[cold]
 fn needs_fresh_data(namespace: &Namespace, command: &'static CommandSpec, request: Request<'_>) -> bool {
@@ -541,7 +540,6 @@ fn needs_fresh_data(namespace: &Namespace, command: &'static CommandSpec, reques
     command.flags & STALE == 0
 }
 
-/// Returns the BUSY error.
 #[cold]
 pub(crate) fn busy(namespace: &Namespace) -> Error {
     #[cfg(feature = "lua")]

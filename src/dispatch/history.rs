@@ -1,5 +1,4 @@
-//! Goes back: to a snapshot, or to what there was before the last writes. For servers in test mode, and with the whole
-//! store locked.
+//! Return to a snapshot, or to the state before the last writes: for servers in test mode, with the whole store locked.
 
 use bytes::BytesMut;
 
@@ -26,8 +25,8 @@ pub(super) fn checkpoint(namespace: &Namespace, view: &mut View<'_>) {
     test_mode.history.lock().checkpoint(changes, libraries(namespace), max_writes, (&namespace.store, view));
 }
 
-/// Makes a checkpoint when the keys changed without a call have reached their limit, so that the next call does not
-/// wait for it.
+/// Makes a checkpoint when the number of keys changed outside of calls has reached its limit, so that the next call
+/// does not have to.
 pub(crate) fn checkpoint_if_many_keys(namespace: &Namespace, now: Now) {
     if namespace.test_mode.as_ref().is_some_and(|test_mode| test_mode.recorder.has_many_keys())
         && let GateGuard::Exclusive(mut exclusive) = namespace.store.lock_exclusive()
@@ -36,25 +35,26 @@ pub(crate) fn checkpoint_if_many_keys(namespace: &Namespace, now: Now) {
     }
 }
 
-/// Remembers the present state by a name.
+/// Saves the present state under a name.
 ///
 /// # Errors
-/// When there are too many snapshots.
+/// An error when there are too many snapshots.
 pub(crate) fn snapshot(call: &mut Call<'_>, test_mode: &TestMode, name: &[u8]) -> Result<()> {
     test_mode.recorder.set_snapshots(true);
     checkpoint(call.namespace, &mut call.view);
     let mut history = test_mode.history.lock();
     history.complete(&call.namespace.store, &mut call.view);
-    match history.add_snapshot(name, texts(call.namespace), &call.namespace.store) {
-        true => Ok(()),
-        false => Err(Error::other("there are too many snapshots")),
+    if history.add_snapshot(name, texts(call.namespace), &call.namespace.store) {
+        Ok(())
+    } else {
+        Err(Error::other("there are too many snapshots"))
     }
 }
 
-/// Goes back to a snapshot.
+/// Restores a snapshot.
 ///
 /// # Errors
-/// When there is none of this name, or a library cannot be loaded again.
+/// An error when no snapshot has this name, or a library cannot be loaded again.
 pub(crate) fn restore(call: &mut Call<'_>, test_mode: &TestMode, name: &[u8]) -> Result<()> {
     let namespace = call.namespace;
     if !test_mode.history.lock().has_snapshot(name) {
@@ -77,37 +77,36 @@ pub(crate) fn restore(call: &mut Call<'_>, test_mode: &TestMode, name: &[u8]) ->
     result
 }
 
-/// Forgets the writes that no replica in the same process has, as [`fail_over`] does.
+/// Undoes, as [`fail_over`] does, the writes that no replica in the same process has.
 ///
 /// # Errors
-/// Without a replica that has data, and those of [`fail_over`].
+/// An error when no replica has data, and the errors of [`fail_over`].
 pub(crate) fn fail_over_to_replica(call: &mut Call<'_>, test_mode: &TestMode) -> Result<()> {
     let namespace = call.namespace;
     checkpoint(namespace, &mut call.view);
     let links = namespace.links.to_replicas();
     let furthest = links.iter().filter_map(|link| link.hold()).max();
-    let lost = furthest.and_then(|position| match position == namespace.log.end() {
-        true => Some(0),
-        false => test_mode.history.lock().behind(position),
+    let lost = furthest.and_then(|position| {
+        if position == namespace.log.end() { Some(0) } else { test_mode.history.lock().behind(position) }
     });
     let result = match lost {
         Some(lost) => fail_over(call, test_mode, lost),
         None if furthest.is_some() => Err(forgotten(test_mode.history.lock().remembered())),
         None => Err(Error::other("TEST.FAILOVER needs LOSE where there is no replica, see TEST.INSTANCE")),
     };
-    // What is lost is not seen anywhere: it arrives together with what undoes it, which is logged by now.
+    // The lost writes are not visible at a replica: they arrive together with the log records that undo them.
     let joins = result.is_ok() && lost.is_some_and(|lost| lost > 0);
     links.iter().for_each(|link| link.release(joins));
     result
 }
 
-/// Forgets the last `lost` writes, and closes every connection after its replies.
+/// Undoes the last `lost` writes, and closes every connection after its replies.
 ///
 /// # Errors
-/// When fewer writes are remembered.
+/// An error when fewer writes are remembered.
 pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) -> Result<()> {
     let namespace = call.namespace;
-    checkpoint(namespace, &mut call.view); // which may forget the oldest writes
+    checkpoint(namespace, &mut call.view); // it may drop the oldest writes
     let remembered = test_mode.history.lock().remembered();
     if lost > remembered {
         return Err(forgotten(remembered));
@@ -123,22 +122,21 @@ pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) 
         return Ok(());
     }
     let former = test_mode.history.lock().former(lost);
-    namespace.store.events().set_classes(Classes::default()); // there is nobody left to be told
+    namespace.store.events().set_classes(Classes::default()); // no client is left to receive them
     let result = former.map_or(Ok(()), |former| go_back(call, former));
     namespace.apply_settings();
     let changes = test_mode.recorder.checkpoint();
     test_mode.history.lock().lose(lost, changes, libraries(namespace), (&namespace.store, &mut call.view));
     log_restored(call, &libraries(namespace));
-    test_mode.recorder.discard(); // what no call has changed until then was undone, too
+    test_mode.recorder.discard(); // changes made outside of calls until then were undone, too
     result
 }
 
-/// Returns the error of a failover that is to lose more writes than are remembered.
 fn forgotten(remembered: usize) -> Error {
     Error::other(format!("only {remembered} writes are remembered"))
 }
 
-/// Goes back to a former state.
+/// Restores a former state.
 fn go_back(call: &mut Call<'_>, former: Former) -> Result<()> {
     let namespace = call.namespace;
     let result = set_libraries(namespace, &former.libraries);
@@ -146,27 +144,28 @@ fn go_back(call: &mut Call<'_>, former: Former) -> Result<()> {
         let mut view = call.view.lend(0, Cx::new(call.now(), Origin::Replay));
         view.images().restore(db, namespace.store.key(key), image.as_deref());
     }
-    let stats = AllCommandStats::new(1, namespace.commands.count()); // what is repeated is not counted
+    let stats = AllCommandStats::new(1, namespace.commands.count()); // repeated commands are not counted
     let timer = CallTimer::new(&stats, &namespace.clock, 0);
     let env = Env { timer: &timer, ..call.env() };
     let replayed = former.writes.iter().try_for_each(|write| {
-        // No key expires in between, because the writes to repeat have met those that have expired meanwhile.
+        // No key expires in between: the repeated writes have met keys as they were, even if these have expired since.
         let mut view = call.view.lend(0, Cx::new(write.at, Origin::Replay));
         replay_in(env, &mut view, BytesMut::from(&write.effects[..]), Caller::forget_effects).map(drop)
     });
     for (db, key, lock) in former.locks.iter() {
         let key = namespace.store.key(key);
-        lock.iter().for_each(|lock| _ = call.view.images().restore_lock(db, key, lock, |_| false));
+        if let Some(lock) = lock {
+            _ = call.view.images().restore_lock(db, key, lock, |_| false);
+        }
     }
     result.and(replayed.map_err(|error| Error::other(error.to_string())))
 }
 
-/// Returns the texts of scripts and libraries.
 fn texts(namespace: &Namespace) -> ScriptTexts {
     ScriptTexts { libraries: libraries(namespace), scripts: scripts(namespace) }
 }
 
-/// Sets scripts and libraries back.
+/// Restores scripts and libraries.
 #[cfg(feature = "lua")]
 fn set_texts(namespace: &Namespace, texts: &ScriptTexts) -> Result<()> {
     let set = namespace.scripts.engines().set_scripts(&namespace.scripts.control, &texts.scripts);

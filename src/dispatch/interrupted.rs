@@ -1,5 +1,5 @@
-//! Logs the present values of keys that no commands in the log lead to: a panic has ended the call that has changed
-//! them before it could log its changes, or a call has set them back to a former state.
+//! Logging of the present values of keys whose changes the log lacks: a panic has ended the call that changed them
+//! before it logged them, or a call has restored their former state.
 
 use crate::dispatch::Call;
 use crate::memory::marked::MarkedBytes;
@@ -10,7 +10,7 @@ use crate::store::entry::Entry;
 use crate::store::{Cx, GateGuard, Interrupted, Key, Origin, Str, View};
 use crate::time::clock::Now;
 
-/// Logs the keys of calls that have panicked. While a busy script holds the gate, it is left for the next sweep.
+/// Logs the keys of calls that have panicked. While a busy script holds the gate, the next sweep does it.
 pub(crate) fn log_interrupted(namespace: &Namespace) {
     let Some(interrupted) = namespace.store.take_interrupted() else { return };
     let GateGuard::Exclusive(mut exclusive) = namespace.store.lock_exclusive() else {
@@ -21,7 +21,7 @@ pub(crate) fn log_interrupted(namespace: &Namespace) {
     namespace.record(&mut effects, now, None);
 }
 
-/// Logs what the keys hold now that a call has set back, and the libraries of functions; for those who copy the log.
+/// Logs the values of the keys that a call has restored, and the libraries of functions, if the log is copied.
 pub(super) fn log_restored(call: &mut Call<'_>, libraries: &[Vec<u8>]) {
     let namespace = call.namespace;
     let restored = namespace.store.take_unlogged();
@@ -29,7 +29,7 @@ pub(super) fn log_restored(call: &mut Call<'_>, libraries: &[Vec<u8>]) {
         return;
     }
     let mut effects = states(namespace, &mut call.view, restored);
-    // A server without scripts has no such command, and neither have its copies.
+    // A server without scripts does not have this command, and neither do its copies.
     if cfg!(feature = "lua") {
         effects.push(0, &[b"FUNCTION", b"FLUSH"]);
         libraries.iter().for_each(|code| effects.push(0, &[b"FUNCTION", b"LOAD", code]));
@@ -38,7 +38,7 @@ pub(super) fn log_restored(call: &mut Call<'_>, libraries: &[Vec<u8>]) {
     namespace.log.note_change(None, position);
 }
 
-/// Returns commands that set keys to what they hold now.
+/// Returns commands that set the changed keys to their present values.
 fn states(namespace: &Namespace, view: &mut View<'_>, mut changed: Interrupted) -> Effects {
     let mut effects = Effects::default();
     if changed.is_all {
@@ -52,7 +52,7 @@ fn states(namespace: &Namespace, view: &mut View<'_>, mut changed: Interrupted) 
     effects
 }
 
-/// Returns the names of all keys, each with the number of its database.
+/// Returns the names of all keys, each with its database.
 fn all_names(view: &mut View<'_>) -> Interrupted {
     let mut names = Interrupted::default();
     for db in view.used_databases() {
@@ -69,7 +69,7 @@ fn all_names(view: &mut View<'_>) -> Interrupted {
     names
 }
 
-/// Adds commands that set a key to what it holds now.
+/// Adds commands that set a key to its present value.
 fn push_state(namespace: &Namespace, (db, key): (usize, Key<'_>), view: &mut View<'_>, effects: &mut Effects) {
     let (fence, now) = (view.locks().fence(key), view.now());
     let Some(entry) = view.peek_all(&[key]).pop().flatten() else {
@@ -87,7 +87,7 @@ fn push_state(namespace: &Namespace, (db, key): (usize, Key<'_>), view: &mut Vie
     }
 }
 
-/// Returns when an entry expires, in milliseconds since 1970; 0 if it never does.
+/// Returns the deadline of an entry, in milliseconds since 1970; 0 if it has none.
 fn end_ms(entry: &Entry, now: Now) -> i64 {
     entry.deadline().map_or(0, |deadline| deadline.wall_ms(now))
 }

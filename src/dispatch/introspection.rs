@@ -1,8 +1,8 @@
-//! Introspection: the code of commands that report, used without a client.
+//! Introspection: the code of commands that report, called without a client.
 //!
-//! What the metrics port shows is computed where INFO, LOCK.LIST and SLOWLOG compute it, and a program that embeds the
-//! server reads keys as GET does. Such a call is not counted, its look-ups have no other effects, and it holds
-//! the gate shared and its keys' shards only, so that no other call waits for all of it.
+//! The metrics port's content is computed where INFO, LOCK.LIST and SLOWLOG compute it, and a program that embeds the
+//! server reads keys as GET does. Such a call is not counted, and its look-ups have no side effects. It holds the gate
+//! shared and locks only its keys' shards, so that it blocks no other call for long.
 
 use bytes::BytesMut;
 
@@ -19,10 +19,10 @@ use crate::spec::Names;
 use crate::spec::registry::Hashes;
 use crate::store::{Cx, Lookup, Origin};
 
-/// Executes a command that only reads; returns its reply, in RESP2.
+/// Executes a command that only reads; returns its reply in RESP2.
 ///
 /// # Errors
-/// Those of the command, and [`busy`] while a script keeps the store busy.
+/// The errors of the command, and [`busy`] while a script keeps the store busy.
 pub(crate) fn read(namespace: &Namespace, handlers: &'static Handlers, args: &[&[u8]]) -> Result<BytesMut> {
     make_call(namespace, handlers, args, |call| {
         handlers.of(call.command)(call)?;
@@ -30,7 +30,7 @@ pub(crate) fn read(namespace: &Namespace, handlers: &'static Handlers, args: &[&
     })?
 }
 
-/// Lets `read` use a call of a command without keys; `None` while a script keeps the store busy.
+/// Calls `read` with a call of a command without keys; returns `None` while a script keeps the store busy.
 #[cfg(feature = "metrics")]
 pub(crate) fn describe<T>(
     namespace: &Namespace,
@@ -69,7 +69,7 @@ fn make_call<T>(
         let mode = Mode::Nested { session: None };
         let mut call = Call::new(env, &mut caller, view, (command, request, &hashes), mode, &mut out);
         let answer = read(&mut call);
-        // An expired key that was found is deleted, which may be logged and make another client's call ready.
+        // An expired key that was found is deleted; the deletion may be logged and make another client's call ready.
         effects::log_outermost(&mut call);
         drop(call);
         if namespace.store.has_ready_keys() {

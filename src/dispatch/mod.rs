@@ -1,4 +1,4 @@
-//! One way to execute a command: plan a batch, pass the gate, call the handler, record what happened.
+//! Command execution: plan a batch, pass the gate, call the handler, record the call.
 //!
 //! Invariant: every command of every caller is executed here. EXEC and scripts re-enter through [`Call`], unfinished
 //! commands through [`Continuation`]: there is no second way to execute a command.

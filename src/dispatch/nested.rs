@@ -1,4 +1,4 @@
-//! Calls inside a call, of EXEC and scripts, and inside the replay of the log.
+//! Nested calls of EXEC and scripts, and calls in the replay of the log.
 
 use crate::acl::Context;
 use crate::client::caller::Caller;
@@ -19,13 +19,11 @@ use crate::spec::registry::Hashes;
 use crate::store::{Cx, Lookup, Origin, View};
 
 impl Call<'_> {
-    /// Executes a queued command for EXEC, if its user still has permission, which may have changed since it was
-    /// queued, even by a command of the same transaction.
+    /// Executes a queued command for EXEC, if its user still has permission. The permissions may have changed since it
+    /// was queued, even by a command of the same transaction.
     pub fn execute_queued(&mut self, command: &'static CommandSpec, request: Request<'_>) {
-        let obstacle = match command.flags & closed_in_exec(self.caller) == 0 {
-            true => None,
-            false => self.obstacle(command, request, None),
-        };
+        let obstacle =
+            if command.flags & closed_in_exec(self.caller) == 0 { None } else { self.obstacle(command, request, None) };
         let env = self.env();
         match obstacle {
             None => {
@@ -40,7 +38,7 @@ impl Call<'_> {
     /// Checks whether a script may call a command.
     ///
     /// # Errors
-    /// The reason why not.
+    /// The reason for the rejection.
     #[cfg(feature = "lua")]
     pub(crate) fn check_for_script(
         &self,
@@ -49,20 +47,21 @@ impl Call<'_> {
         limits: ScriptLimits,
     ) -> Result<()> {
         let closed = closed_to_script(self.namespace, self.caller, limits);
-        match is_open(closed, command, request) {
-            true => Ok(()),
-            false => self.obstacle(command, request, Some(limits)).map_or(Ok(()), Err),
+        if is_open(closed, command, request) {
+            Ok(())
+        } else {
+            self.obstacle(command, request, Some(limits)).map_or(Ok(()), Err)
         }
     }
 
-    /// Executes a command for a script, which has been checked, and writes the reply to `out`.
+    /// Executes a command that was checked for a script, and writes the reply to `out`.
     #[cfg(feature = "lua")]
     pub(crate) fn execute_for_script(&mut self, command: &'static CommandSpec, request: Request<'_>, out: &mut Output) {
         let (env, mode) = (self.env(), Mode::Nested { session: self.mode.session() });
         nested(env, self.caller, &mut self.view, (command, request), mode, out);
     }
 
-    /// Returns why EXEC or a script must not execute a command, and records missing permissions.
+    /// Returns the error for which EXEC or a script must not execute a command, and records a missing permission.
     fn obstacle(
         &self,
         command: &'static CommandSpec,
@@ -91,7 +90,7 @@ impl Call<'_> {
     }
 }
 
-/// Executes a command that is nested in a call, or in the replay of the log, and collects its effects.
+/// Executes a command that is nested in a call or in the replay of the log, and collects its effects.
 pub(super) fn nested(
     env: Env<'_>,
     caller: &mut Caller,

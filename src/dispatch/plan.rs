@@ -5,24 +5,24 @@ use crate::resp::{Batch, Request};
 use crate::spec::{BLOCKING, CONTROL, CommandSpec, EXCLUSIVE, Names};
 use crate::store::{Element, Store};
 
-/// The commands and the hashed keys of the requests of a batch.
+/// Commands and key hashes of the requests of a batch.
 #[derive(Default)]
 pub struct Plan {
     steps: Vec<Step>,
-    /// The hashes of all keys, request after request.
+    /// Hashes of all keys, in the order of the requests.
     hashes: Vec<u64>,
-    /// Whether requests name elements of collections.
+    /// True if requests name elements of collections.
     has_elements: bool,
 }
 
 struct Step {
-    /// `None` for a name that no command has.
+    /// `None` for an unknown command.
     command: Option<&'static CommandSpec>,
-    /// The end of this request's hashes in the plan's list; they begin at the end of the previous request's.
+    /// End of this request's hashes in the plan's list. They begin at the end of the previous request's hashes.
     hashes_end: usize,
 }
 
-/// The requests of a batch from a number on, with their plan. They are numbered as in the plan.
+/// Requests of a batch from a certain one on, with their plan. They are numbered as in the plan.
 #[derive(Clone, Copy)]
 pub(crate) struct Planned<'b> {
     batch: &'b Batch,
@@ -31,25 +31,22 @@ pub(crate) struct Planned<'b> {
 }
 
 impl<'b> Planned<'b> {
-    /// Returns a request.
     #[inline]
     pub(super) fn request(self, index: usize) -> Request<'b> {
         self.batch.get(self.first + index)
     }
 
-    /// Returns the command of a request.
     #[inline]
     pub(super) fn command(self, index: usize) -> Option<&'static CommandSpec> {
         self.plan.steps[index].command
     }
 
-    /// Returns the hashes of a request's keys.
     #[inline]
     pub(super) fn hashes_of(self, index: usize) -> &'b [u64] {
         self.plan.hashes_of(index)
     }
 
-    /// Makes a call that of the next request, if this is one of the same command and its keys can be locked likewise.
+    /// Moves a call on to the next request, if that has the same command and its keys can be locked in the same way.
     #[inline]
     pub(super) fn move_on(self, index: &mut usize, call: &mut Call<'b>) -> bool {
         let next = *index + 1;
@@ -63,7 +60,7 @@ impl<'b> Planned<'b> {
         has_moved
     }
 
-    /// Returns a request if it is one of this command with the right number of arguments.
+    /// Returns a request if it has this command and a valid number of arguments.
     #[inline]
     fn another(self, index: usize, command: &'static CommandSpec) -> Option<Request<'b>> {
         let is_same = self.plan.steps.get(index)?.command.is_some_and(|other| std::ptr::eq(other, command));
@@ -72,28 +69,28 @@ impl<'b> Planned<'b> {
     }
 }
 
-/// The next requests of a batch, of one command.
+/// Consecutive requests of a batch that have the same command.
 pub(super) struct Run<'r> {
     pub(super) command: &'static CommandSpec,
     pub(super) planned: Planned<'r>,
-    /// The number of the request that is executed first; then of the last one that was.
+    /// Number of the first request to be executed; afterwards, of the last one that was executed.
     pub(super) index: &'r mut usize,
-    /// Whether requests after it may be executed with it.
+    /// True if the requests after it may be executed with it.
     pub(super) may_go_on: bool,
-    /// The hashes of the keys to be locked, if these are not those that the request names.
+    /// Hashes of the keys to be locked, if they differ from the keys that the request names.
     pub(super) locks: Option<&'r [u64]>,
 }
 
 impl<'r> Run<'r> {
-    /// Begins with a request, whose command is this one. Requests after it may follow unless something needs to be done or
-    /// checked after each call of the command.
+    /// Begins a run with a request of this command. Further requests may follow unless the command needs work or a
+    /// check after each call.
     #[inline]
     pub(super) fn begin(planned: Planned<'r>, index: &'r mut usize, command: &'static CommandSpec) -> Self {
         let may_go_on = command.flags & (CONTROL | BLOCKING | EXCLUSIVE) == 0;
         Run { command, planned, index, may_go_on, locks: None }
     }
 
-    /// Returns a run of the first request only.
+    /// Reduces a run to its first request.
     pub(super) fn alone(self) -> Self {
         Run { may_go_on: false, ..self }
     }
@@ -105,29 +102,25 @@ impl Plan {
         Planned { batch, first, plan: self }
     }
 
-    /// Returns how many requests there are.
     pub(crate) fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Returns the hashes of all keys.
     pub(super) fn hashes(&self) -> &[u64] {
         &self.hashes
     }
 
-    /// Returns the hashes of a request's keys.
     #[inline]
     fn hashes_of(&self, index: usize) -> &[u64] {
         let start = index.checked_sub(1).map_or(0, |before| self.steps[before].hashes_end);
         &self.hashes[start..self.steps[index].hashes_end]
     }
 
-    /// Returns whether requests name elements of collections.
     pub(super) fn has_elements(&self) -> bool {
         self.has_elements
     }
 
-    /// Returns the elements that the requests from request `first` of the batch on look up, with their keys.
+    /// Returns the elements, with their keys, that the requests of the batch look up from request `first` on.
     pub(super) fn elements<'r>(
         &self,
         batch: &'r Batch,
@@ -153,10 +146,7 @@ impl Plan {
         let mut before: (&[u8], Option<&'static CommandSpec>) = (b"", None);
         for request in batch.iter_from(first) {
             let name = request.name();
-            let command = match before.1.is_some() && name == before.0 {
-                true => before.1,
-                false => find(request, names),
-            };
+            let command = if before.1.is_some() && name == before.0 { before.1 } else { find(request, names) };
             // A container's name alone does not determine the command.
             before = (name, command.filter(|command| command.name_args == 1 && command.subcommands.is_empty()));
             if let Some(command) = command
@@ -174,8 +164,9 @@ impl Plan {
 #[inline]
 pub(crate) fn find(request: Request<'_>, names: Names<'_>) -> Option<&'static CommandSpec> {
     let command = names.find(request.name())?;
-    match command.subcommands.is_empty() || request.len() == 1 {
-        true => Some(command),
-        false => command.subcommand(request.arg(1)),
+    if command.subcommands.is_empty() || request.len() == 1 {
+        Some(command)
+    } else {
+        command.subcommand(request.arg(1))
     }
 }

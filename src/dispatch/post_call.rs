@@ -1,8 +1,8 @@
-//! Records a call after it has returned: in the slow log, as a latency event, for MONITOR, for clients that track its
-//! keys.
+//! Records of a call after it has returned: in the slow log, as a latency event, for MONITOR, and for clients that
+//! track its keys.
 //!
-//! It is called only when the [`CallTimer`](crate::observe::CallTimer) asks for it; a fast call that is not observed
-//! costs one comparison.
+//! Calls are recorded only if the [`CallTimer`](crate::observe::CallTimer) asks for it; a fast call that is not
+//! observed costs one comparison.
 
 use crate::client::caller::Caller;
 use crate::client::info::ClientInfo;
@@ -28,7 +28,7 @@ pub(crate) fn record(call: &mut Call<'_>, ns: u64) {
     if call.is_put_off() {
         return; // it is recorded when it is made again
     }
-    // A read-only script has read nothing itself; the reads of its commands are recorded when they end.
+    // A read-only script itself has read nothing; the reads of its commands are recorded when these end.
     if flags & READ != 0 && call.command.command.group != Group::Scripting {
         record_read(call);
     }
@@ -46,7 +46,7 @@ pub(crate) fn record(call: &mut Call<'_>, ns: u64) {
     call.timer.set_recording(record_from_ns(call.namespace, call.caller, &config), config.latency_tracking);
 }
 
-/// Returns the duration in nanoseconds from which a client's calls are recorded: 0 if it tracks what it reads.
+/// Returns the duration in nanoseconds from which a client's calls are recorded; 0 if the client tracks its reads.
 pub(crate) fn record_from_ns(namespace: &Namespace, caller: &Caller, config: &Config) -> u64 {
     if caller.info.tracking.is_on() { 0 } else { namespace.observed.record_from_ns(config) }
 }
@@ -67,7 +67,7 @@ fn record_read(call: &mut Call<'_>) {
     }
 }
 
-/// Counts a blocked call when it finishes: it was served, has timed out, or was unblocked.
+/// Counts a blocked call when it finishes, because it was served, has timed out, or was unblocked.
 pub(super) fn count_unblocked(env: Env<'_>, call: (&CommandSpec, Request<'_>), client: &ClientInfo, ns: u64) {
     let tracks = env.namespace.settings.current().latency_tracking;
     env.timer.count_unblocked(call.0, ns, tracks);
@@ -98,7 +98,8 @@ fn record_if_slow(
     namespace.observed.slow_log.push(entry, config.slowlog_max_len);
 }
 
-/// Shows a script call when it begins, before the calls that it makes itself. Others are shown when they have ended.
+/// Shows a script's call to the monitors when it begins, before the calls that it makes. Other calls are shown when
+/// they end.
 #[cfg(feature = "lua")]
 pub(crate) fn show_ahead(call: &mut Call<'_>) {
     if !call.namespace.observed.monitors.is_empty() {
@@ -106,7 +107,7 @@ pub(crate) fn show_ahead(call: &mut Call<'_>) {
     }
 }
 
-/// Shows the call to all monitors; to the caller itself between its replies.
+/// Shows the call to all monitors. The caller, if it is a monitor, gets the line between its replies.
 fn show(call: &mut Call<'_>, config: &Config) {
     let args = visible(call.command, call.args.request());
     let client = call.caller.info.clone();
@@ -121,9 +122,11 @@ fn show(call: &mut Call<'_>, config: &Config) {
     }
 }
 
-/// Returns the arguments of a call, its secrets redacted.
+/// Returns the arguments of a call with its secrets redacted.
 pub(crate) fn visible<'r>(command: &CommandSpec, request: Request<'r>) -> Vec<&'r [u8]> {
     let mut args: Vec<&[u8]> = request.args().collect();
-    command.command.redact.iter().for_each(|redact| redact(&mut args));
+    if let Some(redact) = command.command.redact {
+        redact(&mut args);
+    }
     args
 }

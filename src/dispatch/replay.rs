@@ -1,4 +1,4 @@
-//! Replays a log: its commands make the same changes as when it was written.
+//! Replay of a log: its commands make the same changes as when it was written.
 //!
 //! The gate is not consulted, and no key expires or is evicted: the log contains such deletions.
 
@@ -23,22 +23,22 @@ use crate::spec::{CommandSpec, Marks, Names, Renames};
 use crate::store::{Cx, Origin};
 use crate::store::{View, fences, lock_text};
 
-/// How much of an error is logged, in characters.
+/// Maximum length of a logged error, in characters.
 const ERROR_SHOWN_MAX: usize = 4096;
 
-/// Why a log cannot be replayed further; the commands before the error were executed.
+/// Reason for which a log cannot be replayed further; the commands before it were executed.
 #[derive(Debug)]
 pub enum ReplayError {
-    /// It is not a sequence of requests.
+    /// The log is not a sequence of requests.
     Format,
-    /// There is no command of this name.
+    /// No command has this name.
     Unknown(Vec<u8>),
-    /// It selects a database that there is not.
+    /// The log selects a database that does not exist.
     NoDatabase,
-    /// It ends in the middle of a request or of a transaction, of which nothing was executed.
+    /// The log ends in the middle of a request or of a transaction, of which nothing was executed.
     Truncated,
-    /// It has a request that no server writes so, inline or with leading zeros: its length, and so every position behind it,
-    /// would be another than the primary's.
+    /// A request is not in the form that servers write: it is inline, or has leading zeros. Its length, and so every
+    /// later offset, would differ from the primary's.
     NotCanonical,
 }
 
@@ -54,19 +54,19 @@ impl std::fmt::Display for ReplayError {
     }
 }
 
-/// The result of a replay.
+/// Result of a replay.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// How many commands were executed.
+    /// Number of executed commands.
     pub commands: usize,
-    /// How many of them replied with an error, as they did when they were logged after a change.
+    /// Number of them that replied with an error, as they did when they were logged after a change.
     pub failed: usize,
 }
 
 /// Executes the commands of a log, without other clients in between.
 ///
 /// # Errors
-/// Why it could not be executed to its end.
+/// The reason for which the log could not be executed to its end.
 #[cfg(feature = "internals")]
 pub(crate) fn replay(
     namespace: &Namespace,
@@ -82,7 +82,7 @@ pub(crate) fn replay(
 /// Executes the commands of a log in a view of the whole store; `end` is called with the caller after each write.
 ///
 /// # Errors
-/// Why it could not be executed to its end.
+/// The reason for which the log could not be executed to its end.
 pub(super) fn replay_in(
     env: Env<'_>,
     view: &mut View<'_>,
@@ -94,35 +94,34 @@ pub(super) fn replay_in(
     if replay.is_between_writes() && log.is_empty() { Ok(replay.replayed) } else { Err(ReplayError::Truncated) }
 }
 
-/// The replay of a log that is read piece by piece.
+/// Replay of a log that is read piece by piece.
 pub(crate) struct Replay {
     caller: Caller,
     codec: Codec,
-    /// Whether the log is sent by a primary.
+    /// True if a primary sends the log.
     is_of_primary: bool,
-    /// The commands since MULTI, if EXEC was not read yet.
+    /// Commands since MULTI, until EXEC is read.
     queue: Option<Vec<OwnedRequest>>,
-    /// What was executed.
+    /// Count of the executed commands.
     pub(crate) replayed: Replayed,
-    /// Whether the primary has asked what was executed, since that was last said.
+    /// True if the primary has asked for the replica's offset (REPLCONF GETACK) since the last answer.
     pub(crate) is_asked: bool,
-    /// How many bytes the complete commands take, and those that were executed.
+    /// Bytes of the complete commands read, and of the commands executed.
     read: u64,
     executed: u64,
 }
 
-/// A write that was replayed: a command, or a transaction.
+/// Replayed write: a command, or a transaction.
 pub(crate) struct Repeated<'a> {
-    /// Who has executed it.
     pub(crate) caller: &'a mut Caller,
-    /// How many bytes of the log are executed with it.
+    /// Number of bytes of the log executed so far, with this write.
     pub(crate) executed: u64,
-    /// Whether it is for replicas alone, and changes nothing.
+    /// True if the record is for replicas only, and changes nothing.
     pub(crate) is_aside: bool,
 }
 
 impl Replay {
-    /// Begins at the start of a log.
+    /// Starts at the beginning of a log.
     pub(crate) fn new(namespace: &Namespace) -> Self {
         let info = namespace.clients.unlisted(namespace.clock.now());
         Replay {
@@ -137,8 +136,9 @@ impl Replay {
         }
     }
 
-    /// Begins in the middle of the log of a primary at an address, where a database is selected. The address decides what only
-    /// local clients may do. A command that is not known fails, as the primary may be of a later version.
+    /// Starts in the middle of the log of a primary at an address, with a selected database. The address decides the
+    /// commands that only local clients may call. An unknown command fails without ending the replay, as the primary
+    /// may be of a later version.
     pub(crate) fn of_primary(namespace: &Namespace, primary: Peer, db: usize) -> Self {
         let mut replay = Replay::new(namespace);
         replay.caller = Caller::new(namespace.clients.visitor(primary, namespace.clock.now()), &namespace.acl);
@@ -146,31 +146,31 @@ impl Replay {
         replay
     }
 
-    /// Returns whether nothing waits for an EXEC.
+    /// Returns whether the replay is outside of a transaction.
     pub(crate) fn is_between_writes(&self) -> bool {
         self.queue.is_none()
     }
 
-    /// Returns how many bytes the commands take that were executed, if they are written as servers write them. What follows
-    /// is the beginning of a command or of a transaction.
+    /// Returns the number of bytes of the executed commands, in the form that servers write them. The beginning of a
+    /// command or transaction may follow.
     pub(crate) fn executed(&self) -> u64 {
         self.executed
     }
 
-    /// Returns the database that is selected.
+    /// Returns the selected database.
     pub(crate) fn db(&self) -> usize {
         self.caller.db
     }
 
-    /// Returns how many bytes have arrived that are not decoded, of which `log` is left.
+    /// Returns the number of received bytes that are not decoded; `log` is the part of them outside of the decoder.
     fn undecoded_len(&self, log: &BytesMut) -> usize {
         log.len() + self.codec.requests.separate_len()
     }
 
-    /// Executes the complete commands at the start of `log`, and leaves what follows; `end` is called after each write.
+    /// Executes the complete commands at the start of `log`, and leaves the rest; `end` is called after each write.
     ///
     /// # Errors
-    /// Why they cannot be executed.
+    /// The reason for which they cannot be executed.
     pub(crate) fn go_on(
         &mut self,
         env: Env<'_>,
@@ -183,7 +183,7 @@ impl Replay {
             let before = self.undecoded_len(log);
             let has_any = self.codec.requests.decode_into(log, &mut batch).map_err(|_| ReplayError::Format)?;
             let decoded = before.abs_diff(self.undecoded_len(log)) as u64;
-            // Before anything is executed: the own log has the same bytes, request by request.
+            // Checked before anything is executed: the own log has the same bytes, request by request.
             if self.is_of_primary && decoded != batch.iter().map(wire_len).sum::<u64>() {
                 return Err(ReplayError::NotCanonical);
             }
@@ -264,7 +264,7 @@ impl Replay {
         }
         let mut out = Output::new();
         nested(env, &mut self.caller, view, (command, request), Mode::Replay, &mut out);
-        env.namespace.store.take_unlogged_locks(); // what is known of them follows in the log
+        env.namespace.store.take_unlogged_locks(); // their records follow in the log
         let has_failed = out.as_slice().is_some_and(|reply| reply.starts_with(b"-"));
         self.replayed.commands += 1;
         self.replayed.failed += usize::from(has_failed);
@@ -274,12 +274,12 @@ impl Replay {
             self.report_divergence(env.namespace, error.trim_end(), &command.name);
         }
         if has_failed && command.is(SELECTS_DB) {
-            return Err(ReplayError::NoDatabase); // what follows would be written to another one
+            return Err(ReplayError::NoDatabase); // the next commands would write to another database
         }
         Ok(())
     }
 
-    /// Takes over what the word of a PING says of a lock or a fence; returns whether it is such a word.
+    /// Adopts the lock or fence recorded in the argument of a PING; returns false if the argument is no such record.
     fn adopt_lock(&self, env: Env<'_>, view: &mut View<'_>, word: &[u8]) -> bool {
         if let Some((key, fence)) = fences::of_word(word) {
             let key = env.namespace.store.key(key);
@@ -291,8 +291,8 @@ impl Replay {
         true
     }
 
-    /// Passes over a transaction, as Redis does it with one that has an unknown command. What follows is written to the
-    /// database that it has selected, though; the append-only file does not know that, and is rewritten.
+    /// Skips a transaction with an unknown command, as Redis does. The database that it selects applies to the commands
+    /// after it, though; the append-only file does not record that, and is rewritten.
     #[cold]
     fn discard(&mut self, env: Env<'_>, view: &mut View<'_>, queued: &[OwnedRequest]) -> Result<(), ReplayError> {
         let db = self.caller.db;
@@ -306,7 +306,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Passes over what is not known here: it changes nothing, and in the append-only file it would prevent a start.
+    /// Skips an unknown command: it changes nothing, and in the append-only file it would prevent a start.
     #[cold]
     fn pass_unknown(&mut self, namespace: &Namespace, request: Request<'_>) -> Result<Taken, ReplayError> {
         self.replayed.failed += 1;
@@ -321,7 +321,7 @@ impl Replay {
         Ok(Taken::Aside)
     }
 
-    /// Tells that a command of the primary has failed, with which the data may be another than the primary's.
+    /// Reports that a command of the primary has failed, so that the data may differ from the primary's.
     #[cold]
     fn report_divergence(&self, namespace: &Namespace, error: &str, command: &str) {
         namespace.observed.stats.replication_errors.fetch_add(1, Relaxed);
@@ -333,7 +333,7 @@ impl Replay {
     }
 }
 
-/// Returns the command that a request names, if there is one with as many arguments.
+/// Returns the command that a request names, if it exists and accepts the number of arguments.
 fn find_in_log(env: Env<'_>, request: Request<'_>) -> Option<&'static CommandSpec> {
     // The log contains the declared names, even of renamed commands.
     let renames = Renames::default();
@@ -341,18 +341,18 @@ fn find_in_log(env: Env<'_>, request: Request<'_>) -> Option<&'static CommandSpe
     command.filter(|command| command.accepts(request.len()))
 }
 
-/// What became of a command.
+/// Result of reading a command.
 enum Taken {
-    /// It waits for EXEC.
+    /// The command is queued until EXEC.
     Queued,
     Executed,
-    /// It is for replicas alone.
+    /// The command is for replicas only.
     Aside,
 }
 
-/// Returns how many bytes a request takes as an array of bulk strings.
+/// Returns the length of a request as an array of bulk strings, in bytes.
 fn wire_len(request: Request<'_>) -> u64 {
-    let number = |number: usize| itoa::Buffer::new().format(number).len() + 3; // its kind, and the end of the line
+    let number = |number: usize| itoa::Buffer::new().format(number).len() + 3; // with the type byte and CRLF
     let args = request.args().map(|arg| number(arg.len()) + arg.len() + 2);
     (number(request.len()) + args.sum::<usize>()) as u64
 }

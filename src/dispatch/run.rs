@@ -1,11 +1,11 @@
-//! Runs the handler of a call: measures it, and replies with its error if it fails.
+//! The call of a handler, with its measurement, and the error reply if it fails.
 
 use crate::dispatch::{Call, post_call};
 use crate::error::Error;
 use crate::namespace::Namespace;
 use crate::resp::Reply;
 
-/// Calls the handler of a blocked call again; returns how long that took, in nanoseconds.
+/// Calls the handler of a blocked call again; returns its duration in nanoseconds.
 pub(super) fn run_again(call: &mut Call<'_>) -> u64 {
     call.timer.begin_now();
     let mark = call.reply.mark();
@@ -16,7 +16,7 @@ pub(super) fn run_again(call: &mut Call<'_>) -> u64 {
     call.timer.ns_since(call.timer.begin())
 }
 
-/// Calls the handler; when it fails, its partial reply is removed.
+/// Calls the handler, and removes its partial reply if it fails.
 #[inline(always)] // a few instructions around the handler
 pub(super) fn run(call: &mut Call<'_>) {
     let begun = call.timer.begin();

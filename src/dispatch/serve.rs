@@ -1,9 +1,10 @@
-//! Serves blocked clients: when the keys that they are blocked on have changed, their calls are executed again, here,
+//! Serves blocked clients: when keys have changed, the calls of the clients blocked on them are executed again, here,
 //! by the task that has changed the keys.
 //!
-//! They are served at the end of the outermost call, so after a whole EXEC or script, first come, first served for each key.
-//! Where all keys of a blocked call are locked by the call that has made one of them ready, it is served before they
-//! are unlocked: no other client can intervene. Others are served before the next request of the same client.
+//! They are served at the end of the outermost call, so after a whole EXEC or script, in order of arrival for each key.
+//! A blocked call whose keys are all locked by the call that has made one of them ready is served before they are
+//! unlocked, so no other client can intervene. Other blocked calls are served before the next request of the same
+//! client.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -28,34 +29,36 @@ use crate::store::{
 };
 use crate::time::clock::Now;
 
-/// A key, with its database, whose blocked clients need other keys than those that are locked.
+/// Key, with its database, whose blocked clients need other keys than the locked ones.
 pub(crate) type DeferredWake = (usize, Box<[u8]>);
 
-/// How many clients may still be given a lock at once. Where ten thousand may have one, because it is shared, others are not to
-/// wait for all of them: each that was given it lets another one have it, see [`serve_unserved`].
+/// Number of clients that may still be given a lock at once. Where ten thousand clients may share a lock, other calls
+/// must not wait for all of them: each client that was given the lock passes it on to another one, see
+/// [`serve_unserved`].
 struct Grants {
     left: usize,
-    /// Whether locks that clients pass on are left to them.
+    /// True if locks that clients pass on are left to those clients.
     leaves_unserved: bool,
 }
 
 impl Grants {
-    /// How many are given at the end of a call: as many clients are served at a time from then on.
+    /// Number of grants at the end of a call; as many clients then pass the lock on concurrently.
     const OF_CALL: usize = 32;
-    /// How many are given by a client that was given one itself, when it continues.
+    /// Number of grants by a client that continues after it was given a lock itself.
     const OF_CLIENT: usize = 1;
 
-    /// Returns those of a call, whatever it has changed.
+    /// Creates the grants of a call.
     fn of_call() -> Self {
         Grants { left: Self::OF_CALL, leaves_unserved: true }
     }
 
-    /// Returns some for locks that are to be served now.
+    /// Creates grants for locks that are to be served now.
     fn of_lock(left: usize) -> Self {
         Grants { left, leaves_unserved: false }
     }
 
-    /// Lets the sweeper see to it that others are served, in case that those who were served do not.
+    /// Wakes the sweeper if all grants are used: it serves the remaining clients in case the served ones do not
+    /// continue.
     fn expect_others(&self, env: Env<'_>) {
         if self.left == 0 {
             env.namespace.upkeep.sweep_notify.notify_one();
@@ -63,8 +66,8 @@ impl Grants {
     }
 }
 
-/// Serves the clients that can be served with the keys that a call has locked and changed. Returns the keys whose other
-/// clients remain to be served.
+/// Serves the clients that can be served with the keys that a call has locked and changed. Returns the keys with other
+/// clients that remain to be served.
 #[cold]
 pub(super) fn serve(view: &mut View<'_>, env: Env<'_>) -> Vec<DeferredWake> {
     let mut grants = Grants::of_call();
@@ -75,9 +78,9 @@ pub(super) fn serve(view: &mut View<'_>, env: Env<'_>) -> Vec<DeferredWake> {
 
 fn serve_some(view: &mut View<'_>, env: Env<'_>, grants: &mut Grants) -> Vec<DeferredWake> {
     let mut deferred = Vec::new();
-    // Serving one client may make keys ready for others.
+    // Serving one client may make keys ready for other clients.
     loop {
-        // The call that has changed the keys is over: one of them may have expired while it ran.
+        // The call that has changed the keys is over; one of them may have expired while it ran.
         view.set_now(env.namespace.clock.now());
         let mut ready = view.waiting().take_ready();
         if ready.is_empty() {
@@ -93,7 +96,7 @@ fn serve_some(view: &mut View<'_>, env: Env<'_>, grants: &mut Grants) -> Vec<Def
     }
 }
 
-/// Lets locks that one call has freed come in the order in which their first clients in the queues have arrived.
+/// Sorts the locks freed by one call by the arrival of the first clients in their queues.
 fn order_by_arrival(view: &mut View<'_>, ready: &mut [(usize, Box<[u8]>)], env: Env<'_>) {
     if ready.len() > 1 {
         let cx = view.cx();
@@ -106,8 +109,7 @@ fn order_by_arrival(view: &mut View<'_>, ready: &mut [(usize, Box<[u8]>)], env: 
     }
 }
 
-/// Serves the clients that are blocked on the deferred keys, one after the other, with the keys locked that each
-/// needs.
+/// Serves the clients blocked on the deferred keys, one after the other, with the keys locked that each of them needs.
 #[cold]
 pub(super) fn wake_deferred(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<DeferredWake>, env: Env<'_>) {
     let mut grants = Grants::of_call();
@@ -127,7 +129,7 @@ fn wake_some(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<DeferredWake>, env
                 return;
             }
             match serve_lock(&mut view, db, key, env, grants) {
-                Some(needed) => hashes.extend(needed), // not instead: two of them could need one another's time and again
+                Some(needed) => hashes.extend(needed), // added, not replaced: two of them could need each other forever
                 None => break (view.waiting().next(key, 0), callable(&mut view, key, env)),
             }
         };
@@ -148,14 +150,15 @@ fn wake_some(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<DeferredWake>, env
     }
 }
 
-/// Serves clients blocked on keys that have changed without a call, or in a call that had declared no keys.
+/// Serves clients blocked on keys that have changed without a call, or in a call without declared keys.
 #[cold]
 pub(super) fn wake_remaining(guard: &mut GateGuard<'_>, cx: Cx, env: Env<'_>) {
     let ready = guard.take_ready();
     wake_deferred(guard, cx, ready, env);
 }
 
-/// Serves clients blocked on keys that have changed outside of calls: by the sweeper, or because a connection has closed.
+/// Serves clients blocked on keys that were changed outside of calls, by the sweeper or because a connection has
+/// closed.
 pub(crate) fn serve_remaining_keys(namespace: &Namespace, handlers: &'static Handlers) {
     if !namespace.store.has_ready_keys() {
         return;
@@ -164,8 +167,8 @@ pub(crate) fn serve_remaining_keys(namespace: &Namespace, handlers: &'static Han
     Env::with_present(namespace, handlers, 0, |env| wake_remaining(&mut namespace.store.hold(1), cx, env));
 }
 
-/// Serves more of the clients queued for a lock that they may have, if there is one: for the sweeper, in case that no client
-/// goes on. Does nothing while a script keeps the store busy.
+/// Serves more of the clients queued for a shared lock, if there is such a lock: for the sweeper, in case no served
+/// client continues. Does nothing while a script keeps the store busy.
 pub(crate) fn serve_unserved(namespace: &Namespace, handlers: &'static Handlers) {
     if namespace.upkeep.has_unserved() {
         let (cx, mut grants) = (Cx::new(namespace.clock.now(), Origin::Expiry), Grants::of_lock(Grants::OF_CALL));
@@ -173,7 +176,7 @@ pub(crate) fn serve_unserved(namespace: &Namespace, handlers: &'static Handlers)
     }
 }
 
-/// Lets another client have the lock that many may have, when one of them continues.
+/// Passes a shared lock on to another client when a client that was given it continues.
 pub(super) fn pass_on(guard: &mut GateGuard<'_>, cx: Cx, env: Env<'_>) {
     if env.namespace.upkeep.has_unserved() {
         serve_next(guard, cx, env, &mut Grants::of_lock(Grants::OF_CLIENT));
@@ -183,36 +186,36 @@ pub(super) fn pass_on(guard: &mut GateGuard<'_>, cx: Cx, env: Env<'_>) {
 #[cold]
 fn serve_next(guard: &mut GateGuard<'_>, cx: Cx, env: Env<'_>, grants: &mut Grants) {
     if matches!(guard, GateGuard::Refused) {
-        return; // nothing is taken that could not be served
+        return; // nothing is taken from the set that could not be served
     }
     let lock = env.namespace.upkeep.take_unserved();
     wake_some(guard, cx, lock.into_iter().collect(), env, grants);
 }
 
-/// Makes the call of a blocked client again because its time has come, and those of the others that are blocked on its
-/// keys, in order of arrival: the first ones get what the time has made ready. Returns false if that was not possible.
+/// Repeats the call of a blocked client whose retry time has come, and the calls of the other clients blocked on its
+/// keys, in order of arrival: the first of them get what has become ready. Returns false if that was not possible.
 pub(crate) fn serve_due(namespace: &Namespace, handlers: &'static Handlers, blocked: &Blocked) -> bool {
     let now = namespace.clock.now();
     serve_keys(namespace, handlers, now, blocked.call(BlockedCall::keys).unwrap_or_default());
     blocked.due_ms(&namespace.restrictions.pause, now) > now.mono_ms()
 }
 
-/// Makes the calls of the clients again that are blocked on some keys.
+/// Repeats the calls of the clients blocked on some keys.
 pub(crate) fn serve_keys(namespace: &Namespace, handlers: &'static Handlers, now: Now, keys: Vec<DeferredWake>) {
     let cx = Cx::new(now, Origin::Expiry);
     Env::with_present(namespace, handlers, 0, |env| wake_deferred(&mut namespace.store.hold(1), cx, keys, env));
 }
 
-/// Deletes the expired ones of the keys of a call that clients are queued for, and hands these locks over before the call
-/// begins: a client that did not wait must not come first. The time of the call stays the same, so that it finds no other
-/// locks expired.
+/// Deletes the expired keys of a call that clients are queued for as locks, and hands these locks over before the call
+/// begins: a client that did not wait must not come first. The time of the call stays the same, so that it finds no
+/// other lock expired.
 pub(super) fn hand_over_expired(
     view: &mut View<'_>,
     db: usize,
     (command, request): (&CommandSpec, Request<'_>),
     env: Env<'_>,
 ) {
-    // Those queued for its own locks come before it, however many they are.
+    // The clients queued for the call's own locks come before it, regardless of their number.
     let mut grants = Grants::of_lock(usize::MAX);
     if command.is_exclusive(request) {
         let (now, cx) = (view.now(), view.cx());
@@ -220,7 +223,7 @@ pub(super) fn hand_over_expired(
         while let Some((db, key)) = env.namespace.upkeep.take_unserved() {
             view.lend(db, cx).locks().mark_ready(env.namespace.store.key(&key));
         }
-        serve_some(view, env, &mut grants); // the whole store is locked: nobody remains to be served
+        serve_some(view, env, &mut grants); // the whole store is locked: no client remains to be served
         view.set_now(now);
         return;
     }
@@ -235,8 +238,9 @@ pub(super) fn hand_over_expired(
     }
 }
 
-/// Hands a lock over as far as it is free: to the first clients in the queue that still wait, and to others that wait with the
-/// token of a holder. Returns the keys of a call whose turn it is and which needs others than those that are locked.
+/// Hands a free lock, or its free permits, over to the first clients in the queue that still wait, and to clients that
+/// wait for several locks with the token of a holder. Returns the keys of the call whose turn it is if some of them are
+/// not locked.
 #[must_use]
 fn serve_lock(view: &mut View<'_>, db: usize, key: Key<'_>, env: Env<'_>, grants: &mut Grants) -> Option<Hashes> {
     let cx = view.cx();
@@ -271,7 +275,7 @@ fn serve_lock(view: &mut View<'_>, db: usize, key: Key<'_>, env: Env<'_>, grants
     uncovered
 }
 
-/// Returns whether a client may have a lock whose turn it is, as far as that depends on its key alone.
+/// Returns whether a client whose turn it is may have a lock, as far as that depends on the lock's key alone.
 fn may_have(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter) -> bool {
     if let Some(holders) = view.locks().holders(key) {
         return match (waiter.mode, holders.permits()) {
@@ -283,12 +287,12 @@ fn may_have(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter) -> bool {
     !view.exists(key) || waiter.mode == LockMode::Several && view.locks().queued_holders(key).contains(&waiter)
 }
 
-/// Serves a client in the queue for a lock, and then those in the queues for its locks who wait with the same token, as far as
-/// they wait for nothing else.
+/// Serves a client in the queue for a lock, and then the clients with the same token in the queues for its locks, as
+/// far as they wait for nothing else.
 fn serve_with_token(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: Env<'_>) -> Turn {
     let turn = serve_queued(view, key, waiter, env);
     let Turn::Used(locks) = &turn else { return turn };
-    // Ten thousand readers are served at once, and none of them is to look at all the others.
+    // Ten thousand readers are served at once; each of them must not search all the others.
     if !env.namespace.clients.queued.has_another(waiter.token, waiter.client) {
         return turn;
     }
@@ -308,7 +312,7 @@ fn serve_with_token(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: 
         match serve_queued(view, env.namespace.store.key(&lock), next, env) {
             Turn::Used(more) => {
                 locks.extend(more);
-                tried.clear(); // the token holds more now
+                tried.clear(); // the token holds more locks now
             }
             Turn::Uncovered(hashes) => uncovered = Some(hashes),
             Turn::Passed | Turn::Kept => {}
@@ -317,19 +321,19 @@ fn serve_with_token(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: 
     uncovered.map_or(turn, Turn::Uncovered)
 }
 
-/// What has become of the turn of a client in the queue for a lock.
+/// Outcome of a client's turn in the queue for a lock.
 enum Turn {
-    /// Its call was answered, which has asked for these locks.
+    /// The client's call was answered; it has asked for these locks.
     Used(Vec<Box<[u8]>>),
-    /// It does not wait any more.
+    /// The client does not wait any more.
     Passed,
-    /// It cannot be answered yet.
+    /// The client cannot be answered yet.
     Kept,
-    /// These keys have to be locked for it.
+    /// These keys have to be locked for the client's call.
     Uncovered(Hashes),
 }
 
-/// Executes the call of a client in the queue for a lock, which leaves the queue unless it waits on.
+/// Repeats the call of a client in the queue for a lock. The client leaves the queue unless it continues to wait.
 fn serve_queued(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: Env<'_>) -> Turn {
     let (mut turn, mut locks) = (Turn::Passed, Vec::new());
     let is_answered = env.namespace.clients.answer(waiter.client, |blocking| {
@@ -346,7 +350,7 @@ fn serve_queued(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: Env<
         Some(as_grant(view, blocking, waiter, outcome.answer()?, env))
     });
     if is_answered {
-        // Those behind it are served if it was refused.
+        // Clients behind it in the queues are served if it was refused.
         locks.iter().for_each(|(db, lock)| view.waiting().dequeue(*db, env.namespace.store.key(lock), waiter.number));
         return Turn::Used(locks.into_iter().map(|(_, lock)| lock).collect());
     }
@@ -356,8 +360,8 @@ fn serve_queued(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter, env: Env<
     turn
 }
 
-/// Takes along with the answer to a call in the queue for locks what is needed to look, before the client is told, whether it
-/// still has them, and to make the call again otherwise.
+/// Adds to the answer of a call in the queue for locks the data for checking, before the client is told, that it still
+/// holds the locks, and for repeating the call otherwise.
 fn as_grant(
     view: &mut View<'_>,
     blocking: &mut Blocking,
@@ -382,12 +386,13 @@ fn as_grant(
     }
 }
 
-/// Returns the position of the token in the request of a client that asks for locks in a mode.
+/// Returns the position of the token in the request of a client that asks for `keys` locks in a mode.
 pub(super) fn token_at(mode: LockMode, keys: usize) -> usize {
     if mode == LockMode::Several { 2 + keys } else { 2 }
 }
 
-/// Returns the fencing token of a lock that is held with a token, and when it expires, in monotonic milliseconds, unless it has.
+/// Returns the fencing token and the expiry, in monotonic milliseconds, of a lock held with a token; `None` if it is
+/// not held.
 pub(super) fn held_lock(
     view: &mut View<'_>,
     (db, key): (usize, Key<'_>),
@@ -407,8 +412,8 @@ pub(super) fn held_lock(
     })?
 }
 
-/// Serves the clients that are blocked on a key, in order of arrival, as long as it holds what they wait for. Returns false
-/// at the first one whose call needs keys that are not locked: later ones must not be served before it.
+/// Serves the clients blocked on a key, in order of arrival, as long as it holds a value that they wait for. Returns
+/// false at the first client whose call needs keys that are not locked: later clients must not be served before it.
 fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], env: Env<'_>, grants: &mut Grants) -> bool {
     let (key, cx) = (env.namespace.store.key(bytes), view.cx());
     if serve_lock(view, db, key, env, grants).is_some() {
@@ -426,8 +431,8 @@ fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], env: Env<'_>, grants:
     true
 }
 
-/// Returns how many of the calls that are blocked on a key an engine is to make. None of them takes less than an element, but
-/// the mirror has all elements until the cluster has the calls.
+/// Returns the maximum number of calls blocked on a key that an engine is to repeat. Each call takes at least one
+/// element, but the mirror keeps all elements until the cluster has the calls.
 fn callable(view: &mut View<'_>, key: Key<'_>, env: Env<'_>) -> usize {
     if env.namespace.engine().is_none() {
         return usize::MAX;
@@ -439,8 +444,8 @@ fn callable(view: &mut View<'_>, key: Key<'_>, env: Env<'_>) -> usize {
     }
 }
 
-/// Executes the call of a client that is blocked on a key, if all its keys are locked; returns whether they are. One that
-/// may write to a mirror is executed by the engine, and is one of the `rest` that are.
+/// Repeats the call of a client blocked on a key, if all its keys are locked; returns whether they are. A call that may
+/// write to a mirror is left to the engine, and reduces `rest`.
 fn serve_client(
     view: &mut View<'_>,
     (db, key): (usize, Key<'_>),
@@ -453,7 +458,9 @@ fn serve_client(
     if let Some(engine) = env.namespace.engine()
         && wait.call(|call| call.command.flags & WRITE != 0) == Some(true)
     {
-        Wait::shared(waiter).into_iter().for_each(|wait| engine.repeat(wait));
+        if let Some(wait) = Wait::shared(waiter) {
+            engine.repeat(wait);
+        }
         *rest -= 1;
         return true;
     }
@@ -468,11 +475,11 @@ fn serve_client(
     is_covered
 }
 
-/// Checks whether a blocked call may still be executed: its user may have changed since it blocked, and memory have run
-/// out. Nothing is evicted for it.
+/// Checks whether a blocked call may still be executed: since it blocked, its user may have changed and memory may have
+/// run out. Nothing is evicted for it.
 ///
 /// # Errors
-/// The reason why not.
+/// The reason for the rejection.
 fn admit(blocked: &mut BlockedCall, now: Now, env: Env<'_>) -> Result<()> {
     let BlockedCall { command, request, caller, .. } = blocked;
     let Env { namespace, config, .. } = env;
@@ -483,7 +490,9 @@ fn admit(blocked: &mut BlockedCall, now: Now, env: Env<'_>) -> Result<()> {
     let admission = Admission { namespace, config, caller, session: None, command, request, now, script: None };
     match admission.obstacle(&WAKE_CHECKS) {
         Some(Obstacle::Refused(error, denial)) => {
-            denial.iter().for_each(|denial| denials::record_denial(&admission, *denial, Context::TopLevel));
+            if let Some(denial) = denial {
+                denials::record_denial(&admission, denial, Context::TopLevel);
+            }
             namespace.observed.command_stats.reject(command);
             Err(error)
         }
@@ -491,8 +500,8 @@ fn admit(blocked: &mut BlockedCall, now: Now, env: Env<'_>) -> Result<()> {
     }
 }
 
-/// Checks, as [`admit`] does, with the present permissions of the client. `None` if its user was deleted, or it was told to
-/// close, and its connection is about to be closed.
+/// Checks a blocked call as [`admit`] does, with the client's present permissions. Returns `None` if its connection is
+/// about to be closed, because its user was deleted or it was told to close.
 ///
 /// # Errors
 /// The reply to a call that may not be executed.
@@ -508,8 +517,8 @@ fn admit_again(blocked: &mut BlockedCall, now: Now, env: Env<'_>) -> Option<std:
     }))
 }
 
-/// Returns the call of a blocked client, to be executed again by an engine; `None` if the client is not blocked any more, or
-/// is answered that it may not be.
+/// Returns the call of a blocked client for an engine to execute again; `None` if the client is not blocked any more,
+/// or has got the error of a failed check.
 pub(crate) fn readmit(namespace: &Namespace, handlers: &'static Handlers, wait: &Wait) -> Option<Box<StagedCall>> {
     let mut found = None;
     Env::with_present(namespace, handlers, 0, |env| {
@@ -528,7 +537,7 @@ pub(crate) fn readmit(namespace: &Namespace, handlers: &'static Handlers, wait: 
     found
 }
 
-/// Answers a blocked client, whose call an engine has executed.
+/// Answers a blocked client whose call an engine has executed.
 pub(crate) fn answer_staged(namespace: &Namespace, handlers: &'static Handlers, wait: &Wait, reply: Output) {
     let mut reply = Some(reply);
     Env::with_present(namespace, handlers, 0, |env| {
@@ -542,8 +551,8 @@ pub(crate) fn answer_staged(namespace: &Namespace, handlers: &'static Handlers, 
     });
 }
 
-/// Tells a client that was queued for a lock that an engine has handed it over, with its fencing token, and when it expires, in
-/// monotonic milliseconds; returns false if the client is to have it no more.
+/// Tells a client queued for a lock that an engine has given it the lock, with its fencing token and expiry, in
+/// monotonic milliseconds. Returns false if the client may not have the lock any more.
 pub(crate) fn grant_staged(
     namespace: &Namespace,
     handlers: &'static Handlers,
@@ -568,8 +577,8 @@ pub(crate) fn grant_staged(
     is_told && is_allowed
 }
 
-/// Executes the call of a client again that an engine has queued for a lock, with the mirror locked, to see whether it is
-/// refused there; returns the reply then. Nobody else answers the client any more in that case.
+/// Repeats, with the mirror locked, the call of a client that an engine has queued for a lock, to see whether the call
+/// fails. Returns its reply then; no other task answers the client any more in that case.
 pub(crate) fn examine_queued(namespace: &Namespace, handlers: &'static Handlers, wait: &Wait) -> Option<Output> {
     let (mut found, cx) = (None, Cx::new(namespace.clock.now(), Origin::HOST));
     Env::with_present(namespace, handlers, 0, |env| {
@@ -586,8 +595,8 @@ pub(crate) fn examine_queued(namespace: &Namespace, handlers: &'static Handlers,
     found
 }
 
-/// Executes a blocked call again, as [`execute`] does. A panic is that client's own: whoever serves it, and all others that
-/// are blocked, go on.
+/// Repeats a blocked call as [`execute`] does. A panic affects that client only: the task that serves it and the other
+/// blocked clients continue.
 fn execute_caught(view: &mut View<'_>, blocked: &mut BlockedCall, env: Env<'_>) -> Outcome {
     let outcome = env.namespace.instance.panics.catch("blocked call", || execute(view, blocked, env));
     outcome.unwrap_or_else(|| {
@@ -596,13 +605,13 @@ fn execute_caught(view: &mut View<'_>, blocked: &mut BlockedCall, env: Env<'_>) 
     })
 }
 
-/// What has become of a blocked call that was executed again.
+/// Outcome of repeating a blocked call.
 enum Outcome {
-    /// Its client is told this.
+    /// The client gets this answer.
     Answered(Unblocked),
-    /// It remains blocked.
+    /// The client remains blocked.
     Waits,
-    /// Its client is about to be disconnected.
+    /// The client is about to be disconnected.
     Gone,
 }
 
@@ -612,7 +621,6 @@ impl Outcome {
     }
 }
 
-/// Executes a blocked call again.
 fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, env: Env<'_>) -> Outcome {
     match admit_again(blocked, view.now(), env) {
         None => return Outcome::Gone,

@@ -1,5 +1,5 @@
-//! Calls of a namespace whose data is in a cluster: which of them an engine has to execute or to be asked before, and how
-//! it executes one on copies of its keys.
+//! Calls of a namespace whose data is in a cluster: the decision which of them need the engine, and their execution by
+//! the engine on copies of their keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,17 +28,17 @@ use crate::spec::registry::Hashes;
 use crate::spec::{CommandSpec, MAY_REPLICATE, READ, WRITE};
 use crate::store::{BusyFlag, Cx, Lookup, View};
 
-/// What a request needs of the engine.
+/// Part of the engine in a request.
 pub(super) enum Need {
-    /// Nothing: it concerns no keys, or only fails.
+    /// None: the request accesses no keys, or only fails.
     Nothing,
-    /// The mirror has to be up to date.
+    /// The engine has to bring the mirror up to date first.
     Fresh,
-    /// The engine has to execute it.
+    /// The engine has to execute the request.
     Staged,
 }
 
-/// Returns what a request needs of the engine.
+/// Returns the part of the engine in a request.
 pub(super) fn need_of(
     namespace: &Namespace,
     client: &Client,
@@ -62,21 +62,22 @@ pub(super) fn need_of(
 }
 
 fn need_of_command(namespace: &Namespace, command: &'static CommandSpec, request: Request<'_>) -> Need {
-    // What may replicate changes data, too: scripts that do not say otherwise, PUBLISH, PFCOUNT.
+    // Commands that may replicate change data, too: PUBLISH, PFCOUNT, scripts that do not declare otherwise.
     if declares_writes(namespace, command, request, WRITE | MAY_REPLICATE) {
         Need::Staged
     } else if command.flags & (READ | MAY_REPLICATE) != 0 || command.is(NEEDS_FRESH_KEYS) {
-        // A script that says that it writes nothing reads, whatever keys it declares.
+        // A script that declares that it does not write is taken for a reader, whatever keys it names.
         Need::Fresh
     } else {
         Need::Nothing
     }
 }
 
-/// Takes what the engine has to execute of a client's request, which was admitted in a generation.
+/// Takes over the client's request for the engine, with its transaction and watches. It was admitted in this
+/// generation.
 ///
 /// # Errors
-/// Why it does not execute that.
+/// The reason for which the engine cannot execute the request.
 pub(super) fn staged_call(
     (namespace, generation): (&Namespace, u64),
     client: &mut Client,
@@ -123,22 +124,21 @@ fn check_count(command: &'static CommandSpec, keys: usize) -> Result<()> {
 
 /// The rest of a call that an engine executes.
 pub(super) struct StagedRest {
-    /// Receives the outcome of the call.
     outcome: Option<oneshot::Receiver<StagedOutcome>>,
     ended: Option<StagedOutcome>,
-    /// The wait of its client, once it is blocked.
+    /// Wait of the client, once it is blocked.
     suspended: Option<Box<Suspended>>,
-    /// The end of that wait, if its client leaves the queue for a lock.
+    /// End of that wait, if the client leaves the queue for a lock.
     leaving: Option<Leaving>,
-    /// The database that its client has selected since.
+    /// Database that the call has selected.
     selected: Option<usize>,
 }
 
-/// A client leaves the queue for a lock.
+/// Departure of a client from the queue for a lock.
 struct Leaving {
-    /// Receives that it has.
+    /// Receiver of the confirmation.
     done: Option<oneshot::Receiver<()>>,
-    /// What ended its wait.
+    /// Event that has ended the client's wait.
     woken: Unblocked,
 }
 
@@ -167,7 +167,7 @@ impl Continuation for StagedRest {
         }
         Wait::Commit(Box::pin(async move {
             if let Some(told) = outcome {
-                // It is closed if the server stops.
+                // The channel is closed if the server stops.
                 *ended = Some(told.await.unwrap_or(StagedOutcome::Failed(Error::Uncertain)));
                 *outcome = None;
             }
@@ -209,13 +209,15 @@ impl Continuation for StagedRest {
     }
 
     fn finish(&mut self, caller: &mut Caller) {
-        self.selected.filter(|db| *db != caller.db).into_iter().for_each(|db| caller.select(db));
+        if let Some(db) = self.selected.filter(|db| *db != caller.db) {
+            caller.select(db);
+        }
     }
 
     fn abandon(&mut self, env: Env<'_>, view: &mut View<'_>) {
-        // The client may have been blocked at this moment.
+        // The client may have been blocked just now.
         let receive = |outcome: &mut oneshot::Receiver<StagedOutcome>| {
-            outcome.close(); // what comes later is not received, which the engine sees
+            outcome.close(); // the engine sees that, and a later outcome is not received
             outcome.try_recv().ok()
         };
         let outcome = self.outcome.as_mut().and_then(receive).or_else(|| self.ended.take());
@@ -235,25 +237,25 @@ impl Continuation for StagedRest {
     }
 }
 
-/// Lets an engine end the wait of a client for a lock.
+/// Makes an engine end the wait of a client for a lock.
 fn leave_queue(engine: &dyn Engine, suspended: &Suspended, done: Option<oneshot::Sender<()>>) {
     if let Some(lock) = suspended.awaited_lock() {
         engine.leave_queue(lock, suspended.blocked.number(), done);
     }
 }
 
-/// The reply of a call that has published something, while calls are on the way to the cluster that were admitted before.
+/// Withheld reply of a call that has changed the admission state, until calls admitted before it are settled in the
+/// cluster.
 pub(super) struct SettledRest {
     settled: oneshot::Receiver<()>,
     busy_flag: Arc<BusyFlag>,
     reply: Output,
 }
 
-/// The interval at which it looks whether a script keeps the server busy, whose end is not waited for.
+/// Interval of the checks for a busy script, whose end the reply does not wait for.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 impl SettledRest {
-    /// Creates the rest of a call with this reply.
     pub(super) fn new(settled: oneshot::Receiver<()>, busy_flag: Arc<BusyFlag>, reply: Output) -> Self {
         SettledRest { settled, busy_flag, reply }
     }
@@ -263,7 +265,7 @@ impl Continuation for SettledRest {
     fn wait(&mut self) -> Wait<'_> {
         let SettledRest { settled, busy_flag, .. } = self;
         Wait::Commit(Box::pin(async move {
-            // It is closed if the server stops.
+            // The channel is closed if the server stops.
             while timeout(BUSY_PAUSE, &mut *settled).await.is_err() && !busy_flag.is_occupied() {}
         }))
     }
@@ -278,21 +280,22 @@ impl Continuation for SettledRest {
     }
 }
 
-/// Why a call is not executed at present that was admitted before something was published.
+/// Reason for which a call is not executed at present, although it was admitted before the admission state changed.
 pub(crate) enum Withdrawal {
-    /// Its client is about to be closed.
+    /// The client's connection is about to be closed.
     Gone,
-    /// It is refused by what its client may do now; a missing permission, if that is the reason, goes to the ACL log.
+    /// The call is rejected by the client's present permissions; a missing permission, if that is the reason, goes to
+    /// the ACL log.
     Refused(Error, Option<Denial>),
-    /// It has to wait for the end of a pause, at this time in monotonic milliseconds.
+    /// The call has to wait for the end of a pause, at this time in monotonic milliseconds.
     Paused(u64),
 }
 
-/// Looks at what a call is admitted by that was published since, if anything was; returns whether it is executed by other
-/// permissions from now on.
+/// Checks a call again if the admission state has changed since it was admitted; returns true if its permissions have
+/// changed.
 ///
 /// # Errors
-/// Why it is not to be executed.
+/// The reason for which it is not to be executed.
 pub(crate) fn admit_staged(
     namespace: &Namespace,
     handlers: &'static Handlers,
@@ -332,12 +335,14 @@ pub(crate) fn record_withdrawal(
     denial: Option<Denial>,
 ) {
     let record = |admission: &Admission<'_>| {
-        denial.iter().for_each(|denial| record_denial(admission, *denial, Context::TopLevel));
+        if let Some(denial) = denial {
+            record_denial(admission, denial, Context::TopLevel);
+        }
     };
     with_admission(namespace, handlers, call, record);
 }
 
-/// Calls `look` with what a staged call is checked by.
+/// Calls `look` with the admission data of a staged call.
 fn with_admission<R>(
     namespace: &Namespace,
     handlers: &'static Handlers,
@@ -352,18 +357,18 @@ fn with_admission<R>(
     })
 }
 
-/// What a call has left on the stage, besides what its keys are.
+/// Results of a staged call, besides the changes of its keys.
 pub(crate) struct StagedEnd {
-    /// The wait of its client, if that is to be blocked.
+    /// Wait of the client, if it is to be blocked.
     pub(crate) suspended: Option<Box<Suspended>>,
-    /// The database that its client has selected since.
+    /// Database that is selected after the call.
     pub(crate) db: usize,
-    /// What it has sent and read.
+    /// Messages that the call has sent, and keys that it has read.
     pub(crate) staged: Staged,
 }
 
-/// Executes a call on copies of its keys: for its client or, with `again`, because that is blocked. Others of the same
-/// transaction have given some fencing tokens before.
+/// Executes a call on copies of its keys: for its client or, with `again`, because the client is blocked. Earlier calls
+/// of the same transaction have given `given_fences` fencing tokens.
 pub(crate) fn run_staged(
     env: Env<'_>,
     view: &mut View<'_>,
@@ -383,9 +388,10 @@ pub(crate) fn run_staged(
     let view = view.lend(db, Cx { lookup: Lookup::allowed(!caller.info.flags.is_no_touch()), ..cx });
     let mut call = Call::new(env, &mut caller, view, (command, request, &hashes), mode, out);
     call.timer.set_recording(record_from_ns(call.namespace, call.caller, call.config), call.config.latency_tracking);
-    match is_again {
-        true => _ = run_again(&mut call),
-        false => run(&mut call),
+    if is_again {
+        _ = run_again(&mut call);
+    } else {
+        run(&mut call);
     }
     drop(call);
     let staged = caller.staged.take().map(|staged| *staged).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The texts of scripts and of libraries of functions, as a whole: for states to go back to, and for files.
+//! Source texts of scripts and of libraries of functions, for snapshots and for files.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::namespace::Namespace;
 #[cfg(feature = "lua")]
 use crate::script::{Functions, Restore};
 
-/// Returns the codes of the libraries of functions.
+/// Returns the source code of all libraries of functions.
 #[cfg(feature = "lua")]
 pub(crate) fn libraries(namespace: &Namespace) -> Arc<Vec<Vec<u8>>> {
     let engines = namespace.scripts.engines();
@@ -19,7 +19,7 @@ pub(super) fn scripts(namespace: &Namespace) -> Arc<Vec<(Box<[u8]>, bool)>> {
     Arc::new(namespace.scripts.engines().cache.texts())
 }
 
-/// A build without scripts has none.
+/// Returns none: this build has no scripts.
 #[cfg(not(feature = "lua"))]
 pub(crate) fn libraries(_: &Namespace) -> Arc<Vec<Vec<u8>>> {
     Arc::default()
@@ -35,10 +35,10 @@ pub(super) fn library_error(text: Vec<u8>) -> Error {
     Error::other(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Sets the libraries of functions to those of these codes.
+/// Replaces the libraries of functions by libraries with this source code.
 ///
 /// # Errors
-/// When a code cannot be loaded.
+/// An error when a library cannot be loaded.
 #[cfg(feature = "lua")]
 pub(crate) fn set_libraries(namespace: &Namespace, libraries: &[Vec<u8>]) -> Result<()> {
     let set = namespace.scripts.engines().set_libraries(&namespace.scripts.control, libraries);
@@ -50,10 +50,10 @@ pub(crate) fn set_libraries(_: &Namespace, _: &[Vec<u8>]) -> Result<()> {
     Ok(())
 }
 
-/// Adds libraries of functions with these codes. One of a name that is there is replaced, or an error.
+/// Adds libraries of functions with this source code. An existing library of the same name is replaced, or is an error.
 ///
 /// # Errors
-/// When a code cannot be loaded; then none is added.
+/// An error when a library cannot be loaded; then none is added.
 #[cfg(feature = "lua")]
 pub(crate) fn add_libraries(namespace: &Namespace, libraries: &[Vec<u8>], replaces: bool) -> Result<()> {
     let mut engines = namespace.scripts.engines();

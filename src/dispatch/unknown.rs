@@ -1,14 +1,13 @@
-//! The errors for unknown commands and subcommands.
+//! Errors for unknown commands and subcommands.
 
 use crate::error::Error;
 use crate::namespace::Namespace;
 use crate::resp::Request;
 use crate::spec::Names;
 
-/// How much of an unknown command is quoted back, in bytes.
+/// Maximum length of the part of an unknown command that its error quotes, in bytes.
 const QUOTED_MAX: usize = 128;
 
-/// Returns the error for an unknown command or subcommand.
 #[cold]
 pub(crate) fn unknown_command(request: Request<'_>, names: Names<'_>) -> Error {
     match names.find(request.name()) {
@@ -31,7 +30,7 @@ pub(crate) fn note(namespace: &Namespace, names: Names<'_>, request: Request<'_>
     namespace.observed.unknown.note(&name, addr);
 }
 
-/// Quotes the name and the first arguments of an unknown command.
+/// Returns the error that quotes the name and the first arguments of an unknown command.
 fn of_no_command(request: Request<'_>) -> Error {
     let mut args = Vec::new();
     for arg in request.args().skip(1) {

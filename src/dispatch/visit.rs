@@ -1,5 +1,5 @@
-//! A call for somebody who does not speak RESP, such as a visitor of the metrics port: it passes the gate as a client's
-//! request does, is logged, shown and counted as one, and serves those who wait.
+//! Calls for peers that do not speak RESP, such as visitors of the metrics port. Such a call passes the gate like a
+//! client's request, is logged, shown and counted like one, and serves blocked clients.
 
 use crate::acl::Context;
 use crate::client::caller::Caller;
@@ -17,15 +17,15 @@ use crate::spec::registry::Hashes;
 use crate::spec::{CommandSpec, Names};
 use crate::store::{Cx, GateGuard, Key, Origin, View};
 
-/// How often a call begins again because what it is admitted by was changed meanwhile.
+/// Maximum number of attempts to make a call while the admission state keeps changing.
 const ATTEMPTS_MAX: usize = 16;
 
-/// Why the gate does not let a call pass.
+/// Rejection of a call by the gate.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    /// The error that a client would be replied.
+    /// Error line that a client would get.
     pub(crate) line: String,
-    /// Whether the user lacks a permission: it is not to be tried again.
+    /// True if the user lacks a permission, so that a retry is useless.
     pub(crate) is_forbidden: bool,
 }
 
@@ -36,11 +36,11 @@ impl From<Error> for Refused {
     }
 }
 
-/// Executes a command with a key and one more argument, which is computed while the key is locked; where that is refused,
-/// nothing is executed. Returns the reply in RESP2.
+/// Executes a command with a key and one more argument, which `argument` computes while the key is locked; if that
+/// fails, nothing is executed. Returns the reply in RESP2.
 ///
 /// # Errors
-/// Why the gate does not let the call pass.
+/// The rejection by the gate.
 pub(crate) fn call_for_visitor<E>(
     namespace: &Namespace,
     handlers: &'static Handlers,
@@ -60,20 +60,20 @@ pub(crate) fn call_for_visitor<E>(
     Ok(attempt.call(guard, caller, argument)?)
 }
 
-/// A call that is to be made.
+/// Call to be made.
 struct Attempt<'n> {
     namespace: &'n Namespace,
     handlers: &'static Handlers,
     command: &'static CommandSpec,
-    /// With the last argument missing.
+    /// The request without the last argument.
     request: Request<'n>,
 }
 
 impl<'n> Attempt<'n> {
-    /// Acquires the gate of the store for a caller that is admitted by what is in force then.
+    /// Acquires the gate of the store for a caller that is admitted by the present admission state.
     ///
     /// # Errors
-    /// Why it is not admitted.
+    /// The reason for which it is not admitted.
     fn enter(&self, caller: &mut Caller) -> Result<GateGuard<'n>, Error> {
         let namespace = self.namespace;
         for _ in 0..ATTEMPTS_MAX {
@@ -81,7 +81,7 @@ impl<'n> Attempt<'n> {
             caller.follow_users(&namespace.acl);
             caller.called = Some(self.command);
             if caller.closing {
-                return Err(Error::NoAuth); // its user was deleted
+                return Err(Error::NoAuth); // the user was deleted
             }
             self.admit(caller)?;
             let guard = namespace.store.hold(1);
@@ -100,7 +100,9 @@ impl<'n> Attempt<'n> {
         match admission.obstacle(&CHECKS) {
             None => Ok(()),
             Some(Obstacle::Refused(error, denial)) => {
-                denial.iter().for_each(|denial| denials::record_denial(&admission, *denial, Context::TopLevel));
+                if let Some(denial) = denial {
+                    denials::record_denial(&admission, denial, Context::TopLevel);
+                }
                 namespace.observed.command_stats.reject(command);
                 namespace.observed.errors.count(&error.wire_text());
                 Err(error)
@@ -141,7 +143,7 @@ impl<'n> Attempt<'n> {
             if last.is_ok() {
                 run(&mut call);
             }
-            // Also without the call: a key that has expired was deleted.
+            // Also without the call, because an expired key may have been deleted.
             let deferred = if namespace.store.has_tail_work() { end_call(&mut call, &mut 0) } else { None };
             drop(call);
             if let Some(deferred) = deferred {

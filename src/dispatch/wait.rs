@@ -1,4 +1,4 @@
-//! What the rest of a command waits for, and the blocked call of which it is the rest.
+//! Conditions that the rest of a command waits for, and the blocked call that the rest belongs to.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -11,69 +11,69 @@ use crate::resp::Request;
 /// A call whose client was blocked.
 #[derive(Clone, Copy)]
 pub struct BlockedRequest<'a> {
-    /// The request.
     pub request: Request<'a>,
-    /// The time it took before it blocked, in nanoseconds.
+    /// Duration of the call before it blocked, in nanoseconds.
     pub spent_ns: u64,
 }
 
-/// What a [`Continuation`](crate::dispatch::Continuation) waits for.
+/// Condition that a [`Continuation`](crate::dispatch::Continuation) waits for.
 pub enum Wait<'a> {
-    /// Nothing: other clients are served first.
+    /// None: other clients are served first.
     Turn,
-    /// Its client is blocked, until it is served, by CLIENT UNBLOCK or on timeout.
+    /// The end of the client's blocking: it is served, unblocked by CLIENT UNBLOCK, or its timeout is over.
     Blocked(&'a Blocked),
     /// A future that holds no locks, such as an exchange with another server. It is dropped when the client
     /// disconnects.
     Work(Pin<Box<dyn Future<Output = ()> + Send + 'a>>),
-    /// A future of the same kind, which tells what a cluster has done: it is not dropped because the client sends nothing more.
+    /// A future of the same kind that waits for the outcome of a change in a cluster. A client that has closed its
+    /// writing side does not drop it.
     Commit(Pin<Box<dyn Future<Output = ()> + Send + 'a>>),
-    /// The clock of the namespace, which is steered, and with it everything that is due.
+    /// A move of the namespace's steered clock, with the work that is due in between.
     TimeTravel(TimeTravel),
     /// A private namespace that is made a replica of this one.
     Replica(&'a mut NewReplica),
-    /// The client's entry into another namespace, where the next step is made; in this one if it is refused.
+    /// The client's entry into another namespace, where the next step is executed; if it is refused, the step is
+    /// executed here.
     Entry(&'a mut Entry),
 }
 
-/// A private namespace that does not exist, and is to be a replica.
+/// A private namespace that is to be created as a replica.
 pub struct NewReplica {
-    /// Its name, which is that of its user.
+    /// Name of the namespace, equal to its user's name.
     pub name: Box<[u8]>,
-    /// Why it cannot be made, if so.
+    /// Reason for which it cannot be created, if it cannot.
     pub refusal: Option<Error>,
 }
 
 /// A client's entry into another namespace.
 pub struct Entry {
-    /// Where to.
+    /// Namespace to be entered.
     pub destination: Destination,
-    /// Why it was refused, once it was.
+    /// Reason for which the entry was refused, once it was.
     pub refusal: Option<Error>,
 }
 
 /// A namespace that a client enters by authenticating.
 pub enum Destination {
-    /// The main one, with these permissions.
+    /// The main namespace, with these permissions.
     Main(Access),
-    /// The private one of a user.
+    /// The private namespace of a user.
     Private {
-        /// The user's name.
         user: Box<[u8]>,
-        /// The password; any is right as long as the user needs none.
+        /// Password of the user; any password is accepted if the user needs none.
         password: Box<[u8]>,
     },
 }
 
-/// How a clock is steered.
+/// Command to a steered clock.
 #[derive(Clone, Copy, Debug)]
 pub enum TimeTravel {
-    /// Moves it forward by a duration.
+    /// Moves the clock forward by a duration.
     By(Duration),
-    /// Moves it forward to a wall-clock time in milliseconds since 1970, or sets only the wall clock back.
+    /// Moves the clock forward to a wall-clock time in milliseconds since 1970, or sets only the wall clock back.
     To { unix_ms: i64 },
-    /// Stops it.
+    /// Stops the clock.
     Stop,
-    /// Lets it run on.
+    /// Makes a stopped clock run again.
     Run,
 }

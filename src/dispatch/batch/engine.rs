@@ -1,4 +1,4 @@
-//! What a batch does with the requests of a namespace whose data is in a cluster.
+//! Requests of a namespace whose data is in a cluster.
 
 use tokio::sync::oneshot;
 
@@ -15,8 +15,8 @@ use crate::spec::{ADMIN, CommandSpec};
 use crate::store::GateGuard;
 
 impl BatchRun<'_> {
-    /// Returns what is to be done with an admitted request instead of calling its handler with the keys of this store; `None`
-    /// if the handler is to be called.
+    /// Defers an admitted request to the engine if that has to execute it or to bring the mirror up to date first;
+    /// returns the work then left. Returns `None` if the handler is to be called with the keys of this store.
     pub(super) fn defer_to_engine(
         &mut self,
         client: &mut Client,
@@ -59,15 +59,15 @@ impl BatchRun<'_> {
                     }
                 };
                 self.guard = None;
-                client.session.freshness = None; // it is to see what it has written itself
+                client.session.freshness = None; // the client is to see its own writes
                 Some(Next::Continue(Box::new(StagedRest::begin(engine, call))))
             }
         }
     }
 
-    /// Asks the engine, if there is one, when the calls are settled that it has sent and that were admitted before a call of this
-    /// command has published something; others are made while somebody else does. Those of a busy script are not waited for: it
-    /// may never end.
+    /// Asks the engine, if there is one, to report when it has settled all calls that it has sent and that were
+    /// admitted before a call of this command has changed the admission state. Returns `None` if the command cannot
+    /// have changed it (another client has), and during a busy script, whose calls may never end.
     pub(super) fn settle(&self, command: &CommandSpec) -> Option<oneshot::Receiver<()>> {
         if command.flags & ADMIN == 0 && !command.is(EXECUTES_QUEUE) {
             return None;
@@ -77,7 +77,7 @@ impl BatchRun<'_> {
         (!self.env.namespace.store.busy_flag().is_occupied()).then_some(settled)
     }
 
-    /// Lets the reply of a call be written when such calls are settled.
+    /// Defers the reply of a call until such calls are settled.
     #[cold]
     pub(super) fn reply_when_settled(&self, settled: oneshot::Receiver<()>, reply: Output) -> Next {
         let busy_flag = self.env.namespace.store.busy_flag().clone();

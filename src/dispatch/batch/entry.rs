@@ -1,5 +1,5 @@
-//! How a batch acquires the store's gate, looks again at what its calls are admitted by, and lets others pass; calls that
-//! are not part of a run.
+//! Acquisition and release of the store's gate by a batch, with the check of the admission state; calls that are not
+//! part of a run.
 
 use crate::client::session::Client;
 use crate::dispatch::Next;
@@ -9,12 +9,12 @@ use crate::resp::{Output, Request};
 use crate::spec::CommandSpec;
 use crate::store::{GateGuard, Store};
 
-/// How long a batch keeps the gate while others wait for it, in nanoseconds; a call is not interrupted.
+/// Time for which a batch holds the gate while others wait for it, in nanoseconds. A call is not interrupted.
 const GATE_KEPT_NS: u64 = 500_000;
 
 impl<'n> BatchRun<'n> {
-    /// Acquires the gate of the store, unless it is held. Returns false, without the gate, if something was published
-    /// since this batch looked at what its requests are admitted by.
+    /// Acquires the gate of the store, unless it is held. Returns false, without the gate, if the admission state has
+    /// changed since this batch has read it.
     #[inline]
     pub(super) fn take_gate(&mut self, take: impl FnOnce(&'n Store) -> GateGuard<'n>) -> bool {
         if self.guard.is_some() {
@@ -33,8 +33,8 @@ impl<'n> BatchRun<'n> {
         is_current
     }
 
-    /// Acquires the gate as a call of a command needs it, one that needs the whole store exclusively, unless what it locks
-    /// is known; returns what [`BatchRun::take_gate`] does.
+    /// Acquires the gate for a call of a command: exclusively for a command that needs the whole store, unless the keys
+    /// to be locked are known. Returns false as [`BatchRun::take_gate`] does.
     #[inline(always)] // as BatchRun::execute
     pub(super) fn enter(&mut self, command: &CommandSpec, request: Request<'_>, locks: Option<&[u64]>) -> bool {
         if self.env.timer.begin() >= self.stale_at {
@@ -68,13 +68,13 @@ impl<'n> BatchRun<'n> {
         }
     }
 
-    /// Makes a single call, which is examined or made again.
-    #[inline(never)] // keeps the path of those that pass unchecked short
+    /// Makes a single call, which was examined or is made again.
+    #[inline(never)] // keeps the path of unchecked calls short
     pub(super) fn call_alone(&mut self, client: &mut Client, run: Run<'_>, out: &mut Output) -> Next {
         self.call(client, run.alone(), out)
     }
 
-    /// Makes a call again with the whole store locked. Meanwhile the gate was free: locks may have expired.
+    /// Makes a call again with the whole store locked. The gate was free meanwhile: locks may have expired.
     #[cold]
     pub(super) fn call_exclusively(&mut self, client: &mut Client, run: Run<'_>, out: &mut Output) -> Next {
         self.guard = None; // the gate is not reentrant
@@ -87,8 +87,8 @@ impl<'n> BatchRun<'n> {
         next
     }
 
-    /// Waits until all calls elsewhere are over that were admitted before this call has published something: its reply
-    /// is not written before. A change of the settings of the process concerns all namespaces.
+    /// Waits until all calls of other threads are over that were admitted before this call has changed the admission
+    /// state: its reply is not written before. A change of the settings of the process concerns all namespaces.
     #[cold]
     pub(super) fn pass_barrier(&mut self, command: &CommandSpec, next: &mut Next) {
         self.guard = None; // the gate is not reentrant

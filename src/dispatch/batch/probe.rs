@@ -1,4 +1,4 @@
-//! What a batch does with a request, told without executing it: for the test that compares the mask with the list.
+//! Fate of a request, determined without executing it: for the test that compares the mask with the list of checks.
 
 use crate::client::session::Client;
 use crate::dispatch::batch::{BatchRun, is_shut};
@@ -8,12 +8,11 @@ use crate::resp::{Output, Request};
 use crate::spec::registry::Hashes;
 use crate::spec::{CommandSpec, NO_QUEUE};
 
-/// What becomes of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is executed, and its reply is all there is to do.
+    /// The request is executed, and needs no work besides its reply.
     Executed,
-    /// It is executed for a client whose calls need more than a reply.
+    /// The request is executed for a client whose calls need more than a reply.
     ExecutedWithExtraWork,
     Queued,
     Refused(Vec<u8>),
@@ -22,8 +21,8 @@ pub(crate) enum Fate {
 }
 
 impl BatchRun<'_> {
-    /// Returns what becomes of a request by the mask, unless it is to be examined, and what becomes of it when it is
-    /// examined in any case.
+    /// Returns the fate of a request by the mask, unless it is to be examined, and its fate when it is examined in any
+    /// case.
     pub(crate) fn fates(&mut self, client: &mut Client, request: Request<'_>) -> (Option<Fate>, Fate) {
         let command = find(request, self.env.namespace.names(self.env.config));
         let unchecked = command.filter(|command| self.passes_unchecked(command, request));
@@ -49,7 +48,7 @@ impl BatchRun<'_> {
         self.shut_out(command, request).unwrap_or(executed)
     }
 
-    /// Returns whether the store's gate refuses a call that was admitted.
+    /// Returns the rejection by the store's gate of a call that was admitted, if it rejects the call.
     fn shut_out(&mut self, command: &CommandSpec, request: Request<'_>) -> Option<Fate> {
         let mut hashes = Hashes::new();
         command.hash_keys(request, &self.env.namespace.store, &mut hashes);

@@ -1,4 +1,4 @@
-//! The keys of a transaction: with several workers, EXEC locks only their shards where it can.
+//! Keys of a transaction: with several workers, EXEC locks only their shards where it can.
 
 use crate::client::session::Client;
 use crate::dispatch::batch::BatchRun;
@@ -7,12 +7,13 @@ use crate::spec::marks::EXECUTES_QUEUE;
 use crate::spec::registry::Hashes;
 use crate::spec::{BLOCKING, CONTROL, CommandSpec, EXCLUSIVE, Group, MOVABLE_KEYS, READ, WRITE};
 
-/// The most keys for which shards are locked one by one: the locks of 32 shards cost as much as the whole store does.
+/// Maximum number of keys whose shards are locked one by one: the locks of 32 shards cost as much as locking the whole
+/// store.
 const KEYS_MAX: usize = 16;
 
 impl BatchRun<'_> {
-    /// Returns the hashes of all keys that a transaction reads, changes or watches, if EXEC may lock their shards only:
-    /// other threads execute commands, and each queued command accesses just the keys that its row declares, in the
+    /// Returns the hashes of all keys that a transaction reads, changes or watches, if EXEC need lock their shards
+    /// only: there are several workers, and each queued command accesses just the keys that its row declares, in the
     /// database of its client.
     pub(super) fn locks_of_transaction(
         &self,
@@ -45,8 +46,8 @@ impl BatchRun<'_> {
     }
 }
 
-/// Returns whether a command accesses nothing but keys at positions that its row declares. Commands on locks may look at
-/// the locks that other clients wait for.
+/// Returns whether a command accesses nothing but keys at positions that its row declares. Commands on locks may look
+/// at the locks that other clients wait for.
 fn accesses_declared_keys(command: &CommandSpec) -> bool {
     command.flags & (READ | WRITE) != 0
         && command.flags & (EXCLUSIVE | CONTROL | BLOCKING | MOVABLE_KEYS) == 0
