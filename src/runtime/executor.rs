@@ -1,10 +1,9 @@
-//! Runs the connections of one worker in the order in which they became ready.
+//! Executor of one worker's connections, in the order in which they became ready.
 //!
-//! tokio's scheduler for several threads runs the task that was woken last first. Requests of several clients that
-//! arrive while a worker is busy would be served from the last to the first, and a lock would go to the client that
-//! asked last. So the connections of a worker are no tasks of tokio's: one task, the *pump*, polls them from a queue,
-//! first in, first out. The kernel reports sockets in the order in which they became readable, so this is the order of
-//! arrival.
+//! tokio's multi-thread scheduler runs the task that was woken last first. Requests of several clients that arrive
+//! while a worker is busy would be served from the last to the first, and a lock would go to the client that asked
+//! last. So the connections of a worker are not tokio tasks: one task, the *pump*, polls them from a queue, first in,
+//! first out. The kernel reports sockets in the order in which they became readable, so this is the order of arrival.
 //!
 //! A long-running script keeps its connection's poll from returning, which blocks the pump. [`hand_over`] then starts
 //! another pump on another thread; the first one stops when its current poll returns.
@@ -30,11 +29,10 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use crate::runtime::panics::{Panics, caught};
 use crate::runtime::wakes;
 
-/// How many polls the pump does before it lets timers, the sweeper and new connections run.
+/// Number of polls after which the pump lets timers, the sweeper and new connections run.
 const POLLS_PER_ROUND: usize = 32;
 
-/// How long a server task that panicked pauses before it is restarted, so that one that always panics does not use up a
-/// core.
+/// Pause before a server task that panicked is restarted, so that one that always panics does not use up a core.
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
 
 /// Not ready; a wake queues it.
@@ -49,12 +47,12 @@ const WOKEN: u8 = 3;
 const DONE: u8 = 4;
 
 thread_local! {
-    /// The executor whose pump is being polled on this thread.
+    /// Queue of the executor whose pump is being polled on this thread.
     static CURRENT: RefCell<Option<Arc<Queue>>> = const { RefCell::new(None) };
 }
 
 thread_local! {
-    /// Whether the task that is being polled on this thread has answered another one.
+    /// True if the task being polled on this thread has answered another client's task.
     static HAS_ANSWERED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -63,15 +61,16 @@ pub(crate) fn record_answer() {
     HAS_ANSWERED.set(true);
 }
 
-/// Lets tasks that are ready be polled before the calling one if it has answered a blocked client since it was last called:
-/// who has waited is sent its reply first, and who has released a lock then learns that.
+/// Yields to ready tasks if the calling task has answered a blocked client since the last call: the blocked client is
+/// sent its reply before the client that has released the lock.
 pub(crate) async fn yield_to_answered() {
     if HAS_ANSWERED.take() {
         let mut has_yielded = false;
-        poll_fn(|cx| match std::mem::replace(&mut has_yielded, true) {
-            true => Poll::Ready(()),
-            // Not tokio's: that lets the worker look for input first.
-            false => {
+        poll_fn(|cx| {
+            if std::mem::replace(&mut has_yielded, true) {
+                Poll::Ready(())
+            } else {
+                // Not tokio's `yield_now`, which lets the worker poll for input first.
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
@@ -80,12 +79,12 @@ pub(crate) async fn yield_to_answered() {
     }
 }
 
-/// Returns whether no other task of this thread's executor is ready.
+/// Returns whether this thread's executor has no other ready task.
 pub(crate) fn has_no_other_task() -> bool {
     CURRENT.with_borrow(|queue| queue.as_ref().is_some_and(|queue| queue.inner.lock().ready.is_empty()))
 }
 
-/// Polls tasks in the order in which they were woken. When dropped, it stops after its last task.
+/// Executor that polls tasks in the order in which they were woken. When dropped, it stops after its last task.
 pub(crate) struct Executor(Arc<Queue>);
 
 struct Queue {
@@ -97,22 +96,22 @@ struct Queue {
 #[derive(Default)]
 struct Inner {
     ready: VecDeque<Arc<Task>>,
-    /// All tasks that have not finished, so that they are dropped together with the runtime.
+    /// Unfinished tasks, to be dropped together with the runtime.
     tasks: Slab<Arc<Task>>,
-    /// The waker of a pump that has found the queue empty.
+    /// Waker of a pump that has found the queue empty.
     idle: Option<Waker>,
-    /// The number of the latest pump: the only one that continues.
+    /// Number of the latest pump; an earlier one stops.
     pump: u64,
-    /// Whether no more tasks are accepted.
+    /// True once no more tasks are accepted.
     is_closed: bool,
 }
 
 struct Task {
     state: AtomicU8,
-    /// The task's index in the queue's slab.
+    /// Index of the task in the queue's slab.
     index: usize,
     queue: Arc<Queue>,
-    /// `None` once it has finished. Locked only by the pump that polls it, and when the runtime shuts down.
+    /// `None` once the task has finished. Locked only by the pump that polls it, and when the runtime shuts down.
     future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
 }
 
@@ -124,7 +123,7 @@ impl Executor {
         Executor(queue)
     }
 
-    /// Runs a future to completion; may be called from any thread.
+    /// Runs a future to completion. May be called from any thread.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         let future = Mutex::new(Some(Box::pin(future) as Pin<Box<dyn Future<Output = ()> + Send>>));
         let mut inner = self.0.inner.lock();
@@ -143,12 +142,13 @@ impl Drop for Executor {
         inner.is_closed = true;
         let idle = inner.idle.take();
         drop(inner);
-        idle.into_iter().for_each(Waker::wake);
+        if let Some(idle) = idle {
+            idle.wake();
+        }
     }
 }
 
 impl Queue {
-    /// Appends a task to the queue.
     fn push(&self, task: Arc<Task>) {
         let mut inner = self.inner.lock();
         inner.ready.push_back(task);
@@ -159,19 +159,19 @@ impl Queue {
         }
     }
 
-    /// Starts another pump; the previous one, if any, stops when its current poll returns.
+    /// Starts another pump. The previous one, if any, stops when its current poll returns.
     fn start_pump(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
         inner.pump += 1;
         inner.idle = None;
         let pump = Pump { queue: self.clone(), number: inner.pump };
         drop(inner);
-        // tokio's own limit on what a task may do per poll would change the order of the tasks.
+        // tokio's cooperative budget would change the order of the tasks.
         self.runtime.spawn(tokio::task::unconstrained(pump.run()));
     }
 }
 
-/// Polls the tasks of a queue.
+/// Poller of a queue's tasks.
 struct Pump {
     queue: Arc<Queue>,
     number: u64,
@@ -184,7 +184,7 @@ impl Pump {
         }
     }
 
-    /// Polls tasks until none is ready or the round is over; false stops the pump.
+    /// Polls tasks until none is ready or the round is over. Ready with false, it stops the pump.
     fn poll_round(&self, cx: &Context<'_>) -> Poll<bool> {
         let _current = Current::enter(&self.queue);
         for _ in 0..POLLS_PER_ROUND {
@@ -207,7 +207,7 @@ impl Pump {
 }
 
 impl Drop for Pump {
-    /// The runtime may shut down before its tasks finish: their resources are released then.
+    /// Releases the tasks' resources if the runtime shuts down before they finish.
     fn drop(&mut self) {
         let mut inner = self.queue.inner.lock();
         if inner.pump != self.number {
@@ -267,7 +267,7 @@ impl Wake for Task {
     }
 }
 
-/// Records the executor that is polled on this thread, until it is dropped.
+/// Mark of the executor that is polled on this thread, until it is dropped.
 struct Current;
 
 impl Current {
@@ -283,10 +283,10 @@ impl Drop for Current {
     }
 }
 
-/// Moves the other work of this thread to another thread and returns once that runs: the caller is about to block this
+/// Moves the other work of this thread to another thread, and returns once that runs: the caller is about to block this
 /// thread for long.
 ///
-/// On a current-thread runtime there is no other thread: the other clients that it serves wait.
+/// A current-thread runtime has no other thread: its other clients wait.
 pub(crate) fn hand_over() {
     let Ok(runtime) = Handle::try_current() else { return };
     if runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
@@ -296,14 +296,14 @@ pub(crate) fn hand_over() {
         queue.start_pump();
     }
     wakes::leave_worker();
-    // The new thread has taken over when it runs this task; until then the old one would take its work back.
+    // The new thread has taken over when it runs this task; until then the old one would take back its work.
     let (taken, over) = mpsc::channel();
     runtime.spawn(async move { taken.send(()) });
-    // The sender is dropped without sending only when the runtime shuts down.
+    // Without a message, the channel is closed only when the runtime shuts down.
     let _ = tokio::task::block_in_place(|| over.recv());
 }
 
-/// Runs the future made by `work` to completion; when it panics, the panic is reported and a new future is made.
+/// Runs the future made by `work` to completion. When it panics, the panic is reported and a new future is made.
 pub(crate) async fn supervise<F>(panics: Arc<Panics>, name: &'static str, mut work: impl FnMut() -> F)
 where
     F: Future<Output = ()>,
@@ -324,7 +324,6 @@ mod tests {
     use super::*;
     use crate::runtime::worker;
 
-    /// The maximum time a test waits for an event.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
@@ -336,12 +335,11 @@ mod tests {
             .map(|number| {
                 let (order, (registered, waker)) = (order.clone(), channel());
                 let mut is_first = true;
-                executor.spawn(poll_fn(move |cx| match std::mem::take(&mut is_first) {
-                    true => {
+                executor.spawn(poll_fn(move |cx| {
+                    if std::mem::take(&mut is_first) {
                         registered.send(cx.waker().clone()).expect("the test waits for it");
                         Poll::Pending
-                    }
-                    false => {
+                    } else {
                         order.send(number).expect("the test waits for it");
                         Poll::Ready(())
                     }

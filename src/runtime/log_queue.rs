@@ -1,8 +1,8 @@
-//! The way of log lines from the threads that log to the one that writes: nobody who logs waits for a disk, or for a pipe
-//! that nobody reads.
+//! Queue of log lines from the logging threads to the writing one: a logging thread never waits for a disk, or for a
+//! pipe without a reader.
 //!
-//! What is not written yet is bounded. A line for which there is no room is dropped and counted, and how many were is
-//! written as soon as there is room again.
+//! The queue is bounded. A line without room is dropped and counted, and the count is logged as soon as there is room
+//! again.
 
 use std::io;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// How many bytes of lines wait at most while others are being written.
+/// Maximum size of the queued lines while other lines are being written, in bytes.
 const PENDING_MAX: usize = 1024 * 1024;
 
-/// How long the end of the process waits for what is not written yet.
+/// Maximum time that the end of the process waits for unwritten lines.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Lines that are not written yet.
@@ -23,28 +23,27 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct LogQueue {
     state: Mutex<State>,
     changed: Condvar,
-    /// Whether lines say that the server is a replica.
+    /// True if lines name the server a replica.
     is_replica: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The lines to write.
     pending: Vec<u8>,
-    /// Whether lines are being written.
+    /// True while lines are being written.
     is_writing: bool,
-    /// Lines dropped in all, and since the last time that this was written.
+    /// Number of all dropped lines, and of those since the last report.
     dropped: u64,
     unreported: u64,
-    /// Whether the queue's owner is gone.
+    /// True once the queue's owner is gone.
     is_closed: bool,
 }
 
-/// Starts the thread that writes; `write` is called with whole lines, and `report` returns the line about so many dropped
-/// ones. It ends with the process.
+/// Starts the writing thread, which ends with the process. `write` is called with whole lines, and `report` returns the
+/// line about a number of dropped ones.
 ///
 /// # Errors
-/// When there is no thread.
+/// An error when the thread cannot be started.
 pub(crate) fn start(
     mut write: impl FnMut(&[u8]) + Send + 'static,
     report: impl Fn(&LogQueue, u64) -> String + Send + 'static,
@@ -61,17 +60,17 @@ pub(crate) fn start(
 }
 
 impl LogQueue {
-    /// Lets lines say that the server is a replica, or a primary.
+    /// Sets whether lines name the server a replica or a primary.
     pub(crate) fn set_replica(&self, is_replica: bool) {
         self.is_replica.store(is_replica, Relaxed);
     }
 
-    /// Returns whether lines say that the server is a replica.
+    /// Returns whether lines name the server a replica.
     pub(crate) fn is_replica(&self) -> bool {
         self.is_replica.load(Relaxed)
     }
 
-    /// Adds a line, with its end, or drops it. Never waits.
+    /// Adds a line, with its line end, or drops it. Never waits.
     pub fn push(&self, line: &[u8]) {
         let mut state = self.state.lock();
         if state.pending.len() + line.len() > PENDING_MAX {
@@ -84,24 +83,24 @@ impl LogQueue {
         self.changed.notify_all();
     }
 
-    /// Returns how many lines were dropped.
+    /// Returns the number of dropped lines.
     pub fn dropped(&self) -> u64 {
         self.state.lock().dropped
     }
 
-    /// Waits until all lines are written, but not for long: they may go where nobody reads them.
+    /// Waits until all lines are written, for a limited time: the log may be a pipe without a reader.
     pub fn flush(&self) {
         let is_busy = |state: &mut State| state.is_writing || !state.pending.is_empty();
         self.changed.wait_while_for(&mut self.state.lock(), is_busy, FLUSH_TIMEOUT);
     }
 
-    /// Lets the thread end when it has written what there is.
+    /// Ends the thread when it has written the queued lines.
     pub fn close(&self) {
         self.state.lock().is_closed = true;
         self.changed.notify_all();
     }
 
-    /// Waits for lines and takes them; `None` at the end.
+    /// Waits for lines and takes them. Returns `None` once the queue is closed and empty.
     fn take(&self, report: &impl Fn(&LogQueue, u64) -> String) -> Option<Vec<u8>> {
         let mut state = self.state.lock();
         self.changed.wait_while(&mut state, |state| state.pending.is_empty() && !state.is_closed);
@@ -116,7 +115,7 @@ impl LogQueue {
         Some(lines)
     }
 
-    /// Records that lines are written; their memory is used again unless it is much.
+    /// Records that lines are written. Their buffer is reused unless it is large.
     fn finish(&self, mut lines: Vec<u8>) {
         const KEPT_MAX: usize = 64 * 1024;
         let mut state = self.state.lock();

@@ -1,5 +1,5 @@
-//! The threads that execute commands: worker runtimes, the order in which they poll connections, and the panics they
-//! catch; and the one that writes the log.
+//! Threads of the server: worker runtimes that execute commands, the order in which they poll connections, caught
+//! panics, and the thread that writes the log.
 
 pub(crate) mod executor;
 pub(crate) mod log_queue;

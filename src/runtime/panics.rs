@@ -1,4 +1,4 @@
-//! Counts and logs caught panics, and injects panics for tests.
+//! Caught panics, counted and logged, and panics injected for tests.
 //!
 //! A panic is a bug. It ends only the connection, or the one round of a server task, in which it happened; the server
 //! keeps running.
@@ -13,7 +13,7 @@ use std::task::Poll;
 
 use tracing::error;
 
-/// A place where `DEBUG INJECT-PANIC` can cause a panic; each is a bit.
+/// Place where `DEBUG INJECT-PANIC` can cause a panic; each is a bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Site {
@@ -25,11 +25,11 @@ pub enum Site {
     Accept = 1 << 2,
 }
 
-/// What a panic carries.
+/// Payload of a panic.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
-/// Runs a future to completion, or up to its first panic, which is returned. Pinned by the caller: an async function
-/// has room for an argument and for what it makes of it, and a connection lives as long as its future.
+/// Runs a future to completion, or up to its first panic, which is returned. The caller pins it: an async function has
+/// room both for an argument and for its pinned copy, and a connection lives as long as its future.
 ///
 /// # Errors
 /// The panic.
@@ -41,7 +41,7 @@ pub(crate) async fn caught<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Re
     .await
 }
 
-/// The caught and injected panics of one server.
+/// Caught and injected panics of one server.
 #[derive(Debug, Default)]
 pub struct Panics {
     caught: AtomicU64,
@@ -49,24 +49,24 @@ pub struct Panics {
 }
 
 impl Panics {
-    /// Logs and counts a caught panic; `place` says where it happened.
+    /// Logs and counts a caught panic; `place` names the work that has panicked.
     pub fn report(&self, place: &'static str, panic: &(dyn Any + Send)) {
         self.caught.fetch_add(1, Relaxed);
         let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         error!(place, cause = text.unwrap_or("unknown"), "caught a panic");
     }
 
-    /// Does something whose panic must not reach the caller; reports that, and returns `None` then.
+    /// Runs work whose panic must not reach the caller. Reports a panic, and then returns `None`.
     pub fn catch<T>(&self, place: &'static str, work: impl FnOnce() -> T) -> Option<T> {
         catch_unwind(AssertUnwindSafe(work)).map_err(|panic| self.report(place, &*panic)).ok()
     }
 
-    /// Returns how many panics were caught.
+    /// Returns the number of caught panics.
     pub fn caught(&self) -> u64 {
         self.caught.load(Relaxed)
     }
 
-    /// Makes the next [`Panics::pass`] of a site panic.
+    /// Makes the next [`Panics::pass`] at a site panic.
     pub fn inject(&self, site: Site) {
         self.injected.fetch_or(site as u8, Relaxed);
     }

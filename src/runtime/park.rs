@@ -1,4 +1,4 @@
-//! Waits for a future on the calling thread, inside a runtime or outside of all.
+//! Blocking wait for a future on the calling thread, inside or outside of a runtime.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Blocks the thread until a future is ready that other threads make ready.
+/// Blocks the thread until a future is ready. Other threads make it ready.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let (mut future, waker) = (pin!(future), Waker::from(Arc::new(Unpark(thread::current()))));
     let mut context = Context::from_waker(&waker);

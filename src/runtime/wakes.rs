@@ -1,25 +1,24 @@
-//! Work that a worker puts off until it has executed what was ready: the disk is then asked once for the writes of many
-//! clients, or another thread is woken once.
+//! Deferred work of a worker, done after everything that was ready has been executed: one write to the disk for many
+//! clients, or one wakeup of another thread.
 //!
-//! A worker's replies wait for that work anyway, and it sends none before it has executed what is ready.
+//! A worker's replies depend on that work anyway, and it sends none before it has executed everything that is ready.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use parking_lot::Condvar;
 
-/// After how many batches of requests a worker that always has work does what it has put off: clients of other workers may
-/// wait for its records.
+/// Number of batches of requests after which a worker that always has work does its deferred work: clients of other
+/// workers may wait for its records.
 const BATCHES_MAX: usize = 64;
 
 thread_local! {
-    /// The work that this thread has put off; `None` if it puts nothing off.
+    /// Deferred work of this thread; `None` if it defers none.
     static DUE: RefCell<Option<Due>> = const { RefCell::new(None) };
 }
 
-/// Work that can be put off.
+/// Work that can be deferred.
 pub(crate) trait Deferred: Send + Sync {
-    /// Does the work.
     fn run(&self);
 }
 
@@ -32,11 +31,11 @@ impl Deferred for Condvar {
 #[derive(Default)]
 struct Due {
     work: Vec<Arc<dyn Deferred>>,
-    /// The number of batches executed since the first of it was put off.
+    /// Number of batches executed since the oldest work was deferred.
     batches: usize,
 }
 
-/// Puts work off if this thread is a worker; returns false, and does nothing, on other threads.
+/// Defers work if this thread is a worker. Returns false, and does nothing, on other threads.
 pub(crate) fn defer<T: Deferred + 'static>(work: &Arc<T>) -> bool {
     DUE.with_borrow_mut(|due| {
         let Some(due) = due else { return false };
@@ -48,35 +47,40 @@ pub(crate) fn defer<T: Deferred + 'static>(work: &Arc<T>) -> bool {
     })
 }
 
-/// Does what this thread has put off. Every worker calls it before it waits for work, and only what it defers after such a
-/// call is put off.
+/// Runs the deferred work of this thread. Every worker calls it before it waits for work; a thread defers work only
+/// after its first call.
 pub(crate) fn before_worker_waits() {
     let work = DUE.with_borrow_mut(|due| due.get_or_insert_default().take());
     run(work);
 }
 
-/// Does what this thread has put off, if anything.
+/// Runs the deferred work of this thread, if any.
 pub(crate) fn run_deferred() {
-    let work = DUE.with_borrow_mut(|due| due.as_mut().map(Due::take));
-    work.into_iter().for_each(run);
+    if let Some(work) = DUE.with_borrow_mut(|due| due.as_mut().map(Due::take)) {
+        run(work);
+    }
 }
 
-/// Counts a batch of requests that this thread has executed.
+/// Counts a batch of requests executed by this thread.
 pub(crate) fn count_batch() {
     let work = DUE.with_borrow_mut(|due| {
         let due = due.as_mut().filter(|due| !due.work.is_empty())?;
         due.batches += 1;
         (due.batches >= BATCHES_MAX).then(|| due.take())
     });
-    work.into_iter().for_each(run);
+    if let Some(work) = work {
+        run(work);
+    }
 }
 
-/// Lets this thread put nothing off any more, as it is no worker.
+/// Ends the deferring of work on this thread, which is no worker any more.
 pub(crate) fn leave_worker() {
-    DUE.take().into_iter().for_each(|mut due| run(due.take()));
+    if let Some(mut due) = DUE.take() {
+        run(due.take());
+    }
 }
 
-/// Does the work, and keeps the list's memory for the next.
+/// Runs the work, and keeps the list's memory for later work.
 fn run(mut work: Vec<Arc<dyn Deferred>>) {
     work.drain(..).for_each(|work| work.run());
     DUE.with_borrow_mut(|due| {
@@ -102,7 +106,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs `act` with a place at which a thread waits, and with what tells whether that was woken. It must wake it.
+    /// Runs `act` with a condition variable on which a thread waits, and with a test for its wakeup. `act` must wake
+    /// it.
     fn with_a_waiting_thread(act: impl FnOnce(&Arc<Condvar>, &dyn Fn() -> bool)) {
         let (place, lock, (send, messages)) = (Arc::new(Condvar::new()), Mutex::new(()), mpsc::channel());
         thread::scope(|scope| {
@@ -113,7 +118,7 @@ mod tests {
                 let _ = send.send(());
             });
             messages.recv().expect("that it waits");
-            drop(lock.lock()); // the other one has it until it waits
+            drop(lock.lock()); // the other thread holds it until it waits
             act(&place, &|| messages.try_recv().is_ok());
         });
     }

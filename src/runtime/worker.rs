@@ -1,4 +1,4 @@
-//! The threads that serve connections: one runtime with one thread each; no work moves between them.
+//! Threads that serve connections: one runtime with one thread each; no work moves between them.
 //!
 //! docs/decisions/03-one-thread-per-worker.md has the measurement that chose this over one runtime with many threads.
 //! The runtimes are of tokio's multi-thread kind, which can replace a blocked thread: when a script runs for too long,
@@ -17,7 +17,7 @@ use crate::runtime::wakes;
 /// work after every request sleeps and is woken again, which costs more than a second thread gains.
 ///
 /// # Errors
-/// When a thread or a runtime cannot be created.
+/// An error when a thread or a runtime cannot be created.
 pub fn start(count: usize) -> io::Result<Vec<Handle>> {
     let count = match count {
         0 => (thread::available_parallelism()?.get() / 2).max(1),
@@ -29,7 +29,7 @@ pub fn start(count: usize) -> io::Result<Vec<Handle>> {
 /// Creates the runtime of one worker, with its thread.
 ///
 /// # Errors
-/// When the thread or the runtime cannot be created.
+/// An error when the thread or the runtime cannot be created.
 pub fn runtime(number: usize) -> io::Result<Runtime> {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(1).thread_name(format!("worker-{number}")).enable_all();
@@ -39,7 +39,7 @@ pub fn runtime(number: usize) -> io::Result<Runtime> {
 fn start_one(number: usize) -> io::Result<Handle> {
     let runtime = runtime(number)?;
     let handle = runtime.handle().clone();
-    // No owner outlives the worker: the runtime ends with the process.
+    // The runtime needs no owner: it ends with the process.
     std::mem::forget(runtime);
     Ok(handle)
 }
