@@ -1,26 +1,24 @@
-//! The journal of calls received: the latest ones, within a number and a size.
+//! Journal of received calls: the latest ones, limited by number and size.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::spec::CommandSpec;
 
-/// The most bytes of arguments that are kept, all calls together.
+/// Maximum size of the arguments of all kept calls together, in bytes.
 const BYTES_MAX: usize = 64 << 20;
 
-/// A call as it was received.
+/// Call as it was received.
 pub(crate) struct ReceivedCall {
-    /// When it was executed or refused, in milliseconds since 1970 by the clock of the namespace.
+    /// Time when it was executed or refused, in milliseconds since 1970 by the clock of the namespace.
     pub(crate) unix_ms: i64,
-    /// The client's id.
     pub(crate) client_id: u64,
-    /// The client's name.
     pub(crate) client_name: String,
-    /// The command; `None` for a name that no command has.
+    /// Command; `None` for an unknown one.
     pub(crate) command: Option<&'static CommandSpec>,
-    /// The arguments, secrets redacted.
+    /// Arguments with secrets redacted.
     pub(crate) args: Vec<Box<[u8]>>,
-    /// The kind of the fault that was injected, if any.
+    /// Kind of the injected fault, if any.
     pub(crate) fault: Option<&'static str>,
 }
 
@@ -30,7 +28,7 @@ impl ReceivedCall {
     }
 }
 
-/// The calls received, oldest first.
+/// Received calls, oldest first.
 #[derive(Default)]
 pub(crate) struct Calls {
     calls: VecDeque<Arc<ReceivedCall>>,
@@ -38,7 +36,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Adds a call, and drops the oldest until at most `max_count` are left, which take no more than the limit.
+    /// Adds a call, and drops the oldest calls beyond `max_count` and the size limit.
     pub(crate) fn push(&mut self, call: ReceivedCall, max_count: usize) {
         self.bytes += call.bytes();
         self.calls.push_back(Arc::new(call));
@@ -48,7 +46,6 @@ impl Calls {
         }
     }
 
-    /// Forgets all calls.
     pub(crate) fn clear(&mut self) {
         *self = Calls::default();
     }

@@ -1,12 +1,12 @@
-//! A fault as a test asks for it.
+//! Description of a fault by a test.
 
 use std::time::Duration;
 
-/// A fault: what is to happen to calls of a command. [`Server::inject`](crate::Server::inject) makes it happen.
+/// A fault: an effect on calls of a command. [`Server::inject`](crate::Server::inject) injects it.
 ///
-/// It needs one effect: [`error`](Fault::error), [`delay`](Fault::delay), [`drop`](Fault::drop),
-/// [`lose_reply`](Fault::lose_reply) or [`partial`](Fault::partial); the last one that is given counts. All else
-/// limits the calls into which it is injected. Inside `EXEC` and scripts only the outer call is matched.
+/// A fault needs one effect: [`error`](Fault::error), [`delay`](Fault::delay), [`drop`](Fault::drop),
+/// [`lose_reply`](Fault::lose_reply) or [`partial`](Fault::partial); if several are given, the last one counts. All
+/// other methods limit the calls into which it is injected. Inside `EXEC` and scripts only the outer call is matched.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -19,32 +19,32 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "a fault does nothing until it is injected"]
 pub struct Fault {
-    /// The name of the command, or `*`.
+    /// Name of the command, or `*`.
     pub(crate) command: Vec<u8>,
-    /// A pattern that one of the keys must match.
+    /// Pattern that one of the keys must match.
     pub(crate) key: Option<Vec<u8>>,
-    /// The name that the client must have.
+    /// Name that the client must have.
     pub(crate) client: Option<Vec<u8>>,
-    /// What it does.
+    /// Effect of the fault.
     pub(crate) kind: Option<FaultKind>,
-    /// How many matching calls it lets pass first.
+    /// Number of matching calls that it lets pass first.
     pub(crate) after: u64,
-    /// The probability with which it fires.
+    /// Probability with which it fires.
     pub(crate) prob: f64,
-    /// Where the random numbers for that begin; `None` for anywhere.
+    /// Seed of its random numbers; `None` for any.
     pub(crate) seed: Option<u64>,
-    /// How often it may fire; `None` without a limit.
+    /// Maximum number of times that it fires; `None` without a limit.
     pub(crate) times: Option<u64>,
 }
 
-/// What a fault does to a call.
+/// Effect of a fault on a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FaultKind {
-    /// Replies with this error instead of executing it.
+    /// Replies with this error instead of executing the call.
     Error(Vec<u8>),
-    /// Holds its reply back for this real time.
+    /// Delays the reply by this real time.
     Delay(Duration),
-    /// Closes the connection before it is executed.
+    /// Closes the connection before the call is executed.
     Drop,
     /// Closes the connection instead of replying.
     LoseReply,
@@ -53,7 +53,7 @@ pub(crate) enum FaultKind {
 }
 
 impl FaultKind {
-    /// Returns its name.
+    /// Returns the name of the kind.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             FaultKind::Error(_) => "ERROR",
@@ -64,7 +64,7 @@ impl FaultKind {
         }
     }
 
-    /// Returns it as TEST.FAULT ADD takes it.
+    /// Returns the effect in the syntax of TEST.FAULT ADD.
     pub(crate) fn text(&self) -> Vec<u8> {
         let value = match self {
             FaultKind::Error(text) => text.clone(),
@@ -77,14 +77,15 @@ impl FaultKind {
 }
 
 impl Fault {
-    /// Creates a fault of the calls of a command, in any case. `CLIENT` stands for all its subcommands,
-    /// `CLIENT|GETNAME` for one. `*` stands for all commands but those that open and close a session (`HELLO`, `AUTH`,
-    /// `RESET`, `QUIT`) and `TEST.*`.
+    /// Creates a fault of the calls of a command, whose name is case-insensitive. `CLIENT` stands for all its
+    /// subcommands, `CLIENT|GETNAME` for one. `*` stands for all commands except those that open and close a session
+    /// (`HELLO`, `AUTH`, `RESET`, `QUIT`) and `TEST.*`.
     ///
-    /// The name is the one that the client library sends: its `incr()`, for instance, may send `INCRBY`.
+    /// The name must be the one that the client library sends: its `incr()`, for instance, may send `INCRBY`.
     ///
-    /// `LINK` stands for the link of a private instance to its primary, see TEST.INSTANCE: [`delay`](Fault::delay), then by
-    /// the instance's clock, or [`drop`](Fault::drop), without limits.
+    /// `LINK` stands for the link of a private instance to its primary, see TEST.INSTANCE. Its fault can have a
+    /// [`delay`](Fault::delay), which is then measured by the instance's clock, or [`drop`](Fault::drop), and no
+    /// limits.
     pub fn on(command: impl AsRef<[u8]>) -> Self {
         Fault {
             command: command.as_ref().to_vec(),
@@ -98,23 +99,23 @@ impl Fault {
         }
     }
 
-    /// Strikes only calls of which a key matches this pattern.
+    /// Limits the fault to calls with a key that matches this pattern.
     pub fn key(self, pattern: impl AsRef<[u8]>) -> Self {
         Fault { key: Some(pattern.as_ref().to_vec()), ..self }
     }
 
-    /// Strikes only clients that have given themselves this name, by `CLIENT SETNAME` or `HELLO`.
+    /// Limits the fault to clients that have set this name by `CLIENT SETNAME` or `HELLO`.
     pub fn client(self, name: impl AsRef<[u8]>) -> Self {
         Fault { client: Some(name.as_ref().to_vec()), ..self }
     }
 
-    /// Replies with this error, which begins with its code, instead of executing the call.
+    /// Replies with this error, which begins with its error code, instead of executing the call.
     pub fn error(self, line: impl AsRef<[u8]>) -> Self {
         self.with(FaultKind::Error(line.as_ref().to_vec()))
     }
 
-    /// Executes the call and holds its reply back for this long: real time, whatever the server's clock. Other clients
-    /// are not held up.
+    /// Executes the call and delays its reply by this real time, whatever the server's clock. Other clients are not
+    /// delayed.
     pub fn delay(self, time: Duration) -> Self {
         self.with(FaultKind::Delay(time))
     }
@@ -124,7 +125,7 @@ impl Fault {
         self.with(FaultKind::Drop)
     }
 
-    /// Executes the call and closes the connection instead of replying: the client cannot know whether it happened.
+    /// Executes the call and closes the connection instead of replying: the client cannot know whether it was executed.
     pub fn lose_reply(self) -> Self {
         self.with(FaultKind::LoseReply)
     }
@@ -134,27 +135,28 @@ impl Fault {
         self.with(FaultKind::Partial(bytes))
     }
 
-    /// Strikes each matching call with this probability, from 0 to 1.
+    /// Makes the fault fire at each matching call with this probability, from 0 to 1.
     pub fn probability(self, probability: f64) -> Self {
         Fault { prob: probability, ..self }
     }
 
-    /// Begins the random numbers for that with a seed: the same calls are chosen in every run.
+    /// Sets the seed of the random numbers for [`probability`](Fault::probability): every run then chooses the same
+    /// calls.
     pub fn seed(self, seed: u64) -> Self {
         Fault { seed: Some(seed), ..self }
     }
 
-    /// Limits into how many calls it is injected.
+    /// Limits the number of calls into which the fault is injected.
     pub fn times(self, times: u64) -> Self {
         Fault { times: Some(times), ..self }
     }
 
-    /// Sets how many matching calls pass before the first one into which it is injected.
+    /// Sets the number of matching calls that pass before the first one into which the fault is injected.
     pub fn after(self, calls: u64) -> Self {
         Fault { after: calls, ..self }
     }
 
-    /// Returns whether it can be one of a link: it delays or cuts it, always.
+    /// Returns whether the fault is possible for a link: it delays or cuts the link, always.
     pub(crate) fn is_for_link(&self) -> bool {
         let is_limited = self.key.is_some() || self.client.is_some() || self.seed.is_some() || self.times.is_some();
         let is_certain = self.after == 0 && self.prob == 1.0 && !is_limited;

@@ -1,4 +1,4 @@
-//! Faults: which calls they match, when they fire, and what they do.
+//! Injected faults: the calls that they match, the conditions under which they fire, and their effects.
 
 use std::time::Duration;
 
@@ -9,38 +9,38 @@ use crate::spec::marks::SPARED_BY_FAULTS;
 use crate::spec::{CommandSpec, CommandTable, Group};
 use crate::test_mode::fault::{Fault, FaultKind};
 
-/// The longest time for which a fault holds a reply back: a day.
+/// Maximum time for which a fault delays a reply: a day.
 const DELAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// The most faults of a namespace.
+/// Maximum number of faults of a namespace.
 const FAULTS_MAX: usize = 10_000;
 
-/// What stands for the command in a fault of the link of a replica to its primary in the same process.
+/// Name used in place of a command for a fault of the link of a replica to its primary in the same process.
 pub(crate) const LINK: &str = "LINK";
 
-/// A fault that was injected.
+/// Fault that was injected.
 #[derive(Clone)]
 pub(crate) struct ActiveFault {
-    /// Whether it is one of the link, and of no call.
+    /// True if the fault affects the link instead of calls.
     pub(crate) is_of_link: bool,
-    /// The command whose calls it matches, or the container of such commands; `None` for all.
+    /// Command whose calls it matches, or the container of such commands; `None` for all.
     pub(crate) command: Option<&'static CommandSpec>,
-    /// A pattern that one of the keys must match.
+    /// Pattern that one of the keys must match.
     pub(crate) key: Option<Pattern<Vec<u8>>>,
-    /// The name that the client must have.
+    /// Name that the client must have.
     pub(crate) client: Option<Vec<u8>>,
-    /// What it does.
+    /// Effect of the fault.
     pub(crate) kind: FaultKind,
-    /// How many matching calls it lets pass first.
+    /// Number of matching calls that it still lets pass.
     pub(crate) after: u64,
-    /// The probability with which it fires.
+    /// Probability with which it fires.
     pub(crate) prob: f64,
-    /// Where the random numbers for that begin.
+    /// Seed of its random numbers.
     pub(crate) seed: u64,
-    /// How often it may still fire; `None` without a limit.
+    /// Number of times that it may still fire; `None` without a limit.
     pub(crate) left: Option<u64>,
-    /// How often it has fired.
+    /// Number of times that it has fired.
     pub(crate) fired: u64,
-    /// The state of the random numbers.
+    /// State of the random number generator.
     random: u64,
 }
 
@@ -73,7 +73,7 @@ impl ActiveFault {
         Ok(ActiveFault { is_of_link, command, key, client, kind, after, prob, seed, left, fired: 0, random: seed })
     }
 
-    /// Returns whether it fires at a call, which it counts.
+    /// Returns whether the fault fires at a call, and counts it then.
     fn fires(&mut self, command: &CommandSpec, request: Request<'_>, client: &str) -> bool {
         if !self.matches(command, request, client) || self.left == Some(0) {
             return false;
@@ -115,7 +115,7 @@ impl ActiveFault {
     }
 }
 
-/// The faults, in the order in which they were added.
+/// Faults in the order in which they were added.
 #[derive(Default)]
 pub(crate) struct Faults {
     list: Vec<(i64, ActiveFault)>,
@@ -123,10 +123,10 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// Adds a fault; returns its id. Its random numbers begin with `seed` if it names no seed.
+    /// Adds a fault; returns its id. `seed` is used if the fault has no seed of its own.
     ///
     /// # Errors
-    /// When there is no such command, or the fault has no effect or one that is out of range.
+    /// An error when the command does not exist, or the fault has no effect or one that is out of range.
     pub(crate) fn add(&mut self, fault: Fault, commands: &'static CommandTable, seed: u64) -> Result<i64> {
         let fault = ActiveFault::new(fault, commands, seed)?;
         if self.list.len() >= FAULTS_MAX {
@@ -137,14 +137,13 @@ impl Faults {
         Ok(self.last_id)
     }
 
-    /// Removes a fault; returns whether there was one with this id.
+    /// Removes a fault; returns whether one with this id existed.
     pub(crate) fn remove(&mut self, id: i64) -> bool {
         let before = self.list.len();
         self.list.retain(|(other, _)| *other != id);
         self.list.len() < before
     }
 
-    /// Removes all faults.
     pub(crate) fn clear(&mut self) {
         self.list.clear();
     }
@@ -154,7 +153,7 @@ impl Faults {
         &self.list
     }
 
-    /// Returns how much later anything arrives over the link, by the first of its faults; `None` if that cuts it.
+    /// Returns the delay of everything sent over the link, by its first fault; `None` if that cuts it.
     pub(crate) fn link_delay(&self) -> Option<Duration> {
         match self.list.iter().find(|(_, fault)| fault.is_of_link).map(|(_, fault)| &fault.kind) {
             None => Some(Duration::ZERO),
@@ -163,7 +162,7 @@ impl Faults {
         }
     }
 
-    /// Returns the fault of a call: the first that fires.
+    /// Returns the effect of the first fault that fires at a call.
     pub(crate) fn fault_of(&mut self, command: &CommandSpec, request: Request<'_>, client: &str) -> Option<FaultKind> {
         if self.list.is_empty() || command.command.group == Group::Test {
             return None;

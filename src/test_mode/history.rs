@@ -1,12 +1,14 @@
-//! The history of a namespace: the images of all keys as of the last checkpoint, the snapshots, and the latest writes with the
-//! images that they have replaced.
+//! History of a namespace: the images of all keys as of the last checkpoint, the snapshots, and the latest writes with
+//! the images that they have replaced.
 //!
-//! A checkpoint brings the images up to date, for the keys that have changed since the last one. So an image is made once for
-//! each key that has changed between two checkpoints, whatever was done to it, and is shared by all that need it.
+//! A checkpoint brings the images up to date for the keys that have changed since the last one. So an image is made
+//! once for each key that has changed between two checkpoints, regardless of the number of changes, and is shared by
+//! all its users.
 //!
-//! An image is a copy of the whole value, and a checkpoint stops all clients, so only so much is copied for one that no client
-//! has asked for ([`CopyLimit::of_checkpoint`]). The images of larger values are missing until a snapshot is taken. What such a
-//! value was before a change is not known: the writes up to the checkpoint behind that change are forgotten.
+//! An image is a copy of the whole value, and a checkpoint stops all clients, so the copying at checkpoints that no
+//! client has asked for is limited ([`CopyLimit::of_checkpoint`]). The images of larger values are missing until a
+//! snapshot is taken. The value of such a key before a change is unknown: the writes up to the checkpoint after that
+//! change are forgotten.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,84 +16,83 @@ use std::sync::Arc;
 use crate::store::{ByKey, CopyLimit, Image, LockHolder, LockImage, Store, TooLarge, View};
 use crate::test_mode::recorder::{Changes, Touched, Write};
 
-/// The maximum number of snapshots of a namespace.
+/// Maximum number of snapshots of a namespace.
 const SNAPSHOTS_MAX: usize = 100;
-/// The maximum number of bytes of writes that are remembered, at the next checkpoint.
+/// Maximum size of the remembered writes after a checkpoint, in bytes.
 const BYTES_MAX: usize = 64 << 20;
 
-/// The images of keys.
 pub(crate) type Images = ByKey<Arc<Image>>;
 
-/// The texts of scripts and libraries.
+/// Source texts of scripts and libraries.
 #[derive(Clone, Default)]
 pub(crate) struct ScriptTexts {
-    /// The libraries of functions.
+    /// Libraries of functions.
     pub(crate) libraries: Arc<Vec<Vec<u8>>>,
-    /// The cached scripts, and whether each was loaded to stay.
+    /// Cached scripts, each with a flag that is true if it was loaded to stay.
     pub(crate) scripts: Arc<Vec<(Box<[u8]>, bool)>>,
 }
 
-/// What the namespace was.
+/// Former states of the namespace.
 #[derive(Default)]
 pub(crate) struct History {
-    /// The images as of the last checkpoint.
+    /// Images as of the last checkpoint.
     now: Images,
-    /// The keys that there were as of the last checkpoint without an image, because it would have been too large.
+    /// Keys without an image as of the last checkpoint, because it would have been too large.
     without: ByKey<()>,
-    /// The libraries as of the last checkpoint.
+    /// Libraries as of the last checkpoint.
     libraries: Arc<Vec<Vec<u8>>>,
-    /// What was written between checkpoints, oldest first.
+    /// Spans between checkpoints, oldest first.
     spans: VecDeque<Span>,
-    /// How many of the last writes can be lost: no more than the settings say, even if the first span has others.
+    /// Number of the last writes that can be undone: limited by the settings, even if the first span has more writes.
     remembered: usize,
-    /// From where in the log on all writes are known.
+    /// Position in the log from which on all writes are known.
     known_from: u64,
-    /// In the order in which the namespace was last what they say.
+    /// Snapshots in the order in which the namespace last was in their states.
     snapshots: Vec<Snapshot>,
 }
 
-/// What has happened between two checkpoints.
+/// Writes and changes between two checkpoints.
 struct Span {
     writes: Vec<Write>,
-    /// What the keys were before that have changed.
+    /// Images of the changed keys at the beginning.
     before: ByKey<Option<Arc<Image>>>,
-    /// Whether that has all keys that there were.
+    /// True if `before` has all keys that existed at the beginning.
     is_whole: bool,
     libraries: Arc<Vec<Vec<u8>>>,
 }
 
-/// What the keys that have changed were at the last checkpoint.
+/// Images of the changed keys as of the last checkpoint.
 #[derive(Default)]
 struct Before {
     images: ByKey<Option<Arc<Image>>>,
-    /// Whether all are known.
+    /// True if all these images are known.
     is_complete: bool,
 }
 
-/// A state to go back to.
+/// State that can be restored.
 struct Snapshot {
     name: Box<[u8]>,
     images: Images,
     texts: ScriptTexts,
-    /// The keys that have changed since then, up to the next snapshot.
+    /// Keys that have changed since then, up to the next snapshot.
     changed: ByKey<()>,
 }
 
-/// The state before the last writes.
+/// State before the last writes.
 #[derive(Default)]
 pub(crate) struct Former {
-    /// What the keys were before the writes to repeat.
+    /// Images of the keys before the writes to be repeated.
     pub(crate) before: ByKey<Option<Arc<Image>>>,
-    /// The libraries at that time.
+    /// Libraries at that time.
     pub(crate) libraries: Arc<Vec<Vec<u8>>>,
-    /// The writes to repeat.
+    /// Writes to be repeated.
     pub(crate) writes: Vec<Write>,
-    /// What was known of locks when these were executed.
+    /// Lock records after these writes.
     pub(crate) locks: ByKey<Option<LockImage>>,
 }
 
 impl History {
-    /// Brings the images up to date, and remembers at most about `max_writes` writes.
+    /// Brings the images up to date, and remembers about `max_writes` writes at most.
     pub(crate) fn checkpoint(
         &mut self,
         changes: Changes,
@@ -111,15 +112,12 @@ impl History {
         self.remembered = (self.remembered + changes.writes.len()).min(max_writes);
         let span = Span { writes: changes.writes, before, is_whole, libraries };
         if span.before.len() + span.writes.len() > 0 {
-            match max_writes > 0 {
-                true => self.spans.push_back(span),
-                false => store.reclaimer().free_later(span),
-            }
+            if max_writes > 0 { self.spans.push_back(span) } else { store.reclaimer().free_later(span) }
         }
         self.trim(max_writes, store);
     }
 
-    /// Forgets the last `lost` writes, which were undone just now, and brings the images up to date.
+    /// Removes the last `lost` writes, which have just been undone, and brings the images up to date.
     pub(crate) fn lose(
         &mut self,
         mut lost: usize,
@@ -133,7 +131,7 @@ impl History {
         while let Some(latest) = self.spans.back_mut() {
             if let Some(kept) = latest.writes.len().checked_sub(lost) {
                 latest.writes.truncate(kept);
-                // Keys that were only there in between are there again.
+                // Keys that existed only in between exist again.
                 let between =
                     undone.iter().filter(|(db, key, _)| latest.is_whole && latest.before.get(*db, key).is_none());
                 let between: Vec<_> = between.map(|(db, key, _)| (db, key.clone())).collect();
@@ -145,7 +143,7 @@ impl History {
         }
     }
 
-    /// Takes images of what has changed; returns the former ones.
+    /// Takes images of the changed keys; returns the former images.
     fn follow(&mut self, touched: Touched, store: &Store, view: &mut View<'_>) -> Before {
         let before = match touched {
             Touched::Keys(keys) => self.refresh(&keys, store, view),
@@ -157,7 +155,7 @@ impl History {
         before
     }
 
-    /// Takes images of some keys; returns the former ones.
+    /// Takes images of some keys; returns the former images.
     fn refresh(&mut self, keys: &ByKey<()>, store: &Store, view: &mut View<'_>) -> Before {
         let (mut before, mut limit) = (Before { is_complete: true, ..Before::default() }, CopyLimit::of_checkpoint());
         for (db, key, ()) in keys.iter() {
@@ -175,7 +173,7 @@ impl History {
         before
     }
 
-    /// Takes images of all keys; returns the former ones.
+    /// Takes images of all keys; returns the former images.
     fn refresh_all(&mut self, view: &mut View<'_>) -> Before {
         let (now, without) = view.images().all(CopyLimit::of_checkpoint());
         let (former, unknown) = (std::mem::replace(&mut self.now, now), std::mem::replace(&mut self.without, without));
@@ -187,8 +185,8 @@ impl History {
         Before { images, is_complete: unknown.len() == 0 }
     }
 
-    /// Takes the images that are missing, however large they are: a snapshot must have all of them. There was a checkpoint just
-    /// now.
+    /// Takes the missing images, regardless of their size: a snapshot must have all of them. A checkpoint was made just
+    /// before.
     pub(crate) fn complete(&mut self, store: &Store, view: &mut View<'_>) {
         for (db, key, ()) in std::mem::take(&mut self.without).iter() {
             if let Ok(Some(image)) = view.images().of(db, store.key(key), &mut CopyLimit::none()) {
@@ -197,7 +195,7 @@ impl History {
         }
     }
 
-    /// Forgets the oldest writes that are too many.
+    /// Forgets the oldest writes beyond the limits.
     fn trim(&mut self, max_writes: usize, store: &Store) {
         let mut writes: usize = self.spans.iter().map(|span| span.writes.len()).sum();
         let mut bytes: usize = self.spans.iter().map(Span::bytes).sum();
@@ -217,7 +215,7 @@ impl History {
         (self.remembered, self.known_from) = (0, position);
     }
 
-    /// Forgets what is needed only for writes, which are not remembered any more.
+    /// Forgets the state that serves only remembered writes, because no writes are remembered any more.
     pub(crate) fn stop_remembering(&mut self, position: u64) {
         self.forget_writes(position);
         if self.snapshots.is_empty() {
@@ -225,18 +223,19 @@ impl History {
         }
     }
 
-    /// Returns how many writes before the last checkpoint can be lost.
+    /// Returns the number of writes before the last checkpoint that can be undone.
     pub(crate) fn remembered(&self) -> usize {
         self.remembered
     }
 
-    /// Returns how many of the writes before the last checkpoint lie behind a position in the log; `None` if not all are known.
+    /// Returns the number of writes before the last checkpoint that lie behind a position in the log; `None` if some
+    /// are unknown.
     pub(crate) fn behind(&self, position: u64) -> Option<usize> {
         let latest = self.spans.iter().rev().flat_map(|span| span.writes.iter().rev());
         (position >= self.known_from).then(|| latest.take_while(|write| write.end > position).count())
     }
 
-    /// Returns what there was before the last `lost` writes, if they are remembered. There was a checkpoint just now.
+    /// Returns the state before the last `lost` writes, if they are remembered. A checkpoint was made just before.
     pub(crate) fn former(&self, mut lost: usize) -> Option<Former> {
         let mut former = Former::default();
         for span in self.spans.iter().rev() {
@@ -264,7 +263,8 @@ impl History {
         None
     }
 
-    /// Remembers the state as of the last checkpoint, which was just now, by a name; false if there are too many.
+    /// Saves the state as of the last checkpoint, which was made just before, under a name. Returns false if there are
+    /// too many snapshots.
     pub(crate) fn add_snapshot(&mut self, name: &[u8], texts: ScriptTexts, store: &Store) -> bool {
         if let Some(at) = self.position(name) {
             store.reclaimer().free_later(self.take_snapshot(at));
@@ -281,12 +281,12 @@ impl History {
         self.snapshots.iter().position(|snapshot| *snapshot.name == *name)
     }
 
-    /// Returns whether there is a snapshot of this name.
+    /// Returns whether a snapshot of this name exists.
     pub(crate) fn has_snapshot(&self, name: &[u8]) -> bool {
         self.position(name).is_some()
     }
 
-    /// Takes a snapshot out; what has changed since then has also changed since the one before.
+    /// Removes a snapshot. Its set of changed keys is added to that of the snapshot before it.
     fn take_snapshot(&mut self, at: usize) -> Snapshot {
         let taken = self.snapshots.remove(at);
         if let Some(earlier) = at.checked_sub(1).map(|at| &mut self.snapshots[at]) {
@@ -295,8 +295,8 @@ impl History {
         taken
     }
 
-    /// Sets the keys back to a snapshot, and their images; there was a checkpoint just now. `is_connected` tells which clients
-    /// are. Returns the texts to go back to.
+    /// Restores the keys of a snapshot, and their images. A checkpoint was made just before. `is_connected` tells
+    /// whether a lock holder is a connected client. Returns the texts to be restored.
     pub(crate) fn restore(
         &mut self,
         name: &[u8],
@@ -323,9 +323,10 @@ impl History {
             if let Some(lock) = image.and_then(|image| image.lock.as_ref()) {
                 is_exact &= view.images().restore_lock(db, key, lock, &is_connected);
             }
-            let image = match is_exact {
-                true => image.cloned(),
-                false => view.images().of(db, key, &mut CopyLimit::none()).unwrap_or_default(),
+            let image = if is_exact {
+                image.cloned()
+            } else {
+                view.images().of(db, key, &mut CopyLimit::none()).unwrap_or_default()
             };
             if !is_exact {
                 inexact.insert(db, bytes.clone(), ());
@@ -336,7 +337,7 @@ impl History {
             });
         }
         store.reclaimer().free_later(replaced);
-        // For the others, the way back leads through this one.
+        // The other snapshots are now reached from this one.
         if let Some(latest) = self.snapshots.last_mut() {
             latest.changed.add_keys(&changed);
         }

@@ -1,6 +1,6 @@
-//! What a server in test mode keeps for tests: the faults to be injected, the calls received, and states to go back to.
+//! Test mode: faults to be injected, received calls, and former states to be restored.
 //!
-//! Nothing of it exists in other servers. Here every call passes the gate's list of checks, the last of which is for
+//! Other servers have none of this. In test mode, every call passes the gate's list of checks, the last of which is for
 //! faults.
 
 mod calls;
@@ -20,15 +20,13 @@ pub(crate) use faults::{ActiveFault, Faults, LINK};
 pub(crate) use history::{Former, History, ScriptTexts};
 pub(crate) use recorder::Recorder;
 
-/// The state of test mode of one namespace.
+/// State of test mode of one namespace.
 pub(crate) struct TestMode {
-    /// The faults to be injected.
     pub(crate) faults: Mutex<Faults>,
-    /// The calls received.
     pub(crate) calls: Mutex<Calls>,
-    /// Snapshots, and the latest writes.
+    /// Snapshots and the latest writes.
     pub(crate) history: Mutex<History>,
-    /// The changes until the next checkpoint.
+    /// Recorder of the changes since the last checkpoint.
     pub(crate) recorder: Arc<Recorder>,
 }
 

@@ -1,9 +1,9 @@
-//! The changes between two checkpoints: the latest writes, each as the commands that repeat it, and the names of the keys
-//! that have changed with them. Test mode sets a namespace back with these.
+//! Changes between two checkpoints: the latest writes, each as the commands that repeat it, and the names of the
+//! changed keys. Test mode restores former states of a namespace with these.
 //!
-//! At a checkpoint the store is locked, every change is in it, and the images of all keys are known. The writes come from
-//! the log, of which this is a reader; what the log does not have, when each write was made and what it has done to locks,
-//! is recorded beside it.
+//! At a checkpoint the store is locked, every change is in it, and the images of all keys are known. The recorder reads
+//! the writes from the log. Data that the log lacks, the time of each write and its effects on locks, is recorded
+//! separately.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,42 +17,42 @@ use crate::resp::write_select;
 use crate::store::{ByKey, ChangeLog, HeldLock, LockImage};
 use crate::time::clock::Now;
 
-/// The maximum number of writes between two checkpoints.
+/// Maximum number of writes between two checkpoints.
 const WRITES_MAX: usize = 1000;
-/// The number of changed keys from which on a checkpoint is due: each costs it about a microsecond, and nobody else is
-/// served.
+/// Number of changed keys from which on a checkpoint is due: each key takes it about a microsecond, in which no client
+/// is served.
 const KEYS_DUE: usize = 1000;
-/// The number of bytes of writes from which on a checkpoint is due.
+/// Size of the writes from which on a checkpoint is due, in bytes.
 const BYTES_DUE: u64 = 16 << 20;
-/// The maximum number of changed keys whose names are kept; with more, any key may have changed.
+/// Maximum number of changed keys whose names are kept; beyond it, any key may have changed.
 const KEYS_MAX: usize = 1 << 20;
 
-/// What one call has changed.
+/// Changes by one call.
 #[derive(Clone)]
 pub(crate) struct Write {
-    /// When.
+    /// Time of the call.
     pub(crate) at: Now,
-    /// The position in the log behind it.
+    /// Position in the log after the write.
     pub(crate) end: u64,
-    /// The commands that repeat it, with times from then on; before them those for what no call has changed since the
-    /// write before.
+    /// Commands that repeat the write, with times relative to `at`, preceded by the changes outside of calls since the
+    /// previous write.
     pub(crate) effects: Box<[u8]>,
-    /// What was known afterwards of the locks that it has changed; `None` of a key that is no lock any more.
+    /// Records of the changed locks after the write; `None` for a key that is no lock any more.
     pub(crate) locks: ByKey<Option<LockImage>>,
 }
 
 impl Write {
-    /// Returns the bytes that it takes, roughly.
+    /// Returns the approximate memory of the write, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Write>() + self.effects.len() + self.locks.len() * 2 * size_of::<LockImage>()
     }
 }
 
-/// The keys that have changed.
+/// Changed keys.
 pub(crate) enum Touched {
-    /// These.
+    /// These keys.
     Keys(ByKey<()>),
-    /// Any.
+    /// Any key.
     All,
 }
 
@@ -62,68 +62,66 @@ impl Default for Touched {
     }
 }
 
-/// The changes since the last checkpoint.
+/// Changes since the last checkpoint.
 #[derive(Default)]
 pub(crate) struct Changes {
-    /// The writes, oldest first.
+    /// Writes, oldest first.
     pub(crate) writes: Vec<Write>,
-    /// The keys that have changed.
     pub(crate) touched: Touched,
-    /// The position in the log of this checkpoint.
+    /// Position of this checkpoint in the log.
     pub(crate) end: u64,
-    /// Whether `writes` has all of them.
+    /// True if `writes` is complete.
     pub(crate) has_all: bool,
 }
 
-/// Records changes, and passes on to the log what is logged.
+/// Recorder of changes, which also passes logged effects on to the log.
 pub(crate) struct Recorder {
     log: Arc<Log>,
     state: Mutex<State>,
-    /// Whether a [checkpoint](Recorder::checkpoint) is needed before more is written.
+    /// True if a [checkpoint](Recorder::checkpoint) is needed before the next write.
     is_checkpoint_due: AtomicBool,
 }
 
-/// What is recorded until the next checkpoint.
+/// Records since the last checkpoint.
 #[derive(Default)]
 struct State {
-    /// Reads the writes; `None` while none are remembered.
+    /// Reader of the writes in the log; `None` while none are remembered.
     reader: Option<LogReader>,
-    /// Where it was at the last checkpoint.
+    /// Position of the reader at the last checkpoint.
     begin: u64,
-    /// The database of the next command that it reads.
+    /// Database of the next command that it reads.
     db: usize,
-    /// What it has read of the write after the last one, in pieces, each with its position in the log.
+    /// Pieces that it has read beyond the last write, each with its position in the log.
     unfinished: VecDeque<(u64, Bytes)>,
-    /// The writes since the last checkpoint.
+    /// Ends of the writes since the last checkpoint.
     ends: Vec<End>,
     touched: Touched,
-    /// What is known of the locks that the next write has changed.
+    /// Records of the locks changed by the next write.
     locks: ByKey<Option<LockImage>>,
-    /// How many writes are remembered in all.
+    /// Maximum number of writes that the history remembers.
     max_writes: usize,
-    /// Whether changed keys are recorded even if no writes are remembered.
+    /// True if changed keys are recorded even if no writes are remembered.
     has_snapshots: bool,
-    /// Whether changes were missed, so that nothing is known up to the next checkpoint.
+    /// True if changes were missed, so that nothing is known up to the next checkpoint.
     has_missed: bool,
 }
 
-/// The end of a write in the log.
+/// End of a write in the log.
 struct End {
     position: u64,
     at: Now,
-    /// The database of the last command.
+    /// Database of the last command.
     db: usize,
     locks: ByKey<Option<LockImage>>,
 }
 
 impl Recorder {
-    /// Creates a recorder of a log.
     pub(crate) fn new(log: Arc<Log>) -> Self {
         Recorder { log, state: Mutex::default(), is_checkpoint_due: AtomicBool::new(false) }
     }
 
-    /// Appends the effects of a call at a time to the log, and clears them; returns the position behind them. Must be
-    /// called while the changed shards are locked.
+    /// Appends the effects of a call, made at a time, to the log, and clears them; returns the position after them.
+    /// Must be called while the changed shards are locked.
     pub(crate) fn append(&self, effects: &mut Effects, at: Now) -> u64 {
         self.change(|state| {
             let (db, is_write) = (effects.last_db(), effects.count() > 0);
@@ -136,7 +134,7 @@ impl Recorder {
         })
     }
 
-    /// Sets how many of the latest writes are remembered.
+    /// Sets the number of latest writes to be remembered.
     pub(crate) fn remember(&self, max_writes: usize) {
         self.change(|state| {
             state.max_writes = max_writes;
@@ -152,13 +150,13 @@ impl Recorder {
         });
     }
 
-    /// Returns whether a checkpoint is needed before more is written.
+    /// Returns whether a checkpoint is needed before the next write.
     #[inline]
     pub(crate) fn is_checkpoint_due(&self) -> bool {
         self.is_checkpoint_due.load(Relaxed)
     }
 
-    /// Returns whether a checkpoint is needed because many keys have changed, by calls or without.
+    /// Returns whether a checkpoint is needed because many keys have changed, in calls or outside of them.
     pub(crate) fn has_many_keys(&self) -> bool {
         self.is_checkpoint_due() && self.state.lock().has_many_keys()
     }
@@ -168,10 +166,10 @@ impl Recorder {
         self.change(|state| state.checkpoint(&self.log))
     }
 
-    /// Makes a checkpoint without looking at the changes, which were undone or are known.
+    /// Makes a checkpoint that ignores the changes, which were undone or are known.
     pub(crate) fn discard(&self) {
         self.change(|state| {
-            // A new reader: which database the next command is for may have been said in what is discarded.
+            // A new reader, because the SELECT for the next command may be in the discarded part.
             state.forget_writes();
             state.checkpoint(&self.log);
         });
@@ -238,7 +236,7 @@ impl State {
         self.max_writes > 0 && (self.has_missed || self.reader.is_none() || is_full) || self.has_many_keys()
     }
 
-    /// Returns whether so many keys have changed that a checkpoint is due for that alone.
+    /// Returns whether the number of changed keys alone makes a checkpoint due.
     fn has_many_keys(&self) -> bool {
         let has_many = matches!(&self.touched, Touched::Keys(keys) if keys.len() >= KEYS_DUE);
         has_many && (self.max_writes > 0 || self.has_snapshots)
@@ -259,7 +257,7 @@ impl State {
         changes
     }
 
-    /// Reads the writes since the last checkpoint from the log; `None` if it has not kept them.
+    /// Reads the writes since the last checkpoint from the log. Returns `None` if the log has not kept them.
     fn take_writes(&mut self) -> Option<Vec<Write>> {
         let Ok(read) = self.reader.as_ref()?.take_records() else {
             self.forget_writes();
@@ -278,7 +276,7 @@ impl State {
         Some(writes)
     }
 
-    /// Moves what lies before a position out of the records that no write has.
+    /// Moves the pieces before a position from `unfinished` to `out`.
     fn take_unfinished(&mut self, position: u64, out: &mut Vec<u8>) {
         while let Some((begin, piece)) = self.unfinished.front_mut().filter(|(begin, _)| *begin < position) {
             let len = piece.len().min((position - *begin) as usize);
@@ -290,7 +288,6 @@ impl State {
         }
     }
 
-    /// Records that a key has changed.
     fn record_change(&mut self, db: usize, key: &[u8]) {
         if self.has_missed {
             return;
