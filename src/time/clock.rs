@@ -1,18 +1,18 @@
 //! Time as a parameter: the only file that reads the operating system's clocks.
 //!
-//! A [`Clock`] gives one reading, [`Now`], of two clocks at once: the monotonic one, for relative TTLs, and the wall
+//! A [`Clock`] gives one reading, [`Now`], of two clocks at once: the monotonic clock, for relative TTLs, and the wall
 //! clock, for absolute deadlines (`EXPIREAT`, `PXAT`). A steered clock can be stopped and moved, so that tests and test
 //! doubles move time instead of waiting for it.
 //!
 //! Durations are measured with a counter, [`Clock::ticks`]: the processor's own where it can be trusted, because
 //! reading it takes a few nanoseconds and every command is measured.
 //!
-//! The clock of a replica counts by that of its primary, once it is told the difference ([`Clock::follow`]): then nothing
-//! that happens to the wall clock of this machine moves a deadline.
+//! The clock of a replica follows its primary's clock once it knows the difference ([`Clock::follow`]): then a change
+//! of this machine's wall clock moves no deadline.
 //!
-//! Invariant: between two adjustments of the wall clock, `wall_ms - mono_ms` is constant. The two
-//! clocks are read one after the other and would otherwise drift apart by a rounded millisecond
-//! from one reading to the next, and `PEXPIRETIME` of an untouched key would flicker.
+//! Invariant: between two adjustments of the wall clock, `wall_ms - mono_ms` is constant. The two clocks are read one
+//! after the other and would otherwise drift apart by a rounded millisecond from one reading to the next, and
+//! `PEXPIRETIME` of an untouched key would flicker.
 
 #![allow(clippy::disallowed_methods)] // this is the one place that reads OS time
 
@@ -24,23 +24,23 @@ use parking_lot::Mutex;
 
 use crate::time::counter;
 
-/// How far the wall clock may deviate from its last known offset before that counts as an adjustment.
+/// Deviation of the wall clock from its last known offset beyond which it was adjusted.
 const WALL_TOLERANCE_MS: i64 = 1;
 
 const US_PER_MS: u64 = 1000;
-/// The last time that a steered clock is moved to, by both of its clocks: far from where its microseconds overflow.
+/// Latest time that a steered clock is moved to, on both of its clocks: far from an overflow of its microseconds.
 pub(crate) const END_MS: i64 = i64::MAX / 2000;
 
 /// One reading of both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// Microseconds since the clock was created; never decreases.
+    /// Microseconds since the clock was created. Never decreases.
     mono_us: u64,
-    /// The offset from monotonic to wall-clock milliseconds.
+    /// Offset from monotonic to wall-clock milliseconds.
     wall_offset_ms: i64,
 }
 
-/// Returns the microseconds between two times of a monotonic clock, of which the first may lie before it was created.
+/// Returns the microseconds between two times of a monotonic clock; the first may lie before the clock was created.
 pub(crate) fn us_between(since_us: i64, at_us: u64) -> u64 {
     at_us.saturating_add_signed(since_us.saturating_neg())
 }
@@ -62,8 +62,8 @@ impl Now {
         self.mono_us
     }
 
-    /// Returns a time in microseconds since 1970, as a wall clock like this one tells it, by the monotonic clock; negative if
-    /// that was before the clock was created. A later time than this is this.
+    /// Converts a wall-clock time, in microseconds since 1970 by a clock like this one, to monotonic microseconds. The
+    /// result is negative if the time is before the clock was created; a time in the future counts as the present.
     pub(crate) fn mono_us_at(self, wall_us: i64) -> i64 {
         self.mono_us.cast_signed().saturating_sub(self.wall_us().saturating_sub(wall_us).max(0))
     }
@@ -109,8 +109,8 @@ impl Now {
     }
 }
 
-/// A source of time: the system's clocks, or a steered clock for tests. Clones share the same time; while one of them is that
-/// of a server that is a replica, the system's wall clock is replaced by that of the primary.
+/// A source of time: the system's clocks, or a steered clock for tests. Clones share the same time. While one of them
+/// belongs to a server that is a replica, the primary's wall clock replaces the system's.
 #[derive(Clone, Debug)]
 pub struct Clock(Arc<Source>);
 
@@ -118,30 +118,31 @@ pub struct Clock(Arc<Source>);
 enum Source {
     System {
         origin: Instant,
-        /// The part of a wall-clock millisecond that had passed at the origin. With it, milliseconds of both clocks
-        /// begin together, and the wall clock read here is not behind that of other programs.
+        /// Part of a wall-clock millisecond that had passed at the origin. With it, milliseconds of both clocks begin
+        /// together, and the wall clock read here is not behind the reading of other programs.
         lead: Duration,
         offset: AtomicI64,
-        /// When the offset was last compared with the wall clock, in monotonic milliseconds. Once per millisecond is
-        /// enough and saves reading the second clock for most requests.
+        /// Time when the offset was last compared with the wall clock, in monotonic milliseconds. Once per millisecond
+        /// is enough and saves reading the second clock for most requests.
         compared_ms: AtomicU64,
         counter: Counter,
     },
     Steered(SteeredClock),
 }
 
-/// The offset from monotonic to wall-clock milliseconds, and whether it was set by [`Clock::follow`]: in one word, so that
-/// a reading loads no other, and a thread that compares with the system's clock at that moment does not undo it.
+/// Offset from monotonic to wall-clock milliseconds, with a flag for an offset set by [`Clock::follow`]. Both are in
+/// one word, so that a reading loads no other, and a thread that compares with the system's clock at that moment does
+/// not undo it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Offset(i64);
 
 impl Offset {
-    /// That of the system's clock.
+    /// Creates the offset of the system's clock.
     fn own(ms: i64) -> Self {
         Offset(ms << 1)
     }
 
-    /// That of another server's, no further away than times go.
+    /// Creates the offset of another server's clock, clamped to the valid times.
     fn followed(ms: i64) -> Self {
         Offset(ms.clamp(-END_MS, END_MS) << 1 | 1)
     }
@@ -155,13 +156,13 @@ impl Offset {
     }
 }
 
-/// Stands for the time of a steered clock that does not stand still.
+/// Value of [`SteeredClock::mono_us`] while the clock is running.
 const RUNNING: u64 = u64::MAX;
 
 /// A clock that can be stopped and moved.
 #[derive(Debug)]
 struct SteeredClock {
-    /// The base of the state, from which a clock that stands still is read without a lock; the first is [`RUNNING`]
+    /// Copies of the state's base, from which a stopped clock is read without a lock. The first is [`RUNNING`]
     /// otherwise.
     mono_us: AtomicU64,
     wall_offset_ms: AtomicI64,
@@ -207,19 +208,19 @@ impl SteeredClock {
     }
 }
 
-/// The state of such a clock.
+/// State of a steered clock.
 #[derive(Debug)]
 struct Steered {
-    /// The reading when it was last moved, stopped or started.
+    /// Reading when the clock was last moved, stopped or started.
     base: Now,
-    /// When that was, if it has been running since.
+    /// Time of that, if the clock has been running since.
     runs_since: Option<Instant>,
-    /// Where it is being moved to, in monotonic microseconds.
+    /// Target of the present move, in monotonic microseconds.
     heading_us: u64,
 }
 
 impl Steered {
-    /// Returns the monotonic time of a clock that stands still, or [`RUNNING`].
+    /// Returns the monotonic time of a stopped clock, or [`RUNNING`].
     fn standing_us(&self) -> u64 {
         if self.runs_since.is_some() { RUNNING } else { self.base.mono_us.min(RUNNING - 1) }
     }
@@ -228,7 +229,7 @@ impl Steered {
         self.base.later_by_us(self.runs_since.map_or(0, |since| since.elapsed().as_micros() as u64))
     }
 
-    /// Makes a reading the present one.
+    /// Sets the present reading.
     fn set(&mut self, now: Now) {
         (self.base, self.runs_since) = (now, self.runs_since.map(|_| Instant::now()));
     }
@@ -253,7 +254,7 @@ impl Clock {
         Clock::steered(Now::at_ms(0, unix_us().div_euclid(1000)), None)
     }
 
-    /// Creates a clock that runs as the system's until it is stopped or moved.
+    /// Creates a clock that runs like the system's until it is stopped or moved.
     pub(crate) fn running() -> Self {
         let wall_us = unix_us();
         let (mono_us, wall_offset_ms) = (wall_us.rem_euclid(1000) as u64, wall_us.div_euclid(1000));
@@ -269,7 +270,7 @@ impl Clock {
         matches!(*self.0, Source::Steered(_))
     }
 
-    /// Returns whether the clock stands still.
+    /// Returns whether the clock is stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         match &*self.0 {
             Source::Steered(clock) => clock.mono_us.load(Ordering::Relaxed) != RUNNING,
@@ -297,8 +298,8 @@ impl Clock {
         }
     }
 
-    /// Lets the wall clock be that of another server from now on, by its offset from this clock's monotonic milliseconds;
-    /// `None`: that of the system again. A steered clock follows none.
+    /// Makes the wall clock follow another server's, by its offset from this clock's monotonic milliseconds, or the
+    /// system's again for `None`. Does nothing to a steered clock.
     pub(crate) fn follow(&self, offset_ms: Option<i64>) {
         let Source::System { offset, .. } = &*self.0 else { return };
         let next = match offset_ms {
@@ -308,7 +309,7 @@ impl Clock {
         offset.store(next.0, Ordering::Relaxed);
     }
 
-    /// Returns whether the wall clock is that of another server.
+    /// Returns whether the wall clock follows another server's.
     pub(crate) fn is_following(&self) -> bool {
         match &*self.0 {
             Source::System { offset, .. } => Offset(offset.load(Ordering::Relaxed)).is_followed(),
@@ -316,7 +317,7 @@ impl Clock {
         }
     }
 
-    /// Returns what the offset to the wall clock is by the system's clock.
+    /// Returns the offset from monotonic to wall-clock milliseconds by the system's clock.
     pub(crate) fn own_offset_ms(&self) -> i64 {
         match &*self.0 {
             Source::System { .. } => unix_us().div_euclid(1000).wrapping_sub_unsigned(self.now().mono_ms()),
@@ -333,12 +334,13 @@ impl Clock {
         Duration::from_millis(mono_ms).saturating_sub(since_start)
     }
 
-    /// Waits until a monotonic time in milliseconds, `u64::MAX` for ever, and while the clock stands still: whoever moves it
-    /// has to wake those that wait.
+    /// Waits until a monotonic time in milliseconds. Never returns for `u64::MAX`, or while the clock is stopped:
+    /// moving the clock requires waking its waiters.
     pub(crate) async fn reach(&self, mono_ms: u64) {
-        match self.is_stopped() || mono_ms == u64::MAX {
-            true => std::future::pending().await,
-            false => tokio::time::sleep(self.time_until(mono_ms)).await,
+        if self.is_stopped() || mono_ms == u64::MAX {
+            std::future::pending().await
+        } else {
+            tokio::time::sleep(self.time_until(mono_ms)).await
         }
     }
 
@@ -369,12 +371,9 @@ impl Clock {
         }
     }
 
-    /// Waits on this thread: sleeps while the clock runs, advances one that stands still.
+    /// Waits on this thread: sleeps while the clock runs, advances a stopped one.
     pub(crate) fn pass(&self, time: Duration) {
-        match self.is_stopped() {
-            true => self.advance(time),
-            false => std::thread::sleep(time),
-        }
+        if self.is_stopped() { self.advance(time) } else { std::thread::sleep(time) }
     }
 
     /// Moves a steered clock forward, both of its clocks together; a system clock is not changed.
@@ -383,7 +382,7 @@ impl Clock {
         self.steer(|state| state.set(state.now().later_by_us(by.as_micros().try_into().unwrap_or(u64::MAX))));
     }
 
-    /// Moves a steered clock forward to a reading, unless that has passed; a running one runs on from there.
+    /// Moves a steered clock forward to a reading, unless that has passed. A running clock continues from there.
     pub(crate) fn advance_to(&self, mono_us: u64) {
         self.steer(|state| {
             let now = state.now();
@@ -393,12 +392,12 @@ impl Clock {
         });
     }
 
-    /// Notes that a steered clock is being moved to a time, in monotonic microseconds.
+    /// Sets the target of a move of a steered clock, in monotonic microseconds.
     pub(crate) fn head_for(&self, mono_us: u64) {
         self.steer(|state| state.heading_us = mono_us);
     }
 
-    /// Returns the time that the clock is being moved to, or else the present one, in monotonic milliseconds.
+    /// Returns the target of the present move, or else the present time, in monotonic milliseconds.
     pub(crate) fn heading_ms(&self) -> u64 {
         let heading_us = match &*self.0 {
             Source::Steered(clock) => clock.state.lock().heading_us,
@@ -416,13 +415,13 @@ impl Clock {
         });
     }
 
-    /// Stops a steered clock, at a whole millisecond: what expires after a number of milliseconds has then
-    /// expired when it was moved by that number.
+    /// Stops a steered clock at a whole millisecond: a key with a TTL of n milliseconds then expires in a move by n
+    /// milliseconds.
     pub(crate) fn stop(&self) {
         self.steer(|state| (state.base, state.runs_since) = (state.now().at_next_ms(), None));
     }
 
-    /// Lets a steered clock run on from its present reading.
+    /// Makes a stopped clock run again from its present reading.
     pub(crate) fn run(&self) {
         self.steer(|state| (state.base, state.runs_since) = (state.now(), Some(Instant::now())));
     }
@@ -434,7 +433,8 @@ impl Clock {
     }
 }
 
-/// Adjusts the offset of a clock to the wall clock, unless it is that of another server; returns the present one.
+/// Adjusts the offset of a clock to the system's wall clock, unless it follows another server's; returns the present
+/// offset.
 fn compare(offset: &AtomicI64, last: Offset, mono_ms: u64) -> Offset {
     if last.is_followed() {
         return last;
@@ -456,7 +456,7 @@ fn unix_us() -> i64 {
     }
 }
 
-/// The duration of a tick of [`Clock::ticks`]: nanoseconds, with 32 fractional bits.
+/// Duration of a tick of [`Clock::ticks`]: nanoseconds, with 32 fractional bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TickRate(u64);
 
@@ -475,20 +475,20 @@ impl TickRate {
     }
 }
 
-/// A separate function, to keep the fast path short.
+/// Returns the nanoseconds since an instant. A separate function, to keep the fast path short.
 #[inline(never)]
 fn elapsed_ns(origin: Instant) -> u64 {
     origin.elapsed().as_nanos() as u64
 }
 
-/// The processor's counter and its calibration.
+/// Processor's counter and its calibration.
 #[derive(Debug)]
 struct Counter {
-    /// Whether it runs at a constant rate, in step on all processors.
+    /// True if the counter runs at a constant rate, in step on all processors.
     is_trusted: bool,
-    /// Its value when the clock was created.
+    /// Value of the counter when the clock was created.
     origin: u64,
-    /// See [`TickRate`]. Measured over the clock's whole life, so that it becomes more and more exact.
+    /// Bits of a [`TickRate`]. Measured over the clock's whole life, so that it becomes more and more exact.
     rate: AtomicU64,
 }
 
@@ -518,13 +518,13 @@ impl Counter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline(u64);
 
-/// The upper bits of the milliseconds of a deadline that is kept, see [`unreserved`].
+/// Upper bits of the milliseconds of a [kept](Deadline::kept) deadline, see [`unreserved`].
 const KEPT: u64 = 0x1555 << 50;
-/// The other bits.
+/// The other bits of these milliseconds.
 const KEPT_MS: u64 = (1 << 50) - 1;
 
-/// Returns the milliseconds of a deadline, or a nearby number if they have the upper bits that are reserved: the years
-/// 194,841,427 to 194,877,105 end when they begin.
+/// Returns the milliseconds of a deadline, or a nearby number if their upper bits are the reserved ones: the years
+/// 194,841,427 to 194,877,105 end at their beginning.
 #[inline]
 fn unreserved(ms: u64) -> u64 {
     if ms & !KEPT_MS == KEPT { KEPT - 1 } else { ms }
@@ -547,13 +547,13 @@ impl Deadline {
         Deadline(unreserved(mono_ms.min(u64::MAX >> 1)) << 1)
     }
 
-    /// Returns the deadline of a key that stays until it is removed: it is shown, and does not pass.
+    /// Returns the deadline of a key that stays until it is removed: clients see the deadline, but it never passes.
     pub(crate) fn kept(self) -> Self {
         let ms = (self.0 >> 1).min(KEPT_MS);
         Deadline((KEPT | ms) << 1 | self.0 & 1)
     }
 
-    /// Returns what is shown of it.
+    /// Returns the milliseconds that clients see.
     fn shown_ms(self) -> i64 {
         let ms = self.0 >> 1;
         (if ms & !KEPT_MS == KEPT { ms ^ KEPT } else { ms }) as i64
@@ -570,9 +570,10 @@ impl Deadline {
     /// is subtracted, so that no client sees a longer TTL than was set.
     pub fn remaining_ms(self, now: Now) -> i64 {
         let at_ms = self.shown_ms();
-        match self.is_wall() {
-            true => at_ms.saturating_sub(now.wall_ms()),
-            false => at_ms.saturating_sub_unsigned(now.next_mono_ms()),
+        if self.is_wall() {
+            at_ms.saturating_sub(now.wall_ms())
+        } else {
+            at_ms.saturating_sub_unsigned(now.next_mono_ms())
         }
     }
 
@@ -604,7 +605,7 @@ impl Deadline {
         Deadline(bits)
     }
 
-    /// Returns whether it follows the wall clock: it was set as a date, not relative to the present.
+    /// Returns whether the deadline follows the wall clock: it was set as a date, not relative to the present.
     pub fn is_wall(self) -> bool {
         self.0 & 1 == 1
     }

@@ -1,45 +1,43 @@
-//! What another server's clock shows, as it is estimated from here by asking it.
+//! Estimate of another server's clock by asking it for its time.
 //!
-//! The estimate is always the earliest that is possible, so that a deadline by that clock is late here by as long as a reply
-//! takes, and not early.
+//! The estimate is always the earliest possible time, so that a deadline by that clock passes here late by the duration
+//! of a reply at most, and never early.
 
-/// By how many milliseconds two clocks may drift apart between two samples. What differs by more was set.
+/// Maximum drift between two clocks from one sample to the next, in milliseconds. A larger difference means that the
+/// clock was set.
 pub(crate) const DRIFT_MAX_MS: i64 = 1000;
 
-/// A reply to the question what time it is.
+/// Reply to the question for the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
-    /// When the question was sent, in microseconds of the own monotonic clock.
+    /// Time when the question was sent, in microseconds of the own monotonic clock.
     pub(crate) sent_us: u64,
-    /// The reply, in microseconds since 1970.
+    /// Time in the reply, in microseconds since 1970.
     pub(crate) time_us: i64,
-    /// When the reply had been received, as the question.
+    /// Time when the reply was received, in microseconds of the own monotonic clock.
     pub(crate) received_us: u64,
 }
 
 impl Sample {
-    /// Returns between which two values the offset lies from the own monotonic clock to the other server's, in milliseconds.
+    /// Returns the bounds of the offset from the own monotonic clock to the other server's clock, in milliseconds.
     fn bounds_ms(self) -> (i64, i64) {
         let low_us = self.time_us.saturating_sub_unsigned(self.received_us);
         let high_us = self.time_us.saturating_sub_unsigned(self.sent_us);
         (low_us.div_euclid(1000), high_us.saturating_add(999).div_euclid(1000))
     }
 
-    /// Returns the offset where the deadlines that there are were all given by that clock as it is now, or where nothing is
-    /// known of it.
+    /// Returns the offset to adopt if there is no estimate, or if all existing deadlines were set by the present state
+    /// of that clock.
     pub(crate) fn offset_ms(self) -> i64 {
         self.bounds_ms().0
     }
 
-    /// Returns the offset where there is an estimate, by which the deadlines that there are were given. If the clock was
-    /// set forward since, it stays: those of before would be early.
+    /// Returns the offset to adopt if there is an estimate by which the existing deadlines were set. The estimate stays
+    /// if the clock was set forward since: otherwise these deadlines would pass early.
     pub(crate) fn corrected_ms(self, present_ms: i64) -> i64 {
         let (low_ms, high_ms) = self.bounds_ms();
         let is_behind = low_ms > present_ms;
-        match present_ms > high_ms || is_behind && !self.is_set_forward(present_ms) {
-            true => low_ms,
-            false => present_ms,
-        }
+        if present_ms > high_ms || is_behind && !self.is_set_forward(present_ms) { low_ms } else { present_ms }
     }
 
     /// Returns whether the clock was set forward since an estimate.

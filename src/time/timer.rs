@@ -15,7 +15,7 @@ impl Timer {
         Timer(precise::Timer::open().ok())
     }
 
-    /// Waits for a duration. Safe to cancel.
+    /// Waits for a duration. Cancel-safe.
     pub(crate) async fn wait(&self, time: Duration) {
         let is_over = match &self.0 {
             Some(timer) => timer.wait(time).await.is_ok(),
