@@ -1,7 +1,7 @@
-//! What keeps a namespace in order while no command does: expiry, eviction, limits of clients, rates.
+//! Upkeep of a namespace outside of commands: expiry, eviction, limits of clients, rates.
 //!
-//! Where time runs, tasks do it at its time. Where time is steered, [`time_travel`] does it at every instant that the
-//! clock is moved over.
+//! While the clock runs, tasks do it in time. While the clock is steered, [`time_travel`] does it at every instant that
+//! the clock is moved over.
 
 pub(crate) mod time_travel;
 
@@ -22,21 +22,21 @@ use crate::store::{Cx, Eviction, NEVER, Origin};
 use crate::time::clock::Now;
 use crate::time::timer::Timer;
 
-/// The interval of housekeeping, and the longest sleep of the sweeper, so that it notices a wall clock set forward.
+/// Interval of housekeeping, and the longest sleep of the sweeper, so that it notices a wall clock set forward.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 
-/// The interval at which upkeep is tried again: while a script keeps the store busy, or clients are not served yet.
+/// Interval of retries of upkeep, while a script keeps the store busy or some clients are not served yet.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
-/// Deletes some expired keys, releases the locks of closed connections, and serves clients blocked on them; returns
-/// when the next sweep is needed.
+/// Deletes some expired keys, releases the locks of closed connections, and serves clients blocked on them; returns the
+/// time of the next sweep, in monotonic milliseconds.
 fn sweep_once(namespace: &Namespace, handlers: &'static Handlers, now: Now) -> u64 {
     log_interrupted(namespace);
     let session_ms = namespace.end_departed_sessions(now);
     let swept_ms = namespace.sweep(now);
     checkpoint_if_many_keys(namespace, now);
     serve_remaining_keys(namespace, handlers);
-    // Asked for last: a lock that was handed over may expire before everything else.
+    // Computed last: a lock that was handed over may expire before everything else.
     swept_ms.min(namespace.next_sweep_ms(now)).min(session_ms)
 }
 
@@ -48,7 +48,7 @@ pub(crate) async fn sweep(namespace: Arc<Namespace>, handlers: &'static Handlers
         namespace.instance.panics.pass(Site::Sweep);
         let turn = namespace.upkeep.steering.lock().await;
         let now = clock.now();
-        // While the clock stands still, only what moves it lets keys expire.
+        // While the clock stands still, only a move of the clock expires keys.
         let due_ms = if clock.is_stopped() { NEVER } else { sweep_once(&namespace, handlers, now) };
         let is_short = store.memory_account().is_over()
             && namespace.evict_to_fit(&mut store.hold(1), Cx::new(now, Origin::Eviction)) == Eviction::Unfinished;
@@ -73,7 +73,8 @@ pub(crate) async fn sweep(namespace: Arc<Namespace>, handlers: &'static Handlers
     }
 }
 
-/// Housekeeping of all namespaces: checks the clients' total memory `hz` times a second, and every client each second.
+/// Runs the housekeeping of all namespaces: checks the clients' total memory `hz` times a second, and every client each
+/// second.
 pub(crate) async fn housekeeping(namespace: Arc<Namespace>) {
     let mut rounds = 0;
     loop {
@@ -96,30 +97,29 @@ pub(crate) async fn housekeeping(namespace: Arc<Namespace>) {
     }
 }
 
-/// Does one round of housekeeping in a namespace.
+/// Runs one round of housekeeping in a namespace.
 fn keep_house(namespace: &Namespace, is_full: bool) {
     let begun = namespace.clock.ticks();
     namespace.limit_replicas(namespace.clock.now());
-    match is_full {
-        true => {
-            check_clients(namespace);
-            namespace.tend_replicas(namespace.clock.now());
-            namespace.sample();
-        }
-        false => relieve_clients(namespace),
+    if is_full {
+        check_clients(namespace);
+        namespace.tend_replicas(namespace.clock.now());
+        namespace.sample();
+    } else {
+        relieve_clients(namespace);
     }
     namespace.record_housekeeping(begun);
 }
 
-/// Disconnects the largest clients while all together exceed `maxmemory-clients`.
+/// Disconnects the largest clients while all clients together exceed `maxmemory-clients`.
 fn relieve_clients(namespace: &Namespace) {
     if let Some(limit) = namespace.settings.current().client_memory_max() {
         namespace.clients.evict(limit);
     }
 }
 
-/// Disconnects clients that were idle for `timeout` seconds, exceeded the soft output limit for too long, or use too much
-/// memory.
+/// Disconnects clients that were idle for `timeout` seconds, exceeded the soft output limit for too long, or use too
+/// much memory.
 fn check_clients(namespace: &Namespace) {
     let config = namespace.settings.current();
     let timeout_ms = u64::from(config.timeout_s) * 1000;
