@@ -1,11 +1,11 @@
-//! What a server weighs before anybody uses it, held against the limits in `benches/budget.tsv`.
+//! Resource use of an idle server, compared with the limits in `benches/budget.tsv`.
 //!
 //! ```text
-//! cargo bench --bench budget       fails when a line is exceeded
+//! cargo bench --bench budget       fails when a limit is exceeded
 //! ```
 //!
-//! A line that could be lower is lowered by hand, together with its reason. Time is in none of them: what a start takes beside
-//! redis-server is measured by `cargo bench --bench versus -- --only footprint`. Needs Linux, and valgrind for the
+//! A limit that could be lower is lowered by hand, together with its reason. No limit is a time: the start time is
+//! compared with redis-server's by `cargo bench --bench versus -- --only footprint`. Needs Linux, and valgrind for the
 //! instructions of a start.
 
 #![allow(
@@ -33,11 +33,11 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_keylatch");
 const BUDGET: &str = include_str!("budget.tsv");
 const LOCK_FILE: &str = include_str!("../Cargo.lock");
 
-/// How many idle connections there are before those that are measured, and how many these are: together below the usual
-/// limit of 1,024 open files.
+/// Number of idle connections before the measured ones, and number of the measured ones: together below the usual limit
+/// of 1,024 open files.
 const FIRST_CONNECTIONS: usize = 100;
 const CONNECTIONS: usize = 800;
-/// How long a server that is about to be measured is left alone.
+/// Time for which a server is left alone before it is measured.
 const SETTLE: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
@@ -73,14 +73,14 @@ fn limit(line: &str) -> (&str, f64) {
     (name, columns.next().and_then(|limit| limit.parse().ok()).unwrap_or_else(|| panic!("no limit: {line:?}")))
 }
 
-/// Returns a number of the status of a process.
+/// Returns a numeric field of the status of a process.
 fn status(pid: u32, field: &str) -> f64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let value = text.lines().find_map(|line| line.strip_prefix(field)).unwrap();
     value.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Returns how many bytes an idle connection takes that has asked once.
+/// Returns the memory of an idle connection that has sent one request, in bytes.
 fn per_connection(server: &Server) -> f64 {
     let connect = |_| {
         let mut client = TcpStream::connect(server.addr).unwrap();
@@ -98,7 +98,7 @@ fn per_connection(server: &Server) -> f64 {
     (settled() - before) / clients.len() as f64
 }
 
-/// Returns how many instructions a server executes that is started, answers one request and ends.
+/// Returns the number of instructions of a server that starts, answers one request and ends.
 fn start_instructions() -> f64 {
     let mut valgrind = Command::new("valgrind");
     valgrind.args([

@@ -1,9 +1,11 @@
-//! What `engine etcd` costs beside etcd itself: the same cluster, asked by keylatch's clients and by a client of etcd's API.
+//! Cost of `engine etcd` compared with etcd itself: the same cluster, used by keylatch's clients and by a client of
+//! etcd's API.
 //!
 //!     cargo bench --bench cluster
 //!
-//! Needs `etcd` 3.5.13 or later in PATH (tests/etcd/install.sh) and an idle machine: three members with fsync, one keylatch
-//! process, and the load, all on the loopback interface. The two take turns; figures are medians of the rounds.
+//! Needs `etcd` 3.5.13 or later in PATH (tests/etcd/install.sh) and an idle machine: three members with fsync, one
+//! keylatch process, and the load, all on the loopback interface. Both sides take turns; figures are medians of the
+//! rounds.
 
 #![allow(
     clippy::disallowed_methods,
@@ -28,16 +30,16 @@ use tokio::task::JoinSet;
 #[path = "../src/engine/api/mod.rs"]
 mod api;
 
-/// How often the two take turns.
+/// Number of rounds in which both sides take their turns.
 const ROUNDS: usize = 5;
-/// How long each measurement takes.
+/// Duration of each measurement.
 const ROUND: Duration = Duration::from_secs(3);
-/// How many clients there are where there are many.
+/// Number of clients in the measurements with many.
 const CLIENTS: usize = 50;
-/// The port of the first member; the others have the next ones.
+/// Port of the first member; the others have the next ones.
 const ETCD_PORT: u16 = 23_600;
 
-/// A child that is killed with this.
+/// Child process that is killed when this is dropped.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -74,27 +76,27 @@ struct UnlockRequest {
 #[derive(Clone, PartialEq, prost::Message)]
 struct UnlockResponse {}
 
-/// What one side does again and again, `CLIENTS` times at once or once.
+/// Work that a client repeats, `CLIENTS` of them at once or one.
 #[derive(Clone, Copy)]
 enum Work {
-    /// Takes a lock and releases it: two transactions.
+    /// Acquires a lock and releases it: two transactions.
     LockCycle,
     /// Writes a key of its own: one transaction.
     Write,
     /// Reads a key, linearizable.
     Read,
-    /// Increments the same key as all others; etcd's side has to compare, and to try again.
+    /// Increments the same key as all other clients; etcd's side has to compare, and to retry.
     Count,
-    /// Waits for the same lock as all others, and releases it: LOCK.ACQUIRE, or etcd's own recipe, which a member executes for
-    /// its clients. Only the wait is measured.
+    /// Waits for the same lock as all other clients, and releases it: LOCK.ACQUIRE, or etcd's own recipe, which a
+    /// member executes for its clients. Only the wait is measured.
     Contend,
 }
 
-/// How long each took, in microseconds, in order; and how many a second.
+/// Durations in microseconds, sorted, and the throughput.
 struct Measured {
     latencies_us: Vec<u64>,
     per_s: f64,
-    /// How many entries the cluster's log has for each.
+    /// Number of entries in the cluster's log for each repetition.
     entries: f64,
 }
 
@@ -143,7 +145,7 @@ fn row(name: &str, rounds: &[[Measured; 2]], figure: impl Fn(&Measured) -> f64, 
     println!("| {name} | {ours:.digits$} | {theirs:.digits$} | {:.2} |", ours / theirs);
 }
 
-/// Measures both sides by turns.
+/// Measures both sides in turn.
 async fn both(etcd: &Client, port: u16, work: Work, clients: usize) -> Vec<[Measured; 2]> {
     let mut rounds = Vec::new();
     for round in 0..ROUNDS {
@@ -247,7 +249,7 @@ fn compare(key: &str, target: CompareTarget, value: TargetUnion) -> Compare {
     Compare { result, target: target.into(), key: key.into(), target_union: Some(value) }
 }
 
-/// Takes a lock and releases it.
+/// Acquires a lock and releases it.
 async fn cycle(etcd: &Client, key: &str) {
     let free = compare(key, CompareTarget::Mod, TargetUnion::ModRevision(0));
     let take = TxnRequest { compare: vec![free], success: vec![put(key, "v")], failure: Vec::new() };
@@ -259,7 +261,7 @@ async fn cycle(etcd: &Client, key: &str) {
     assert!(etcd.txn(release).await.expect("etcd answers").succeeded);
 }
 
-/// Increments a number as a client of etcd does: it reads, and writes if nobody else has written meanwhile.
+/// Increments a number as a client of etcd does: it reads, and writes if no other client has written meanwhile.
 async fn increment(etcd: &Client, key: &str) {
     let mut found: Option<KeyValue> = etcd.range(range(key)).await.expect("etcd answers").kvs.pop();
     loop {
@@ -281,7 +283,7 @@ async fn increment(etcd: &Client, key: &str) {
     }
 }
 
-/// Adds up what the clients have measured.
+/// Collects the clients' measurements.
 async fn collect(mut tasks: JoinSet<Vec<u64>>) -> Measured {
     let mut latencies_us = Vec::new();
     while let Some(of_one) = tasks.join_next().await {
@@ -292,7 +294,7 @@ async fn collect(mut tasks: JoinSet<Vec<u64>>) -> Measured {
     Measured { latencies_us, per_s, entries: 0.0 }
 }
 
-/// Returns how many entries of the cluster's log the first member has applied.
+/// Returns the number of entries of the cluster's log that the first member has applied.
 async fn entries() -> f64 {
     let mut stream = TcpStream::connect(("127.0.0.1", ETCD_PORT)).await.expect("it listens");
     let request = b"GET /metrics HTTP/1.0\r\n\r\n";
@@ -303,7 +305,7 @@ async fn entries() -> f64 {
     line.and_then(|number| number.parse().ok()).expect("the metric is there")
 }
 
-/// Sends a request, and reads its reply, which is one line if it is not known.
+/// Sends a request and reads its reply, which is one line if `reply` is empty.
 async fn ask(stream: &mut TcpStream, request: &[u8], reply: &[u8]) {
     stream.write_all(request).await.expect("it reads");
     let mut read = Vec::new();

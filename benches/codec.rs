@@ -1,4 +1,4 @@
-//! The wire codec alone: requests decoded and replies encoded, without sockets or store.
+//! The wire codec alone: decoding of requests and encoding of replies, without sockets or store.
 //!
 //! ```text
 //! cargo bench --bench codec
@@ -21,10 +21,9 @@ use bytes::{Buf, BytesMut};
 use keylatch::internals::resp::{Batch, Limits, Output, Protocol, Reply, RequestDecoder};
 
 const ROUNDS: usize = 9;
-/// How many requests a measurement decodes or replies it encodes.
+/// Number of requests that a measurement decodes, or of replies that it encodes.
 const REQUESTS: usize = 64 * 2_000;
 
-/// A named piece of work.
 type Case = (&'static str, Box<dyn Fn()>);
 
 fn main() {

@@ -33,7 +33,7 @@ const ROUNDS: usize = 5;
 /// Requests per round and connection.
 const REQUESTS: usize = 4_096;
 
-/// One assignment of the server to threads. The threads' names begin with `threads`.
+/// Assignment of the server to threads, whose names begin with `threads`.
 struct Layout {
     name: &'static str,
     threads: &'static str,

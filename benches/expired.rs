@@ -34,15 +34,15 @@ mod peer;
 #[allow(dead_code, reason = "only part of it is needed here")]
 mod probe;
 
-/// Over how many milliseconds the deadlines are spread.
+/// Time over which the deadlines are spread, in milliseconds.
 const SPREAD_MS: usize = 10_000;
-/// How long before the first deadline the probes are set, in milliseconds.
+/// Time between setting the probes and the first deadline, in milliseconds.
 const LEAD_MS: u64 = 2_000;
-/// How long to wait for events after the last deadline.
+/// Maximum wait for events after the last deadline.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The number of other keys.
+/// Number of other keys.
 const CROWD: usize = 1_000_000;
-/// The number of load clients.
+/// Number of load clients.
 const CLIENTS: usize = 4;
 
 fn main() {
@@ -115,7 +115,7 @@ fn measure(addr: SocketAddr, probes: usize) -> (Histogram<u64>, usize) {
         && let Some(key) = read_message(&mut listener)
     {
         let now_us = wall_us();
-        // The keys of the load do not expire before this is over.
+        // The keys of the load do not expire during the measurement.
         let (at_ms, _) = key.split_once(':').unwrap();
         late_us.record(now_us.saturating_sub(at_ms.parse::<u64>().unwrap() * 1000)).unwrap();
         heard += 1;

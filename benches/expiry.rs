@@ -1,5 +1,4 @@
-//! How long other clients wait while a million keys expire at once, and ten million, and whether the memory is
-//! returned.
+//! Waits of other clients while a million keys expire at once, and ten million, and the memory returned afterwards.
 //!
 //! ```text
 //! cargo bench --bench expiry [-- KEYS]
@@ -33,9 +32,9 @@ use probe::{Waits, ask, beside, load};
 mod allocator;
 mod probe;
 
-/// The interval of DBSIZE, and of new clients.
+/// Interval of DBSIZE, and of new clients.
 const PAUSE: Duration = Duration::from_millis(5);
-/// A rate of setting deadlines per second that a busy machine achieves, too.
+/// Rate of setting deadlines per second that even a busy machine achieves.
 const ARMED_PER_S: usize = 250_000;
 
 fn main() {
@@ -91,7 +90,7 @@ fn print(name: &str, (waits, newcomer_s): &(Waits, f64), gone_ms: Option<u64>) {
     println!("{name:<28}{waits}{:>14.3}{gone:>10}{:>10.0}", newcomer_s * 1e3, resident_mb());
 }
 
-/// Does `work` while the probe runs and new clients connect; also returns the time of the slowest new client.
+/// Calls `work` while the probe runs and new clients connect; also returns the time of the slowest new client.
 fn beside_newcomers(addr: SocketAddr, work: impl FnOnce()) -> (Waits, f64) {
     let done = Arc::new(AtomicBool::new(false));
     let newcomers = thread::spawn({

@@ -1,4 +1,4 @@
-//! The hit rate of a cache with too little memory, compared with redis-server.
+//! Hit rate of a cache with too little memory, compared with redis-server.
 //!
 //! ```text
 //! cargo bench --bench hit_rate [-- REQUESTS]
@@ -23,21 +23,21 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How many keys there are to ask for.
+/// Number of different keys.
 const UNIVERSE: usize = 200_000;
-/// The exponent of the Zipf distribution.
+/// Exponent of the Zipf distribution.
 const SKEW: f64 = 0.9;
-/// How much memory Redis gets beyond what it takes empty, in bytes.
+/// Memory that Redis gets beyond its empty size, in bytes.
 const DATA_LEN: usize = 2 << 20;
-/// How many requests are sent at once.
+/// Number of requests sent at once.
 const DEPTH: usize = 50;
-/// After how many Zipf requests a scan comes, and how many keys it asks for.
+/// Number of Zipf requests between two scans, and number of keys that a scan requests.
 const SCAN_EVERY: usize = 20_000;
 const SCAN_LEN: usize = 10_000;
-/// How many bytes a value has.
+/// Length of a value, in bytes.
 const VALUE_LEN: usize = 32;
 
-/// An empty server that does not answer by then never will.
+/// Maximum wait for the first answer of an empty server.
 const START_MAX: Duration = Duration::from_secs(20);
 
 fn main() {
@@ -60,12 +60,11 @@ fn main() {
     }
 }
 
-/// The result of a trace.
+/// Result of a trace.
 struct Outcome {
     limit: usize,
-    /// The number of keys at the end.
     keys: usize,
-    /// In per cent.
+    /// Hit rate in per cent.
     hit_rate: f64,
 }
 
@@ -101,7 +100,7 @@ fn measure(
     Outcome { limit, keys, hit_rate: 100.0 * hits as f64 / asked as f64 }
 }
 
-/// A Zipf distribution over numbers.
+/// Zipf distribution over numbers.
 struct Zipf(Vec<f64>);
 
 impl Zipf {
@@ -120,7 +119,7 @@ impl Zipf {
     }
 }
 
-/// A pseudo-random generator, the same in every run (xorshift).
+/// Pseudo-random generator, the same in every run (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -132,7 +131,7 @@ impl Dice {
     }
 }
 
-/// A running server and a connection to it; it ends when this is dropped.
+/// Running server with a connection to it. The server ends when this is dropped.
 struct Peer {
     process: Child,
     stream: BufReader<TcpStream>,
@@ -162,7 +161,7 @@ impl Peer {
         Peer { process, stream: BufReader::new(stream), _directory: directory }
     }
 
-    /// Asks for keys and sets those that are missing; returns how many were there.
+    /// Requests keys and sets the missing ones; returns the number of hits.
     fn use_keys(&mut self, keys: &[String]) -> usize {
         self.send(keys.iter().map(|key| vec!["GET", key]));
         let missing: Vec<&String> = keys.iter().filter(|_| self.reply() == "$-1").collect();
@@ -177,14 +176,14 @@ impl Peer {
         self.reply()
     }
 
-    /// Returns how much memory the server says it uses.
+    /// Returns the memory that the server reports as used.
     fn used(&mut self) -> usize {
         let text = self.ask(&["INFO", "memory"]);
         let used = text.lines().find_map(|line| line.strip_prefix("used_memory:"));
         used.unwrap().parse().unwrap()
     }
 
-    /// Finds the limit for this many keys, by setting them once.
+    /// Finds the memory limit for this many keys by setting them once.
     fn limit_for(&mut self, keys: usize) -> usize {
         let keys: Vec<String> = (0..keys).map(|number| format!("fill:{number:011}")).collect();
         for portion in keys.chunks(DEPTH) {
@@ -222,7 +221,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have exited already.
+        // The process may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -5,10 +5,10 @@
 //! cargo bench --bench instructions -- --bless   puts the counts on record
 //! ```
 //!
-//! Time on a shared machine says little about one change; the number of instructions hardly depends on what else runs.
+//! Time on a shared machine says little about one change; the number of instructions hardly depends on other processes.
 //! Each workload runs under callgrind in a process of its own: a real [`Connection`] on a stream that is a memory area,
-//! on one thread, by a clock that stands still. Only what happens inside [`counted`] is counted, so start-up and the
-//! loading of keys are not. What is left to chance are the keys of the hash function, hence the tolerance.
+//! on one thread, with a stopped clock. Only instructions inside [`counted`] are counted, so start-up and the loading
+//! of keys are excluded. The keys of the hash function are random, hence the tolerance.
 //!
 //! A lower count fails, too: with a record that is too high, the next change could lose the gain unnoticed.
 
@@ -35,26 +35,26 @@ use tokio::runtime::Runtime;
 
 mod allocator;
 
-/// The record; its first lines describe how it was made.
+/// Path of the record; its first lines describe how it was made.
 const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.txt");
-/// The allowed deviation from the record, in per cent.
+/// Allowed deviation from the record, in per cent.
 const TOLERANCE: f64 = 3.0;
-/// How many requests are counted.
+/// Number of counted requests.
 const REQUESTS: usize = 64 * 300;
-/// The number of different keys.
+/// Number of different keys.
 const KEYS: usize = 10_000;
 
 struct Workload {
     name: &'static str,
-    /// How many requests arrive at once: it is counted with each.
+    /// Numbers of requests that arrive at once; each is counted.
     depths: &'static [usize],
     /// Returns the requests that set up the workload, one per key.
     load: Option<fn(usize) -> String>,
     /// Returns the request with a number.
     request: fn(usize) -> String,
-    /// How many commands two requests execute, themselves included.
+    /// Number of commands that two requests execute, themselves included.
     calls_of_two: usize,
-    /// Whether another client is queued for a lock meanwhile.
+    /// True if another client is queued for a lock meanwhile.
     has_queue: bool,
 }
 
@@ -77,7 +77,7 @@ impl Workload {
     }
 }
 
-/// The depths of what most programs send most.
+/// Depths of the most frequent commands of most programs.
 const DEPTHS: &[usize] = &[1, 16, 64];
 
 #[rustfmt::skip] // a table
@@ -105,12 +105,12 @@ fn runs() -> Vec<(&'static Workload, usize)> {
     WORKLOADS.iter().flat_map(|workload| workload.depths.iter().map(move |depth| (workload, *depth))).collect()
 }
 
-/// The script by which lock libraries extend a lock that they still hold, and its SHA1.
+/// Script with which lock libraries extend a lock that they still hold, and its SHA1.
 const EXTEND: &str =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('pexpire',KEYS[1],ARGV[2]) else return 0 end";
 const EXTEND_SHA: &str = "53f2c61c14d7b92a6f44852b306cc8ed3636d4db";
 
-/// The script by which they release one that they still hold, and its SHA1.
+/// Script with which they release a lock that they still hold, and its SHA1.
 const RELEASE: &str = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
 const RELEASE_SHA: &str = "b998f9dfb154cdbea8cda65ad5177aadf0e945a2";
 
@@ -177,18 +177,17 @@ fn release(number: usize) -> String {
 
 fn acquire_or_release(number: usize) -> String {
     let lock = format!("lock:{:011}", number / 2);
-    match number.is_multiple_of(2) {
-        true => request(&["SET", &lock, VALUE, "NX", "PX", "30000"]),
-        false => request(&["EVALSHA", RELEASE_SHA, "1", &lock, VALUE]),
+    if number.is_multiple_of(2) {
+        request(&["SET", &lock, VALUE, "NX", "PX", "30000"])
+    } else {
+        request(&["EVALSHA", RELEASE_SHA, "1", &lock, VALUE])
     }
 }
 
-/// Returns the name of one of a hundred collections.
 fn collection(number: usize) -> String {
     format!("collection:{:05}", number * 7 % 100)
 }
 
-/// Returns one of two hundred fields or members.
 fn member(number: usize) -> String {
     format!("member:{:05}", number * 13 % 200)
 }
@@ -258,7 +257,7 @@ fn run(workload: &Workload, depth: usize) {
     assert_eq!((commands, errors), (sent, 0), "not all requests were carried out");
 }
 
-/// The function by whose name callgrind starts and stops counting.
+/// The function that callgrind counts, by its name.
 #[inline(never)]
 fn counted(runtime: &Runtime, server: &Arc<Namespace>, tape: Tape) {
     serve(runtime, server, tape);
@@ -276,7 +275,7 @@ fn connection(server: &Arc<Namespace>, tape: Tape) -> Connection<Tape> {
     Connection::new(tape, server.clone(), session, Arc::default())
 }
 
-/// Lets a client wait for a lock from now on; returns how many commands that takes.
+/// Queues a client for a lock; returns the number of commands that this takes.
 fn queue_up(runtime: &Runtime, server: &Arc<Namespace>) -> u64 {
     let acquire =
         |number: usize| request(&["LOCK.ACQUIRE", "lock", &number.to_string(), "PX", "100000", "BLOCK", "100000"]);
@@ -291,12 +290,12 @@ fn queue_up(runtime: &Runtime, server: &Arc<Namespace>) -> u64 {
     1 // a call that is blocked does not count yet
 }
 
-/// A stream that yields one batch of requests per read, and discards replies.
+/// Stream that yields one batch of requests per read, and discards replies.
 struct Tape {
-    /// Whether the client stays connected at the end.
+    /// True if the client stays connected at the end.
     stays: bool,
     text: Vec<u8>,
-    /// Where the batches end that have not been read yet, the next one last.
+    /// Ends of the batches that are not read yet, the next one last.
     ends: Vec<usize>,
     at: usize,
 }
@@ -409,7 +408,7 @@ fn count(index: usize) -> f64 {
     instructions / REQUESTS as f64
 }
 
-/// Returns what the counts depend on besides the code: compiler, processor architecture, the C library's routines.
+/// Returns the factors of the counts besides the code: compiler, processor architecture, the C library's routines.
 fn environment() -> String {
     let first_line = |program: &str, arg: &str| {
         let output = Command::new(program).arg(arg).output().map(|output| output.stdout).unwrap_or_default();

@@ -1,13 +1,13 @@
-//! What locks cost: how soon the next client has a lock that is released, the CPU time of an uncontended lock, the memory
-//! of a lock that is held, and how long others wait while 10,000 clients are queued for one.
+//! Cost of locks: the delay until the next client has a released lock, the CPU time of an uncontended lock, the memory
+//! of a held lock, and the waits of other clients while 10,000 clients are queued for one lock.
 //!
 //! ```text
 //! cargo bench --bench locks [-- hand-over|cpu|memory|stalls]
 //! ```
 //!
-//! A hand-over is timed from the write of `LOCK.RELEASE` until the next client has read its reply, in turn with round
-//! trips of `PING`; both by one thread with blocking sockets. The redis-server on the `PATH` is measured with what its
-//! clients use instead: `BLPOP` and `RPUSH` of a token, `SET NX PX` and a script that releases.
+//! A hand-over is timed from the write of `LOCK.RELEASE` until the next client has read its reply, alternating with
+//! round trips of `PING`, both by one thread with blocking sockets. The redis-server on the `PATH` is measured with the
+//! commands that its clients use instead: `BLPOP` and `RPUSH` of a token, `SET NX PX` and a script that releases.
 
 #![allow(
     clippy::print_stderr,
@@ -31,21 +31,21 @@ mod peer;
 mod probe;
 mod process;
 
-/// How many clients are queued.
+/// Numbers of queued clients.
 const QUEUES: [usize; 3] = [1, 100, 10_000];
-/// How many hand-overs are timed of each queue, and as many round trips of PING.
+/// Number of timed hand-overs of each queue, and of round trips of PING.
 const HAND_OVERS: usize = 10_000;
-/// How many cycles of an uncontended lock are timed at once.
+/// Number of cycles of an uncontended lock that are timed at once.
 const CYCLES: usize = 100_000;
-/// How often: the median counts.
+/// Number of rounds, of which the median counts.
 const ROUNDS: usize = 5;
-/// How many locks are held for the figure of memory.
+/// Number of locks that are held for the figure of memory.
 const HELD: usize = 100_000;
-/// How many clients are queued while others are timed.
+/// Number of clients that are queued while others are timed.
 const CROWD: usize = 10_000;
-/// How long is waited until a crowd has been served.
+/// Time in which the whole crowd is served, before its replies are read.
 const AFTER: Duration = Duration::from_millis(300);
-/// How often each stall is provoked: the smallest counts, because what the server causes shows every time.
+/// Number of times that each stall is provoked. The smallest counts, because delays by the server occur every time.
 const REPETITIONS: usize = 5;
 
 const RELEASE: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
@@ -67,9 +67,8 @@ fn main() {
     }
 }
 
-/// Starts a server.
 type Start = fn() -> Server;
-/// The request of one client of many, by its number.
+/// Request of one of many clients, by its number.
 type RequestOf = fn(usize) -> String;
 
 fn keylatch() -> Server {
@@ -80,11 +79,11 @@ fn redis() -> Server {
     Server::start("redis-server", &["--maxclients", "20000"])
 }
 
-/// A connection that waits for each reply.
+/// Connection that waits for each reply.
 struct Client(BufReader<TcpStream>);
 
 impl Client {
-    /// Connects, and waits until the server knows the client: requests are then executed in the order in which they are sent.
+    /// Connects, and waits until the server knows the client, so that requests are executed in the order of sending.
     fn new(server: &Server) -> Self {
         let mut client = Client(BufReader::with_capacity(1024, connect(server.addr)));
         client.call("PING\r\n");
@@ -119,14 +118,14 @@ impl Client {
     }
 }
 
-/// How a lock is waited for and handed over.
+/// Commands of waiting for and handing over a lock.
 struct Pattern {
     name: &'static str,
     start: Start,
-    /// What the first holder and those who wait send.
+    /// Request of the first holder and of the waiting clients.
     acquire: RequestOf,
     release: RequestOf,
-    /// The lines of the reply of somebody who has waited.
+    /// Number of lines in the reply to a waiting client.
     lines: usize,
 }
 
@@ -183,7 +182,7 @@ fn time_hand_overs(pattern: &Pattern, queued: usize) -> [Vec<f64>; 2] {
     }
     let mut times = [Vec::with_capacity(HAND_OVERS), Vec::with_capacity(HAND_OVERS)];
     for turn in 0..HAND_OVERS {
-        watch.call("PING\r\n"); // requests are executed as they arrive: the last holder is queued again
+        watch.call("PING\r\n"); // requests are executed as they arrive: now the last holder is queued again
         let (holder, next) = (turn % clients.len(), (turn + 1) % clients.len());
         let began = Instant::now();
         let pong = clients[holder].call("PING\r\n");
@@ -207,7 +206,7 @@ fn at(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() - 1) as f64 * share) as usize]
 }
 
-/// Compares the CPU time of locks that nobody else wants.
+/// Compares the CPU time of uncontended locks.
 fn cpu() {
     let sha = "SHA";
     let cycles: [(&str, Start, &str); 3] = [
@@ -239,7 +238,7 @@ fn cpu() {
     }
 }
 
-/// Returns requests as clients send them.
+/// Encodes requests as clients send them.
 fn encoded(requests: &str) -> Vec<String> {
     let encode = |request: &str| {
         let words: Vec<&str> = request.split(' ').collect();
@@ -249,7 +248,8 @@ fn encoded(requests: &str) -> Vec<String> {
     requests.lines().map(encode).collect()
 }
 
-/// Returns the server's CPU time of a cycle in microseconds: one request at a time, or some cycles per pipeline.
+/// Returns the server's CPU time per cycle, in microseconds, with one request at a time or with some cycles per
+/// pipeline.
 fn cycle_us(server: &Server, client: &mut Client, cycle: &[String], cycles: usize) -> f64 {
     let count = if cycles == 1 { CYCLES / 20 } else { CYCLES };
     let pipeline = cycle.concat().repeat(cycles);
@@ -265,7 +265,7 @@ fn cycle_us(server: &Server, client: &mut Client, cycle: &[String], cycles: usiz
     (cpu_us(server.pid()).unwrap() - began) / count as f64
 }
 
-/// Compares the memory of locks that are held.
+/// Compares the memory of held locks.
 fn memory() {
     println!("\n| {HELD} locks held | bytes each, name and token of 16 bytes included |\n|---|---|");
     let rows: [(&str, Start, RequestOf); 4] = [
@@ -288,7 +288,7 @@ fn memory() {
     }
 }
 
-/// Measures how long others wait while a crowd is queued for one lock, and beside a crowd that BLPOP has blocked.
+/// Measures the waits of other clients while a crowd is queued for one lock, and while a crowd is blocked in BLPOP.
 fn stalls() {
     println!(
         "\n| worst wait of another client, ms; {CROWD} clients are queued for a lock | keylatch | redis-server, `BLPOP` |"
@@ -305,7 +305,7 @@ fn stalls() {
     let give_to_all = |request: String, lines: usize| {
         move |holder: &mut Client, waiters: &mut Vec<Client>| {
             holder.call(&request);
-            thread::park_timeout(AFTER); // who reads the replies takes a processor, too
+            thread::park_timeout(AFTER); // the threads that read the replies use a processor, too
             waiters.iter_mut().for_each(|waiter| (0..lines).for_each(|_| drop(waiter.line())));
         }
     };
@@ -357,7 +357,7 @@ fn stall(
     least
 }
 
-/// Returns the memory of a server once that does not change, in bytes.
+/// Returns the memory of a server, in bytes, once it does not change any more.
 fn settled_memory(server: &Server) -> f64 {
     let mut before = -1.0;
     loop {

@@ -1,4 +1,4 @@
-//! The resident memory of a server with a limit, compared with redis-server.
+//! Resident memory of a server with a limit, compared with redis-server.
 //!
 //! ```text
 //! cargo bench --bench memory [-- MEGABYTES]
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 const POLICIES: [&str; 7] =
     ["allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"];
-/// The shortest and the longest value of a load, in bytes; the last one is the first again, after all others.
+/// Shortest and longest value of each load, in bytes; the last load repeats the first one after all others.
 const SIZES: [(usize, usize); 8] = [
     (5, 15),
     (25, 100),
@@ -37,12 +37,12 @@ const SIZES: [(usize, usize); 8] = [
     (17_000, 60_000),
 ];
 const LIMIT: usize = 100 << 20;
-/// About what a key takes beside its value, in bytes.
+/// Approximate memory of a key besides its value, in bytes.
 const KEY_LEN: usize = 60;
 const PAGE_LEN: usize = 4096;
-/// How many bytes are sent before replies are read.
+/// Number of bytes sent before replies are read.
 const PORTION: usize = 1 << 20;
-/// An empty server that does not answer by then never will.
+/// Maximum wait for the first answer of an empty server.
 const START_MAX: Duration = Duration::from_secs(20);
 
 fn main() {
@@ -63,7 +63,7 @@ fn main() {
     }
 }
 
-/// A server with a connection to it, killed when it is dropped.
+/// Server with a connection to it, killed when it is dropped.
 struct Peer {
     child: Child,
     stream: TcpStream,
@@ -113,7 +113,7 @@ impl Peer {
                 let len = least + self.roll(most - least + 1);
                 let ttl = (10_000 + self.roll(1_000_000)).to_string();
                 match self.roll(5) {
-                    // To the key set before: one that is made by APPEND has no TTL, and would never be evicted.
+                    // To the key set before: a key created by APPEND has no TTL, and would never be evicted.
                     0 if !key.is_empty() => push(&mut request, &[b"APPEND", key.as_bytes(), &value[..1 + len / 8]]),
                     _ => {
                         key = format!("key:{least}:{}", self.roll(keys));

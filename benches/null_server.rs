@@ -4,7 +4,8 @@
 //! cargo run --release --example null_server -- PORT
 //! ```
 //!
-//! It keeps nothing and looks nothing up. `benches/versus` runs it beside keylatch, so that the distance stays visible.
+//! It stores nothing and looks nothing up. `benches/versus` compares it with keylatch, so that the distance to the
+//! limit stays visible.
 
 #![allow(clippy::unwrap_used, reason = "a measuring instrument, not a server")]
 
@@ -16,7 +17,7 @@ use keylatch::internals::worker;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// As much as keylatch reads at once.
+/// Read size, equal to keylatch's.
 const READ_LEN: usize = 16 * 1024;
 
 fn main() {

@@ -1,4 +1,4 @@
-//! A server in a process of its own, keylatch or another, for benchmarks that compare them.
+//! A server in a process of its own, keylatch or another one, for benchmarks that compare them.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a program on a free port, without snapshots and with these options besides.
+    /// Starts a program on a free port, without snapshots and with these additional options.
     pub fn start(program: &str, options: &[&str]) -> Self {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         let mut command = Command::new(program);
@@ -25,7 +25,7 @@ impl Server {
         server
     }
 
-    /// Returns the number of its process.
+    /// Returns the id of the server's process.
     #[allow(dead_code, reason = "some benchmarks read its figures")]
     pub fn pid(&self) -> u32 {
         self.process.id()
@@ -34,7 +34,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have exited already.
+        // The process may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -9,10 +9,10 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Instant;
 
-/// How many requests a loading client sends at once.
+/// Number of requests that a loading client sends at once.
 pub const BATCH: usize = 1_000;
 
-/// How long other clients waited during some work.
+/// Waits of other clients during some work.
 pub struct Waits {
     took_s: f64,
     /// Round trips of the probe in seconds, sorted.
@@ -20,7 +20,7 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Names the columns.
+    /// Column titles.
     pub const HEAD: &str = "    took s   median ms  p99.9 ms  worst ms";
 
     /// Returns the longest wait in milliseconds.
@@ -41,7 +41,7 @@ impl fmt::Display for Waits {
     }
 }
 
-/// Does `work` while a probe measures how long a GET takes.
+/// Calls `work` while a probe measures the round trips of GET.
 pub fn beside(addr: SocketAddr, work: impl FnOnce()) -> Waits {
     let (done, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(Barrier::new(2)));
     let probe = thread::spawn({
@@ -56,7 +56,7 @@ pub fn beside(addr: SocketAddr, work: impl FnOnce()) -> Waits {
     Waits { took_s, probe_s: probe.join().unwrap() }
 }
 
-/// Sends GET repeatedly, each time for another key and so in another shard, until stopped.
+/// Sends GET repeatedly, each time for a key in another shard, until stopped.
 fn probe(addr: SocketAddr, done: &AtomicBool, begun: &Barrier) -> Vec<f64> {
     let mut stream = connect(addr);
     let mut waits = Vec::new();
@@ -74,7 +74,7 @@ fn probe(addr: SocketAddr, done: &AtomicBool, begun: &Barrier) -> Vec<f64> {
     waits
 }
 
-/// Connects, without Nagle's delay.
+/// Connects with Nagle's algorithm disabled.
 pub fn connect(addr: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(addr).unwrap();
     stream.set_nodelay(true).unwrap();

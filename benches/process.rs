@@ -1,4 +1,4 @@
-//! Readings of a process from the kernel.
+//! Resource use of a process, read from the kernel.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 /// Returns the CPU time that all threads of a process have used so far, in microseconds.
 ///
 /// # Errors
-/// When the process is gone.
+/// An error when the process does not exist any more.
 pub fn cpu_us(pid: u32) -> Result<f64> {
     let mut nanoseconds = 0.0;
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -19,10 +19,10 @@ pub fn cpu_us(pid: u32) -> Result<f64> {
     Ok(nanoseconds / 1e3)
 }
 
-/// Returns the memory of a process in bytes: what it has alone, and its share of what it has with others (Pss).
+/// Returns the memory of a process, in bytes: its private memory, and its share of memory shared with others (Pss).
 ///
 /// # Errors
-/// When the process is gone.
+/// An error when the process does not exist any more.
 pub fn memory(pid: u32) -> Result<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).ok_or("smaps_rollup has no Pss")?;

@@ -1,13 +1,13 @@
-//! How long other clients wait during expensive commands: KEYS, SCAN with a huge COUNT, and FLUSHALL on ten million
-//! keys, and while those keys are loaded; in keylatch, and in the redis-server on the PATH.
+//! Waits of other clients during expensive commands: KEYS, SCAN with a huge COUNT, and FLUSHALL on ten million keys,
+//! and while those keys are loaded; in keylatch, and in the redis-server on the PATH.
 //!
 //! ```text
 //! cargo bench --bench stall [-- KEYS]
 //! ```
 //!
-//! keylatch runs on one worker thread, so nothing else can be served unless the command yields. A probe sends `GET` on
-//! its own connection without pause; printed are its median, 99.9th percentile and worst round trip in milliseconds,
-//! and beside them the worst one of an idle server, which is the machine's own noise.
+//! keylatch runs on one worker thread, so no other client can be served unless the command yields. A probe sends `GET`
+//! on its own connection without pause; printed are its median, 99.9th percentile and worst round trip in milliseconds,
+//! and the worst round trip of an idle server, which is the machine's own noise.
 
 #![allow(
     clippy::print_stdout,

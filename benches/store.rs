@@ -1,5 +1,5 @@
-//! Compares lock designs for the sharded store. The designs below guard the same sharded hash tables and replay the
-//! same requests in one process: no sockets, no parsing, nothing but locking and the table.
+//! Comparison of lock designs for the sharded store. The designs below guard the same sharded hash tables and replay
+//! the same requests in one process: no sockets, no parsing, only locking and the table.
 //!
 //!     cargo bench --bench store
 //!
@@ -88,7 +88,7 @@ fn mset<S: Shard>(shards: &Shards<S>, keys: &[Key]) {
     }
 }
 
-/// What protects one shard.
+/// Lock of one shard.
 trait Shard: From<Map> + Send + 'static {
     fn read(&self) -> impl Deref<Target = Map>;
     fn write(&self) -> impl DerefMut<Target = Map>;
@@ -111,14 +111,15 @@ shard!(RefCell, borrow, borrow_mut); // behind a global mutex: a flag, not a loc
 shard!(Mutex, lock, lock);
 shard!(RwLock, read, write);
 
-/// What is held around a batch, and how an exclusive call (any key, no other write in between) gets in.
+/// Lock that is held around a batch, with the way in which an exclusive call (any key, no other write in between) gets
+/// in.
 trait Design: Send + Sync + 'static {
     type Shard: Shard;
     fn batch(&self, worker: usize, body: impl FnOnce(&Shards<Self::Shard>));
     fn exclusive(&self, keys: &[Key]);
 }
 
-/// A: one mutex for everything. With two copies: a private store per worker, what the machine itself gives.
+/// A: one mutex for everything. With two copies, a private store per worker: the maximum that the machine allows.
 struct Global<const COPIES: usize>([CachePadded<Mutex<Shards<RefCell<Map>>>>; COPIES]);
 
 impl<const COPIES: usize> Design for Global<COPIES> {
@@ -195,8 +196,8 @@ enum Op {
 
 type Request = (Op, Vec<Key>);
 
-/// The requests one worker replays; of a hundred, `empty` access no key, `msets` are an MSET of ten, `exclusives` are
-/// exclusive, and the rest is half GET, half SET. With `distinct`, no two workers share a key.
+/// Returns the requests that one worker replays. Of a hundred, `empty` access no key, `msets` are an MSET of ten,
+/// `exclusives` are exclusive, and the rest is half GET, half SET. With `distinct`, no two workers share a key.
 fn script(worker: usize, (empty, msets, exclusives): (u64, u64, u64), distinct: bool) -> Vec<Request> {
     let mut count = 0;
     let mut random = move |below: u64| {
@@ -245,17 +246,18 @@ fn replay(design: &impl Design, id: usize, script: &[Request], batch: usize, sta
     (waited() - before, done as f64 / start.elapsed().as_nanos() as f64)
 }
 
-/// How long this thread has waited for a CPU so far, in nanoseconds (0 where the system does not tell).
+/// Returns the time that this thread has waited for a CPU so far, in nanoseconds (0 where the system does not report
+/// it).
 fn waited() -> f64 {
     let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     statistics.split(' ').nth(1).and_then(|waited| waited.parse().ok()).unwrap_or_default()
 }
 
-/// A measurement, and what it has returned so far.
+/// Measurement with its results so far.
 struct Cell(Box<dyn Fn(Duration) -> Sample>, Vec<Sample>);
 type Sample = (f64, f64);
 
-/// A row is a design; its cells are one thread at every batch size, then two.
+/// Table with a design in each row; its cells are one thread at every batch size, then two.
 struct Table {
     title: &'static str,
     scripts: Arc<[Vec<Request>; WORKERS]>,
@@ -269,7 +271,7 @@ fn add(tables: &mut [Table], name: &'static str, design: impl Design) {
         let cells = COLUMNS.map(|(threads, batch)| {
             let (design, scripts) = (design.clone(), scripts.clone());
             let run = move |time: Duration| {
-                // One start for all: threads that take turns must not look as if they had run side by side.
+                // One start for all: threads that take turns must not look as if they had run in parallel.
                 let (barrier, start) = (Barrier::new(threads), OnceLock::new());
                 let worker = |id: usize| {
                     let replay = |start| replay(&*design, id, &scripts[id], batch, start, time);

@@ -1,14 +1,14 @@
-//! How long other clients wait during every command whose cost grows with the data: on collections of a million
-//! elements, a million keys, and strings of 128 bytes for each; in keylatch, and in the redis-server on the PATH.
+//! Waits of other clients during every command whose cost grows with the data: on collections of a million elements, a
+//! million keys, and strings of 128 bytes for each; in keylatch, and in the redis-server on the PATH.
 //!
 //! ```text
 //! cargo bench --bench waits [-- [ELEMENTS] [WORD[,WORD]]]    # only the commands that contain one of these
 //! ```
 //!
-//! Both servers execute commands on one thread. Beside the command a probe sends `GET` on its own connection without
-//! pause; printed is the worst of its round trips, in milliseconds: the smallest of up to three repetitions, because what the
-//! server causes shows every time, what the machine does beside it does not. The row `idle` is the machine's own noise.
-//! Rows above the limit, 5 ms, or 20 with ten million elements, are marked.
+//! Both servers execute commands on one thread. During the command a probe sends `GET` on its own connection without
+//! pause; printed is the worst of its round trips, in milliseconds. It is the smallest of up to three repetitions,
+//! because delays by the server occur every time, and other delays by the machine do not. The row `idle` is the
+//! machine's own noise. Rows above the limit, 5 ms, or 20 with ten million elements, are marked.
 
 #![allow(
     clippy::print_stderr,
@@ -30,25 +30,25 @@ mod peer;
 #[allow(dead_code, reason = "other benchmarks use more of it")]
 mod probe;
 
-/// How often each command is measured.
+/// Maximum number of measurements of each command.
 const REPETITIONS: usize = 3;
-/// A worst wait that needs no repetition, in milliseconds.
+/// Worst wait that needs no repetition, in milliseconds.
 const GOOD_MS: f64 = 3.0;
-/// How long the probe goes on after the reply: memory may be freed only then.
+/// Time that the probe continues after the reply: memory may be freed only then.
 const AFTER: Duration = Duration::from_millis(100);
-/// How many elements a command adds while the collections are loaded.
+/// Number of elements that a command adds while the collections are loaded.
 const PIECE: usize = 1_000;
-/// How many keys or commands a request has that names many.
+/// Number of keys or commands of a request that names many.
 const MANY: usize = 100_000;
-/// How many keys WATCH has.
+/// Number of keys of WATCH.
 const SOME: usize = 10_000;
-/// The bytes of a long string for each element, as far as a string may have them.
+/// Bytes of a long string for each element, within the maximum of a string.
 const BYTES_PER_ELEMENT: usize = 128;
-/// The largest string.
+/// Length of the longest string.
 const MAX_BYTES: usize = 512 << 20;
 
-/// What is done before each repetition, and the command that is measured; several are separated by `|`. `{n}` stands for
-/// the number of elements, `{half}` for half of it, and so on: see [`Bench::request`].
+/// Preparation before each repetition, and the measured command; `|` separates several. `{n}` stands for the number of
+/// elements, `{half}` for half of it, and so on: see [`Bench::request`].
 type Case = (&'static str, &'static str);
 
 const CASES: &[Case] = &[
@@ -228,7 +228,7 @@ fn name(before: &str, command: &str) -> String {
     }
 }
 
-/// A server with its data.
+/// Server with its data.
 struct Bench {
     elements: usize,
     addr: SocketAddr,
@@ -338,7 +338,7 @@ impl Bench {
         least
     }
 
-    /// Returns a request with its placeholders replaced; the one of a transaction is its commands, encoded.
+    /// Returns a request with its placeholders replaced. A transaction is returned as its encoded commands.
     fn request(&mut self, template: &str) -> Vec<Vec<u8>> {
         let (elements, half) = (self.elements, self.elements / 2);
         let many = |of: &dyn Fn(usize) -> String, count: usize| (0..count).map(of).collect::<Vec<_>>().join(" ");
@@ -350,7 +350,7 @@ impl Bench {
             .replace("{singles}", &many(&|at| format!("single:{at}"), 1_000))
             .replace("{sketches}", &many(&|at| format!("sketch:{at}"), 1_000))
             .replace("{keys}", &many(&|at| format!("many:{at}"), MANY))
-            .replace("{some}", &many(&|at| format!("many:{at}"), SOME)) // for redis-server this takes their square
+            .replace("{some}", &many(&|at| format!("many:{at}"), SOME)) // redis-server's cost is quadratic in them
             .replace("{pairs}", &many(&|at| format!("many:{at} value"), MANY))
             .replace("{hundred}", &many(&|at| format!("many:{at} value"), 100))
             .replace("{class}", &format!("[{}]*", "a-b".repeat(350_000)));
@@ -393,7 +393,6 @@ fn encode(request: &[Vec<u8>], out: &mut Vec<u8>) {
     }
 }
 
-/// A connection.
 struct Client(BufReader<TcpStream>);
 
 impl Client {
@@ -433,7 +432,7 @@ impl Client {
         }
     }
 
-    /// Sends many requests without their replies.
+    /// Sends many requests without reading their replies.
     fn unanswered(&mut self, requests: impl FnOnce(&mut dyn FnMut(&[Vec<u8>]))) {
         self.send(&words("CLIENT REPLY OFF"));
         let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
-//! The figures of every benchmark: one table beside the plots, a row for each workload and unit. The goals are judged
-//! by it. A section that runs alone replaces its own rows; those of other sections and other benchmarks stay as they
+//! Figures of every benchmark: one table next to the plots, with a row for each workload and unit. The goals are judged
+//! by it. A section that runs alone replaces its own rows; rows of other sections and other benchmarks stay as they
 //! are.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,36 +10,36 @@ use crate::Result;
 use crate::measure::Sample;
 use crate::server::Kind;
 
-/// The columns before and after those of the servers.
+/// Columns before and after those of the servers.
 const KEY: [&str; 3] = ["area", "workload", "unit"];
 const TAIL: [&str; 3] = ["ratio", "command", "source"];
-/// Digits of a figure that count.
+/// Number of significant digits of a figure.
 const DIGITS: i32 = 4;
 
-/// What identifies a row: area, which is the section here, workload and unit.
+/// Key of a row: area, which is the section here, workload and unit.
 type Key = [String; 3];
 
-/// The figures of one workload in one unit.
+/// Figures of one workload in one unit.
 #[derive(Default)]
 struct Row {
-    /// By the server's name, as written.
+    /// Values by the server's name, as written.
     values: BTreeMap<String, String>,
-    /// How to measure them again.
+    /// Command that measures them again.
     command: String,
-    /// What was measured: the commit of keylatch with its date, and the version of Redis.
+    /// Measured versions: the commit of keylatch with its date, and the version of Redis.
     source: String,
 }
 
-/// The figures and where they are kept.
+/// Figures, with the path of their file.
 pub struct Figures {
     path: PathBuf,
-    /// The source of rows that are measured now.
+    /// Source of newly measured rows.
     source: String,
     rows: BTreeMap<Key, Row>,
 }
 
 impl Figures {
-    /// Reads the file, if there is one.
+    /// Reads the file, if it exists.
     pub fn read(path: &Path, source: String) -> Figures {
         let text = fs::read_to_string(path).unwrap_or_default();
         let mut lines = text.lines().map(|line| line.split('\t').collect::<Vec<_>>());
@@ -47,7 +47,7 @@ impl Figures {
         Figures { path: path.to_owned(), source, rows: lines.map(|cells| parsed(&head, &cells)).collect() }
     }
 
-    /// Forgets what a section measured before: a server may be gone, or a row.
+    /// Removes the rows that a section measured before: a server or a row may no longer exist.
     pub fn forget(&mut self, section: &str) {
         self.rows.retain(|[area, ..], _| area != section);
     }
@@ -61,7 +61,7 @@ impl Figures {
         }
     }
 
-    /// Notes all figures of a sample; `throughput` is what it counts per second.
+    /// Records all figures of a sample; `throughput` names the unit counted per second.
     pub fn set_sample(&mut self, section: &str, workload: &str, server: Kind, throughput: &str, sample: &Sample) {
         let figures = [
             (throughput, sample.per_second),
@@ -89,7 +89,7 @@ impl Figures {
     /// Writes the file.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// An error when it cannot be written.
     pub fn write(&self) -> Result<()> {
         let servers = Kind::ALL.map(Kind::name);
         let mut text = [&KEY[..], &servers, &TAIL].concat().join("\t") + "\n";
@@ -107,7 +107,7 @@ impl Row {
         self.values.get(server.name())?.parse().ok()
     }
 
-    /// keylatch's figure by that of Redis.
+    /// Returns the ratio of keylatch's figure to that of Redis.
     fn ratio(&self) -> String {
         let ratio = self.value(Kind::Keylatch).zip(self.value(Kind::Redis)).map(|(keylatch, redis)| keylatch / redis);
         ratio.filter(|ratio| ratio.is_finite()).map_or_else(String::new, shown)
@@ -131,7 +131,7 @@ fn parsed(head: &[&str], cells: &[&str]) -> (Key, Row) {
     )
 }
 
-/// Writes a figure with the digits that count.
+/// Formats a figure with its significant digits.
 fn shown(value: f64) -> String {
     let before_point = if value == 0.0 { 1 } else { value.abs().log10().floor() as i32 + 1 };
     format!("{value:.*}", usize::try_from(DIGITS - before_point).unwrap_or(0))

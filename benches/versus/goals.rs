@@ -4,7 +4,7 @@ use crate::figures::Figures;
 use crate::report::{Table, number};
 use crate::server::Kind;
 
-/// The direction of a limit.
+/// Direction of a limit.
 #[derive(Clone, Copy)]
 enum Limit {
     AtMost(f64),
@@ -32,19 +32,19 @@ impl Limit {
     }
 }
 
-/// A limit for one figure of some workloads.
+/// Limit for one figure of some workloads.
 struct Goal {
     what: &'static str,
-    /// The areas of the figures: the first one with figures decides, a second is shown with it.
+    /// Areas of the figures: the first one with figures decides, a second one is shown with it.
     areas: &'static [&'static str],
     workloads: &'static [&'static str],
     unit: &'static str,
-    /// The server whose figure is the divisor, if the goal is a ratio.
+    /// Server whose figure is the divisor, if the goal is a ratio.
     to: Option<Kind>,
     limit: Limit,
 }
 
-/// The goals were defined with redis-benchmark; our own generator is shown with it.
+/// Generators of the load: the goals were defined with redis-benchmark; our own generator is shown with it.
 const GENERATORS: &[&str] = &["redis-benchmark", "commands"];
 
 const fn cpu(what: &'static str, workloads: &'static [&'static str], to: Kind, limit: f64) -> Goal {
@@ -55,7 +55,7 @@ const fn throughput(what: &'static str, workloads: &'static [&'static str], to: 
     Goal { what, areas: GENERATORS, workloads, unit: "req/s", to: Some(to), limit: AtLeast(limit) }
 }
 
-/// A goal for a figure of another section: what, area, workload, unit, limit.
+/// Creates a goal for a figure of another section: what, area, workload, unit, limit.
 const fn single(
     what: &'static str,
     areas: &'static [&'static str],
@@ -166,7 +166,7 @@ const GOALS: &[Goal] = &[
     single("release binary", &["footprint"], &["process"], "binary MB", AtMost(8.0)),
 ];
 
-/// Goals for collections: CPU beside Redis by the depth, bytes per element, stalls.
+/// Creates a goal for collections: CPU relative to Redis by the depth, bytes per element, stalls.
 const fn of_collection(what: &'static str, workloads: &'static [&'static str], limit: f64) -> Goal {
     single(what, &["collections"], workloads, "CPU us", AtMost(limit)).beside_redis()
 }
@@ -264,7 +264,7 @@ pub fn judge(figures: &Figures) -> String {
 }
 
 impl Goal {
-    /// Returns the value for each workload, or nothing where one is missing.
+    /// Returns the value for each workload; none if one is missing.
     fn values(&self, figures: &Figures, area: &str) -> Vec<f64> {
         let value = |workload: &&str| {
             let own = figures.get(area, workload, Kind::Keylatch, self.unit)?;
@@ -280,7 +280,7 @@ impl Goal {
         let short = |workload: &'static str| workload.split(" P=").next().unwrap_or(workload);
         let missed = values.iter().zip(self.workloads).filter_map(|(&value, &workload)| {
             let by = percent(self.limit.missed_by(value)?);
-            // The depth is said where the name alone is that of several.
+            // The depth is named where several workloads share the short name.
             let is_unique = self.workloads.iter().filter(|other| short(other) == short(workload)).count() == 1;
             let name = if is_unique { short(workload) } else { workload };
             Some(if values.len() == 1 { format!("missed by {by}") } else { format!("{name} missed by {by}") })
@@ -290,7 +290,7 @@ impl Goal {
     }
 }
 
-/// Shortens a unit that is no ratio.
+/// Shortens a unit that is not a ratio.
 fn unit(unit: &str) -> &str {
     if unit.starts_with("x ") {
         return unit;

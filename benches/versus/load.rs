@@ -5,8 +5,8 @@
 //! counts from the time at which its request was due, so a stalled server is charged for all requests due meanwhile.
 //! The pacer spins, since no timer is as fine as the times between requests: it keeps a core busy.
 //!
-//! A batch is written as a whole before its replies are read. So requests and replies must not both be larger than what
-//! sockets hold.
+//! A batch is written as a whole before its replies are read. So requests and replies must not both exceed the sockets'
+//! buffers.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -27,29 +27,29 @@ use crate::replies::Replies;
 use crate::server::{Protocol, Server};
 use crate::workload::{Keys, Script, Workload};
 
-/// What a connection reads at once.
+/// Read size of a connection.
 const READ_LEN: usize = 64 * 1024;
-/// The latencies that are told apart, in nanoseconds, with three digits each.
+/// Maximum latency that is recorded, in nanoseconds, with three significant digits.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
-/// Requests, and bytes, that a fill sends at once.
+/// Maximum number of requests, and of bytes, that a fill sends at once.
 const FILL_BATCH: usize = 1_000;
 const FILL_BYTES: usize = 16 * 1024 * 1024;
 /// The pause of a probe, so that it measures waiting and takes no part in the load.
 const PROBE_PAUSE: Duration = Duration::from_micros(200);
 
-/// What to send and from how many connections.
+/// Workload and number of connections of a load.
 #[derive(Clone, Copy)]
 pub struct Spec<'a> {
     pub workload: &'a Workload,
     pub connections: usize,
     /// Requests per batch of a connection.
     pub depth: usize,
-    /// How many keys there are.
+    /// Number of keys.
     pub keys: u64,
     pub value_len: usize,
 }
 
-/// A load that runs until it is dropped.
+/// Load that runs until it is dropped.
 pub struct Load {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -61,23 +61,23 @@ struct Shared {
     is_measuring: AtomicBool,
     is_over: AtomicBool,
     requests: AtomicU64,
-    /// Connections that were served at least once.
+    /// Number of connections that were served at least once.
     served: AtomicU64,
     latency: Mutex<Option<Histogram<u64>>>,
     failure: Mutex<Option<String>>,
 }
 
-/// The measurements of a load.
+/// Measurements of a load.
 pub struct Outcome {
     pub per_second: f64,
-    /// CPU time of the server per request, and of this process, which is the generator's.
+    /// CPU time per request of the server, and of this process, which is the generator's.
     pub cpu_us: f64,
     pub generator_us: f64,
     pub latency: Histogram<u64>,
 }
 
 impl Outcome {
-    /// Returns the latency that this share of the requests stayed below, in milliseconds.
+    /// Returns the latency that this share of the requests stays below, in milliseconds.
     pub fn quantile_ms(&self, share: f64) -> f64 {
         self.latency.value_at_quantile(share) as f64 / 1e6
     }
@@ -92,7 +92,7 @@ impl Load {
     /// Starts a load in closed loop.
     ///
     /// # Errors
-    /// When the server does not accept the connections.
+    /// An error when the server does not accept the connections.
     pub fn closed(server: &Server, spec: Spec<'_>) -> Result<Load> {
         let protocol = server.kind.protocol();
         let clients = connect(server, spec)?;
@@ -113,7 +113,7 @@ impl Load {
     /// Starts a load in open loop: `per_second` requests, one by one, by the connections in turn.
     ///
     /// # Errors
-    /// When the server does not accept the connections.
+    /// An error when the server does not accept the connections.
     pub fn open(server: &Server, spec: Spec<'_>, per_second: f64) -> Result<Load> {
         let protocol = server.kind.protocol();
         let clients = connect(server, Spec { depth: 1, ..spec })?;
@@ -152,10 +152,10 @@ impl Load {
         Ok(Load { shared, thread: Some(thread), pid: server.pid() })
     }
 
-    /// Lets the load run for `warm_up`, then looks at it for `window`.
+    /// Runs the load for `warm_up`, then measures it for `window`.
     ///
     /// # Errors
-    /// When a connection failed or the server answered with an error.
+    /// An error when a connection failed or the server answered with an error.
     pub fn measure(&self, warm_up: Duration, window: Duration) -> Result<Outcome> {
         let shared = &self.shared;
         thread::sleep(warm_up);
@@ -175,7 +175,7 @@ impl Load {
         Ok(Outcome { per_second: requests / seconds, cpu_us, generator_us, latency })
     }
 
-    /// Returns how many connections have had a reply.
+    /// Returns the number of connections that have had a reply.
     pub fn served(&self) -> u64 {
         self.shared.served.load(Ordering::Relaxed)
     }
@@ -185,7 +185,7 @@ impl Drop for Load {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A generator that panicked has said so; there is nothing left to stop.
+            // A generator that panicked has printed its panic; there is nothing left to stop.
             let _ = thread.join();
         }
     }
@@ -196,7 +196,7 @@ impl Shared {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Notes that `requests` were answered, each after `latency`.
+    /// Records that `requests` were answered, each after `latency`.
     fn done(&self, requests: usize, latency: Duration) {
         self.requests.fetch_add(requests as u64, Ordering::Relaxed);
         if self.is_measuring.load(Ordering::Relaxed)
@@ -266,13 +266,12 @@ fn count(replies: &mut Replies, read: &[u8]) -> io::Result<usize> {
     replies.count(read).map_err(|reply| io::Error::other(format!("a request was answered with {reply}")))
 }
 
-/// The sending half of a connection in open loop.
 struct Sender {
     stream: Arc<TcpStream>,
     script: Script,
-    /// When each request that waits for its reply was due.
+    /// Times at which the requests that wait for their replies were due.
     due: Arc<Mutex<VecDeque<Instant>>>,
-    /// What the socket did not take.
+    /// Bytes that the socket did not accept yet.
     unsent: Vec<u8>,
 }
 
@@ -308,7 +307,7 @@ async fn pace(senders: &mut [Sender], interval: Duration, shared: &Shared) -> io
             next = (next + 1) % senders.len();
             due += interval;
         }
-        // Lets the readers run, which the runtime does not delay by waiting.
+        // Lets the readers run, without a sleep of the runtime.
         tokio::task::yield_now().await;
     }
     Ok(())
@@ -336,17 +335,17 @@ async fn open_reader(
     }
 }
 
-/// Carries a workload out once for each of these keys, from one connection, as fast as it goes.
+/// Executes a workload once for each of these keys, from one connection, as fast as possible.
 ///
 /// # Errors
-/// When the connection fails or the server answers with an error.
+/// An error when the connection fails or the server answers with an error.
 pub fn fill(server: &Server, workload: &Workload, keys: std::ops::Range<u64>, value_len: usize) -> Result<()> {
     let count_max = FILL_BATCH.min(FILL_BYTES / (value_len + 1)).max(1) as u64;
     let depth = count_max.min(keys.end - keys.start) as usize;
     let batches = (keys.end - keys.start).div_ceil(depth as u64);
     let spec = Spec { workload, connections: 1, depth, keys: keys.end, value_len };
     let mut from_start = script(server, spec, Keys::From(keys.start))?;
-    // The last batch is a whole one too: it begins earlier instead of going beyond the end.
+    // The last batch is a whole one too: it begins earlier instead of exceeding the end.
     let mut to_end = script(server, spec, Keys::From(keys.end - depth as u64))?;
     let mut stream = server.connect()?;
     let (mut replies, mut buffer) = (Replies::new(server.kind.protocol()), vec![0; READ_LEN]);
@@ -354,7 +353,7 @@ pub fn fill(server: &Server, workload: &Workload, keys: std::ops::Range<u64>, va
     for batch in 1..=batches {
         stream.write_all(if batch == batches { to_end.next_batch() } else { from_start.next_batch() })?;
         waiting += depth;
-        // One batch stays under way, so that the server need not wait for us.
+        // One batch stays in flight, so that the server need not wait for us.
         let under_way = if batch == batches { 0 } else { depth };
         while waiting > under_way {
             let len = stream.read(&mut buffer)?;
@@ -364,10 +363,10 @@ pub fn fill(server: &Server, workload: &Workload, keys: std::ops::Range<u64>, va
     Ok(())
 }
 
-/// Sends requests from one connection, as fast as it goes, and waits for all replies.
+/// Sends requests from one connection, as fast as possible, and waits for all replies.
 ///
 /// # Errors
-/// When the connection fails or the server answers with an error.
+/// An error when the connection fails or the server answers with an error.
 pub fn send(server: &Server, requests: impl Iterator<Item = String>) -> Result<()> {
     let mut stream = server.connect()?;
     let (mut replies, mut buffer) = (Replies::new(server.kind.protocol()), vec![0; READ_LEN]);
@@ -382,7 +381,7 @@ pub fn send(server: &Server, requests: impl Iterator<Item = String>) -> Result<(
         }
         stream.write_all(&bytes)?;
         waiting += count;
-        // One batch stays under way, so that the server need not wait for us.
+        // One batch stays in flight, so that the server need not wait for us.
         while waiting > count {
             let len = stream.read(&mut buffer)?;
             waiting -= self::count(&mut replies, &buffer[..len])?;
@@ -391,16 +390,16 @@ pub fn send(server: &Server, requests: impl Iterator<Item = String>) -> Result<(
     Ok(())
 }
 
-/// Tells whether a server has what a workload needs, and takes values of this length.
+/// Returns whether a server supports a workload, with values of this length.
 pub fn is_able(server: &Server, workload: &Workload, value_len: usize) -> bool {
-    // A refusal by one that should have everything is an error, which the load itself reports.
+    // A refusal by a server that should support everything is an error, which the load itself reports.
     server.kind.is_complete() || fill(server, workload, 0..workload.steps.len() as u64, value_len).is_ok()
 }
 
 /// Sends single requests from one connection, with a short pause between them, until `work` is done.
 ///
 /// # Errors
-/// With those of `work`, or when the connection fails.
+/// The error of `work`, or of a connection that fails.
 pub fn beside<T>(
     server: &Server,
     workload: &Workload,

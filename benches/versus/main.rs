@@ -6,15 +6,15 @@
 //!
 //! Section `earlier` compares with another build of keylatch, whose binary the variable `KEYLATCH_EARLIER` names.
 //!
-//! Needs `redis-server` and `redis-benchmark`, and matplotlib for the plots; `valkey-server`, `pogocache` and `memcached` take part where they are on
-//! the PATH, and a null server that replies `+OK` to everything shows the upper bound. Every server has its defaults,
-//! without snapshots, on a free port of the loopback, and is loaded in turn with the others. Tables are printed; plots
-//! and figures go into `benches/plots`, the verdicts on the goals and the measured commits into `benches/RECORD.md`. A full
-//! run takes about 45 minutes. `--quick` takes about 5, and writes below `target/versus` instead, so that rough figures never
-//! replace measured ones.
+//! Needs `redis-server` and `redis-benchmark`, and matplotlib for the plots; `valkey-server`, `pogocache` and
+//! `memcached` take part if they are on the PATH, and a null server that replies `+OK` to everything shows the upper
+//! bound. Every server has its defaults, without snapshots, on a free port of the loopback, and is loaded in turn with
+//! the others. Tables are printed; plots and figures go into `benches/plots`, the verdicts on the goals and the
+//! measured commits into `benches/RECORD.md`. A full run takes about 45 minutes. `--quick` takes about 5, and writes
+//! below `target/versus` instead, so that rough figures never replace measured ones.
 //!
-//! What is measured how: `load` is our generator, `redis_benchmark` the other one, `measure` reads the kernel's
-//! accounting, `workload` says what is sent; each file in `sections` is a table or a plot, `goals` judges.
+//! `load` is our generator of requests and `redis_benchmark` the other one, `measure` reads the kernel's accounting,
+//! `workload` defines the requests; each file in `sections` is a table or a plot, `goals` judges.
 
 #![allow(
     clippy::print_stdout,
@@ -47,26 +47,26 @@ use plot::Plot;
 use sections::{SECTIONS, Section};
 use server::{Kind, Peer, Server};
 
-/// Errors are for the user who runs the benchmark.
+/// Result with an error for the user who runs the benchmark.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// How much is measured.
+/// Amount of measuring.
 struct Effort {
     is_quick: bool,
     rounds: usize,
-    /// How long a load runs before it counts, and while it does.
+    /// Time that a load runs before it is measured, and while it is.
     warm_up: Duration,
     window: Duration,
-    /// The most keys that a test stores.
+    /// Maximum number of keys that a test stores.
     keys_max: u64,
 }
 
-/// The context of every section.
+/// Context of every section.
 struct Context {
     peers: Vec<Peer>,
     effort: Effort,
     figures: Figures,
-    /// `benches/RECORD.md`, or a copy of it.
+    /// Path of `benches/RECORD.md`, or of a copy of it.
     document: PathBuf,
     plots: PathBuf,
 }
@@ -104,7 +104,7 @@ fn run() -> Result<()> {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
 }
 
-/// Reads the command line; cargo adds `--bench` to it.
+/// Parses the command line, to which cargo adds `--bench`.
 fn options(args: impl Iterator<Item = String>) -> Result<(Effort, Vec<&'static Section>)> {
     let names: Vec<&str> = SECTIONS.iter().map(|section| section.name).collect();
     let usage = || format!("usage: [--quick] [--only SECTION[,SECTION]] [--rounds N]; sections: {}", names.join(", "));
@@ -151,12 +151,12 @@ impl Context {
         Ok(Context { peers, effort, figures, document, plots })
     }
 
-    /// Starts the servers that a section is about and that this machine has.
+    /// Starts the servers of a section that this machine has.
     fn start(&self, is_wanted: impl Fn(Kind) -> bool) -> Result<Vec<Server>> {
         self.peers.iter().filter(|peer| is_wanted(peer.kind)).map(Peer::start).collect()
     }
 
-    /// Measures on newly started servers, one after the other, so that no state is shared.
+    /// Measures newly started servers, one after the other, so that they share no state.
     fn each_anew<T>(
         &self,
         rounds: usize,
@@ -173,7 +173,7 @@ impl Context {
         Ok(readings)
     }
 
-    /// Prints a table below the way in which its figures were measured.
+    /// Prints a table and the method by which its figures were measured.
     fn publish(&self, name: &str, how: &str, table: &str) -> Result<()> {
         let versions: Vec<String> =
             self.peers.iter().filter(|peer| !peer.version.is_empty()).map(Peer::shown).collect();
@@ -190,7 +190,7 @@ impl Context {
     }
 }
 
-/// Names what is measured: the commit of keylatch with its date, and the version of Redis.
+/// Returns the measured versions: the commit of keylatch with its date, and the version of Redis.
 fn source(root: &Path, peers: &[Peer]) -> String {
     let git = |words: &[&str]| {
         let output = Command::new("git").args(words).current_dir(root).output().ok();

@@ -1,4 +1,4 @@
-//! The median of several readings of servers.
+//! Medians of several readings of servers.
 
 use std::borrow::Borrow;
 use std::fs;
@@ -7,50 +7,50 @@ use crate::Result;
 pub use crate::process::{cpu_us, memory};
 use crate::server::Server;
 
-/// Returns how many files this process may have open.
+/// Returns the maximum number of files that this process may have open.
 pub fn open_files_max() -> usize {
     let text = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("Max open files"));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(1024)
 }
 
-/// Returns the most memory that a process had resident since [`reset_peak`], in bytes.
+/// Returns the maximum resident memory of a process since [`reset_peak`], in bytes.
 ///
 /// # Errors
-/// When the process is gone.
+/// An error when the process does not exist any more.
 pub fn peak(pid: u32) -> Result<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("the status has no VmHWM")?;
     Ok(line.trim_end_matches("kB").trim().parse::<f64>()? * 1024.0)
 }
 
-/// Has the kernel forget the peak of a process, and returns what is resident now, in bytes.
+/// Resets the kernel's peak of a process, and returns its present resident memory, in bytes.
 ///
 /// # Errors
-/// When the process is gone, or the kernel keeps no peak.
+/// An error when the process does not exist any more, or the kernel keeps no peak.
 pub fn reset_peak(pid: u32) -> Result<f64> {
     fs::write(format!("/proc/{pid}/clear_refs"), "5")?;
     peak(pid)
 }
 
-/// Returns the middle of some values, or NaN of none.
+/// Returns the median of some values; NaN if there are none.
 pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns the middle of each figure by itself.
+/// Returns the median of each figure by itself.
 pub fn medians<const N: usize>(rounds: &[[f64; N]]) -> [f64; N] {
     std::array::from_fn(|figure| median(rounds.iter().map(|round| round[figure])))
 }
 
 /// Measures every server once per round, in turn, and returns the readings by server.
 ///
-/// The first server changes from round to round, so that none always follows the same one.
+/// The first server changes from round to round, so that no server always follows the same one.
 ///
 /// # Errors
-/// With the first one of `measure`, and the name of the server.
+/// The first error of `measure`, with the name of the server.
 pub fn interleaved<T, S: Borrow<Server>>(
     servers: &[S],
     rounds: usize,
@@ -68,7 +68,7 @@ pub fn interleaved<T, S: Borrow<Server>>(
     Ok(readings)
 }
 
-/// The figures of one row.
+/// Figures of one row.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     pub per_second: f64,
@@ -80,7 +80,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The sample of a server that lacks the command.
+    /// Sample of a server that lacks the command.
     pub const NONE: Sample =
         Sample { per_second: f64::NAN, cpu_us: f64::NAN, p50_ms: f64::NAN, p99_ms: f64::NAN, p999_ms: f64::NAN };
 

@@ -1,4 +1,4 @@
-//! Plots as SVG: panels in a grid, a line per server. `plot.py` beside this file draws them, with matplotlib.
+//! Plots as SVG: panels in a grid, a line per server. `plot.py` in this directory draws them with matplotlib.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -10,25 +10,25 @@ use crate::server::Kind;
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/versus/plot.py");
 
-/// How an axis is divided.
+/// Scale of an axis.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Scale {
-    /// From zero.
+    /// Linear, from zero.
     Linear,
-    /// By powers of ten, or of two.
+    /// Logarithmic, by powers of ten or of two.
     Log { base: f64 },
-    /// The share of requests that are slower, halving again and again: 50 %, 90 %, 99 %, 99.9 % are as far apart.
+    /// Share of requests that are slower, halving again and again: 50 %, 90 %, 99 %, 99.9 % are equally far apart.
     Percentile,
 }
 
-/// What an axis shows.
+/// Label and scale of an axis.
 #[derive(Clone, Copy)]
 pub struct Axis {
     pub label: &'static str,
     pub scale: Scale,
 }
 
-/// A figure with its panels.
+/// Figure with its panels.
 pub struct Plot {
     pub title: String,
     pub x: Axis,
@@ -42,7 +42,7 @@ pub struct Panel {
     pub lines: Vec<Line>,
 }
 
-/// The points of one server.
+/// Points of one server.
 pub struct Line {
     pub server: Kind,
     pub points: Vec<(f64, f64)>,
@@ -52,7 +52,7 @@ impl Plot {
     /// Draws the plot into a file.
     ///
     /// # Errors
-    /// When there is no matplotlib, or the file cannot be written.
+    /// An error when matplotlib is missing, or the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         let mut command = Command::new("python3");
         command.arg(PROGRAM).arg(path).stdin(Stdio::piped());
@@ -64,7 +64,7 @@ impl Plot {
         }
     }
 
-    /// Returns what the program reads: a line for each axis, panel and point, with tabs between its parts.
+    /// Returns the input of `plot.py`: a line for each axis, panel and point, with tabs between its parts.
     fn text(&self) -> String {
         let mut text = format!("title\t{}\n", self.title);
         self.x.describe("x", &mut text);

@@ -7,22 +7,22 @@ use crate::measure::{Sample, cpu_us};
 use crate::server::Server;
 use crate::workload::Workload;
 
-/// Connections and keys, as the goals have them.
+/// Connections and keys, as in the goals.
 pub const CLIENTS: usize = 50;
 pub const KEYS: u64 = 100_000;
 
-/// Loads a server with `requests` requests and returns what redis-benchmark saw, and the CPU time that it cost.
+/// Loads a server with `requests` requests; returns the measurements of redis-benchmark, and the server's CPU time.
 ///
 /// # Errors
-/// When redis-benchmark is not there or fails.
+/// An error when redis-benchmark is missing or fails.
 pub fn load(server: &Server, workload: &Workload, depth: usize, requests: usize) -> Result<Sample> {
     load_among(server, workload, depth, requests, KEYS)
 }
 
-/// Does the same as [`load`] with random numbers below `keys`.
+/// Loads a server like [`load`], with random numbers below `keys`.
 ///
 /// # Errors
-/// Those of [`load`].
+/// The errors of [`load`].
 pub fn load_among(server: &Server, workload: &Workload, depth: usize, requests: usize, keys: u64) -> Result<Sample> {
     let with_key = |step: String, (name, prefix)| step.replace(name, &format!("{prefix}:__rand_int__"));
     let words = [("{key}", "key"), ("{counter}", "ctr"), ("{missing}", "mis")];
@@ -34,7 +34,7 @@ pub fn load_among(server: &Server, workload: &Workload, depth: usize, requests: 
     let output = command.args(words.split(' ')).output().map_err(|error| format!("redis-benchmark: {error}"))?;
     let cpu_us = (cpu_us(server.pid())? - cpu) / requests as f64;
     let text = String::from_utf8_lossy(&output.stdout);
-    // "test","rps","avg","min","p50","p95","p99","max", of which the test may hold commas itself.
+    // "test","rps","avg","min","p50","p95","p99","max"; the test may contain commas itself.
     let last = text.lines().last().unwrap_or_default();
     let row: Vec<f64> = last.rsplit(',').map_while(|value| value.trim_matches('"').parse().ok()).collect();
     match row[..] {

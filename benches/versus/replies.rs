@@ -1,15 +1,15 @@
-//! Counts complete replies in a stream, RESP or memcached's text, without storing them.
+//! Counter of complete replies in a stream, RESP or memcached's text, which does not store them.
 
 use crate::server::Protocol;
 
-/// The state of a connection in the stream of replies.
+/// State of a connection in the stream of replies.
 pub struct Replies {
     protocol: Protocol,
-    /// The begin of a line whose end has not come.
+    /// Beginning of an incomplete line.
     line: Vec<u8>,
-    /// Bytes of a value that are still to be passed over.
+    /// Number of bytes of a value that are still to be skipped.
     skip: usize,
-    /// Elements that the reply being read still lacks; 0 between replies.
+    /// Number of elements that the current reply still lacks; 0 between replies.
     missing: usize,
 }
 
@@ -18,10 +18,10 @@ impl Replies {
         Replies { protocol, line: Vec::new(), skip: 0, missing: 0 }
     }
 
-    /// Returns how many replies end within `bytes`, which follow those given before.
+    /// Returns the number of replies that end within `bytes`, which follow the bytes passed before.
     ///
     /// # Errors
-    /// When a reply is an error, so that a benchmark never measures errors.
+    /// An error when a reply is an error, so that a benchmark never measures errors.
     pub fn count(&mut self, mut bytes: &[u8]) -> Result<usize, String> {
         let mut complete = 0;
         while !bytes.is_empty() {
@@ -79,7 +79,7 @@ impl Replies {
         }
     }
 
-    /// Notes that an element is complete; returns 1 if its reply is too.
+    /// Records that an element is complete; returns 1 if its reply is complete, too.
     fn element(&mut self) -> usize {
         self.missing = self.missing.saturating_sub(1);
         usize::from(self.missing == 0)

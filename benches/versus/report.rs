@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::Result;
 
-/// The width of the documents.
+/// Line width of the documents.
 const LINE_LEN_MAX: usize = 120;
 
 /// A table whose columns are as wide as their cells, so that it is readable as text too.
@@ -22,7 +22,7 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Returns the table; numbers stand to the right.
+    /// Returns the table as Markdown; numbers are right-aligned.
     pub fn markdown(&self) -> String {
         let columns = 0..self.rows[0].len();
         let widths: Vec<usize> =
@@ -47,7 +47,7 @@ impl Table {
     }
 }
 
-/// Shows a number with three digits that count, or nothing where there is none.
+/// Formats a number with three significant digits; empty if there is none.
 pub fn number(value: f64) -> String {
     match value.abs() {
         _ if !value.is_finite() => String::new(),
@@ -59,12 +59,12 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// Shows a ratio, or nothing where one of its terms is missing.
+/// Formats a ratio; empty if one of its terms is missing.
 pub fn ratio(value: f64, base: f64) -> String {
     if (value / base).is_finite() { format!("{:.2}", value / base) } else { String::new() }
 }
 
-/// Shows a round number as people write it: 1, 10, 1k, 1M.
+/// Formats a round number in the usual short form: 1, 10, 1k, 1M.
 pub fn short(value: f64) -> String {
     match value {
         v if v >= 1e6 => format!("{}M", (v / 1e4).round() / 100.0),
@@ -73,7 +73,7 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// Breaks a paragraph into lines of the width that the documents have.
+/// Breaks a paragraph into lines of the documents' width.
 pub fn wrapped(paragraph: &str) -> String {
     let mut lines = vec![String::new()];
     for word in paragraph.split(' ') {
@@ -86,10 +86,10 @@ pub fn wrapped(paragraph: &str) -> String {
     lines.join("\n")
 }
 
-/// Replaces what stands between the markers of a block: `<!-- versus: name -->` and the next `<!-- /versus -->`.
+/// Replaces the text between the markers of a block: `<!-- versus: name -->` and the next `<!-- /versus -->`.
 ///
 /// # Errors
-/// When the file or the markers are not there.
+/// An error when the file or the markers are missing.
 pub fn replace_block(path: &Path, name: &str, block: &str) -> Result<()> {
     let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let (begin, end) = (format!("<!-- versus: {name} -->\n"), "<!-- /versus -->");

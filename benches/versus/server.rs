@@ -1,4 +1,4 @@
-//! The servers under test: finds, starts and stops them.
+//! Servers under test: finds, starts and stops them.
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -13,23 +13,23 @@ use tempfile::TempDir;
 
 use crate::Result;
 
-/// How long a server may take to answer for the first time.
+/// Maximum time until a server answers for the first time.
 const START_MAX: Duration = Duration::from_secs(20);
-/// How long to wait between two attempts to reach a server that starts.
+/// Interval of the attempts to reach a server that starts.
 const START_POLL: Duration = Duration::from_micros(100);
 
-/// The language that a server is spoken to in.
+/// Protocol that a server speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
     Resp,
     Memcached,
 }
 
-/// Every server there is a column for, in the order of the tables.
+/// Every server with a column, in the order of the tables.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     Keylatch,
-    /// Another build of keylatch, to compare this one with.
+    /// Another build of keylatch, compared with this one.
     Earlier,
     Redis,
     Null,
@@ -38,7 +38,7 @@ pub enum Kind {
     Memcached,
 }
 
-/// Names the binary that is [`Kind::Earlier`].
+/// Variable with the path of the binary for [`Kind::Earlier`].
 const EARLIER: &str = "KEYLATCH_EARLIER";
 
 impl Kind {
@@ -62,23 +62,23 @@ impl Kind {
         if self == Kind::Memcached { Protocol::Memcached } else { Protocol::Resp }
     }
 
-    /// Returns whether it keeps all data. memcached does not: it evicts keys beyond 64 MB.
+    /// Returns whether the server keeps all data. memcached does not: it evicts keys beyond 64 MB.
     pub fn is_store(self) -> bool {
         !matches!(self, Kind::Null | Kind::Memcached)
     }
 
-    /// Tells whether every command and any number of clients can be expected of it; others leave cells empty.
+    /// Returns whether the server supports every command and any number of clients; others leave cells empty.
     pub fn is_complete(self) -> bool {
         !matches!(self, Kind::Pogocache | Kind::Memcached)
     }
 
-    /// Returns how many clients it is given at most: some accept 1024 unless told otherwise, and count for a while
-    /// those that are gone.
+    /// Returns the maximum number of clients of a server: some accept 1024 by default, and count disconnected clients
+    /// for a while.
     pub fn clients_max(self) -> usize {
         if self.is_complete() { usize::MAX } else { 500 }
     }
 
-    /// Returns the program to look for on the PATH, for those that this project does not build.
+    /// Returns the name of the program to be found on the PATH, for servers that this project does not build.
     fn program(self) -> Option<&'static str> {
         match self {
             Kind::Keylatch | Kind::Earlier | Kind::Null => None,
@@ -89,7 +89,7 @@ impl Kind {
         }
     }
 
-    /// Returns the options: the server's defaults, but on this port of the loopback and without snapshots.
+    /// Returns the options: the server's defaults, except this port of the loopback and no snapshots.
     fn options(self, port: u16) -> Vec<String> {
         let port = port.to_string();
         let options: &[&str] = match self {
@@ -97,26 +97,26 @@ impl Kind {
             Kind::Redis | Kind::Valkey => &["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
             Kind::Null => &[&port],
             Kind::Pogocache => &["-h", "127.0.0.1", "-p", &port],
-            // It does not start as root without a user to switch to; for other users this has no effect.
+            // It does not start as root without a user to switch to; for other users the option has no effect.
             Kind::Memcached => &["-l", "127.0.0.1", "-p", &port, "-u", "root"],
         };
         options.iter().map(|&option| option.to_owned()).collect()
     }
 }
 
-/// A server that can be started.
+/// Server that can be started.
 pub struct Peer {
     pub kind: Kind,
     pub program: PathBuf,
-    /// What it says about its version, on one line.
+    /// Version that the program reports, on one line.
     pub version: String,
 }
 
 impl Peer {
-    /// Finds the servers of this machine. keylatch and redis-server must be there, the others may.
+    /// Finds the servers of this machine. keylatch and redis-server are required.
     ///
     /// # Errors
-    /// When one that must be there is missing.
+    /// An error when a required server is missing.
     pub fn find_all() -> Result<Vec<Peer>> {
         let mut peers = Vec::new();
         for kind in Kind::ALL {
@@ -135,7 +135,7 @@ impl Peer {
         Ok(peers)
     }
 
-    /// Returns its name with its version.
+    /// Returns the server's name with its version.
     pub fn shown(&self) -> String {
         format!("{} {}", self.kind.name(), self.version)
     }
@@ -143,15 +143,15 @@ impl Peer {
     /// Starts the server in a directory of its own and waits for its first answer.
     ///
     /// # Errors
-    /// When it cannot be started or does not answer.
+    /// An error when the server cannot be started or does not answer.
     pub fn start(&self) -> Result<Server> {
         self.start_with(&[])
     }
 
-    /// Starts the server with options besides those of [`Peer::start`].
+    /// Starts the server with options in addition to those of [`Peer::start`].
     ///
     /// # Errors
-    /// Those of [`Peer::start`].
+    /// The errors of [`Peer::start`].
     pub fn start_with(&self, options: &[&str]) -> Result<Server> {
         let name = self.kind.name();
         let directory = tempfile::tempdir()?;
@@ -181,10 +181,10 @@ impl Peer {
 pub struct Server {
     pub kind: Kind,
     pub addr: SocketAddr,
-    /// The time from its start to its first answer.
+    /// Time from the server's start to its first answer.
     pub start: Duration,
     process: Child,
-    /// Where it runs; removed after it.
+    /// Working directory, removed after the server.
     _directory: TempDir,
 }
 
@@ -193,15 +193,15 @@ impl Server {
         self.process.id()
     }
 
-    /// Opens a connection that sends at once.
+    /// Opens a connection with Nagle's algorithm disabled.
     ///
     /// # Errors
-    /// When the server does not accept it.
+    /// An error when the server does not accept the connection.
     pub fn connect(&self) -> Result<TcpStream> {
         let refused = |error| format!("connecting to {}: {error}", self.kind.name());
         let stream = TcpStream::connect(self.addr).map_err(refused)?;
         stream.set_nodelay(true)?;
-        // It is reset when it is dropped: tens of thousands of closed connections would otherwise linger for a minute.
+        // A reset on drop: tens of thousands of closed connections would otherwise linger for a minute.
         SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
         Ok(stream)
     }
@@ -218,7 +218,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have exited already.
+        // The process may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -227,7 +227,7 @@ impl Drop for Server {
 /// Sends the smallest request and waits for its answer.
 ///
 /// # Errors
-/// When there is no answer, or not the expected one.
+/// An error when no answer arrives, or not the expected one.
 pub fn say_hello(stream: &mut TcpStream, protocol: Protocol) -> Result<()> {
     let (hello, answers): (&[u8], &[&[u8]]) = match protocol {
         Protocol::Resp => (b"PING\r\n", &[b"+PONG\r\n", b"+OK\r\n"]),
@@ -240,20 +240,20 @@ pub fn say_hello(stream: &mut TcpStream, protocol: Protocol) -> Result<()> {
     if is_expected { Ok(()) } else { Err(format!("{:?}", String::from_utf8_lossy(&reply[..len])).into()) }
 }
 
-/// Returns the directory that cargo builds into.
+/// Returns cargo's target directory.
 pub fn target_dir() -> &'static Path {
     // target/release/keylatch
     Path::new(env!("CARGO_BIN_EXE_keylatch")).ancestors().nth(2).unwrap_or(Path::new("target"))
 }
 
-/// Has cargo build the null server, which a benchmark cannot depend on, and returns where it is.
+/// Builds the null server with cargo, as a benchmark cannot depend on an example; returns its path.
 fn build_null_server() -> Result<PathBuf> {
     let built = target_dir().join("release/examples/null_server");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--quiet", "--release", "--example", "null_server", "--target-dir"]).arg(target_dir());
     command.current_dir(env!("CARGO_MANIFEST_DIR"));
-    // What cargo says about this package to the benchmark would have it build others anew, now and the next time.
+    // The variables that cargo sets for this benchmark would make it rebuild other packages, now and the next time.
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     names.filter(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")).for_each(|name| {
         command.env_remove(name);
@@ -264,14 +264,14 @@ fn build_null_server() -> Result<PathBuf> {
     }
 }
 
-/// Looks for a program in the directories of the PATH.
+/// Finds a program in the directories of the PATH.
 pub fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join(program)).find(|candidate| candidate.is_file())
 }
 
-/// Asks a program for its version: the first word of its answer that begins with a digit. keylatch tells first which
-/// Redis it stands for.
+/// Returns the version of a program: the first word of its answer that begins with a digit. keylatch first names the
+/// Redis version that it emulates.
 fn version(kind: Kind, program: &Path) -> String {
     let options: &[&OsStr] = if kind == Kind::Null { return String::new() } else { &[OsStr::new("--version")] };
     let Ok(output) = Command::new(program).args(options).output() else { return String::new() };

@@ -1,27 +1,27 @@
-//! The requests of the benchmarks, as data: one template serves our own generator, redis-benchmark and memcached.
+//! Requests of the benchmarks, as data: one template serves our own generator, redis-benchmark and memcached.
 //!
 //! In a template `{key}` stands for a new random key, `{same}` for the previous one, `{counter}` for a new random key
-//! among those that hold numbers, `{missing}` for one among those that never exist, `{value}` for a value and `{len}`
-//! for its length.
+//! among those that hold numbers, `{missing}` for a key that never exists, `{value}` for a value and `{len}` for its
+//! length.
 
 use crate::server::Protocol;
 
-/// The digits of a key's number; with the prefix of four bytes a key has [`KEY_LEN`] bytes.
+/// Number of digits of a key's number; with the prefix of four bytes a key has [`KEY_LEN`] bytes.
 pub const DIGITS: usize = 12;
-/// The length of every key, as redis-benchmark's are.
+/// Length of every key, equal to redis-benchmark's.
 pub const KEY_LEN: usize = DIGITS + 4;
 
-/// A cycle of requests; each is sent when the pipeline has room, the first after the last.
+/// Cycle of requests; each is sent when the pipeline has room, the first after the last.
 pub struct Workload {
-    /// The name in tables.
+    /// Name in tables.
     pub name: &'static str,
-    /// The requests of a cycle. More than one step makes sense at depth 1 and where the depth is a multiple.
+    /// Requests of a cycle. More than one step makes sense at depth 1 and where the depth is a multiple.
     pub steps: &'static [&'static str],
-    /// The pipeline depths of the tables.
+    /// Pipeline depths of the tables.
     pub depths: &'static [usize],
-    /// The only step in memcached's text protocol, where it has the command.
+    /// The only step in memcached's text protocol, if memcached has the command.
     pub memcached: Option<&'static str>,
-    /// The number of keys that a request has.
+    /// Number of keys of a request.
     pub keys: usize,
 }
 
@@ -33,7 +33,7 @@ pub const fn single(name: &'static str, step: &'static [&'static str; 1]) -> Wor
 /// Stores a value.
 pub const SET: Workload =
     Workload { memcached: Some("set {key} 0 0 {len}\r\n{value}"), ..single("SET", &["SET {key} {value}"]) };
-/// Reads a value that is there.
+/// Reads a value that exists.
 pub const GET: Workload = Workload { memcached: Some("get {key}"), ..single("GET", &["GET {key}"]) };
 /// Acquires and releases an uncontended lock.
 pub const LOCK: Workload = Workload {
@@ -59,7 +59,7 @@ pub const RELEASE: &str =
     "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
 /// The SHA1 of [`RELEASE`].
 pub const RELEASE_SHA: &str = "ae3671744a5dbb24ea37ef607b8b10ac7856d43e";
-/// Does not release a lock, because the caller does not hold it.
+/// Attempts to release a lock that the caller does not hold.
 pub const REFUSED_RELEASE: Workload = Workload {
     depths: &[1, 16],
     ..single("EVALSHA, refused", &["EVALSHA ae3671744a5dbb24ea37ef607b8b10ac7856d43e 1 {key} other"])
@@ -71,7 +71,7 @@ pub const SCRIPTED_LOCK: Workload = Workload {
     ..single("SET NX PX, EVALSHA", &["SET {key} {value}"])
 };
 
-/// The rows of the command tables.
+/// Rows of the command tables.
 pub const COMMANDS: &[Workload] = &[
     SET,
     GET,
@@ -101,11 +101,11 @@ pub const COMMANDS: &[Workload] = &[
     },
 ];
 
-/// The numbers of keys that a connection draws.
+/// Numbers of the keys that a connection draws.
 pub enum Keys {
     /// Uniformly below `below`, from a generator with this state.
     Random { below: u64, state: u64 },
-    /// One after the other from here.
+    /// Consecutively from this number on.
     From(u64),
 }
 
@@ -132,7 +132,7 @@ impl Keys {
     }
 }
 
-/// What one connection sends: encoded once, afterwards only the digits of its keys are rewritten.
+/// Requests of one connection: encoded once, then only the digits of its keys are rewritten.
 pub struct Script {
     batches: Vec<Batch>,
     next: usize,
@@ -146,14 +146,14 @@ struct Batch {
     slots: Vec<Slot>,
 }
 
-/// Where the digits of a key are.
+/// Position of the digits of a key.
 struct Slot {
     at: usize,
     is_fresh: bool,
 }
 
 impl Script {
-    /// Encodes batches of `depth` requests; `None` when the protocol has no such command.
+    /// Encodes batches of `depth` requests. Returns `None` if the protocol has no such command.
     pub fn new(workload: &Workload, protocol: Protocol, depth: usize, value_len: usize, keys: Keys) -> Option<Script> {
         let steps = workload.steps.len();
         // With a depth of one every step is a batch of its own; deeper pipelines hold whole cycles.
@@ -213,7 +213,7 @@ impl Batch {
     /// Appends a template with its placeholders filled in.
     fn expand(&mut self, template: &str, value: &str) {
         for (at, piece) in template.split(['{', '}']).enumerate() {
-            // What stands between braces are the pieces with odd numbers.
+            // The pieces with odd numbers stand between braces.
             match piece {
                 _ if at % 2 == 0 => self.bytes.extend_from_slice(piece.as_bytes()),
                 "value" => self.bytes.extend_from_slice(value.as_bytes()),

@@ -18,7 +18,7 @@ const FLOODS: usize = 8;
 const FLOOD_DEPTH: usize = 512;
 const CLIENTS: usize = 10_000;
 const ACTIVE: usize = 1_000;
-/// Files that this process needs beside its connections.
+/// Number of files that this process needs besides its connections.
 const FILES_SPARE: usize = 100;
 const SETTLE: Duration = Duration::from_millis(500);
 
@@ -71,12 +71,12 @@ pub fn fairness(context: &mut Context, section: &str) -> Result<()> {
     context.publish(section, &how, &table.markdown())
 }
 
-/// What was seen with many clients connected.
+/// Measurements with many clients connected.
 struct Crowd {
     served: usize,
     outcome: Outcome,
     idle_bytes: f64,
-    /// How long it took to list all clients and to close all but the one that asks.
+    /// Time to list all clients and to close all but the asking one, in milliseconds.
     list_ms: f64,
     kill_ms: f64,
 }
@@ -161,7 +161,7 @@ fn crowd(server: &Server, clients: usize, active: usize, warm_up: Duration, wind
     let load = Load::closed(server, spec)?;
     let outcome = load.measure(warm_up, window)?;
     let active = load.served() as usize;
-    // Nobody who asks after the idle ones should wait behind the active ones.
+    // The check of the idle clients must not wait behind the active ones.
     drop(load);
     let still_there = idle.iter_mut().filter_map(|client| say_hello(client, protocol).ok()).count();
     let mut asker = server.connect()?;
@@ -170,7 +170,7 @@ fn crowd(server: &Server, clients: usize, active: usize, warm_up: Duration, wind
     Ok(Crowd { served: active + still_there, outcome, idle_bytes, list_ms, kill_ms })
 }
 
-/// Returns how long it takes until the reply to a request has arrived: one line, or a string.
+/// Returns the time until the reply to a request, one line or a string, has arrived.
 fn ask_ms(client: &mut TcpStream, request: &str) -> Result<f64> {
     let asked = Instant::now();
     client.write_all(format!("{request}\r\n").as_bytes())?;

@@ -1,4 +1,4 @@
-//! Commands beside each other at fixed pipeline depths, by either generator.
+//! Comparison of commands at fixed pipeline depths, with both generators.
 
 use crate::load::{Load, Spec, fill, is_able};
 use crate::measure::{Sample, interleaved};
@@ -8,10 +8,10 @@ use crate::server::{Kind, Protocol, Server};
 use crate::workload::{COMMANDS, SET, Workload};
 use crate::{Context, Result};
 
-/// The length of values here, redis-benchmark's own.
+/// Length of values here, equal to redis-benchmark's.
 const VALUE_LEN: usize = 3;
 
-/// What a row measures: workloads of the same name and depth differ in `test`.
+/// Workload of a row; workloads of the same name and depth differ in `test`.
 pub struct Row<'a> {
     pub test: String,
     pub spec: Spec<'a>,
@@ -55,13 +55,13 @@ pub fn redis_benchmark(context: &mut Context, section: &str) -> Result<()> {
     );
     let is_wanted = |kind: Kind| kind.protocol() == Protocol::Resp;
     table(context, section, &how, is_wanted, &command_rows(), |server, Spec { workload, depth, .. }| {
-        // Most take about a second; requests with ten keys are fewer.
+        // Most readings take about a second; requests with ten keys are fewer.
         let requests = 50_000 * depth.min(12) / share / workload.keys.min(4);
         redis_benchmark::load(server, workload, depth, requests)
     })
 }
 
-/// The workloads that an earlier build is compared by.
+/// Workloads for the comparison with an earlier build.
 const COMPARED: [&str; 2] = ["SET", "GET"];
 
 pub fn earlier(context: &mut Context, section: &str) -> Result<()> {
@@ -120,7 +120,7 @@ pub fn earlier(context: &mut Context, section: &str) -> Result<()> {
 /// Measures rows on servers in turn, records their figures and prints their table.
 ///
 /// # Errors
-/// When a server cannot be started, and those of `measure`.
+/// An error when a server cannot be started, and the errors of `measure`.
 pub fn table(
     context: &mut Context,
     section: &str,
@@ -132,7 +132,7 @@ pub fn table(
     let servers = context.start(is_wanted)?;
     let mut head =
         vec!["test", "P", "server", "req/s", "x redis", "CPU us/req", "x redis", "x null", "p50 ms", "p99 ms"];
-    // redis-benchmark does not tell.
+    // redis-benchmark does not report it.
     head.extend((section != "redis-benchmark").then_some("p99.9 ms"));
     let mut table = Table::new(&head);
     context.figures.forget(section);
@@ -142,7 +142,7 @@ pub fn table(
         let able = servers.iter().filter(|server| is_able(server, spec.workload, spec.value_len));
         let able: Vec<&Server> = able.collect();
         let samples = interleaved(&able, context.effort.rounds, |server| {
-            // Whatever was deleted before is there again.
+            // Deleted keys are restored.
             fill(server, &SET, 0..spec.keys, spec.value_len)?;
             measure(server, spec)
         })?;

@@ -1,4 +1,4 @@
-//! How the cost of a request grows: with the pipeline's depth, the size of values, the number of connections.
+//! Growth of a request's cost with the pipeline's depth, the size of values, and the number of connections.
 
 use super::{CPU, CPU_LINEAR, Columns, Sweep, THROUGHPUT, pivot};
 use crate::load::{Load, Spec, fill};
@@ -17,7 +17,7 @@ const CONNECTED: &[f64] = &[1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0];
 /// Connections and depth for values of all sizes but the largest.
 const SIZE_CONNECTIONS: usize = 25;
 const SIZE_DEPTH: usize = 16;
-/// The most that a test of sizes stores.
+/// Maximum number of bytes that a test of sizes stores.
 const SIZE_TOTAL: f64 = 200e6;
 
 pub fn depth(context: &mut Context, section: &str) -> Result<()> {
@@ -64,7 +64,7 @@ pub fn size(context: &mut Context, section: &str) -> Result<()> {
         };
         let sweep = |workload: &'static Workload| {
             Sweep::measure(context, &servers, &[size], |server, _| {
-                // memcached takes no item beyond a mebibyte, and counts the key and its own fields.
+                // memcached accepts no item beyond a mebibyte, which includes the key and its own fields.
                 if server.kind == Kind::Memcached && size > 9e5 {
                     return Ok(Sample::NONE);
                 }

@@ -14,15 +14,15 @@ use crate::workload::{GET, SET};
 use crate::{Context, Result};
 
 const KEYS: u64 = 100_000;
-/// The length of the values, in bytes: enough that unread replies pile up.
+/// Length of the values, in bytes: large enough that unread replies pile up.
 const VALUE_LEN: usize = 1_000;
 const FLOODS: usize = 8;
 const FLOOD_DEPTH: usize = 512;
-/// Clients that never read, how many requests each sends at once, and how often they do.
+/// Number of clients that never read, number of requests that each sends at once, and the interval.
 const DEAF: usize = 20;
 const DEAF_DEPTH: usize = 16;
 const DEAF_EVERY: Duration = Duration::from_millis(10);
-/// Clients that send a byte each second.
+/// Number of clients that send a byte each second.
 const SLOW: usize = 1_000;
 const REQUEST: &[u8] = b"*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000001\r\n";
 
@@ -113,7 +113,7 @@ fn crowd(server: &Server, count: usize) -> Result<Vec<TcpStream>> {
         .collect()
 }
 
-/// Sends as much as the socket accepts; a disconnected client is expected.
+/// Sends as much as the socket accepts. A disconnected client is expected.
 fn send(client: &mut TcpStream, bytes: &[u8]) -> Result<()> {
     match client.write(bytes) {
         Err(error)

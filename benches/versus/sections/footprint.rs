@@ -1,4 +1,4 @@
-//! The footprint of an idle server: start time, memory, disk, and memory per connection.
+//! Footprint of an idle server: start time, memory, disk, and memory per connection.
 
 use std::fs;
 use std::path::Path;
@@ -79,7 +79,7 @@ fn per_connection(server: &Server, connections: usize) -> Result<f64> {
     Ok((memory(server.pid())? - before) / connections as f64)
 }
 
-/// Returns the size of a program without what only debuggers read, if there is a `strip` to ask.
+/// Returns the size of a program without debug information, if `strip` is available.
 fn stripped(program: &Path) -> Option<f64> {
     let copy = tempfile::NamedTempFile::new().ok()?;
     let mut strip = Command::new("strip");

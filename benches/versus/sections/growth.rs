@@ -11,7 +11,7 @@ use crate::server::Kind;
 use crate::workload::{GET, SET};
 use crate::{Context, Result};
 
-/// How long the unloaded server is looked at, about as long as a load takes.
+/// Time for which the unloaded server is observed, about the duration of a load.
 const UNLOADED: Duration = Duration::from_secs(5);
 
 pub fn run(context: &mut Context, section: &str) -> Result<()> {

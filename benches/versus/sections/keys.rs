@@ -15,14 +15,14 @@ use crate::{Context, Result};
 const DEPTH: usize = 64;
 const CONNECTIONS: usize = 50;
 pub const VALUE_LEN: usize = 32;
-/// How long a server is loaded with requests for one key before anything else.
+/// Time for which a server is loaded with requests for one key before anything else.
 const WARM_UP: Duration = Duration::from_millis(200);
 const KEYS: Axis = Axis { label: "keys", scale: Scale::Log { base: 10.0 } };
 
-/// Stores a value with a TTL of a day, so none expires during the measurement.
+/// Workload that stores a value with a TTL of a day, so none expires during the measurement.
 const SET_PX: Workload = Workload { name: "SET PX", steps: &["SET {key} {value} PX 86400000"], memcached: None, ..SET };
 
-/// Returns the numbers of keys, by powers of ten.
+/// Returns the numbers of keys, in powers of ten.
 fn counts(context: &Context) -> Vec<u64> {
     (3..).map(|power| 10u64.pow(power)).take_while(|&count| count <= context.effort.keys_max).collect()
 }
@@ -107,7 +107,7 @@ pub fn memory(context: &mut Context, section: &str) -> Result<()> {
     context.publish(section, &how, &table.markdown())
 }
 
-/// Returns how many bytes a key takes beyond itself and its value at each of these numbers of keys; the server is
+/// Returns the memory of a key beyond itself and its value, in bytes, at each of these numbers of keys. The server is
 /// left alone for `settle` before its memory is read.
 fn beyond(server: &Server, workload: &Workload, counts: &[u64], settle: Duration) -> Result<Vec<f64>> {
     // Code and buffers that every server needs, whatever it stores, are in memory before the first reading.

@@ -1,4 +1,4 @@
-//! Large values: the cost of a request, and what a value of 512 MiB takes.
+//! Large values: the cost of a request, and the resources for a value of 512 MiB.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::time::{Duration, Instant};
@@ -14,18 +14,18 @@ use crate::{Context, Result};
 
 /// Values and the pipeline depths at which they are measured.
 const SIZES: [(usize, &[usize]); 3] = [(10_000, &[1, 16, 64]), (100_000, &[1, 16]), (1_000_000, &[1, 16])];
-/// What a test stores, in bytes.
+/// Number of bytes that a test stores.
 const TOTAL: usize = 100_000_000;
-/// The size from which on a value has fewer connections and a longer window.
+/// Size from which on a value has fewer connections and a longer window.
 const LARGE_MIN: usize = 100_000;
 const LARGE_CLIENTS: usize = 8;
 const LARGE_WINDOWS: u32 = 4;
 
-/// The longest value that redis-server accepts by default.
+/// Length of the longest value that redis-server accepts by default.
 const HUGE: usize = 512 << 20;
-/// What is written and read at once.
+/// Number of bytes written and read at once.
 const PIECE: usize = 1 << 20;
-/// How long a server may be silent.
+/// Maximum time without an answer from the server.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 const HUGE_UNITS: [&str; 3] = ["CPU ms", "wall ms", "peak MB"];
 
@@ -66,7 +66,7 @@ fn huge(context: &mut Context, section: &str) -> Result<()> {
     let rounds = context.effort.rounds.min(3);
     let readings = context.each_anew(rounds, Kind::is_store, |server| {
         println!("512 MiB, {}", server.kind.name());
-        // One that does not take such a value is left out.
+        // A server that rejects such a value is left out.
         Ok(set_and_get(&server).inspect_err(|error| println!("left out: {error}")).ok())
     })?;
     let of_server = |(kind, rounds): (Kind, Vec<Option<[[f64; 3]; 2]>>)| {
@@ -95,7 +95,7 @@ fn huge(context: &mut Context, section: &str) -> Result<()> {
     context.publish(section, &how, &table.markdown())
 }
 
-/// Returns the figures of `SET` and of `GET`, in the order of [`HUGE_UNITS`].
+/// Returns the figures of `SET` and `GET`, in the order of [`HUGE_UNITS`].
 fn set_and_get(server: &Server) -> Result<[[f64; 3]; 2]> {
     let mut stream = server.connect()?;
     stream.set_read_timeout(Some(SILENCE_MAX))?;
@@ -117,7 +117,7 @@ fn set_and_get(server: &Server) -> Result<[[f64; 3]; 2]> {
     Ok([set, get])
 }
 
-/// Returns what a request took, in the order of [`HUGE_UNITS`].
+/// Returns the figures of a request, in the order of [`HUGE_UNITS`].
 fn figures_of(server: &Server, request: impl FnOnce() -> Result<()>) -> Result<[f64; 3]> {
     let pid = server.pid();
     let before = reset_peak(pid)?;

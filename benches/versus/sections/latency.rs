@@ -11,7 +11,7 @@ use crate::{Context, Result};
 const RATES: [f64; 3] = [10e3, 30e3, 60e3];
 const CONNECTIONS: [usize; 2] = [50, 500];
 const KEYS: u64 = 100_000;
-/// The percentiles of the table.
+/// Percentiles of the table.
 const SHOWN: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 pub fn run(context: &mut Context, section: &str) -> Result<()> {
@@ -57,7 +57,7 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
     context.publish(section, how, &table.markdown())
 }
 
-/// Returns the distributions of the servers, medians at each share.
+/// Returns the distributions of the servers, with the median at each share.
 fn panel(title: String, servers: &[Server], outcomes: &[Vec<Outcome>]) -> Panel {
     // Between half and 99.99 % of the requests, evenly on the plot.
     let shares = || (0..=74).map(|at| 1.0 - 10f64.powf(-0.3 - f64::from(at) * 0.05));

@@ -8,10 +8,10 @@ use crate::report::{Table, number, ratio};
 use crate::server::{Kind, Server};
 use crate::{Context, Result};
 
-/// How often a value is written or read in one script.
+/// Number of times that a value is written or read in one script.
 const TIMES: u32 = 10;
 
-/// The values: what they are, and how a script makes one in `t`.
+/// Values: their description, and the script that makes one in `t`.
 const VALUES: &[(&str, &str)] = &[
     ("100,000 integers", "for i = 1, 100000 do t[i] = i end"),
     ("100,000 strings", "for i = 1, 100000 do t[i] = 'value:' .. i end"),
@@ -25,7 +25,7 @@ const VALUES: &[(&str, &str)] = &[
     ("200,000 empty tables", "for i = 1, 200000 do t[i] = {} end"),
 ];
 
-/// The functions: what each does, and the preparation before it, with the value in `t`.
+/// Functions: their description, and the preparation, with the value in `t`.
 const FUNCTIONS: &[(&str, &str, &str)] = &[
     ("cjson.encode", "", "cjson.encode(t)"),
     ("cjson.decode", "t = cjson.encode(t)", "cjson.decode(t)"),
@@ -78,7 +78,7 @@ fn milliseconds(server: &Server, script: &str) -> Result<f64> {
     Ok((busy - idle) / f64::from(TIMES) / 1e3)
 }
 
-/// Runs a script and returns the microseconds that the server has worked.
+/// Runs a script; returns the working time of the server, in microseconds.
 fn eval(server: &Server, client: &mut BufReader<TcpStream>, script: &str, times: u32) -> Result<f64> {
     let times = times.to_string();
     let request =

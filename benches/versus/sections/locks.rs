@@ -11,7 +11,7 @@ use crate::{Context, Result};
 
 const LOCKS: u64 = 100_000;
 const CONNECTIONS: usize = 50;
-/// A lock holds a time stamp.
+/// Length of a lock's value, a time stamp.
 const VALUE_LEN: usize = 10;
 
 pub fn run(context: &mut Context, section: &str) -> Result<()> {
@@ -26,7 +26,7 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
     context.publish(section, &how, &table.markdown())
 }
 
-/// The script by which libraries release a lock that they hold.
+/// Measures the script with which libraries release a lock that they hold.
 pub fn scripts(context: &mut Context, section: &str) -> Result<()> {
     let servers = context.start(|kind| matches!(kind, Kind::Keylatch | Kind::Redis | Kind::Valkey))?;
     servers.iter().try_for_each(load_script)?;
@@ -39,10 +39,10 @@ pub fn scripts(context: &mut Context, section: &str) -> Result<()> {
     context.publish(section, &how, &table.markdown())
 }
 
-/// Has a server load the script that releases a lock.
+/// Loads the script that releases a lock into a server.
 ///
 /// # Errors
-/// When it does not.
+/// An error when the server does not accept it.
 pub fn load_script(server: &Server) -> Result<()> {
     let mut client = server.connect()?;
     write!(client, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n${}\r\n{RELEASE}\r\n", RELEASE.len())?;
@@ -89,17 +89,17 @@ fn cycles(context: &mut Context, section: &str, servers: &[Server], workloads: &
     Ok(table)
 }
 
-/// Removes the keys of a workload that takes free locks, and stores those of any other.
+/// Removes the keys of a workload that acquires free locks, and stores the keys of any other workload.
 ///
 /// # Errors
-/// Those of [`fill`].
+/// The errors of [`fill`].
 pub fn prepare(server: &Server, workload: &Workload, keys: u64, value_len: usize) -> Result<()> {
     let is_of_free = workload.name == LOCK.name || workload.name == SCRIPTED_LOCK.name;
     let nothing = Workload { name: "DEL", steps: &["DEL {key}"], ..SET };
     fill(server, if is_of_free { &nothing } else { &SET }, 0..keys, value_len)
 }
 
-/// Measures cycles, not requests.
+/// Measures cycles in place of requests.
 fn measure(context: &Context, server: &Server, workload: &Workload, depth: usize) -> Result<Sample> {
     prepare(server, workload, LOCKS, VALUE_LEN)?;
     let spec = Spec { workload, connections: CONNECTIONS, depth, keys: LOCKS, value_len: VALUE_LEN };

@@ -1,4 +1,4 @@
-//! The sections of this benchmark; each can be run alone and replaces only its own figures and plot.
+//! Sections of this benchmark. Each can be run alone and replaces only its own figures and plot.
 
 mod clients;
 mod collections;
@@ -24,14 +24,14 @@ use crate::report::{Table, number, short};
 use crate::server::{Kind, Server};
 use crate::{Context, Result};
 
-/// A section: the area of its figures, what it is about, and how it is measured.
+/// Section: the area of its figures, its subject, and its function.
 pub struct Section {
     pub name: &'static str,
     pub about: &'static str,
     pub run: fn(&mut Context, &str) -> Result<()>,
 }
 
-/// All sections, in the order of a full run.
+/// All sections in the order of a full run.
 pub const SECTIONS: &[Section] = &[
     Section {
         name: "redis-benchmark",
@@ -119,7 +119,7 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "growth", about: "round trips while ten million keys are loaded", run: growth::run },
 ];
 
-/// Lists the sections: what each measures, and the commits at which that was done.
+/// Lists the sections with their subjects and the commits at which they were measured.
 pub fn table(figures: &Figures) -> String {
     let mut table = Table::new(&["area of `versus`", "what it measures", "measured at"]);
     for section in SECTIONS {
@@ -132,14 +132,14 @@ const CPU: Axis = Axis { label: "server CPU per request, µs", scale: Scale::Log
 const CPU_LINEAR: Axis = Axis { label: "server CPU per request, µs", scale: Scale::Linear };
 const THROUGHPUT: Axis = Axis { label: "requests per second", scale: Scale::Log { base: 10.0 } };
 
-/// What was measured at some values of x, for each server.
+/// Measurements at some values of x, for each server.
 struct Sweep {
     servers: Vec<Kind>,
     points: Vec<(f64, Vec<Sample>)>,
 }
 
 impl Sweep {
-    /// Measures at each x; a server that cannot serve one has NaN there.
+    /// Measures at each x; NaN for a server that does not support it.
     fn measure(
         context: &Context,
         servers: &[Server],
@@ -154,13 +154,13 @@ impl Sweep {
         Ok(Sweep { servers: servers.iter().map(|server| server.kind).collect(), points })
     }
 
-    /// Joins sweeps of one x each.
+    /// Joins sweeps with one x each.
     fn joined(sweeps: Vec<Sweep>) -> Sweep {
         let servers = sweeps.first().map(|sweep| sweep.servers.clone()).unwrap_or_default();
         Sweep { servers, points: sweeps.into_iter().flat_map(|sweep| sweep.points).collect() }
     }
 
-    /// Notes the figures of all points; `workload` names one by its x.
+    /// Records the figures of all points; `workload` returns a point's name from its x.
     fn record(&self, figures: &mut Figures, section: &str, workload: impl Fn(&str) -> String) {
         for (x, samples) in &self.points {
             for (&kind, sample) in self.servers.iter().zip(samples) {
@@ -178,14 +178,14 @@ impl Sweep {
     }
 }
 
-/// A column per server: the title before its name, and the figure that is shown.
+/// Columns, one for each server: the title before the server's name, and the figure shown.
 struct Columns<'a> {
     title: &'static str,
     sweep: &'a Sweep,
     figure: fn(&Sample) -> f64,
 }
 
-/// Sets sweeps over the same values beside each other in a table, with a row for each value of x.
+/// Returns a table with several sweeps over the same values as columns, and a row for each value of x.
 fn pivot(x: &str, columns: &[Columns<'_>]) -> String {
     let heads = |columns: &Columns<'_>| -> Vec<String> {
         columns.sweep.servers.iter().map(|server| format!("{} {}", columns.title, server.name())).collect()
@@ -201,7 +201,7 @@ fn pivot(x: &str, columns: &[Columns<'_>]) -> String {
     table.markdown()
 }
 
-/// Sleeps.
+/// Sleeps for a duration, as a step of a measurement.
 fn wait(duration: Duration) -> Result<()> {
     thread::sleep(duration);
     Ok(())

@@ -9,9 +9,9 @@ use crate::server::{Kind, Server};
 use crate::workload::{GET, REFUSED_RELEASE, SCRIPTED_LOCK, SET, TRANSACTION, Workload};
 use crate::{Context, Result};
 
-/// The numbers of threads, and what rows and figures call them.
+/// Numbers of threads, with their names in rows and figures.
 const WORKERS: [(&str, &str); 2] = [("1", "1 worker"), ("2", "2 workers")];
-/// What counts as one request is a cycle of the workload, whose steps are sent together.
+/// Workloads, of which one cycle counts as one request: its steps are sent together.
 const CASES: [Workload; 5] =
     [Workload { depths: &[16], ..SET }, Workload { depths: &[16], ..GET }, TRANSACTION, REFUSED_RELEASE, SCRIPTED_LOCK];
 const VALUE_LEN: usize = 3;
@@ -66,7 +66,7 @@ fn measure(context: &Context, server: &Server, workload: &Workload, depth: usize
     Ok([per_second, cpu_us, generator_us, 1e6 / cpu_us])
 }
 
-/// Records figures, of which the first are those of keylatch by its workers; the others stand beside each of these.
+/// Records figures. The first ones are keylatch's by its workers; each of them is shown with the figures of the others.
 fn record(context: &mut Context, section: &str, test: &str, rows: &[(Kind, [f64; 4])]) {
     for (workers, (_, name)) in WORKERS.into_iter().enumerate() {
         let workload = format!("{test}, {name}");
@@ -82,7 +82,7 @@ fn record(context: &mut Context, section: &str, test: &str, rows: &[(Kind, [f64;
     }
 }
 
-/// Returns the cells of a row that follow its test; `one` has the figures of one worker.
+/// Returns the cells of a row after its test; `one` has the figures of one worker.
 fn cells(at: usize, kind: Kind, figures: &[f64; 4], one: &[f64; 4]) -> Vec<String> {
     let workers = WORKERS.get(at);
     let name = workers.map_or_else(|| kind.name().to_owned(), |(_, name)| format!("{}, {name}", kind.name()));

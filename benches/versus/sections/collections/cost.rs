@@ -1,4 +1,4 @@
-//! CPU time per request, beside redis-server: of each command, and against the size of a collection.
+//! CPU time per request, compared with redis-server: of each command, and against the size of a collection.
 
 use super::{Collection, HASH, LIST, NUMBERS, SET, SORTED_SET};
 use crate::load::send;
@@ -11,12 +11,12 @@ use crate::server::{Kind, Server};
 use crate::workload::{Workload, single};
 use crate::{Context, Result};
 
-/// Requests of a reading at depth 64 and at depth 1.
+/// Number of requests of a reading at depth 64 and at depth 1.
 const REQUESTS: usize = 1_000_000;
 const SINGLE_REQUESTS: usize = 60_000;
-/// A request with a long reply counts as so many.
+/// Number of requests that one request with a long reply counts as.
 const LONG: usize = 10;
-/// How many elements a filling request adds to the lists that are popped from.
+/// Number of elements that a filling request adds to the lists that are popped from.
 const PUSHED: usize = 1_000;
 const ROUNDS_MAX: usize = 3;
 
@@ -57,7 +57,7 @@ fn prepare(server: &Server) -> Result<()> {
     send(server, (0..50).map(|at| format!("SADD set50 member:{at}")))
 }
 
-/// Loads a server with a command; what the command takes away is added first.
+/// Loads a server with a command; elements that the command removes are added first.
 fn reading(server: &Server, workload: &Workload, depth: usize, requests: usize) -> Result<Sample> {
     if workload.steps[0].ends_with("popped") {
         let pushed = format!("RPUSH popped{}", " xxx".repeat(PUSHED));
@@ -112,7 +112,7 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
     context.publish(section, &how, &table.markdown())
 }
 
-/// What is measured against the size of a collection.
+/// Cases measured against the size of a collection.
 const BY_SIZE: &[(&Collection, Workload)] = &[
     (&HASH, single("HSET", &["HSET hash f:__rand_int__ xyz"])),
     (&HASH, single("HGET", &["HGET hash f:__rand_int__"])),

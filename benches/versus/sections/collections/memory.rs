@@ -1,4 +1,4 @@
-//! Bytes per element beside its payload, and against the size of a collection.
+//! Bytes per element besides its payload, and against the size of a collection.
 
 use std::thread;
 
@@ -10,23 +10,22 @@ use crate::server::{Kind, Server};
 use crate::{Context, Result};
 
 const VALUE: &str = "vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv";
-/// Elements of a small collection.
+/// Number of elements of a small collection.
 const SMALL: u64 = 10;
 const ELEMENTS: Axis = Axis { label: "elements", scale: Scale::Log { base: 10.0 } };
 const BYTES: Axis = Axis { label: "bytes per element beside its payload", scale: Scale::Linear };
 
-/// Elements to be stored.
 struct Case {
     name: &'static str,
-    /// How many elements a request adds.
+    /// Number of elements that a request adds.
     adds: u64,
-    /// The bytes that an element consists of, with its share of the key's.
+    /// Number of bytes of an element's payload, with its share of the key.
     payload: f64,
     /// Returns the request with a number; `elements` are added altogether.
     request: fn(number: u64, elements: u64) -> String,
 }
 
-/// Returns a text of sixteen digits in an order without a pattern.
+/// Returns a text of sixteen digits, in an order without a pattern.
 fn digits(number: u64) -> String {
     format!("{:016}", number.wrapping_mul(2_654_435_761) % 1_000_000_000_000_000)
 }
@@ -122,8 +121,8 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
     context.publish(section, how, &table.markdown())
 }
 
-/// Returns how many bytes an element takes beside its payload at each of these numbers of elements; the server is left
-/// alone for `settle` before its memory is read.
+/// Returns the memory of an element besides its payload, in bytes, at each of these numbers of elements. The server is
+/// left alone for `settle` before its memory is read.
 fn beside_payload(server: &Server, case: &Case, counts: &[u64], settle: std::time::Duration) -> Result<Vec<f64>> {
     send(server, std::iter::once("PING".to_owned()))?;
     thread::sleep(settle);

@@ -8,9 +8,9 @@ use crate::Result;
 use crate::load::send;
 use crate::server::Server;
 
-/// A collection of any size under a key of its own.
+/// Collection of any size under a key of its own.
 struct Collection {
-    /// The name in tables, and the key.
+    /// Name in tables, and key.
     name: &'static str,
     /// Returns the request that adds the element with a number.
     add: fn(u64) -> String,

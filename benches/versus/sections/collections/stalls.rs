@@ -1,4 +1,4 @@
-//! The longest wait of one client while another works on large collections: removes, reads, combines, fills them.
+//! The longest wait of one client while another one removes, reads, combines and fills large collections.
 
 use std::time::{Duration, Instant};
 
@@ -10,27 +10,27 @@ use crate::server::{Kind, Server};
 use crate::workload::GET;
 use crate::{Context, Result};
 
-/// How long the unloaded server is looked at, before each reading, and the server after a removal, whose deadline may be
-/// that far away.
+/// Time for which the unloaded server is observed before each reading, and the server after a removal, whose deadline
+/// may be that far away.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How often each case is measured. The smallest of the worst waits counts: what the server causes shows every time,
-/// what the machine does beside it does not.
+/// Number of measurements of each case. The smallest of the worst waits counts: delays by the server occur every time,
+/// other delays by the machine do not.
 const REPEATS: usize = 2;
 
-/// What removes a collection.
+/// Commands that remove a collection.
 const REMOVALS: [(&str, &str); 4] =
     [("DEL", "DEL victim"), ("UNLINK", "UNLINK victim"), ("EXPIRE", "PEXPIRE victim 100"), ("SET", "SET victim x")];
 
-/// The elements that are read or combined as a share of those that are removed.
+/// Ratio of removed elements to elements that are read or combined.
 const READ_SHARE: u64 = 10;
 
-/// The waits of one case, in milliseconds.
+/// Waits of one case, in milliseconds.
 #[derive(Clone, Copy)]
 struct Reading {
     unloaded: f64,
     worst: f64,
-    /// How long the work took.
+    /// Duration of the work.
     took: f64,
 }
 
@@ -119,7 +119,7 @@ fn one(server: &Server, request: &str) -> Result<()> {
     send(server, std::iter::once(request.to_owned()))
 }
 
-/// Measures what another client waits for, before and during some work, which is made ready each time.
+/// Measures the waits of another client before and during some work, which `make_ready` prepares each time.
 fn reading(server: &Server, make_ready: impl Fn() -> Result<()>, work: impl Fn() -> Result<()>) -> Result<Reading> {
     let ms = |nanoseconds: u64| nanoseconds as f64 / 1e6;
     let mut least = Reading { unloaded: f64::INFINITY, worst: f64::INFINITY, took: f64::INFINITY };
