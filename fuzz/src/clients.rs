@@ -1,4 +1,4 @@
-//! Two clients that send arbitrary commands to a server of their own, while its clock is moved.
+//! Two clients that send arbitrary commands to a server of their own while its clock is moved.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio_util::codec::Decoder;
 
-/// How long anything may take; commands that wait end with their connection.
+/// Maximum time of any step. Commands that wait end with their connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How many commands one input may send.
+/// Maximum number of commands of one input.
 const COMMANDS_MAX: usize = 64;
 
-/// What arguments are made of, besides numbers and arbitrary bytes.
+/// Words that arguments are made of, besides numbers and arbitrary bytes.
 const WORDS: &[&str] = &[
     "k1",
     "k2",
@@ -184,7 +184,7 @@ const WORDS: &[&str] = &[
     "STOREDIST",
 ];
 
-/// Sends what the input says and expects nothing but well-formed replies, and an end.
+/// Sends the commands of an input. Expects only well-formed replies, and an end.
 pub fn dispatcher(data: &[u8]) {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -195,7 +195,7 @@ pub fn dispatcher(data: &[u8]) {
 
 async fn exchange(data: &[u8]) {
     let mut input = Input(data);
-    // What the input has the server save ends with it.
+    // Files that the input makes the server save are dropped with this disk.
     let builder = Server::builder().clock(Clock::manual()).disk(SimulatedDisk::new(1));
     let server = builder.config(settings(input.byte())).start().await.expect("a server on a free port");
     let mut clients = Vec::new();
@@ -213,12 +213,12 @@ async fn exchange(data: &[u8]) {
             240..250 => tokio::task::yield_now().await,
             _ => {
                 let request = input.request();
-                // A client that was sent away no longer takes anything.
+                // A disconnected client no longer accepts anything.
                 let _ = clients[which % 2].1.write_all(&request).await;
             }
         }
     }
-    // Ended with its clients, whatever they wait for.
+    // The server ends with its clients, whatever they wait for.
     for (_, mut write) in &mut clients.drain(..).map(|(reader, write)| (drop(reader), write)) {
         let _ = write.shutdown().await;
     }
@@ -243,7 +243,7 @@ async fn read_replies(mut read: impl AsyncReadExt + Unpin) {
     buffer.advance(buffer.len());
 }
 
-/// Takes an input apart.
+/// Input that is read piece by piece.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -253,11 +253,11 @@ impl Input<'_> {
         first
     }
 
-    /// Returns a command, as it travels: usually one that exists, with arguments that often mean something.
+    /// Returns an encoded command: usually an existing one, with arguments that are often valid.
     fn request(&mut self) -> Vec<u8> {
         let all = table().all();
         let number = usize::from(self.byte()) << 8 | usize::from(self.byte());
-        // A fuzzer must not talk to strangers: instead of MIGRATE comes its neighbour.
+        // A fuzzer must not connect to other servers: MIGRATE is replaced by its neighbour.
         let command = all.iter().cycle().skip(number % all.len()).find(|command| command.name != "migrate");
         let command = command.expect("there are others");
         let mut words: Vec<Vec<u8>> = vec![command.name.clone().into_bytes()];

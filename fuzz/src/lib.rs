@@ -1,7 +1,9 @@
-//! The fuzz targets. `tests/it/corpus.rs` includes this file too and replays the corpus, so that earlier findings are
-//! tested without a fuzzer. `fuzz/corpus.sh` unpacks the corpus for the fuzzer, and packs what it keeps.
+//! Fuzz targets. `tests/it/corpus.rs` includes this file too and replays the corpus, so that earlier findings are
+//! tested without a fuzzer. `fuzz/corpus.sh` unpacks the corpus for the fuzzer, and packs the inputs that the fuzzer
+//! keeps.
 //!
-//! A target panics when a claim does not hold; the fuzzer itself detects crashes, hangs and unbounded memory.
+//! A target panics when an asserted property does not hold; the fuzzer itself detects crashes, hangs and unbounded
+//! memory.
 
 mod clients;
 #[cfg(feature = "lua")]
@@ -21,10 +23,10 @@ pub use clients::dispatcher;
 #[cfg(feature = "lua")]
 pub use scripts::script;
 
-/// What is done with one input.
+/// Function that processes one input.
 pub type Target = fn(&[u8]);
 
-/// Makes every target known by its name, for the replay.
+/// Targets by name, for the replay.
 pub const TARGETS: &[(&str, Target)] = &[
     ("decoder", decoder),
     ("dispatcher", dispatcher),
@@ -38,7 +40,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("script", script),
 ];
 
-/// Decodes a stream in pieces: the first bytes say where it is split. Any split gives the same requests and error.
+/// Decodes a stream in pieces, split as the first bytes say. Any split gives the same requests and error.
 pub fn decoder(data: &[u8]) {
     let Some((&flags, data)) = data.split_first() else { return };
     let (cuts, stream) = data.split_at(usize::from(flags >> 1).min(data.len()));
@@ -75,7 +77,8 @@ fn decode<'a>(limits: Limits, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Ve
     (requests, None)
 }
 
-/// Reads a config file and command-line words; what is accepted, written as a file, gives the same settings again.
+/// Parses a config file and command-line words. Accepted settings, written as a file, must be parsed again as the same
+/// settings.
 pub fn config(data: &[u8]) {
     // A fuzzer must not open files named by the input.
     if data.to_ascii_lowercase().windows(7).any(|word| word == b"include") {
@@ -95,7 +98,8 @@ fn line(setting: &config::Setting, settings: &config::Config) -> Vec<u8> {
     format!("{} {}\n", setting.name, config::quote(&setting.get(settings))).into_bytes()
 }
 
-/// Restores a payload as it is and with a right footer; what is read, dumped again, is read the same.
+/// Restores a payload, as it is and with a correct footer. A restored value, dumped again, must be restored as the same
+/// value.
 pub fn restore(data: &[u8]) {
     let _ = payload::rewrite(data, true);
     let sealed = rdb::seal(data.to_vec(), rdb::VERSION_7_4);
@@ -106,7 +110,7 @@ pub fn restore(data: &[u8]) {
     }
 }
 
-/// A source that gives at most three bytes at once.
+/// Reader that returns at most three bytes at once.
 struct Pieces<'a>(&'a [u8]);
 
 impl Read for Pieces<'_> {
@@ -116,8 +120,8 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// Reads an RDB file as it is and without its checksum, as a whole and in pieces; what is read, written as a file, is
-/// read the same.
+/// Reads an RDB file, as it is and without its checksum, as a whole and in pieces. Its contents, written as a file,
+/// must be read as the same contents.
 pub fn rdb_file(data: &[u8]) {
     let mut unsummed = data.to_vec();
     if let Some(sum) = unsummed.last_chunk_mut::<8>() {
@@ -136,8 +140,8 @@ pub fn rdb_file(data: &[u8]) {
     }
 }
 
-/// Reads a file of an append-only file as a whole and in pieces, and a manifest. What is valid is read the same without
-/// what is not; a manifest that was read and written is read the same.
+/// Reads a file of an append-only file as a whole and in pieces, and a manifest. The valid part must be read the same
+/// without the invalid rest; a manifest that was read and written must be read the same.
 pub fn append_only(data: &[u8]) {
     let len = data.len() as u64;
     let whole = log::read(data, len).expect("nothing fails");
@@ -151,8 +155,8 @@ pub fn append_only(data: &[u8]) {
     }
 }
 
-/// Checks bytes as a listpack and as an intset, as they are and with a right length; what is accepted reads the same
-/// in both directions, and integers ascend.
+/// Checks bytes as a listpack and as an intset, as they are and with a correct length. Accepted bytes must read the
+/// same in both directions, and integers must ascend.
 pub fn packed_formats(data: &[u8]) {
     let mut sealed = data.to_vec();
     if let Some(header) = sealed.first_chunk_mut() {
@@ -169,7 +173,8 @@ pub fn packed_formats(data: &[u8]) {
     }
 }
 
-/// Gives a user rules; a refused one changes nothing, and the user's line gives the same user again.
+/// Applies ACL rules to a user. A rejected rule must change nothing, and the user's description must create the same
+/// user again.
 pub fn acl(data: &[u8]) {
     let mut user = User::new(table(), b"alice", false);
     for rule in data.split(|&byte| byte == b' ' || byte == b'\n') {
@@ -178,14 +183,15 @@ pub fn acl(data: &[u8]) {
             assert_eq!(user.line(), before, "a refused rule has changed the user");
         }
     }
-    // `%RW~*` is a pattern, and is described as what makes all others needless: the first description may say too much.
+    // `%RW~*` is a pattern, but is described as the pattern that makes all others redundant: the first description may
+    // say too much.
     let Some(again) = read_again(&user) else { return };
     if let Some(more) = read_again(&again) {
         assert_eq!(more.line(), again.line(), "a described user is another when read again");
     }
 }
 
-/// Makes a user of the description of another, as a file of users does.
+/// Creates a user from the description of another one, as an ACL file does.
 fn read_again(user: &User) -> Option<User> {
     let line = user.line();
     let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();

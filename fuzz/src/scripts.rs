@@ -1,4 +1,4 @@
-//! Scripts made of an input: grammar and the sandbox's own names, in any order, on a server of their own.
+//! Scripts generated from an input: Lua's grammar and the sandbox's own names, in any order, on a server of their own.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 use tokio_util::codec::Decoder;
 
-/// How long a script may go on before it is killed.
+/// Time after which a script is killed.
 const ENOUGH: Duration = Duration::from_millis(300);
-/// How long the server may take to end, whatever its script does, on a machine with other work.
+/// Maximum time until the server ends, whatever its script does, on a machine with other work.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How deep what is generated nests, and how many bytes of Lua it may be.
+/// Maximum nesting depth of the generated Lua, and its maximum length in bytes.
 const DEPTH_MAX: u32 = 5;
 const SCRIPT_MAX: usize = 4096;
 
@@ -168,7 +168,7 @@ const FUNCTIONS: &[&str] = &[
     "loadstring('return ...')",
 ];
 
-/// Functions that take two indices, a count or a position last, up to them.
+/// Functions whose last arguments are two indices, a count or a position.
 const RANGED: &[&str] = &[
     "unpack({1,2,3}, ",
     "unpack({}, ",
@@ -202,7 +202,7 @@ const RANGED: &[&str] = &[
     "redis.call('setrange', 'k', ",
 ];
 
-/// Numbers at the ends of what counts, indices and doubles hold.
+/// Numbers at the limits of counts, indices and doubles.
 const NUMBERS: &[&str] = &[
     "0", "1", "2", "-1", "-2", "2^31-1", "2^31-2", "2^31", "-2^31", "-2^31+1", "-2^31-1", "2^32-1", "2^32", "2^53",
     "-2^53", "2^63", "-2^63", "1/0", "-1/0", "0/0", "-1e9", "1e8", "1e308", "0.5", "-0.5", "7997", "7998", "7999",
@@ -234,7 +234,7 @@ const COMMANDS: &[&str] = &[
 
 const OPERATORS: &[&str] = &["+", "-", "*", "/", "%", "^", "..", "==", "<", "<=", "and", "or", "~="];
 
-/// Tells how the sandbox looks: what every table of the globals holds. No script may change it.
+/// Script that describes the sandbox: the contents of every table of the globals. No script may change it.
 const PROBE: &str = "local seen = {} \
     for name, value in pairs(_G) do \
       seen[#seen + 1] = name .. '=' .. type(value) \
@@ -245,7 +245,7 @@ const PROBE: &str = "local seen = {} \
     for key, value in pairs(getmetatable('').__index) do seen[#seen + 1] = 'text.' .. key .. '=' .. type(value) end \
     table.sort(seen) return table.concat(seen, ' ')";
 
-/// Runs one script; the server survives it, its sandbox is as before, and there is an end.
+/// Runs one script. The server must survive it with an unchanged sandbox, and end.
 pub fn script(data: &[u8]) {
     let text = Writer { data, text: String::new() }.script();
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
@@ -257,7 +257,7 @@ pub fn script(data: &[u8]) {
         let before = client.call(&["EVAL", PROBE, "0"]).await;
         let ended = timeout(ENOUGH, client.call(&["EVAL", &text, "1", "k", "x", "10"])).await;
         if ended.is_ok() {
-            // Selected or not: what the script left must not hinder the probe.
+            // Selected or not: state that the script has left must not hinder the probe.
             let after = client.call(&["EVAL", PROBE, "0"]).await;
             assert_eq!(before, after, "the sandbox has changed");
         } else {
@@ -299,7 +299,7 @@ impl Client {
     }
 }
 
-/// Writes Lua as an input says.
+/// Generator of Lua from an input.
 struct Writer<'a> {
     data: &'a [u8],
     text: String,
