@@ -1,4 +1,4 @@
-//! A cache of values that take long to compute.
+//! Cache of values whose computation is slow.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use redis::{RedisResult, cmd};
 
 use crate::Redis;
 
-/// Keeps values for a time.
+/// Cache whose values expire after a time.
 pub struct Cache {
     redis: Redis,
     ttl: Duration,
@@ -18,8 +18,7 @@ impl Cache {
         Cache { redis, ttl }
     }
 
-    /// Returns the value of a name, which is computed if it is not cached. A server that cannot be used is no reason to
-    /// fail.
+    /// Returns the value of a name, and computes it if it is not cached. An unavailable server is not an error.
     pub fn get_or(&mut self, name: &str, compute: impl FnOnce() -> String) -> String {
         let key = format!("cache:{name}");
         let cached: RedisResult<Option<String>> = self.redis.repeatable(|redis| cmd("GET").arg(&key).query(redis));

@@ -1,23 +1,24 @@
-//! A connection that is replaced when it breaks.
+//! Connection that is replaced when it breaks.
 
 use redis::{Client, Connection, RedisError, RedisResult};
 
-/// How often an operation is tried before its error is returned.
+/// Maximum number of attempts of an operation.
 const ATTEMPTS: usize = 5;
 
-/// A Redis server, with a connection when one was needed.
+/// Redis server, with a connection once one was needed.
 pub struct Redis {
     client: Client,
     connection: Option<Connection>,
 }
 
 impl Redis {
-    /// Names the server; connects later.
+    /// Creates a client of the server, which connects later.
     pub fn open(url: &str) -> RedisResult<Self> {
         Ok(Redis { client: Client::open(url)?, connection: None })
     }
 
-    /// Performs an operation that may be repeated: when the connection breaks, nobody knows whether it has happened.
+    /// Performs an operation that may be repeated: when the connection breaks, it is unknown whether the operation was
+    /// executed.
     pub fn repeatable<T>(&mut self, operation: impl Fn(&mut Connection) -> RedisResult<T>) -> RedisResult<T> {
         let mut attempt = 1;
         loop {

@@ -1,7 +1,7 @@
 //! The parts of a service that keep their state in Redis: a cache, a rate limiter, a queue of jobs and a lock.
 //!
-//! Nothing here knows what it is tested with. Every operation can be repeated safely, so a broken connection is answered
-//! by another attempt.
+//! Nothing here depends on the server that it is tested with. Every operation can be repeated safely, so a broken
+//! connection is followed by another attempt.
 
 mod cache;
 mod connection;

@@ -6,7 +6,7 @@ use redis::{RedisResult, pipe};
 
 use crate::Redis;
 
-/// Allows each user so many requests per window, which begins with the first of them.
+/// Rate limiter: each user may make a number of requests per window, which begins with the first of them.
 pub struct RateLimiter {
     redis: Redis,
     limit: u64,
@@ -19,7 +19,8 @@ impl RateLimiter {
         RateLimiter { redis, limit, window }
     }
 
-    /// Counts a request, and returns whether it is allowed. One whose reply was lost may count twice: never too few.
+    /// Counts a request, and returns whether it is allowed. A request whose reply was lost may count twice: the count
+    /// is never too low.
     pub fn allows(&mut self, user: &str) -> RedisResult<bool> {
         let (key, ms) = (format!("hits:{user}"), self.window.as_millis() as u64);
         let (hits,): (u64,) = self.redis.repeatable(|redis| {

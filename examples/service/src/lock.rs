@@ -6,12 +6,12 @@ use redis::{RedisResult, cmd};
 
 use crate::Redis;
 
-/// Deletes the lock only if it is the caller's.
+/// Script that deletes the lock only if the caller holds it.
 const RELEASE: &str = "
     if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
     return 0";
 
-/// Excludes others for a time.
+/// Lock that excludes other holders for the time of its lease.
 pub struct Lock {
     redis: Redis,
     key: String,
@@ -20,14 +20,14 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Names a lock; nobody else may use the token.
+    /// Creates a lock by its name. The token must be unique to the caller.
     pub fn new(redis: Redis, name: &str, token: &str, lease: Duration) -> Self {
         Lock { redis, key: format!("lock:{name}"), token: token.to_owned(), lease }
     }
 
-    /// Acquires the lock; returns whether it is the caller's now.
+    /// Acquires the lock; returns whether the caller holds it now.
     ///
-    /// When the reply is lost, the next attempt finds a lock, which may be the caller's own: its token tells.
+    /// When the reply is lost, the next attempt finds a lock that may be the caller's own: its token tells.
     pub fn acquire(&mut self) -> RedisResult<bool> {
         let (key, token, ms) = (&self.key, &self.token, self.lease.as_millis() as u64);
         self.redis.repeatable(|redis| {
@@ -40,7 +40,7 @@ impl Lock {
         })
     }
 
-    /// Releases the lock, if it is still the caller's.
+    /// Releases the lock, if the caller still holds it.
     pub fn release(&mut self) -> RedisResult<()> {
         let (key, token) = (&self.key, &self.token);
         self.redis.repeatable(|redis| cmd("EVAL").arg(RELEASE).arg(1).arg(key).arg(token).exec(redis))

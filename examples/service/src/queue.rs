@@ -1,4 +1,4 @@
-//! A queue of jobs. A job that was taken and not finished in time can be taken again.
+//! Queue of jobs. A job that was taken and not finished in time can be taken again.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use redis::{RedisResult, cmd};
 
 use crate::Redis;
 
-/// Adds a job once, whatever the number of attempts: its id is remembered for a day.
+/// Script that adds a job once, whatever the number of attempts: its id is remembered for a day.
 const PUSH: &str = "
     if redis.call('SET', 'queue:seen:' .. ARGV[1], 1, 'NX', 'EX', 86400) then
         redis.call('HSET', 'queue:jobs', ARGV[1], ARGV[2])
         redis.call('ZADD', 'queue:due', 0, ARGV[1])
     end";
 
-/// Takes the job that is due first: it is due again when the time to finish it is over.
+/// Script that takes the job that is due first. The job is due again when the time to finish it is over.
 const TAKE: &str = "
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -22,21 +22,20 @@ const TAKE: &str = "
     redis.call('ZADD', 'queue:due', now + ARGV[1], id)
     return {id, redis.call('HGET', 'queue:jobs', id)}";
 
-/// Removes a job that is finished.
+/// Script that removes a finished job.
 const FINISH: &str = "
     redis.call('HDEL', 'queue:jobs', ARGV[1])
     redis.call('ZREM', 'queue:due', ARGV[1])";
 
-/// A job that was taken.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its id.
+    /// Id of the job.
     pub id: String,
-    /// What to do.
+    /// Description of the work.
     pub payload: String,
 }
 
-/// Hands out jobs.
+/// Queue that hands out jobs.
 pub struct Queue {
     redis: Redis,
     visibility_timeout: Duration,
@@ -61,7 +60,7 @@ impl Queue {
         Ok(job.map(|(id, payload)| Job { id, payload }))
     }
 
-    /// Removes a job that is finished.
+    /// Removes a finished job.
     pub fn finish(&mut self, job: &Job) -> RedisResult<()> {
         self.redis.repeatable(|redis| cmd("EVAL").arg(FINISH).arg(0).arg(&job.id).exec(redis))
     }

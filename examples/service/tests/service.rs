@@ -8,7 +8,7 @@ use service::{Cache, Job, Lock, Queue, RateLimiter, Redis};
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Starts a server of the test's own, on a clock that stands still.
+/// Starts a server for one test, on a stopped clock.
 fn server() -> Server {
     Server::builder().test_mode().clock(Clock::manual()).start_blocking().expect("a free port")
 }
@@ -74,7 +74,7 @@ fn a_job_that_is_not_finished_in_time_is_handed_out_again() {
     assert_eq!(queue.take().expect("a reply"), None);
 }
 
-/// Breaks the connection at each of the three scripts in turn, before and after it is executed.
+/// Breaks the connection at each of the three scripts in turn, before and after its execution.
 #[test]
 fn a_job_runs_exactly_once_although_connections_break() {
     for fault in [Fault::on("EVAL").drop(), Fault::on("EVAL").partial(1), Fault::on("EVAL").lose_reply()] {
@@ -89,7 +89,7 @@ fn a_job_runs_exactly_once_although_connections_break() {
                     runs += 1;
                     queue.finish(&job).expect("a second attempt");
                 }
-                server.advance(5 * MINUTE); // a job whose hand-out was lost is due again
+                server.advance(5 * MINUTE); // a job whose reply was lost is due again
             }
             assert_eq!(runs, 1, "{fault:?} at script {broken}");
             let struck = server.command_log().expect("test mode").iter().filter(|call| call.fault.is_some()).count();
