@@ -1,14 +1,14 @@
-//! Model checks of the sweep timer, the tickets of blocked calls, the line for a lock, the barrier at the gate, and
+//! Model checks of the sweep timer, the tickets of blocked calls, the queue for a lock, the barrier at the gate, and
 //! throttled clients: every interleaving of threads, and every stale value that the memory model allows.
 //!
 //! ```text
 //! cargo test --manifest-path tests/loom/Cargo.toml
 //! ```
 //!
-//! `store/expire.rs` is compiled in here with loom's atomics in the place of `store/sync.rs`. The shards are modelled
-//! as mutexes around a real [`DeadlineTree`], the sweeper as the task in `server.rs`, and `tokio::sync::Notify`, which
-//! keeps one wake-up for a task that is not waiting, as a flag that is only exchanged. The invariant: a deadline that
-//! was set is known to the sweeper, or a wake-up is on its way to it.
+//! `store/expire.rs` is compiled in here with loom's atomics in place of `store/sync.rs`. The shards are modelled as
+//! mutexes around a real [`DeadlineTree`], the sweeper as the task in `server.rs`, and `tokio::sync::Notify`, which
+//! stores one wakeup for a task that is not waiting, as a flag that is only exchanged. The invariant: a deadline that
+//! was set is known to the sweeper, or a wakeup is on its way to it.
 
 #![cfg(test)]
 
@@ -34,7 +34,7 @@ mod generation;
 mod backlog;
 
 mod client {
-    /// Replaces `client/sync.rs`.
+    /// Replacement of `client/sync.rs`.
     pub(crate) mod sync {
         pub(crate) use loom::sync::atomic::{AtomicUsize, Ordering, fence};
 
@@ -53,13 +53,14 @@ mod client {
 }
 
 mod store {
-    /// Replaces `store/sync.rs`.
+    /// Replacement of `store/sync.rs`.
     pub(crate) mod sync {
         pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     }
 }
 
-/// Models a store with two databases of one shard each, the second of which has not been used yet, and its sweeper.
+/// Model of a store with two databases of one shard each, the second of which has not been used yet, and of its
+/// sweeper.
 struct Model {
     shards: [Mutex<DeadlineTree>; 2],
     second_in_use: AtomicBool,
@@ -68,7 +69,7 @@ struct Model {
 }
 
 impl Model {
-    /// Creates a store with a key that expires at 3 ms, as the sweeper knows.
+    /// Creates a store with a key that expires at 3 ms, which the sweeper knows.
     fn new() -> Arc<Self> {
         let wanted = Arc::new(AtomicBool::new(false));
         let wake = wanted.clone();
@@ -82,7 +83,7 @@ impl Model {
         model
     }
 
-    /// The same as `Shard::record_deadline`, with `Database::shards` before it.
+    /// Models `Shard::record_deadline`, with `Database::shards` before it.
     fn set(&self, db: usize, at_ms: u64) {
         if db == 1 && !self.second_in_use.load(Ordering::Acquire) {
             self.second_in_use.store(true, Ordering::Release);
@@ -93,7 +94,7 @@ impl Model {
         self.timer.lower(at_ms);
     }
 
-    /// The same as `Store::sweep`.
+    /// Models `Store::sweep`.
     fn sweep(&self, now_ms: u64) -> u64 {
         self.timer.rearm(|| {
             let in_use = 1 + usize::from(self.second_in_use.load(Ordering::Acquire));
@@ -108,7 +109,7 @@ impl Model {
         })
     }
 
-    /// One round of the sweeper, after a wake-up or at its time. Returns until when it would sleep then.
+    /// Runs one round of the sweeper, after a wakeup or at its time. Returns the time until which it would sleep then.
     fn wait_and_sweep(&self, now_ms: u64) -> u64 {
         self.wanted.swap(false, Ordering::AcqRel);
         self.sweep(now_ms)
@@ -190,14 +191,14 @@ fn a_sweep_by_another_thread_hides_no_deadline_from_the_sweeper() {
     });
 }
 
-/// A blocked call, and everything that may end it at the same moment.
+/// A blocked call, and all events that may end it at the same moment.
 mod tickets {
     use loom::sync::Arc;
     use loom::thread;
 
     use super::ticket::Ticket;
 
-    /// What has ended the call.
+    /// Event that has ended the call.
     #[derive(Debug, PartialEq)]
     enum Answer {
         Served,
@@ -240,8 +241,8 @@ mod tickets {
     }
 }
 
-/// A lock, the clients in line for it, and what may happen to them at the same moment. The shard is modelled as a mutex
-/// around the lock and its line; the tickets are the real ones.
+/// A lock, the clients in its queue, and events that may affect them at the same moment. The shard is modelled as a
+/// mutex around the lock and its queue; the tickets are the real ones.
 mod hand_over {
     use std::collections::VecDeque;
 
@@ -251,7 +252,7 @@ mod hand_over {
     use super::explore;
     use super::ticket::Ticket;
 
-    /// What has ended a wait.
+    /// Event that has ended a wait.
     #[derive(Debug, PartialEq)]
     enum Answer {
         Acquired,
@@ -264,7 +265,7 @@ mod hand_over {
         line: VecDeque<usize>,
     }
 
-    /// The holder is client 0. The ticket of each of the others is that of its only wait.
+    /// Lock held by client 0. Each other client has the ticket of its only wait.
     struct Model {
         lock: Mutex<Lock>,
         tickets: [Ticket<usize, Answer>; 3],
@@ -276,23 +277,24 @@ mod hand_over {
             Arc::new(Model { lock: Mutex::new(lock), tickets: [0, 1, 2].map(Ticket::new) })
         }
 
-        /// The same as LOCK.ACQUIRE with BLOCK; returns whether the lock was free.
+        /// Models LOCK.ACQUIRE with BLOCK; returns whether the lock was free.
         fn acquire(&self, client: usize) -> bool {
             let mut lock = self.lock.lock().expect("no poison");
             let is_free = lock.holder.is_none();
-            match is_free {
-                true => lock.holder = Some(client),
-                false => lock.line.push_back(client),
+            if is_free {
+                lock.holder = Some(client)
+            } else {
+                lock.line.push_back(client)
             }
             is_free
         }
 
-        /// The same as LOCK.RELEASE.
+        /// Models LOCK.RELEASE.
         fn release(&self) {
             self.hand_over(&mut self.lock.lock().expect("no poison"));
         }
 
-        /// The same as the removal of the key, with `serve_line` at the end of the call.
+        /// Models the removal of the key, with `serve_line` at the end of the call.
         fn hand_over(&self, lock: &mut Lock) {
             lock.holder = None;
             while lock.holder.is_none()
@@ -306,15 +308,16 @@ mod hand_over {
             }
         }
 
-        /// A timeout: the client's task ends the wait first and then leaves the line. Returns whether it has ended the wait.
+        /// Models a timeout: the client's task ends the wait first and then leaves the queue. Returns whether it has
+        /// ended the wait.
         fn give_up(&self, client: usize) -> bool {
             let has_ended = self.tickets[client].take().is_some();
             self.lock.lock().expect("no poison").line.retain(|waiter| *waiter != client);
             has_ended
         }
 
-        /// A disconnect: the client's task ends the wait as soon as it knows, then leaves the line, and gives back what it was
-        /// handed before.
+        /// Models a disconnect: the client's task ends the wait as soon as it knows, then leaves the queue, and
+        /// releases a lock that it was given before.
         fn leave(&self, client: usize) {
             self.tickets[client].take();
             let mut lock = self.lock.lock().expect("no poison");
@@ -324,7 +327,7 @@ mod hand_over {
             }
         }
 
-        /// Returns whether the lock was handed to a client in line, and asserts that it then holds the lock.
+        /// Returns whether the client was given the lock, and asserts that it then holds the lock.
         fn has_acquired(&self, client: usize) -> bool {
             let has_acquired = self.tickets[client].fetch() == Some(Answer::Acquired);
             assert_eq!(has_acquired, self.holder() == Some(client), "client {client}");
@@ -419,7 +422,7 @@ mod hand_over {
     fn two_releases_at_once_hand_the_lock_on_in_order() {
         explore(|| {
             let model = Model::new(&[1, 2]);
-            // The first waiter releases it as soon as it has it; that may be before the other call has ended.
+            // The first waiter releases the lock as soon as it has it; that may be before the other call has ended.
             let passes_on = spawn(&model, |model| {
                 let has_acquired = model.tickets[1].fetch() == Some(Answer::Acquired);
                 if has_acquired {
@@ -435,8 +438,8 @@ mod hand_over {
     }
 }
 
-/// The barrier at the gate: who publishes something by which calls are admitted, and batches of calls on other threads. The
-/// gate is modelled as a reader-writer lock.
+/// The barrier at the gate: a thread that changes the admission state, and batches of calls on other threads. The gate
+/// is modelled as a reader-writer lock.
 mod barrier {
     use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use loom::sync::{Arc, Mutex, RwLock};
@@ -454,7 +457,7 @@ mod barrier {
     struct Model {
         gate: RwLock<()>,
         generation: Generation,
-        /// What is published: whether calls are forbidden.
+        /// Admission state: true if calls are forbidden.
         is_closed: AtomicBool,
         events: Mutex<Vec<Event>>,
     }
@@ -469,7 +472,7 @@ mod barrier {
             })
         }
 
-        /// The same as CLIENT PAUSE with `BatchRun::pass_barrier`.
+        /// Models CLIENT PAUSE with `BatchRun::pass_barrier`.
         fn close(&self) {
             self.is_closed.store(true, Relaxed);
             self.generation.renew();
@@ -477,12 +480,12 @@ mod barrier {
             self.record(Event::Answered);
         }
 
-        /// The same as `Connection::catch_up` and the mask of `BatchRun::new`.
+        /// Models `Connection::catch_up` and the mask of `BatchRun::new`.
         fn look(&self) -> (u64, bool) {
             (self.generation.present(), self.is_closed.load(Relaxed))
         }
 
-        /// The same as `BatchRun::execute` for the calls of a client, with the gate released after each.
+        /// Models `BatchRun::execute` for the calls of a client, with the gate released after each.
         fn make_calls(&self, calls: usize) {
             let (mut generation, mut is_closed) = self.look();
             for _ in 0..calls {
@@ -538,7 +541,7 @@ mod barrier {
     }
 }
 
-/// A client that becomes throttled while another one's replies are read.
+/// A client that becomes throttled while another client's replies are read.
 mod throttling {
     use loom::sync::Arc;
     use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -555,7 +558,7 @@ mod throttling {
     }
 
     impl Model {
-        /// The same as `Connection::check_backlog`; returns whether the client sleeps then.
+        /// Models `Connection::check_backlog`; returns whether the client sleeps then.
         fn check_backlog(&self, waiting: usize) -> bool {
             self.set_throttled(true);
             let may_continue = self.backlog.may_continue(waiting, waiting);
@@ -565,13 +568,13 @@ mod throttling {
             !may_continue
         }
 
-        /// The same as `Clients::set_throttled`.
+        /// Models `Clients::set_throttled`.
         fn set_throttled(&self, is_throttled: bool) {
             self.is_throttled.swap(is_throttled, Relaxed);
             self.backlog.record_throttled(is_throttled);
         }
 
-        /// The same as `Clients::report_backlog`.
+        /// Models `Clients::report_backlog`.
         fn report(&self, before: usize, bytes: usize) {
             if self.backlog.report(before, bytes) && self.is_throttled.load(Relaxed) {
                 self.is_nudged.store(true, Relaxed);
