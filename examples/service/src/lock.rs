@@ -27,7 +27,7 @@ impl Lock {
 
     /// Acquires the lock; returns whether the caller holds it now.
     ///
-    /// When the reply is lost, the next attempt finds a lock that may be the caller's own: its token tells.
+    /// If the reply is lost, the next attempt finds a lock that may be the caller's own: its token tells.
     pub fn acquire(&mut self) -> RedisResult<bool> {
         let (key, token, ms) = (&self.key, &self.token, self.lease.as_millis() as u64);
         self.redis.repeatable(|redis| {
